@@ -42,6 +42,12 @@ def test_method_and_progress():
         diver.advantages(RESPONSES, OUTCOMES, IDS, "divermix")
 
 
+def test_pass_at_k_training():
+    """k = 4 of 5, one correct: the only set without it fails. R = 4/5, s = 2/5; a wrong one is in 4 sets, 1 of them failed."""
+    a = diver.advantages(["a", "b", "c", "d", "e"], [0, 0, 1, 0, 0], [7] * 5, method="pass-at-k")
+    np.testing.assert_allclose(a, np.array([-0.05, -0.05, 0.2, -0.05, -0.05]) / 0.4)
+
+
 def test_arrays_are_taken():
     arrays = np.array(RESPONSES), np.array(OUTCOMES, dtype=np.float32), np.array(IDS, dtype=object)
     np.testing.assert_allclose(diver.advantages(*arrays), EXPECTED, atol=1e-9)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import zscore
 
-from diver.methods import METHODS, Loss, Method, Selection, select
+from diver.methods import METHODS, Loss, Method, PassAtK, Selection, select
 from diver.shaping import Bonus, Schedule, Shaping
 from diver.types import DiverError, Group, Problem, Progress, Reward, Rollout
 
@@ -45,6 +45,8 @@ def test_a_name_and_nothing_else_is_the_papers_setting():
     assert dict(Method.named("diver-ed").pays) == {"equational": Bonus()}
     assert not Method.named("clip-higher").pays and Method.named("clip-higher").loss == Loss()
     assert not Method.named("grpo").pays and Method.named("grpo").loss == Loss(clip_high=0.2)
+    assert Method.named("pass-at-k") == Method(name="pass-at-k", pays={}, estimator="pass-at-k")
+    assert Method.named("pass-at-k").pass_at_k == PassAtK(k=4, form="analytic", sets=None)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -84,7 +86,15 @@ def test_overrides_are_merged_key_by_key():
         ("grpo", {"shaping": {"ratio": math.nan}}, "method.shaping.ratio: should be a finite number, not nan"),
         ("grpo", {"shaping": {"ratio": -1}}, "method.shaping: ratio (lambda) must be at least 0, not -1.0"),
         ("grpo", {"shaping": 3}, "method.shaping: should be a table, not 3"),
-        ("grpo", {"estimator": "gae"}, "method.estimator: should be 'grpo', not 'gae'"),
+        ("grpo", {"estimator": "gae"}, "method.estimator: should be 'grpo' or 'pass-at-k', not 'gae'"),
+        (
+            "diver-mix",
+            {"estimator": "pass-at-k"},
+            "method: estimator pass-at-k sees only whether a response is correct",
+        ),
+        ("pass-at-k", {"pass_at_k": {"k": 0}}, "method.pass_at_k: k must be at least 1, not 0"),
+        ("pass-at-k", {"pass_at_k": {"sets": 0}}, "method.pass_at_k: sets must be at least 1, not 0"),
+        ("pass-at-k", {"pass_at_k": {"form": "exact"}}, "method.pass_at_k.form: should be 'analytic' or 'bootstrap'"),
         ("grpo", {"selection": {"samples": 0}}, "method.selection: samples must be at least 1, not 0"),
         ("grpo", {"loss": {"clip_low": 2}}, "method.loss: clip_low must be between 0 and 1, not 2.0"),
         ("grpo", {"tolerance": -1}, "method: tolerance must be at least 0, not -1.0"),
@@ -141,6 +151,28 @@ def test_until_lambda_is_zero():
     none = apply(Method.named("diver-mix", shaping={"ratio": 0}), group([1.0, 1.0, 1.0]))
     assert none.advantages.tolist() == [0, 0, 0]
     assert none.rollouts[2].diversity == {"textual": 1.0, "equational": 1.0}
+
+
+def test_pass_at_k_training_by_hand():
+    """Of 3 pairs, 2 have the correct response: R = 2/3, s = sqrt(2)/3; the wrong ones are in a failed pair half the time."""
+    a = apply(Method.named("pass-at-k", pass_at_k={"k": 2}), group([1, 0, 0])).advantages
+    np.testing.assert_allclose(a, np.array([1 / 3, -1 / 6, -1 / 6]) / (math.sqrt(2) / 3))
+    assert apply(Method.named("pass-at-k", pass_at_k={"k": 2}), group([1, 0, 1])).advantages.tolist() == [0, 0, 0]
+    low = Method.named("pass-at-k", pass_at_k={"k": 2}, shaping={"threshold": 0.1})
+    assert apply(low, group([0.2, 0, 0])).advantages.tolist() == a.tolist()
+    with pytest.raises(ValueError, match="k must be from 1 to the 3 responses"):
+        apply(Method.named("pass-at-k"), group([1, 0, 0]))
+
+
+def test_the_bootstrap_of_a_problem_and_step_is_always_the_same():
+    method = Method.named("pass-at-k", pass_at_k={"k": 2, "form": "bootstrap", "sets": 2})
+
+    def drawn(step, name="p"):
+        return apply(method, group([1, 0, 0], name=name), Progress(step, 100)).advantages.tolist()
+
+    assert [drawn(step) for step in range(20)] == [drawn(step) for step in range(20)]
+    assert len({tuple(drawn(step)) for step in range(20)}) > 1
+    assert [drawn(step) for step in range(20)] != [drawn(step, "another") for step in range(20)]
 
 
 def test_in_an_all_wrong_group_nothing_is_paid():

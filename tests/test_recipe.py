@@ -79,6 +79,10 @@ def test_flags_change_keys_and_the_method_by_name():
         ("[method]\nname = 'divr-mix'", r"mine.toml: method.name: unknown choice 'divr-mix', did you mean 'diver-mix'"),
         ("[method.shaping]\nratoi = 1.0", r"mine.toml: method.shaping.ratoi: unknown key, did you mean 'ratio'"),
         ("train = 3", r"mine.toml: train must be a section"),
+        (
+            "[method]\nname = 'pass-at-k'\npass_at_k.k = 8",
+            r"mine.toml: method.pass_at_k.k is 8 with sample.group = 8: k",
+        ),
         ("[train\nsteps = 3", r"mine.toml: is not TOML"),
         ("[data.countdown.mix]\nfive = 1.0", r"no level 'five'; there are three, four"),
         ("[log]\nto = ['mlflow']", r"mine.toml: log.to"),

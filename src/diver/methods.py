@@ -7,12 +7,13 @@ diversity -> shaping -> selection -> advantage. No torch here.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from diver.advantage import ESTIMATORS, Std
+from diver.advantage import Std, bootstrap_pass_at_k_advantage, group_advantage, pass_at_k_advantage
 from diver.diversity import Diversity, measure, resolve
 from diver.settings import choose, merge, read
 from diver.shaping import Bonus, Combine, Shaping, bonus, intrinsic_reward, paid, shape
@@ -40,6 +41,24 @@ class Selection:
     def multiplier(self) -> int:
         """Rollouts sampled for each one kept."""
         return 1 if self.keep == "all" else self.samples
+
+
+@settings
+class PassAtK:
+    """Pass@k Training (arXiv 2508.10751): the reward of a set of k responses is that of its best."""
+
+    k: int = 4
+    """The size of a set. With fewer than k wrong responses a group teaches nothing: at G = 8, k = 4 from 5 correct on."""
+    form: Literal["analytic", "bootstrap"] = "analytic"
+    """analytic: the exact mean over all sets; bootstrap: over random sets."""
+    sets: int | None = None
+    """How many random sets the bootstrap draws; none: as many as the group has responses."""
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ValueError(f"k must be at least 1, not {self.k}")
+        if self.sets is not None and self.sets < 1:
+            raise ValueError(f"sets must be at least 1, not {self.sets}")
 
 
 @settings
@@ -82,12 +101,14 @@ class Method:
     """lambda, sigma, gamma, and which responses are paid."""
     selection: Selection = Selection()
     """Which rollouts are kept."""
-    estimator: Literal["grpo"] = "grpo"
-    """How rewards become advantages: one of advantage.ESTIMATORS."""
+    estimator: Literal["grpo", "pass-at-k"] = "grpo"
+    """How rewards become advantages: normalised in the group, or by Pass@k Training, which knows correct and wrong only."""
+    pass_at_k: PassAtK = PassAtK()
+    """Of the estimator pass-at-k."""
     std: Std = "population"
-    """Whose standard deviation divides: the paper's 1/G, or the sample's 1/(G-1)."""
+    """Whose standard deviation divides in GRPO: the paper's 1/G, or the sample's 1/(G-1)."""
     tolerance: float = 1e-8
-    """A group whose rewards differ by no more than this has advantages of exactly 0."""
+    """A group whose rewards differ by no more than this has GRPO advantages of exactly 0."""
     loss: Loss = Loss()
     """The objective of the update."""
 
@@ -96,6 +117,11 @@ class Method:
             raise ValueError(f"tolerance must be at least 0, not {self.tolerance}")
         if self.pays and not sum(spec.weight for spec in self.pays.values()):
             raise ValueError("pays: at least one weight must be above 0")
+        if self.pays and self.estimator == "pass-at-k":
+            raise ValueError(
+                "estimator pass-at-k sees only whether a response is correct, so what is paid for diversity would be "
+                'lost: start from name = "pass-at-k", which pays nothing'
+            )
         for metric in self.pays:
             resolve(metric, self.diversity)
 
@@ -126,13 +152,10 @@ class Method:
         that look at the first tokens of a text only. Raises ValueError where an outcome is missing or not finite.
         """
         ratio = self.ratio(progress)
-        estimate = ESTIMATORS[self.estimator]
         done = []
         for group in groups:
             group = self._select(self._shape(group, ratio, decode))
-            done.append(
-                group.with_each(advantage=estimate(group.rewards, std=self.std, tolerance=self.tolerance).tolist())
-            )
+            done.append(group.with_each(advantage=self._advantage(group, progress).tolist()))
         return done
 
     def metrics(
@@ -194,6 +217,17 @@ class Method:
         total = sum(c.size for c in clipped)
         return sum(int(c.sum()) for c in clipped) / total if total else 0.0
 
+    def _advantage(self, group: Group, progress: Progress | float) -> np.ndarray:
+        if self.estimator == "grpo":
+            return group_advantage(group.rewards, self.std, self.tolerance)
+        how, threshold = self.pass_at_k, self.shaping.threshold
+        if how.form == "analytic":
+            return pass_at_k_advantage(group.rewards, how.k, threshold)
+        # A stream for each problem and step, so that a resumed run draws the same sets.
+        key = hashlib.blake2b(repr((group.problem.id, progress)).encode(), digest_size=8).digest()
+        random = np.random.default_rng(int.from_bytes(key))
+        return bootstrap_pass_at_k_advantage(group.rewards, how.k, how.sets or len(group), random, threshold)
+
     def _select(self, group: Group) -> Group:
         if self.selection.keep == "all":
             return group
@@ -211,6 +245,7 @@ class Method:
 METHODS: dict[str, dict[str, Any]] = {
     "grpo": {"pays": {}, "loss": {"clip_low": 0.20, "clip_high": 0.20}},
     "clip-higher": {"pays": {}},
+    "pass-at-k": {"pays": {}, "estimator": "pass-at-k"},
     "diver-td": {"pays": {"textual": {}}},
     "diver-ed": {"pays": {"equational": {}}},
     "diver-mix": {"pays": {"textual": {}, "equational": {}}},

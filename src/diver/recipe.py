@@ -59,6 +59,13 @@ class Recipe:
     verify: Verification = Verification()
     log: Log = Log()
 
+    def __post_init__(self) -> None:
+        k, group = self.method.pass_at_k.k, self.sample.group
+        if self.method.estimator == "pass-at-k" and k >= group:
+            raise DiverError(
+                f"method.pass_at_k.k is {k} with sample.group = {group}: k must be below G, or no group ever has a signal"
+            )
+
     @property
     def folder(self) -> Path:
         return Path(self.run.folder or "runs/recipe")
