@@ -13,8 +13,18 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "diver"
 TOML = tomllib.loads((ROOT / "pyproject.toml").read_text())
-NAMES = {"math_verify": "math-verify", "pydantic_core": "pydantic"}  # where the import is called otherwise
+NAMES = {
+    "math_verify": "math-verify",
+    "pydantic_core": "pydantic",
+    "sentence_transformers": "sentence-transformers",
+}  # where the import is called otherwise
 TRAINS = {"loss.py", "engine", "sample"}  # the rooms that may need torch
+EXTRA = {
+    "sources.py": {"datasets", "huggingface_hub"},
+    "hub.py": {"datasets", "huggingface_hub"},
+    "embedding.py": {"sentence-transformers", "transformers"},
+    "hidden_state.py": {"torch", "transformers"},
+}  # what single files of the others take when they are asked to
 
 
 def declared(*extras):
@@ -33,12 +43,11 @@ def imported(path):
 
 def test_every_import_is_declared_and_every_declaration_used():
     files = {path: imported(path) for path in SOURCE.rglob("*.py")}
-    assert set().union(*files.values()) - {"wandb"} == declared("train", "endpoint", "vllm")
+    assert set().union(*files.values()) - {"wandb"} == declared("train", "endpoint", "vllm", "embedding")
     assert declared("loggers") - declared() == {"wandb", "tensorboard"}  # the second through torch.utils
     core = {path: names for path, names in files.items() if path.relative_to(SOURCE).parts[0] not in TRAINS}
     for path, names in core.items():
-        allowed = {"datasets", "huggingface_hub"} if path.name in ("sources.py", "hub.py") else set()
-        assert names <= declared() | allowed, path
+        assert names <= declared() | EXTRA.get(path.name, set()), path
 
 
 def test_all_files_of_the_package_are_in_the_wheel():

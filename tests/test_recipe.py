@@ -115,6 +115,14 @@ def test_identity_leaves_out_steps_paths_and_loggers():
         assert make_recipe({**same, **other}).identity() != base.identity()
 
 
+def test_the_models_of_metrics_count_by_their_names():
+    def identity(**embedding):
+        return make_recipe({"method": {"diversity": {"embedding": embedding}}}).identity()
+
+    assert identity(model="old/MiniLM", batch=8) == identity(model="new/MiniLM", device="cuda")
+    assert identity(model="new/MiniLM") != identity(model="new/gemma")
+
+
 def test_help_tells_every_key():
     text = describe()
     for section, cls in SECTIONS.items():

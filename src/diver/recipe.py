@@ -78,13 +78,17 @@ class Recipe:
         flat = _flatten(dataclasses.asdict(self))
         skipped = ("train.steps", "run.folder", "log.")
         kept = {key: value for key, value in flat.items() if not key.startswith(skipped) and key not in MACHINE}
-        return {k: Path(v).name if k.endswith(".path") and isinstance(v, str) else v for k, v in kept.items()}
+        return {
+            k: Path(v).name if k.endswith((".path", ".model")) and isinstance(v, str) else v for k, v in kept.items()
+        }
 
 
 # How a machine does the work, not what the work is: a run may go on with less memory or on another device.
 MACHINE = frozenset(
     "model.device model.threads model.gradient_checkpointing model.attention sample.rows train.micro_batch_tokens "
-    "train.checkpoint_every train.keep_checkpoints verify.workers verify.memory_mb".split()
+    "train.checkpoint_every train.keep_checkpoints verify.workers verify.memory_mb "
+    "method.diversity.embedding.device method.diversity.embedding.batch "
+    "method.diversity.hidden_state.device method.diversity.hidden_state.batch_tokens".split()
 )
 MAIN_KEYS = {"model": "path", "data": "path", "method": "name"}
 SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in dataclasses.fields(Recipe)}

@@ -1,7 +1,8 @@
 """How different are the responses of one group? Strings (or token ids) in, one number per response out.
 
-A `Metric` is any function from the G responses of a group to float64 [G]. Two are the paper's, by the names in
-`METRICS`; another is plugged in by its dotted name.
+A `Metric` is any function from the G responses of a group to float64 [G], greater where a response differs more. Those
+in `METRICS` go by a name: `textual` and `equational` are what the paper pays, `hidden-state` and `embedding` what it
+checks them against; `distinct-n` and `self-bleu` (1 - Self-BLEU) are older. Another is plugged in by its dotted name.
 """
 
 from __future__ import annotations
@@ -13,20 +14,30 @@ from typing import Any, Literal
 
 import numpy as np
 
-from diver.diversity.bleu import bleu_matrix, order_weights
+from diver.diversity.bleu import bleu_matrix
+from diver.diversity.embedding import Embedding, embedding_diversity
 from diver.diversity.equational import EXTRACTORS, Extractor, equational_diversity, formulas
+from diver.diversity.hidden_state import HiddenState, hidden_state_diversity
+from diver.diversity.lexical import distinct_n, self_bleu_diversity
+from diver.diversity.ngrams import order_weights
 from diver.diversity.textual import textual_dissimilarity, textual_diversity
 from diver.types import DiverError, Group, settings
 
 __all__ = [
     "METRICS",
     "Diversity",
+    "Embedding",
+    "HiddenState",
     "Metric",
     "bleu_matrix",
+    "distinct_n",
+    "embedding_diversity",
     "equational_diversity",
     "formulas",
+    "hidden_state_diversity",
     "measure",
     "resolve",
+    "self_bleu_diversity",
     "textual_dissimilarity",
     "textual_diversity",
 ]
@@ -42,7 +53,7 @@ class Diversity:
     horizon: int | None = None
     """Only the first n policy tokens of a response count; None = all of them (best in the paper)."""
     orders: int = 4
-    """N of BLEU: n-grams of length 1..N."""
+    """N of BLEU and Distinct-n: n-grams of length 1..N."""
     weights: tuple[float, ...] | None = None
     """Weight of each order; None = 1/N."""
     symmetric: bool = False
@@ -53,6 +64,10 @@ class Diversity:
     """How formulas are found: nested, or the paper's three regular expressions."""
     ignore_space: bool = False
     """Formulas that differ in white space only are equal."""
+    embedding: Embedding = Embedding()
+    """The encoder of the metric `embedding`."""
+    hidden_state: HiddenState = HiddenState()
+    """The language model of the metric `hidden-state`."""
 
     def __post_init__(self) -> None:
         if self.horizon is not None and self.horizon < 1:
@@ -68,8 +83,14 @@ PAPER = Diversity()
 METRICS: dict[str, Callable[[Diversity], Metric]] = {
     "textual": lambda s: partial(textual_diversity, orders=s.orders, weights=s.weights, symmetric=s.symmetric),
     "equational": lambda s: partial(equational_diversity, extractor=s.extractor, ignore_space=s.ignore_space),
+    "hidden-state": lambda s: partial(hidden_state_diversity, settings=s.hidden_state),
+    "embedding": lambda s: partial(embedding_diversity, settings=s.embedding),
+    "distinct-n": lambda s: partial(distinct_n, orders=s.orders, weights=s.weights),
+    "self-bleu": lambda s: partial(self_bleu_diversity, orders=s.orders, weights=s.weights),
 }
-ON_TOKENS = frozenset({"textual"})  # these take token ids in place of strings, when `units` says so
+ON_TOKENS = frozenset(
+    {"textual", "distinct-n", "self-bleu"}
+)  # these take token ids in place of strings, when `units` says so
 
 
 def resolve(name: str, settings: Diversity = PAPER) -> Metric:

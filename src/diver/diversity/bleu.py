@@ -10,13 +10,11 @@ for every n-gram and k. An n-gram seen once overlaps nothing, and neither does a
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import chain, count
 
 import numpy as np
 
-Response = str | Sequence[int] | np.ndarray
+from diver.diversity.ngrams import Response, number_tokens, order_weights, repeated_ngrams, weights_by_length
 
 DENSE_SHARE = 16  # an n-gram seen more than G / 16 times goes to BLAS, a rarer one to a sparse product
 DENSE_CELLS = 1 << 22  # cells of B at a time
@@ -34,8 +32,8 @@ def bleu_matrix(responses: Sequence[Response], orders: int = 4, weights: Sequenc
     ValueError: no response, strings mixed with ids, `orders` < 1, weights of another length, negative or all 0.
     """
     weight = order_weights(orders, weights)
-    tokens, length = _number(responses)
-    weight = _renormalised(weight, length)
+    tokens, length = number_tokens(responses)
+    weight = weights_by_length(weight, length)
     bleu = np.exp(np.minimum(0.0, 1.0 - length[None, :] / np.maximum(length, 1)[:, None]))
     for n, overlap in enumerate(_overlaps(tokens, length, orders)):
         bleu *= (overlap / np.maximum(length - n, 1)[:, None]) ** weight[:, n, None]
@@ -44,71 +42,10 @@ def bleu_matrix(responses: Sequence[Response], orders: int = 4, weights: Sequenc
     return bleu
 
 
-def order_weights(orders: int, weights: Sequence[float] | None) -> np.ndarray:
-    """The weight of each order, float64 [N]. ValueError for orders or weights that `bleu_matrix` cannot use."""
-    if orders < 1:
-        raise ValueError(f"orders = {orders}: BLEU needs at least order 1")
-    if weights is None:
-        return np.full(orders, 1.0 / orders)
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != (orders,):
-        raise ValueError(f"{orders} orders need {orders} weights, got {w.size}")
-    if not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
-        raise ValueError(f"weights {w.tolist()}: they must be finite, at least 0, and not all 0")
-    return w
-
-
-def _renormalised(weight: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """[G, N]: for a candidate shorter than N, the weights of the orders it lacks move to those it has."""
-    has = np.arange(1, len(weight) + 1) <= length[:, None]
-    kept = np.where(has, weight, 0.0)
-    kept = np.where(kept.any(axis=1, keepdims=True), kept, has)
-    return kept * (weight.sum() / np.maximum(kept.sum(axis=1, keepdims=True), np.finfo(float).tiny))
-
-
-def _number(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray]:
-    """All tokens of a group as numbers 0..V-1, one response after the other, int64 [T]; the lengths, int64 [G]."""
-    if len(responses) == 0:
-        raise ValueError("a group needs at least one response")
-    strings = sum(isinstance(r, str) for r in responses)
-    if 0 < strings < len(responses):
-        raise ValueError(f"{strings} of {len(responses)} responses are strings, the others token ids: give one kind")
-    if strings:
-        words = [r.split() for r in responses]  # type: ignore[union-attr]
-        length = np.array([len(w) for w in words])
-        number: defaultdict[str, int] = defaultdict(count().__next__)
-        return np.fromiter(map(number.__getitem__, chain.from_iterable(words)), np.int64, length.sum()), length
-
-    import pandas as pd
-
-    ids = [np.asarray(r) for r in responses]
-    for i, r in enumerate(ids):
-        if r.ndim != 1 or (r.size and r.dtype.kind not in "iu"):
-            raise ValueError(f"response {i} is neither a string nor a flat sequence of integer token ids")
-    flat = np.concatenate([r.astype(np.int64) for r in ids])
-    return pd.factorize(flat)[0].astype(np.int64), np.array([len(r) for r in ids])
-
-
 def _overlaps(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iterator[np.ndarray]:
     """For n = 1..N: sum over n-grams g of min(count_i(g), count_j(g)), float64 [G, G]; the diagonal is not filled in."""
-    import pandas as pd
-
-    # Every response is followed by a token of its own, so that an n-gram across a border is seen once and dropped.
-    size, vocabulary = len(length), int(tokens.max(initial=-1)) + 1
-    tokens = np.insert(tokens, np.cumsum(length), vocabulary + np.arange(size))
-    doc = np.repeat(np.arange(size), length + 1)
-    base = vocabulary + size
-    if len(tokens) >= 1 << 31:  # then gram * base, both at most that long, could leave int64
-        raise ValueError(f"a group of {len(tokens)} tokens is too large: at most 2^31")
-
-    start, gram = np.arange(len(tokens)), tokens
-    for n in range(orders):
-        if n:
-            gram = pd.factorize(gram * base + tokens[start + n])[0]
-        seen = np.bincount(gram)
-        again = np.flatnonzero((seen > 1)[gram])
-        start, gram = start[again], gram[again]
-        yield _shared(gram, doc[start], seen, size)
+    for gram, doc, seen in repeated_ngrams(tokens, length, orders):
+        yield _shared(gram, doc, seen, len(length))
 
 
 def _shared(gram: np.ndarray, doc: np.ndarray, seen: np.ndarray, size: int) -> np.ndarray:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from diver.diversity.bleu import Response, bleu_matrix
+from diver.diversity.bleu import bleu_matrix
+from diver.diversity.ngrams import Response
 
 
 def textual_dissimilarity(

