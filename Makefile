@@ -2,6 +2,7 @@
 # make test     the tests (make test-slow: those that take longer)
 # make check    ruff and mypy
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
+# make test-trl the TRL adapter under stock TRL on two processes, in an environment of its own
 # make bench    the benchmarks, one JSON file each under benchmarks/results
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ BIN := .venv/bin
 DIVER_DATA ?= ../shared/data
 export DIVER_DATA
 
-.PHONY: train test test-slow check bench real clean
+.PHONY: train test test-slow test-trl check bench real clean
 
 train: .venv/ready
 	$(BIN)/diver train recipes/quickstart.toml
@@ -19,6 +20,9 @@ test: .venv/ready
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -m slow
+
+test-trl: .venv-bench/ready
+	.venv-bench/bin/python -m pytest tests/backends/trl
 
 check: .venv/ready
 	$(BIN)/ruff check .

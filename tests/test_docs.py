@@ -24,7 +24,7 @@ def test_the_recipe_of_the_readme_loads_and_has_ten_lines(tmp_path):
 
 
 def test_the_drop_in_of_the_readme_runs():
-    (code,) = blocks("python")
+    code, _ = blocks("python")  # the other is run by tests/backends/trl
     given = {
         "responses": ["so $1+1=2$", "we add: $2=1+1$", "three", "so $1+1=2$ it is"],
         "outcomes": [1.0, 1.0, 0.0, 1.0],

@@ -9,7 +9,7 @@ import pytest
 
 ROOMS = [
     "types", "settings", "statistics", "diversity", "shaping", "advantage", "methods", "dropin", "loss", "tasks", "verify",
-    "run", "sample", "engine", "evaluate", "report", "recipe", "cli",
+    "run", "sample", "engine", "backends", "evaluate", "report", "recipe", "cli",
 ]  # fmt: skip
 SOURCE = Path(__file__).parents[1] / "src" / "diver"
 FILES = sorted(p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py")

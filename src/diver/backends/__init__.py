@@ -1,0 +1,1 @@
+"""The same `Method` on other people's engines."""
