@@ -80,16 +80,22 @@ def evaluate(args: Sequence[str]) -> None:
     run_plan(plan, {"commit": _commit(), "versions": _versions()})
 
 
-def report(run: Positional[Path]) -> None:
-    """Write the page report.html of a run folder: summary, curves, a few groups to read.
+def report(runs: Positional[tuple[Path, ...]], out: Path | None = None, groups: int = 200) -> None:
+    """Write one page of a run, or of several side by side: summary, warning signs, curves, groups to browse.
+
+    The page works offline and from a file. A run that is still going on is shown as far as it has got.
 
     Args:
-        run: A run folder, such as runs/quickstart.
+        runs: Run folders, such as runs/quickstart.
+        out: The page to write; by default report.html in the run's folder, comparison.html here for several runs.
+        groups: How many groups the browser holds at most, evenly spaced over the runs; the page grows with them.
     """
-    from diver.report import summary_table, write_report
+    from diver.report import headline, summary_table, write_report
 
-    path = write_report(run)
-    print(summary_table(run))
+    if not runs:
+        raise DiverError("name at least one run folder: diver report runs/quickstart")
+    path = write_report(*runs, path=out or (Path("comparison.html") if len(runs) > 1 else None), groups=groups)
+    print(summary_table(runs[0]) if len(runs) == 1 else "\n".join(map(headline, runs)))
     print(path)
 
 

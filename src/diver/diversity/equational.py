@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def equational_diversity(
 def formulas(response: str, extractor: Extractor = "nested", ignore_space: bool = False) -> frozenset[str]:
     """F(o): the distinct formulas of a response, without their delimiters, so that `$x$` and `\\(x\\)` are equal.
 
-    `nested`: see `_nested`; a formula's surrounding white space does not count, and an empty one is none.
+    `nested`: see `formula_spans`; a formula's surrounding white space does not count, and an empty one is none.
     `paper`: see `_paper`. `ignore_space` drops all white space inside a formula as well.
     """
     if extractor not in EXTRACTORS:
@@ -64,14 +64,26 @@ _OPENER = {r"\)": r"\(", r"\]": r"\["}
 _WORD_OR_NUMBER = re.compile(r"[\w\\]|\s\d")
 
 
+class Span(NamedTuple):
+    """Where a formula stands: its content is text[start:end], between `opener` and what closes it, of equal length."""
+
+    start: int
+    end: int
+    opener: str
+
+
 def _nested(text: str) -> list[str]:
-    r"""The outermost `\[ \]`, `\( \)`, `$$ $$` and `$ $` that are closed, stripped; in one pass over the text.
+    return [formula for span in formula_spans(text) if (formula := text[span.start : span.end].strip())]
+
+
+def formula_spans(text: str) -> list[Span]:
+    r"""The outermost `\[ \]`, `\( \)`, `$$ $$` and `$ $` that are closed, in their order; in one pass over the text.
 
     `\$`, `\{` and `\\` are characters, so `\\(` opens nothing. What stands inside a formula belongs to it, the `$x$` of
     `\text{if $x$}` too. An opener that is never closed is passed over, and what follows it is read all the same. `$`
     and `$$` do not show their direction, so a blank line ends them, as in TeX, and `_is_closer` tells them from prices.
     """
-    open_, found = _Open(), list[tuple[int, int]]()
+    open_, found = _Open(), list[Span]()
     for match in _TOKEN.finditer(text):
         token, at, after = match.group(), match.start(), match.end()
         if token in ("\\(", "\\["):
@@ -97,7 +109,7 @@ def _nested(text: str) -> list[str]:
         elif token[0] == "\n":
             while open_.top in ("{", "$", "$$"):
                 open_.drop(open_.top)
-    return [formula for start, end in found if (formula := text[start:end].strip())]
+    return found
 
 
 class _Open(list[tuple[str, int]]):
@@ -120,7 +132,7 @@ class _Open(list[tuple[str, int]]):
             self.pop()
             self.depth[kind] -= 1
 
-    def close(self, kind: str, end: int, found: list[tuple[int, int]]) -> None:
+    def close(self, kind: str, end: int, found: list[Span]) -> None:
         """The last opener of this kind, if there is one, makes a formula in place of all inside it."""
         if not self.depth[kind]:
             return
@@ -128,9 +140,9 @@ class _Open(list[tuple[str, int]]):
             self.drop(self.top)
         start = self[-1][1]
         self.drop(kind)
-        while found and found[-1][0] > start:
+        while found and found[-1].start > start:
             found.pop()
-        found.append((start, end))
+        found.append(Span(start, end, kind))
 
 
 def _is_closer(text: str, start: int, at: int) -> bool:

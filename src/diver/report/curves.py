@@ -1,186 +1,118 @@
-"""The curves of a run as small multiples: one panel, one question; drawn once for the page and once for a picture."""
+"""The curves of one or more runs as data: one panel, one metric, one line a run. The page draws them."""
 
 from __future__ import annotations
 
-import io
 import math
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from diver.report.reading import RunRecord, number, part
+from diver.report.signs import Sign
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-SMOOTH_FROM = 40  # steps; shorter runs are shown as they are
+POINTS = 2_000  # of a line; a longer one is thinned evenly
+TIMES = ("time/sample", "time/verify", "time/diversity", "time/update")
+SECONDS = "time"  # the panel of their sum
 
 
 class Panel(NamedTuple):
-    """One small picture: `lines` are (metric, label), the first in the accent colour."""
+    """One small picture of one metric. A percent panel has the axis 0 to 1."""
 
+    metric: str
     title: str
-    lines: tuple[tuple[str, str], ...]
-    note: str
+    note: str = ""
     percent: bool = False
 
 
 PANELS = (
-    Panel("Outcome reward", (("reward/outcome", ""),), "mean over the training rollouts"),
-    Panel("Held-out Pass@k", (("eval/pass@1", "Pass@1"), ("eval/pass@16", "Pass@16")), "", True),
-    Panel("Solved groups", (("group/solve_all", "all right"), ("group/solve_none", "none right")), "", True),
-    Panel("Textual diversity", (("diversity/textual", ""),), "TD: 1 − pairwise BLEU"),
-    Panel("Equational diversity", (("diversity/equational", ""),), "ED: formulas no other response has"),
-    Panel("Entropy", (("policy/entropy", ""),), "of the policy, nats a token"),
-    Panel("Response length", (("response/length_mean", ""),), "mean, tokens"),
-    Panel("Shaping ratio λ", (("shaping/ratio", ""),), "weight of the diversity reward"),
-    Panel(
-        "Seconds a step",
-        (
-            ("time/update", "update"),
-            ("time/sample", "sampling"),
-            ("time/verify", "verifying"),
-            ("time/diversity", "diversity"),
-        ),
-        "",
-    ),
+    Panel("reward/outcome", "Outcome reward", "mean over the training rollouts"),
+    Panel("group/solve_all", "Groups all right", "no response to learn from", True),
+    Panel("group/solve_none", "Groups none right", "no response to learn from", True),
+    Panel("diversity/textual", "Textual diversity", "TD: 1 − pairwise BLEU"),
+    Panel("diversity/equational", "Equational diversity", "ED: formulas no other response has"),
+    Panel("policy/entropy", "Entropy", "of the policy, nats a token"),
+    Panel("response/length_mean", "Response length", "mean, tokens"),
+    Panel("response/truncated", "Responses cut off", "at sample.max_tokens", True),
+    Panel("shaping/ratio", "Shaping ratio λ", "weight of the diversity reward"),
+    Panel(SECONDS, "Seconds a step", "sampling, verifying, diversity, update"),
 )
-IN_PICTURE = (
-    "Outcome reward",
-    "Held-out Pass@k",
-    "Solved groups",
-    "Textual diversity",
-    "Equational diversity",
-    "Entropy",
-)
+_PASS = re.compile(r"pass@(\d{1,9})")
 
 
-class Ink(NamedTuple):
-    """The colours of a drawing. The page's are place holders that become CSS variables, so it can be light or dark."""
+def curves_data(runs: Sequence[RunRecord], found: Sequence[Sequence[Sign]]) -> dict[str, Any]:
+    """{steps, panels, more}: a panel is {id, title, note, percent, lines, spans}, a line {run, steps, values, low, high}.
 
-    text: str
-    grid: str
-    lines: tuple[str, ...]
-
-
-PAPER = Ink("#5c6470", "#e6e8ec", ("#2456c5", "#8a93a1", "#b9c0ca", "#dfe3e9"))
-_PAGE = Ink("#010101", "#020202", ("#030303", "#040404", "#050505", "#060606"))
-_VARIABLES = dict(zip((_PAGE.text, _PAGE.grid, *_PAGE.lines), ("muted", "rule", "c1", "c2", "c3", "c4"), strict=True))
-_RC: Any = {
-    "svg.fonttype": "none",  # text stays text: the page's own font, a quarter of the size
-    "font.family": "sans-serif",
-    "font.size": 8.0,
-    "axes.linewidth": 0.6,
-    "xtick.major.size": 0.0,
-    "ytick.major.size": 0.0,
-}
+    `found` are the signs of each run, whose stretches are marked where they show. `more` are the panels of all metrics
+    that have none of their own among `PANELS`.
+    """
+    chosen = [*_held_out(runs), *PANELS]
+    known = {p.metric for p in chosen}
+    others = sorted({key for run in runs for row in run.metrics for key in row} - known - {"step"})
+    more = [Panel(name, name) for name in others]
+    return {
+        "steps": max([1, *(max(run.steps_done, *run.evaluations, 0) for run in runs)]),
+        "panels": [p for panel in chosen if (p := _panel(panel, runs, found))["lines"]],
+        "more": [p for panel in more if (p := _panel(panel, runs, found))["lines"]],
+    }
 
 
-def has_data(run: RunRecord, panel: Panel) -> bool:
-    return any(len(_points(run, name)[0]) for name, _ in panel.lines)
+def _held_out(runs: Sequence[RunRecord]) -> list[Panel]:
+    """Panels of the smallest and the largest k of Pass@k that were estimated all along."""
+    counts: dict[int, int] = {}
+    for run in runs:
+        for row in run.evaluations.values():
+            for key in part(row, "estimates"):
+                if m := _PASS.fullmatch(key):
+                    counts[int(m[1])] = counts.get(int(m[1]), 0) + 1
+    often = sorted(k for k, n in counts.items() if n == max(counts.values()))
+    ends = dict.fromkeys([often[0], often[-1]]) if often else ()
+    return [Panel(f"eval/pass@{k}", f"Held-out Pass@{k}", "bands: 95 % intervals", True) for k in ends]
 
 
-def latest(run: RunRecord, name: str) -> float:
-    """The last value of a line, NaN where there is none."""
-    values = _points(run, name)[1]
-    return float(values[-1]) if len(values) else math.nan
+def _panel(panel: Panel, runs: Sequence[RunRecord], found: Sequence[Sequence[Sign]]) -> dict[str, Any]:
+    lines = [_line(run, panel.metric) for run in runs]
+    spans = [[*span, i] for i, signs in enumerate(found) for s in signs if s.metric == panel.metric for span in s.spans]
+    return {
+        "id": panel.metric,
+        "title": panel.title,
+        "note": panel.note,
+        "percent": panel.percent,
+        "lines": [{"run": i, **line} for i, line in enumerate(lines) if line["steps"]],
+        "spans": spans,
+    }
 
 
-def svg(run: RunRecord, panel: Panel) -> str:
-    """The panel as an SVG element whose colours are the page's CSS variables."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context({**_RC, "svg.hashsalt": panel.title}):  # by title: ids must differ between pictures of one page
-        figure = Figure(figsize=(3.6, 1.9))
-        _draw(figure.add_axes((0.1, 0.13, 0.88, 0.82)), run, panel, _PAGE)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
-    text = out.getvalue()
-    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = re.sub(r'<g id="[^"]*"', "<g", text)
-    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" role="img">', text, count=1)
-    for colour, variable in _VARIABLES.items():
-        text = text.replace(colour, f"var(--{variable})")
-    return text
+def _line(run: RunRecord, metric: str) -> dict[str, Any]:
+    steps, values, ends = points(run, metric)
+    kept = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), POINTS)).round().astype(int))
+    line = {"steps": steps[kept].tolist(), "values": _short(values[kept])}
+    return line if ends is None else line | {"low": _short(ends[0][kept]), "high": _short(ends[1][kept])}
 
 
-def picture(run: RunRecord, path: Path) -> None:
-    """The main curves as one PNG, two rows of three, on white."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(_RC):
-        figure = Figure(figsize=(10.0, 5.2))
-        figure.subplots_adjust(left=0.05, right=0.985, top=0.93, bottom=0.08, wspace=0.2, hspace=0.36)
-        chosen = [panel for panel in PANELS if panel.title in IN_PICTURE]
-        for axes, panel in zip(figure.subplots(2, 3).flat, chosen, strict=True):
-            axes.set_title(panel.title, loc="left", fontsize=9.5, fontweight="bold", color="#1b1f24", pad=8)
-            _draw(axes, run, panel, PAPER)
-            if len(panel.lines) > 1 and has_data(run, panel):
-                axes.legend(frameon=False, fontsize=7.5, labelcolor=PAPER.text, handlelength=1.2, loc="best")
-        figure.savefig(path, format="png", dpi=160, facecolor="white")
+def _short(values: np.ndarray) -> list[float | None]:
+    return [float(f"{v:.5g}") if math.isfinite(v) else None for v in values]
 
 
-def _points(run: RunRecord, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """(steps, values, ends of the intervals [2, m] or None) of a line; held-out values come from eval/ if they can."""
-    key = name.removeprefix("eval/")
+def points(run: RunRecord, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """(steps int64 [m], values float64 [m], ends of the intervals [2, m] or None) of a metric where it is known.
+
+    Held-out values come from eval/ with their intervals if they can; SECONDS is the sum of TIMES.
+    """
+    if metric == SECONDS:
+        return *_seconds(run), None
+    key = metric.removeprefix("eval/")
     found = {step: part(row, "estimates", key) for step, row in run.evaluations.items()}
     rows = [(step, *(number(e.get(end)) for end in ("mean", "low", "high"))) for step, e in found.items()]
     rows = [row for row in rows if not math.isnan(row[1])]
-    if name == key or not rows:
-        return *run.column(name), None
+    if metric == key or not rows:
+        return *run.column(metric), None
     table = np.array(rows)
-    return table[:, 0], table[:, 1], table[:, 2:].T
+    return table[:, 0].astype(np.int64), table[:, 1], table[:, 2:].T
 
 
-def _draw(axes: Axes, run: RunRecord, panel: Panel, ink: Ink) -> None:
-    _frame(axes, panel, ink)
-    for (name, label), colour in zip(panel.lines, ink.lines, strict=False):
-        _line(axes, *_points(run, name), colour=colour, label=label)
-    axes.set_xlim(0, max(1, run.steps_done))
-    axes.set_ylim(bottom=0, top=1 if panel.percent else None)
-    if not has_data(run, panel):
-        axes.text(0.5, 0.5, "not recorded", transform=axes.transAxes, ha="center", va="center", color=ink.text)
-
-
-def _frame(axes: Axes, panel: Panel, ink: Ink) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(ink.grid)
-    axes.grid(axis="y", color=ink.grid, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=ink.text, labelsize=8)
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    if panel.percent:
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
-
-
-def window(steps: int) -> int:
-    """How many steps a smoothed line averages over; 1 (no smoothing) for short runs. Odd, so that it is centred."""
-    return 1 if steps < SMOOTH_FROM else 2 * (steps // 30) + 1
-
-
-def _smooth(values: np.ndarray, width: int) -> np.ndarray:
-    """Centred moving mean; at the ends over the part of the window that is there."""
-    ones = np.ones(width)
-    return np.convolve(values, ones, "same") / np.convolve(np.ones(len(values)), ones, "same")
-
-
-def _line(axes: Axes, steps: np.ndarray, values: np.ndarray, ends: np.ndarray | None, colour: str, label: str) -> None:
-    if not len(steps):
-        return
-    width = window(len(steps))
-    if ends is not None or len(steps) == 1:
-        axes.plot(steps, values, color=colour, linewidth=1.3, marker="o", markersize=2.6, label=label, clip_on=False)
-    elif width == 1:
-        axes.plot(steps, values, color=colour, linewidth=1.3, label=label)
-    else:
-        axes.plot(steps, values, color=colour, linewidth=0.6, alpha=0.35)
-        axes.plot(steps, _smooth(values, width), color=colour, linewidth=1.4, label=label)
-    if ends is not None:
-        axes.fill_between(steps, ends[0], ends[1], color=colour, alpha=0.13, linewidth=0)
+def _seconds(run: RunRecord) -> tuple[np.ndarray, np.ndarray]:
+    rows = [(int(row["step"]), [number(row.get(name)) for name in TIMES]) for row in run.metrics]
+    told = [(step, float(np.nansum(times))) for step, times in rows if not np.isnan(times).all()]
+    return np.array([s for s, _ in told], dtype=np.int64), np.array([v for _, v in told], dtype=np.float64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from diver.types import DiverError
+from diver.types import DiverError, Group, Problem, Reward, Rollout, Verdict
 
 _STEP = re.compile(r"step_(\d+)\.jsonl?")
 
@@ -137,16 +137,21 @@ def _whole(path: Path) -> list[dict[str, Any]]:
     return [row] if isinstance(row, dict) else []
 
 
-def outcomes(group: list[dict[str, Any]]) -> np.ndarray:
-    """r of a group's rows, float64 [G], NaN where unknown."""
-    return np.array([number(part(row, "reward").get("outcome")) for row in group])
+def as_group(rows: Sequence[dict[str, Any]]) -> tuple[Group, list[float]]:
+    """The rows of one group as a Group, and the lengths in tokens, NaN where unknown. What is not as expected is left out."""
+    first = rows[0]
+    problem = Problem(str(first.get("problem", "")), str(first.get("prompt", "")), str(first.get("answer", "")))
+    return Group(problem, tuple(map(_rollout, rows))), [number(row.get("length")) for row in rows]
 
 
-def worth_reading(groups: list[list[dict[str, Any]]], count: int) -> list[list[dict[str, Any]]]:
-    """At most `count` groups: mixed ones first (they carry the signal), the evenest first, then in their order."""
-
-    def unevenness(group: list[dict[str, Any]]) -> float:
-        r = outcomes(group)
-        return 1.0 if np.isnan(r).all() else abs(float(np.nanmean(r)) - 0.5)
-
-    return sorted(groups, key=unevenness)[:count]
+def _rollout(row: dict[str, Any]) -> Rollout:
+    parts = {name: number(part(row, "reward").get(name)) for name in Reward._fields}
+    outcome = parts.pop("outcome")
+    verdict = row.get("verdict")
+    return Rollout(
+        str(row.get("response", "")),
+        verdict=Verdict(verdict) if verdict in tuple(Verdict) else None,
+        reward=None if math.isnan(outcome) else Reward(outcome, **{k: v for k, v in parts.items() if v == v}),
+        diversity={str(name): number(value) for name, value in part(row, "diversity").items()},
+        advantage=number(row.get("advantage")),
+    )

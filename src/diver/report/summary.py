@@ -10,19 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diver.report.reading import RunRecord, number, part
+from diver.report.text import clean
 from diver.statistics import Estimate, paired_interval, pass_at_k
 
 UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 
 _ESTIMATE = re.compile(r"(pass|distinct)@(\d{1,9})")
-# What must not reach a terminal or a page as it is: controls but for newline and tab, halves of surrogate pairs,
-# the signs that turn the writing direction of all that follows, and two code points that are no characters.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
-
-
-def clean(value: Any) -> str:
-    """Anything as text that can be written and shown: what cannot becomes U+FFFD."""
-    return _UNSAFE.sub("\ufffd", str(value).replace("\r\n", "\n"))
 
 
 class Comparison(NamedTuple):

@@ -1,0 +1,206 @@
+// The group browser: a list to search, filter and sort; the chosen group with its matrix, a pair of it, and all responses.
+
+const VERDICTS = { correct: "correct", wrong: "wrong", no_answer: "no answer", truncated: "truncated", timeout: "timeout", error: "error" };
+const SHORT = { textual: "TD", equational: "ED" };
+const short = (name) => SHORT[name] ?? name;
+
+function drawBrowser(root, data, names) {
+  const groups = data.groups.map((group) => ({ ...group, about: describe(group) }));
+  const state = { query: "", run: "", step: "", verdict: "", sort: "step", shown: [], chosen: null, source: false };
+  const list = html("ol", { class: "groups", "aria-label": "Groups" });
+  const count = html("p", { class: "note", role: "status" });
+  const detail = html("div", { class: "detail" });
+
+  const choose = (group, focus) => {
+    state.chosen = group;
+    for (const button of list.querySelectorAll("button")) {
+      const now = state.shown[button.dataset.at] === group;
+      button.setAttribute("aria-pressed", now);
+      button.tabIndex = now ? 0 : -1;
+      if (now && focus) button.focus();
+    }
+    detail.replaceChildren(...(group ? groupDetail(group, data.formulas, state) : []));
+  };
+  const refresh = () => {
+    state.shown = sorted(groups.filter((group) => matches(group, state)), state.sort);
+    list.replaceChildren(...state.shown.map((group, i) => listItem(group, i, names, () => choose(group))));
+    const n = state.shown.length;
+    count.textContent = n ? `${n} of ${groups.length} ${groups.length === 1 ? "group" : "groups"}` : "No group fits: change the search or the filter.";
+    const telling = state.shown.find((group) => kinds(group).includes("mixed")) ?? state.shown[0] ?? null;
+    choose(state.shown.includes(state.chosen) ? state.chosen : telling);
+  };
+  list.addEventListener("keydown", (event) => {
+    const now = state.shown.indexOf(state.chosen), last = state.shown.length - 1;
+    const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: last }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    choose(state.shown[Math.min(Math.max(to, 0), last)], true);
+  });
+  root.append(
+    filters(groups, names, state, refresh),
+    html("div", { class: "browse" }, html("nav", { "aria-label": "Groups" }, count, list), detail),
+  );
+  refresh();
+}
+
+/** What the list shows of a group, and what it is sorted and searched by. */
+function describe(group) {
+  const mean = (values) => {
+    const known = values.filter((value) => value !== null && value !== undefined);
+    return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+  };
+  const metrics = [...new Set(group.responses.flatMap((r) => Object.keys(r.diversity)))];
+  return {
+    diversity: Object.fromEntries(metrics.map((name) => [name, mean(group.responses.map((r) => r.diversity[name]))])),
+    reward: mean(group.responses.map((r) => r.reward.total)),
+    text: [group.problem, group.answer, sourceOf(group.prompt), ...group.responses.map((r) => sourceOf(r.text))].join("\n").toLowerCase(),
+  };
+}
+
+function matches(group, { query, run, step, verdict }) {
+  return (run === "" || group.run === Number(run))
+    && (step === "" || group.step === Number(step))
+    && (verdict === "" || kinds(group).includes(verdict))
+    && query.toLowerCase().split(/\s+/).every((word) => group.about.text.includes(word));
+}
+
+/** The filters a group passes: a verdict that one of its responses has, or how many of them are correct. */
+function kinds(group) {
+  const verdicts = group.responses.map((r) => r.verdict);
+  const right = verdicts.filter((verdict) => verdict === "correct").length;
+  const whole = right === verdicts.length ? "all" : right === 0 ? "none" : "mixed";
+  return [...verdicts.map((verdict) => verdict ?? "not judged"), whole];
+}
+
+function sorted(groups, by) {
+  const [key, direction] = by.split(" ");
+  if (key === "step") return groups;
+  const value = (group) => (key === "reward" ? group.about.reward : group.about.diversity[key]) ?? -Infinity;
+  return [...groups].sort((a, b) => (direction === "up" ? value(a) - value(b) : value(b) - value(a)));
+}
+
+function filters(groups, names, state, refresh) {
+  const select = (label, key, options) => html(
+    "label", {}, html("span", {}, label),
+    html("select", { change: (event) => { state[key] = event.target.value; refresh(); } },
+      ...options.map(([value, text]) => html("option", { value }, text))),
+  );
+  const search = html("input", {
+    type: "search", placeholder: "problem, prompt or response",
+    input: () => { state.query = search.value; refresh(); },
+  });
+  const steps = [...new Set(groups.map((group) => group.step))].filter((step) => step !== null).sort((a, b) => a - b);
+  const found = new Set(groups.flatMap((group) => kinds(group)));
+  const told = Object.entries({ ...VERDICTS, "not judged": "not judged" }).filter(([key]) => found.has(key));
+  const metrics = [...new Set(groups.flatMap((group) => Object.keys(group.about.diversity)))];
+  const rewarded = groups.some((group) => group.about.reward !== null);
+  const orders = [...(rewarded ? ["reward"] : []), ...metrics].flatMap((name) =>
+    [[`${name} down`, `${short(name)}, highest first`], [`${name} up`, `${short(name)}, lowest first`]]);
+  return html(
+    "div", { class: "controls filters" },
+    html("label", { class: "search" }, html("span", {}, "Search"), search),
+    names.length > 1 ? select("Run", "run", [["", "all"], ...names.map((name, i) => [i, name])]) : null,
+    steps.length > 1 ? select("Step", "step", [["", "all"], ...steps.map((step) => [step, step.toLocaleString("en")])]) : null,
+    select("Verdict", "verdict", [
+      ["", "all groups"], ["mixed", "right and wrong"], ["all", "all right"], ["none", "none right"],
+      ...told.map(([key, words]) => [key, `with ${words}`]),
+    ]),
+    select("Sort by", "sort", [["step", steps.length ? "step" : "order of the file"], ...orders]),
+  );
+}
+
+function listItem(group, at, names, choose) {
+  const right = group.responses.filter((r) => r.verdict === "correct").length;
+  const where = group.step === null ? group.problem : `Step ${group.step.toLocaleString("en")}`;
+  const figures = Object.entries(group.about.diversity).slice(0, 2).map(([name, value]) => `${short(name)} ${value === null ? "–" : value.toFixed(2)}`);
+  const marks = group.responses.length <= 16
+    ? html("span", { class: "dots", "aria-hidden": true }, ...group.responses.map((r) => html("i", { class: kind(r.verdict) })))
+    : null;
+  return html("li", {}, html(
+    "button", { type: "button", "data-at": at, click: choose },
+    html("span", { class: "where" }, names.length > 1 ? swatch(group.run) : null, where, marks),
+    html("span", { class: "what" }, group.step === null ? sourceOf(group.prompt).slice(0, 90) : group.problem),
+    html("span", { class: "what" }, [`${right} of ${group.responses.length} right`, ...figures].join(" · ")),
+  ));
+}
+
+const kind = (verdict) => (verdict === "correct" ? "correct" : verdict === "wrong" ? "wrong" : "other");
+
+function groupDetail(group, formulas, state) {
+  const right = group.responses.filter((r) => r.verdict === "correct").length;
+  const few = group.size > group.responses.length ? `, ${group.responses.length} of ${group.size} responses shown` : "";
+  const pair = alike(group.matrix);
+  const compared = html("div", { class: "pair" });
+  const cards = html("div", { class: "cards" });
+  const choose = (i, j) => {
+    showPair(compared, group, i, j);
+    [...cards.children].forEach((card, k) => card.classList.toggle("chosen", i !== j && (k === i || k === j)));
+  };
+  const drawCards = () => cards.replaceChildren(...group.responses.map((r) => card(r, formulas, state.source)));
+  const toggle = html("input", { type: "checkbox", change: () => { state.source = toggle.checked; drawCards(); } });
+  toggle.checked = state.source;
+  drawCards();
+  const parts = [
+    html("header", {},
+      html("h3", {}, group.step === null ? "" : `Step ${group.step.toLocaleString("en")} · `, html("span", { dir: "auto" }, group.problem)),
+      html("p", { class: "note" }, `${right} of ${group.responses.length} right${few}`,
+        group.answer ? html("span", { dir: "auto" }, ` · reference answer ${group.answer}`) : null)),
+    html("div", { class: "prompt" }, textBlock(group.prompt, formulas, state.source)),
+  ];
+  if (group.responses.length > 1) {
+    const labels = group.responses.map((r) => r.index);
+    parts.push(html("div", { class: "against" },
+      html("figure", {}, heatMap(group.matrix, labels, pair, choose),
+        html("figcaption", { class: "note" }, "Dissimilarity of the row to the column: 0 the same, 1 nothing shared.")),
+      compared));
+    choose(...pair);
+  }
+  parts.push(html("div", { class: "bar" }, html("h4", {}, "Responses"), html("label", {}, toggle, " LaTeX as written")), cards);
+  return parts;
+}
+
+/** The pair with the smallest dissimilarity above 0, or the first two. */
+function alike(matrix) {
+  let best = [0, Math.min(1, matrix.length - 1)], least = Infinity;
+  matrix.forEach((row, i) => row.forEach((value, j) => {
+    if (i !== j && value > 0 && value < least) [best, least] = [[i, j], value];
+  }));
+  return best;
+}
+
+function showPair(root, group, i, j) {
+  const [a, b] = [group.responses[i], group.responses[j]];
+  if (i === j) {
+    root.replaceChildren(html("p", { class: "note" }, `Response ${a.index} itself: choose a cell beside the diagonal.`));
+    return;
+  }
+  const [first, second] = [sourceOf(a.text), sourceOf(b.text)];
+  const side = (response, text, other) => html("div", {},
+    html("p", { class: "label" }, badge(response), verdictOf(response)), comparedBlock(text, other));
+  root.replaceChildren(
+    html("p", { role: "status" }, `Responses ${a.index} and ${b.index}: dissimilarity `,
+      html("b", {}, (group.matrix[i][j] / 100).toFixed(2)), `, the other way ${(group.matrix[j][i] / 100).toFixed(2)}`),
+    html("p", { class: "note key" }, "In both: ",
+      ...["one word", "two in a row", "three", "four or more"].map((words, n) => html("mark", { class: `n${n + 1}` }, words))),
+    html("div", { class: "sides" }, side(a, first, second), side(b, second, first)),
+  );
+}
+
+const badge = (response) => html("span", { class: "badge" }, String(response.index));
+const verdictOf = (response) => html("span", { class: `verdict ${kind(response.verdict)}` }, VERDICTS[response.verdict] ?? "not judged");
+
+function card(response, formulas, source) {
+  const r = response.reward;
+  const parts = [["outcome", r.outcome], ["diversity", r.diversity], ["length", r.length]].filter(([, value]) => value);
+  const figures = [
+    ["Reward", r.total === undefined ? null : figure(r.total), parts.map(([name, value]) => `${name} ${signed(value)}`).join(", ")],
+    ["Advantage", response.advantage === null ? null : signed(response.advantage), ""],
+    ...Object.entries(response.diversity).map(([name, value]) => [short(name), value === null ? null : value.toFixed(2), ""]),
+    ["Tokens", response.length === null ? null : figure(response.length), ""],
+  ].filter(([, value]) => value !== null);
+  return html("article", {},
+    html("header", {}, badge(response), verdictOf(response)),
+    textBlock(response.text, formulas, source),
+    html("dl", {}, ...figures.map(([name, value, detail]) => html("div", {},
+      html("dt", {}, name), html("dd", {}, value, detail ? html("small", {}, ` ${detail}`) : null)))));
+}

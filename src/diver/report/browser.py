@@ -1,0 +1,188 @@
+"""Groups to look at: what the page's group browser shows, as plain data, bounded so that the page stays small."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from diver.diversity import formulas, textual_dissimilarity
+from diver.diversity.equational import formula_spans
+from diver.report.mathematics import Formulas
+from diver.report.text import clean
+from diver.types import Group
+
+GROUPS = 200  # of a page
+RESPONSES = 64  # of a group
+BYTES = 2_200_000  # of the compressed data of GROUPS groups: the page stays below 3 MB, more groups are allowed more
+LENGTHS = (12_000, 6_000, 3_000, 1_500, 800, 400, 200, 100)  # characters of a response, the first that fits
+_BOX = re.compile(
+    r"\\boxed\s{0,4}\{(?:[^{}]|\{[^{}]{0,200}\}){0,200}\}"
+)  # an answer outside of a formula, drawn all the same
+HEAD = 0.7  # of a text too long, this share is its beginning; the rest is its end, where the answer stands
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A group and where it comes from. `matrix` float64 [G, G]: its dissimilarities; None: the textual ones.
+
+    `lengths` are policy tokens, NaN where unknown; `run` is an index into the page's runs.
+    """
+
+    group: Group
+    run: int = 0
+    step: int | None = None
+    lengths: Sequence[float] = ()
+    matrix: np.ndarray | None = None
+
+
+def spread(total: int, count: int) -> list[int]:
+    """At most `count` of the indices 0..total-1, evenly spaced, the first and the last among them."""
+    if count <= 1 or total <= 1:
+        return list(range(min(total, count)))
+    return sorted({round(i * (total - 1) / (min(count, total) - 1)) for i in range(min(count, total))})
+
+
+def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
+    """What the browser draws: {formulas, groups, characters}; `characters` is how much of a long text is kept.
+
+    Texts are kept as long as the compressed data of `limit` groups stays within the page's share of 3 MB.
+    """
+    budget = BYTES * max(1.0, limit / GROUPS)
+    prepared = [_Prepared.of(s) for s in tqdm(shown, desc="groups of the page", unit="group", delay=3, leave=False)]
+    for characters in LENGTHS:
+        if sum(p.size(characters) for p in prepared) > 6 * budget and characters != LENGTHS[-1]:
+            continue  # text compresses up to about sixfold: not worth trying
+        converted = Formulas()
+        groups = [p.data(characters, converted) for p in prepared]
+        data = {"groups": groups, "formulas": converted.trees, "characters": characters}
+        if len(pack(data)) <= budget:
+            break
+    return data
+
+
+def pack(data: Any) -> bytes:
+    """JSON, compressed; the same data gives the same bytes."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return gzip.compress(text.encode("utf-8"), mtime=0)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A group with all that does not depend on how much of its texts is kept."""
+
+    shown: Shown
+    index: list[int]
+    texts: list[str]
+    unique: list[frozenset[str]]
+    matrix: list[list[int]]
+
+    @classmethod
+    def of(cls, shown: Shown) -> _Prepared:
+        texts = [clean(r) for r in shown.group.responses]
+        found = [formulas(t) for t in texts]
+        holders = Counter(f for fs in found for f in fs)
+        index = spread(len(texts), RESPONSES)
+        unique = [frozenset(f for f in found[i] if holders[f] == 1) for i in index]
+        kept = [texts[i] for i in index]
+        return cls(shown, index, kept, unique, _percent(shown, kept, index))
+
+    def size(self, characters: int) -> int:
+        return sum(min(len(t), characters) for t in self.texts)
+
+    def data(self, characters: int, converted: Formulas) -> dict[str, Any]:
+        group, problem = self.shown.group, self.shown.group.problem
+        prompt = (
+            problem.prompt if isinstance(problem.prompt, str) else "\n\n".join(m["content"] for m in problem.prompt)
+        )
+        return {
+            "run": self.shown.run,
+            "step": self.shown.step,
+            "problem": clean(problem.id)[:200],
+            "prompt": segments(clean(prompt), frozenset(), converted, characters),
+            "answer": clean(problem.answer)[:200],
+            "size": len(group),
+            "matrix": self.matrix,
+            "responses": [
+                {
+                    "index": i + 1,
+                    **self._figures(i),
+                    "text": segments(text, unique, converted, characters),
+                }
+                for i, text, unique in zip(self.index, self.texts, self.unique, strict=True)
+            ],
+        }
+
+    def _figures(self, i: int) -> dict[str, Any]:
+        rollout = self.shown.group.rollouts[i]
+        reward = {} if rollout.reward is None else {**rollout.reward._asdict(), "total": rollout.reward.total}
+        length = self.shown.lengths[i] if self.shown.lengths else math.nan
+        if math.isnan(length) and rollout.tokens is not None:
+            length = rollout.length
+        return {
+            "verdict": rollout.verdict,
+            "reward": {name: _number(value) for name, value in reward.items()},
+            "diversity": {clean(name): _number(value) for name, value in rollout.diversity.items()},
+            "advantage": _number(rollout.advantage),
+            "length": _number(length),
+        }
+
+
+def _percent(shown: Shown, texts: list[str], index: list[int]) -> list[list[int]]:
+    """The dissimilarities of the responses that are shown, in hundredths."""
+    size = len(shown.group)
+    if shown.matrix is not None and shown.matrix.shape != (size, size):
+        raise ValueError(
+            f"problem {shown.group.problem.id!r}: a matrix of shape {shown.matrix.shape}, {size} responses"
+        )
+    part = textual_dissimilarity(texts) if shown.matrix is None else shown.matrix[np.ix_(index, index)]
+    return np.rint(100 * np.nan_to_num(part)).astype(int).tolist()
+
+
+def _number(value: float) -> float | None:
+    return float(f"{value:.4g}") if math.isfinite(value) else None
+
+
+def segments(text: str, unique: frozenset[str], converted: Formulas, characters: int) -> list[Any]:
+    """A text as a list of strings, formulas and cuts, in order.
+
+    A formula is [its source, with delimiters; its index among the converted or None; 1 where it is in `unique`, else 0].
+    A cut, {"cut": n}, stands for n characters left out of the middle of a text longer than `characters`.
+    """
+    if len(text) <= characters:
+        return list(_parts(text, unique, converted))
+    head = int(HEAD * characters)
+    tail = characters - head
+    cut = {"cut": len(text) - characters}
+    return [*_parts(text[:head], unique, converted), cut, *_parts(text[-tail:], unique, converted)]
+
+
+def _parts(text: str, unique: frozenset[str], converted: Formulas) -> Iterator[Any]:
+    done = 0
+    for span in formula_spans(text):
+        start, end = span.start - len(span.opener), span.end + len(span.opener)
+        yield from _boxes(text[done:start], converted)
+        content = text[span.start : span.end].strip()
+        display = span.opener in ("\\[", "$$")
+        yield [text[start:end], converted(content, display), int(content in unique)]
+        done = end
+    yield from _boxes(text[done:], converted)
+
+
+def _boxes(text: str, converted: Formulas) -> Iterator[Any]:
+    done = 0
+    for box in _BOX.finditer(text):
+        if box.start() > done:
+            yield text[done : box.start()]
+        yield [box[0], converted(box[0], False), 0]
+        done = box.end()
+    if done < len(text):
+        yield text[done:]

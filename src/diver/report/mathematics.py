@@ -1,0 +1,83 @@
+"""LaTeX that a model wrote, as MathML that can do nothing but be looked at."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.etree.ElementTree import Element
+
+LONGEST = 1000  # characters of a formula; a longer one is shown as it was written
+DEEPEST = 24  # open braces, and elements inside each other
+MOST = 12_000  # formulas converted for one page, a few seconds of work
+
+# What may stand in a page. latex2mathml also writes href (of \href), style and class: they are left out here.
+ELEMENTS = frozenset(
+    "math mrow mi mn mo ms mtext mspace mfrac msqrt mroot mstyle mpadded mphantom menclose msub msup msubsup munder mover "
+    "munderover mmultiscripts mprescripts none mtable mtr mtd".split()
+)
+ATTRIBUTES = frozenset(
+    "display mathvariant stretchy symmetric fence separator form accent largeop movablelimits lspace rspace linethickness "
+    "displaystyle scriptlevel notation columnalign".split()
+)
+CHILDREN = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2, "msubsup": 3, "munderover": 3}
+_MACROS = re.compile(r"\\(?:newcommand|renewcommand|def|newenvironment|DeclareMathOperator|let)(?![A-Za-z])")
+_ENTITY = re.compile(r"&#x([0-9A-Fa-f]{1,6});")
+
+Tree = list[Any]  # [element, {attribute: value}, child or text, ...]
+
+
+class Formulas:
+    """The formulas of a page, each converted once: `self(latex, display)` is its index in `trees`, None if it has none."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.trees: list[Tree] = []
+        self.left_as_written = 0
+        self._most = most
+        self._known: dict[tuple[str, bool], int | None] = {}
+
+    def __call__(self, latex: str, display: bool) -> int | None:
+        key = (latex.strip(), display)
+        if key not in self._known:
+            tree = mathml(*key) if len(self._known) < self._most else None
+            self._known[key] = None if tree is None else len(self.trees)
+            if tree is None:
+                self.left_as_written += 1
+            else:
+                self.trees.append(tree)
+        return self._known[key]
+
+
+def mathml(latex: str, display: bool = False) -> Tree | None:
+    """MathML of one formula as nested lists of allowed elements and attributes; None where it cannot be converted."""
+    if not latex or len(latex) > LONGEST or _depth(latex) > DEEPEST or _MACROS.search(latex):
+        return None
+    from latex2mathml.converter import convert_to_element
+
+    try:
+        element = convert_to_element(latex, display="block" if display else "inline")
+    except Exception:  # other people's LaTeX: the converter raises whatever its parts raise
+        return None
+    return _tree(element, 2 * DEEPEST)
+
+
+def _depth(latex: str) -> int:
+    depth = deepest = 0
+    for c in latex:
+        depth += (c == "{") - (c == "}")
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _tree(element: Element, levels: int) -> Tree | None:
+    name = element.tag
+    children = [_tree(child, levels - 1) for child in element] if levels else [None]
+    if name not in ELEMENTS or any(c is None for c in children) or len(children) != CHILDREN.get(name, len(children)):
+        return None
+    text = _ENTITY.sub(_character, element.text or "")
+    attributes = {key: value for key, value in element.attrib.items() if key in ATTRIBUTES}
+    return [name, attributes, *([text] if text else []), *children]
+
+
+def _character(entity: re.Match[str]) -> str:
+    code = int(entity[1], 16)
+    return chr(code) if 0x20 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else "\ufffd"
