@@ -235,7 +235,7 @@ def ours(load: Load, without: str | None = None) -> Seconds:
             ids = dict(zip((p.id for p in load.problems), tokenizer(prompts)["input_ids"], strict=True))
             if without == "sampler's log-probs reused":
                 recompute(policy, groups, ids, how.micro_batch_tokens)
-            engine.update(policy, optimizer, groups, ids, method.loss, how, temperature=1.0, every_row=False)
+            engine.update(policy, optimizer, groups, ids, method.loss, how, temperature=1.0)
     return Seconds(clock["sample"], clock["train"], float(np.mean([r.length for r in rollouts])))
 
 

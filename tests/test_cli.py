@@ -200,6 +200,26 @@ def test_the_most_diverse_half_is_trained_on(whole):
     assert diversity[0] > diversity[1]
 
 
+@pytest.mark.parametrize("method", ["clip-cov", "kl-cov", "pass-at-k", "entropy-bonus", "high-entropy"])
+def test_every_baseline_trains(method, monkeypatch):
+    flags = ("--method", method, "--method.pass_at_k.k", "2", "--train.steps", "2", "--evaluate.problems", "0")
+    monkeypatch.setattr(sys, "argv", ["diver", "train", "tiny.toml", *flags])
+    cli.main()
+    row = metrics("runs/tiny")[1]
+    assert row["policy/gradient_norm"] > 0 and row["shaping/ratio"] == 0
+    assert ("policy/chosen_share" in row) == (method in ("clip-cov", "kl-cov", "high-entropy"))
+    assert row.get("policy/chosen_share", 1) > 0
+
+
+def test_what_clip_cov_draws_is_the_same_after_a_stop(monkeypatch):
+    flags = ("--method", "clip-cov", "--train.checkpoint_every", "1", "--evaluate.problems", "0")
+    for folder, steps in (("one", "2"), ("two", "1"), ("two", "2")):
+        arguments = ("--run.folder", folder, "--train.steps", steps)
+        monkeypatch.setattr(sys, "argv", ["diver", "train", "tiny.toml", *arguments, *flags])
+        cli.main()
+    assert metrics("one") == metrics("two") and metrics("one")[1]["policy/chosen_share"] > 0
+
+
 def test_bfloat16_and_gradient_checkpointing_train(whole):
     finish("--run.folder", "low", "--model.precision", "bfloat16", "--model.gradient_checkpointing", "true",
            "--train.steps", "2", "--evaluate.problems", "0")  # fmt: skip

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 from scipy.stats import entropy as scipy_entropy
 
-from diver.loss import clipped_surrogate, entropy, kl_to_reference, row_weights, token_logprobs
+from diver.loss import (
+    choose,
+    clipped_surrogate,
+    covariance,
+    entropy,
+    kl_to_reference,
+    row_weights,
+    surrogate,
+    token_logprobs,
+)
+from diver.objective import ClipCov, KlCov, Loss
 
 LOG2 = math.log(2)
 
@@ -59,3 +69,65 @@ def test_logprobs_and_entropy_at_a_temperature():
     assert np.allclose(entropy(scaled).numpy(), scipy_entropy(np.exp(expected), axis=-1), atol=1e-5)
     uniform = entropy(torch.zeros(1, 1, 8))
     assert uniform.item() == pytest.approx(math.log(8))
+
+
+# --- tokens that are singled out
+
+LOGPROBS = torch.tensor([-0.5, -2.5, -1.5, -2.5, -0.5, -4.5]).double()
+ADVANTAGE = torch.tensor([1.0, 1.0, 1.0, -1.0, -1.0, -1.0]).double()
+
+
+def test_covariance_by_hand():
+    """Means -2 and 0."""
+    assert covariance(LOGPROBS, ADVANTAGE).tolist() == [1.5, -0.5, 0.5, 0.5, -1.5, 2.5]
+
+
+def chosen(loss, uniform=(0.5,) * 6, old=LOGPROBS):
+    spread = torch.tensor([0.1, 0.9, 0.3, 0.9, 0.5, 0.2]).double()
+    return choose(loss, LOGPROBS, spread, old, ADVANTAGE, torch.tensor(uniform)).nonzero()[:, 0].tolist()
+
+
+def test_kl_cov_chooses_the_highest_covariances():
+    assert chosen(Loss(surrogate="kl-cov", kl_cov=KlCov(share=0.34))) == [0, 5]
+    assert chosen(Loss(surrogate="kl-cov", kl_cov=KlCov(share=0.01))) == [5]  # at least one
+    assert chosen(Loss(surrogate="kl-cov", kl_cov=KlCov(share=0.5))) == [0, 2, 5]  # of 2 and 3 the earlier
+    assert chosen(Loss(surrogate="kl-cov", kl_cov=KlCov(share=1.0))) == [0, 1, 2, 3, 4, 5]
+
+
+def test_clip_cov_chooses_at_random_between_its_bounds():
+    def clip_cov(share, low=0.0, high=2.0):
+        return Loss(surrogate="clip-cov", clip_cov=ClipCov(share=share, low=low, high=high))
+
+    assert chosen(clip_cov(1.0)) == [0, 2, 3]  # 2.5 is above the upper bound
+    assert chosen(clip_cov(1.0, high=9.0)) == [0, 2, 3, 5]
+    assert chosen(clip_cov(0.01), (0.9, 0.0, 0.5, 0.4, 0.0, 0.0)) == [3]  # the smallest number of a candidate
+    assert chosen(clip_cov(0.34), (0.3, 0.0, 0.5, 0.4, 0.0, 0.0)) == [0, 3]
+    assert chosen(clip_cov(1.0, low=9.0, high=10.0)) == []
+    risen = LOGPROBS - LOG2  # rho = 2: bound with A > 0, not with A < 0
+    assert chosen(clip_cov(1.0), old=risen) == [3]
+
+
+def test_the_tokens_of_highest_entropy_are_chosen():
+    assert chosen(Loss(entropy_share=0.5)) == [1, 3, 4]
+    assert chosen(Loss(entropy_share=0.2)) == [1]  # 1.2 tokens, and of equal ones the earlier
+    assert chosen(Loss(entropy_share=0.01)) == [1]
+
+
+def test_the_surrogates_by_hand():
+    """rho = 2, 1, 1/2 under A = +1 and A = -1; the first column and the last are chosen."""
+    logprobs = torch.tensor([[LOG2, 0.0, -LOG2]] * 2, dtype=torch.float64)
+    mark = torch.tensor([[True, False, True]] * 2)
+
+    def of(loss):
+        value, bound = surrogate(loss, logprobs, torch.zeros_like(logprobs), torch.tensor([1.0, -1.0]), mark)
+        return (-value).tolist(), bound.tolist()
+
+    bound_ones = [[True, False, False], [False, False, True]]
+    assert of(Loss()) == ([[1.28, 1, 0.5], [-2, -1, -0.8]], bound_ones)
+    wide = {"clip_low": 1.0, "clip_high": 1.0}  # 0 .. 2
+    assert of(Loss(surrogate="clip-cov", **wide)) == ([[0, 1, 0], [0, -1, 0]], [[False] * 3] * 2)
+    assert of(Loss(entropy_share=0.2, **wide)) == ([[2, 0, 0.5], [-2, 0, -0.5]], [[False] * 3] * 2)
+    assert of(Loss(entropy_share=0.2))[1] == bound_ones
+    pays, bound = of(Loss(surrogate="kl-cov", kl_cov=KlCov(coefficient=3.0)))
+    assert np.allclose(pays, [[2 - 3 * LOG2, 1, 0.5 - 3 * LOG2], [-2 - 3 * LOG2, -1, -0.5 - 3 * LOG2]])
+    assert not any(map(any, bound))  # no clip

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import zscore
 
-from diver.methods import METHODS, Loss, Method, PassAtK, Selection, select
+from diver.methods import METHODS, Method, PassAtK, Selection, select
+from diver.objective import ClipCov, KlCov, Loss
 from diver.shaping import Bonus, Schedule, Shaping
 from diver.types import DiverError, Group, Problem, Progress, Reward, Rollout
 
@@ -47,6 +48,13 @@ def test_a_name_and_nothing_else_is_the_papers_setting():
     assert not Method.named("grpo").pays and Method.named("grpo").loss == Loss(clip_high=0.2)
     assert Method.named("pass-at-k") == Method(name="pass-at-k", pays={}, estimator="pass-at-k")
     assert Method.named("pass-at-k").pass_at_k == PassAtK(k=4, form="analytic", sets=None)
+    clip_cov, kl_cov = Method.named("clip-cov"), Method.named("kl-cov")
+    assert clip_cov == Method(name="clip-cov", pays={}, loss=Loss(surrogate="clip-cov", clip_low=1.0, clip_high=1.0))
+    assert clip_cov.loss.clip_cov == ClipCov(share=2e-4, low=1.0, high=5.0)
+    assert kl_cov == Method(name="kl-cov", pays={}, loss=Loss(surrogate="kl-cov"))
+    assert kl_cov.loss.kl_cov == KlCov(share=2e-3, coefficient=1.0)
+    assert Method.named("entropy-bonus") == Method(name="entropy-bonus", pays={}, loss=Loss(entropy=0.001))
+    assert Method.named("high-entropy") == Method(name="high-entropy", pays={}, loss=Loss(entropy_share=0.2))
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -97,6 +105,17 @@ def test_overrides_are_merged_key_by_key():
         ("pass-at-k", {"pass_at_k": {"form": "exact"}}, "method.pass_at_k.form: should be 'analytic' or 'bootstrap'"),
         ("grpo", {"selection": {"samples": 0}}, "method.selection: samples must be at least 1, not 0"),
         ("grpo", {"loss": {"clip_low": 2}}, "method.loss: clip_low must be between 0 and 1, not 2.0"),
+        ("grpo", {"loss": {"entropy_share": 0}}, "method.loss: entropy_share must be above 0 and at most 1, not 0.0"),
+        (
+            "kl-cov",
+            {"loss": {"entropy_share": 0.2}},
+            'entropy_share below 1 goes with surrogate = "clip" only, not "kl-cov"',
+        ),
+        ("grpo", {"loss": {"surrogate": "cov"}}, "method.loss.surrogate: should be 'clip', 'clip-cov' or 'kl-cov'"),
+        ("clip-cov", {"loss": {"clip_cov": {"share": 0}}}, "clip_cov: share must be above 0 and at most 1, not 0.0"),
+        ("clip-cov", {"loss": {"clip_cov": {"low": 5}}}, "low must be below high, not low = 5.0, high = 5.0"),
+        ("kl-cov", {"loss": {"kl_cov": {"share": 2}}}, "kl_cov: share must be above 0 and at most 1, not 2.0"),
+        ("kl-cov", {"loss": {"kl_cov": {"coefficient": -1}}}, "kl_cov: coefficient must be at least 0, not -1.0"),
         ("grpo", {"tolerance": -1}, "method: tolerance must be at least 0, not -1.0"),
         ("diver-td", {"pays": {"textual": {"weight": 0}}}, "method: pays: at least one weight must be above 0"),
         ("diver-td", {"pays": {"textul": {}}}, "no diversity metric 'textul'"),
@@ -288,3 +307,5 @@ def test_rows_of_zero_advantage_matter_only_beside_the_clipped_surrogate():
     assert not Method.named("diver-mix").needs_every_token
     assert Method.named("diver-mix", loss={"beta": 0.001}).needs_every_token
     assert Method.named("diver-mix", loss={"entropy": -0.001}).needs_every_token
+    every = [name for name in METHODS if Method.named(name).needs_every_token]
+    assert every == ["clip-cov", "kl-cov", "entropy-bonus", "high-entropy"]

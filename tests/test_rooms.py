@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOMS = [
-    "types", "settings", "statistics", "diversity", "shaping", "advantage", "methods", "dropin", "loss", "tasks", "verify",
-    "run", "sample", "engine", "backends", "evaluate", "report", "recipe", "cli",
+    "types", "settings", "statistics", "diversity", "shaping", "advantage", "objective", "methods", "dropin", "loss", "tasks",
+    "verify", "run", "sample", "engine", "backends", "evaluate", "report", "recipe", "cli",
 ]  # fmt: skip
 SOURCE = Path(__file__).parents[1] / "src" / "diver"
 FILES = sorted(p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py")

@@ -15,6 +15,7 @@ import numpy as np
 
 from diver.advantage import Std, bootstrap_pass_at_k_advantage, group_advantage, pass_at_k_advantage
 from diver.diversity import Diversity, measure, resolve
+from diver.objective import Loss
 from diver.settings import choose, merge, read
 from diver.shaping import Bonus, Combine, Shaping, bonus, intrinsic_reward, paid, shape
 from diver.types import Group, Progress, Reward, settings
@@ -59,30 +60,6 @@ class PassAtK:
             raise ValueError(f"k must be at least 1, not {self.k}")
         if self.sets is not None and self.sets < 1:
             raise ValueError(f"sets must be at least 1, not {self.sets}")
-
-
-@settings
-class Loss:
-    """The clipped surrogate (paper Eq. 1); the function is in `diver.loss`."""
-
-    clip_low: float = 0.20
-    """epsilon_l: the ratio is clipped below at 1 - clip_low."""
-    clip_high: float = 0.28
-    """epsilon_h: the ratio is clipped above at 1 + clip_high."""
-    aggregation: Literal["token-mean", "sequence-mean", "token-sum"] = "token-mean"
-    """Over the mini-batch: mean of tokens (what the authors ran), mean of sequence means, or Eq. 1's sum over tokens."""
-    beta: float = 0.0
-    """Coefficient of the KL divergence to the reference policy."""
-    entropy: float = 0.0
-    """Coefficient of the entropy bonus."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.clip_low <= 1:
-            raise ValueError(f"clip_low must be between 0 and 1, not {self.clip_low}")
-        if self.clip_high < 0:
-            raise ValueError(f"clip_high must be at least 0, not {self.clip_high}")
-        if self.beta < 0:
-            raise ValueError(f"beta must be at least 0, not {self.beta}")
 
 
 @settings
@@ -137,8 +114,8 @@ class Method:
 
     @property
     def needs_every_token(self) -> bool:
-        """Whether a row of advantage 0 still has a gradient, so that it must be forwarded."""
-        return self.loss.beta > 0 or self.loss.entropy != 0
+        """Whether a row of advantage 0 has a part in the gradient of its mini-batch, so that it must not be dropped."""
+        return self.loss.beta > 0 or self.loss.entropy != 0 or self.loss.chooses
 
     def ratio(self, progress: Progress | float) -> float:
         """lambda at `progress`; 0 for a method that pays nothing."""
@@ -245,7 +222,11 @@ class Method:
 METHODS: dict[str, dict[str, Any]] = {
     "grpo": {"pays": {}, "loss": {"clip_low": 0.20, "clip_high": 0.20}},
     "clip-higher": {"pays": {}},
+    "clip-cov": {"pays": {}, "loss": {"surrogate": "clip-cov", "clip_low": 1.0, "clip_high": 1.0}},
+    "kl-cov": {"pays": {}, "loss": {"surrogate": "kl-cov"}},
     "pass-at-k": {"pays": {}, "estimator": "pass-at-k"},
+    "entropy-bonus": {"pays": {}, "loss": {"entropy": 0.001}},
+    "high-entropy": {"pays": {}, "loss": {"entropy_share": 0.2}},
     "diver-td": {"pays": {"textual": {}}},
     "diver-ed": {"pays": {"equational": {}}},
     "diver-mix": {"pays": {"textual": {}, "equational": {}}},

@@ -3,12 +3,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diver.engine.batches import Row, collate, micro_batches
+from diver.engine.batches import Row, collate, micro_batches, rows_of
+from diver.types import Group, Problem, Rollout
 
 
 def row(prompt, response, start=1):
     ids = list(range(start, start + prompt + response))
-    return Row(ids[:prompt], ids[prompt:], np.arange(response, dtype=np.float32), 0.5, 0.25)
+    return Row(ids[:prompt], ids[prompt:], np.arange(response, dtype=np.float32), 0.5, 0.25, start)
 
 
 def test_collate_by_hand():
@@ -19,6 +20,21 @@ def test_collate_by_hand():
     assert batch.tokens.tolist() == [[2, 3, 4], [14, 0, 0]]
     assert batch.mask.tolist() == [[True, True, True], [True, False, False]]
     assert batch.old.tolist() == [[0, 1, 2], [0, 0, 0]]
+    assert batch.place.tolist() == [[1, 2, 3], [11, 0, 0]]
+
+
+def test_rows_know_their_place_among_the_tokens_of_the_mini_batch():
+    def group(name, *lengths):
+        return Group(Problem(name, "", ""), tuple(Rollout("", [7] * n, np.zeros(n), advantage=n) for n in lengths))
+
+    rows = rows_of([group("a", 2, 0), group("b", 3, 1)], {"a": [1], "b": [2, 2]}, [0.1, 0.2, 0.3, 0.4])
+    assert [row.start for row in rows] == [0, 2, 2, 5] and [row.weight for row in rows] == [0.1, 0.2, 0.3, 0.4]
+    assert [row.prompt for row in rows] == [[1], [1], [2, 2], [2, 2]] and [row.advantage for row in rows] == [
+        2,
+        0,
+        3,
+        1,
+    ]
 
 
 def test_padding_is_by_position_not_by_id():

@@ -11,7 +11,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from diver.engine.policy import Policy
 from diver.engine.update import Update, update
-from diver.methods import Loss, Method
+from diver.methods import Method
+from diver.objective import Loss
 from diver.types import Group, Problem, Reward, Rollout
 
 LOW, HIGH = 0.2, 0.28
@@ -133,7 +134,6 @@ def engine_gradients(temperature: float, aggregation: str, budget: int, skip: bo
         Loss(clip_low=LOW, clip_high=HIGH, aggregation=aggregation),
         Update(mini_batch=MINI, micro_batch_tokens=budget, skip_zero_advantage=skip, clip_gradient=1e9),
         temperature=temperature,
-        every_row=False,
     )
     return recorder.gradients
 
@@ -200,7 +200,6 @@ def test_kl_and_entropy_reach_every_row():
         loss,
         how,
         temperature=temperature,
-        every_row=True,
         reference=policies[1],
     )
     assert metrics["policy/trained_share"] == 1.0 and metrics["policy/kl"] > 0
@@ -232,9 +231,7 @@ def test_gradient_checkpointing_changes_nothing():
             enable({"use_reentrant": False})
         recorder = Recorder(model)
         how = Update(mini_batch=MINI, clip_gradient=1e9)
-        update(
-            Policy(model, Tokenizer(), None), recorder, groups, prompts, Loss(), how, temperature=1.0, every_row=False
-        )
+        update(Policy(model, Tokenizer(), None), recorder, groups, prompts, Loss(), how, temperature=1.0)
         gradients.append(recorder.gradients)
     assert max(relative_errors(*gradients)) < 1e-6
 
@@ -246,10 +243,10 @@ def test_mini_batch_of_zero_advantages_still_takes_its_step():
     policy, loss = Policy(model, Tokenizer(), None), Loss()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     how = Update(mini_batch=GROUPS)
-    update(policy, optimizer, groups, prompts, loss, how, temperature=1.0, every_row=False)
+    update(policy, optimizer, groups, prompts, loss, how, temperature=1.0)
     before = model.lm_head.weight.detach().clone()
     zeros = [g.with_each(advantage=[0.0] * G) for g in groups]
-    metrics = update(policy, optimizer, zeros, prompts, loss, how, temperature=1.0, every_row=False)
+    metrics = update(policy, optimizer, zeros, prompts, loss, how, temperature=1.0)
     assert metrics["policy/trained_share"] == 0 and metrics["policy/gradient_norm"] == 0
     assert not torch.equal(before, model.lm_head.weight)
     assert all(state["step"] == 2 for state in optimizer.state.values())

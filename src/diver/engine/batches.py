@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,13 +14,14 @@ from diver.types import Group
 
 
 class Row(NamedTuple):
-    """What the loss needs of one rollout."""
+    """What the loss needs of one rollout; `start` is the place of its first token among all tokens of the mini-batch."""
 
     prompt: Sequence[int]
     tokens: Sequence[int]
     old: np.ndarray
     advantage: float
     weight: float
+    start: int = 0
 
     @property
     def length(self) -> int:
@@ -27,7 +29,10 @@ class Row(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A padded micro-batch: prompts end and responses begin at the same column, [n, P + R] and [n, R]."""
+    """A padded micro-batch: prompts end and responses begin at the same column, [n, P + R] and [n, R].
+
+    `place` [n, R] says where each token stands among all tokens of the mini-batch; 0 where there is padding.
+    """
 
     ids: Tensor
     attention: Tensor
@@ -37,14 +42,16 @@ class Batch(NamedTuple):
     old: Tensor
     advantage: Tensor
     weight: Tensor
+    place: Tensor
 
 
 def rows_of(groups: Sequence[Group], prompts: dict[str, list[int]], weights: Sequence[float]) -> list[Row]:
     """A row for each rollout, in order; `prompts` has the token ids by problem id."""
     rollouts = [(prompts[g.problem.id], r) for g in groups for r in g.rollouts]
+    starts = itertools.accumulate((r.length for _, r in rollouts), initial=0)
     return [
-        Row(prompt, r.tokens, r.logprobs, r.advantage, float(w))  # type: ignore[arg-type]
-        for (prompt, r), w in zip(rollouts, weights, strict=True)
+        Row(prompt, r.tokens, r.logprobs, r.advantage, float(w), start)  # type: ignore[arg-type]
+        for (prompt, r), w, start in zip(rollouts, weights, starts, strict=False)
     ]
 
 
@@ -72,11 +79,13 @@ def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
     ids = np.full((len(rows), p + r), pad, dtype=np.int64)
     attention = np.zeros((len(rows), p + r), dtype=np.int64)
     old = np.zeros((len(rows), r), dtype=np.float32)
+    place = np.zeros((len(rows), r), dtype=np.int64)
     for i, row in enumerate(rows):
         start, end = p - len(row.prompt), p + len(row.tokens)
         ids[i, start:end] = [*row.prompt, *row.tokens]
         attention[i, start:end] = 1
         old[i, : len(row.tokens)] = row.old
+        place[i, : len(row.tokens)] = row.start + np.arange(len(row.tokens))
     attended = torch.from_numpy(attention).to(device)
     column = torch.from_numpy(ids).to(device)
     return Batch(
@@ -88,4 +97,5 @@ def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
         old=torch.from_numpy(old).to(device),
         advantage=torch.tensor([row.advantage for row in rows], dtype=torch.float32, device=device),
         weight=torch.tensor([row.weight for row in rows], dtype=torch.float32, device=device),
+        place=torch.from_numpy(place).to(device),
     )

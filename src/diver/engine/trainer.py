@@ -139,7 +139,7 @@ class Trainer:
                 method.loss,
                 recipe.train,
                 temperature=recipe.sample.temperature,
-                every_row=method.needs_every_token,
+                seed=stream_seed(recipe.run.seed, "choose", step),
                 reference=self.reference,
             )
         return {**method.metrics(groups, progress, verified), **_sampling_metrics(verified), **learned, **clock}
