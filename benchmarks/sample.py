@@ -13,8 +13,8 @@ Loads:
 Contestants:
     generate           num_return_sequences=64, a problem at a time
     generate, 512 rows   eight problems a pass, padded on the left
-    embedded, blocks   diver's evaluation: blocks of 64, whose responses depend on nothing else
-    embedded           the sampler as training uses it: 512 rows a pass
+    diver eval         the sampler as evaluation uses it: requests in passes of 512 rows
+    training           the sampler as training uses it: groups in passes of 512 rows
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import transformers
 
 from diver.engine.policy import Model, Policy, load_policy
 from diver.sample.embedded import EmbeddedSampler
-from diver.sample.generate import BLOCK, EmbeddedGenerator, requests
+from diver.sample.generate import EmbeddedGenerator, requests
 from diver.tasks import countdown
 from diver.tasks.templates import render
 from diver.types import Problem
@@ -92,27 +92,27 @@ def generate(load: Load, rows: int) -> int:
     return drawn
 
 
-def embedded(load: Load) -> int:
+def training(load: Load) -> int:
     sampler = EmbeddedSampler(load.policy.model, load.policy.tokenizer)
     drawn = sampler(load.prompts, SAMPLES, temperature=TEMPERATURE, max_tokens=load.max_tokens, rows=ROWS, seed=0)
     return sum(rollout.length for group in drawn for rollout in group)
 
 
-def embedded_blocks(load: Load) -> int:
+def evaluation(load: Load) -> int:
     policy = load.policy
     sampler = EmbeddedSampler(policy.model, policy.tokenizer)
-    generator = EmbeddedGenerator(load.name, sampler, policy.tokenizer, policy.context)
+    generator = EmbeddedGenerator(load.name, sampler, policy.tokenizer, policy.context, ROWS)
     asked = [r for i, p in enumerate(load.prompts) for r in requests(0, load.name, str(i), p, range(SAMPLES))]
     return sum(g.tokens for g in generator.generate(asked, temperature=TEMPERATURE, max_tokens=load.max_tokens))
 
 
 def measure(load: Load) -> dict[str, dict[str, float]]:
-    """Tokens per CPU second, in turns, the best trial of each; contestants that would do the same are left out."""
+    """Tokens per CPU second, in turns, the best trial of each."""
     contestants: dict[str, Callable[[], int]] = {"generate": lambda: generate(load, SAMPLES)}
     if len(load.prompts) > 1:
         contestants[f"generate, {ROWS} rows"] = lambda: generate(load, ROWS)
-        contestants["embedded, blocks"] = lambda: embedded_blocks(load)
-    contestants["embedded"] = lambda: embedded(load)
+    contestants["diver eval"] = lambda: evaluation(load)
+    contestants["training"] = lambda: training(load)
     rates: dict[str, list[float]] = {name: [] for name in contestants}
     tokens: dict[str, int] = {}
     for _ in range(load.trials):
@@ -154,7 +154,7 @@ def main() -> None:
         "unit": "tokens per CPU second, best of the trials in turns, one thread",
         "samples": SAMPLES,
         "temperature": TEMPERATURE,
-        "block": BLOCK,
+        "rows": ROWS,
         "versions": {m.__name__: m.__version__ for m in (torch, transformers)} | {"python": platform.python_version()},
         "loads": {},
     }

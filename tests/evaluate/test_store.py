@@ -44,13 +44,14 @@ def test_a_whole_line_that_is_no_row_is_named(tmp_path):
 
 
 def test_a_folder_belongs_to_one_model_and_one_process(tmp_path):
-    with ResultFolder(tmp_path / "out", "m@1") as folder:
-        assert folder.block("math500", 1) == 1 and folder.block("aime24", 32) == 32
-        assert folder.block("amc", 33) == 64 and folder.block("countdown", 1024) == 64
-        with pytest.raises(DiverError, match="another process"), ResultFolder(tmp_path / "out", "m@1"):
-            pass
-    with ResultFolder(tmp_path / "out", "m@1") as folder:
-        assert folder.block("math500", 1024) == 1  # what was drawn first decides
+    with (
+        ResultFolder(tmp_path / "out", "m@1"),
+        pytest.raises(DiverError, match="another process"),
+        ResultFolder(tmp_path / "out", "m@1"),
+    ):
+        pass
+    with ResultFolder(tmp_path / "out", "m@1"):
+        assert json.loads((tmp_path / "out" / "config.json").read_text()) == {"model": "m@1"}
     with pytest.raises(DiverError, match="holds results of m@1, not of m@2"):
         ResultFolder(tmp_path / "out", "m@2")
 
@@ -82,5 +83,5 @@ def test_a_kill_while_the_first_file_is_written_leaves_a_usable_folder(tmp_path)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".lock").write_text("")
     (tmp_path / "out" / ".config.json.part").write_text('{"half')
-    with ResultFolder(tmp_path / "out", "m@1") as folder:
-        assert folder.block("b", 64) == 64
+    with ResultFolder(tmp_path / "out", "m@1"):
+        assert json.loads((tmp_path / "out" / "config.json").read_text()) == {"model": "m@1"}

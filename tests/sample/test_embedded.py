@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
-from transformers import Lfm2Config, Lfm2ForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, Lfm2Config, Lfm2ForCausalLM
 
 from diver.engine.policy import Model, load_policy
-from diver.sample.embedded import EmbeddedSampler, draw, roomy_cache
+from diver.run import stream_seed
+from diver.sample.embedded import EmbeddedSampler, draw, encode, roomy_cache
 from diver.tasks.countdown import Countdown, problems
 from diver.types import DiverError
 
@@ -65,9 +66,9 @@ def test_first_tokens_follow_the_softmax(policy, sampler):
 
 def test_draw_takes_no_index_of_probability_zero():
     probabilities = torch.tensor([[0.0, 0.25, 0.0, 0.75, 0.0]]).repeat(20_000, 1)
-    index = draw(probabilities, torch.Generator().manual_seed(0))
-    share = np.bincount(index.numpy(), minlength=5) / 20_000
-    assert share[[0, 2, 4]].tolist() == [0, 0, 0] and share[1] == pytest.approx(0.25, abs=0.01)
+    numbers = np.linspace(2.0**-53, 1, 20_000)
+    share = np.bincount(draw(probabilities, numbers).numpy(), minlength=5) / 20_000
+    assert share[[0, 2, 4]].tolist() == [0, 0, 0] and share[1] == pytest.approx(0.25, abs=1e-4)
 
 
 def test_recurrent_layers_are_refused_in_one_line():
@@ -83,6 +84,42 @@ def test_same_seed_same_rollouts_and_other_seed_others(sampler):
     one, same, other = (sampler(PROMPTS, 4, **{**HOW, "seed": s}) for s in (3, 3, 4))
     texts = [[r.response for group in drawn for r in group] for drawn in (one, same, other)]
     assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_response_is_that_of_its_seed_whatever_its_companions(policy, sampler):
+    """Other prompts, other rows, another order: the same tokens, but for rounding, about one token in 100,000."""
+    ids = encode(policy.tokenizer, PROMPTS)
+    seeds = [[stream_seed(5, i, j) for j in range(8)] for i in range(12)]
+    with sampler.inference():
+        whole = sampler.respond(ids, seeds, [40] * 12, 1.0)
+        parts = [sampler.respond([ids[i]], [seeds[i][2:]], [40], 1.0)[0] for i in range(12)]
+        turned = sampler.respond(ids[::-1], [own[::-1] for own in seeds[::-1]], [40] * 12, 1.0)
+    assert len({tuple(r.tokens) for group in whole for r in group}) > 40
+    pairs = [(r, p) for group, part in zip(whole, parts, strict=True) for r, p in zip(group[2:], part, strict=True)]
+    pairs += [
+        (r, t) for group, same in zip(whole, turned[::-1], strict=True) for r, t in zip(group, same[::-1], strict=True)
+    ]
+    assert len(pairs) == 168 and sum(a.tokens == b.tokens for a, b in pairs) >= 165
+
+
+def test_prompts_of_one_pass_may_have_other_numbers_of_responses_and_other_limits(policy, sampler):
+    ids = encode(policy.tokenizer, PROMPTS[:3])
+    with sampler.inference():
+        drawn = sampler.respond(ids, [[1, 2, 3], [4], [5, 6]], [2, 30, 1], 1.0)
+    assert [[r.length for r in group] for group in drawn][::2] == [[2, 2, 2], [1, 1]]
+    assert drawn[1][0].length > 2 and all(r.truncated for r in [*drawn[0], *drawn[2]])
+
+
+def test_rows_past_their_limit_stay_within_the_models_positions(policy):
+    """A model whose positions are a table: one prompt fills it while the other has room."""
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=11, n_positions=12, n_embd=8, n_layer=1, n_head=2, bos_token_id=10, eos_token_id=10)
+    model = GPT2LMHeadModel(config).eval()
+    sampler = EmbeddedSampler(model, policy.tokenizer)
+    sampler.ends = torch.tensor([10])
+    with sampler.inference():
+        drawn = sampler.respond([[1] * 10, [2]], [list(range(3)), list(range(3, 20))], [2, 11], 1.0)
+    assert all(r.length <= 2 for r in drawn[0]) and max(r.length for r in drawn[1]) == 11
 
 
 def test_ends_and_truncation(policy, sampler):

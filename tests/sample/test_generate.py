@@ -1,4 +1,4 @@
-"""Seeds that all differ, and responses that do not depend on what else is asked for."""
+"""Seeds that all differ, passes that are a function of what is wanted, and the distribution of what is drawn."""
 
 from collections import Counter
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from diver.engine.policy import Model, load_policy
 from diver.run import stream_seed
 from diver.sample import offline
 from diver.sample.embedded import EmbeddedSampler
-from diver.sample.generate import EmbeddedGenerator, Request, requests
+from diver.sample.generate import PROMPTS, EmbeddedGenerator, Request, passes, requests
 from diver.tasks import countdown
 from diver.types import DiverError
 
@@ -33,7 +33,7 @@ def policy():
 @pytest.fixture(scope="module")
 def generator(policy):
     sampler = EmbeddedSampler(policy.model, policy.tokenizer)
-    return EmbeddedGenerator("countdown", sampler, policy.tokenizer, policy.context, block=8)
+    return EmbeddedGenerator("countdown", sampler, policy.tokenizer, policy.context, rows=32)
 
 
 def asked(samples, problems=PROBLEMS, seed=0, benchmark="countdown"):
@@ -50,52 +50,67 @@ def test_no_two_requests_have_the_same_stream():
         for r in requests(seed, benchmark, problem, "?", range(1000))
     ]
     assert len({r.seed for r in all_of_them}) == len(all_of_them) == 90_000
-    assert len({r.problem_seed for r in all_of_them}) == 90
     assert all(0 <= r.seed < 2**63 for r in all_of_them)
     assert all_of_them[0].seed == stream_seed(0, "generate", "aime24", "0", 0)
 
 
-def test_no_two_blocks_draw_the_same_stream():
-    """Nor do blocks of other sizes; and no block takes the stream of a single request."""
-    seeds = []
-
-    def sampler(prompts, count, *, seed, **how):
-        seeds.append(seed)
-        return [[SimpleNamespace(response="", length=1, truncated=False, logprobs=None)] * count]
-
-    everything = [*asked(range(0, 64 * 100)), *asked(range(0, 64 * 100), benchmark="aime24")]
-    for block in (1, 63, 64):
-        before = len(seeds)
-        list(EmbeddedGenerator("m", sampler, None, None, block).generate(everything, **HOW))
-        assert len(seeds) - before == 8 * -(-6400 // block)
-    assert len(set(seeds)) == len(seeds) > 50_000
-    assert not set(seeds) & {r.seed for r in everything}
-
-
-def test_each_request_is_answered_once_by_what_the_sampler_draws(generator, policy):
-    wanted = asked([0, 1, 9, 30], PROBLEMS[:2])
-    got = list(generator.generate(wanted, **HOW))
-    assert Counter(g[:2] for g in got) == Counter(r[:2] for r in wanted)
-    ninth = next(g for g in got if g[:2] == (PROBLEMS[1].id, 9))
-    seed = stream_seed(stream_seed(0, "generate", "countdown", PROBLEMS[1].id), "block", 8, 1)
-    (block,) = EmbeddedSampler(policy.model, policy.tokenizer)([PROBLEMS[1].prompt], 8, rows=8, seed=seed, **HOW)
-    assert ninth.response == block[1].response and ninth.tokens == len(block[1].tokens)
-    assert ninth.logprob == pytest.approx(block[1].logprobs.sum(), abs=1e-4)
+@given(
+    st.lists(st.integers(1, 200), min_size=1, max_size=90),
+    st.lists(st.integers(1, 50), min_size=90),
+    st.integers(1, 600),
+)
+def test_passes_hold_every_request_once_in_whole_blocks_within_their_bounds(samples, lengths, rows):
+    names = [str(i) for i in range(len(samples))]
+    wanted = [r for n, name in zip(samples, names, strict=True) for r in requests(0, "b", name, "?", range(n))]
+    found = list(passes(wanted, dict(zip(names, lengths, strict=False)), rows))
+    assert sorted(r.key for blocks in found for block in blocks for r in block) == sorted(r.key for r in wanted)
+    for blocks in found:
+        assert len(blocks) <= PROMPTS and sum(map(len, blocks)) <= rows
+        assert all(len({r.problem_id for r in block}) == 1 and len(block) <= 64 for block in blocks)
+    firsts = [block[0].sample for blocks in found for block in blocks]
+    assert firsts == sorted(firsts)  # so more samples are further passes
 
 
-def test_a_response_does_not_depend_on_what_else_is_asked_for(generator):
-    """The same to the last bit of its log-prob, whatever the order, the parts and the repetitions."""
-    whole = {g[:2]: g for g in generator.generate(asked(range(24)), **HOW)}
-    assert len({g.response for g in whole.values()}) > len(PROBLEMS)
+def test_passes_are_full_and_prompts_of_like_length_share_them():
+    wanted = [r for i in range(16) for r in requests(0, "b", str(i), "?", range(128))]
+    lengths = {str(i): 7 * i % 16 for i in range(16)}
+    found = list(passes(wanted, lengths, 512))
+    assert [sum(map(len, blocks)) for blocks in found] == [512] * 4
+    assert [[lengths[block[0].problem_id] for block in blocks] for blocks in found[:2]] == [
+        [*range(8)],
+        [*range(8, 16)],
+    ]
+
+
+def test_what_is_there_is_not_drawn_again_and_the_rest_is_the_same_to_the_last_bit(generator):
+    """As after a kill: any part of the whole may have been stored."""
+    wanted = asked(range(24))
+    whole = {g[:2]: g for g in generator.generate(wanted, **HOW)}
+    assert whole.keys() == {r.key for r in wanted} and len({g.response for g in whole.values()}) > len(PROBLEMS)
 
     @settings(max_examples=8, deadline=None)
-    @given(st.lists(st.sampled_from(asked(range(24))), min_size=1, max_size=20, unique=True))
-    def parts(some):
-        got = list(generator.generate(some, **HOW))
-        assert sorted(g[:2] for g in got) == sorted(r[:2] for r in some)
+    @given(st.sets(st.sampled_from([*whole])))
+    def rest(have):
+        got = list(generator.generate(wanted, **HOW, have=have))
+        assert sorted(g[:2] for g in got) == sorted(whole.keys() - have)
         assert all(g == whole[g[:2]] for g in got)
 
-    parts()
+    rest()
+
+
+def test_a_generation_is_what_the_sampler_draws_by_the_seed_of_its_request(generator, policy):
+    wanted = asked([0, 1, 9, 30], PROBLEMS[:2])
+    got = {g[:2]: g for g in generator.generate(wanted, **HOW)}
+    assert got.keys() == {r.key for r in wanted}
+    ids = [policy.tokenizer(p.prompt, add_special_tokens=False)["input_ids"] for p in PROBLEMS[:2]]
+    seeds = [[r.seed for r in wanted if r.problem_id == p.id] for p in PROBLEMS[:2]]
+    sampler = EmbeddedSampler(policy.model, policy.tokenizer)
+    with sampler.inference():
+        drawn = sampler.respond(ids, seeds, [40, 40], 1.0)
+    for request, r in zip(wanted, [r for group in drawn for r in group], strict=True):
+        g = got[request.key]
+        assert (g.response, g.tokens, g.truncated) == (r.response, len(r.tokens), r.truncated)
+        assert g.logprob == pytest.approx(r.logprobs.sum(), abs=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -153,21 +168,25 @@ def test_responses_follow_the_distribution_of_the_model_as_those_of_generate_do(
     assert chi2_contingency(table).pvalue > 1e-3
 
 
-def test_lazily_a_block_at_a_time(generator, monkeypatch):
-    """What has been drawn can be written down before the next block is begun."""
-    drawn, inner = [], generator.sampler
-    monkeypatch.setattr(generator, "sampler", lambda *a, **k: drawn.append(1) or inner(*a, **k))
-    coming = generator.generate(asked(range(16)), **HOW)
-    for i in range(1, 18):
+def test_lazily_a_pass_at_a_time(generator, monkeypatch):
+    """What has been drawn can be written down before the next pass is begun; a pass that is all there is left out."""
+    drawn, respond = [], generator.sampler.respond
+    monkeypatch.setattr(generator.sampler, "respond", lambda *a: drawn.append(1) or respond(*a))
+    wanted = asked(range(16))
+    coming = generator.generate(wanted, **HOW)
+    for i in range(1, 65):
         next(coming)
-        assert len(drawn) == -(-i // 8)
+        assert len(drawn) == -(-i // 32)
+    first = {r.key for blocks in next(passes(wanted, dict.fromkeys((p.id for p in PROBLEMS), 0), 32)) for r in blocks}
+    drawn.clear()
+    assert len(list(generator.generate(wanted, **HOW, have=first))) == 32 and len(drawn) >= 1
 
 
 def test_truncated_by_max_tokens_and_by_the_context(generator, policy):
     (short,) = generator.generate(asked([0], PROBLEMS[:1]), temperature=1.0, max_tokens=2)
     assert short.truncated and short.tokens == 2
     length = len(policy.tokenizer(PROBLEMS[0].prompt)["input_ids"])
-    narrow = EmbeddedGenerator("narrow", generator.sampler, policy.tokenizer, context=length + 3, block=1)
+    narrow = EmbeddedGenerator("narrow", generator.sampler, policy.tokenizer, context=length + 3)
     assert next(narrow.generate(asked([0], PROBLEMS[:1]), **HOW)).tokens == 3
     narrow.context = length
     with pytest.raises(DiverError, match=rf"^problem '{PROBLEMS[0].id}': the prompt has {length} tokens"):
@@ -185,14 +204,14 @@ def test_messages_go_through_the_chat_template(generator, policy, monkeypatch):
         list(generator.generate(requests(0, "countdown", "p", messages, [3]), **HOW))
 
 
-def test_wrong_block():
+def test_wrong_rows():
     with pytest.raises(ValueError, match="at least 1"):
-        EmbeddedGenerator("m", None, None, block=0)
+        EmbeddedGenerator("m", None, None, rows=-1)
 
 
 def test_what_vllm_is_asked_and_how_its_answer_is_read():
     """vLLM itself needs a GPU; here its arguments, and an output as its documentation gives it."""
-    request = Request("p", 3, "Hello", 2**62 + 1, 5)
+    request = Request("p", 3, "Hello", 2**62 + 1)
     assert offline.sampling(request, 0.6, 8192) == {
         "n": 1, "seed": 2**62 + 1, "temperature": 0.6, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "max_tokens": 8192,
         "skip_special_tokens": True,

@@ -30,7 +30,7 @@ Tell = Callable[[str], Any]
 def evaluate(plan: Plan, provenance: Mapping[str, Any], tell: Tell = print) -> Path:
     """Do what is left to do of a plan; returns the folder. `provenance` (versions, commit) goes into results.json."""
     named = named_model(plan.model)
-    drawn_by = drawing(plan.sampler, named.path if named else plan.model, plan.url, plan.body)
+    drawn_by = drawing(plan, named.path if named else plan.model)
     tasks = make_tasks(plan, drawn_by.model, named)
     out = plan.out or Path("runs/eval") / drawn_by.model.replace("/", "--")
     with ResultFolder(out, drawn_by.model) as folder:
@@ -58,7 +58,7 @@ def evaluate(plan: Plan, provenance: Mapping[str, Any], tell: Tell = print) -> P
 def _do(plan: Plan, task: Task, folder: ResultFolder, drawn_by: Drawing, tell: Tell) -> dict[str, Any]:
     name, problems = task.benchmark.name, {p.id: p for p in task.loaded.problems}
     with folder.generations(name) as generations, folder.grades(name, task.grader) as grades:
-        drawn = _draw(plan, task, generations, lambda: drawn_by.open(folder.block(name, task.samples)))
+        drawn = _draw(plan, task, generations, drawn_by.open)
         judged_by = {p.id: grade_key(task.keys[p.id], p, task.grader) for p in task.loaded.problems}
         samples = _graded(grades, judged_by, task.samples)
         total = len(problems) * task.samples
@@ -79,22 +79,26 @@ def _do(plan: Plan, task: Task, folder: ResultFolder, drawn_by: Drawing, tell: T
 
 def _draw(plan: Plan, task: Task, into: Journal, open_generator: Callable[[], Generator]) -> int:
     """Draw and store the responses that are missing; returns how many."""
-    have = {(row["problem"], row["sample"]) for row in into.rows() if task.keys.get(row["problem"]) == row["key"]}
-    missing = {p.id: [i for i in range(task.samples) if (p.id, i) not in have] for p in task.loaded.problems}
-    total = sum(map(len, missing.values()))
-    if not total:
+    have = {
+        (row["problem"], row["sample"])
+        for row in into.rows()
+        if task.keys.get(row["problem"]) == row["key"] and row["sample"] < task.samples
+    }
+    left = len(task.loaded.problems) * task.samples - len(have)
+    if not left:
         return 0
     benchmark, generator = task.benchmark, open_generator()
     asked: list[Request] = []
     for problem in task.loaded.problems:
         text = prompt(problem, task.template, generator)
-        asked += requests(plan.seed, benchmark.name, problem.id, text, missing[problem.id])
-    with _bar(total, f"{benchmark.name}: draw") as bar:
-        for g in generator.generate(asked, temperature=benchmark.temperature, max_tokens=benchmark.max_tokens):
+        asked += requests(plan.seed, benchmark.name, problem.id, text, range(task.samples))
+    drawn = generator.generate(asked, temperature=benchmark.temperature, max_tokens=benchmark.max_tokens, have=have)
+    with _bar(left, f"{benchmark.name}: draw") as bar:
+        for g in drawn:
             row = g._asdict()
             into.append({"key": task.keys[g.problem_id], "problem": row.pop("problem_id"), **row})
             bar.update(1)
-    return total
+    return left
 
 
 def prompt(problem: Problem, chosen: Template, generator: Generator) -> Prompt:

@@ -42,6 +42,8 @@ class Plan:
     """The folder of the results; nothing: runs/eval/MODEL."""
     sampler: str = "embedded"
     """embedded, vllm, or endpoint (any OpenAI-compatible server)."""
+    rows: int = 0
+    """Responses that the embedded sampler has in flight; 0 is 512, or fewer where they may be long. Less takes less memory."""
     url: str = ""
     """Of the endpoint, such as http://127.0.0.1:8000/v1; its key is in OPENAI_API_KEY."""
     extra: str = ""
@@ -63,6 +65,8 @@ class Plan:
         for name in ("samples", "runs", "problems", "max_tokens"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, is {value}")
+        if self.rows < 0:
+            raise DiverError(f"--rows: must be at least 1, or 0 for as many as suit, is {self.rows}")
         if self.temperature is not None and not self.temperature > 0:
             raise DiverError(f"--temperature: must be above 0, is {self.temperature}")
         if self.template and self.template not in TEMPLATES:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
-from diver.sample import Sampler
+from diver.evaluate.plan import Plan
 from diver.sample.generate import EmbeddedGenerator, Generator
 from diver.tasks import countdown, hub
 from diver.types import DiverError
@@ -17,10 +17,10 @@ END = 1 << 20  # bytes hashed at either end of a file: enough to tell checkpoint
 
 
 class Drawing(NamedTuple):
-    """`model` names the model for good; `open` loads it, once, to draw blocks of so many samples if it does so."""
+    """`model` names the model for good; `open` loads it, once."""
 
     model: str
-    open: Callable[[int], Generator]
+    open: Callable[[], Generator]
 
 
 def fingerprint(folder: Path) -> str:
@@ -35,7 +35,7 @@ def fingerprint(folder: Path) -> str:
     return known.hexdigest()
 
 
-def embedded(model: str, url: str, extra: Mapping[str, Any]) -> Drawing:
+def embedded(plan: Plan, model: str) -> Drawing:
     """In this process: a folder, a hub name, or `countdown` for the bundled policy."""
     folder = countdown.policy_folder() if model == "countdown" else Path(model).expanduser()
     if folder.is_dir():
@@ -44,23 +44,19 @@ def embedded(model: str, url: str, extra: Mapping[str, Any]) -> Drawing:
         name = f"{model}@{hub.newest_commit(model, 'model') or 'offline'}"
 
     @functools.cache
-    def load() -> tuple[Sampler, Any, int | None]:
+    def load() -> Generator:
         from diver.engine.policy import Model, load_policy
         from diver.sample.embedded import EmbeddedSampler
 
         # One thread for the bundled policy: its products are too small to be worth sharing.
         policy = load_policy(Model(path=model, threads=1 if model == "countdown" else 0))
         sampler = EmbeddedSampler(policy.model, policy.tokenizer, policy.precision)
-        return sampler, policy.tokenizer, policy.context
+        return EmbeddedGenerator(name, sampler, policy.tokenizer, policy.context, plan.rows)
 
-    def open_model(block: int) -> Generator:
-        sampler, tokenizer, context = load()
-        return EmbeddedGenerator(name, sampler, tokenizer, context, block)
-
-    return Drawing(name, open_model)
+    return Drawing(name, load)
 
 
-def offline(model: str, url: str, extra: Mapping[str, Any]) -> Drawing:
+def offline(plan: Plan, model: str) -> Drawing:
     """vLLM in this process."""
 
     @functools.cache
@@ -69,31 +65,33 @@ def offline(model: str, url: str, extra: Mapping[str, Any]) -> Drawing:
 
         return OfflineGenerator(model)
 
-    return Drawing(model, lambda block: load())
+    return Drawing(model, load)
 
 
-def endpoint(model: str, url: str, extra: Mapping[str, Any]) -> Drawing:
+def endpoint(plan: Plan, model: str) -> Drawing:
     """Any server that speaks OpenAI's protocol; it is the model that is named, not the server."""
 
-    def connect(block: int) -> Generator:
+    @functools.cache
+    def connect() -> Generator:
         from diver.sample.endpoint import Endpoint, EndpointGenerator
 
-        settings = Endpoint(url=url or Endpoint.url, model=model, extra=extra)
+        settings = Endpoint(url=plan.url or Endpoint.url, model=model, extra=plan.body)
         return cast(Generator, EndpointGenerator(settings))
 
     return Drawing(model, connect)
 
 
-SAMPLERS: dict[str, Callable[[str, str, Mapping[str, Any]], Drawing]] = {
+SAMPLERS: dict[str, Callable[[Plan, str], Drawing]] = {
     "embedded": embedded,
     "vllm": offline,
     "endpoint": endpoint,
 }
 
 
-def drawing(sampler: str, model: str, url: str, extra: Mapping[str, Any]) -> Drawing:
-    if sampler not in SAMPLERS:
-        raise DiverError(f"--sampler: unknown {sampler!r}; choose one of {', '.join(SAMPLERS)}")
+def drawing(plan: Plan, model: str) -> Drawing:
+    """By the sampler of a plan; `model` is the plan's, or the path of the named model that it names."""
+    if plan.sampler not in SAMPLERS:
+        raise DiverError(f"--sampler: unknown {plan.sampler!r}; choose one of {', '.join(SAMPLERS)}")
     if not model:
         raise DiverError("--model: name a folder, a hub name, or 'countdown' for the bundled policy")
-    return SAMPLERS[sampler](model, url, extra)
+    return SAMPLERS[plan.sampler](plan, model)

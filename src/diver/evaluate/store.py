@@ -1,6 +1,6 @@
 """What an evaluation leaves behind, and how it survives being killed.
 
-    config.json                             which model; the sizes of the blocks that the embedded sampler draws
+    config.json                             which model
     generations/<benchmark>.jsonl           a row a response, only ever appended to
     grades/<benchmark>.<grader>.jsonl       a row a verdict, only ever appended to
     results.json, table.md, pass_at_k.png, pass_at_k.svg
@@ -94,43 +94,36 @@ class ResultFolder:
         self.path = path
         if path.exists() and not path.is_dir():
             raise DiverError(f"--out {path}: is a file; name a folder")
+        self.model = model
         self._lock: IO[str] | None = None
-        self.config = self._config(model)
+        self._check()
 
-    def _config(self, model: str) -> dict[str, Any]:
+    def _check(self) -> bool:
+        """Whether there is a config.json, which then must be that of this model; DiverError for any other folder."""
         file = self.path / "config.json"
         if not file.exists():
             if self.path.exists() and any(not p.name.startswith(".") for p in self.path.iterdir()):
                 raise DiverError(f"--out {self.path}: has files but holds no evaluation; name another folder")
-            return {"model": model, "blocks": {}}
+            return False
         try:
-            config = json.loads(file.read_text(encoding="utf-8"))
-            known, _ = config["model"], dict(config["blocks"])
+            known = json.loads(file.read_text(encoding="utf-8"))["model"]
         except (ValueError, KeyError, TypeError):
             raise DiverError(f"{file}: is not the config.json of an evaluation; name another folder by --out") from None
-        if known != model:
-            raise DiverError(f"--out {self.path}: holds results of {known}, not of {model}; name another folder")
-        return config
+        if known != self.model:
+            raise DiverError(f"--out {self.path}: holds results of {known}, not of {self.model}; name another folder")
+        return True
 
     def __enter__(self) -> ResultFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = lock(self.path)
-        self.config = self._config(self.config["model"])  # as the lock's last holder left it
+        if not self._check():
+            config = json.dumps({"model": self.model}, indent=1, ensure_ascii=False)
+            write_text(self.path / "config.json", config + "\n")
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
             self._lock.close()
-
-    def block(self, benchmark: str, samples: int) -> int:
-        """How many samples of a problem are drawn together: a power of two up to 64, chosen once and kept for good.
-
-        It is part of what a response depends on, so what is drawn first decides: 1 where one sample was asked for.
-        """
-        if benchmark not in self.config["blocks"]:
-            self.config["blocks"][benchmark] = 1 << min(6, (samples - 1).bit_length())
-            write_text(self.path / "config.json", json.dumps(self.config, indent=1, ensure_ascii=False) + "\n")
-        return self.config["blocks"][benchmark]
 
     def generations(self, benchmark: str) -> Journal:
         return Journal(self.path / "generations" / f"{benchmark}.jsonl")

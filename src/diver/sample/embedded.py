@@ -7,7 +7,8 @@ needs no second pass over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from diver.loss import entropy
+from diver.run import stream_seed
+from diver.sample.streams import uniform
 from diver.types import DiverError, Rollout
 
 # Rows are moved together when this share of the batch has ended: moving costs a copy of the cache.
@@ -80,14 +83,14 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     return [row if row[:1] == front[:1] else front + row for row in ids]
 
 
-def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor:
-    """One index of each row [n, V], by inverting the cumulative distribution at one uniform number a row: int64 [n]."""
+def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
+    """One index of each row [n, V], by inverting the cumulative distribution at its number in (0, 1]: int64 [n]."""
     cumulative = probabilities.cumsum(-1)
     if not torch.isfinite(cumulative[:, -1]).all():
         raise DiverError("the policy gives no finite probabilities: it has diverged, or sample.temperature is too low")
-    uniform = 1 - torch.rand(len(cumulative), 1, generator=generator, device=cumulative.device)
-    # In (0, 1], so the first entry to reach it has a probability above 0, the last one with u = 1 included.
-    return torch.searchsorted(cumulative, uniform * cumulative[:, -1:])[:, 0]
+    at = torch.from_numpy(numbers).to(cumulative)[:, None]
+    # The first entry to reach it has a probability above 0, because it is above 0 itself; the last one where it is 1.
+    return torch.searchsorted(cumulative, at * cumulative[:, -1:])[:, 0]
 
 
 class EmbeddedSampler:
@@ -101,7 +104,6 @@ class EmbeddedSampler:
             sorted({e for e in [*ends, tokenizer.eos_token_id] if e is not None}), device=model.device
         )
 
-    @torch.no_grad()
     def __call__(
         self,
         prompts: Sequence[str],
@@ -113,58 +115,84 @@ class EmbeddedSampler:
         seed: int,
         progress: Callable[[int], Any] = lambda drawn: None,
     ) -> list[list[Rollout]]:
-        generator = torch.Generator(self.model.device).manual_seed(seed)
         drawn: list[list[Rollout]] = [[] for _ in prompts]
+        seeds = [[stream_seed(seed, i, j) for j in range(count)] for i in range(len(prompts))]
+        ids = encode(self.tokenizer, prompts)
         at_once = max(1, rows // count)
-        training = self.model.training
-        self.model.eval()
-        # One autocast context for all tokens: the weights are cast once, not at every token.
-        with torch.autocast(self.model.device.type, self.precision, enabled=self.precision is not None):
+        with self.inference():
             for start in range(0, len(prompts), at_once):
-                ids = encode(self.tokenizer, prompts[start : start + at_once])
+                part = slice(start, start + at_once)
                 for done in range(0, count, rows):  # more samples than rows: the same prompts again
-                    each = min(rows, count - done)
-                    for i, rollout in enumerate(self._draw(ids, each, temperature, max_tokens, generator)):
-                        drawn[start + i // each].append(rollout)
-                    progress(each * len(ids))
-        self.model.train(training)
+                    some = [own[done : done + rows] for own in seeds[part]]
+                    found = self.respond(ids[part], some, [max_tokens] * len(some), temperature)
+                    for i, rollouts in enumerate(found, start):
+                        drawn[i] += rollouts
+                    progress(sum(map(len, some)))
         return drawn
 
-    def _draw(
-        self, prompts: list[list[int]], each: int, temperature: float, max_tokens: int, generator: torch.Generator
-    ) -> list[Rollout]:
-        """`each` rollouts of every prompt, prompt by prompt."""
-        model, device = self.model, self.model.device
-        width = max(map(len, prompts))
-        ids = torch.tensor([[0] * (width - len(p)) + p for p in prompts], device=device)
-        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
-        cache = roomy_cache(model)
-        logits = self._forward(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
-        cache.batch_repeat_interleave(each)
-        logits, mask = logits.repeat_interleave(each, 0), mask.repeat_interleave(each, 0)
+    @contextmanager
+    def inference(self) -> Iterator[None]:
+        """The model as `respond` needs it; one context for many passes, so that autocast casts the weights once."""
+        training = self.model.training
+        self.model.eval()
+        with (
+            torch.no_grad(),
+            torch.autocast(self.model.device.type, self.precision, enabled=self.precision is not None),
+        ):
+            yield
+        self.model.train(training)
+
+    def respond(
+        self,
+        prompts: Sequence[list[int]],
+        seeds: Sequence[Sequence[int]],
+        longest: Sequence[int],
+        temperature: float,
+    ) -> list[list[Rollout]]:
+        """One pass, all rows side by side: a response of up to `longest[i]` tokens to prompt i for each of `seeds[i]`.
+
+        A response draws its tokens by its own seed. Its companions touch it by rounding only: products of other sizes are
+        summed in other orders, which on the bundled policy changes about one token in 100,000.
+        """
+        device = self.model.device
+        of = [i for i, own in enumerate(seeds) for _ in own]  # row -> prompt
+        streams = np.array([seed for own in seeds for seed in own], np.uint64)
+        logits, mask, cache = self._prefill(prompts, torch.tensor(of, device=device))
         position = mask.sum(-1, keepdim=True)
-        n = len(logits)
-        alive = torch.arange(n, device=device)  # row of the batch -> rollout
-        ended = torch.zeros(n, dtype=torch.bool, device=device)
+        limit = torch.tensor([longest[i] for i in of], device=device)
+        row = torch.arange(len(of), device=device)  # row of the batch -> rollout
+        ended = torch.zeros(len(of), dtype=torch.bool, device=device)
         steps: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
-        for t in range(max_tokens):
+        while True:
             scaled = logits.float() / temperature
-            token = draw(torch.softmax(scaled, -1), generator)
+            token = draw(torch.softmax(scaled, -1), uniform(streams, len(steps)))
             logprob = scaled.gather(-1, token[:, None])[:, 0] - torch.logsumexp(scaled, -1)
             live = ~ended
-            steps.append((alive[live], token[live], logprob[live], entropy(scaled[live])))
-            ended = ended | torch.isin(token, self.ends)
+            steps.append((row[live], token[live], logprob[live], entropy(scaled[live])))
+            ended = ended | torch.isin(token, self.ends) | (limit == len(steps))
             gone = int(ended.sum())
-            if gone == len(ended) or t == max_tokens - 1:
+            if gone == len(ended):
                 break
             if gone >= LEAVE_SHARE * len(ended):
                 stay = (~ended).nonzero()[:, 0]
                 cache.batch_select_indices(stay)
-                alive, token, mask, position, ended = (x[stay] for x in (alive, token, mask, position, ended))
+                row, token, mask, position, limit, ended = (x[stay] for x in (row, token, mask, position, limit, ended))
+                streams = streams[stay.cpu().numpy()]
             mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
             logits = self._forward(token[:, None], mask, position, cache)
-            position = position + 1
-        return self._collect(n, steps)
+            position = position + ~ended[:, None]  # rows that wait to leave stay within the model's positions
+        rollouts = iter(self._collect(len(of), steps))
+        return [[next(rollouts) for _ in own] for own in seeds]
+
+    def _prefill(self, prompts: Sequence[list[int]], of: Tensor) -> tuple[Tensor, Tensor, DynamicCache]:
+        """Each prompt once through the model, padded on the left; then a row for each entry of `of`."""
+        device, width = self.model.device, max(map(len, prompts))
+        ids = torch.tensor([[0] * (width - len(p)) + p for p in prompts], device=device)
+        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
+        cache = roomy_cache(self.model)
+        logits = self._forward(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
+        cache.batch_select_indices(of)
+        return logits[of], mask[of], cache
 
     def _forward(self, ids: Tensor, mask: Tensor, position: Tensor, cache: DynamicCache) -> Tensor:
         """The logits after the last column."""

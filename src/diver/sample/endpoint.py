@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
 from typing import Any
 
-from diver.sample.generate import Generation, Request
+from diver.sample.generate import Generation, Key, Request
 from diver.tasks.hub import one_line
 from diver.types import DiverError, settings
 
@@ -72,11 +72,13 @@ class EndpointGenerator:
         """The model's: a server may come back under another address."""
         return self.model
 
-    def generate(self, requests: Sequence[Request], *, temperature: float, max_tokens: int) -> Iterator[Generation]:
+    def generate(
+        self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ()
+    ) -> Iterator[Generation]:
         """As answers come. The event loop runs while the next one is waited for, so at most `concurrency` requests
         are lost when the consumer dies."""
         how = {"model": self.model, "temperature": temperature, "top_p": 1.0, "max_tokens": max_tokens}
-        waiting = iter(requests)
+        waiting = (request for request in requests if request.key not in have)
         tasks: set[asyncio.Task[Generation]] = set()
         with asyncio.Runner() as runner:
             client = self._client(self.endpoint.retries)

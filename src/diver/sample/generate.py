@@ -5,18 +5,31 @@ A generator is an object with a name and `generate`: the embedded one here, vLLM
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from diver.run import stream_seed
-from diver.sample import Sampler
 from diver.tasks.templates import render
 from diver.types import DiverError, Problem
+
+if TYPE_CHECKING:
+    from diver.sample.embedded import EmbeddedSampler
 
 Prompt = str | Sequence[Mapping[str, str]]
 """Text to be continued as it is, or chat messages."""
 
-BLOCK = 64
+Key = tuple[str, int]
+"""A problem's id and the number of a sample."""
+
+BLOCK = 64  # samples of a problem side by side, whose prompt then goes through the model once
+PROMPTS = 64  # prompts side by side in a pass, so that reading them needs no more memory than writing
+ROWS = 512  # responses in flight: more of them are hardly faster
+IN_FLIGHT = {
+    "cpu": 1 << 16
+}  # tokens of them, where responses may be long: a kill loses a pass, and its cache has to fit
+IN_FLIGHT_GPU = 1 << 19
 
 
 class Request(NamedTuple):
@@ -27,8 +40,10 @@ class Request(NamedTuple):
     prompt: Prompt
     seed: int
     """Of this response alone."""
-    problem_seed: int
-    """Shared by the requests of a problem: the root of streams that belong to several of its samples."""
+
+    @property
+    def key(self) -> Key:
+        return self.problem_id, self.sample
 
 
 class Generation(NamedTuple):
@@ -43,22 +58,24 @@ class Generation(NamedTuple):
 
 
 class Generator(Protocol):
-    """Every request is answered exactly once, in any order, as answers come; DiverError if one cannot be answered."""
+    """Every request that is not in `have` is answered exactly once, in any order, as answers come.
+
+    `requests` is all that an evaluation wants of a benchmark, what it has included. DiverError if one cannot be answered.
+    """
 
     @property
     def name(self) -> str:
         """The model's: what was drawn is known by it."""
         ...
 
-    def generate(self, requests: Sequence[Request], *, temperature: float, max_tokens: int) -> Iterator[Generation]: ...
+    def generate(
+        self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ...
+    ) -> Iterator[Generation]: ...
 
 
 def requests(seed: int, benchmark: str, problem_id: str, prompt: Prompt, samples: Iterable[int]) -> list[Request]:
     """Requests for these samples of a problem. No two of a benchmark, or of two benchmarks, have the same stream."""
-    root = stream_seed(seed, "generate", benchmark, problem_id)
-    return [
-        Request(problem_id, i, prompt, stream_seed(seed, "generate", benchmark, problem_id, i), root) for i in samples
-    ]
+    return [Request(problem_id, i, prompt, stream_seed(seed, "generate", benchmark, problem_id, i)) for i in samples]
 
 
 def prompt_text(request: Request, tokenizer: Any) -> str:
@@ -68,52 +85,69 @@ def prompt_text(request: Request, tokenizer: Any) -> str:
     return render(Problem(request.problem_id, tuple(request.prompt), answer=""), "chat", tokenizer)
 
 
-class EmbeddedGenerator:
-    """The embedded sampler, in blocks: `block` consecutive samples of one problem, from a stream of their own.
+def passes(requests: Iterable[Request], length: Mapping[str, int], rows: int) -> Iterator[list[list[Request]]]:
+    """Requests as they go through a model together: up to `rows` of them, the samples of a problem side by side.
 
-    A block is drawn whole, alone in its forward passes, and what was not asked for is dropped. So a response is the
-    same to the last bit whatever else is asked for, now or later. With other companions, or padding, matrix products
-    round differently, which on the bundled policy changes about one token in 100,000. The price is passes of `block`
-    rows: on that policy 64 rows give 0.7 of the tokens a second of 512 (benchmarks/sample.py). No more than the samples
-    wanted should be in a block. `context` is how many positions the model has, None if it does not say.
+    First samples first, so that more samples later are further passes; among them prompts of like length together.
+    """
+    blocks: dict[tuple[int, str], list[Request]] = {}
+    for request in requests:
+        blocks.setdefault((request.sample // min(BLOCK, rows), request.problem_id), []).append(request)
+    together: list[list[Request]] = []
+    for key in sorted(blocks, key=lambda key: (key[0], length[key[1]])):
+        if len(together) == PROMPTS or sum(map(len, together)) + len(blocks[key]) > rows:
+            yield together
+            together = []
+        together.append(blocks[key])
+    if together:
+        yield together
+
+
+class EmbeddedGenerator:
+    """The embedded sampler in passes of up to `rows` responses, which mix problems; 0 is 512, fewer if they are long.
+
+    Each response has its own stream; its companions touch it by rounding alone (see `EmbeddedSampler.respond`). Passes
+    are cut from all that is wanted, had or not, and drawn whole, so an evaluation that was killed ends to the last bit
+    as if it had not been. `context` is how many positions the model has, None if it does not say.
     """
 
     def __init__(
-        self, name: str, sampler: Sampler, tokenizer: Any, context: int | None = None, block: int = BLOCK
+        self, name: str, sampler: EmbeddedSampler, tokenizer: Any, context: int | None = None, rows: int = 0
     ) -> None:
-        if block < 1:
-            raise ValueError(f"block is {block}; it must be at least 1")
-        self.name, self.sampler, self.tokenizer, self.context, self.block = name, sampler, tokenizer, context, block
+        if rows < 0:
+            raise ValueError(f"rows is {rows}; it must be at least 1, or 0 for as many as suit")
+        self.name, self.sampler, self.tokenizer, self.context, self.rows = name, sampler, tokenizer, context, rows
 
-    def generate(self, requests: Sequence[Request], *, temperature: float, max_tokens: int) -> Iterator[Generation]:
-        blocks: dict[tuple[int, int], list[Request]] = {}
-        for request in requests:
-            blocks.setdefault((request.problem_seed, request.sample // self.block), []).append(request)
-        for (root, index), wanted in blocks.items():
-            text = prompt_text(wanted[0], self.tokenizer)
-            (rollouts,) = self.sampler(
-                [text],
-                self.block,
-                temperature=temperature,
-                max_tokens=self._room(wanted[0].problem_id, text, max_tokens),
-                rows=self.block,
-                seed=stream_seed(root, "block", self.block, index),
-            )
-            for request in wanted:
-                r = rollouts[request.sample % self.block]
-                logprob = None if r.logprobs is None else float(r.logprobs.sum(dtype=float))
-                yield Generation(request.problem_id, request.sample, r.response, r.length, r.truncated, logprob)
+    def generate(
+        self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ()
+    ) -> Iterator[Generation]:
+        ids = self._encode(requests)
+        tokens = IN_FLIGHT.get(self.sampler.model.device.type, IN_FLIGHT_GPU)
+        rows = self.rows or min(ROWS, max(BLOCK, tokens // max_tokens))
+        for blocks in passes(requests, {name: len(row) for name, row in ids.items()}, rows):
+            together = [request for block in blocks for request in block]
+            if all(request.key in have for request in together):
+                continue
+            prompts = [ids[block[0].problem_id] for block in blocks]
+            seeds = [[request.seed for request in block] for block in blocks]
+            longest = [min(max_tokens, (self.context or sys.maxsize) - len(prompt)) for prompt in prompts]
+            with self.sampler.inference():
+                drawn = self.sampler.respond(prompts, seeds, longest, temperature)
+            for request, r in zip(together, chain.from_iterable(drawn), strict=True):
+                if request.key not in have:
+                    logprob = None if r.logprobs is None else float(r.logprobs.sum(dtype=float))
+                    yield Generation(*request.key, r.response, r.length, r.truncated, logprob)
 
-    def _room(self, problem_id: str, text: str, max_tokens: int) -> int:
-        """How many tokens a response can have: `max_tokens`, or what the prompt leaves of the model's context."""
-        if self.context is None:
-            return max_tokens
+    def _encode(self, requests: Iterable[Request]) -> dict[str, list[int]]:
+        """The prompt of each problem, in tokens; DiverError where the model's context leaves no room for a response."""
         from diver.sample.embedded import encode
 
-        length = len(encode(self.tokenizer, [text])[0])
-        if length >= self.context:
-            raise DiverError(
-                f"problem {problem_id!r}: the prompt has {length} tokens, but {self.name} has room for {self.context} with "
-                "the response; leave the problem out"
-            )
-        return min(max_tokens, self.context - length)
+        one = {request.problem_id: request for request in requests}
+        ids = encode(self.tokenizer, [prompt_text(request, self.tokenizer) for request in one.values()])
+        for name, row in zip(one, ids, strict=True):
+            if self.context is not None and len(row) >= self.context:
+                raise DiverError(
+                    f"problem {name!r}: the prompt has {len(row)} tokens, but {self.name} has room for {self.context} with "
+                    "the response; leave the problem out"
+                )
+        return dict(zip(one, ids, strict=True))

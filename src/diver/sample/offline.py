@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-from diver.sample.generate import Generation, Request, prompt_text
+from diver.sample.generate import Generation, Key, Request, prompt_text
 from diver.tasks.hub import one_line
 from diver.types import DiverError
 
@@ -49,12 +49,15 @@ class OfflineGenerator:
         except (OSError, ValueError, RuntimeError) as error:
             raise DiverError(f"vllm cannot load {model!r}: {one_line(error)}") from None
 
-    def generate(self, requests: Sequence[Request], *, temperature: float, max_tokens: int) -> Iterator[Generation]:
+    def generate(
+        self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ()
+    ) -> Iterator[Generation]:
         from diver.sample.embedded import encode
 
         tokenizer = self.engine.get_tokenizer()
-        for start in range(0, len(requests), AT_ONCE):
-            part = requests[start : start + AT_ONCE]
+        missing = [request for request in requests if request.key not in have]
+        for start in range(0, len(missing), AT_ONCE):
+            part = missing[start : start + AT_ONCE]
             ids = encode(tokenizer, [prompt_text(request, tokenizer) for request in part])
             how = [self._vllm.SamplingParams(**sampling(request, temperature, max_tokens)) for request in part]
             outputs = self.engine.generate([{"prompt_token_ids": row} for row in ids], how, use_tqdm=False)
