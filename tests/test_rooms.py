@@ -9,7 +9,7 @@ import pytest
 
 ROOMS = [
     "types", "settings", "statistics", "diversity", "shaping", "advantage", "objective", "methods", "dropin", "loss", "tasks",
-    "verify", "run", "sample", "engine", "backends", "evaluate", "report", "recipe", "cli",
+    "verify", "run", "rollouts", "sample", "engine", "backends", "evaluate", "report", "measure", "recipe", "cli",
 ]  # fmt: skip
 SOURCE = Path(__file__).parents[1] / "src" / "diver"
 FILES = sorted(p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py")
@@ -41,7 +41,8 @@ def test_imports_go_up_only(path):
 
 
 @pytest.mark.parametrize(
-    "module", ["diver", "diver.methods", "diver.verify", "diver.statistics", "diver.tasks.sources"]
+    "module",
+    ["diver", "diver.methods", "diver.verify", "diver.statistics", "diver.tasks.sources", "diver.measure.command"],
 )
 def test_no_torch_and_no_pandas_before_they_are_used(module):
     code = f"import sys, {module}; print(sorted({{'torch', 'pandas', 'transformers'}} & set(sys.modules)))"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 
 from diver.statistics import (
     Estimate,
@@ -18,6 +19,7 @@ from diver.statistics import (
     over_runs,
     paired_interval,
     pass_at_k,
+    rank_correlations,
 )
 
 
@@ -202,3 +204,31 @@ def test_pairs_cancel_what_is_hard_for_both():
 def test_intervals_refuse_wrong_arguments(call):
     with pytest.raises(ValueError):
         call()
+
+
+# --- rank_correlations
+
+
+def test_rank_correlations_are_spearmans():
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 6, (40, 3)).astype(float)  # with ties
+    x[:, 1] += x[:, 0]
+    found = rank_correlations(x, resamples=200)
+    np.testing.assert_allclose(found.rho, spearmanr(x).statistic, atol=1e-12)
+    assert (found.low <= found.rho + 1e-9).all() and (found.rho <= found.high + 1e-9).all()
+    assert found.low[0, 1] > 0 > found.low[0, 2]  # one is real
+
+
+def test_intervals_of_rank_correlations_cover_what_is_true():
+    """Of 100 samples of independent columns, about 95 have 0 inside."""
+    rng = np.random.default_rng(0)
+    found = [rank_correlations(rng.normal(size=(60, 2)), resamples=300, seed=i) for i in range(100)]
+    assert 88 <= sum(f.low[0, 1] <= 0 <= f.high[0, 1] for f in found) <= 100
+
+
+def test_rank_correlations_of_what_does_not_vary():
+    found = rank_correlations([[1, 5], [2, 5], [3, 5], [4, 5]])
+    assert found.rho[0, 0] == 1 and np.isnan(found.rho[0, 1]) and np.isnan(found.high[1, 1])
+    assert np.isnan(rank_correlations([[1, 2], [2, 1]]).rho).all()
+    with pytest.raises(ValueError, match="finite"):
+        rank_correlations([[1, np.nan]] * 4)

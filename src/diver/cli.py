@@ -80,6 +80,13 @@ def evaluate(args: Sequence[str]) -> None:
     run_plan(plan, {"commit": _commit(), "versions": _versions()})
 
 
+def measure(args: Sequence[str]) -> None:
+    """Measure how diverse the responses are in rollouts of any origin."""
+    from diver.measure.command import Measure, run
+
+    run(tyro.cli(Measure, prog="diver measure", args=args))
+
+
 def report(runs: Positional[tuple[Path, ...]], out: Path | None = None, groups: int = 200) -> None:
     """Write one page of a run, or of several side by side: summary, warning signs, curves, groups to browse.
 
@@ -102,7 +109,7 @@ def report(runs: Positional[tuple[Path, ...]], out: Path | None = None, groups: 
 TELLABLE = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
 }  # fmt: skip
-COMMANDS: dict[str, Callable[..., None]] = {"train": train, "eval": evaluate, "report": report}
+COMMANDS: dict[str, Callable[..., None]] = {"train": train, "eval": evaluate, "measure": measure, "report": report}
 
 
 def _config(recipe: Any) -> dict[str, Any]:
@@ -155,8 +162,8 @@ def _run(argv: Sequence[str]) -> None:
     name, *rest = argv
     if name not in COMMANDS:
         raise DiverError(f"there is no command {name!r}; commands are {', '.join(COMMANDS)}")
-    if name == "eval":
-        evaluate(rest)
+    if name in ("eval", "measure"):
+        COMMANDS[name](rest)
         return
     if name != "train":
         tyro.cli(COMMANDS[name], prog=f"diver {name}", args=rest)

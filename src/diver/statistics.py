@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,14 @@ class Estimate(NamedTuple):
     mean: float
     low: float
     high: float
+
+
+class Correlations(NamedTuple):
+    """The correlation of each pair of M columns and the ends of its interval, float64 [M, M] each."""
+
+    rho: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
 
 
 class Spread(NamedTuple):
@@ -146,3 +155,35 @@ def paired_interval(a: ArrayLike, b: ArrayLike, level: float = 0.95, resamples: 
     if before.shape != after.shape:
         raise ValueError(f"a and b must be of the same problems: got shapes {before.shape} and {after.shape}")
     return bootstrap_interval(after - before, level, resamples, seed)
+
+
+def rank_correlations(values: ArrayLike, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Correlations:
+    """Spearman's correlation of the columns of values [problems, M], with percentile bootstrap intervals over problems.
+
+    Ties have their mean rank. NaN for a column that does not vary, and everywhere with fewer than 3 problems; a resample
+    in which a column does not vary is left out of its intervals.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    if x.ndim != 2 or not np.isfinite(x).all():
+        raise ValueError(f"values must be finite, [problems, M]: got shape {x.shape}")
+    problems, columns = x.shape
+    if problems < 3:
+        return Correlations(*np.full((3, columns, columns), np.nan))
+    rng, block = np.random.default_rng(seed), max(1, _DRAWS_AT_ONCE // (4 * x.size))
+    sizes = [min(block, resamples - done) for done in range(0, resamples, block)]
+    drawn = np.concatenate([_spearman(x[rng.integers(problems, size=(rows, problems))]) for rows in sizes])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # all NaN, where a column does not vary
+        low, high = np.nanquantile(drawn, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+    return Correlations(_spearman(x[None])[0], low, high)
+
+
+def _spearman(x: np.ndarray) -> np.ndarray:
+    """[draws, M, M] of x [draws, problems, M]."""
+    from scipy.stats import rankdata
+
+    ranks = rankdata(x, axis=1)
+    centred = ranks - ranks.mean(axis=1, keepdims=True)
+    norm = np.sqrt((centred**2).sum(axis=1, keepdims=True))
+    unit = np.divide(centred, norm, out=np.full_like(centred, np.nan), where=norm > 0)
+    return np.clip(unit.transpose(0, 2, 1) @ unit, -1.0, 1.0)

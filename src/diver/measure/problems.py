@@ -1,0 +1,70 @@
+"""From groups to one row a problem, and from those to a mean with its interval."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diver.diversity import PAPER, Diversity, measure
+from diver.statistics import Estimate, bootstrap_interval, pass_at_k
+from diver.types import Group
+
+
+class ProblemTable(NamedTuple):
+    """What is known of each problem: its groups' means, averaged over its groups."""
+
+    problems: list[str]
+    columns: dict[str, np.ndarray]
+    """float64 [problems] each: the metrics by their names, `pass@k`, and `words`, the mean length of a response."""
+
+
+def measured(
+    groups: Iterable[Group],
+    metrics: Sequence[str],
+    settings: Diversity = PAPER,
+    progress: Callable[[int], Any] = lambda done: None,
+) -> list[Group]:
+    """The groups, every rollout with these metrics in its `diversity` and no others; `progress` is told of each group.
+
+    Errors: see `diver.diversity.measure`.
+    """
+    done = []
+    for group in groups:
+        columns = {name: values.tolist() for name, values in measure(group, metrics, settings).items()}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        done.append(group.with_each(diversity=rows))
+        progress(1)
+    return done
+
+
+def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> dict[str, float]:
+    """The means of a measured group: its metrics, `pass@k` for k in `ks`, and `words` between white space.
+
+    An outcome of at least `threshold` is correct. Pass@k is NaN where an outcome is unknown, or the group smaller than k.
+    """
+    names = group.rollouts[0].diversity
+    row = {name: float(np.mean([rollout.diversity[name] for rollout in group.rollouts])) for name in names}
+    known = not np.isnan(group.outcomes).any()
+    correct = int((group.outcomes >= threshold).sum())
+    row |= {f"pass@{k}": float(pass_at_k(len(group), correct, k)) if known else np.nan for k in ks}
+    return {**row, "words": float(np.mean([len(response.split()) for response in group.responses]))}
+
+
+def problem_table(groups: Sequence[Group], ks: Sequence[int] = (), threshold: float = 0.5) -> ProblemTable:
+    """One row a problem of measured groups; a problem with several groups (at several steps) has their mean."""
+    if not groups:
+        raise ValueError("a table needs at least one group")
+    rows: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
+    for group in groups:
+        rows[group.problem.id].append(group_row(group, ks, threshold))
+    names = next(iter(rows.values()))[0]
+    columns = {name: np.array([np.mean([row[name] for row in of]) for of in rows.values()]) for name in names}
+    return ProblemTable(list(rows), columns)
+
+
+def summary(table: ProblemTable) -> Mapping[str, Estimate]:
+    """The mean of each column over problems with its 95 % bootstrap interval; columns without any value are left out."""
+    return {name: bootstrap_interval(v) for name, v in table.columns.items() if not np.isnan(v).all()}

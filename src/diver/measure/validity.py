@@ -1,0 +1,147 @@
+"""Do the metrics of diversity mean the same? The paper's table, and what it does not have: how they correlate.
+
+The paper (appendix, "Analysis of Diversity Metrics Validity") compares four methods by the means of TD, ED and two
+similarities, and finds them in the same order. Four means say little, so here the metrics are also compared problem by
+problem: Spearman's correlation of each pair, with the interval that a finite set of problems leaves open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diver.evaluate.tables import markdown
+from diver.measure.problems import ProblemTable, summary
+from diver.statistics import Correlations, Estimate, rank_correlations
+
+TITLES = {
+    "textual": "TD", "equational": "ED", "hidden-state": "hidden state", "embedding": "embedding", "distinct-n": "Distinct-n",
+    "self-bleu": "1 - Self-BLEU", "words": "length in words",
+}  # fmt: skip
+SIMILARITIES = ("hidden-state", "embedding")  # the paper's table has 1 - d of these
+
+
+Pair = tuple[str, str]
+
+
+class Validity(NamedTuple):
+    """Of each method: the mean of every column, and how the columns correlate over its problems."""
+
+    means: dict[str, Mapping[str, Estimate]]
+    correlations: dict[str, dict[Pair, Estimate]]
+    problems: dict[str, int]
+    between: dict[Pair, float]
+    """How the means of the methods correlate, which is all that the paper's table shows; empty for fewer than 3."""
+
+
+def title(name: str) -> str:
+    """A column as tables and pictures call it."""
+    return TITLES.get(name, name.replace("pass@", "Pass@"))
+
+
+def validity(tables: Mapping[str, ProblemTable]) -> Validity:
+    """The means and correlations of the columns of each method's table.
+
+    Every metric is a diversity, so two that agree have a correlation above 0. Columns with a missing value are left out of
+    the correlations; a pair of which one does not vary has NaN.
+    """
+    correlations = {}
+    for method, table in tables.items():
+        columns = {name: values for name, values in table.columns.items() if not np.isnan(values).any()}
+        found = rank_correlations(np.column_stack(list(columns.values())))
+        correlations[method] = dict(_pairs(list(columns), found))
+    means = {method: summary(table) for method, table in tables.items()}
+    problems = {method: len(table.problems) for method, table in tables.items()}
+    return Validity(means, correlations, problems, _between(means))
+
+
+def _between(means: Mapping[str, Mapping[str, Estimate]]) -> dict[Pair, float]:
+    if len(means) < 3:
+        return {}
+    shared = [name for name in next(iter(means.values())) if all(name in of for of in means.values())]
+    values = [[of[name].mean for name in shared] for of in means.values()]
+    return {pair: e.mean for pair, e in _pairs(shared, rank_correlations(values, resamples=1))}
+
+
+def _pairs(names: Sequence[str], found: Correlations) -> Iterator[tuple[Pair, Estimate]]:
+    for (i, a), (j, b) in combinations(enumerate(names), 2):
+        yield (a, b), Estimate(float(found.rho[i, j]), float(found.low[i, j]), float(found.high[i, j]))
+
+
+def pairs(result: Validity) -> list[Pair]:
+    """Every pair with a metric in it that some method has, those of two metrics first."""
+    found = dict.fromkeys(pair for of in result.correlations.values() for pair in of if any(map(is_metric, pair)))
+    return sorted(found, key=lambda pair: not all(map(is_metric, pair)))
+
+
+def is_metric(name: str) -> bool:
+    return name != "words" and not name.startswith("pass@")
+
+
+def strength(rho: Estimate) -> str:
+    """The size of a correlation in words, by Cohen's limits (.1, .3, .5); whether its interval leaves 0 in."""
+    size = abs(rho.mean)
+    word = "strong" if size >= 0.5 else "moderate" if size >= 0.3 else "weak" if size >= 0.1 else "none"
+    return f"{word}, could be 0" if rho.low <= 0 <= rho.high and size >= 0.1 else word
+
+
+def means_table(result: Validity) -> str:
+    """The paper's table: a row a method; of the two that models compute, the similarity (lower is more diverse)."""
+    names = list(dict.fromkeys(name for of in result.means.values() for name in of))
+    header = ["", "problems", *map(_heading, names)]
+    rows = [
+        [method, str(result.problems[method]), *(cell(name, _as_the_paper(name, of.get(name))) for name in names)]
+        for method, of in result.means.items()
+    ]
+    return markdown(header, rows)
+
+
+def _as_the_paper(name: str, e: Estimate | None) -> Estimate | None:
+    return Estimate(1 - e.mean, 1 - e.high, 1 - e.low) if e and name in SIMILARITIES else e
+
+
+def _heading(name: str) -> str:
+    if name in SIMILARITIES:
+        return f"{title(name)} similarity ↓"
+    return "words" if name == "words" else f"{title(name)} ↑"
+
+
+def cell(name: str, e: Estimate | None) -> str:
+    """A mean with its interval: Pass@k in per cent, lengths with one decimal."""
+    if e is None:
+        return "–"
+    scale, digits = 100 if name.startswith("pass@") else 1, 3 if is_metric(name) else 1
+    mean, low, high = (f"{scale * value:.{digits}f}" for value in e)
+    return mean if math.isnan(e.low) else f"{mean} [{low}, {high}]"
+
+
+def correlation_table(result: Validity) -> str:
+    """A row a pair, a column a method: Spearman's correlation over problems, its interval, and what to call it."""
+    header, rows = ["", *result.correlations], []
+    for pair in pairs(result):
+        cells = [_rho_cell(of.get(pair)) for of in result.correlations.values()]
+        between = [f"{result.between[pair]:+.2f}" if pair in result.between else "–"] if result.between else []
+        rows.append([" ~ ".join(map(title, pair)), *cells, *between])
+    return markdown([*header, *([f"{len(result.means)} means"] if result.between else [])], rows)
+
+
+def _rho_cell(rho: Estimate | None) -> str:
+    if rho is None or math.isnan(rho.mean):
+        return "–"
+    return f"{rho.mean:+.2f} [{rho.low:+.2f}, {rho.high:+.2f}] {strength(rho)}"
+
+
+def as_json(result: Validity) -> dict[str, Any]:
+    """For a file: {method: {problems, means, correlations}}, a pair named `a ~ b`."""
+    return {
+        method: {
+            "problems": result.problems[method],
+            "means": {name: e._asdict() for name, e in result.means[method].items()},
+            "correlations": {f"{a} ~ {b}": e._asdict() for (a, b), e in result.correlations[method].items()},
+        }
+        for method in result.means
+    }

@@ -1,0 +1,129 @@
+"""The real command, on rollouts of several origins."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diver.diversity import equational_diversity, textual_diversity
+
+DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data"))
+needs_data = pytest.mark.skipif(not DATA.exists(), reason="DIVER_DATA is not there")
+ROWS = [
+    {"problem": p, "response": f"{'a b c d e' if i % 2 else 'we add $1+1=2$ and'} <script>alert({p})</script> {p}", "correct": i % 3 == 0}
+    for p in ("one", "two", "three", "four")
+    for i in range(4)
+]  # fmt: skip
+
+
+def diver(*arguments, cwd):
+    command = [Path(sys.executable).with_name("diver"), *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_plain_file_from_beginning_to_end(tmp_path):
+    write(tmp_path / "mine.jsonl", ROWS)
+    done = diver(
+        "measure",
+        "mine.jsonl",
+        "--k",
+        "1,4",
+        "--validity",
+        "--metrics",
+        "textual,equational,self-bleu",
+        "--out",
+        "out",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "mine.jsonl: named columns: 16 responses to 4 problems in 4 groups of 4" in done.stdout
+    for told in ("| TD ", "| ED ", "| 1 - Self-BLEU ", "| Pass@4 ", "| TD ~ ED ", "index.html"):
+        assert told in done.stdout
+    rows = read(tmp_path / "out" / "groups.jsonl")
+    responses = [row["response"] for row in ROWS[:4]]
+    assert (rows[0]["size"], rows[0]["pass@4"], rows[0]["outcomes"]) == (4, 1.0, [1, 0, 0, 1])
+    assert rows[0]["each"]["textual"] == textual_diversity(responses).tolist()
+    assert rows[0]["equational"] == equational_diversity(responses).mean()
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["rollouts"]["mine"]["means"]["textual"]["mean"] == np.mean([row["textual"] for row in rows])
+    assert summary["diversity"]["orders"] == 4
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "<script>alert" not in page and "one" in page
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        "groups.jsonl", "summary.json", "index.html", "validity.md", "validity.json", "validity.png",
+    }  # fmt: skip
+
+
+def test_two_files_side_by_side_with_settings(tmp_path):
+    write(tmp_path / "a.jsonl", ROWS)
+    write(tmp_path / "b.jsonl", ROWS[:8])
+    settings = ["--diversity.orders", "1", "--problem", "problem", "--response", "response", "--outcome", "correct"]
+    done = diver("measure", "first=a.jsonl", "b.jsonl", *settings, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^\| +\| +first \| +b \|$", done.stdout, re.MULTILINE)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.jsonl", "b.jsonl"]  # without --out nothing is written
+
+
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        (["no.jsonl"], "no.jsonl: no such file or folder"),
+        (["mine.jsonl", "--metrics", "textul"], "no diversity metric 'textul'"),
+        (
+            ["mine.jsonl", "--response", "said"],
+            "mine.jsonl:1: no response: found problem, response, correct; accepted said",
+        ),
+        (["mine.jsonl", "--diversity.horizon", "9"], "need policy tokens"),
+        (["mine.jsonl", "a/mine.jsonl"], "two of the paths have the same name; tell them apart by NAME=PATH"),
+        (["mine.jsonl", "--out", "mine.jsonl"], "--out mine.jsonl: is a file"),
+        (["mine.jsonl", "--k", "x"], "--k x: must be numbers"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(arguments, told, tmp_path):
+    (tmp_path / "a").mkdir()
+    for path in (tmp_path / "mine.jsonl", tmp_path / "a" / "mine.jsonl"):
+        write(path, ROWS)
+    done = diver("measure", *arguments, cwd=tmp_path)
+    assert done.returncode == 2 and told in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_thousand_long_responses_to_one_problem(tmp_path):
+    rng = np.random.default_rng(0)
+    base = rng.integers(0, 400, 600)
+    texts = [" ".join(map(str, np.where(rng.random(600) < 0.3, rng.integers(0, 400, 600), base))) for _ in range(1024)]
+    write(tmp_path / "one.jsonl", [{"problem": "p", "responses": texts}])
+    done = diver("measure", "one.jsonl", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (row,) = read(tmp_path / "out" / "groups.jsonl")
+    assert row["size"] == 1024 and row["each"]["textual"] == textual_diversity(texts).tolist()
+    assert (tmp_path / "out" / "index.html").stat().st_size < 3_000_000
+
+
+@needs_data
+@pytest.mark.parametrize("name, groups", [("lastletters_gpt35_150x40", 150), ("math_qwen_100x8", 100)])
+def test_real_rollouts_say_what_the_pure_functions_say(name, groups, tmp_path):
+    file = DATA / f"rollouts_{name}.jsonl"
+    done = diver("measure", file, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    by_problem = {}
+    for row in read(file):
+        by_problem.setdefault(row["problem"], []).append(row["response"])
+    rows = read(tmp_path / "out" / "groups.jsonl")
+    assert len(rows) == groups
+    for row, responses in zip(rows, by_problem.values(), strict=True):
+        assert row["each"]["textual"] == textual_diversity(responses).tolist()
+        assert row["each"]["equational"] == equational_diversity(responses).tolist()

@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+from diver.measure import ProblemTable, validity
+from diver.measure.picture import write_picture
+from diver.measure.validity import as_json, cell, correlation_table, means_table, pairs, strength
+from diver.statistics import Estimate
+
+
+def table(columns):
+    arrays = {name: np.array(v, float) for name, v in columns.items()}
+    return ProblemTable([str(i) for i in range(len(arrays["textual"]))], arrays)
+
+
+UP, DOWN = [0.1, 0.2, 0.3, 0.4, 0.5], [0.9, 0.7, 0.5, 0.3, 0.1]
+PLAIN = table(
+    {"textual": UP, "embedding": [x**2 for x in UP], "equational": [0] * 5, "pass@1": DOWN, "words": [4, 4, 5, 5, 6]}
+)
+
+
+def test_correlations_are_over_problems():
+    found = validity({"plain": PLAIN}).correlations["plain"]
+    assert found["textual", "embedding"].mean == pytest.approx(1)  # ranks, so a square does not matter
+    assert found["textual", "pass@1"] == pytest.approx((-1, -1, -1))
+    assert np.isnan(found["textual", "equational"].mean)  # ED does not vary
+    assert found["textual", "words"].mean == pytest.approx(np.corrcoef([1, 2, 3, 4, 5], [1.5, 1.5, 3.5, 3.5, 5])[0, 1])
+
+
+def test_a_column_with_gaps_has_a_mean_but_no_correlation():
+    result = validity({"plain": table({"textual": UP, "pass@8": [*DOWN[:4], np.nan], "words": UP})})
+    assert result.means["plain"]["pass@8"].mean == pytest.approx(0.6)
+    assert list(result.correlations["plain"]) == [("textual", "words")]
+
+
+def test_pairs_of_metrics_come_first_and_pairs_without_one_are_left_out():
+    assert pairs(validity({"plain": PLAIN})) == [
+        ("textual", "embedding"), ("textual", "equational"), ("embedding", "equational"), ("textual", "pass@1"),
+        ("textual", "words"), ("embedding", "pass@1"), ("embedding", "words"), ("equational", "pass@1"), ("equational", "words"),
+    ]  # fmt: skip
+
+
+def test_between_methods_the_paper_as_an_example():
+    """The means of the paper's table: TD and both similarities order its four methods alike, Pass@8 does not."""
+    paper = {
+        "DIVER": (0.702, 0.477, 0.936, 0.881, 43.1, 60.8),
+        "Clip-Higher": (0.805, 0.575, 0.916, 0.841, 40.7, 57.4),
+        "Entropy-RL": (0.549, 0.294, 0.947, 0.954, 41.8, 58.0),
+        "Pass@k": (0.441, 0.200, 0.959, 0.967, 41.5, 56.3),
+    }
+    names = ("textual", "equational", "hidden-state", "embedding", "pass@1", "pass@8")
+    tables = {
+        method: table(
+            {n: [1 - v if n in ("hidden-state", "embedding") else v] for n, v in zip(names, row, strict=True)}
+        )
+        for method, row in paper.items()
+    }
+    between = validity(tables).between
+    assert between["textual", "equational"] == between["textual", "hidden-state"] == pytest.approx(1)
+    assert between["textual", "embedding"] == pytest.approx(1)
+    assert between["textual", "pass@8"] == pytest.approx(0.4) and between["textual", "pass@1"] == pytest.approx(-0.2)
+    assert validity({"one": PLAIN, "two": PLAIN}).between == {}
+    assert "| 3 means |" in correlation_table(validity({"one": PLAIN, "two": PLAIN, "three": PLAIN}))
+
+
+def test_the_tables():
+    result = validity({"plain": PLAIN, "two": table({"textual": DOWN, "words": UP})})
+    means = means_table(result).splitlines()
+    assert "embedding similarity ↓" in means[0] and "TD ↑" in means[0] and "Pass@1 ↑" in means[0]
+    assert "0.890 [" in means[2] and "50.0 [" in means[2] and " – " in means[3]  # 1 - mean of the squares
+    rows = correlation_table(result).splitlines()
+    assert rows[2].replace(" ", "").startswith("|TD~embedding|+1.00[+1.00,+1.00]strong|")
+    assert as_json(result)["plain"]["correlations"]["textual ~ pass@1"]["mean"] == pytest.approx(-1)
+
+
+def test_cells_and_words():
+    assert cell("textual", Estimate(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
+    assert cell("pass@8", Estimate(0.5, np.nan, np.nan)) == "50.0" and cell("words", None) == "–"
+    assert strength(Estimate(-0.6, -0.8, -0.4)) == "strong"
+    assert strength(Estimate(0.4, -0.1, 0.8)) == "moderate, could be 0"
+    assert strength(Estimate(0.2, 0.1, 0.3)) == "weak" and strength(Estimate(0.05, -0.1, 0.2)) == "none"
+
+
+def test_the_picture_is_a_png(tmp_path):
+    write_picture(validity({"plain": PLAIN}), tmp_path / "new" / "validity.png")
+    assert (tmp_path / "new" / "validity.png").read_bytes().startswith(b"\x89PNG")
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["validity.png"]

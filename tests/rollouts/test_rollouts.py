@@ -1,0 +1,220 @@
+"""Every layout, written as its trainer writes it."""
+
+import json
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from diver.rollouts import Columns, read_groups, read_rollouts
+from diver.types import DiverError, Verdict
+
+DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data"))
+
+
+def write(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def shape(groups):
+    return [(g.problem.id, g.problem.meta.get("step"), g.responses, g.outcomes.tolist()) for g in groups]
+
+
+def diver_row(step, problem, sample, response, outcome=1.0):
+    reward = {"outcome": outcome, "diversity": 0.05, "length": 0.0, "total": outcome + 0.05}
+    return {
+        "step": step, "problem": problem, "sample": sample, "prompt": "Q?", "answer": "7", "response": response,
+        "verdict": "correct" if outcome else "wrong", "reward": reward, "diversity": {"textual": 0.4}, "advantage": -0.5,
+        "length": 3, "truncated": False,
+    }  # fmt: skip
+
+
+def test_a_run_folder(tmp_path):
+    write(tmp_path / "rollouts" / "step_0001.jsonl", [diver_row(1, "a", i, f"r{i}") for i in (0, 1)])
+    # the same problem drawn twice in one step makes two groups
+    twice = [diver_row(12, "a", i, f"s{n}", n % 2) for n, i in enumerate((0, 1, 0, 1))]
+    write(tmp_path / "rollouts" / "step_0012.jsonl", [*twice, diver_row(12, "b", 0, "t")])
+    found = read_rollouts(tmp_path)
+    assert found.layout == "diver train" and "7 responses to 2 problems in 4 groups of 1 to 2" in found.notes[0]
+    assert shape(found.groups) == [
+        ("a", 1, ["r0", "r1"], [1, 1]),
+        ("a", 12, ["s0", "s1"], [0, 1]),
+        ("a", 12, ["s2", "s3"], [0, 1]),
+        ("b", 12, ["t"], [1]),
+    ]
+    rollout = found.groups[0].rollouts[0]
+    assert rollout.verdict is Verdict.CORRECT and rollout.advantage == -0.5 and rollout.reward.diversity == 0.05
+    assert found.groups[0].problem.prompt == "Q?" and found.groups[0].problem.answer == "7"
+    assert [g.problem.meta["step"] for g in read_groups(tmp_path, steps="last")] == [12, 12, 12]
+    assert len(read_groups(tmp_path, steps="1,5-20")) == 4
+    assert len(read_groups(tmp_path / "rollouts" / "step_0001.jsonl")) == 1
+
+
+def test_an_evaluation_with_its_grades(tmp_path):
+    def generation(key, problem, sample, response):
+        row = {"key": key, "problem": problem, "sample": sample, "response": response, "tokens": 3}
+        return {**row, "truncated": False, "logprob": None}
+
+    rows = [generation("k", "p", 0, "x"), generation("k", "q", 0, "y"), generation("k", "p", 1, "z")]
+    file = write(tmp_path / "generations" / "lab.jsonl", rows)
+    with file.open("a") as half:
+        half.write('{"key": "k", "prob')
+    graded = [("p", 0, "correct"), ("p", 1, "timeout"), ("q", 0, "truncated")]
+    write(tmp_path / "grades" / "lab.auto.jsonl", [{"problem": p, "sample": s, "verdict": v} for p, s, v in graded])
+    found = read_rollouts(tmp_path)
+    (p, q) = found.groups
+    assert (found.layout, p.problem.id, p.responses, q.responses) == ("diver eval", "p", ["x", "z"], ["y"])
+    assert p.rollouts[0].reward.outcome == 1 and p.rollouts[1].reward is None  # unscored is not wrong
+    assert q.outcomes.tolist() == [0]
+    write(file, [*rows, generation("other", "p", 0, "w")])
+    found = read_rollouts(tmp_path)
+    assert len(found.groups) == 3 and "generations of several settings" in found.notes[1]
+
+
+def test_verls_dump(tmp_path):
+    """The columns of `_write_generations` of verl 0.9.1, with and without the keys of its v1 trainer."""
+
+    def row(step, prompt, output, score, **more):
+        return {"input": prompt, "output": output, "gts": "7", "score": score, "step": step, **more}
+
+    old = [row(2, "P", "a", 1.0, request_id="r1"), row(2, "Q", "b", 0.0, request_id="r2"), row(2, "P", "c", 0.0)]
+    write(tmp_path / "old" / "2.jsonl", old)
+    write(tmp_path / "old" / "10.jsonl", [row(10, "P", "d", 1.0)])
+    groups = read_groups(tmp_path / "old")
+    assert shape(groups) == [
+        ("old-0", 2, ["a", "c"], [1, 0]),
+        ("old-1", 2, ["b"], [0]),
+        ("old-0", 10, ["d"], [1]),  # 10 comes after 2, and it is the same problem
+    ]
+    assert groups[0].problem.answer == "7"
+    new = [
+        row(1, "P", f"o{n}", 1.0, uid=f"{uid}_{i}_0") for n, (uid, i) in enumerate([("u_1", 0), ("u_1", 1), ("u_2", 0)])
+    ]
+    found = read_rollouts(write(tmp_path / "1.jsonl", new))
+    assert found.layout == "verl" and [g.responses for g in found.groups] == [["o0", "o1"], ["o2"]]
+
+
+def test_trls_completions(tmp_path):
+    """The table of `GRPOTrainer.log` of TRL 1.16, chat and text; the same batch is logged at each of its updates."""
+
+    def table(step, completions, **rewards):
+        prompts = [[{"role": "user", "content": f"Q{i // 2}"}] for i in range(4)]
+        messages = [[{"role": "assistant", "content": c}] for c in completions]
+        columns = {"step": [step] * 4, "prompt": prompts, "completion": messages, **rewards}
+        path = tmp_path / "out" / "completions" / f"completions_{step:05d}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame({**columns, "advantage": [0.5, -0.5, 0.0, 0.0]}).to_parquet(path)
+
+    table(1, ["a", "b", "c", "d"], accuracy_reward=[1.0, 0.0, None, 1.0])
+    table(2, ["a", "b", "c", "d"], accuracy_reward=[1.0, 0.0, None, 1.0])
+    table(3, ["e", "f", "g", "h"], accuracy_reward=[0.0, 0.0, 1.0, 1.0])
+    found = read_rollouts(tmp_path / "out")
+    assert found.layout == "TRL" and "completions_00002.parquet: the same completions" in found.notes[1]
+    assert [(g.problem.id, g.problem.meta["step"], g.responses) for g in found.groups] == [
+        ("out-0", 1, ["a", "b"]),
+        ("out-1", 1, ["c", "d"]),
+        ("out-0", 3, ["e", "f"]),
+        ("out-1", 3, ["g", "h"]),
+    ]
+    assert found.groups[0].outcomes.tolist() == [1, 0] and found.groups[0].rollouts[1].advantage == -0.5
+    assert found.groups[1].rollouts[0].reward is None
+    table(4, ["e", "x", "g", "h"], one=[0.0, 0.0, 1.0, 1.0], two=[1.0] * 4)
+    file = tmp_path / "out" / "completions" / "completions_00004.parquet"
+    assert "--outcome names one of step, prompt, completion, one, two" in read_rollouts(file).notes[1]
+    assert read_groups(file, Columns(outcome="two"))[0].outcomes.tolist() == [1, 1]
+
+
+def lm_eval_row(doc, resps, name="strict-match", value=1.0, arguments=None):
+    return {
+        "doc_id": doc, "doc": {"question": "?"}, "target": "7", "resps": [resps], "filtered_resps": resps[:1], "filter": name,
+        "arguments": arguments or {"gen_args_0": {"arg_0": f"Q{doc}", "arg_1": {"until": ["\n"]}}},
+        "metrics": ["exact_match"], "doc_hash": f"h{doc}", "exact_match": value,
+    }  # fmt: skip
+
+
+def test_lm_evals_samples(tmp_path):
+    """The rows of lm-eval 0.4.13: a row a document and filter, all repeats in `resps`."""
+    rows = [lm_eval_row(d, ["a", "b"], f) for d in (0, 1) for f in ("strict-match", "flexible")]
+    found = read_rollouts(write(tmp_path / "samples_gsm8k_1.jsonl", rows))
+    assert found.layout == "lm-eval" and "filter 'strict-match'" in found.notes[1]
+    assert [(g.problem.id, g.problem.prompt, g.responses) for g in found.groups] == [
+        ("doc-0", "Q0", ["a", "b"]),
+        ("doc-1", "Q1", ["a", "b"]),
+    ]
+    assert found.groups[0].rollouts[0].reward is None  # which of the two the metric judged is not said
+    for seed in (0, 1):
+        write(tmp_path / "seeds" / f"samples_gsm8k_{seed}.jsonl", [lm_eval_row(0, [f"s{seed}"], value=float(seed))])
+    assert shape(read_groups(tmp_path / "seeds")) == [("doc-0", None, ["s0", "s1"], [0, 1])]
+    likelihood = {"gen_args_0": {"arg_0": "Q", "arg_1": " yes"}}
+    with pytest.raises(DiverError, match=r"x.jsonl:1: a task of log-likelihoods has no responses"):
+        read_groups(write(tmp_path / "x.jsonl", [lm_eval_row(0, ["(-1.0, True)"], arguments=likelihood)]))
+
+
+def test_named_columns(tmp_path):
+    rows = [{"q": {"text": "Q"}, "said": "a", "ok": True, "gold": 7}, {"q": {"text": "Q"}, "said": "b", "ok": False}]
+    named = Columns(problem="q.text", response="said", outcome="ok")
+    (group,) = read_groups(write(tmp_path / "x.jsonl", rows), named)
+    assert (group.responses, group.outcomes.tolist(), group.problem.prompt) == (["a", "b"], [1, 0], "Q")
+    assert group.problem.answer == "7"
+    lists = [
+        {"question": "Q", "responses": ["a", "b"], "score": [0.2, 0.9], "label": "x"},
+        {"question": "R", "responses": ["c"]},
+    ]
+    groups = read_groups(write(tmp_path / "y.jsonl", lists))
+    assert groups[0].outcomes.tolist() == [0.2, 0.9] and groups[1].rollouts[0].reward is None
+    pd.DataFrame({"problem": [1, 1], "completion": ["a", "b"]}).to_parquet(tmp_path / "z.parquet")
+    assert read_groups(tmp_path / "z.parquet")[0].responses == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "rows, message",
+    [
+        (
+            [{"problem": "Q", "said": "a"}],
+            r"x.jsonl:1: no response: found problem, said; accepted .* \(--response names",
+        ),
+        (
+            [{"problem": "Q", "response": "a"}, {"problem": "Q", "response": 3}],
+            r"x.jsonl:2: a response must be a text, not 3",
+        ),
+        ([{"problem": 1.5, "response": "a"}], r"x.jsonl:1: a problem must be a text"),
+        ([{"problem": "Q", "responses": ["a"], "correct": [1, 0]}], r"x.jsonl:1: 1 responses, but 2 outcomes"),
+        ([{"input": "Q", "output": "a", "score": "high"}], r"x.jsonl:1: an outcome must be true, false or a finite"),
+        ([{"input": "Q", "output": "a", "score": 1}, {"input": "Q"}], r"x.jsonl:2: has no output, score, which"),
+        ([{**diver_row(1, "a", 0, "r"), "verdict": "fine"}], r"x.jsonl:1: unknown verdict 'fine'; choose from correct"),
+        ([], "x.jsonl: empty, not one response"),
+    ],
+)
+def test_bad_rows_are_named(rows, message, tmp_path):
+    with pytest.raises(DiverError, match=message):
+        read_groups(write(tmp_path / "x.jsonl", rows))
+
+
+def test_bad_paths_are_named(tmp_path):
+    (tmp_path / "x.txt").write_text("x")
+    (tmp_path / "bad.jsonl").write_text("{")
+    for path, steps, message in [
+        ("nothing", "", "nothing: no such file or folder"),
+        ("x.txt", "", "must be .jsonl or .parquet"),
+        (".", "7", "no .jsonl or .parquet file of steps 7"),
+        (".", "7-", "--steps 7-: must be numbers such as"),
+        ("bad.jsonl", "", "bad.jsonl:1: not JSON"),
+        ("bad.jsonl", "1", "is one file"),
+    ]:
+        with pytest.raises(DiverError, match=message):
+            read_groups(tmp_path / path, steps=steps)
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="DIVER_DATA is not there")
+@pytest.mark.parametrize(
+    "name, groups, size",
+    [("lastletters_gpt35_150x40", 150, 40), ("math_qwen_100x8", 100, 8), ("gsm8k_110x21models", 110, 21)],
+)
+def test_real_rollouts(name, groups, size):
+    found = read_groups(DATA / f"rollouts_{name}.jsonl")
+    assert [len(g) for g in found] == [size] * groups
+    rows = [json.loads(line) for line in (DATA / f"rollouts_{name}.jsonl").open()]
+    assert sum(g.outcomes.sum() for g in found) == sum(row["correct"] for row in rows)
