@@ -94,7 +94,7 @@ def choose(loss: Loss, logprobs: Tensor, entropy: Tensor, old: Tensor, advantage
 
 
 def covariance(logprobs: Tensor, advantage: Tensor) -> Tensor:
-    """(log pi - mean) (A - mean) of each token, the means over all N (arXiv 2505.22617, its Eq. 10): [N]."""
+    """(log pi - mean) (A - mean) of each token, the means over all N (arXiv 2505.22617): [N]."""
     return (logprobs - logprobs.mean()) * (advantage - advantage.mean())
 
 
