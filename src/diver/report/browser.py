@@ -22,7 +22,7 @@ from diver.types import Group
 
 GROUPS = 200  # of a page
 RESPONSES = 64  # of a group
-BYTES = 2_200_000  # of the compressed data of GROUPS groups: the page stays below 3 MB, more groups are allowed more
+BYTES = 2_050_000  # of the compressed data of GROUPS groups: the page stays below 3 MB, more groups are allowed more
 LENGTHS = (12_000, 6_000, 3_000, 1_500, 800, 400, 200, 100)  # characters of a response, the first that fits
 _BOX = re.compile(
     r"\\boxed\s{0,4}\{(?:[^{}]|\{[^{}]{0,200}\}){0,200}\}"
@@ -72,7 +72,7 @@ def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
 def pack(data: Any) -> bytes:
     """JSON, compressed; the same data gives the same bytes."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return gzip.compress(text.encode("utf-8"), mtime=0)
+    return gzip.compress(text.encode("utf-8"), compresslevel=6, mtime=0)
 
 
 @dataclass(frozen=True)

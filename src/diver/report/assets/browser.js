@@ -80,13 +80,12 @@ function sorted(groups, by) {
 }
 
 function filters(groups, names, state, refresh) {
-  const select = (label, key, options) => html(
-    "label", {}, html("span", {}, label),
-    html("select", { change: (event) => { state[key] = event.target.value; refresh(); } },
-      ...options.map(([value, text]) => html("option", { value }, text))),
-  );
+  const field = (label, control) => html("div", { class: "field" }, html("label", { for: control.id }, label), control);
+  const select = (label, key, options) => field(label,
+    html("select", { id: `by-${key}`, change: (event) => { state[key] = event.target.value; refresh(); } },
+      ...options.map(([value, text]) => html("option", { value }, text))));
   const search = html("input", {
-    type: "search", placeholder: "problem, prompt or response",
+    id: "by-text", type: "search", placeholder: "problem, prompt or response",
     input: () => { state.query = search.value; refresh(); },
   });
   const steps = [...new Set(groups.map((group) => group.step))].filter((step) => step !== null).sort((a, b) => a - b);
@@ -98,7 +97,7 @@ function filters(groups, names, state, refresh) {
     [[`${name} down`, `${short(name)}, highest first`], [`${name} up`, `${short(name)}, lowest first`]]);
   return html(
     "div", { class: "controls filters" },
-    html("label", { class: "search" }, html("span", {}, "Search"), search),
+    field("Search", search),
     names.length > 1 ? select("Run", "run", [["", "all"], ...names.map((name, i) => [i, name])]) : null,
     steps.length > 1 ? select("Step", "step", [["", "all"], ...steps.map((step) => [step, step.toLocaleString("en")])]) : null,
     select("Verdict", "verdict", [
@@ -190,17 +189,23 @@ const badge = (response) => html("span", { class: "badge" }, String(response.ind
 const verdictOf = (response) => html("span", { class: `verdict ${kind(response.verdict)}` }, VERDICTS[response.verdict] ?? "not judged");
 
 function card(response, formulas, source) {
-  const r = response.reward;
-  const parts = [["outcome", r.outcome], ["diversity", r.diversity], ["length", r.length]].filter(([, value]) => value);
-  const figures = [
-    ["Reward", r.total === undefined ? null : figure(r.total), parts.map(([name, value]) => `${name} ${signed(value)}`).join(", ")],
-    ["Advantage", response.advantage === null ? null : signed(response.advantage), ""],
-    ...Object.entries(response.diversity).map(([name, value]) => [short(name), value === null ? null : value.toFixed(2), ""]),
-    ["Tokens", response.length === null ? null : figure(response.length), ""],
-  ].filter(([, value]) => value !== null);
   return html("article", {},
     html("header", {}, badge(response), verdictOf(response)),
     textBlock(response.text, formulas, source),
-    html("dl", {}, ...figures.map(([name, value, detail]) => html("div", {},
-      html("dt", {}, name), html("dd", {}, value, detail ? html("small", {}, ` ${detail}`) : null)))));
+    html("dl", {}, ...figures(response).map(([name, value]) => html("div", {}, html("dt", {}, name), html("dd", {}, value)))));
+}
+
+/** What is known of a response in numbers: the reward and its parts, the advantage, the diversities, the length. */
+function figures(response) {
+  const { reward, diversity, advantage, length } = response;
+  const share = (value) => (value ? `${value > 0 ? "+" : ""}${figure(value)}` : null);
+  return [
+    ["Reward", reward.total === undefined ? null : figure(reward.total)],
+    ["outcome", reward.outcome === undefined ? null : figure(reward.outcome)],
+    ["diversity", share(reward.diversity)],
+    ["length", share(reward.length)],
+    ["Advantage", advantage === null ? null : signed(advantage)],
+    ...Object.entries(diversity).map(([name, value]) => [short(name), value === null ? null : value.toFixed(2)]),
+    ["Tokens", length === null ? null : figure(length)],
+  ].filter(([, value]) => value !== null);
 }

@@ -56,7 +56,7 @@ function drawPanel(panel, shared) {
     const told = panel.lines.map((line, i) => show(line.values[at[i]]));
     values.replaceChildren(...panel.lines.map((line, i) =>
       html("span", {}, shared.names.length > 1 ? swatch(line.run) : null, told[i])));
-    note.textContent = shared.cursor === null ? panel.note : `step ${shared.cursor.toLocaleString("en")}`;
+    note.textContent = shared.cursor === null ? panel.note : `step ${panel.lines[0].steps[at[0]].toLocaleString("en")}`;
     picture.setAttribute("aria-label", `${panel.title} by step: ${told.join(", ")}`);
     cursor.replaceChildren(...(shared.cursor === null ? [] : drawCursor(panel, scale, shared.cursor, at)));
   };

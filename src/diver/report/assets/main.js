@@ -7,4 +7,8 @@ unpack().then((data) => {
     if (root) draw(root, data[name], data.runs);
   }
   document.documentElement.dataset.ready = "";
+}).catch((error) => {
+  const told = `The curves and groups could not be drawn (${error.message}): this page needs a browser of 2023 or later.`;
+  document.querySelector("main").append(html("p", { class: "note", role: "alert" }, told));
+  throw error;
 });
