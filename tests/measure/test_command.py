@@ -62,7 +62,7 @@ def test_a_plain_file_from_beginning_to_end(tmp_path):
     assert summary["rollouts"]["mine"]["means"]["textual"]["mean"] == np.mean([row["textual"] for row in rows])
     assert summary["diversity"]["orders"] == 4
     page = (tmp_path / "out" / "index.html").read_text()
-    assert "<script>alert" not in page and "one" in page
+    assert "<script>alert" not in page and "one" in page and '"correct"' in page and '"wrong"' in page
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         "groups.jsonl", "summary.json", "index.html", "validity.md", "validity.json", "validity.png",
     }  # fmt: skip

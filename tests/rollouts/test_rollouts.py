@@ -85,9 +85,9 @@ def test_verls_dump(tmp_path):
     write(tmp_path / "old" / "10.jsonl", [row(10, "P", "d", 1.0)])
     groups = read_groups(tmp_path / "old")
     assert shape(groups) == [
-        ("old-0", 2, ["a", "c"], [1, 0]),
-        ("old-1", 2, ["b"], [0]),
-        ("old-0", 10, ["d"], [1]),  # 10 comes after 2, and it is the same problem
+        ("problem-1", 2, ["a", "c"], [1, 0]),
+        ("problem-2", 2, ["b"], [0]),
+        ("problem-1", 10, ["d"], [1]),  # 10 comes after 2, and it is the same problem
     ]
     assert groups[0].problem.answer == "7"
     new = [
@@ -114,10 +114,10 @@ def test_trls_completions(tmp_path):
     found = read_rollouts(tmp_path / "out")
     assert found.layout == "TRL" and "completions_00002.parquet: the same completions" in found.notes[1]
     assert [(g.problem.id, g.problem.meta["step"], g.responses) for g in found.groups] == [
-        ("out-0", 1, ["a", "b"]),
-        ("out-1", 1, ["c", "d"]),
-        ("out-0", 3, ["e", "f"]),
-        ("out-1", 3, ["g", "h"]),
+        ("problem-1", 1, ["a", "b"]),
+        ("problem-2", 1, ["c", "d"]),
+        ("problem-1", 3, ["e", "f"]),
+        ("problem-2", 3, ["g", "h"]),
     ]
     assert found.groups[0].outcomes.tolist() == [1, 0] and found.groups[0].rollouts[1].advantage == -0.5
     assert found.groups[1].rollouts[0].reward is None

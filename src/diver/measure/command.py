@@ -18,7 +18,7 @@ from diver.measure.validity import as_json, cell, correlation_table, means_table
 from diver.report import write_browser
 from diver.rollouts import Columns, read_rollouts
 from diver.run import to_json, write_text
-from diver.types import DiverError, Group, settings
+from diver.types import DiverError, Group, Verdict, settings
 
 PAPER = ("textual", "equational")
 VALIDITY = (*PAPER, "hidden-state", "embedding")
@@ -138,7 +138,7 @@ def _table(tables: Mapping[str, ProblemTable]) -> tuple[list[str], list[list[str
 def _write_page(how: Measure, groups: Mapping[str, Sequence[Group]], tables: Mapping[str, ProblemTable]) -> None:
     assert how.out is not None
     several = len(groups) > 1
-    shown = [_labelled(group, f"{name}: " * several) for name, of in groups.items() for group in of]
+    shown = [_shown(group, f"{name}: " * several, how.threshold) for name, of in groups.items() for group in of]
     header, rows = _table(tables)
     write_browser(
         how.out / "index.html",
@@ -156,11 +156,13 @@ def _write_page(how: Measure, groups: Mapping[str, Sequence[Group]], tables: Map
     )
 
 
-def _labelled(group: Group, prefix: str) -> Group:
-    """The group under a name that says where it is from."""
+def _shown(group: Group, prefix: str, threshold: float) -> Group:
+    """The group under a name that says where it is from; what has an outcome and no verdict is right or wrong by it."""
     problem, step = group.problem, group.problem.meta.get("step")
     name = f"{prefix}{problem.id}" + (f", step {step}" if step is not None else "")
-    return dataclasses.replace(group, problem=dataclasses.replace(problem, id=name))
+    by_outcome = [Verdict.CORRECT if outcome >= threshold else Verdict.WRONG for outcome in group.outcomes]
+    verdicts = [r.verdict or (None if r.reward is None else v) for r, v in zip(group.rollouts, by_outcome, strict=True)]
+    return dataclasses.replace(group.with_each(verdict=verdicts), problem=dataclasses.replace(problem, id=name))
 
 
 def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: float) -> Iterator[dict[str, Any]]:
@@ -169,6 +171,7 @@ def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: f
             yield {
                 "rollouts": name,
                 "problem": group.problem.id,
+                "prompt": group.problem.prompt,
                 "step": group.problem.meta.get("step"),
                 "size": len(group),
                 **group_row(group, ks, threshold),

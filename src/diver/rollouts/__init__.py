@@ -65,7 +65,7 @@ def read_rollouts(path: Path, columns: Columns = AS_IT_IS, steps: str = "") -> R
                 again = seen[step, key, sample]
                 seen[step, key, sample] += 1
             if (step, key, again) not in problems:
-                name = problem.id or names.setdefault(str(problem.prompt), f"{Path(path).stem}-{len(names)}")
+                name = problem.id or names.setdefault(str(problem.prompt), f"problem-{len(names) + 1}")
                 problems[step, key, again] = replace(problem, id=name)
             rollouts[step, key, again].append(rollout)
     if not problems:
