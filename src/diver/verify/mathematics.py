@@ -10,8 +10,8 @@ What counts as the answer, in this order:
    formula, else the last number), unless the response hit its length limit.
    "gsm8k": without a box, the last number of the response.
 
-`judge` settles what needs no algebra; the rest is a `Claim`, which `diver.verify.equivalence` decides in a worker process
-(`diver.verify.workers`). `bounded` keeps from SymPy what would only cost time and memory: an answer beyond the bounds is
+`judge` settles what needs no algebra (`exact`, `prose`); the rest is a `Claim`, which `equivalence` decides in a worker
+process (`workers`). `bounded` keeps from SymPy what would only cost time and memory: an answer beyond the bounds is
 wrong, a known answer beyond them an error; an answer written exactly as the known one is correct whatever its size.
 """
 
@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
 from diver.types import Problem, Verdict
 from diver.verify.bounds import Claim
+from diver.verify.exact import compare, plain
+from diver.verify.prose import picked_number
 
 TAIL = 4096  # characters of free text in which an answer is looked for
 
@@ -39,11 +40,11 @@ def judge(response: str, problem: Problem) -> Verdict | Claim:
     tail = text[-TAIL:].strip()
     if not tail:
         return Verdict.NO_ANSWER
-    golds, number = gold_texts(problem.answer), _closing_number(tail)
-    settled = _compare(number, problem.answer) if number else None
+    golds, number = gold_texts(problem.answer), picked_number(tail)
+    settled = compare(number, _known(problem.answer)) if number else None
     if "\n" in tail or len(tail) > 256 or _DELIMITER.search(tail) or len(_WORD.findall(tail)) > 2:
         return Claim((tail,), golds, stated=False, settled=settled)
-    if Verdict.CORRECT in (settled, _compare(tail, problem.answer)):
+    if Verdict.CORRECT in (settled, compare(tail, _known(problem.answer))):
         return Claim((tail,), golds, stated=False, settled=Verdict.CORRECT)
     # One short line without delimiters: LaTeX without its dollars, where it has a command; else that or a sentence.
     texts = (_box(tail),) if "\\" in tail else (tail, _box(tail))
@@ -58,7 +59,7 @@ def judge_gsm8k(response: str, problem: Problem) -> Verdict | Claim:
 
 
 def _settle(answers: Sequence[str], gold: str) -> Verdict | Claim:
-    verdicts = [_compare(answer, gold) for answer in answers]
+    verdicts = [compare(answer, _known(gold)) for answer in answers]
     if Verdict.CORRECT in verdicts:
         return Verdict.CORRECT
     if not any(plain(answer) for answer in answers):
@@ -77,7 +78,7 @@ _NESTED = re.compile(r"\\(?:boxed|fbox)\b\s*")
 _LIST_GAP = re.compile(r"(?:[\s$,;&]|\\[()\[\],;:! ]|\\q?quad|\\text\{|\}|\b(?:and|or)\b|for part \(\w\))*")
 _PERCENT = re.compile(r"[\s$]*(?:\\\)|\\\])?\s*(?:\\?%|[Pp]ercent|[Pp]ct)")
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
-_CLOSING_NUMBER = re.compile(
+_NUMBER = re.compile(
     r"(?:(?P<answer>answer\s+is:?)|[A-Za-z:#>])\s+\$?(?P<number>-?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d+)?)\.?$"
 )
 _NUMBER = re.compile(r"(?:(?<![\w)\]}])-)?(?:\\?\$)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|(?<![\w.])\.\d+")
@@ -147,21 +148,6 @@ def _closing(text: str) -> str | None:
     return statements[-1][0]
 
 
-def _closing_number(text: str) -> str:
-    """The number at the end of a text without boxes, where math-verify can pick no other: "... #### 18", "A: 18".
-
-    It picks by the word "answer" before it picks what stands last, so the word must be absent, or stand once, as in
-    "The answer is 18."; what follows the number, or an operator before it, could become part of an expression.
-    """
-    match = _CLOSING_NUMBER.search(text, max(0, len(text) - 64))
-    if not match:
-        return ""
-    lower = text.lower()
-    mentions = lower.count("answer")
-    sure = mentions == 0 or (mentions == 1 and match["answer"] and "final answer" not in lower)
-    return match["number"] if sure else ""
-
-
 def last_number(text: str) -> list[str]:
     found = ""
     for start in (text.rstrip().rfind("\n") + 1, 0):  # the last line, then all
@@ -172,29 +158,9 @@ def last_number(text: str) -> list[str]:
     return [re.sub(r"[\\$,]", "", found)] if found else []
 
 
-# ---- what needs no algebra -------------------------------------------------------------------------------------------
+# ---- as math-verify should read it ------------------------------------------------------------------------------------
 
 _DELIMITER = re.compile(r"(?<!\\)\$|\\\(|\\\[")
-_SPACING = re.compile(r"(?<!\\)\\!\s*|(?<!\\)\\[,;: ]|~|\\left\b|\\right\b|\\displaystyle\b")
-_DECIMAL = re.compile(r"-?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d+)?")
-_FRACTION = re.compile(r"(-?)(?:(-?\d+)/(\d+)|\\frac\{(-?\d+)\}\{(\d+)\})")
-_MIXED = re.compile(r"(-?)(\d+) ?\\frac\{(\d+)\}\{(\d+)\}")
-_UNIT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm)\{\s*([A-Za-z][A-Za-z /]*)\}$")
-_COUNTS = {
-    "hundred",
-    "thousand",
-    "million",
-    "billion",
-    "trillion",
-    "dozen",
-    "percent",
-    "pct",
-    "or",
-    "and",
-    "to",
-    "base",
-}
-_BASED = re.compile(r"([0-9A-Za-z]+)_\{?(\d+)\}?")
 _SIGNS = str.maketrans(
     {"−": "-", "–": "-", "×": r"\times ", "÷": r"\div ", "·": r"\cdot ", "π": r"\pi ", "θ": r"\theta ", "∞": r"\infty "}
     | {"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "±": r"\pm "}
@@ -222,59 +188,9 @@ _REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
 ]
 
 
-def plain(text: str) -> str:
-    """The text without the marks that never change its meaning: delimiters, spacing, the kind of fraction."""
-    text = _SPACING.sub("", text.strip()).strip("$").strip()
-    text = text.removeprefix(r"\(").removesuffix(r"\)").removeprefix(r"\[").removesuffix(r"\]")
-    text = text.removeprefix(r"\$").replace("{,}", ",")
-    return text.replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac").strip().rstrip(".").rstrip()
-
-
-def _compare(answer: str, gold: str) -> Verdict | None:
-    """Equal strings, and numbers written plainly; None where it takes algebra."""
-    a, g = plain(answer), plain((boxed(gold) or [gold])[0])
-    if a and a == g:
-        return Verdict.CORRECT
-    based = _BASED.fullmatch(a), _BASED.fullmatch(g)
-    if based[0] and based[1]:  # math-verify does not look at the base
-        same = based[0].groups() == based[1].groups()
-        return Verdict.CORRECT if same else Verdict.WRONG if based[0][2] != based[1][2] else None
-    (x, x_percent), (y, y_percent) = _quantity(a), _quantity(g)
-    if x is None or y is None:
-        return None
-    # math-verify takes 12% for 12 and for 0.12. It rounds to six places: near that it decides, except between numbers
-    # that small themselves.
-    readings = [(x, y)] if x_percent == y_percent else [(x, y), (x / 100, y) if x_percent else (x, y / 100)]
-    if any(u == v for u, v in readings):
-        return Verdict.CORRECT
-    apart = [abs(u - v) > Fraction(2, 10**6) or abs(u - v) > max(abs(u), abs(v)) / 1000 for u, v in readings]
-    return Verdict.WRONG if all(apart) and not (x_percent and y_percent and abs(x - y) < 1) else None
-
-
-def _quantity(text: str) -> tuple[Fraction | None, bool]:
-    """The number of a text such as `12`, `12\%` or `12 \text{ km}`, and whether it is per cent."""
-    percent = text.endswith("%")
-    if percent:
-        text = text[:-1].removesuffix("\\").rstrip()
-    elif (unit := _UNIT.search(text)) and unit[1].split()[0].lower().rstrip("s") not in _COUNTS:
-        text = text[: unit.start()]
-    return plain_number(text), percent
-
-
-def plain_number(text: str) -> Fraction | None:
-    if not text or len(text) > 40:
-        return None
-    if _DECIMAL.fullmatch(text) and text[-1].isdigit():
-        return Fraction(text.replace(",", ""))
-    if fraction := _FRACTION.fullmatch(text):
-        sign, *parts = (part for part in fraction.groups() if part is not None)
-        top, bottom = map(int, parts)
-        return Fraction(-top if sign else top, bottom) if bottom else None
-    if mixed := _MIXED.fullmatch(text):
-        whole, top, bottom = map(int, mixed.groups()[1:])
-        value = whole + Fraction(top, bottom) if bottom > top else None  # else a product
-        return -value if value and mixed[1] else value
-    return None
+@lru_cache(maxsize=4096)
+def _known(gold: str) -> str:
+    return (boxed(gold) or [gold])[0]
 
 
 @lru_cache(maxsize=4096)

@@ -16,7 +16,8 @@ import re
 from fractions import Fraction
 
 from diver.types import Problem, Verdict
-from diver.verify.mathematics import boxed, plain, plain_number
+from diver.verify.exact import plain, plain_number
+from diver.verify.mathematics import boxed
 
 LONGEST = 2000  # characters of an answer; a longer one is compared as it stands
 

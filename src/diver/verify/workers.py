@@ -2,8 +2,9 @@
 
 A degenerate answer can keep SymPy busy for ever or fill the machine's memory. A thread cannot be stopped, and an alarm
 inside the process neither works outside the main thread nor interrupts C code. So each job runs in one of a few
-persistent processes: plain subprocesses (no fork of a parent that has torch threads, no second run of its `__main__`),
-with a limit on their address space. A process that is late is killed and replaced, one that dies costs its own job only.
+persistent processes that run `serve.py`: plain subprocesses (no fork of a parent that has torch threads, no second run
+of its `__main__`), with a limit on their address space. A process that is late is killed and replaced, one that dies
+costs its own job only.
 
 Nothing has to be cleaned up: a worker that waits ends when its pipe closes, and one that works is ended by its own
 alarm, whose default action needs no help from Python, soon after the deadline. Both hold when the parent is killed.
@@ -12,24 +13,22 @@ alarm, whose default action needs no help from Python, soon after the deadline. 
 from __future__ import annotations
 
 import atexit
-import importlib
 import json
 import math
 import os
 import selectors
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from diver.types import DiverError, Verdict
+from diver.verify import serve
 
 STARTUP_SECONDS = 120.0
-GRACE_SECONDS = 1.0  # how long after the deadline a worker without a parent ends itself
 
 
 class Failure(NamedTuple):
@@ -45,7 +44,7 @@ class Worker:
     def __init__(self, memory_mb: int, warm: str | None) -> None:
         options = json.dumps({"path": sys.path, "memory_mb": memory_mb, "warm": warm})
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _BOOT, options],
+            [sys.executable, "-P", serve.__file__, options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -237,68 +236,3 @@ def shared_pool(workers: int = 0, memory_mb: int = 900, warm: str | None = None)
             _shared[key] = Pool(workers, memory_mb, warm)
             atexit.register(_shared[key].abandon)
         return _shared[key]
-
-
-# ---- in the worker -------------------------------------------------------------------------------------------------
-
-_BOOT = (
-    "import json, sys; options = json.loads(sys.argv[1]); sys.path[:] = options['path'];"
-    "from diver.verify import workers; workers.serve(options)"
-)
-
-
-def serve(options: dict[str, Any]) -> None:
-    """The worker's loop: a job a line on standard input, a reply a line on what was standard output."""
-    replies = os.fdopen(os.dup(1), "wb")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it may still want verdicts
-    os.dup2(2, 1)  # whatever a library prints must not look like a reply
-    jobs = sys.stdin.buffer
-    _limit_memory(options["memory_mb"])
-    try:
-        if options["warm"]:
-            _find(options["warm"])()
-    except Exception as error:
-        _reply(replies, {"fatal": f"{type(error).__name__}: {error}"})
-        return
-    _reply(replies, {"ready": True})
-    for line in jobs:
-        job = json.loads(line)
-        _alarm(job["deadline"] + GRACE_SECONDS)
-        try:
-            reply = {"value": _find(job["call"])(*job["arguments"])}
-        except Exception as error:  # the text that is judged is other people's: whatever it causes is an answer
-            reply = {"error": f"{type(error).__name__}: {str(error)[:200]}"}
-        _alarm(0.0)
-        _reply(replies, reply)
-
-
-def _reply(replies: IO[bytes], message: dict[str, Any]) -> None:
-    try:
-        line = json.dumps(message)
-    except (TypeError, ValueError) as error:
-        line = json.dumps({"error": f"{type(error).__name__}: {error}"})
-    replies.write(line.encode() + b"\n")
-    replies.flush()
-
-
-def _find(name: str) -> Callable[..., Any]:
-    module, _, path = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
-    return found
-
-
-def _limit_memory(megabytes: int) -> None:
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
-
-
-def _alarm(seconds: float) -> None:
-    """End this process after so many seconds, whatever it is doing; 0 calls it off."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, seconds)

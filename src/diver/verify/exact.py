@@ -1,0 +1,181 @@
+"""What needs no algebra: equal texts, numbers written plainly, and expressions whose values are clearly apart.
+
+Whatever is decided here, math-verify decides in the same way; the rest, None, is left to it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+from diver.types import Verdict
+
+LONGEST = 256  # characters of an answer that is remembered
+
+_SPACING = re.compile(r"(?<!\\)\\!\s*|(?<!\\)\\[,;: ]|~|\\left\b|\\right\b|\\displaystyle\b")
+_DECIMAL = re.compile(r"-?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
+_FRACTION = re.compile(r"(-?)(?:(-?\d+)/(\d+)|\\frac\{(-?\d+)\}\{(\d+)\})", re.ASCII)
+_MIXED = re.compile(r"(-?)(\d+) ?\\frac\{(\d+)\}\{(\d+)\}", re.ASCII)
+_UNIT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm)\{\s*([A-Za-z][A-Za-z /]*)\}$")
+_COUNTS = frozenset("hundred thousand million billion trillion dozen percent pct or and to base".split())
+_BASED = re.compile(r"([0-9A-Za-z]+)_\{?(\d+)\}?")
+_TOKEN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\\(?:frac|sqrt|pi|cdot|times)(?![A-Za-z])|[-+*^(){}])\s*")
+
+
+def compare(answer: str, gold: str) -> Verdict | None:
+    """correct or wrong; None where it takes algebra."""
+    return (_compared if len(answer) <= LONGEST else _compared.__wrapped__)(answer, gold)
+
+
+@lru_cache(maxsize=1 << 14)  # of many samples most give one of a few answers
+def _compared(answer: str, gold: str) -> Verdict | None:
+    a, g = plain(answer), plain(gold)
+    if a and a == g:
+        return Verdict.CORRECT
+    based = _BASED.fullmatch(a), _BASED.fullmatch(g)
+    if based[0] and based[1]:  # math-verify does not look at the base
+        same = based[0].groups() == based[1].groups()
+        return Verdict.CORRECT if same else Verdict.WRONG if based[0][2] != based[1][2] else None
+    (x, x_percent), (y, y_percent) = _quantity(a), _quantity(g)
+    if x is None or y is None:
+        return Verdict.WRONG if _clearly_apart(a, g) else None
+    # math-verify takes 12% for 12 and for 0.12. It rounds to six places: near that it decides, except between numbers
+    # that small themselves.
+    readings = [(x, y)] if x_percent == y_percent else [(x, y), (x / 100, y) if x_percent else (x, y / 100)]
+    if any(u == v for u, v in readings):
+        return Verdict.CORRECT
+    apart = [abs(u - v) > Fraction(2, 10**6) or abs(u - v) > max(abs(u), abs(v)) / 1000 for u, v in readings]
+    return Verdict.WRONG if all(apart) and not (x_percent and y_percent and abs(x - y) < 1) else None
+
+
+def plain(text: str) -> str:
+    """The text without the marks that never change its meaning: delimiters, spacing, the kind of fraction."""
+    text = _SPACING.sub("", text.strip()).strip("$").strip()
+    text = text.removeprefix(r"\(").removesuffix(r"\)").removeprefix(r"\[").removesuffix(r"\]")
+    text = text.removeprefix(r"\$").replace("{,}", ",")
+    return text.replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac").strip().rstrip(".").rstrip()
+
+
+def _quantity(text: str) -> tuple[Fraction | None, bool]:
+    """The number of a text such as `12`, `12\\%` or `12 \\text{ km}`, and whether it is per cent."""
+    percent = text.endswith("%")
+    if percent:
+        text = text[:-1].removesuffix("\\").rstrip()
+    elif (unit := _UNIT.search(text)) and unit[1].split()[0].lower().rstrip("s") not in _COUNTS:
+        text = text[: unit.start()]
+    return plain_number(text), percent
+
+
+def plain_number(text: str) -> Fraction | None:
+    if not text or len(text) > 40:
+        return None
+    if _DECIMAL.fullmatch(text) and text[-1].isdigit():
+        return Fraction(text.replace(",", ""))
+    if fraction := _FRACTION.fullmatch(text):
+        sign, *parts = (part for part in fraction.groups() if part is not None)
+        top, bottom = map(int, parts)
+        return Fraction(-top if sign else top, bottom) if bottom else None
+    if mixed := _MIXED.fullmatch(text):
+        whole, top, bottom = map(int, mixed.groups()[1:])
+        value = whole + Fraction(top, bottom) if bottom > top else None  # else a product
+        return -value if value and mixed[1] else value
+    return None
+
+
+def _clearly_apart(answer: str, gold: str) -> bool:
+    """Two different capitals, or two values that differ in their first three digits."""
+    if len(answer) == len(gold) == 1:
+        return answer.isascii() and gold.isascii() and answer.isupper() and gold.isupper()
+    x, y = value_of(answer), value_of(gold)
+    return x is not None and y is not None and abs(x - y) > 0.001 * max(1.0, abs(x), abs(y))
+
+
+def value_of(text: str) -> float | None:
+    """The value of a closed expression such as `3\\sqrt{10} + \\frac{\\pi}{2}`; None for whatever can be read in two ways.
+
+    Numbers, fractions, roots, pi and powers, joined by plus, minus and times; a number may stand before a root or pi.
+    Not 3\\frac{1}{2}, which is a sum, and not 1/2\\pi.
+    """
+    number = plain_number(text)
+    if number is not None:
+        return float(number)
+    tokens, end = [], 0
+    while len(text) <= 120 and (match := _TOKEN.match(text, end)):
+        tokens.append(match[1])
+        end = match.end()
+    if end < len(text) or not tokens:
+        return None
+    try:
+        reader = _Reader(tokens)
+        value = reader.sum()
+        return value if not reader.tokens and math.isfinite(value) else None
+    except (_TwoReadings, ArithmeticError, ValueError):
+        return None
+
+
+class _TwoReadings(Exception):
+    pass
+
+
+class _Reader:
+    """Recursive descent over the tokens that are left."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens = tokens[::-1]
+
+    def sum(self) -> float:
+        sign = -1.0 if self._take("-") else 1.0
+        total = sign * self._product()
+        while self.tokens and self.tokens[-1] in "+-":
+            total += self._product() if self.tokens.pop() == "+" else -self._product()
+        return total
+
+    def _product(self) -> float:
+        value = self._power()
+        while self._take(r"\cdot", r"\times", "*") or self.tokens[-1:] in ([r"\sqrt"], [r"\pi"]):
+            value *= self._power()
+        return value
+
+    def _power(self) -> float:
+        base = self._atom()
+        if not self._take("^"):
+            return base
+        if self._take("{"):
+            exponent = self._until("}")
+        elif self.tokens and re.fullmatch("[0-9]", self.tokens[-1]):  # 2^10 is 2^1 0 in LaTeX
+            exponent = float(self.tokens.pop())
+        else:
+            raise _TwoReadings
+        power = base**exponent
+        if isinstance(power, complex):
+            raise _TwoReadings
+        return power
+
+    def _atom(self) -> float:
+        token = self.tokens.pop() if self.tokens else ""
+        if token[:1].isdigit():
+            return float(token)
+        if token == r"\pi":
+            return math.pi
+        if token == "(":
+            return self._until(")")
+        if token in (r"\frac", r"\sqrt"):
+            parts = [self._group() for _ in range(2 if token == r"\frac" else 1)]
+            return parts[0] / parts[1] if token == r"\frac" else math.sqrt(parts[0])
+        raise _TwoReadings
+
+    def _group(self) -> float:
+        if not self._take("{"):
+            raise _TwoReadings
+        return self._until("}")
+
+    def _until(self, closing: str) -> float:
+        value = self.sum()
+        if not self._take(closing):
+            raise _TwoReadings
+        return value
+
+    def _take(self, *tokens: str) -> bool:
+        return bool(self.tokens) and self.tokens[-1] in tokens and bool(self.tokens.pop())

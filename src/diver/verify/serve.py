@@ -1,0 +1,92 @@
+"""The program that a worker runs: a job a line on standard input, a reply a line on what was standard output.
+
+It is started by its path and does not run the package's `__init__`: that would import NumPy, a fifth of the time that a
+worker takes to start, and no job needs it.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import IO, Any
+
+GRACE_SECONDS = 1.0  # how long after the deadline a worker without a parent ends itself
+
+
+def serve(options: dict[str, Any]) -> None:
+    replies = os.fdopen(os.dup(1), "wb")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it may still want verdicts
+    os.dup2(2, 1)  # whatever a library prints must not look like a reply
+    jobs = sys.stdin.buffer
+    sys.path[:] = options["path"]
+    _bare_packages()
+    _limit_memory(options["memory_mb"])
+    try:
+        if options["warm"]:
+            _find(options["warm"])()
+    except Exception as error:
+        _reply(replies, {"fatal": f"{type(error).__name__}: {error}"})
+        return
+    gc.freeze()  # what was imported stays: looking for garbage among it is wasted
+    gc.enable()
+    _reply(replies, {"ready": True})
+    for line in jobs:
+        job = json.loads(line)
+        _alarm(job["deadline"] + GRACE_SECONDS)
+        try:
+            reply = {"value": _find(job["call"])(*job["arguments"])}
+        except Exception as error:  # the text that is judged is other people's: whatever it causes is an answer
+            reply = {"error": f"{type(error).__name__}: {str(error)[:200]}"}
+        _alarm(0.0)
+        _reply(replies, reply)
+
+
+def _bare_packages() -> None:
+    """`diver` and `diver.verify` as places where modules are found, and nothing else."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    for name, folder in (("diver", os.path.dirname(here)), ("diver.verify", here)):
+        sys.modules[name] = ModuleType(name)
+        sys.modules[name].__path__ = [folder]
+
+
+def _reply(replies: IO[bytes], message: dict[str, Any]) -> None:
+    try:
+        line = json.dumps(message)
+    except (TypeError, ValueError) as error:
+        line = json.dumps({"error": f"{type(error).__name__}: {error}"})
+    replies.write(line.encode() + b"\n")
+    replies.flush()
+
+
+def _find(name: str) -> Callable[..., Any]:
+    module, _, path = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _limit_memory(megabytes: int) -> None:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+
+
+def _alarm(seconds: float) -> None:
+    """End this process after so many seconds, whatever it is doing; 0 calls it off."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+if __name__ == "__main__":
+    gc.disable()  # until the imports are done
+    serve(json.loads(sys.argv[1]))
