@@ -3,6 +3,7 @@
 # make check    ruff and mypy
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
 # make test-trl the TRL adapter under stock TRL on two processes, in an environment of its own
+# make test-verl  the verl plugin under stock verl, Ray and FSDP on a CPU, in an environment of its own; -vllm: with vLLM
 # make bench    the benchmarks, one JSON file each under benchmarks/results
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ BIN := .venv/bin
 DIVER_DATA ?= ../shared/data
 export DIVER_DATA
 
-.PHONY: train test test-slow test-trl check bench real clean
+.PHONY: train test test-slow test-trl test-verl test-verl-vllm check bench real clean
 
 train: .venv/ready
 	$(BIN)/diver train recipes/quickstart.toml
@@ -23,6 +24,13 @@ test-slow: .venv/ready
 
 test-trl: .venv-bench/ready
 	.venv-bench/bin/python -m pytest tests/backends/trl
+
+test-verl: .venv-verl/ready
+	.venv-verl/bin/python -m pytest tests/backends/verl --durations 0
+
+# A worker of vLLM that fails leaves the run hanging.
+test-verl-vllm: .venv-verl-vllm/ready
+	timeout 1800 .venv-verl-vllm/bin/python -m pytest -s tests/backends/verl/test_vllm.py
 
 check: .venv/ready
 	$(BIN)/ruff check .
@@ -54,5 +62,12 @@ bench: .venv/ready .venv-bench/ready
 	.venv-bench/bin/pip install --quiet -r benchmarks/requirements.txt
 	touch $@
 
+.venv-verl/ready: requirements.lock tests/backends/verl/requirements.txt pyproject.toml
+	$(PYTHON) -m venv .venv-verl
+	.venv-verl/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
+	.venv-verl/bin/pip install --quiet --no-deps -r tests/backends/verl/requirements.txt
+	.venv-verl/bin/pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
 clean:
-	rm -rf .venv .venv-bench build runs
+	rm -rf .venv .venv-bench .venv-verl .venv-verl-vllm build runs
