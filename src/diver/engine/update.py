@@ -153,10 +153,10 @@ def update(
         lengths = torch.tensor([r.length for g in mini for r in g.rollouts])
         rows = rows_of(mini, prompts, L.row_weights(lengths, loss.aggregation).tolist())
         chosen = None
-        if loss.chooses:
+        if loss.surrogate == "kl-cov" and start == 0:
+            chosen = torch.zeros(int(lengths.sum()), dtype=torch.bool, device=policy.model.device)
+        elif loss.chooses:
             chosen = choose_tokens(policy, rows, loss, temperature, how.micro_batch_tokens, random)
-            if loss.surrogate == "kl-cov" and start == 0:
-                chosen = torch.zeros_like(chosen)
         if how.skip_zero_advantage:
             rows = with_gradient(rows, loss, chosen)
         rows = [row for row in rows if len(row.tokens)]
