@@ -59,6 +59,8 @@ def test_flags_change_keys_and_the_method_by_name():
         "model": {"path": "a/b"},
         "data": {"template": "plain"},
     }
+    paid = parse_flags(["--method.pays.self-bleu.weight", "2", "--train.mini-batch", "4"])
+    assert paid == {"method": {"pays": {"self-bleu": {"weight": 2}}}, "train": {"mini_batch": 4}}
     recipe = load_recipe(
         RECIPES[-1], ["--method.name", "grpo", "--method.shaping.ratio", "0.5", "--log.to", '["wandb"]']
     )

@@ -149,7 +149,9 @@ def parse_flags(flags: Sequence[str]) -> dict[str, Any]:
             if not words:
                 raise DiverError(f"{word}: needs a value")
             value = words.pop(0)
-        section, *fields = key.replace("-", "_").split(".")
+        section, *fields = key.split(".")
+        # --train.mini-batch is mini_batch, but a metric that is paid has its name: --method.pays.hidden-state.weight
+        fields = [f if of == "pays" else f.replace("-", "_") for of, f in itertools.pairwise([section, *fields])]
         choose(section, SECTIONS, f"--{section}")
         at = table.setdefault(section, {})
         for field in fields[:-1]:

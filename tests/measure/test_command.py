@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from diver.diversity import equational_diversity, textual_diversity
+from diver.tasks.countdown import policy_folder
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data"))
+QUICKSTART = Path(__file__).parents[2] / "recipes" / "quickstart.toml"
 needs_data = pytest.mark.skipif(not DATA.exists(), reason="DIVER_DATA is not there")
 ROWS = [
     {"problem": p, "response": f"{'a b c d e' if i % 2 else 'we add $1+1=2$ and'} <script>alert({p})</script> {p}", "correct": i % 3 == 0}
@@ -127,3 +129,23 @@ def test_real_rollouts_say_what_the_pure_functions_say(name, groups, tmp_path):
     for row, responses in zip(rows, by_problem.values(), strict=True):
         assert row["each"]["textual"] == textual_diversity(responses).tolist()
         assert row["each"]["equational"] == equational_diversity(responses).tolist()
+
+
+def test_what_training_and_evaluation_leave_is_read(tmp_path):
+    """A run that pays for hidden states, and an evaluation."""
+    small = ["sample.group", 4, "train.batch", 4, "train.mini_batch", 4, "train.steps", 2, "evaluate.problems", 0]
+    model = ["method.diversity.hidden-state.model", policy_folder(), "method.pays.hidden-state.weight", 1.0]
+    flags = [f"--{word}" if i % 2 == 0 else word for i, word in enumerate([*small, *model, "run.folder", "run"])]
+    trained = diver("train", QUICKSTART, *flags, cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    (logged, _) = read(tmp_path / "run" / "metrics.jsonl")
+    drawn = diver("eval", "--model", "countdown", "--samples", 4, "--problems", 3, "--out", "drawn", cwd=tmp_path)
+    assert drawn.returncode == 0, drawn.stderr
+    how = ["--metrics", "textual,hidden-state", "--diversity.hidden-state.model", policy_folder(), "--out", "out"]
+    done = diver("measure", "run", "drawn", *how, cwd=tmp_path)
+    assert "run: diver train: 32 responses to 8 problems in 8 groups of 4\n" in done.stdout, done.stderr
+    assert "drawn: diver eval: 12 responses to 3 problems in 3 groups of 4\n" in done.stdout
+    first = [row for row in read(tmp_path / "out" / "groups.jsonl") if row["step"] == 1]
+    for metric in ("textual", "hidden-state"):
+        assert logged[f"diversity/{metric}"] == pytest.approx(np.mean([row[metric] for row in first]), abs=1e-6)
+    assert all(row["pass@1"] is not None for row in read(tmp_path / "out" / "groups.jsonl"))
