@@ -209,7 +209,7 @@ def test_long_texts_are_cut_so_that_the_page_stays_small(tmp_path, monkeypatch):
     path = write_browser(tmp_path / "page.html", groups, title="t")
     data = packed(path.read_text())["browser"]
     assert len(pack(data)) <= BYTES // 10 and path.stat().st_size < 350_000
-    assert data["characters"] == 1500
+    assert 800 <= data["characters"] < len(groups[0].responses[0])
     assert all(any(isinstance(p, dict) for p in g["responses"][0]["text"]) for g in data["groups"])
 
 

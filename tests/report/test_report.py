@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_run import HOSTILE, write_run
 
+from diver.cli import main
 from diver.report import headline, render, summary_table, write_report
 from diver.report.curves import PANELS, points
 from diver.report.reading import RunRecord, as_group
@@ -404,6 +406,38 @@ def test_several_runs_side_by_side(tmp_path):
     assert page.text.count("Pass@16") == 1 and not (folders[0] / "report.html").exists()
     with pytest.raises(ValueError, match="the path of the page"):
         write_report(*folders)
+
+
+def test_the_command_for_one_run_and_for_several(tmp_path, monkeypatch, capsys):
+    for name in "ab":
+        write_run(tmp_path / name, steps=4, rollouts=3)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["diver", "report", "a"])
+    main()
+    assert capsys.readouterr().out.endswith(f"{Path('a', 'report.html')}\n") and Path("a", "report.html").is_file()
+    monkeypatch.setattr("sys.argv", ["diver", "report", "a", "b", "--groups", "4"])
+    main()
+    one, other, path = capsys.readouterr().out.splitlines()
+    assert one.startswith("a: Pass@1 ") and other.startswith("b: Pass@1 ") and path == "comparison.html"
+    assert len(packed(Path(path).read_text())["browser"]["groups"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "name at least one run folder: diver report runs/quickstart"),
+        (["a", "--groups", "-1"], "groups must be at least 0, not -1"),
+        (["a", "missing"], "missing: not a run folder, it has no config.json"),
+    ],
+)
+def test_what_the_command_cannot_do_is_told_in_one_line(tmp_path, monkeypatch, capsys, arguments, told):
+    write_run(tmp_path / "a", steps=2, rollouts=1)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["diver", "report", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2 and capsys.readouterr().err == f"diver: {told}\n"
+    assert {p.name for p in tmp_path.iterdir()} == {"a"} and not (tmp_path / "a" / "report.html").exists()
 
 
 def test_runs_of_the_same_name_are_told_apart(tmp_path):

@@ -28,8 +28,8 @@ class Panel(NamedTuple):
 
 PANELS = (
     Panel("reward/outcome", "Outcome reward", "mean over the training rollouts"),
-    Panel("group/solve_all", "Groups all right", "no response to learn from", True),
-    Panel("group/solve_none", "Groups none right", "no response to learn from", True),
+    Panel("group/solve_all", "Groups all right", "every response correct", True),
+    Panel("group/solve_none", "Groups none right", "no response correct", True),
     Panel("diversity/textual", "Textual diversity", "TD: 1 − pairwise BLEU"),
     Panel("diversity/equational", "Equational diversity", "ED: formulas no other response has"),
     Panel("policy/entropy", "Entropy", "of the policy, nats a token"),

@@ -112,12 +112,12 @@ function listItem(group, at, names, choose) {
   const right = group.responses.filter((r) => r.verdict === "correct").length;
   const where = group.step === null ? group.problem : `Step ${group.step.toLocaleString("en")}`;
   const figures = Object.entries(group.about.diversity).slice(0, 2).map(([name, value]) => `${short(name)} ${value === null ? "–" : value.toFixed(2)}`);
-  const marks = group.responses.length <= 16
+  const marks = group.responses.length <= 12
     ? html("span", { class: "dots", "aria-hidden": true }, ...group.responses.map((r) => html("i", { class: kind(r.verdict) })))
     : null;
   return html("li", {}, html(
     "button", { type: "button", "data-at": at, click: choose },
-    html("span", { class: "where" }, names.length > 1 ? swatch(group.run) : null, where, marks),
+    html("span", { class: "where" }, names.length > 1 ? swatch(group.run) : null, html("span", { class: "name" }, where), marks),
     html("span", { class: "what" }, group.step === null ? sourceOf(group.prompt).slice(0, 90) : group.problem),
     html("span", { class: "what" }, [`${right} of ${group.responses.length} right`, ...figures].join(" · ")),
   ));
@@ -190,15 +190,16 @@ const verdictOf = (response) => html("span", { class: `verdict ${kind(response.v
 
 function card(response, formulas, source) {
   return html("article", {},
-    html("header", {}, badge(response), verdictOf(response)),
+    html("header", {}, badge(response), verdictOf(response),
+      response.length === null ? null : html("span", { class: "size" }, `${figure(response.length)} tokens`)),
     textBlock(response.text, formulas, source),
     html("dl", {}, ...figures(response).map(([name, value]) => html("div", {}, html("dt", {}, name), html("dd", {}, value)))));
 }
 
-/** What is known of a response in numbers: the reward and its parts, the advantage, the diversities, the length. */
+/** What is known of a response in numbers: the reward and its parts, the advantage, the diversities. */
 function figures(response) {
-  const { reward, diversity, advantage, length } = response;
-  const share = (value) => (value ? `${value > 0 ? "+" : ""}${figure(value)}` : null);
+  const { reward, diversity, advantage } = response;
+  const share = (value) => (value ? signed(value, 3) : null);
   return [
     ["Reward", reward.total === undefined ? null : figure(reward.total)],
     ["outcome", reward.outcome === undefined ? null : figure(reward.outcome)],
@@ -206,6 +207,5 @@ function figures(response) {
     ["length", share(reward.length)],
     ["Advantage", advantage === null ? null : signed(advantage)],
     ...Object.entries(diversity).map(([name, value]) => [short(name), value === null ? null : value.toFixed(2)]),
-    ["Tokens", length === null ? null : figure(length)],
   ].filter(([, value]) => value !== null);
 }

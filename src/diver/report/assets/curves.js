@@ -5,7 +5,7 @@ const DOTS = 40; // a line with intervals and no more points than this shows eac
 
 function drawCurves(root, data, names) {
   const shared = { steps: data.steps, names, smoothing: 0, cursor: null, panels: [] };
-  const panels = (list) => html("div", { class: "panels" }, ...list.map((panel) => drawPanel(panel, shared)));
+  const panels = (list) => html("div", { class: shared.names.length > 1 ? "panels several" : "panels" }, ...list.map((panel) => drawPanel(panel, shared)));
   root.append(curveControls(data, shared), panels(data.panels));
   if (data.more.length) {
     const count = `${data.more.length} more ${data.more.length === 1 ? "metric" : "metrics"}`;

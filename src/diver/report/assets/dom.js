@@ -26,7 +26,7 @@ function figure(value) {
 }
 
 const percent = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
-const signed = (value) => (value === null ? "–" : (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(2));
+const signed = (value, digits = 2) => (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
 const runClass = (run) => `r${run % 6}`;
 const swatch = (run) => html("i", { class: `swatch ${runClass(run)}` });
 

@@ -11,18 +11,23 @@ function mathNode([name, attributes, ...children]) {
 function textBlock(parts, formulas, source) {
   const block = html("div", { class: "text", dir: "auto" });
   if (!parts.length) block.append(html("span", { class: "nothing" }, "(empty)"));
+  let afterDisplay = false; // such a formula ends its line itself, so the line's own end would be one too many
   for (const part of parts) {
-    if (typeof part === "string") block.append(part);
+    if (typeof part === "string") block.append(afterDisplay ? part.replace(/^[ \t]*\n/, "") : part);
     else if (Array.isArray(part)) block.append(formula(part, formulas, source));
     else block.append(html("span", { class: "cut" }, `… ${part.cut.toLocaleString("en")} characters left out …`));
+    afterDisplay = !source && isDisplay(part, formulas);
   }
   return block;
 }
 
-function formula([written, index, unique], formulas, source) {
+const isDisplay = (part, formulas) => Array.isArray(part) && part[1] !== null && formulas[part[1]][1].display === "block";
+
+function formula(part, formulas, source) {
+  const [written, index, unique] = part;
   const drawn = source || index === null ? written : mathNode(formulas[index]);
   const title = unique ? `in no other response of this group: ${written}` : written;
-  return html(unique ? "mark" : "span", { class: "formula", title }, drawn);
+  return html(unique ? "mark" : "span", { class: !source && isDisplay(part, formulas) ? "formula display" : "formula", title }, drawn);
 }
 
 const sourceOf = (parts) =>
