@@ -29,8 +29,9 @@ Outcome = Callable[..., Sequence[float]]
 def config(method: str | Method) -> dict[str, Any]:
     """What a GRPOConfig must say for `method`: clipping, aggregation, KL, entropy, and that TRL scales nothing.
 
-    TRL normalises "token-mean" over the batch of one generation, where we take each mini-batch. DiverError for a method
-    that needs another loss or drops rollouts, which this seam cannot give.
+    TRL normalises "token-mean" over the batch of one generation, and chooses tokens of high entropy in each micro-batch;
+    we do both over the mini-batch. DiverError for a method that needs another loss or drops rollouts, which this seam
+    cannot give.
     """
     method = _usable(method)
     loss = method.loss
@@ -42,6 +43,7 @@ def config(method: str | Method) -> dict[str, Any]:
         "importance_sampling_level": "token",
         "beta": loss.beta,
         "entropy_coef": loss.entropy,
+        "top_entropy_quantile": loss.entropy_share,
     }
 
 
@@ -147,6 +149,10 @@ def _usable(method: str | Method) -> Method:
     if method.selection.keep != "all":
         raise DiverError(
             f"method {method.name!r}: a selection drops rollouts, and TRL trains on every one; choose another engine"
+        )
+    if method.loss.surrogate != "clip":
+        raise DiverError(
+            f"method {method.name!r}: {method.loss.surrogate} needs another loss than TRL's; choose another engine"
         )
     return method
 
