@@ -65,6 +65,50 @@ def train(recipe: Path, dry_run: bool = False, flags: Sequence[str] = ()) -> Non
         folder.close()
 
 
+@dataclasses.dataclass
+class VerlArguments:
+    """Run a recipe on a cluster: the verl command that is equivalent to it.
+
+    Problems are written in verl's layout first. Any key of the recipe can be changed by a flag; verl's own options come
+    after two dashes: diver verl recipes/paper/qwen2.5-math-7b.toml --method diver-td -- trainer.nnodes=2
+    """
+
+    recipe: Positional[Path]
+    """A TOML file, as for diver train; its section [verl] says what a cluster adds."""
+    dry_run: bool = False
+    """Print the command and stop; needs neither verl nor the model."""
+    problems_only: bool = False
+    """Write the problems, print where they are, and stop."""
+
+
+def verl(args: Sequence[str]) -> None:
+    """Run a recipe on a cluster: the verl command that is equivalent to it."""
+    _need("a recipe needs", "torch", "transformers")
+    from diver.launch.command import command, shown
+    from diver.launch.keys import table
+    from diver.recipe import load_recipe
+
+    if {"-h", "--help"} & set(args):
+        with contextlib.suppress(SystemExit):
+            tyro.cli(VerlArguments, prog="diver verl", args=["--help"])
+        print(f"what becomes of the keys of a recipe:\n{table()}")
+        return
+    cut = list(args).index("--") if "--" in args else len(args)
+    arguments, flags = tyro.cli(VerlArguments, prog="diver verl", args=args[:cut], return_unknown_args=True)
+    recipe = load_recipe(arguments.recipe, flags)
+    words = command(recipe, args[cut + 1 :])
+    if arguments.dry_run:
+        print(shown(words))
+        return
+    if not arguments.problems_only and importlib.util.find_spec("verl") is None:
+        raise DiverError("verl: not installed here; give --dry-run for the command, --problems-only for the problems")
+    from diver.launch.problems import write_problems
+
+    print("\n".join(write_problems(recipe)), flush=True)
+    if not arguments.problems_only:
+        os.execv(sys.executable, [sys.executable, *words])  # in place of this process, so that signals reach verl
+
+
 def evaluate(args: Sequence[str]) -> None:
     """Draw many samples of each problem, grade them, estimate Avg@k and Pass@k; or compare such results."""
     from diver.evaluate.compare import compare
@@ -109,7 +153,13 @@ def report(runs: Positional[tuple[Path, ...]], out: Path | None = None, groups: 
 TELLABLE = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
 }  # fmt: skip
-COMMANDS: dict[str, Callable[..., None]] = {"train": train, "eval": evaluate, "measure": measure, "report": report}
+COMMANDS: dict[str, Callable[..., None]] = {
+    "train": train,
+    "verl": verl,
+    "eval": evaluate,
+    "measure": measure,
+    "report": report,
+}
 
 
 def _config(recipe: Any) -> dict[str, Any]:
@@ -162,7 +212,7 @@ def _run(argv: Sequence[str]) -> None:
     name, *rest = argv
     if name not in COMMANDS:
         raise DiverError(f"there is no command {name!r}; commands are {', '.join(COMMANDS)}")
-    if name in ("eval", "measure"):
+    if name in ("eval", "measure", "verl"):
         COMMANDS[name](rest)
         return
     if name != "train":

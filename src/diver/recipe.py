@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from diver.backends.cluster import Cluster
 from diver.engine.evaluation import Evaluation
 from diver.engine.loggers import Log
 from diver.engine.policy import Model
@@ -58,6 +59,7 @@ class Recipe:
     evaluate: Evaluation = Evaluation()
     verify: Verification = Verification()
     log: Log = Log()
+    verl: Cluster = Cluster()
 
     def __post_init__(self) -> None:
         k, group = self.method.pass_at_k.k, self.sample.group
@@ -71,12 +73,12 @@ class Recipe:
         return Path(self.run.folder or "runs/recipe")
 
     def identity(self) -> dict[str, Any]:
-        """What makes two runs the same run, under dotted keys: every setting but steps, paths, loggers, and MACHINE.
+        """What makes two runs the same run, under dotted keys: every setting but steps, paths, loggers, [verl] and MACHINE.
 
         Of a path the last part counts, so a folder may move but not turn into another model's or data set's.
         """
         flat = _flatten(dataclasses.asdict(self))
-        skipped = ("train.steps", "run.folder", "log.")
+        skipped = ("train.steps", "run.folder", "log.", "verl.")
         kept = {key: value for key, value in flat.items() if not key.startswith(skipped) and key not in MACHINE}
         return {
             k: Path(v).name if k.endswith((".path", ".model")) and isinstance(v, str) else v for k, v in kept.items()

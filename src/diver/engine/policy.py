@@ -61,13 +61,7 @@ class Policy(NamedTuple):
 
 def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
     """The policy to train; with `checkpoint`, its weights and tokenizer come from there."""
-    path = str(
-        checkpoint or (countdown.policy_folder() if settings.path == "countdown" else Path(settings.path).expanduser())
-    )
-    if Path(path).is_dir():
-        check_folder(Path(path), f"checkpoint {checkpoint}" if checkpoint else f"model.path {settings.path!r}")
-    else:
-        _check_hub(settings)
+    path = _place(settings, checkpoint)
     automatic = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(automatic if settings.device == "auto" else settings.device)
     if settings.threads:
@@ -96,6 +90,26 @@ def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
         enable({"use_reentrant": False})
     low = settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda")
     return Policy(model, tokenizer, torch.bfloat16 if low else None)
+
+
+def load_tokenizer(settings: Model) -> Any:
+    """The policy's tokenizer alone. DiverError where `path` is no model, or its tokenizer cannot be loaded."""
+    options = {"revision": settings.revision} if settings.revision else {}
+    try:
+        return AutoTokenizer.from_pretrained(_place(settings), trust_remote_code=False, **options)
+    except (OSError, ValueError, KeyError, ImportError) as e:
+        raise DiverError(f"model.path {settings.path!r}: its tokenizer cannot be loaded ({hub.one_line(e)})") from None
+
+
+def _place(settings: Model, checkpoint: Path | None = None) -> str:
+    """The folder or the hub name to load from, checked."""
+    bundled = countdown.policy_folder() if settings.path == "countdown" else None
+    path = str(checkpoint or bundled or Path(settings.path).expanduser())
+    if Path(path).is_dir():
+        check_folder(Path(path), f"checkpoint {checkpoint}" if checkpoint else f"model.path {settings.path!r}")
+    else:
+        _check_hub(settings)
+    return path
 
 
 def _check_hub(settings: Model) -> None:
