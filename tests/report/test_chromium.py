@@ -118,6 +118,13 @@ def test_values_under_the_pointer_are_those_of_the_metrics(visit, run):
         visit.page.keyboard.press("ArrowRight")
 
 
+def test_held_out_values_show_their_interval(visit, run):
+    estimate = json.loads((run / "eval" / "step_0006.json").read_text())["estimates"]["pass@1"]
+    mean, low, high = (f"{100 * estimate[end]:.1f}" for end in ("mean", "low", "high"))
+    told = visit.page.locator("#curve-eval-pass-1 figcaption b").inner_text()
+    assert told.replace("\xa0", " ") == f"{mean} % [{low}, {high}]"
+
+
 def test_smoothing_changes_the_line(visit):
     line = visit.page.locator("#curve-reward-outcome path.thick")
     before = line.get_attribute("d")

@@ -107,7 +107,7 @@ def _summary_section(table: Sequence[Sequence[str]], notes: Sequence[str]) -> st
     body = "".join("<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     said = "".join(f'<p class="note">{text(note)}</p>' for note in notes)
     return (
-        f'<section><h2>Summary</h2>\n<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        f'<section><h2>Summary</h2>\n<div class="scroll"><table class="fit"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
         f"{said}</section>"
     )
 

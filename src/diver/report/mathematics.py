@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -47,6 +48,7 @@ class Formulas:
         return self._known[key]
 
 
+@lru_cache(maxsize=MOST)  # a page is tried with shorter and shorter texts until it fits
 def mathml(latex: str, display: bool = False) -> Tree | None:
     """MathML of one formula as nested lists of allowed elements and attributes; None where it cannot be converted."""
     if not latex or len(latex) > LONGEST or _depth(latex) > DEEPEST or _MACROS.search(latex):

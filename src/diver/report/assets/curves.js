@@ -52,8 +52,7 @@ function drawPanel(panel, shared) {
   };
   const point = () => {
     const at = panel.lines.map((line) => nearest(line, shared.cursor));
-    const show = panel.percent ? percent : figure;
-    const told = panel.lines.map((line, i) => show(line.values[at[i]]));
+    const told = panel.lines.map((line, i) => valueAt(line, at[i], panel.percent));
     values.replaceChildren(...panel.lines.map((line, i) =>
       html("span", {}, shared.names.length > 1 ? swatch(line.run) : null, told[i])));
     note.textContent = shared.cursor === null ? panel.note : `step ${panel.lines[0].steps[at[0]].toLocaleString("en")}`;
@@ -70,6 +69,14 @@ function drawPanel(panel, shared) {
   picture.addEventListener("keydown", (event) => keyOnCurve(event, panel, shared, move));
   shared.panels.push({ draw, point });
   return box;
+}
+
+/** The value of a line at one of its points, with its interval where it has one. */
+function valueAt(line, i, inPercent) {
+  const value = (inPercent ? percent : figure)(line.values[i]);
+  const ends = line.low ? [line.low[i], line.high[i]] : [null, null];
+  if (ends.includes(null)) return value;
+  return `${value} [${ends.map((end) => (inPercent ? (100 * end).toFixed(1) : figure(end))).join(", ")}]`;
 }
 
 function scales(panel, steps) {
