@@ -121,7 +121,7 @@ def evaluate(args: Sequence[str]) -> None:
         return
     if plan.sampler == "embedded":
         _need("the embedded sampler needs", "torch", "transformers")
-    run_plan(plan, {"commit": _commit(), "versions": _versions()})
+    run_plan(plan, _provenance())
 
 
 def measure(args: Sequence[str]) -> None:
@@ -163,12 +163,19 @@ COMMANDS: dict[str, Callable[..., None]] = {
 
 
 def _config(recipe: Any) -> dict[str, Any]:
-    """What config.json says of a run besides its identity. Versions and commit are recorded, never compared."""
+    """What config.json says of a run besides its identity."""
     return {
         "recipe": dataclasses.asdict(recipe),
         "seed": recipe.run.seed,
         "schedule_steps": recipe.train.steps,
         "command": shlex.join(["diver", *sys.argv[1:]]),
+        **_provenance(),
+    }
+
+
+def _provenance() -> dict[str, Any]:
+    """What is recorded of the time and the software, and never compared."""
+    return {
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "versions": _versions(),

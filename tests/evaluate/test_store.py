@@ -45,15 +45,15 @@ def test_a_whole_line_that_is_no_row_is_named(tmp_path):
 
 def test_a_folder_belongs_to_one_model_and_one_process(tmp_path):
     with (
-        ResultFolder(tmp_path / "out", "m@1"),
+        ResultFolder(tmp_path / "out", "m@1", {}),
         pytest.raises(DiverError, match="another process"),
-        ResultFolder(tmp_path / "out", "m@1"),
+        ResultFolder(tmp_path / "out", "m@1", {}),
     ):
         pass
-    with ResultFolder(tmp_path / "out", "m@1"):
+    with ResultFolder(tmp_path / "out", "m@1", {}):
         assert json.loads((tmp_path / "out" / "config.json").read_text()) == {"model": "m@1"}
     with pytest.raises(DiverError, match="holds results of m@1, not of m@2"):
-        ResultFolder(tmp_path / "out", "m@2")
+        ResultFolder(tmp_path / "out", "m@2", {})
 
 
 def test_folders_that_hold_something_else_are_refused(tmp_path):
@@ -64,13 +64,22 @@ def test_folders_that_hold_something_else_are_refused(tmp_path):
     (tmp_path / "run" / "config.json").write_text('{"recipe": {}}')
     for name, told in (("file", "is a file"), ("thesis", "holds no evaluation"), ("run", "is not the config.json")):
         with pytest.raises(DiverError, match=told):
-            ResultFolder(tmp_path / name, "m")
+            ResultFolder(tmp_path / name, "m", {})
     for name in ("absent", "thesis", "run"):
         with pytest.raises(DiverError, match="results.json"):
             read_results(tmp_path / name)
     (tmp_path / "run" / "results.json").write_text("[1]")
     with pytest.raises(DiverError, match="is not the results.json"):
         read_results(tmp_path / "run")
+
+
+def test_a_command_signs_what_it_adds_once(tmp_path):
+    for commit in "abc":
+        with ResultFolder(tmp_path / "out", "m@1", {"commit": commit}) as folder:
+            for _ in range(2):
+                if commit != "b":  # which added nothing
+                    folder.sign()
+    assert [row["commit"] for row in Journal(tmp_path / "out" / "provenance.jsonl").rows()] == ["a", "c"]
 
 
 def test_digest_sees_every_part():
@@ -83,5 +92,5 @@ def test_a_kill_while_the_first_file_is_written_leaves_a_usable_folder(tmp_path)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".lock").write_text("")
     (tmp_path / "out" / ".config.json.part").write_text('{"half')
-    with ResultFolder(tmp_path / "out", "m@1"):
+    with ResultFolder(tmp_path / "out", "m@1", {}):
         assert json.loads((tmp_path / "out" / "config.json").read_text()) == {"model": "m@1"}

@@ -1,8 +1,6 @@
 """Seeds that all differ, passes that are a function of what is wanted, and the distribution of what is drawn."""
 
 from collections import Counter
-from importlib.util import find_spec
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +13,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from diver.engine.policy import Model, load_policy
 from diver.run import stream_seed
-from diver.sample import offline
 from diver.sample.embedded import EmbeddedSampler
-from diver.sample.generate import PROMPTS, EmbeddedGenerator, Request, passes, requests
+from diver.sample.generate import PROMPTS, EmbeddedGenerator, passes, requests
 from diver.tasks import countdown
 from diver.types import DiverError
 
@@ -207,23 +204,3 @@ def test_messages_go_through_the_chat_template(generator, policy, monkeypatch):
 def test_wrong_rows():
     with pytest.raises(ValueError, match="at least 1"):
         EmbeddedGenerator("m", None, None, rows=-1)
-
-
-def test_what_vllm_is_asked_and_how_its_answer_is_read():
-    """vLLM itself needs a GPU; here its arguments, and an output as its documentation gives it."""
-    request = Request("p", 3, "Hello", 2**62 + 1)
-    assert offline.sampling(request, 0.6, 8192) == {
-        "n": 1, "seed": 2**62 + 1, "temperature": 0.6, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "max_tokens": 8192,
-        "skip_special_tokens": True,
-    }  # fmt: skip
-    for reason, truncated in (("stop", False), ("length", True)):
-        completion = SimpleNamespace(text=" there", token_ids=(5, 6, 2), finish_reason=reason)
-        output = SimpleNamespace(outputs=[completion])
-        assert offline.generation(request, output) == ("p", 3, " there", 3, truncated, None)
-
-
-def test_vllm_that_is_not_installed_is_told():
-    if find_spec("vllm"):
-        pytest.skip("vllm is installed")
-    with pytest.raises(DiverError, match=r"pip install 'diver-rl\[vllm\]'"):
-        offline.OfflineGenerator("some/model")

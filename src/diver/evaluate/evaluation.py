@@ -16,11 +16,11 @@ from diver.evaluate.grading import grade, grade_key, grader_for, ungraded
 from diver.evaluate.models import named_model
 from diver.evaluate.plan import Plan, Task, make_tasks
 from diver.evaluate.reduce import Sample, summarise
-from diver.evaluate.samplers import Drawing, drawing
+from diver.evaluate.samplers import Drawing, asked_of, drawing
 from diver.evaluate.store import Journal, ResultFolder
 from diver.evaluate.tables import benchmark_table, write_curves, write_paper_tables
 from diver.run import to_json, write_text
-from diver.sample.generate import Generator, Prompt, Request, requests
+from diver.sample.generate import Generator, Prompt, Request, requests, room_for
 from diver.tasks.templates import QUESTION, Template, render
 from diver.types import DiverError, Problem, Verdict
 
@@ -28,21 +28,21 @@ Tell = Callable[[str], Any]
 
 
 def evaluate(plan: Plan, provenance: Mapping[str, Any], tell: Tell = print) -> Path:
-    """Do what is left to do of a plan; returns the folder. `provenance` (versions, commit) goes into results.json."""
+    """Do what is left to do of a plan; returns the folder. `provenance` (versions, commit) is kept if there was any."""
     named = named_model(plan.model)
     drawn_by = drawing(plan, named.path if named else plan.model)
     tasks = make_tasks(plan, drawn_by.model, named)
     out = plan.out or Path("runs/eval") / drawn_by.model.replace("/", "--")
-    with ResultFolder(out, drawn_by.model) as folder:
+    with ResultFolder(out, drawn_by.model, provenance) as folder:
         found = {}
         for task in tasks:
+            if plan.leave_out_long:
+                task = _without_long(task, folder, drawn_by)
             for note in task.loaded.notes:
                 tell(note)
             found[task.benchmark.name] = _do(plan, task, folder, drawn_by, tell)
         everything = {**folder.results(), **found}
-        results = json.loads(
-            to_json({"model": drawn_by.model, "sampler": plan.sampler, **provenance, "benchmarks": everything})
-        )
+        results = json.loads(to_json({"model": drawn_by.model, "benchmarks": everything}))
         write_text(out / "results.json", json.dumps(results, indent=1, ensure_ascii=False) + "\n")
         table = benchmark_table(results["benchmarks"])
         write_text(out / "table.md", table)
@@ -52,17 +52,40 @@ def evaluate(plan: Plan, provenance: Mapping[str, Any], tell: Tell = print) -> P
     return out
 
 
-# ---- draw, grade, reduce -----------------------------------------------------------------------------------------------
+# ---- leave out, draw, grade, reduce ----------------------------------------------------------------------------------
+
+
+def _without_long(task: Task, folder: ResultFolder, drawn_by: Drawing) -> Task:
+    """The task without the problems whose prompts the model has no room for; the lengths are kept, so it is asked once."""
+    problems = task.loaded.problems
+    with folder.prompts(task.benchmark.name) as lengths:
+        known = {row["problem"]: row for row in lengths.rows() if task.keys.get(row["problem"]) == row["key"]}
+        if unknown := [p for p in problems if p.id not in known]:
+            generator = drawn_by.open()
+            for problem in unknown:
+                tokens, room = room_for(prompt(problem, task.template, generator), generator)
+                row = {"key": task.keys[problem.id], "problem": problem.id, "tokens": tokens, "room": room}
+                folder.sign()
+                lengths.append(row)
+                known[problem.id] = row
+    long = {name for name, row in known.items() if row["room"] is not None and row["tokens"] >= row["room"]}
+    left = tuple(p for p in problems if p.id not in long)
+    if not left:
+        raise DiverError(f"{task.benchmark.name}: no problems are left: no prompt fits into {drawn_by.model}")
+    told = f"{task.benchmark.name}: {len(problems) - len(left)} of {len(problems)} problems left out, whose prompts are too long"
+    notes = [*task.loaded.notes, told] if long else task.loaded.notes
+    return task._replace(loaded=task.loaded._replace(problems=left, notes=notes), left_out=len(problems) - len(left))
 
 
 def _do(plan: Plan, task: Task, folder: ResultFolder, drawn_by: Drawing, tell: Tell) -> dict[str, Any]:
     name, problems = task.benchmark.name, {p.id: p for p in task.loaded.problems}
     with folder.generations(name) as generations, folder.grades(name, task.grader) as grades:
-        drawn = _draw(plan, task, generations, drawn_by.open)
+        drawn = _draw(plan, task, folder, generations, drawn_by.open)
         judged_by = {p.id: grade_key(task.keys[p.id], p, task.grader) for p in task.loaded.problems}
         samples = _graded(grades, judged_by, task.samples)
         total = len(problems) * task.samples
-        left = total - len(samples)
+        if left := total - len(samples):
+            folder.sign()
         with _bar(left, f"{name}: grade") as bar:
             waiting = ungraded(generations, task.keys, task.samples, samples) if left else iter(())
             graded = grade(waiting, grades, problems, task.grader, bar.update)
@@ -77,7 +100,7 @@ def _do(plan: Plan, task: Task, folder: ResultFolder, drawn_by: Drawing, tell: T
     return {**_description(plan, task), **reduced}
 
 
-def _draw(plan: Plan, task: Task, into: Journal, open_generator: Callable[[], Generator]) -> int:
+def _draw(plan: Plan, task: Task, folder: ResultFolder, into: Journal, open_generator: Callable[[], Generator]) -> int:
     """Draw and store the responses that are missing; returns how many."""
     have = {
         (row["problem"], row["sample"])
@@ -94,6 +117,7 @@ def _draw(plan: Plan, task: Task, into: Journal, open_generator: Callable[[], Ge
         asked += requests(plan.seed, benchmark.name, problem.id, text, range(task.samples))
     drawn = generator.generate(asked, temperature=benchmark.temperature, max_tokens=benchmark.max_tokens, have=have)
     with _bar(left, f"{benchmark.name}: draw") as bar:
+        folder.sign()
         for g in drawn:
             row = g._asdict()
             into.append({"key": task.keys[g.problem_id], "problem": row.pop("problem_id"), **row})
@@ -126,7 +150,7 @@ def _graded(grades: Journal, keys: Mapping[str, str], samples: int) -> dict[tupl
     }
 
 
-# ---- telling -----------------------------------------------------------------------------------------------------------
+# ---- telling ---------------------------------------------------------------------------------------------------------
 
 
 def _description(plan: Plan, task: Task) -> dict[str, Any]:
@@ -136,8 +160,10 @@ def _description(plan: Plan, task: Task) -> dict[str, Any]:
         "domain": b.domain,
         "source": {"path": b.source.path, "notes": task.loaded.notes},
         "problems": len(problems),
+        "left_out": task.left_out,
         "samples": task.samples,
         "seed": plan.seed,
+        **asked_of(plan),
         "template": b.template,
         "temperature": b.temperature,
         "max_tokens": b.max_tokens,

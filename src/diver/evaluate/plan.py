@@ -38,6 +38,8 @@ class Plan:
     """paper: besides, the best of k fresh samples, mean and deviation over the runs; needs runs x k samples."""
     problems: int | None = None
     """Only so many problems of each benchmark, from its beginning."""
+    leave_out_long: bool = False
+    """Leave out, and count, problems whose prompts are too long for the model; otherwise they stop the evaluation."""
     out: Path | None = None
     """The folder of the results; nothing: runs/eval/MODEL."""
     sampler: str = "embedded"
@@ -90,7 +92,8 @@ class Plan:
 
 
 class Task(NamedTuple):
-    """One benchmark as it will be done: `keys` names, by problem, all that its responses depend on."""
+    """One benchmark as it will be done: `keys` names, by problem, all that its responses depend on;
+    `left_out` problems are no longer among them."""
 
     loaded: Loaded
     template: Template
@@ -98,6 +101,7 @@ class Task(NamedTuple):
     ks: list[int]
     grader: str
     keys: dict[str, str]
+    left_out: int = 0
 
     @property
     def benchmark(self) -> Benchmark:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
+from urllib.parse import urlsplit
 
 from diver.evaluate.plan import Plan
 from diver.sample.generate import EmbeddedGenerator, Generator
 from diver.tasks import countdown, hub
 from diver.types import DiverError
 
+SECRET = re.compile(r"(key|token|secret|password|authorization)$", re.IGNORECASE)
 END = 1 << 20  # bytes hashed at either end of a file: enough to tell checkpoints apart, fast for any size
 
 
@@ -35,13 +38,17 @@ def fingerprint(folder: Path) -> str:
     return known.hexdigest()
 
 
-def embedded(plan: Plan, model: str) -> Drawing:
-    """In this process: a folder, a hub name, or `countdown` for the bundled policy."""
+def known(model: str) -> tuple[str, str]:
+    """Where a model is (a folder, a hub name, or `countdown` for the bundled policy), and its name for good."""
     folder = countdown.policy_folder() if model == "countdown" else Path(model).expanduser()
     if folder.is_dir():
-        name = f"{model if model == 'countdown' else folder.resolve().name}@{fingerprint(folder)}"
-    else:
-        name = f"{model}@{hub.newest_commit(model, 'model') or 'offline'}"
+        return str(folder), f"{model if model == 'countdown' else folder.resolve().name}@{fingerprint(folder)}"
+    return model, f"{model}@{hub.newest_commit(model, 'model') or 'offline'}"
+
+
+def embedded(plan: Plan, model: str) -> Drawing:
+    """In this process."""
+    _, name = known(model)
 
     @functools.cache
     def load() -> Generator:
@@ -57,15 +64,17 @@ def embedded(plan: Plan, model: str) -> Drawing:
 
 
 def offline(plan: Plan, model: str) -> Drawing:
-    """vLLM in this process."""
+    """vLLM in this process; other arithmetic, so another name."""
+    path, name = known(model)
+    name = f"{name}-vllm"
 
     @functools.cache
     def load() -> Generator:
         from diver.sample.offline import OfflineGenerator
 
-        return OfflineGenerator(model)
+        return OfflineGenerator(path, name)
 
-    return Drawing(model, load)
+    return Drawing(name, load)
 
 
 def endpoint(plan: Plan, model: str) -> Drawing:
@@ -86,6 +95,23 @@ SAMPLERS: dict[str, Callable[[Plan, str], Drawing]] = {
     "vllm": offline,
     "endpoint": endpoint,
 }
+
+
+def asked_of(plan: Plan) -> dict[str, Any]:
+    """Which sampler, and how a server was asked, without whatever of it may be secret: for results.json."""
+    if plan.sampler != "endpoint":
+        return {"sampler": plan.sampler}
+    from diver.sample.endpoint import Endpoint
+
+    url = urlsplit(plan.url or Endpoint.url)
+    at = url.netloc.rpartition("@")[2]
+    return {"sampler": plan.sampler, "url": f"{url.scheme}://{at}{url.path}", "extra": _without_secrets(plan.body)}
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: "(hidden)" if SECRET.search(k) else _without_secrets(v) for k, v in value.items()}
+    return [_without_secrets(v) for v in value] if isinstance(value, list) else value
 
 
 def drawing(plan: Plan, model: str) -> Drawing:

@@ -1,6 +1,8 @@
 """What an evaluation leaves behind, and how it survives being killed.
 
     config.json                             which model
+    provenance.jsonl                        a row for each command that added to what follows: versions, commit, time
+    prompts/<benchmark>.jsonl               how long prompts are, where those that are too long are left out
     generations/<benchmark>.jsonl           a row a response, only ever appended to
     grades/<benchmark>.<grader>.jsonl       a row a verdict, only ever appended to
     results.json, table.md, pass_at_k.png, pass_at_k.svg
@@ -90,8 +92,8 @@ def _whole(fd: int) -> int:
 class ResultFolder:
     """The folder of one model's evaluation, locked while it is open. Another model may not go on in it."""
 
-    def __init__(self, path: Path, model: str) -> None:
-        self.path = path
+    def __init__(self, path: Path, model: str, provenance: Mapping[str, Any]) -> None:
+        self.path, self.provenance = path, provenance
         if path.exists() and not path.is_dir():
             raise DiverError(f"--out {path}: is a file; name a folder")
         self.model = model
@@ -124,6 +126,16 @@ class ResultFolder:
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
             self._lock.close()
+
+    def sign(self) -> None:
+        """Record where what is about to be added comes from, once; results.json depends on settings alone."""
+        if self.provenance:
+            with Journal(self.path / "provenance.jsonl") as signed:
+                signed.append(self.provenance)
+        self.provenance = {}
+
+    def prompts(self, benchmark: str) -> Journal:
+        return Journal(self.path / "prompts" / f"{benchmark}.jsonl")
 
     def generations(self, benchmark: str) -> Journal:
         return Journal(self.path / "generations" / f"{benchmark}.jsonl")

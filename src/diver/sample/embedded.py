@@ -79,7 +79,8 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     the one that the tokenizer puts in front, it is put there, once.
     """
     front = [i for i in tokenizer("")["input_ids"] if i == tokenizer.bos_token_id]
-    ids = tokenizer(list(texts), add_special_tokens=False)["input_ids"] if texts else []
+    # verbose: callers bound the length themselves, so the tokenizer need not warn of it.
+    ids = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"] if texts else []
     return [row if row[:1] == front[:1] else front + row for row in ids]
 
 

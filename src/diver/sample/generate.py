@@ -85,6 +85,32 @@ def prompt_text(request: Request, tokenizer: Any) -> str:
     return render(Problem(request.problem_id, tuple(request.prompt), answer=""), "chat", tokenizer)
 
 
+def room_for(prompt: Prompt, generator: Any) -> tuple[int, int | None]:
+    """How many tokens a prompt has, and how many the model has room for with the response, None if it does not say."""
+    from diver.sample.embedded import encode
+
+    if not hasattr(generator, "tokenizer"):
+        raise DiverError("--leave-out-long: an endpoint does not say how long a prompt may be; leave that flag out")
+    text = prompt_text(Request("", 0, prompt, 0), generator.tokenizer)
+    return len(encode(generator.tokenizer, [text])[0]), generator.context
+
+
+def prompt_ids(requests: Iterable[Request], generator: Any) -> dict[str, list[int]]:
+    """The prompt of each problem, in tokens; DiverError where the model's context leaves no room for a response."""
+    from diver.sample.embedded import encode
+
+    one = {request.problem_id: request for request in requests}
+    texts = [prompt_text(request, generator.tokenizer) for request in one.values()]
+    ids = dict(zip(one, encode(generator.tokenizer, texts), strict=True))
+    for name, row in ids.items():
+        if generator.context is not None and len(row) >= generator.context:
+            raise DiverError(
+                f"problem {name!r}: the prompt has {len(row)} tokens, but {generator.name} has room for {generator.context} "
+                "with the response; --leave-out-long leaves such problems out, and counts them"
+            )
+    return ids
+
+
 def passes(requests: Iterable[Request], length: Mapping[str, int], rows: int) -> Iterator[list[list[Request]]]:
     """Requests as they go through a model together: up to `rows` of them, the samples of a problem side by side.
 
@@ -121,7 +147,7 @@ class EmbeddedGenerator:
     def generate(
         self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ()
     ) -> Iterator[Generation]:
-        ids = self._encode(requests)
+        ids = prompt_ids(requests, self)
         tokens = IN_FLIGHT.get(self.sampler.model.device.type, IN_FLIGHT_GPU)
         rows = self.rows or min(ROWS, max(BLOCK, tokens // max_tokens))
         for blocks in passes(requests, {name: len(row) for name, row in ids.items()}, rows):
@@ -137,17 +163,3 @@ class EmbeddedGenerator:
                 if request.key not in have:
                     logprob = None if r.logprobs is None else float(r.logprobs.sum(dtype=float))
                     yield Generation(*request.key, r.response, r.length, r.truncated, logprob)
-
-    def _encode(self, requests: Iterable[Request]) -> dict[str, list[int]]:
-        """The prompt of each problem, in tokens; DiverError where the model's context leaves no room for a response."""
-        from diver.sample.embedded import encode
-
-        one = {request.problem_id: request for request in requests}
-        ids = encode(self.tokenizer, [prompt_text(request, self.tokenizer) for request in one.values()])
-        for name, row in zip(one, ids, strict=True):
-            if self.context is not None and len(row) >= self.context:
-                raise DiverError(
-                    f"problem {name!r}: the prompt has {len(row)} tokens, but {self.name} has room for {self.context} with "
-                    "the response; leave the problem out"
-                )
-        return dict(zip(one, ids, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-from diver.sample.generate import Generation, Key, Request, prompt_text
+from diver.sample.generate import Generation, Key, Request, prompt_ids
 from diver.tasks.hub import one_line
 from diver.types import DiverError
 
@@ -37,28 +37,31 @@ def generation(request: Request, output: Any) -> Generation:
 class OfflineGenerator:
     """See `diver.sample.generate.Generator`. `options` go to vllm.LLM: tensor_parallel_size, max_model_len, ..."""
 
-    def __init__(self, model: str, **options: Any) -> None:
+    def __init__(self, model: str, name: str = "", **options: Any) -> None:
         try:
             import vllm
         except ImportError:
             raise DiverError("vllm: not installed: pip install 'diver-rl[vllm]', on a machine with a GPU") from None
-        self.name = model
+        self.name = name or model
         self._vllm = vllm
         try:
             self.engine = vllm.LLM(model=model, **options)
         except (OSError, ValueError, RuntimeError) as error:
             raise DiverError(f"vllm cannot load {model!r}: {one_line(error)}") from None
+        self.tokenizer = self.engine.get_tokenizer()
+        self.context: int = self.engine.model_config.max_model_len
 
     def generate(
         self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ()
     ) -> Iterator[Generation]:
-        from diver.sample.embedded import encode
-
-        tokenizer = self.engine.get_tokenizer()
         missing = [request for request in requests if request.key not in have]
+        ids = prompt_ids(missing, self)
         for start in range(0, len(missing), AT_ONCE):
             part = missing[start : start + AT_ONCE]
-            ids = encode(tokenizer, [prompt_text(request, tokenizer) for request in part])
-            how = [self._vllm.SamplingParams(**sampling(request, temperature, max_tokens)) for request in part]
-            outputs = self.engine.generate([{"prompt_token_ids": row} for row in ids], how, use_tqdm=False)
+            prompts = [ids[request.problem_id] for request in part]
+            how = [
+                self._vllm.SamplingParams(**sampling(request, temperature, min(max_tokens, self.context - len(row))))
+                for request, row in zip(part, prompts, strict=True)
+            ]
+            outputs = self.engine.generate([{"prompt_token_ids": row} for row in prompts], how, use_tqdm=False)
             yield from (generation(request, output) for request, output in zip(part, outputs, strict=True))
