@@ -70,5 +70,13 @@ bench: .venv/ready .venv-bench/ready
 	.venv-verl/bin/pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
+.venv-verl-vllm/ready: requirements.lock tests/backends/verl/requirements.txt tests/backends/verl/requirements-vllm.txt
+	$(PYTHON) -m venv .venv-verl-vllm
+	.venv-verl-vllm/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
+	.venv-verl-vllm/bin/pip install --quiet --no-deps -r tests/backends/verl/requirements.txt
+	.venv-verl-vllm/bin/pip install --quiet --no-deps -r tests/backends/verl/requirements-vllm.txt
+	.venv-verl-vllm/bin/pip install --quiet --no-deps --no-build-isolation tests/backends/verl/harness/vllm_name -e .
+	touch $@
+
 clean:
 	rm -rf .venv .venv-bench .venv-verl .venv-verl-vllm build runs

@@ -170,8 +170,8 @@ def stored(monkeypatch, keys, **changes):
     return batch.KVBatchMeta(partition_id="train", keys=list(keys), tags=[{} for _ in keys])
 
 
-def read(meta, size, limit=4):
-    return batch.read_groups(meta, size, limit, lambda ids: " ".join(map(str, ids)))
+def read(meta, size):
+    return batch.read_groups(meta, size, lambda ids: " ".join(map(str, ids)))
 
 
 def test_groups_are_whole_and_in_the_order_of_their_samples(monkeypatch):
@@ -179,8 +179,8 @@ def test_groups_are_whole_and_in_the_order_of_their_samples(monkeypatch):
     found = read(stored(monkeypatch, keys), 2)
     assert list(found) == [("b_0_0", "b_1_0"), ("a_0_0", "a_1_0")]
     first, second = found[("a_0_0", "a_1_0")].rollouts
-    assert (first.response, first.tokens, first.truncated, first.verdict) == ("0 1", [0, 1], False, Verdict.CORRECT)
-    assert (second.truncated, second.verdict, second.reward.outcome) == (True, Verdict.CORRECT, 1.0)
+    assert (first.response, first.tokens, first.verdict) == ("0 1", [0, 1], Verdict.CORRECT)
+    assert (second.response, second.length, second.reward.outcome) == ("0 1 2 3", 4, 1.0)
     assert found[("a_0_0", "a_1_0")].problem.id == "p"
 
 
@@ -252,6 +252,8 @@ def test_a_response_at_the_limit_without_an_answer_is_truncated(manager, tokeniz
     assert len(ids) == 40
     found = asyncio.run(manager.run_single(sample(problem, ids)))
     assert found["reward_extra_info"]["verdict"] == "truncated"
+    ended = asyncio.run(manager.run_single(sample(problem, [*ids[:-1], tokenizer.eos_token_id])))
+    assert ended["reward_extra_info"]["verdict"] == "no_answer"
 
 
 def test_mathematics_is_judged_in_a_worker(manager, tokenizer, monkeypatch):

@@ -5,7 +5,7 @@ the prompt, which of its G samples, and which output of that sample (an agent ma
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
+from diver.methods import Decode
 from diver.types import DiverError, Group, Problem, Reward, Rollout, Verdict
 
 FIELDS = ("uid", "responses", "rm_scores", "extra_fields", "extra_info")
@@ -37,13 +38,10 @@ def put(batch: KVBatchMeta, name: str, rows: Sequence[Tensor]) -> None:
     )
 
 
-def read_groups(
-    batch: KVBatchMeta, size: int, limit: int, decode: Callable[[Sequence[int]], str]
-) -> dict[tuple[str, ...], Group]:
-    """The groups of a batch, each under the keys of its rollouts, in order.
+def read_groups(batch: KVBatchMeta, size: int, decode: Decode) -> dict[tuple[str, ...], Group]:
+    """The groups of a batch, each under the keys of its rollouts, in order; `size` rollouts belong to a prompt.
 
-    `size` rollouts belong to a prompt; a response of `limit` tokens was cut off there. DiverError where a group is not
-    whole, a row has no uid, or a rollout has several outputs.
+    DiverError where a group is not whole, a row has no uid, or a rollout has several outputs.
     """
     if not batch.keys:
         raise DiverError(
@@ -56,7 +54,7 @@ def read_groups(
     for i, uid in enumerate(data["uid"]):
         rows.setdefault(str(uid), []).append(i)
     return {
-        tuple(batch.keys[i] for i in index): _group(uid, [_row(data, i) for i in index], limit, decode)
+        tuple(batch.keys[i] for i in index): _group(uid, [_row(data, i) for i in index], decode)
         for uid, index in _whole(rows, batch.keys, size).items()
     }
 
@@ -84,13 +82,13 @@ def _session(key: str) -> int:
     return int(key.rsplit("_", 2)[1])
 
 
-def _group(uid: str, rows: Sequence[Mapping[str, Any]], limit: int, decode: Callable[[Sequence[int]], str]) -> Group:
+def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode) -> Group:
     info = rows[0].get("extra_info") or {}
     name = info.get("id", info.get("index", uid)) if isinstance(info, Mapping) else uid
-    return Group(Problem(str(name), "", ""), tuple(_rollout(row, limit, decode) for row in rows))
+    return Group(Problem(str(name), "", ""), tuple(_rollout(row, decode) for row in rows))
 
 
-def _rollout(row: Mapping[str, Any], limit: int, decode: Callable[[Sequence[int]], str]) -> Rollout:
+def _rollout(row: Mapping[str, Any], decode: Decode) -> Rollout:
     tokens = row["responses"].tolist()
     told = (row.get("extra_fields") or {}).get("reward_extra_info") or {}
     verdict = None
@@ -99,7 +97,6 @@ def _rollout(row: Mapping[str, Any], limit: int, decode: Callable[[Sequence[int]
     return Rollout(
         response=decode(tokens),
         tokens=tokens,
-        truncated=len(tokens) >= limit,
         verdict=verdict,
         reward=Reward(outcome=float(row["rm_scores"].sum())),
     )

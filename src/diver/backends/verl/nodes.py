@@ -35,7 +35,7 @@ def check() -> None:
         try:
             theirs: Any = ray.get(answer, timeout=SECONDS)
         except Exception as error:  # whatever keeps that node from answering is what must be told
-            theirs = str(error).strip().splitlines()[-1]
+            theirs = (str(error).strip() or repr(error)).splitlines()[-1]
         if theirs != mine:
             raise DiverError(
                 f"node {node}: the plugin of diver-rl is not at work there as it is here. There: {theirs}. Here: {mine}. Install "

@@ -34,8 +34,10 @@ class DiverRewardManager(RewardManagerBase):
         row = data[-1:][0]
         columns = row.non_tensor_batch
         length = int(row.batch["attention_mask"][-row.batch["responses"].shape[-1] :].sum())
-        response = self.tokenizer.decode(row.batch["responses"][:length], skip_special_tokens=True)
-        verdict = await self.bench.verdict(response, problem_of(columns), length >= self.limit)
+        tokens = row.batch["responses"][:length].tolist()
+        cut = length >= self.limit and tokens[-1] != self.tokenizer.eos_token_id
+        response = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        verdict = await self.bench.verdict(response, problem_of(columns), cut)
         outcome = float(verdict is Verdict.CORRECT)
         return {"reward_score": outcome, "reward_extra_info": {"acc": outcome, "verdict": str(verdict)}}
 
