@@ -236,5 +236,8 @@ def test_a_page_for_groups_of_any_origin(tmp_path):
     assert "<script>alert" not in html and "&lt;0.5&gt;" in html and "&lt;x&gt;.jsonl" in html
     assert "3 groups, evenly spaced" in html and not re.search(r'id="curves"', html)
     assert [g["problem"] for g in packed(html)["browser"]["groups"]] == ["<b>0</b>", "<b>2</b>", "<b>4</b>"]
+    assert "shown as written" not in html
+    broken = write_browser(path, [group_of(r"\( \frac{1} \)", "b")], title="").read_text()
+    assert "All groups." in broken and "Formulas that could not be converted are shown as written (1)." in broken
     with pytest.raises(ValueError, match="5 groups need as many matrices, got 1"):
         write_browser(path, groups, title="", matrices=[np.zeros((2, 2))])

@@ -49,7 +49,7 @@ def render(runs: Sequence[RunRecord], groups: int = GROUPS) -> str:
         sections.comparison(runs, names),
         sections.look_at(found, names),
         sections.curves() if any(run.metrics or run.evaluations for run in runs) else "",
-        groups_section(len(shown), -1, browser["characters"]),
+        groups_section(browser),
         sections.making(runs, names),
     )
     return document(told, parts, {"runs": names, "curves": curves_data(runs, found), "browser": browser})
@@ -93,7 +93,7 @@ def write_browser(
     parts = (
         f'<header><p class="eyebrow">diver measure</p>\n<h1>{text(title)}</h1>\n{facts(about or {})}</header>',
         _summary_section(table, notes),
-        groups_section(len(shown), len(groups), browser["characters"]),
+        groups_section(browser, len(groups)),
     )
     write_text(Path(path), document(title, parts, {"runs": [""], "browser": browser}))
     return Path(path)

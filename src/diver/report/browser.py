@@ -52,8 +52,9 @@ def spread(total: int, count: int) -> list[int]:
 
 
 def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
-    """What the browser draws: {formulas, groups, characters}; `characters` is how much of a long text is kept.
+    """What the browser draws: {groups, formulas, characters, as_written}.
 
+    `characters` is how much of a long text is kept, `as_written` how many formulas could not be converted.
     Texts are kept as long as the compressed data of `limit` groups stays within the page's share of 3 MB.
     """
     budget = BYTES * max(1.0, limit / GROUPS)
@@ -63,7 +64,12 @@ def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
             continue  # text compresses up to about sixfold: not worth trying
         converted = Formulas()
         groups = [p.data(characters, converted) for p in prepared]
-        data = {"groups": groups, "formulas": converted.trees, "characters": characters}
+        data = {
+            "groups": groups,
+            "formulas": converted.trees,
+            "characters": characters,
+            "as_written": converted.left_as_written,
+        }
         if len(pack(data)) <= budget:
             break
     return data

@@ -18,6 +18,7 @@ from diver.report.text import text
 
 ASSETS = Path(__file__).with_name("assets")
 SCRIPTS = ("dom.js", "curves.js", "text.js", "matrix.js", "browser.js", "main.js")
+LEGEND = "Marked formulas stand in no other response of their group. Choose a pair in the matrix to see which words the two share."
 NOTHING = "<noscript><p class='note'>The curves and the groups are drawn by JavaScript, which is off.</p></noscript>"
 
 
@@ -70,16 +71,15 @@ def facts(table: Mapping[str, Any]) -> str:
     return f'<dl class="facts">{rows}</dl>'
 
 
-def groups_section(count: int, total: int, characters: int) -> str:
-    """The place of the group browser, with what it shows of what there is; nothing without a group."""
+def groups_section(browser: Mapping[str, Any], total: int | None = None) -> str:
+    """The place of the group browser, with what it shows of what there is (`total` groups); nothing without a group."""
+    count, as_written = len(browser["groups"]), browser["as_written"]
     if not count:
         return ""
     shown = "All groups" if count == total else f"{count:,} groups, evenly spaced"
+    broken = f" Formulas that could not be converted are shown as written ({as_written:,})." if as_written else ""
     return (
         f'<section id="groups"><h2>Groups</h2>\n<p class="note">{shown}. {text(LEGEND)} '
-        f"Texts of more than {characters:,} characters are cut in the middle.</p>\n"
+        f"Texts of more than {browser['characters']:,} characters are cut in the middle.{broken}</p>\n"
         f'<div id="browser"></div>{NOTHING}</section>'
     )
-
-
-LEGEND = "Marked formulas stand in no other response of their group. Choose a pair in the matrix to see which words the two share."
