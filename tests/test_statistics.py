@@ -20,6 +20,7 @@ from diver.statistics import (
     paired_interval,
     pass_at_k,
     rank_correlations,
+    two_level_interval,
 )
 
 
@@ -232,3 +233,43 @@ def test_rank_correlations_of_what_does_not_vary():
     assert np.isnan(rank_correlations([[1, 2], [2, 1]]).rho).all()
     with pytest.raises(ValueError, match="finite"):
         rank_correlations([[1, np.nan]] * 4)
+
+
+def test_two_levels_give_the_standard_error_of_both():
+    """Seeds and problems that add up: the variance of the mean is s_a^2 / S + s_b^2 / P."""
+    rng = np.random.default_rng(8)
+    a, b = rng.normal(0, 0.3, 40), rng.normal(0, 1.0, 200)
+    estimate = two_level_interval(a[:, None] + b[None, :] + 2.0, resamples=20_000)
+    error = np.sqrt(a.var(ddof=1) / 40 + b.var(ddof=1) / 200)
+    assert estimate.mean == pytest.approx(a.mean() + b.mean() + 2.0)
+    assert (estimate.high - estimate.low) / (2 * 1.96 * error) == pytest.approx(1.0, abs=0.03)
+
+
+def test_five_seeds_are_not_taken_for_more_than_they_are():
+    """The drawn means of 5 values have the variance s^2 / 5, divided by 4 and not by 5."""
+    values = np.array([[1.0], [2.0], [4.0], [7.0], [11.0]])
+    estimate = two_level_interval(values, level=0.6826, resamples=40_000)
+    assert (estimate.high - estimate.low) / 2 == pytest.approx(values.std(ddof=1) / np.sqrt(5), rel=0.1)
+
+
+def test_two_levels_hold_the_truth_about_as_often_as_they_say():
+    rng = np.random.default_rng(9)
+    held = 0
+    for trial in range(300):
+        values = rng.normal(0, 0.2, (6, 1)) + rng.normal(0, 1, (1, 60)) + rng.normal(0, 0.5, (6, 60))
+        estimate = two_level_interval(values, level=0.9, resamples=300, seed=trial)
+        held += estimate.low <= 0 <= estimate.high
+    assert 0.84 <= held / 300 <= 0.96
+
+
+def test_a_level_of_one_is_kept_and_one_number_has_no_interval():
+    values = np.random.default_rng(10).random(50)
+    along, across = two_level_interval(values[None, :]), two_level_interval(values[:, None])
+    plain = bootstrap_interval(values)
+    np.testing.assert_allclose(along, plain, atol=0.01)
+    np.testing.assert_allclose(across, plain, atol=0.01)
+    np.testing.assert_array_equal(two_level_interval([[0.25]]), Estimate(0.25, np.nan, np.nan))
+    assert two_level_interval(np.full((3, 4), 0.5)) == pytest.approx((0.5, 0.5, 0.5))
+    for wrong in ([1.0, 2.0], np.empty((0, 3)), [[1.0, np.nan]]):
+        with pytest.raises(ValueError):
+            two_level_interval(wrong)

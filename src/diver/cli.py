@@ -150,6 +150,15 @@ def report(runs: Positional[tuple[Path, ...]], out: Path | None = None, groups: 
     print(path)
 
 
+def reproduce(args: Sequence[str]) -> None:
+    """Reproduce a table or figure of the paper by name: train, evaluate, compare; --list shows them."""
+    from diver.experiments.reproduce import Arguments
+    from diver.experiments.reproduce import reproduce as run_experiment
+
+    arguments = tyro.cli(Arguments, prog="diver reproduce", args=args)
+    run_experiment(arguments, {"commit": _commit(), "versions": _versions()})
+
+
 TELLABLE = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
 }  # fmt: skip
@@ -159,6 +168,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "eval": evaluate,
     "measure": measure,
     "report": report,
+    "reproduce": reproduce,
 }
 
 
@@ -219,7 +229,7 @@ def _run(argv: Sequence[str]) -> None:
     name, *rest = argv
     if name not in COMMANDS:
         raise DiverError(f"there is no command {name!r}; commands are {', '.join(COMMANDS)}")
-    if name in ("eval", "measure", "verl"):
+    if name in ("eval", "measure", "verl", "reproduce"):
         COMMANDS[name](rest)
         return
     if name != "train":

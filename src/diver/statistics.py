@@ -187,3 +187,31 @@ def _spearman(x: np.ndarray) -> np.ndarray:
     norm = np.sqrt((centred**2).sum(axis=1, keepdims=True))
     unit = np.divide(centred, norm, out=np.full_like(centred, np.nan), where=norm > 0)
     return np.clip(unit.transpose(0, 2, 1) @ unit, -1.0, 1.0)
+
+
+def two_level_interval(values: ArrayLike, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Estimate:
+    """The mean of values [seeds, problems] with its bootstrap interval; both seeds and problems are drawn anew.
+
+    Of n, n - 1 are drawn with replacement, which makes the variance of the drawn means unbiased (Rao and Wu 1988): with 5
+    seeds, drawing 5 would make it a fifth too small. What belongs to a seed and a problem together counts about three
+    times (the pigeonhole bootstrap, Owen 2007), so intervals are rather too wide than too narrow. A level of size 1 is kept
+    as it is; if both are, there is no interval (NaN). For paired differences, give b - a of the same seeds and problems. ValueError for NaN and other shapes.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 2 or not values.size:
+        raise ValueError(f"values must be [seeds, problems]: got shape {values.shape}")
+    if np.isnan(values).any():
+        raise ValueError("values must be known for every seed and problem")
+    if values.size == 1:
+        return Estimate(float(values[0, 0]), np.nan, np.nan)
+    rng = np.random.default_rng(seed)
+    seeds, problems = (_weights(rng, size, resamples) for size in values.shape)
+    means = ((seeds @ values) * problems).sum(axis=1)
+    low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    return Estimate(float(values.mean()), float(low), float(high))
+
+
+def _weights(rng: np.random.Generator, size: int, resamples: int) -> np.ndarray:
+    """The weight of each of `size` items in each resample of size - 1 of them, [resamples, size]; rows add up to 1."""
+    drawn = max(1, size - 1)
+    return rng.multinomial(drawn, np.full(size, 1.0 / size), size=resamples) / drawn

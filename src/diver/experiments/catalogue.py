@@ -1,0 +1,315 @@
+"""The experiments: what each varies, over how many seeds, what it measures, and which claims of the paper it looks at.
+
+Changes are nested tables over the regime (tiny.toml) or over the paper's recipe. DIVER without a suffix is DIVER-MIX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Changes = Mapping[str, Mapping[str, Any]]
+
+
+class Claim(NamedTuple):
+    """What the paper says of two variants: `more` has more of `measure` than `less`."""
+
+    text: str
+    measure: str
+    more: str
+    less: str
+
+
+class Panel(NamedTuple):
+    """One small picture, a line a variant. x: "step", "k" (then `measure` is pass or distinct), or "variant"."""
+
+    title: str
+    measure: str
+    x: str = "step"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of the paper."""
+
+    name: str
+    title: str
+    answers: str
+    """The tables and figures, by the paper's numbers."""
+    varied: str
+    variants: Mapping[str, Changes] = field(default_factory=dict)
+    """Label -> changes, at tiny scale."""
+    seeds: int = 3
+    against: str = "clip-higher"
+    """The variant that the others are compared with."""
+    measures: tuple[str, ...] = ()
+    """The columns of its tables (`reading.values`)."""
+    panels: tuple[Panel, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    paper: Mapping[str, Changes] | None = None
+    """The variants at paper scale, where they differ."""
+    recipes: tuple[str, ...] = ("qwen2.5-math-7b",)
+    """recipes/paper/*.toml that the paper ran it with."""
+    tiny: str = ""
+    """What tiny scale changes or cannot show."""
+
+
+def _method(name: str, **more: Any) -> dict[str, Any]:
+    return {"method": {"name": name, **more}}
+
+
+METHODS = ("clip-higher", "grpo", "clip-cov", "kl-cov", "pass-at-k", "diver-td", "diver-ed", "diver-mix")
+_MAIN = {name: _method(name) for name in METHODS}
+_FOUR = {name: _MAIN[name] for name in ("clip-higher", "clip-cov", "kl-cov", "pass-at-k", "diver-mix")}
+_BASELINES = ("clip-higher", "clip-cov", "kl-cov", "pass-at-k")
+
+
+def _shaped(**shaping: Any) -> dict[str, Any]:
+    return _method("diver-mix", shaping=shaping)
+
+
+def _horizon(tokens: int) -> dict[str, Any]:
+    return _method("diver-mix", diversity={"horizon": tokens})
+
+
+def _filter(keep: str) -> dict[str, Any]:
+    return _method("clip-higher", selection={"keep": keep})
+
+
+def _robust(**sample: Any) -> dict[str, Any]:
+    told = ", ".join(f"{k} = {v}" for k, v in sample.items())
+    return {f"{name}, {told}": {**_MAIN[name], "sample": sample} for name in ("clip-higher", "diver-mix")}
+
+
+_CURVES = (
+    Panel("Pass@1, held out", "eval/pass@1"),
+    Panel("Pass@16, held out", "eval/pass@16"),
+    Panel("Distinct correct of 16", "eval/distinct@16"),
+)
+_SOLVED = (Panel("Groups all correct", "group/solve_all"), Panel("Groups with none correct", "group/solve_none"))
+_SPREAD = (
+    Panel("Textual diversity", "diversity/textual"),
+    Panel("Equational diversity", "diversity/equational"),
+    Panel("Entropy, nats a token", "policy/entropy"),
+)
+
+_ENTRIES = (
+    Experiment(
+        name="main",
+        title="Main results",
+        answers="Table 1",
+        varied="the method",
+        variants=_MAIN,
+        seeds=5,
+        measures=("pass@1", "pass@4", "pass@16", "pass@64", "pass@256", "distinct@16", "distinct@256"),
+        panels=(
+            *_CURVES,
+            Panel("Pass@k after training", "pass", "k"),
+            Panel("Distinct correct of k", "distinct", "k"),
+            Panel("Groups all correct", "group/solve_all"),
+        ),
+        claims=(
+            *(Claim(f"{name} answers better than GRPO with clip-higher", "pass@1", name, "clip-higher")
+              for name in ("diver-mix", "diver-td", "diver-ed")),
+            *(Claim(f"DIVER answers better than {name}", "pass@1", "diver-mix", name)
+              for name in ("clip-cov", "kl-cov", "pass-at-k")),
+            *(Claim(f"{name} finds more different solutions than GRPO with clip-higher", "distinct@256", name, "clip-higher")
+              for name in ("diver-mix", "diver-td", "diver-ed")),
+        ),
+        tiny="one task and its held-out problems in place of six in-domain and three out-of-domain benchmarks",
+    ),
+    Experiment(
+        name="dynamics",
+        title="Training dynamics",
+        answers="Figure 4",
+        varied="the method",
+        variants=_FOUR,
+        seeds=5,
+        measures=(
+            "diversity/equational", "diversity/textual", "policy/entropy", "group/solve_all", "group/solve_none",
+            "signal/all_correct", "signal/mixed",
+        ),
+        panels=(*_SPREAD, *_SOLVED, _CURVES[0]),
+        claims=(
+            *(Claim(f"DIVER stays more diverse (TD) than {name}", "diversity/textual", "diver-mix", name)
+              for name in ("clip-cov", "kl-cov", "pass-at-k")),
+            *(Claim(f"DIVER stays more diverse (ED) than {name}", "diversity/equational", "diver-mix", name)
+              for name in ("clip-cov", "kl-cov", "pass-at-k")),
+            *(Claim(f"DIVER leaves fewer problems unsolved than {name}", "group/solve_none", name, "diver-mix")
+              for name in _BASELINES),
+        ),
+    ),
+    Experiment(
+        name="diversity-filter",
+        title="Training on the most or the least diverse half of 2G responses",
+        answers="Figure 3",
+        varied="which G of 2G sampled responses are kept; no diversity is paid",
+        variants={"most diverse": _filter("most"), "least diverse": _filter("least"), "all of G": _MAIN["clip-higher"]},
+        against="least diverse",
+        measures=("pass@1", "pass@16", "pass@256", "distinct@256", "group/solve_all", "group/solve_none"),
+        panels=(*_SOLVED, _CURVES[0], *_CURVES[1:], _SPREAD[0]),
+        claims=(
+            Claim("high-diversity training has fewer groups all correct", "group/solve_all", "least diverse", "most diverse"),
+            Claim("high-diversity training has fewer groups with none correct", "group/solve_none", "least diverse", "most diverse"),
+            Claim("high-diversity training answers better", "pass@1", "most diverse", "least diverse"),
+        ),
+    ),
+    Experiment(
+        name="models",
+        title="Other models to start from",
+        answers="Figure 5, Table 9",
+        varied="the model",
+        paper={name: _MAIN[name] for name in ("clip-higher", "diver-mix")},
+        recipes=("qwen2.5-math-1.5b", "qwen2.5-7b", "llama-3.1-8b-instruct", "deepseek-r1-distill-qwen-7b"),
+        tiny="there is one bundled policy, so nothing to vary",
+    ),
+    Experiment(
+        name="pass-at-k",
+        title="Pass@k for k from 2 to 32",
+        answers="Figure 6, Table 4",
+        varied="the method",
+        variants=_FOUR,
+        seeds=5,
+        measures=("pass@2", "pass@4", "pass@8", "pass@16", "pass@32"),
+        panels=(Panel("Pass@k after training", "pass", "k"), Panel("Distinct correct of k", "distinct", "k")),
+        claims=tuple(
+            Claim(f"DIVER solves more problems within {k} samples than {name}", f"pass@{k}", "diver-mix", name)
+            for name in _BASELINES for k in (2, 8, 32)
+        ),
+    ),
+    Experiment(
+        name="pass-at-k-large",
+        title="Pass@k for k from 128 to 1,024",
+        answers="Table 5",
+        varied="the method",
+        variants=_FOUR,
+        seeds=5,
+        measures=("pass@128", "pass@256", "pass@512", "pass@1024", "distinct@1024"),
+        panels=(Panel("Pass@k after training", "pass", "k"), Panel("Distinct correct of k", "distinct", "k")),
+        claims=tuple(
+            Claim(f"DIVER solves more problems within 1,024 samples than {name}", "pass@1024", "diver-mix", name)
+            for name in _BASELINES
+        ),
+    ),
+    Experiment(
+        name="reward-hacking",
+        title="Which responses are paid for diversity",
+        answers="Figure 7",
+        varied="the condition of the diversity reward",
+        variants={
+            "correct": _MAIN["diver-mix"],
+            "all": _shaped(condition="all"),
+            "wrong": _shaped(condition="wrong"),
+            "all, length penalty": _shaped(condition="all-length-penalty", length_limit=40),
+        },
+        paper={
+            "correct": _MAIN["diver-mix"],
+            "all": _shaped(condition="all"),
+            "wrong": _shaped(condition="wrong"),
+            "all, length penalty": _shaped(condition="all-length-penalty"),
+        },
+        against="correct",
+        measures=("pass@1", "pass@16", "pass@256", "distinct@256", "reward/outcome", "response/length_mean"),
+        panels=(_CURVES[0], Panel("Training accuracy", "reward/outcome"), Panel("Response length, tokens", "response/length_mean"),
+                _CURVES[1], _CURVES[2], _SPREAD[0]),
+        claims=(
+            *(Claim(f"paying correct responses answers better than paying {name}", "pass@1", "correct", name)
+              for name in ("all", "wrong", "all, length penalty")),
+            *(Claim(f"paying {name} makes responses longer", "response/length_mean", name, "correct") for name in ("all", "wrong")),
+        ),
+        tiny="a Countdown answer has a fixed form of 18 or 25 tokens, so length has little room",
+    ),
+    Experiment(
+        name="horizon",
+        title="How much of a response diversity looks at",
+        answers="Figures 8 and 11",
+        varied="the horizon, in tokens",
+        variants={"4": _horizon(4), "7": _horizon(7), "14": _horizon(14), "all": _MAIN["diver-mix"]},
+        paper={"200": _horizon(200), "500": _horizon(500), "1,000": _horizon(1000), "all": _MAIN["diver-mix"]},
+        against="all",
+        measures=("pass@1", "pass@16", "pass@256", "distinct@256", "policy/entropy", "response/length_mean"),
+        panels=(_CURVES[0], _SPREAD[2], Panel("Response length, tokens", "response/length_mean"), _CURVES[1], _CURVES[2], _SPREAD[0]),
+        claims=tuple(
+            claim
+            for name in ("4", "7", "14")
+            for claim in (
+                Claim(f"whole responses answer better than the first {name} tokens", "pass@1", "all", name),
+                Claim(f"whole responses keep more entropy than the first {name} tokens", "policy/entropy", "all", name),
+            )
+        ),
+        tiny="half a step, one step, two steps or all of an answer, in place of 200, 500, 1,000 tokens or all",
+    ),
+    Experiment(
+        name="shaping-ratio",
+        title="Sensitivity to lambda and sigma",
+        answers="Figure 10",
+        varied="lambda, and sigma at lambda 0.1",
+        variants={
+            "λ 0": _MAIN["clip-higher"],
+            "λ 0.05": _shaped(ratio=0.05),
+            "λ 0.1": _MAIN["diver-mix"],
+            "λ 0.2": _shaped(ratio=0.2),
+            "λ 0.5": _shaped(ratio=0.5),
+            "σ 0.3": _shaped(bound=0.3),
+            "σ 1": _shaped(bound=1.0),
+        },
+        against="λ 0.1",
+        measures=("pass@1", "pass@16", "pass@256", "distinct@256", "diversity/textual", "policy/entropy"),
+        panels=(*_CURVES, *_SPREAD),
+        claims=(Claim("a λ five times as large costs little: λ 0.1 answers better than λ 0.5", "pass@1", "λ 0.1", "λ 0.5"),),
+    ),
+    Experiment(
+        name="robustness",
+        title="Group size and training temperature",
+        answers="Table 10",
+        varied="G and the temperature, with and without DIVER",
+        variants={**{k: _MAIN[k] for k in ("clip-higher", "diver-mix")}, **_robust(group=4), **_robust(temperature=0.6)},
+        measures=("pass@1", "pass@16", "pass@256", "distinct@256", "group/solve_all", "policy/entropy"),
+        panels=(*_CURVES, *_SPREAD),
+        claims=tuple(
+            Claim(f"DIVER answers better than GRPO with clip-higher at {told}", "pass@1", f"diver-mix{more}", f"clip-higher{more}")
+            for told, more in (("G 4", ", group = 4"), ("temperature 0.6", ", temperature = 0.6"))
+        ),
+        tiny="the baseline of each comparison is clip-higher at G 8 and temperature 1",
+    ),
+    Experiment(
+        name="overhead",
+        title="What diversity costs",
+        answers="Table 2",
+        varied="the method",
+        variants=_MAIN,
+    ),
+    Experiment(
+        name="equation-extraction",
+        title="How well formulas are found",
+        answers="Table 6",
+        varied="the extractor",
+        variants={name: _MAIN[name] for name in ("clip-higher", "diver-mix")},
+    ),
+    Experiment(
+        name="metric-validity",
+        title="Do the metrics of diversity agree?",
+        answers="Table 7",
+        varied="the method",
+        variants=_FOUR,
+    ),
+    Experiment(
+        name="judge",
+        title="Quality of reasoning, ranked by a language model",
+        answers="Figure 9, Table 8",
+        varied="the method",
+        paper=_FOUR,
+        tiny="a Countdown answer is right or wrong, so there is no quality to judge",
+    ),
+    Experiment(
+        name="case-study",
+        title="Answers to read",
+        answers="Appendix, case study",
+        varied="the method",
+        variants=_FOUR,
+        seeds=1,
+    ),
+)  # fmt: skip
+
+EXPERIMENTS: dict[str, Experiment] = {entry.name: entry for entry in _ENTRIES}

@@ -1,0 +1,155 @@
+"""diver reproduce: an experiment by its name, at laptop scale or at the paper's."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from tyro.conf import Positional
+
+from diver.evaluate.tables import markdown
+from diver.experiments.catalogue import EXPERIMENTS, Experiment
+from diver.experiments.pictures import picture
+from diver.experiments.reading import Study, jobs, study
+from diver.experiments.special import BODIES
+from diver.experiments.store import find, flags
+from diver.experiments.sweep import Places, sweep
+from diver.experiments.tables import page, rests_on
+from diver.experiments.work import carry_out
+from diver.run import write_text
+from diver.settings import choose, merge
+from diver.types import DiverError
+
+SMOKE: Mapping[str, Mapping[str, Any]] = {
+    "data": {"countdown": {"problems": 16}},
+    "train": {"steps": 2, "batch": 4, "mini_batch": 2, "checkpoint_every": 1, "keep_checkpoints": 2},
+    "evaluate": {"problems": 4, "samples": 16, "samples_during": 4},
+}
+
+
+@dataclasses.dataclass
+class Arguments:
+    """Reproduce a table or figure of the paper by name: train, evaluate, compare, write tables and pictures.
+
+    Runs that have a record under OUT/runs are not made again; in a clone all are there, so the tables come at once.
+    `--out mine` makes them anew. The same command goes on where a stopped study was. --list shows what there is.
+    """
+
+    name: Positional[str | None] = None
+    """Which experiment."""
+    scale: Literal["tiny", "paper"] = "tiny"
+    """tiny: Countdown and the bundled policy on a CPU; paper: print the commands that run it on verl."""
+    list: bool = False
+    """Show every experiment, what it answers, what has been run of it, and how long it takes."""
+    seeds: int | None = None
+    """How many seeds, from 0; nothing means the experiment's own number."""
+    jobs: int = 1
+    """Runs side by side, one thread each."""
+    out: Path | None = None
+    """Where records, tables and pictures are kept; nothing means docs/results."""
+    work: Path = Path("runs/tiny")
+    """Where runs are made; may be deleted when they are done."""
+    smoke: bool = False
+    """Only see that it works: two steps on few problems, in a folder that is deleted."""
+
+
+def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:
+    """What the command does; `provenance` goes into every record."""
+    out = arguments.out or Path("docs/results")
+    if arguments.list:
+        print(listing(out))
+        return
+    if arguments.name is None:
+        raise DiverError(f"name an experiment, or give --list; experiments are {', '.join(EXPERIMENTS)}")
+    choose(arguments.name, EXPERIMENTS, "experiment")
+    if arguments.jobs < 1 or (arguments.seeds is not None and arguments.seeds < 1):
+        raise DiverError("--jobs and --seeds must be at least 1")
+    experiment = EXPERIMENTS[arguments.name]
+    if arguments.scale == "paper":
+        print(paper_commands(experiment))
+        return
+    if not experiment.variants:
+        raise DiverError(
+            f"{experiment.name}: {experiment.tiny}; --scale paper prints the commands at the paper's scale"
+        )
+    if arguments.smoke:
+        _smoke(experiment, arguments.out, provenance)
+        return
+    regime, places, seeds = load_regime(), Places(out / "runs", arguments.work), arguments.seeds or experiment.seeds
+    try:
+        sweep([job for _, job in jobs(experiment, seeds)], regime, places, arguments.jobs, provenance)
+    finally:
+        found = study(experiment, seeds, regime, places)
+        if found.runs:  # of what there is: a study that was stopped has its page, too
+            write(found, out)
+    print(f"{rests_on(found)}\n{out / experiment.name}-tiny.md")
+
+
+def _smoke(experiment: Experiment, out: Path | None, provenance: Mapping[str, Any]) -> None:
+    """One seed of every variant, made to work little, in this process."""
+    regime = merge(load_regime(), SMOKE)
+    with tempfile.TemporaryDirectory() as folder:
+        places = Places(out or Path(folder) / "runs", Path(folder) / "work")
+        for _, job in jobs(experiment, 1):
+            if find(places.records, job, regime) is None:
+                carry_out(job, regime, places.work / job.name, places.records, provenance)
+        write(study(experiment, 1, regime, places), Path(folder))
+    print(f"{experiment.name}: its runs, its page and its picture can be made")
+
+
+def write(found: Study, out: Path) -> None:
+    """NAME-tiny.md, and NAME-tiny.png where the page has a picture."""
+    name = found.experiment.name
+    body = BODIES[name](found) if name in BODIES else None
+    write_text(out / f"{name}-tiny.md", page(found, f"diver reproduce {name}", body))
+    if body is None:
+        picture(found, out / f"{name}-tiny.png")
+
+
+def paper_commands(experiment: Experiment) -> str:
+    """The commands of the experiment at the paper's scale; none of them has been run here."""
+    lines = [
+        f"# {experiment.title}: {experiment.answers} of the paper, on verl. Printed, not run: it needs the paper's 8 GPUs.",
+        "# Run from a clone; evaluate every model with diver eval (Avg@32 on AIME and AMC, Pass@1 on the others).",
+    ]
+    for recipe in experiment.recipes:
+        for changes in (experiment.variants if experiment.paper is None else experiment.paper).values():
+            told = shlex.join(["diver", "verl", f"recipes/paper/{recipe}.toml", *flags(changes)])
+            lines.append(told)
+    return "\n".join(lines)
+
+
+def listing(out: Path) -> str:
+    """Every experiment: what it answers, how many of its runs are there, how long the others and all of them take."""
+    regime = load_regime()
+    rows = []
+    for experiment in EXPERIMENTS.values():
+        made = [job for _, job in jobs(experiment, experiment.seeds)]
+        records = [find(out / "runs", job, regime) for job in made]
+        known = [sum(r["cpu_seconds"].values()) for r in records if r and r["metrics"]]
+        hours = f"{len(made) * sum(known) / len(known) / 3600:.1f}" if known else "–"
+        rows.append(
+            [
+                experiment.name,
+                experiment.answers,
+                f"{sum(r is not None for r in records)} of {len(made)} runs" if made else "paper only",
+                hours if made else "–",
+                experiment.title,
+            ]
+        )
+    head = ["name", "answers", f"tiny, in {out}", "core hours, all", "what it is"]
+    return markdown(head, rows) + (
+        "\nRuns are shared: dynamics, pass-at-k and others read those of main. At paper scale none has been run: --scale paper "
+        "prints the commands."
+    )
+
+
+def load_regime() -> dict[str, Any]:
+    """tiny.toml, the regime of every experiment at tiny scale."""
+    return tomllib.loads((files("diver.experiments") / "tiny.toml").read_text(encoding="utf-8"))

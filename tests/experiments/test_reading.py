@@ -1,0 +1,69 @@
+"""Records made by hand: what a measure is, how variants are paired, and when a claim holds."""
+
+import numpy as np
+import pytest
+
+from diver.experiments.catalogue import EXPERIMENTS, Claim, Experiment
+from diver.experiments.reading import INITIAL, Study, difference, jobs, level, values, verdict
+from diver.experiments.work import signal
+
+TINY = Experiment(name="x", title="", answers="", varied="", variants={"a": {}, "b": {}})
+
+
+def record(solutions, metrics=None, samples=4):
+    return {"metrics": metrics or {}, "evaluations": {"5": {}, "10": {"samples": samples, "solutions": solutions}}}
+
+
+def test_measures_by_hand():
+    run = record([[2, 1], [], [4]], {"policy/entropy": [9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 0.25, 0.75], "none": [None]})
+    np.testing.assert_allclose(values(run, "pass@1"), [0.75, 0.0, 1.0])
+    np.testing.assert_allclose(values(run, "pass@2"), [1.0, 0.0, 1.0])
+    # of the 6 pairs of 4 samples, all but the one without it hold the first solution 5/6, the second 3/6
+    np.testing.assert_allclose(values(run, "distinct@2"), [5 / 6 + 3 / 6, 0.0, 1.0])
+    np.testing.assert_allclose(values(run, "policy/entropy"), [0.5])  # the last quarter
+    assert len(values(run, "pass@8")) == len(values(run, "none")) == len(values(run, "unknown")) == 0
+
+
+def test_differences_are_paired_over_the_seeds_that_both_have():
+    study = Study(
+        TINY, {"a": {0: record([[4], [2]]), 1: record([[3], [1]])}, "b": {1: record([[1], [1]]), 2: record([[4], [4]])}}
+    )
+    assert difference(study, "a", "b", "pass@1").mean == pytest.approx((0.5 + 0.0) / 2)
+    assert level(study, "b", "pass@1").mean == pytest.approx((0.25 + 0.25 + 1 + 1) / 4)
+    assert np.isnan(difference(study, "a", "c", "pass@1")).all()
+
+
+def test_a_claim_holds_where_the_interval_is_above_zero_and_only_there():
+    def study(high):
+        rng = np.random.default_rng(0)
+        draw = lambda top: record([[int(c)] if c else [] for c in rng.integers(0, top, 200)], samples=100)  # noqa: E731
+        return Study(TINY, {"a": {s: draw(high) for s in range(4)}, "b": {s: draw(50) for s in range(4)}})
+
+    claim = Claim("", "pass@1", "a", "b")
+    assert verdict(study(90), claim)[0] == "holds"
+    assert verdict(study(20), claim)[0] == "does not hold: the opposite does"
+    assert verdict(study(50), claim)[0] == "cannot be seen"
+    assert verdict(Study(TINY, {}), claim)[0] == "not run"
+
+
+def test_every_claim_and_comparison_names_variants_of_its_experiment():
+    for experiment in EXPERIMENTS.values():
+        if experiment.variants:
+            assert experiment.against in experiment.variants, experiment.name
+        for claim in experiment.claims:
+            assert {claim.more, claim.less} <= set(experiment.variants), claim
+
+
+def test_runs_come_seed_by_seed():
+    made = [(variant, job.seed) for variant, job in jobs(EXPERIMENTS["main"], 2)]
+    assert made[0] == (INITIAL, 0) and [seed for _, seed in made[1:]] == [0] * 8 + [1] * 8
+
+
+def test_signal_by_hand():
+    groups = [
+        (np.array([1.0, 1.0]), np.array([1.0, -1.0])),
+        (np.array([1.0, 0.0]), np.array([3.0, -3.0])),
+        (np.array([0.0, 0.0]), np.array([0.0, 0.0])),
+    ]
+    assert signal(groups) == {"signal/all_correct": 0.25, "signal/mixed": 0.75, "signal/none_correct": 0.0}
+    assert set(signal(groups[2:]).values()) == {0.0}
