@@ -87,7 +87,7 @@ def test_same_seed_same_rollouts_and_other_seed_others(sampler):
 
 
 def test_a_response_is_that_of_its_seed_whatever_its_companions(policy, sampler):
-    """Other prompts, other rows, another order: the same tokens, but for rounding, about one token in 100,000."""
+    """Other prompts, other rows, another order: the same tokens, but for what rounding changes."""
     ids = encode(policy.tokenizer, PROMPTS)
     seeds = [[stream_seed(5, i, j) for j in range(8)] for i in range(12)]
     with sampler.inference():

@@ -152,8 +152,8 @@ class EmbeddedSampler:
     ) -> list[list[Rollout]]:
         """One pass, all rows side by side: a response of up to `longest[i]` tokens to prompt i for each of `seeds[i]`.
 
-        A response draws its tokens by its own seed. Its companions touch it by rounding only: products of other sizes are
-        summed in other orders, which on the bundled policy changes about one token in 100,000.
+        A response draws its tokens by its own seed. Its companions touch it by rounding only: products of other sizes may
+        be summed in other orders, and a token is another where its number falls into the gap.
         """
         device = self.model.device
         of = [i for i, own in enumerate(seeds) for _ in own]  # row -> prompt
