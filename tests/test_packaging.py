@@ -106,3 +106,9 @@ if __name__ == "__main__":  # the workers of verify read this program again
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[:2] == ["[1.0, -1.0]", "correct"] and lines[-1] == "report.html"
+
+
+def test_test_files_have_names_of_their_own():
+    """pytest imports them as modules without a package: two of one name cannot be in one session."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert not {name for name in names if names.count(name) > 1}
