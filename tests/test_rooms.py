@@ -9,8 +9,8 @@ import pytest
 
 ROOMS = [
     "types", "settings", "statistics", "diversity", "shaping", "advantage", "objective", "methods", "dropin", "loss", "tasks",
-    "verify", "run", "rollouts", "sample", "engine", "backends", "evaluate", "report", "measure", "recipe", "launch", "experiments",
-    "cli",
+    "verify", "run", "rollouts", "sample", "engine", "backends", "evaluate", "report", "measure", "judge", "recipe", "launch",
+    "experiments", "cli",
 ]  # fmt: skip
 SOURCE = Path(__file__).parents[1] / "src" / "diver"
 FILES = sorted(p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py")

@@ -131,6 +131,13 @@ def measure(args: Sequence[str]) -> None:
     run(tyro.cli(Measure, prog="diver measure", args=args))
 
 
+def judge(args: Sequence[str]) -> None:
+    """Let a language model rank the answers of several models to the same problems."""
+    from diver.judge.command import Judge, run
+
+    run(tyro.cli(Judge, prog="diver judge", args=args))
+
+
 def report(runs: Positional[tuple[Path, ...]], out: Path | None = None, groups: int = 200) -> None:
     """Write one page of a run, or of several side by side: summary, warning signs, curves, groups to browse.
 
@@ -167,6 +174,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "verl": verl,
     "eval": evaluate,
     "measure": measure,
+    "judge": judge,
     "report": report,
     "reproduce": reproduce,
 }
@@ -229,7 +237,7 @@ def _run(argv: Sequence[str]) -> None:
     name, *rest = argv
     if name not in COMMANDS:
         raise DiverError(f"there is no command {name!r}; commands are {', '.join(COMMANDS)}")
-    if name in ("eval", "measure", "verl", "reproduce"):
+    if name in ("eval", "measure", "verl", "reproduce", "judge"):
         COMMANDS[name](rest)
         return
     if name != "train":
