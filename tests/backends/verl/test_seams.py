@@ -170,8 +170,8 @@ def stored(monkeypatch, keys, **changes):
     return batch.KVBatchMeta(partition_id="train", keys=list(keys), tags=[{} for _ in keys])
 
 
-def read(meta, size):
-    return batch.read_groups(meta, size, lambda ids: " ".join(map(str, ids)))
+def read(meta, size, prompts=2):
+    return batch.read_groups(meta, prompts, size, lambda ids: " ".join(map(str, ids)))
 
 
 def test_groups_are_whole_and_in_the_order_of_their_samples(monkeypatch):
@@ -188,9 +188,10 @@ def test_groups_are_whole_and_in_the_order_of_their_samples(monkeypatch):
     ("keys", "changes", "told"),
     [
         (["a_0_0", "a_1_0", "b_0_0"], {}, "prompt b: 1 rollouts where 2 belong"),
-        (["a_0_0", "a_0_1"], {}, "prompt a: a rollout has several outputs"),
+        (["a_0_0", "a_0_1", "b_0_0", "b_1_0"], {}, "prompt a: a rollout has several outputs"),
         (["a_0_0", "a_1_0"], {"uid": None}, "row 'a_0_0': has no uid"),
-        ([], {}, "verl sampled nothing: every rollout of this step failed"),
+        (["a_0_0", "a_1_0"], {}, "1 prompts have rollouts where 2 were asked.*sync_refill_failed_groups=true"),
+        ([], {}, "no rollout of this step came back; verl's log says"),
     ],
 )
 def test_groups_that_are_not_whole_are_refused(monkeypatch, keys, changes, told):

@@ -17,6 +17,7 @@ from transfer_queue import KVBatchMeta
 from diver.methods import Decode
 from diver.types import DiverError, Group, Problem, Reward, Rollout, Verdict
 
+FAILED = "verl's log says at 'Error in _run_prompt' why one failed"
 FIELDS = ("uid", "responses", "rm_scores", "extra_fields", "extra_info")
 
 
@@ -38,21 +39,24 @@ def put(batch: KVBatchMeta, name: str, rows: Sequence[Tensor]) -> None:
     )
 
 
-def read_groups(batch: KVBatchMeta, size: int, decode: Decode) -> dict[tuple[str, ...], Group]:
-    """The groups of a batch, each under the keys of its rollouts, in order; `size` rollouts belong to a prompt.
+def read_groups(batch: KVBatchMeta, prompts: int, size: int, decode: Decode) -> dict[tuple[str, ...], Group]:
+    """The groups of a batch, each under the keys of its rollouts, in order: `prompts` of them, each of `size` rollouts.
 
-    DiverError where a group is not whole, a row has no uid, or a rollout has several outputs.
+    DiverError where one is missing or not whole, a row has no uid, or a rollout has several outputs.
     """
     if not batch.keys:
-        raise DiverError(
-            "verl sampled nothing: every rollout of this step failed; its log says why, at 'Error in _run_prompt'"
-        )
+        raise DiverError(f"no rollout of this step came back; {FAILED}")
     data = columns(batch, FIELDS)
     if "uid" not in data:
         raise DiverError(f"row {batch.keys[0]!r}: has no uid, which says what row is in what group")
     rows: dict[str, list[int]] = {}
     for i, uid in enumerate(data["uid"]):
         rows.setdefault(str(uid), []).append(i)
+    if len(rows) != prompts:
+        raise DiverError(
+            f"{len(rows)} prompts have rollouts where {prompts} were asked; {FAILED}. "
+            "trainer.v1.sampler.sync_refill_failed_groups=true takes others in their place"
+        )
     return {
         tuple(batch.keys[i] for i in index): _group(uid, [_row(data, i) for i in index], decode)
         for uid, index in _whole(rows, batch.keys, size).items()
@@ -72,8 +76,8 @@ def _whole(rows: Mapping[str, list[int]], keys: Sequence[str], size: int) -> dic
             )
         if len(index) != size:
             raise DiverError(
-                f"prompt {uid}: {len(index)} rollouts where {size} belong; groups must be whole. Rollouts that failed are "
-                "told at 'Error in _run_prompt' in verl's log; a column __rollout_n__ of the data is not for this trainer"
+                f"prompt {uid}: {len(index)} rollouts where {size} belong, and groups must be whole; {FAILED}. A column "
+                "__rollout_n__ of the data is not for this trainer"
             )
     return {uid: sorted(index, key=lambda i: _session(keys[i])) for uid, index in rows.items()}
 

@@ -56,7 +56,7 @@ class DiverTrainer(PPOTrainerSync):
     def _shape(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """The rows that are trained on; their rewards and advantages are kept in this trainer for the steps to come."""
         progress = Progress(self.global_steps - 1, self.total_training_steps)
-        sampled = read_groups(batch, self.group_size, self._decode)
+        sampled = read_groups(batch, self.config.data.train_batch_size, self.group_size, self._decode)
         trained = self.method.apply(sampled.values(), progress, self._decode)
         self._rollouts = {}
         for keys, before, after in zip(sampled, sampled.values(), trained, strict=True):
