@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
 from diver.statistics import (
     Estimate,
@@ -233,6 +233,20 @@ def test_rank_correlations_of_what_does_not_vary():
     assert np.isnan(rank_correlations([[1, 2], [2, 1]]).rho).all()
     with pytest.raises(ValueError, match="finite"):
         rank_correlations([[1, np.nan]] * 4)
+
+
+def test_a_column_that_is_held_leaves_what_the_others_share_besides():
+    """The formula of the partial correlation, and by residuals of ranks."""
+    rng = np.random.default_rng(1)
+    length = rng.normal(size=300)
+    x = np.column_stack([length + rng.normal(size=300), length + rng.normal(size=300), length])
+    found = rank_correlations(x, held=2, resamples=100)
+    ranks = rankdata(x, axis=0)
+    line = np.column_stack([np.ones(300), ranks[:, 2]])
+    rest = ranks[:, :2] - line @ np.linalg.lstsq(line, ranks[:, :2], rcond=None)[0]
+    assert found.rho[0, 1] == pytest.approx(np.corrcoef(rest.T)[0, 1])
+    assert rank_correlations(x).rho[0, 1] > 0.4 and abs(found.rho[0, 1]) < 0.15
+    assert np.isnan(found.rho[2]).all() and found.low[0, 1] < found.rho[0, 1] < found.high[0, 1]
 
 
 def test_two_levels_give_the_standard_error_of_both():

@@ -157,11 +157,14 @@ def paired_interval(a: ArrayLike, b: ArrayLike, level: float = 0.95, resamples: 
     return bootstrap_interval(after - before, level, resamples, seed)
 
 
-def rank_correlations(values: ArrayLike, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Correlations:
+def rank_correlations(
+    values: ArrayLike, held: int | None = None, level: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> Correlations:
     """Spearman's correlation of the columns of values [problems, M], with percentile bootstrap intervals over problems.
 
-    Ties have their mean rank. NaN for a column that does not vary, and everywhere with fewer than 3 problems; a resample
-    in which a column does not vary is left out of its intervals.
+    With `held`, the partial correlation: what is left where the ranks of that column are held fixed, NaN for itself. Ties
+    have their mean rank. NaN for a column that does not vary, and everywhere with fewer than 3 problems; a resample in
+    which a column does not vary is left out of its intervals.
     """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 2 or not np.isfinite(x).all():
@@ -171,14 +174,14 @@ def rank_correlations(values: ArrayLike, level: float = 0.95, resamples: int = 2
         return Correlations(*np.full((3, columns, columns), np.nan))
     rng, block = np.random.default_rng(seed), max(1, _DRAWS_AT_ONCE // (4 * x.size))
     sizes = [min(block, resamples - done) for done in range(0, resamples, block)]
-    drawn = np.concatenate([_spearman(x[rng.integers(problems, size=(rows, problems))]) for rows in sizes])
+    drawn = np.concatenate([_spearman(x[rng.integers(problems, size=(rows, problems))], held) for rows in sizes])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # all NaN, where a column does not vary
         low, high = np.nanquantile(drawn, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
-    return Correlations(_spearman(x[None])[0], low, high)
+    return Correlations(_spearman(x[None], held)[0], low, high)
 
 
-def _spearman(x: np.ndarray) -> np.ndarray:
+def _spearman(x: np.ndarray, held: int | None) -> np.ndarray:
     """[draws, M, M] of x [draws, problems, M]."""
     from scipy.stats import rankdata
 
@@ -186,7 +189,14 @@ def _spearman(x: np.ndarray) -> np.ndarray:
     centred = ranks - ranks.mean(axis=1, keepdims=True)
     norm = np.sqrt((centred**2).sum(axis=1, keepdims=True))
     unit = np.divide(centred, norm, out=np.full_like(centred, np.nan), where=norm > 0)
-    return np.clip(unit.transpose(0, 2, 1) @ unit, -1.0, 1.0)
+    rho = np.clip(unit.transpose(0, 2, 1) @ unit, -1.0, 1.0)
+    if held is None:
+        return rho
+    with_held = rho[:, :, held, None]
+    left = np.sqrt(1.0 - with_held**2)
+    scale = left * left.transpose(0, 2, 1)
+    rest = rho - with_held * with_held.transpose(0, 2, 1)
+    return np.clip(np.divide(rest, scale, out=np.full_like(rho, np.nan), where=scale > 1e-9), -1.0, 1.0)
 
 
 def two_level_interval(values: ArrayLike, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Estimate:

@@ -33,6 +33,8 @@ class Validity(NamedTuple):
 
     means: dict[str, Mapping[str, Estimate]]
     correlations: dict[str, dict[Pair, Estimate]]
+    held: dict[str, dict[Pair, Estimate]]
+    """The same of pairs of metrics, with the length of the responses held: longer ones differ more, or less, by any metric."""
     problems: dict[str, int]
     between: dict[Pair, float]
     """How the means of the methods correlate, which is all that the paper's table shows; empty for fewer than 3."""
@@ -46,17 +48,20 @@ def title(name: str) -> str:
 def validity(tables: Mapping[str, ProblemTable]) -> Validity:
     """The means and correlations of the columns of each method's table.
 
-    Every metric is a diversity, so two that agree have a correlation above 0. Columns with a missing value are left out of
+    Every metric is a diversity, so two that agree have a correlation above 0, and still with the length held. Columns with a missing value are left out of
     the correlations; a pair of which one does not vary has NaN.
     """
-    correlations = {}
+    correlations, held = {}, {}
     for method, table in tables.items():
-        columns = {name: values for name, values in table.columns.items() if not np.isnan(values).any()}
-        found = rank_correlations(np.column_stack(list(columns.values())))
-        correlations[method] = dict(_pairs(list(columns), found))
+        names = [name for name, values in table.columns.items() if not np.isnan(values).any()]
+        values = np.column_stack([table.columns[name] for name in names])
+        correlations[method] = dict(_pairs(names, rank_correlations(values)))
+        by_length = rank_correlations(values, held=names.index("words")) if "words" in names else None
+        found = dict(_pairs(names, by_length)) if by_length else {}
+        held[method] = {pair: rho for pair, rho in found.items() if all(map(is_metric, pair))}
     means = {method: summary(table) for method, table in tables.items()}
     problems = {method: len(table.problems) for method, table in tables.items()}
-    return Validity(means, correlations, problems, _between(means))
+    return Validity(means, correlations, held, problems, _between(means))
 
 
 def _between(means: Mapping[str, Mapping[str, Estimate]]) -> dict[Pair, float]:
@@ -126,6 +131,9 @@ def correlation_table(result: Validity) -> str:
         cells = [_rho_cell(of.get(pair)) for of in result.correlations.values()]
         between = [f"{result.between[pair]:+.2f}" if pair in result.between else "–"] if result.between else []
         rows.append([" ~ ".join(map(title, pair)), *cells, *between])
+        if any(pair in of for of in result.held.values()):
+            cells = [_rho_cell(of.get(pair)) for of in result.held.values()]
+            rows.append(["… length held", *cells, *["–" for _ in between]])
     return markdown([*header, *([f"{len(result.means)} means"] if result.between else [])], rows)
 
 
@@ -142,6 +150,7 @@ def as_json(result: Validity) -> dict[str, Any]:
             "problems": result.problems[method],
             "means": {name: e._asdict() for name, e in result.means[method].items()},
             "correlations": {f"{a} ~ {b}": e._asdict() for (a, b), e in result.correlations[method].items()},
+            "length held": {f"{a} ~ {b}": e._asdict() for (a, b), e in result.held[method].items()},
         }
         for method in result.means
     }
