@@ -2,7 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nltk.translate.bleu_score import sentence_bleu
 
@@ -51,7 +51,6 @@ def test_self_bleu_by_hand():
     assert self_bleu_diversity(["a b c d"] * 2 + ["e f g h"]).tolist() == [0, 0, 1]
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=4, max_size=12).map(" ".join), min_size=2, max_size=6))
 def test_self_bleu_is_nltk_with_the_others_as_references(responses):
     tokens = [r.split() for r in responses]

