@@ -252,12 +252,12 @@ def test_a_real_model_as_the_judge(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     subprocess.run([sys.executable, Path(__file__).parents[2] / "scripts/smollm2.py", model], check=True)
-    files = tuple(f"{name}={written(tmp_path / f'{name}.jsonl', text, problems=3)}" for name, text in MODELS.items())[
+    files = tuple(f"{name}={written(tmp_path / f'{name}.jsonl', text, problems=1)}" for name, text in MODELS.items())[
         :2
     ]
     command = [Path(sys.executable).with_name("transformers"), "serve", model, "--port", str(port), "--device", "cpu"]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    how = {"judge": str(model), "url": f"http://127.0.0.1:{port}/v1", "max_tokens": 48, "concurrency": 2}
+    how = {"judge": str(model), "url": f"http://127.0.0.1:{port}/v1", "max_tokens": 16, "concurrency": 2}
     try:
         for _ in range(600):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
@@ -268,7 +268,7 @@ def test_a_real_model_as_the_judge(tmp_path):
         server.kill()
         server.wait()
     result = json.loads((tmp_path / "out" / "ranks.json").read_text())
-    assert result["comparisons"] == 6 and result["requests"] >= 6 and result["tokens"] > 0
+    assert result["comparisons"] == 2 <= result["requests"] <= 4 and result["tokens"] > 0
     assert {*result["standings"]["Overall Avg."]} == {"short", "middle"}
     stored = (tmp_path / "out" / "replies.jsonl").read_bytes()
     run(Judge(models=files, out=tmp_path / "out", **how), print)  # nothing is left to ask: no server is needed
