@@ -13,12 +13,11 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from diver.evaluate.tables import markdown
 from diver.experiments.catalogue import EXPERIMENTS, Experiment
 from diver.experiments.pictures import picture
 from diver.experiments.reading import Study, jobs, study
 from diver.experiments.special import BODIES
-from diver.experiments.store import find, flags
+from diver.experiments.store import Job, find, flags
 from diver.experiments.sweep import Places, sweep
 from diver.experiments.tables import page, rests_on
 from diver.experiments.work import carry_out
@@ -37,8 +36,8 @@ SMOKE: Mapping[str, Mapping[str, Any]] = {
 class Arguments:
     """Reproduce a table or figure of the paper by name: train, evaluate, compare, write tables and pictures.
 
-    Runs that have a record under OUT/runs are not made again; in a clone all are there, so the tables come at once.
-    `--out mine` makes them anew. The same command goes on where a stopped study was. --list shows what there is.
+    Runs that have a record under OUT/runs are not made again, those that come with a clone neither: `--out mine` makes all
+    of them. The same command goes on where a stopped study was. --list shows what there is.
     """
 
     name: Positional[str | None] = None
@@ -118,10 +117,12 @@ def paper_commands(experiment: Experiment) -> str:
         f"# {experiment.title}: {experiment.answers} of the paper, on verl. Printed, not run: it needs the paper's 8 GPUs.",
         "# Run from a clone; evaluate every model with diver eval (Avg@32 on AIME and AMC, Pass@1 on the others).",
     ]
+    variants = experiment.variants if experiment.paper is None else experiment.paper
     for recipe in experiment.recipes:
-        for changes in (experiment.variants if experiment.paper is None else experiment.paper).values():
-            told = shlex.join(["diver", "verl", f"recipes/paper/{recipe}.toml", *flags(changes)])
-            lines.append(told)
+        for changes in variants.values():
+            folder = f"runs/{recipe}_{Job(changes, 0).name}"
+            told = ["diver", "verl", f"recipes/paper/{recipe}.toml", *flags(changes), "--run.folder", folder]
+            lines.append(shlex.join(told))
     return "\n".join(lines)
 
 
@@ -133,20 +134,19 @@ def listing(out: Path) -> str:
         made = [job for _, job in jobs(experiment, experiment.seeds)]
         records = [find(out / "runs", job, regime) for job in made]
         known = [sum(r["cpu_seconds"].values()) for r in records if r and r["metrics"]]
-        hours = f"{len(made) * sum(known) / len(known) / 3600:.1f}" if known else "–"
-        rows.append(
-            [
-                experiment.name,
-                experiment.answers,
-                f"{sum(r is not None for r in records)} of {len(made)} runs" if made else "paper only",
-                hours if made else "–",
-                experiment.title,
-            ]
-        )
-    head = ["name", "answers", f"tiny, in {out}", "core hours, all", "what it is"]
-    return markdown(head, rows) + (
-        "\nRuns are shared: dynamics, pass-at-k and others read those of main. At paper scale none has been run: --scale paper "
-        "prints the commands."
+        hours = f"{len(made) * sum(known) / len(known) / 3600:.1f}" if known else "?"
+        there = f"{sum(r is not None for r in records)} of {len(made)} runs" if made else "-"
+        rows.append([experiment.name, experiment.answers, there, hours if made else "-", experiment.title])
+    rows.insert(0, ["name", "answers", "tiny: run", "core hours", "what it is"])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Runs are in {out / 'runs'} and shared: dynamics, pass-at-k and others read those of main. Core hours are of all",
+            "runs, by the time that the finished ones took. At paper scale none has been run: --scale paper prints the commands.",
+        ]
     )
 
 

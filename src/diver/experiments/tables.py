@@ -124,12 +124,12 @@ def differences(study: Study) -> str:
 
 
 def claims(study: Study) -> str:
-    """The paper's claims with their differences."""
-    rows = []
+    """The paper's claims, what became of each, and its difference."""
+    lines = []
     for claim in study.experiment.claims:
         told, found = verdict(study, claim)
-        rows.append([claim.text, f"{title(claim.measure)} {shown(claim.measure, found, '+')}", told])
-    return markdown(["the paper says", "difference here", "so it"], rows)
+        lines.append(f"- {claim.text}: **{told}** ({title(claim.measure)} {shown(claim.measure, found, '+')})\n")
+    return "".join(lines)
 
 
 def signals(study: Study) -> str:
