@@ -44,6 +44,8 @@ def test_a_claim_holds_where_the_interval_is_above_zero_and_only_there():
     assert verdict(study(20), claim)[0] == "does not hold: the opposite does"
     assert verdict(study(50), claim)[0] == "cannot be seen"
     assert verdict(Study(TINY, {}), claim)[0] == "not run"
+    one = Study(TINY, {name: {0: runs[0]} for name, runs in study(90).runs.items()})
+    assert verdict(one, claim)[0] == "open, on one seed"
 
 
 def test_every_claim_and_comparison_names_variants_of_its_experiment():
