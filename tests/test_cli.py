@@ -309,4 +309,7 @@ def test_dry_run_prints_the_resolved_recipe_and_writes_nothing():
 def test_help_teaches():
     out = subprocess.run([*DIVER, "train", "--help"], capture_output=True, text=True)
     assert out.returncode == 0 and "[sample]" in out.stdout and "shaping.ratio" in out.stdout
-    assert subprocess.run([*DIVER, "--help"], capture_output=True, text=True).returncode == 0
+    verbs = subprocess.run([*DIVER, "--help"], capture_output=True, text=True)
+    told = [line for line in verbs.stdout.splitlines() if line.startswith("  ")]
+    assert verbs.returncode == 0 and [line.split()[0] for line in told] == list(cli.COMMANDS)
+    assert len({len(re.match(r"  \S+ +", line)[0]) for line in told}) == 1  # the second column is one

@@ -223,7 +223,7 @@ def _commit() -> str | None:
 
 
 def _help() -> str:
-    verbs = "\n".join(f"  {name:8} {(verb.__doc__ or '').splitlines()[0]}" for name, verb in COMMANDS.items())
+    verbs = "\n".join(f"  {name:9} {(verb.__doc__ or '').splitlines()[0]}" for name, verb in COMMANDS.items())
     return f"diver: reinforcement learning that pays correct answers for being different\n\n{verbs}\n\ndiver VERB --help tells more."
 
 

@@ -39,6 +39,8 @@ def read(path):
 
 def test_a_plain_file_from_beginning_to_end(tmp_path):
     write(tmp_path / "mine.jsonl", ROWS)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "of-another").touch()
     done = diver(
         "measure",
         "mine.jsonl",
@@ -65,7 +67,8 @@ def test_a_plain_file_from_beginning_to_end(tmp_path):
     assert summary["diversity"]["orders"] == 4
     page = (tmp_path / "out" / "index.html").read_text()
     assert "<script>alert" not in page and "one" in page and '"correct"' in page and '"wrong"' in page
-    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+    written = re.search("^written: (.*) in out$", done.stdout, re.MULTILINE)[1].split(", ")
+    assert {p.name for p in (tmp_path / "out").iterdir()} - {"of-another"} == set(written) == {
         "groups.jsonl", "summary.json", "index.html", "validity.md", "validity.json", "validity.png",
     }  # fmt: skip
 
@@ -93,6 +96,12 @@ def test_two_files_side_by_side_with_settings(tmp_path):
         (["mine.jsonl", "a/mine.jsonl"], "two of the paths have the same name; tell them apart by NAME=PATH"),
         (["mine.jsonl", "--out", "mine.jsonl"], "--out mine.jsonl: is a file"),
         (["mine.jsonl", "--k", "x"], "--k x: must be numbers"),
+        (["mine.jsonl", "--threshold", "nan"], "--threshold: must be a finite number, is nan"),
+        (
+            ["mine.jsonl", "--outcome", "right"],
+            "no column 'right', which --outcome names: found problem, response, correct",
+        ),
+        (["mine.jsonl", "--answer", "gold"], "no column 'gold', which --answer names"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(arguments, told, tmp_path):

@@ -428,6 +428,7 @@ def test_the_command_for_one_run_and_for_several(tmp_path, monkeypatch, capsys):
         ([], "name at least one run folder: diver report runs/quickstart"),
         (["a", "--groups", "-1"], "groups must be at least 0, not -1"),
         (["a", "missing"], "missing: not a run folder, it has no config.json"),
+        (["a/config.json"], "a/config.json: not a run folder, it has no config.json"),
     ],
 )
 def test_what_the_command_cannot_do_is_told_in_one_line(tmp_path, monkeypatch, capsys, arguments, told):

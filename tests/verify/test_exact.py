@@ -88,6 +88,29 @@ def test_math_verify_agrees_with_every_decision(answer, gold):
     assert compare(answer, answer) is Verdict.CORRECT
 
 
+@pytest.mark.parametrize(
+    ("answer", "gold", "verdict"),
+    [
+        (r"12\%", "12", Verdict.CORRECT),
+        (r"12.5\%", "12.5", Verdict.CORRECT),
+        ("0.12", "12%", Verdict.CORRECT),
+        (r"50\%", r"\frac{1}{2}", Verdict.CORRECT),
+        (r"\frac{1}{2}\%", r"0.5\%", Verdict.CORRECT),
+        (r"0\%", "0", Verdict.CORRECT),
+        (r"12\%", "1.2", Verdict.WRONG),
+        (r"0.5\%", r"\frac{1}{2}", None),
+        (r"0.5\%", "0.50", None),
+        (r"\frac{1}{2}\%", "1/2", None),
+        ("3/2", r"1.5\%", None),
+        (r"2\frac{0}{4}", "2", None),
+    ],
+)
+def test_per_cent_is_a_count_or_a_share_and_math_verify_decides_the_rest(answer, gold, verdict):
+    assert compare(answer, gold) is verdict
+    if verdict is None:
+        assert equivalent([rf"\boxed{{{answer}}}"], gold_texts(gold)) is False
+
+
 def test_math_verify_takes_no_capital_for_another():
     first, *others = string.ascii_uppercase
     assert all(compare(first, other) is Verdict.WRONG for other in others) and compare("e", "f") is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -72,8 +73,8 @@ class Judge:
         for name in ("limit", "rounds", "max_tokens", "concurrency", "longest"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, is {value}")
-        if self.temperature < 0:
-            raise DiverError(f"--temperature: must not be negative, is {self.temperature}")
+        if not 0 <= self.temperature < math.inf:
+            raise DiverError(f"--temperature: must be a finite number of at least 0, is {self.temperature}")
         if not self.url.startswith(("http://", "https://")):
             raise DiverError(f"--url {self.url}: must begin with http:// or https://")
         _ = self.body, self.prices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from diver.types import DiverError, Group, Verdict, settings
 PAPER = ("textual", "equational")
 VALIDITY = (*PAPER, "hidden-state", "embedding")
 NOTE = "Means over problems, with 95 % bootstrap intervals."
+WRITTEN = ("groups.jsonl", "index.html", "summary.json")
+WRITTEN_OF_VALIDITY = ("validity.json", "validity.md", "validity.png")
 Tell = Callable[[str], Any]
 
 
@@ -68,6 +71,8 @@ class Measure:
             raise DiverError("name at least one file or folder of rollouts")
         if self.groups < 0:
             raise DiverError(f"--groups: must be at least 0, is {self.groups}")
+        if not math.isfinite(self.threshold):
+            raise DiverError(f"--threshold: must be a finite number, is {self.threshold}")
         if self.diversity.horizon is not None or self.diversity.units == "tokens":
             raise DiverError(
                 "--diversity.horizon and units = tokens: need policy tokens, which files of rollouts do not have"
@@ -96,7 +101,7 @@ def run(how: Measure, tell: Tell = print) -> None:
     if how.validity:
         _validity(tables, how.out, tell)
     if how.out is not None:
-        tell(f"written: {', '.join(sorted(p.name for p in how.out.iterdir()))} in {how.out}")
+        tell(f"written: {', '.join((*WRITTEN, *(WRITTEN_OF_VALIDITY if how.validity else ())))} in {how.out}")
 
 
 def _read(how: Measure, tell: Tell) -> Iterator[tuple[str, list[Group]]]:

@@ -65,7 +65,7 @@ class RunRecord:
         path = folder / "config.json"
         try:
             config = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise DiverError(f"{folder}: not a run folder, it has no config.json") from None
         except (OSError, ValueError) as error:
             raise DiverError(f"{path}: not readable as JSON ({error})") from None

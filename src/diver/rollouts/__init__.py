@@ -133,6 +133,7 @@ def _read_all(files: Sequence[Path], columns: Columns, notes: list[str]) -> Iter
         for where, row in rows:
             if missing := marks - row.keys():
                 raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, which the first row of {layout} has")
+        _check_named(file, layout, rows, columns)
         rows, how = PREPARE.get(layout, _as_they_are)(file, rows, columns, notes)
         found = [f for where, row in rows for f in LAYOUTS[layout].read(row, where, how)]
         texts = [(f.key, f.rollout.response) for f in found]
@@ -141,6 +142,14 @@ def _read_all(files: Sequence[Path], columns: Columns, notes: list[str]) -> Iter
             continue
         before = texts
         yield layout, found
+
+
+def _check_named(file: Path, layout: str, rows: Rows, columns: Columns) -> None:
+    """A column that is named by mistake is told, not taken for one without values; our own files need no names."""
+    for option, name in (("outcome", columns.outcome), ("answer", columns.answer)):
+        known = (name in row or name.partition(".")[0] in row for _, row in rows)
+        if name and not layout.startswith("diver") and not any(known):
+            raise DiverError(f"{file}: no column {name!r}, which --{option} names: found {', '.join(rows[0][1])}")
 
 
 Rows = list[tuple[str, Row]]

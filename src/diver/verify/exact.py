@@ -1,6 +1,7 @@
 """What needs no algebra: equal texts, numbers written plainly, and expressions whose values are clearly apart.
 
-Whatever is decided here, math-verify decides in the same way; the rest, None, is left to it.
+Whatever is decided here, math-verify decides in the same way, but that it minds a full stop at the end and a per cent sign
+after a decimal, and does not mind the base of a numeral; the rest, None, is left to it.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ def _compared(answer: str, gold: str) -> Verdict | None:
     (x, x_percent), (y, y_percent) = _quantity(a), _quantity(g)
     if x is None or y is None:
         return Verdict.WRONG if _clearly_apart(a, g) else None
-    # math-verify takes 12% for 12 and for 0.12. It rounds to six places: near that it decides, except between numbers
-    # that small themselves.
+    # math-verify takes 12% for 12 and for 0.12; that 12.5% may be 12.5 is added, but not that it may be 25/2, nor that 0.5%
+    # may be 0.5. It rounds to six places: near that it decides, except between numbers that small themselves.
     readings = [(x, y)] if x_percent == y_percent else [(x, y), (x / 100, y) if x_percent else (x, y / 100)]
-    if any(u == v for u, v in readings):
+    (u, v), counted = readings[-1], abs(x) >= 1 and not re.search("/|frac", a + g)
+    if u == v or (x == y and counted):
         return Verdict.CORRECT
     apart = [abs(u - v) > Fraction(2, 10**6) or abs(u - v) > max(abs(u), abs(v)) / 1000 for u, v in readings]
     return Verdict.WRONG if all(apart) and not (x_percent and y_percent and abs(x - y) < 1) else None
@@ -79,7 +81,7 @@ def plain_number(text: str) -> Fraction | None:
         return Fraction(-top if sign else top, bottom) if bottom else None
     if mixed := _MIXED.fullmatch(text):
         whole, top, bottom = map(int, mixed.groups()[1:])
-        value = whole + Fraction(top, bottom) if bottom > top else None  # else a product
+        value = whole + Fraction(top, bottom) if bottom > top > 0 else None  # else a product
         return -value if value and mixed[1] else value
     return None
 

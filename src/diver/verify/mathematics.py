@@ -78,9 +78,6 @@ _NESTED = re.compile(r"\\(?:boxed|fbox)\b\s*")
 _LIST_GAP = re.compile(r"(?:[\s$,;&]|\\[()\[\],;:! ]|\\q?quad|\\text\{|\}|\b(?:and|or)\b|for part \(\w\))*")
 _PERCENT = re.compile(r"[\s$]*(?:\\\)|\\\])?\s*(?:\\?%|[Pp]ercent|[Pp]ct)")
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
-_NUMBER = re.compile(
-    r"(?:(?P<answer>answer\s+is:?)|[A-Za-z:#>])\s+\$?(?P<number>-?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d+)?)\.?$"
-)
 _NUMBER = re.compile(r"(?:(?<![\w)\]}])-)?(?:\\?\$)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|(?<![\w.])\.\d+")
 
 
