@@ -46,6 +46,8 @@ def test_pass_at_k_training():
     """k = 4 of 5, one correct: the only set without it fails. R = 4/5, s = 2/5; a wrong one is in 4 sets, 1 of them failed."""
     a = diver.advantages(["a", "b", "c", "d", "e"], [0, 0, 1, 0, 0], [7] * 5, method="pass-at-k")
     np.testing.assert_allclose(a, np.array([-0.05, -0.05, 0.2, -0.05, -0.05]) / 0.4)
+    with pytest.raises(DiverError, match="method.pass_at_k.k is 4 with G = 3: k must be below G"):
+        diver.advantages(["a", "b", "c"], [0, 0, 1], [7] * 3, method="pass-at-k")
 
 
 def test_arrays_are_taken():

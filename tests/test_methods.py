@@ -303,9 +303,8 @@ def test_with_a_selection_the_outcome_is_that_of_everything_sampled():
         method.metrics([], 0.0)
 
 
-def test_rows_of_zero_advantage_matter_only_beside_the_clipped_surrogate():
-    assert not Method.named("diver-mix").needs_every_token
-    assert Method.named("diver-mix", loss={"beta": 0.001}).needs_every_token
-    assert Method.named("diver-mix", loss={"entropy": -0.001}).needs_every_token
-    every = [name for name in METHODS if Method.named(name).needs_every_token]
-    assert every == ["clip-cov", "kl-cov", "entropy-bonus", "high-entropy"]
+def test_groups_that_can_never_have_a_signal_are_refused():
+    Method.named("pass-at-k").check_group(5, "G")
+    Method.named("diver-mix").check_group(2, "G")
+    with pytest.raises(DiverError, match="method.pass_at_k.k is 4 with G = 4: k must be below G"):
+        Method.named("pass-at-k").check_group(4, "G")

@@ -112,3 +112,9 @@ def test_test_files_have_names_of_their_own():
     """pytest imports them as modules without a package: two of one name cannot be in one session."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert not {name for name in names if names.count(name) > 1}
+
+
+def test_tests_begin_without_hypothesis():
+    """The environments of verl and TRL are made without it."""
+    code = "import sys; sys.modules['hypothesis'] = None; import conftest"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT / "tests", check=True)

@@ -28,7 +28,7 @@ def advantages(
     `group_ids` [B] say which rows answer the same prompt. `progress` = t/T is how far the run is, for the schedule of
     lambda. `tokens` are the policy's, without padding: needed for gamma < 1, a length penalty or a horizon in tokens,
     the last with `decode`. Lists, arrays and tensors are taken. Raises ValueError where columns differ in length, an
-    outcome is not finite, or groups are not whole (all of one size, at least 2).
+    outcome is not finite, or groups are not whole (all of one size, at least 2); DiverError for Pass@k with k >= G.
     """
     method = Method.named(method) if isinstance(method, str) else method
     if method.selection.keep != "all":
@@ -45,6 +45,8 @@ def advantages(
         Rollout(response=text, tokens=t, reward=Reward(float(r))) for text, t, r in zip(texts, ids, values, strict=True)
     ]
     rows = _whole_groups(keys)
+    if rows:
+        method.check_group(len(texts) // len(rows), "G")
     groups = [Group(Problem(str(key), "", ""), tuple(rollouts[i] for i in index)) for key, index in rows.items()]
     result = np.empty(len(rollouts))
     for index, group in zip(rows.values(), method.apply(groups, progress, decode), strict=True):

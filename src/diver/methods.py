@@ -18,7 +18,7 @@ from diver.diversity import Diversity, measure, resolve
 from diver.objective import Loss
 from diver.settings import choose, merge, read
 from diver.shaping import Bonus, Combine, Shaping, bonus, intrinsic_reward, paid, shape
-from diver.types import Group, Progress, Reward, settings
+from diver.types import DiverError, Group, Progress, Reward, settings
 
 Decode = Callable[[Sequence[int]], str]
 
@@ -112,10 +112,13 @@ class Method:
         choose(name, METHODS, "method.name")
         return read(cls, merge({"name": name, **METHODS[name]}, overrides), "method")
 
-    @property
-    def needs_every_token(self) -> bool:
-        """Whether a row of advantage 0 has a part in the gradient of its mini-batch, so that it must not be dropped."""
-        return self.loss.beta > 0 or self.loss.entropy != 0 or self.loss.chooses
+    def check_group(self, size: int, key: str) -> None:
+        """Raises DiverError where no group of `size` responses, the setting `key`, could ever have a signal."""
+        if self.estimator == "pass-at-k" and self.pass_at_k.k >= size:
+            raise DiverError(
+                f"method.pass_at_k.k is {self.pass_at_k.k} with {key} = {size}: k must be below G, "
+                "or no group ever has a signal"
+            )
 
     def ratio(self, progress: Progress | float) -> float:
         """lambda at `progress`; 0 for a method that pays nothing."""

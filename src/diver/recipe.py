@@ -62,11 +62,7 @@ class Recipe:
     verl: Cluster = Cluster()
 
     def __post_init__(self) -> None:
-        k, group = self.method.pass_at_k.k, self.sample.group
-        if self.method.estimator == "pass-at-k" and k >= group:
-            raise DiverError(
-                f"method.pass_at_k.k is {k} with sample.group = {group}: k must be below G, or no group ever has a signal"
-            )
+        self.method.check_group(self.sample.group, "sample.group")
 
     @property
     def folder(self) -> Path:

@@ -205,7 +205,8 @@ def two_level_interval(values: ArrayLike, level: float = 0.95, resamples: int = 
     Of n, n - 1 are drawn with replacement, which makes the variance of the drawn means unbiased (Rao and Wu 1988): with 5
     seeds, drawing 5 would make it a fifth too small. What belongs to a seed and a problem together counts about three
     times (the pigeonhole bootstrap, Owen 2007), so intervals are rather too wide than too narrow. A level of size 1 is kept
-    as it is; if both are, there is no interval (NaN). For paired differences, give b - a of the same seeds and problems. ValueError for NaN and other shapes.
+    as it is; if both are, there is no interval (NaN). For paired differences, give b - a of the same seeds and problems.
+    ValueError for NaN and other shapes.
     """
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2 or not values.size:

@@ -5,7 +5,10 @@ import pytest
 
 from diver.experiments.catalogue import EXPERIMENTS, Claim, Experiment
 from diver.experiments.reading import INITIAL, Study, difference, jobs, level, values, verdict
+from diver.experiments.special import distinct
 from diver.experiments.work import signal
+from diver.types import Group, Problem, Rollout, Verdict
+from diver.verify import verify
 
 TINY = Experiment(name="x", title="", answers="", varied="", variants={"a": {}, "b": {}})
 
@@ -69,3 +72,11 @@ def test_signal_by_hand():
     ]
     assert signal(groups) == {"signal/all_correct": 0.25, "signal/mixed": 0.75, "signal/none_correct": 0.0}
     assert set(signal(groups[2:]).values()) == {0.0}
+
+
+def test_one_solution_written_in_two_ways_is_one():
+    problem = Problem("p", "Use 2 and 3 to make 5.", "5", "", "countdown", {"numbers": [2, 3], "target": 5})
+    texts = (r"\( 2 + 3 = 5 \) \boxed{ 5 }", r"\( 3 + 2 = 5 \) \boxed{ 5 }", r"\( 3 - 2 = 1 \) \boxed{ 1 }")
+    (group,) = verify([Group(problem, tuple(Rollout(response=text) for text in texts))])
+    assert [r.verdict for r in group.rollouts] == [Verdict.CORRECT, Verdict.CORRECT, Verdict.WRONG]
+    assert distinct(group) == 1

@@ -46,6 +46,15 @@ def test_logprobs_and_entropies_are_those_of_the_whole_forward_pass(policy, samp
             assert rollout.entropy == pytest.approx(float(-(np.exp(logp) * logp).sum(-1).mean()), abs=1e-4)
 
 
+def test_an_error_leaves_the_model_as_it_was(policy, sampler):
+    policy.model.train()
+    with pytest.raises(DiverError), sampler.inference():
+        assert not policy.model.training
+        raise DiverError("stop")
+    assert policy.model.training
+    policy.model.eval()
+
+
 def test_near_zero_temperature_is_greedy_generate(policy, sampler):
     drawn = sampler(PROMPTS, 1, **{**HOW, "temperature": 1e-4})
     for prompt, (rollout,) in zip(PROMPTS, drawn, strict=True):

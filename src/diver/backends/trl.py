@@ -42,6 +42,7 @@ def config(method: str | Method) -> dict[str, Any]:
         "loss_type": LOSS_TYPES[loss.aggregation],
         "importance_sampling_level": "token",
         "beta": loss.beta,
+        "use_bias_correction_kl": False,  # TRL's default multiplies the divergence by the ratio
         "entropy_coef": loss.entropy,
         "top_entropy_quantile": loss.entropy_share,
     }
@@ -75,6 +76,7 @@ class GroupAdvantage:
         self.source = Source(path="TRL", verifier=verifier)
         self.verification, self.decode = verification, decode
         self.args = _checked(args)
+        self.method.check_group(args.num_generations, "num_generations")
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **given: Any

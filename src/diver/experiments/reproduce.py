@@ -55,7 +55,7 @@ class Arguments:
     work: Path = Path("runs/tiny")
     """Where runs are made; may be deleted when they are done."""
     smoke: bool = False
-    """Only see that it works: two steps on few problems, in a folder that is deleted."""
+    """Only see that it works: two steps on few problems, in a folder that is deleted; with --out, records stay there."""
 
 
 def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from diver.diversity import formulas
 from diver.diversity.equational import Extractor
+from diver.engine.evaluation import solution
 from diver.engine.problems import load
 from diver.evaluate.tables import markdown
 from diver.experiments.reading import INITIAL, Record, Study
@@ -139,13 +140,14 @@ def cases(study: Study) -> str:
     """All methods on the problems on which their numbers of distinct correct solutions differ most, seed 0."""
     found = {variant: groups(runs[0]) for variant, runs in study.runs.items() if 0 in runs}
     size = min(map(len, found.values()))
-    spread = [np.std([_distinct(of[i]) for of in found.values()]) for i in range(size)]
+    spread = [np.std([distinct(of[i]) for of in found.values()]) for i in range(size)]
     order = sorted(range(size), key=lambda i: -spread[i])[:CASES]
     return "\n".join(part for i in order for part in _case({variant: of[i] for variant, of in found.items()}))
 
 
-def _distinct(group: Group) -> int:
-    return len({r.response for r in group.rollouts if r.verdict is Verdict.CORRECT})
+def distinct(group: Group) -> int:
+    """How many different correct solutions a group has."""
+    return len({solution(group.problem, r.response) for r in group.rollouts if r.verdict is Verdict.CORRECT})
 
 
 def _case(found: Mapping[str, Group]) -> Iterable[str]:

@@ -188,7 +188,7 @@ def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool) -> dict[str
     return {
         **about,
         "solutions": counts,
-        "diversity": _diversity(drawn, recipe),
+        "diversity": _diversity(drawn),
         "responses": [[r.response for r in group.rollouts] for group in drawn[:SHOWN]],
         "ids": [group.problem.id for group in drawn[:SHOWN]],
     }
@@ -219,7 +219,7 @@ def draw(problem: Problem, tallies: Sequence[Tally], seed: int) -> Group:
     return Group(problem, tuple(chosen))
 
 
-def _diversity(groups: Sequence[Group], recipe: Recipe) -> dict[str, list[float]]:
-    """Mean TD and ED of the responses to each problem, measured as the paper does."""
+def _diversity(groups: Sequence[Group]) -> dict[str, list[float]]:
+    """Mean TD and ED of the responses to each problem, measured with the default settings whatever the recipe has."""
     measured = [measure(group, OBSERVED) for group in groups]
     return {name: [rounded(float(m[name].mean())) for m in measured] for name in OBSERVED}

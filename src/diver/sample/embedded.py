@@ -84,6 +84,34 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     return [row if row[:1] == front[:1] else front + row for row in ids]
 
 
+def end_tokens(model: Any, tokenizer: Any) -> list[int]:
+    """The tokens that end a response: the model's own and the tokenizer's."""
+    named = model.generation_config.eos_token_id if model.generation_config is not None else None
+    named = named if isinstance(named, list) else [named]
+    return sorted({e for e in [*named, tokenizer.eos_token_id] if e is not None})
+
+
+def left_padded(prompts: Sequence[list[int]], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids, attention mask and positions of prompts that end at the same column: int64 [n, P] each."""
+    width = max(map(len, prompts))
+    ids = torch.tensor([[0] * (width - len(p)) + p for p in prompts], device=device)
+    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
+    return ids, mask, (mask.cumsum(-1) - 1).clamp(min=0)
+
+
+def next_logits(model: Any, ids: Tensor, mask: Tensor, position: Tensor, cache: DynamicCache) -> Tensor:
+    """The logits after the last column, [n, V]; the cache takes in the columns of `ids`."""
+    out = model(
+        input_ids=ids,
+        attention_mask=mask,
+        position_ids=position,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    return out.logits[:, -1]
+
+
 def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
     """One index of each row [n, V], by inverting the cumulative distribution at its number in (0, 1]: int64 [n]."""
     cumulative = probabilities.cumsum(-1)
@@ -99,11 +127,7 @@ class EmbeddedSampler:
 
     def __init__(self, model: Any, tokenizer: Any, precision: torch.dtype | None = None) -> None:
         self.model, self.tokenizer, self.precision = model, tokenizer, precision
-        ends = model.generation_config.eos_token_id if model.generation_config is not None else None
-        ends = ends if isinstance(ends, list) else [ends]
-        self.ends = torch.tensor(
-            sorted({e for e in [*ends, tokenizer.eos_token_id] if e is not None}), device=model.device
-        )
+        self.ends = torch.tensor(end_tokens(model, tokenizer), device=model.device)
 
     def __call__(
         self,
@@ -140,8 +164,10 @@ class EmbeddedSampler:
             torch.no_grad(),
             torch.autocast(self.model.device.type, self.precision, enabled=self.precision is not None),
         ):
-            yield
-        self.model.train(training)
+            try:
+                yield
+            finally:
+                self.model.train(training)
 
     def respond(
         self,
@@ -180,32 +206,18 @@ class EmbeddedSampler:
                 row, token, mask, position, limit, ended = (x[stay] for x in (row, token, mask, position, limit, ended))
                 streams = streams[stay.cpu().numpy()]
             mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
-            logits = self._forward(token[:, None], mask, position, cache)
+            logits = next_logits(self.model, token[:, None], mask, position, cache)
             position = position + ~ended[:, None]  # rows that wait to leave stay within the model's positions
         rollouts = iter(self._collect(len(of), steps))
         return [[next(rollouts) for _ in own] for own in seeds]
 
     def _prefill(self, prompts: Sequence[list[int]], of: Tensor) -> tuple[Tensor, Tensor, DynamicCache]:
         """Each prompt once through the model, padded on the left; then a row for each entry of `of`."""
-        device, width = self.model.device, max(map(len, prompts))
-        ids = torch.tensor([[0] * (width - len(p)) + p for p in prompts], device=device)
-        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
+        ids, mask, position = left_padded(prompts, self.model.device)
         cache = roomy_cache(self.model)
-        logits = self._forward(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
+        logits = next_logits(self.model, ids, mask, position, cache)
         cache.batch_select_indices(of)
         return logits[of], mask[of], cache
-
-    def _forward(self, ids: Tensor, mask: Tensor, position: Tensor, cache: DynamicCache) -> Tensor:
-        """The logits after the last column."""
-        out = self.model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=position,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        return out.logits[:, -1]
 
     def _collect(self, n: int, steps: list[tuple[Tensor, Tensor, Tensor, Tensor]]) -> list[Rollout]:
         """Turn the tokens drawn at each step into rollouts: a stable sort by row keeps them in order of time."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from diver.sample.embedded import encode
+from diver.sample.embedded import encode, end_tokens, left_padded, next_logits
 from diver.types import Rollout
 
 AT_ONCE = 16  # prompts that are begun together; what follows is bounded by `rows`
@@ -56,9 +56,9 @@ def tally(
 ) -> list[list[Tally]]:
     """The different responses among `count` samples of each prompt, most frequent first; their counts add up to `count`.
 
-    At most about `rows` prefixes are in flight. The rollouts have no log-probs and no entropy.
+    Of more than `rows` prefixes, a part at a time goes on; their children are run together before. The rollouts have no log-probs and no entropy.
     """
-    ends = _ends(model, tokenizer)
+    ends = end_tokens(model, tokenizer)
     rng = np.random.default_rng(seed)
     found: list[list[Tally]] = [[] for _ in prompts]
     model.eval()
@@ -84,19 +84,11 @@ def tally(
     return [sorted(tallies, key=lambda t: (-t.times, t.rollout.tokens)) for tallies in found]
 
 
-def _ends(model: Any, tokenizer: Any) -> list[int]:
-    named = model.generation_config.eos_token_id if model.generation_config is not None else None
-    named = named if isinstance(named, list) else [named]
-    return sorted({e for e in [*named, tokenizer.eos_token_id] if e is not None})
-
-
 def _start(model: Any, ids: list[list[int]], count: int) -> Prefixes:
     """The prompts themselves, padded on the left."""
-    width, device = max(map(len, ids)), model.device
-    padded = torch.tensor([[0] * (width - len(p)) + p for p in ids], device=device)
-    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in ids], device=device)
+    padded, mask, position = left_padded(ids, model.device)
     cache = DynamicCache(config=model.config)
-    logits = _forward(model, padded, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
+    logits = next_logits(model, padded, mask, position, cache)
     return Prefixes(cache, mask, logits, np.arange(len(ids)), [()] * len(ids), np.full(len(ids), count))
 
 
@@ -121,7 +113,7 @@ def _grow(model: Any, now: Prefixes, parent: np.ndarray, tokens: list[tuple[int,
     now.cache.batch_select_indices(chosen)
     mask = torch.cat([now.mask[chosen], now.mask.new_ones(len(parent), 1)], 1)
     newest = torch.tensor([[t[-1]] for t in tokens], device=mask.device)
-    logits = _forward(model, newest, mask, mask.sum(-1, keepdim=True) - 1, now.cache)
+    logits = next_logits(model, newest, mask, mask.sum(-1, keepdim=True) - 1, now.cache)
     return Prefixes(now.cache, mask, logits, now.prompt[parent], tokens, n)
 
 
@@ -135,16 +127,3 @@ def _halves(now: Prefixes) -> list[Prefixes]:
         tokens = [now.tokens[i] for i in index]
         parts.append(Prefixes(cache, now.mask[chosen], now.logits[chosen], now.prompt[index], tokens, now.n[index]))
     return parts
-
-
-def _forward(model: Any, ids: Tensor, mask: Tensor, position: Tensor, cache: DynamicCache) -> Tensor:
-    """The logits after the last column."""
-    out = model(
-        input_ids=ids,
-        attention_mask=mask,
-        position_ids=position,
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=1,
-    )
-    return out.logits[:, -1]

@@ -56,13 +56,19 @@ def expected(method, fraction):
 
 
 @pytest.mark.parametrize("chat", [False, True])
-@pytest.mark.parametrize("method", ["grpo", "diver-td", "diver-mix", "pass-at-k"])
+@pytest.mark.parametrize("method", ["grpo", "diver-td", "diver-mix"])
 def test_advantages_are_those_of_the_drop_in(method, chat):
     batch = Batch(chat)
     returned = GroupAdvantage(method, arguments())(**batch.given)
     assert returned == expected(method, 0.0)
     assert batch.metrics["reward/outcome"] == 0.75 and batch.metrics["verify/wrong"] == 0.25
     assert batch.extra["outcome"] == OUTCOMES * 2 and len(batch.extra["textual"]) == 8
+
+
+def test_pass_at_k_training_by_hand():
+    method = Method.named("pass-at-k", pass_at_k={"k": 2})  # half of the pairs of 4 hold the one that is correct
+    returned = GroupAdvantage(method, arguments(), outcome=lambda **_: [0.0, 1.0, 0.0, 0.0] * 2)(**Batch().given)
+    np.testing.assert_allclose(returned, [-1 / 3, 1, -1 / 3, -1 / 3] * 2)
 
 
 def test_lambda_goes_by_rollout_steps():
@@ -140,6 +146,8 @@ def test_what_the_seam_cannot_give_is_refused():
         config(Method.named("diver-mix", selection={"keep": "most"}))
     with pytest.raises(DiverError, match="method 'clip-cov': clip-cov needs another loss than TRL's"):
         GroupAdvantage("clip-cov", arguments())
+    with pytest.raises(DiverError, match="method.pass_at_k.k is 4 with num_generations = 4: k must be below G"):
+        GroupAdvantage("pass-at-k", arguments())
 
 
 def test_trl_knows_every_key_of_the_configuration():
@@ -147,4 +155,5 @@ def test_trl_knows_every_key_of_the_configuration():
     for name in (name for name in METHODS if Method.named(name).loss.surrogate == "clip"):
         args = trl.GRPOConfig("out", use_cpu=True, bf16=False, report_to="none", **config(name))
         assert GroupAdvantage(name, args).method.name == name
+        assert not args.use_bias_correction_kl  # the divergence of every token as it is, not times its ratio
         assert (args.epsilon, args.epsilon_high) == (0.20, Method.named(name).loss.clip_high)

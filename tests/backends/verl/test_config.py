@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from diver.backends.verl.config import KEY, check, overrides, read_plugin
+from diver.backends.verl.config import GROUP, KEY, check, overrides, read_plugin
 from diver.methods import METHODS, Method
 from diver.types import DiverError
 from diver.verify import Verification
@@ -94,6 +94,15 @@ def test_a_verl_configured_for_another_method_is_refused():
     check(Method.named("clip-higher"), {**given, "reward.reward_manager.name": "dapo"}.get)
     with pytest.raises(DiverError, match="use_kl_in_reward=false"):
         check(Method.named("clip-higher"), {**given, "algorithm.use_kl_in_reward": True}.get)
+
+
+def test_groups_too_small_for_pass_at_k_are_refused():
+    given = overrides(Method.named("pass-at-k"))
+    check(Method.named("pass-at-k"), {**given, GROUP: 5}.get)
+    with pytest.raises(
+        DiverError, match=r"method.pass_at_k.k is 4 with actor_rollout_ref.rollout.n = 4: k must be below"
+    ):
+        check(Method.named("pass-at-k"), {**given, GROUP: 4}.get)
 
 
 def test_verl_is_not_imported():

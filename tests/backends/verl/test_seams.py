@@ -247,6 +247,19 @@ def test_the_reward_is_our_verdict_for_many_that_arrive_at_once(manager, tokeniz
     assert {"correct", "wrong", "no_answer"} == set(expected)
 
 
+def test_a_caller_that_is_gone_leaves_the_others_their_verdicts(manager, tokenizer):
+    (problem,) = countdown.problems(Countdown(), 1, held=False)
+    ids = tokenizer("+ + +")["input_ids"]
+
+    async def judge():
+        gone, stays = (asyncio.create_task(manager.run_single(sample(problem, ids))) for _ in range(2))
+        await asyncio.sleep(0)  # both are waiting now
+        gone.cancel()
+        return await asyncio.wait_for(stays, 60)
+
+    assert asyncio.run(judge())["reward_extra_info"]["verdict"] == "no_answer"
+
+
 def test_a_response_at_the_limit_without_an_answer_is_truncated(manager, tokenizer):
     (problem,) = countdown.problems(Countdown(), 1, held=False)
     ids = tokenizer("+ " * 40)["input_ids"]

@@ -26,6 +26,7 @@ from diver.verify import Verification
 NAME = "diver"  # of the trainer mode and of the reward manager
 KEY = "algorithm.diver"
 ACTOR = "actor_rollout_ref.actor"
+GROUP = "actor_rollout_ref.rollout.n"
 AGGREGATIONS = {
     "token-mean": "token-mean",
     "sequence-mean": "seq-mean-token-mean",
@@ -133,6 +134,8 @@ def check(method: Method, select: Callable[[str], Any]) -> None:
         raise DiverError(
             f"verl is not configured for method {method.name!r}; add: {' '.join(wrong)} (or change {KEY} to what is meant)"
         )
+    if (size := select(GROUP)) is not None:
+        method.check_group(size, GROUP)
 
 
 def _same(given: Any, wanted: Any) -> bool:

@@ -43,7 +43,7 @@ class DiverRewardManager(RewardManagerBase):
 
 
 class Bench:
-    """The judge of responses that arrive one at a time, from tasks of one event loop."""
+    """The judge of responses that arrive one at a time, from tasks of one event loop, each of which may be cancelled."""
 
     def __init__(self, settings: Verification) -> None:
         self.settings = settings
@@ -69,10 +69,12 @@ class Bench:
                 )
             except Exception as error:  # of the installation, not of a text: each caller must hear it
                 for *_, answer in cases:
-                    answer.set_exception(error)
+                    if not answer.done():
+                        answer.set_exception(error)
             else:
                 for (*_, answer), verdict in zip(cases, found, strict=True):
-                    answer.set_result(verdict)
+                    if not answer.done():
+                        answer.set_result(verdict)
 
 
 def problem_of(columns: Mapping[str, Any]) -> Problem:
