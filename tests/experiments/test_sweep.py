@@ -125,7 +125,7 @@ NAMES = [
 def test_every_experiment_runs_and_has_its_page(name, smoked, capsys):
     reproduce(Arguments(name=name, smoke=True, out=smoked), {"commit": None})
     assert "can be made" in capsys.readouterr().out
-    regime, places = merge(load_regime(), SMOKE), Places(smoked, smoked)
+    regime, places = merge(load_regime(), SMOKE), Places(smoked / "runs", smoked)
     found = study(EXPERIMENTS[name], 1, regime, places)
     assert list(found.runs) == [INITIAL, *EXPERIMENTS[name].variants]
     write(found, smoked / "pages")

@@ -93,6 +93,7 @@ def test_two_files_side_by_side_with_settings(tmp_path):
             "mine.jsonl:1: no response: found problem, response, correct; accepted said",
         ),
         (["mine.jsonl", "--diversity.horizon", "9"], "need policy tokens"),
+        (["a="], "'a=': give a path, or NAME=PATH"),
         (["mine.jsonl", "a/mine.jsonl"], "two of the paths have the same name; tell them apart by NAME=PATH"),
         (["mine.jsonl", "--out", "mine.jsonl"], "--out mine.jsonl: is a file"),
         (["mine.jsonl", "--k", "x"], "--k x: must be numbers"),

@@ -183,6 +183,10 @@ def test_named_columns(tmp_path):
         ([{"problem": 1.5, "response": "a"}], r"x.jsonl:1: a problem must be a text"),
         ([{"problem": "Q", "responses": ["a"], "correct": [1, 0]}], r"x.jsonl:1: 1 responses, but 2 outcomes"),
         ([{"input": "Q", "output": "a", "score": "high"}], r"x.jsonl:1: an outcome must be true, false or a finite"),
+        (
+            [{"problem": "Q", "response": "a", "correct": 10**400}],
+            r"x.jsonl:1: an outcome must be true, false or a finite",
+        ),
         ([{"input": "Q", "output": "a", "score": 1}, {"input": "Q"}], r"x.jsonl:2: has no output, score, which"),
         ([{**diver_row(1, "a", 0, "r"), "verdict": "fine"}], r"x.jsonl:1: unknown verdict 'fine'; choose from correct"),
         ([], "x.jsonl: empty, not one response"),

@@ -94,7 +94,7 @@ def _smoke(experiment: Experiment, out: Path | None, provenance: Mapping[str, An
     """One seed of every variant, made to work little, in this process."""
     regime = merge(load_regime(), SMOKE)
     with tempfile.TemporaryDirectory() as folder:
-        places = Places(out or Path(folder) / "runs", Path(folder) / "work")
+        places = Places((out or Path(folder)) / "runs", Path(folder) / "work")
         for _, job in jobs(experiment, 1):
             if find(places.records, job, regime) is None:
                 carry_out(job, regime, places.work / job.name, places.records, provenance)

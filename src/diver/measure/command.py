@@ -120,6 +120,8 @@ def _read(how: Measure, tell: Tell) -> Iterator[tuple[str, list[Group]]]:
 def _named(text: str) -> tuple[str, Path]:
     name, equals, path = text.partition("=")
     if equals and not Path(text).exists():
+        if not name or not path:
+            raise DiverError(f"{text!r}: give a path, or NAME=PATH")
         return name, Path(path)
     return Path(text).stem if Path(text).is_file() else Path(text).name, Path(text)
 

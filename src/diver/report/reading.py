@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,7 @@ _STEP = re.compile(r"step_(\d+)\.jsonl?")
 
 def number(value: Any) -> float:
     """A finite number as a float; NaN for all else, so that a missing key never breaks the page."""
-    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     return float(value) if known else math.nan
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -176,7 +177,7 @@ def _outcome(value: Any, where: str) -> float | None:
     """true is 1, false 0; None and NaN are unknown."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
-    if not isinstance(value, bool | int | float) or not math.isfinite(value):
+    if not isinstance(value, bool | int | float) or not abs(value) <= sys.float_info.max:
         raise DiverError(f"{where}: an outcome must be true, false or a finite number, not {value!r:.60}")
     return float(value)
 
