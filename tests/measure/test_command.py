@@ -13,7 +13,7 @@ import pytest
 from diver.diversity import equational_diversity, textual_diversity
 from diver.tasks.countdown import policy_folder
 
-DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data"))
+DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data")).resolve()
 QUICKSTART = Path(__file__).parents[2] / "recipes" / "quickstart.toml"
 needs_data = pytest.mark.skipif(not DATA.exists(), reason="DIVER_DATA is not there")
 ROWS = [
