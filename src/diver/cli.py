@@ -89,9 +89,7 @@ def verl(args: Sequence[str]) -> None:
     from diver.recipe import load_recipe
 
     if {"-h", "--help"} & set(args):
-        with contextlib.suppress(SystemExit):
-            tyro.cli(VerlArguments, prog="diver verl", args=["--help"])
-        print(f"what becomes of the keys of a recipe:\n{table()}")
+        _explain(VerlArguments, "diver verl", f"what becomes of the keys of a recipe:\n{table()}")
         return
     cut = list(args).index("--") if "--" in args else len(args)
     arguments, flags = tyro.cli(VerlArguments, prog="diver verl", args=args[:cut], return_unknown_args=True)
@@ -247,12 +245,17 @@ def _run(argv: Sequence[str]) -> None:
     if {"-h", "--help"} & set(rest):
         from diver.recipe import describe
 
-        with contextlib.suppress(SystemExit):
-            tyro.cli(TrainArguments, prog="diver train", args=["--help"])
-        print(f"keys of a recipe:\n{describe()}")
+        _explain(TrainArguments, "diver train", f"keys of a recipe:\n{describe()}")
         return
     arguments, flags = tyro.cli(TrainArguments, prog="diver train", args=rest, return_unknown_args=True)
     train(arguments.recipe, arguments.dry_run, flags)
+
+
+def _explain(arguments: type, prog: str, keys: str) -> None:
+    """The help of a verb that takes the keys of a recipe as flags."""
+    with contextlib.suppress(SystemExit):
+        tyro.cli(arguments, prog=prog, args=["--help"])
+    print(keys)
 
 
 def _need(who: str, *packages: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -12,6 +11,7 @@ from diver.evaluate.benchmarks import Benchmark, Loaded, load
 from diver.evaluate.grading import check_grader
 from diver.evaluate.models import NamedModel
 from diver.evaluate.store import digest
+from diver.sample.endpoint import read_extra
 from diver.tasks.templates import TEMPLATES, Template
 from diver.types import DiverError, Problem, settings
 
@@ -82,13 +82,7 @@ class Plan:
     @property
     def body(self) -> dict[str, Any]:
         """`extra` as it is sent."""
-        try:
-            body = json.loads(self.extra or "{}")
-        except ValueError:
-            body = None
-        if not isinstance(body, dict):
-            raise DiverError(f"--extra {self.extra}: must be a JSON object, such as '{{\"top_k\": -1}}'")
-        return body
+        return read_extra(self.extra)
 
 
 class Task(NamedTuple):

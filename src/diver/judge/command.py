@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 import sys
 from collections import Counter
@@ -21,7 +20,7 @@ from diver.judge.prompt import LETTERS
 from diver.judge.ranks import Standing, by_position, standing_of_none, standings
 from diver.judge.tables import OVERALL, Blocks, ranks_latex, ranks_markdown
 from diver.run import lock, to_json, write_text
-from diver.sample.endpoint import Endpoint
+from diver.sample.endpoint import Endpoint, read_extra
 from diver.types import DiverError, settings
 
 Tell = Callable[[str], Any]
@@ -94,13 +93,7 @@ class Judge:
     @property
     def body(self) -> dict[str, Any]:
         """`extra` as it is sent."""
-        try:
-            body = json.loads(self.extra or "{}")
-        except ValueError:
-            body = None
-        if not isinstance(body, dict):
-            raise DiverError(f"--extra {self.extra}: must be a JSON object, such as '{{\"seed\": 1}}'")
-        return body
+        return read_extra(self.extra)
 
     @property
     def prices(self) -> tuple[float, float] | None:

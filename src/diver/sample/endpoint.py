@@ -7,6 +7,7 @@ it, so a generation is known by its problem and sample, never drawn again to be 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -45,6 +46,17 @@ class Endpoint:
             raise ValueError(f"endpoint.url {self.url!r}: must begin with http:// or https://")
         if self.concurrency < 1 or self.retries < 0 or not self.timeout > 0:
             raise ValueError("endpoint: concurrency must be at least 1, retries not negative, timeout above 0")
+
+
+def read_extra(text: str) -> dict[str, Any]:
+    """The flag --extra, a JSON object or nothing, as it is sent."""
+    try:
+        body = json.loads(text or "{}")
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise DiverError(f"--extra {text}: must be a JSON object, such as '{{\"top_k\": -1}}'")
+    return body
 
 
 class EndpointGenerator:

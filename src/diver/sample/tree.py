@@ -56,7 +56,8 @@ def tally(
 ) -> list[list[Tally]]:
     """The different responses among `count` samples of each prompt, most frequent first; their counts add up to `count`.
 
-    Of more than `rows` prefixes, a part at a time goes on; their children are run together before. The rollouts have no log-probs and no entropy.
+    Of more than `rows` prefixes, a part at a time goes on; their children are run together before. The rollouts have
+    no log-probs and no entropy.
     """
     ends = end_tokens(model, tokenizer)
     rng = np.random.default_rng(seed)
