@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
+from zlib import crc32
 
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)\b")
 _DEGREES = re.compile(r"(\d+(?:\.\d+)?)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
@@ -74,18 +75,24 @@ def _equal(golds: Sequence[Any], answers: Sequence[Any]) -> bool:
 
 
 def _apart(gold: Any, answer: Any) -> bool:
-    """Two real numbers that surely differ: twelve digits of each are quick, the proof by algebra is not."""
-    from sympy import Expr, UnevaluatedExpr
+    """Two expressions that surely differ: their values at one point are quick, the proof by algebra is not.
 
-    if not (isinstance(gold, Expr) and isinstance(answer, Expr) and gold.is_number and answer.is_number):
+    Each letter has a positive value of its own there, so that roots and logarithms of products agree where they should.
+    A letter alone is left to math-verify, which also compares it by its name, and so are letters that are integers.
+    """
+    from sympy import Expr, Symbol, UnevaluatedExpr
+
+    if not all(isinstance(e, Expr) and not isinstance(e, Symbol) for e in (gold, answer)):
         return False
+    letters = gold.free_symbols | answer.free_symbols
+    point = {s: 0.3 + crc32(str(s).encode()) / 2**32 for s in letters}
     try:
-        if gold.has(UnevaluatedExpr) or answer.has(UnevaluatedExpr):  # per cent, which is compared in two ways
+        if any(e.has(UnevaluatedExpr) for e in (gold, answer)):  # per cent, which is compared in two ways
             return False
-        x, y = float(gold.evalf(12)), float(answer.evalf(12))
-    except Exception:  # complex, undefined, or too large for a float
+        x, y = (complex(e.evalf(12, subs=point)) for e in (gold, answer))
+        return not any(s.is_integer for s in letters) and abs(x - y) > 0.001 * max(1.0, abs(x), abs(y))
+    except Exception:  # no number, undefined, or too large for a float
         return False
-    return abs(x - y) > 0.001 * max(1.0, abs(x), abs(y))
 
 
 def _same_magnitude(gold: Any, answer: Any) -> bool:
