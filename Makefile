@@ -16,8 +16,9 @@ export DIVER_DATA
 train: .venv/ready
 	$(BIN)/diver train recipes/quickstart.toml
 
+# Files side by side, one thread each; what a file makes once stays in one process.
 test: .venv/ready
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto --maxprocesses 4 --dist loadfile
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -m slow

@@ -53,7 +53,7 @@ _ALGEBRA = ("math-verify", "latex2sympy2-extended", "sympy")
 GRADERS = {
     grader.name: grader
     for grader in (
-        Grader("math-verify", "diver.verify.mathematics:judge", 3, _ALGEBRA),
+        Grader("math-verify", "diver.verify.mathematics:judge", 4, _ALGEBRA),
         Grader("gsm8k", "diver.verify.mathematics:judge_gsm8k", 3, _ALGEBRA),
         Grader("rule", "diver.verify.rule:judge", 1),
         Grader("choice", "diver.verify.choice:judge", 1),

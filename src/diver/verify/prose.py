@@ -16,7 +16,7 @@ _OPERATORS = r"\-+*×/^()÷"
 _PERCENT = r"(?P<percent>\s*(?:%|[Pp]ercent|[Pp]ct))?+"
 _ALONE = rf"(?:[.\s]*+(?![\d{_OPERATORS}])|\s?[{_OPERATORS}]\s?(?=[A-Za-z]))"  # "5 * apples" is no arithmetic
 _NUMBER = rf"\$?(?P<number>-?(?:[1-9]\d{{0,2}}(?:,\d{{3}})+|\d+)(?:\.\d+)?){_PERCENT}(?![,.]?\d){_ALONE}"
-_FRACTION = rf"(?P<fraction>\d+/\d+)(?=[.\s]|$)[.\s]*+(?![\d{_OPERATORS}])"
+_FRACTION = r"(?P<fraction>\d+/\d+)(?=\.?(?:\s*$|\s+[A-Za-z]))"  # of "1/3 ." math-verify takes the 1
 _LAST = re.compile(rf"(?:=\s*|[^\d\s.{_OPERATORS}]\.?\s+)(?:{_NUMBER}|{_FRACTION})[^\d$\]\\}}]*$")
 _FIRST = re.compile(rf"[^\d\n${_OPERATORS}]{{0,48}}\s{_NUMBER}")
 _AFTER_EQUALS = re.compile(rf"\s+{_NUMBER}")

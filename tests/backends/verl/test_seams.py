@@ -85,6 +85,11 @@ def test_pass_at_k_training_is_not_verls_grpo_passk():
     assert (theirs != 0).sum() <= 1 < (ours > 0).sum()
 
 
+def test_a_group_that_pass_at_k_can_never_learn_from_is_refused():
+    with pytest.raises(DiverError, match=r"pass_at_k.k is 4 with actor_rollout_ref.rollout.n = 4: k must be below G"):
+        advantages(rows([1.0, 0, 1, 0], ["a"] * 4), "diver-pass-at-k")
+
+
 def test_rows_that_pad_a_batch_change_nothing():
     data = rows([1.0, 0, 1, 0, 0], ["a"] * 4 + ["pad"])
     data.batch["response_mask"][4] = 0

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from verl.trainer.ppo.core_algos import register_adv_est
 
-from diver.backends.verl.config import KEY, NAME, read_plugin
+from diver.backends.verl.config import GROUP, KEY, NAME, read_plugin
 from diver.methods import METHODS, Method
 from diver.types import DiverError, Group, Problem, Reward, Rollout
 
@@ -90,6 +90,7 @@ def _by_group(method: Method, rewards: Sequence[float], present: Sequence[bool],
     advantages = np.zeros(len(rewards))
     for uid, index in rows.items():
         if any(present[i] for i in index):
+            method.check_group(len(index), GROUP)
             rollouts = tuple(Rollout(response="", reward=Reward(rewards[i])) for i in index)
             (group,) = method.apply([Group(Problem(str(uid), "", ""), rollouts)], 0.0)
             advantages[index] = group.advantages
