@@ -80,6 +80,7 @@ def test_two_files_side_by_side_with_settings(tmp_path):
     done = diver("measure", "first=a.jsonl", "b.jsonl", *settings, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"^\| +\| +first \| +b \|$", done.stdout, re.MULTILINE)
+    assert "no Pass@k for k = 8: the most responses to a problem are 4" in done.stdout
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.jsonl", "b.jsonl"]  # without --out nothing is written
 
 

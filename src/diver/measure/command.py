@@ -92,6 +92,10 @@ def run(how: Measure, tell: Tell = print) -> None:
         raise DiverError(f"--out {how.out}: is a file; name a folder")
     ks = parse_ks(how.k)
     groups = {name: _measured(how, name, found) for name, found in _read(how, tell)}
+    known = [len(group) for of in groups.values() for group in of if any(r.reward for r in group.rollouts)]
+    most = max(known, default=0)
+    if known and (beyond := [str(k) for k in ks if k > most]):
+        tell(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {most}")
     tables = {name: problem_table(of, ks, how.threshold) for name, of in groups.items()}
     tell(f"\n{markdown(*_table(tables))}\n{NOTE}")
     if how.out is not None:
