@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -215,11 +216,18 @@ def two_level_interval(values: ArrayLike, level: float = 0.95, resamples: int = 
         raise ValueError("values must be known for every seed and problem")
     if values.size == 1:
         return Estimate(float(values[0, 0]), np.nan, np.nan)
-    rng = np.random.default_rng(seed)
-    seeds, problems = (_weights(rng, size, resamples) for size in values.shape)
+    seeds, problems = _two_weights(*values.shape, resamples, seed)
     means = ((seeds @ values) * problems).sum(axis=1)
     low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     return Estimate(float(values.mean()), float(low), float(high))
+
+
+@lru_cache(
+    maxsize=8
+)  # a page of results asks for a few shapes some hundred times, and drawing takes nearly all of the time
+def _two_weights(seeds: int, problems: int, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return _weights(rng, seeds, resamples), _weights(rng, problems, resamples)
 
 
 def _weights(rng: np.random.Generator, size: int, resamples: int) -> np.ndarray:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from diver.experiments.catalogue import EXPERIMENTS
-from diver.experiments.reading import INITIAL, study
+from diver.experiments.claims import INITIAL
+from diver.experiments.reading import study
 from diver.experiments.reproduce import SMOKE, Arguments, load_regime, reproduce, write
 from diver.experiments.store import Job
 from diver.experiments.sweep import Places, sweep

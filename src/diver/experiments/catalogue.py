@@ -9,20 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from diver.experiments import claims
+from diver.experiments.claims import Claim
+
 Changes = Mapping[str, Mapping[str, Any]]
 
 
-class Claim(NamedTuple):
-    """What the paper says of two variants: `more` has more of `measure` than `less`."""
-
-    text: str
-    measure: str
-    more: str
-    less: str
-
-
 class Panel(NamedTuple):
-    """One small picture, a line a variant. x: "step", "k" (then `measure` is pass or distinct), or "variant"."""
+    """One small picture, a line a variant. x: "step", or "k" (then `measure` is pass or distinct)."""
 
     title: str
     measure: str
@@ -62,7 +56,6 @@ def _method(name: str, **more: Any) -> dict[str, Any]:
 METHODS = ("clip-higher", "grpo", "clip-cov", "kl-cov", "pass-at-k", "diver-td", "diver-ed", "diver-mix")
 _MAIN = {name: _method(name) for name in METHODS}
 _FOUR = {name: _MAIN[name] for name in ("clip-higher", "clip-cov", "kl-cov", "pass-at-k", "diver-mix")}
-_BASELINES = ("clip-higher", "clip-cov", "kl-cov", "pass-at-k")
 
 
 def _shaped(**shaping: Any) -> dict[str, Any]:
@@ -109,14 +102,7 @@ _ENTRIES = (
             Panel("Distinct correct of k", "distinct", "k"),
             Panel("Groups all correct", "group/solve_all"),
         ),
-        claims=(
-            *(Claim(f"{name} answers better than GRPO with clip-higher", "pass@1", name, "clip-higher")
-              for name in ("diver-mix", "diver-td", "diver-ed")),
-            *(Claim(f"DIVER answers better than {name}", "pass@1", "diver-mix", name)
-              for name in ("clip-cov", "kl-cov", "pass-at-k")),
-            *(Claim(f"{name} finds more different solutions than GRPO with clip-higher", "distinct@256", name, "clip-higher")
-              for name in ("diver-mix", "diver-td", "diver-ed")),
-        ),
+        claims=claims.MAIN,
         tiny="one task and its held-out problems in place of six in-domain and three out-of-domain benchmarks",
     ),
     Experiment(
@@ -131,14 +117,7 @@ _ENTRIES = (
             "signal/all_correct", "signal/mixed",
         ),
         panels=(*_SPREAD, *_SOLVED, _CURVES[0]),
-        claims=(
-            *(Claim(f"DIVER stays more diverse (TD) than {name}", "diversity/textual", "diver-mix", name)
-              for name in ("clip-cov", "kl-cov", "pass-at-k")),
-            *(Claim(f"DIVER stays more diverse (ED) than {name}", "diversity/equational", "diver-mix", name)
-              for name in ("clip-cov", "kl-cov", "pass-at-k")),
-            *(Claim(f"DIVER leaves fewer problems unsolved than {name}", "group/solve_none", name, "diver-mix")
-              for name in _BASELINES),
-        ),
+        claims=claims.DYNAMICS,
     ),
     Experiment(
         name="diversity-filter",
@@ -149,11 +128,7 @@ _ENTRIES = (
         against="least diverse",
         measures=("pass@1", "pass@16", "pass@256", "distinct@256", "group/solve_all", "group/solve_none"),
         panels=(*_SOLVED, _CURVES[0], *_CURVES[1:], _SPREAD[0]),
-        claims=(
-            Claim("high-diversity training has fewer groups all correct", "group/solve_all", "least diverse", "most diverse"),
-            Claim("high-diversity training has fewer groups with none correct", "group/solve_none", "least diverse", "most diverse"),
-            Claim("high-diversity training answers better", "pass@1", "most diverse", "least diverse"),
-        ),
+        claims=claims.DIVERSITY_FILTER,
     ),
     Experiment(
         name="models",
@@ -173,10 +148,7 @@ _ENTRIES = (
         seeds=5,
         measures=("pass@2", "pass@4", "pass@8", "pass@16", "pass@32"),
         panels=(Panel("Pass@k after training", "pass", "k"), Panel("Distinct correct of k", "distinct", "k")),
-        claims=tuple(
-            Claim(f"DIVER solves more problems within {k} samples than {name}", f"pass@{k}", "diver-mix", name)
-            for name in _BASELINES for k in (2, 8, 32)
-        ),
+        claims=claims.PASS_AT_K,
     ),
     Experiment(
         name="pass-at-k-large",
@@ -187,10 +159,7 @@ _ENTRIES = (
         seeds=5,
         measures=("pass@128", "pass@256", "pass@512", "pass@1024", "distinct@1024"),
         panels=(Panel("Pass@k after training", "pass", "k"), Panel("Distinct correct of k", "distinct", "k")),
-        claims=tuple(
-            Claim(f"DIVER solves more problems within 1,024 samples than {name}", "pass@1024", "diver-mix", name)
-            for name in _BASELINES
-        ),
+        claims=claims.PASS_AT_K_LARGE,
     ),
     Experiment(
         name="reward-hacking",
@@ -213,12 +182,8 @@ _ENTRIES = (
         measures=("pass@1", "pass@16", "pass@256", "distinct@256", "reward/outcome", "response/length_mean"),
         panels=(_CURVES[0], Panel("Training accuracy", "reward/outcome"), Panel("Response length, tokens", "response/length_mean"),
                 _CURVES[1], _CURVES[2], _SPREAD[0]),
-        claims=(
-            *(Claim(f"paying correct responses answers better than paying {name}", "pass@1", "correct", name)
-              for name in ("all", "wrong", "all, length penalty")),
-            *(Claim(f"paying {name} makes responses longer", "response/length_mean", name, "correct") for name in ("all", "wrong")),
-        ),
-        tiny="a Countdown answer has a fixed form of 18 or 25 tokens, so length has little room",
+        claims=claims.REWARD_HACKING,
+        tiny="a Countdown answer has a fixed form of 18 or 25 tokens and may have 40 at most, so length has little room",
     ),
     Experiment(
         name="horizon",
@@ -230,14 +195,7 @@ _ENTRIES = (
         against="all",
         measures=("pass@1", "pass@16", "pass@256", "distinct@256", "policy/entropy", "response/length_mean"),
         panels=(_CURVES[0], _SPREAD[2], Panel("Response length, tokens", "response/length_mean"), _CURVES[1], _CURVES[2], _SPREAD[0]),
-        claims=tuple(
-            claim
-            for name in ("4", "7", "14")
-            for claim in (
-                Claim(f"whole responses answer better than the first {name} tokens", "pass@1", "all", name),
-                Claim(f"whole responses keep more entropy than the first {name} tokens", "policy/entropy", "all", name),
-            )
-        ),
+        claims=claims.HORIZON,
         tiny="half a step, one step, two steps or all of an answer, in place of 200, 500, 1,000 tokens or all",
     ),
     Experiment(
@@ -257,7 +215,7 @@ _ENTRIES = (
         against="λ 0.1",
         measures=("pass@1", "pass@16", "pass@256", "distinct@256", "diversity/textual", "policy/entropy"),
         panels=(*_CURVES, *_SPREAD),
-        claims=(Claim("a λ five times as large costs little: λ 0.1 answers better than λ 0.5", "pass@1", "λ 0.1", "λ 0.5"),),
+        claims=claims.SHAPING_RATIO,
     ),
     Experiment(
         name="robustness",
@@ -267,11 +225,8 @@ _ENTRIES = (
         variants={**{k: _MAIN[k] for k in ("clip-higher", "diver-mix")}, **_robust(group=4), **_robust(temperature=0.6)},
         measures=("pass@1", "pass@16", "pass@256", "distinct@256", "group/solve_all", "policy/entropy"),
         panels=(*_CURVES, *_SPREAD),
-        claims=tuple(
-            Claim(f"DIVER answers better than GRPO with clip-higher at {told}", "pass@1", f"diver-mix{more}", f"clip-higher{more}")
-            for told, more in (("G 4", ", group = 4"), ("temperature 0.6", ", temperature = 0.6"))
-        ),
-        tiny="the baseline of each comparison is clip-higher at G 8 and temperature 1",
+        claims=claims.ROBUSTNESS,
+        tiny="the baseline of the differences is clip-higher at G 8 and temperature 1; a group of 4 is all correct sooner than one of 8",
     ),
     Experiment(
         name="overhead",
@@ -293,6 +248,8 @@ _ENTRIES = (
         answers="Table 7",
         varied="the method",
         variants=_FOUR,
+        measures=("kept/textual", "kept/equational", "kept/hidden-state", "kept/embedding", "kept/pass@1", "kept/pass@8"),
+        claims=claims.METRIC_VALIDITY,
     ),
     Experiment(
         name="judge",

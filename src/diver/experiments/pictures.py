@@ -1,9 +1,12 @@
-"""Curves of many runs: small multiples, a line a variant, its band what the seeds and problems leave open."""
+"""Curves of many runs: small multiples, a line a variant, its band what the seeds and problems leave open.
+
+`stacked` and `dots` are for the pages that have no curves.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +14,14 @@ import numpy as np
 
 from diver.evaluate.tables import COLOURS
 from diver.experiments.catalogue import Panel
-from diver.experiments.reading import INITIAL, Record, Study, level, of_samples
+from diver.experiments.claims import INITIAL
+from diver.experiments.reading import Record, Study, level, of_samples
 
 KS = tuple(1 << i for i in range(11))
 SMOOTH = 9  # steps that a training metric is averaged over; odd, so that it is centred
+MANY = 5  # variants; the bands of more would hide each other
 _TEXT, _RULE, _FADED = "#5c6470", "#e6e8ec", "#8a93a1"
+_LINES = tuple(colour for colour in COLOURS if colour != _TEXT)  # too near to that of the untrained policy
 _STYLE: Any = {"font.family": "sans-serif", "font.size": 8.0, "axes.linewidth": 0.6}
 
 
@@ -27,24 +33,72 @@ def picture(study: Study, path: Path) -> None:
     panels = study.experiment.panels
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
-    colours = dict(zip((v for v in study.runs if v != INITIAL), COLOURS, strict=False)) | {INITIAL: _FADED}
+    colours = dict(zip((v for v in study.runs if v != INITIAL), _LINES, strict=False)) | {INITIAL: _FADED}
     with rc_context(_STYLE):
         figure = Figure(figsize=(3.4 * columns, 2.5 * rows + 0.4), layout="constrained")
         axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
         for panel, at in zip(panels, axes, strict=False):
             for variant in study.runs:
                 _line(at, study, variant, panel, colours[variant])
-            _frame(at, panel)
+            _frame(at, panel, "k" if panel.x == "k" else "rollout step")
         for at in axes[len(panels) :]:
             at.axis("off")
         lines = {
             line.get_label(): line for at in axes for line in at.lines if not str(line.get_label()).startswith("_")
         }
-        figure.legend(
-            lines.values(), lines.keys(), loc="outside lower center", ncols=min(5, len(lines) or 1), frameon=False
-        )
-        out = io.BytesIO()
-        figure.savefig(out, format="png", dpi=140, facecolor="white", metadata={"Software": None})
+        _write(figure, lines, path)
+
+
+def stacked(shares: Mapping[str, np.ndarray], parts: Sequence[str], path: Path) -> None:
+    """A bar a variant, of parts that add up to 1; variant -> [parts]."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(7.0, 0.8 + 0.28 * len(shares)), layout="constrained")
+        axes: Any = figure.subplots()
+        left, bars = np.zeros(len(shares)), {}
+        for i, part in enumerate(parts):
+            width = np.array([of[i] for of in shares.values()])
+            bars[part] = axes.barh(list(shares), width, left=left, height=0.7, color=COLOURS[i])
+            left = left + width
+        axes.invert_yaxis()
+        axes.set_xlim(0, 1)
+        axes.spines[:].set_visible(False)
+        axes.tick_params(colors=_TEXT, length=0)
+        axes.xaxis.set_major_formatter(_per_cent)
+        _write(figure, bars, path)
+
+
+def dots(panels: Sequence[tuple[str, str, np.ndarray]], variants: Sequence[str], path: Path) -> None:
+    """Panels of (what x is, what y is, [runs, 2]), three to a row; `variants` names that of each run."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    rows = -(-len(panels) // 3)
+    at = np.array(variants)
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(10.2, 2.6 * rows + 0.4), layout="constrained")
+        axes = np.atleast_1d(figure.subplots(rows, 3)).ravel()
+        shown = {}
+        for (x, y, points), box in zip(panels, axes, strict=False):
+            for variant, colour in zip(dict.fromkeys(variants), _LINES, strict=False):
+                shown[variant] = box.scatter(*points[at == variant].T, s=16, color=colour)
+            _frame(box, Panel(y, y), x)
+            box.grid(axis="x", color=_RULE, linewidth=0.6)
+        for box in axes[len(panels) :]:
+            box.axis("off")
+        _write(figure, shown, path)
+
+
+def _write(figure: Any, shown: Mapping[str, Any], path: Path) -> None:
+    """With one legend for all of it, aside and then renamed."""
+    figure.legend(
+        shown.values(), shown.keys(), loc="outside lower center", ncols=min(5, len(shown) or 1), frameon=False
+    )
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=140, facecolor="white", metadata={"Software": None})
+    path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.part")
     aside.write_bytes(out.getvalue())
     aside.replace(path)
@@ -61,8 +115,13 @@ def _line(axes: Any, study: Study, variant: str, panel: Panel, colour: str) -> N
         found = [curve(record, panel.measure) for record in study.runs[variant].values()] if variant != INITIAL else []
         x, mean, low, high = _over_runs([{**(start[0] if start else {}), **c} for c in found if c])
     if x:
-        axes.plot(x, mean, color=colour, linewidth=1.2, label=variant)
-        axes.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
+        axes.plot(x, mean, color=colour, linewidth=1.8 if variant.startswith("diver") else 1.1, label=variant)
+        if _bands(study):
+            axes.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
+
+
+def _bands(study: Study) -> bool:
+    return len(study.experiment.variants) <= MANY
 
 
 def curve(record: Record, measure: str) -> dict[int, float]:
@@ -95,7 +154,8 @@ def _over_runs(curves: list[dict[int, float]]) -> tuple[list[int], list[float], 
     return steps, table.mean(0).tolist(), table.min(0).tolist(), table.max(0).tolist()
 
 
-def _frame(axes: Any, panel: Panel) -> None:
+def _frame(axes: Any, panel: Panel, x: str) -> None:
+    axes.set_xlabel(x, color=_TEXT)
     axes.set_title(panel.title, loc="left", fontweight="bold", color="#1b1f24")
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.spines["bottom"].set_color(_RULE)
@@ -104,15 +164,20 @@ def _frame(axes: Any, panel: Panel) -> None:
     if panel.x == "k":
         axes.set_xscale("log", base=2)
         axes.set_xticks(KS[::2], [f"{k:,}" for k in KS[::2]])
-    if panel.measure.startswith(("eval/pass", "pass", "group/", "reward/")):
-        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    if panel.measure.lower().startswith(("eval/pass", "pass", "group/", "reward/")):
+        axes.yaxis.get_major_locator().set_params(steps=[1, 2, 5, 10])  # whole per cents
+        axes.yaxis.set_major_formatter(_per_cent)
+
+
+def _per_cent(value: float, _: int | None = None) -> str:
+    return f"{100 * value:.0f} %"
 
 
 def legend_note(study: Study) -> str:
-    """What the bands of the picture are."""
-    kinds = {panel.x for panel in study.experiment.panels}
+    """What the lines and bands of the picture are."""
     told = {
-        "step": "over steps: mean over seeds, the band from the lowest to the highest",
-        "k": "over k: 95 % intervals over seeds and problems",
+        "step": ("over steps: means over seeds", "bands from the lowest to the highest seed"),
+        "k": ("over k: means over seeds and problems", "bands are 95 % intervals over both"),
     }
-    return "; ".join(told[kind] for kind in sorted(kinds, reverse=True))
+    kinds = sorted({panel.x for panel in study.experiment.panels}, reverse=True)
+    return "; ".join(", ".join(told[kind][: 1 + _bands(study)]) for kind in kinds)

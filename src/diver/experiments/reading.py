@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.experiments.catalogue import Claim, Experiment
+from diver.experiments.catalogue import Experiment
+from diver.experiments.claims import INITIAL, Claim
 from diver.experiments.store import Job, find
 from diver.experiments.sweep import Places
-from diver.statistics import Estimate, distinct_at_k, pass_at_k, two_level_interval
+from diver.statistics import Estimate, pass_at_k, two_level_interval
 
 Record = Mapping[str, Any]
-INITIAL = "before training"
 TAIL = 0.25  # the share of the last steps over which a training metric is a mean
 
 
@@ -23,9 +23,12 @@ class Study(NamedTuple):
     experiment: Experiment
     runs: Mapping[str, Mapping[int, Record]]
 
-    @property
-    def seeds(self) -> Mapping[str, list[int]]:
-        return {variant: sorted(found) for variant, found in self.runs.items()}
+    def paired(self, variants: Collection[str]) -> list[dict[str, Record]]:
+        """The runs of these variants, seed by seed that all have; the untrained policy's only one goes with every seed."""
+        seeds = set.intersection(*(set(self.runs.get(v, {})) for v in variants if v != INITIAL))
+        if INITIAL in variants and INITIAL not in self.runs:
+            return []
+        return [{v: self.runs[v][0 if v == INITIAL else seed] for v in variants} for seed in sorted(seeds)]
 
 
 def jobs(experiment: Experiment, seeds: int) -> list[tuple[str, Job]]:
@@ -48,9 +51,15 @@ def study(experiment: Experiment, seeds: int, regime: Mapping[str, Any], places:
 def values(record: Record, measure: str) -> np.ndarray:
     """A measure of one run, float64 [problems], or [1] where it is of the training as a whole; [0] where it has none.
 
-    pass@k and distinct@k come from the last evaluation. A training metric such as policy/entropy is the mean over the last
-    quarter of the steps.
+    pass@k and distinct@k come from the last evaluation, kept/... from the responses that the record keeps (`kept.measured`).
+    A training metric such as policy/entropy is the mean over the last quarter of the steps. "a - b" is a difference of two.
     """
+    first, minus, second = measure.partition(" - ")
+    if minus:
+        more, less = values(record, first), values(record, second)
+        return more - less if len(more) == len(less) else np.empty(0)
+    if measure.startswith("kept/"):
+        return np.array(record.get("kept", {}).get(measure.removeprefix("kept/"), []))
     kind, _, k = measure.partition("@")
     if kind in ("pass", "distinct"):
         return of_samples(list(record["evaluations"].values())[-1], kind, int(k))
@@ -66,7 +75,11 @@ def of_samples(evaluation: Mapping[str, Any], kind: str, k: int) -> np.ndarray:
         return np.empty(0)
     if kind == "pass":
         return pass_at_k(n, np.array([sum(counts) for counts in solutions], dtype=np.int64), k)
-    return np.array([distinct_at_k(n, counts, k) if counts else 0.0 for counts in solutions])
+    problem = np.repeat(np.arange(len(solutions)), [len(counts) for counts in solutions])
+    each = np.array([count for counts in solutions for count in counts], dtype=np.int64)
+    return np.bincount(
+        problem, weights=pass_at_k(n, each, k), minlength=len(solutions)
+    )  # as distinct_at_k, of all at once
 
 
 def level(study: Study, variant: str, measure: str) -> Estimate:
@@ -77,24 +90,38 @@ def level(study: Study, variant: str, measure: str) -> Estimate:
 
 def difference(study: Study, more: str, less: str, measure: str) -> Estimate:
     """`more` minus `less`, paired over the seeds that both have and over problems; NaN where there are none."""
-    mine, theirs = study.runs.get(more, {}), study.runs.get(less, {})
-    pairs = [(values(mine[s], measure), values(theirs[s], measure)) for s in sorted(mine.keys() & theirs.keys())]
-    pairs = [(a, b) for a, b in pairs if len(a) and len(b)]
-    if not pairs:
+    return contrast(study, {more: 1, less: -1}, measure)
+
+
+def contrast(study: Study, signs: Mapping[str, int], measure: str) -> Estimate:
+    """The sum of a measure of several variants, each with its sign, paired as in `difference`."""
+    found = [
+        [sign * values(records[variant], measure) for variant, sign in signs.items()] for records in study.paired(signs)
+    ]
+    found = [terms for terms in found if all(map(len, terms))]
+    if not found:
         return Estimate(np.nan, np.nan, np.nan)
-    return two_level_interval(np.array([a - b for a, b in pairs]))
+    return two_level_interval(np.array([sum(terms) for terms in found]))
+
+
+HOLDS, FAILS, UNSEEN, OPEN, NOT_RUN = "holds", "does not hold", "cannot be seen", "open, on one seed", "not run"
 
 
 def verdict(study: Study, claim: Claim) -> tuple[str, Estimate]:
-    """Whether a claim of the paper holds here: its difference has an interval above 0, below 0, or on both sides of it.
+    """Whether a claim of the paper holds here, and its difference.
 
-    One seed settles nothing, whatever its interval over problems.
+    It holds where the whole interval is above 0, or within the claim's bounds; it does not where the whole interval is
+    outside; between the two it cannot be seen. One seed settles nothing, whatever its interval over problems.
     """
-    found = difference(study, claim.more, claim.less, claim.measure)
+    signs = {claim.more: 1, claim.less: -1}
+    if claim.beyond:
+        signs |= {claim.beyond[0]: -1, claim.beyond[1]: 1}
+    found = contrast(study, signs, claim.measure)
     if np.isnan(found.mean):
-        return "not run", found
-    if len(study.runs[claim.more].keys() & study.runs[claim.less].keys()) < 2:
-        return "open, on one seed", found
-    if np.isnan(found.low) or found.low <= 0 <= found.high:
-        return "cannot be seen", found
-    return ("holds" if found.low > 0 else "does not hold: the opposite does"), found
+        return NOT_RUN, found
+    if len(study.paired(signs)) < 2:
+        return OPEN, found
+    low, high = (0.0, np.inf) if claim.within is None else (-claim.within, claim.within)
+    if low < found.low and found.high < high:
+        return HOLDS, found
+    return (FAILS if found.high < low or high < found.low else UNSEEN), found

@@ -14,12 +14,14 @@ from typing import Any, Literal
 from tyro.conf import Positional
 
 from diver.experiments.catalogue import EXPERIMENTS, Experiment
+from diver.experiments.claims import INITIAL
+from diver.experiments.kept import measure_by_models
 from diver.experiments.pictures import picture
 from diver.experiments.reading import Study, jobs, study
 from diver.experiments.special import BODIES
 from diver.experiments.store import Job, find, flags
 from diver.experiments.sweep import Places, sweep
-from diver.experiments.tables import page, rests_on
+from diver.experiments.tables import comparison, page, rests_on
 from diver.experiments.work import carry_out
 from diver.run import write_text
 from diver.settings import choose, merge
@@ -30,6 +32,8 @@ SMOKE: Mapping[str, Mapping[str, Any]] = {
     "train": {"steps": 2, "batch": 4, "mini_batch": 2, "checkpoint_every": 1, "keep_checkpoints": 2},
     "evaluate": {"problems": 4, "samples": 16, "samples_during": 4},
 }
+
+NO_MODELS: Mapping[str, str] = {}
 
 
 @dataclasses.dataclass
@@ -54,6 +58,11 @@ class Arguments:
     """Where records, tables and pictures are kept; nothing means docs/results."""
     work: Path = Path("runs/tiny")
     """Where runs are made; may be deleted when they are done."""
+    embedding: str = ""
+    """metric-validity: also measure the kept responses by this sentence-transformers model, a folder or a hub name; NAME=FOLDER
+    gives the name that the page shows. What is measured is stored beside the page, and not measured again."""
+    hidden_state: str = ""
+    """metric-validity: the same by the hidden states of this causal language model."""
     smoke: bool = False
     """Only see that it works: two steps on few problems, in a folder that is deleted; with --out, records stay there."""
 
@@ -70,6 +79,10 @@ def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:
     if arguments.jobs < 1 or (arguments.seeds is not None and arguments.seeds < 1):
         raise DiverError("--jobs and --seeds must be at least 1")
     experiment = EXPERIMENTS[arguments.name]
+    models = {"embedding": arguments.embedding, "hidden-state": arguments.hidden_state}
+    models = {metric: told for metric, told in models.items() if told}
+    if models and experiment.name != "metric-validity":
+        raise DiverError(f"--embedding and --hidden-state: are of metric-validity, not of {experiment.name}")
     if arguments.scale == "paper":
         print(paper_commands(experiment))
         return
@@ -78,19 +91,19 @@ def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:
             f"{experiment.name}: {experiment.tiny}; --scale paper prints the commands at the paper's scale"
         )
     if arguments.smoke:
-        _smoke(experiment, arguments.out, provenance)
+        _smoke(experiment, arguments.out, models, provenance)
         return
     regime, places, seeds = load_regime(), Places(out / "runs", arguments.work), arguments.seeds or experiment.seeds
     try:
         sweep([job for _, job in jobs(experiment, seeds)], regime, places, arguments.jobs, provenance)
     finally:
         found = study(experiment, seeds, regime, places)
-        if found.runs:  # of what there is: a study that was stopped has its page, too
-            write(found, out)
+        if found.runs.keys() - {INITIAL}:  # of what there is: a study that was stopped has its page, too
+            write(found, out, models)
     print(f"{rests_on(found)}\n{out / experiment.name}-tiny.md")
 
 
-def _smoke(experiment: Experiment, out: Path | None, provenance: Mapping[str, Any]) -> None:
+def _smoke(experiment: Experiment, out: Path | None, models: Mapping[str, str], provenance: Mapping[str, Any]) -> None:
     """One seed of every variant, made to work little, in this process."""
     regime = merge(load_regime(), SMOKE)
     with tempfile.TemporaryDirectory() as folder:
@@ -98,17 +111,20 @@ def _smoke(experiment: Experiment, out: Path | None, provenance: Mapping[str, An
         for _, job in jobs(experiment, 1):
             if find(places.records, job, regime) is None:
                 carry_out(job, regime, places.work / job.name, places.records, provenance)
-        write(study(experiment, 1, regime, places), Path(folder))
+        write(study(experiment, 1, regime, places), Path(folder), models)
     print(f"{experiment.name}: its runs, its page and its picture can be made")
 
 
-def write(found: Study, out: Path) -> None:
-    """NAME-tiny.md, and NAME-tiny.png where the page has a picture."""
+def write(found: Study, out: Path, models: Mapping[str, str] = NO_MODELS) -> None:
+    """NAME-tiny.md and, where it has one, NAME-tiny.png; `models` measure first what they have not measured yet."""
     name = found.experiment.name
-    body = BODIES[name](found) if name in BODIES else None
-    write_text(out / f"{name}-tiny.md", page(found, f"diver reproduce {name}", body))
-    if body is None:
+    measure_by_models(found, models, out)
+    if name in BODIES:
+        body = BODIES[name](found, out)
+    else:
         picture(found, out / f"{name}-tiny.png")
+        body = comparison(found)
+    write_text(out / f"{name}-tiny.md", page(found, f"diver reproduce {name}", body))
 
 
 def paper_commands(experiment: Experiment) -> str:

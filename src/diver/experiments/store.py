@@ -7,6 +7,7 @@ study can be made in several sittings, and a default that is added later makes n
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +41,13 @@ class Job(NamedTuple):
     def flags(self) -> list[str]:
         """The changes and the seed as flags of `diver train`."""
         return flags({**self.changes, "run": {"seed": self.seed}})
+
+    @property
+    def command(self) -> str:
+        """What makes the run by hand; the untrained policy is only evaluated, by the study itself."""
+        if not self.trained:
+            return "diver reproduce main"
+        return shlex.join(["diver", "train", "src/diver/experiments/tiny.toml", *self.flags])
 
     def recipe(self, regime: Mapping[str, Any]) -> dict[str, Any]:
         """The whole recipe as told, as nested tables."""

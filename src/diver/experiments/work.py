@@ -12,7 +12,6 @@ import datetime
 import json
 import os
 import random
-import shlex
 import sys
 import threading
 import time
@@ -81,7 +80,7 @@ def carry_out(
     record = {
         "recipe": told,
         "seed": job.seed,
-        "command": _command(job),
+        "command": job.command,
         **provenance,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "cpu_seconds": {"train": trained - start, "evaluate": time.process_time() - trained},
@@ -98,7 +97,7 @@ def _train(recipe: Recipe, job: Job, folder: Path, provenance: Mapping[str, Any]
         "recipe": dataclasses.asdict(unwatched),
         "seed": job.seed,
         "schedule_steps": recipe.train.steps,
-        "command": _command(job),
+        "command": job.command,
         **provenance,
     }
     run = RunFolder(folder, config, unwatched.identity(), make_recipe({}).identity())
@@ -109,10 +108,6 @@ def _train(recipe: Recipe, job: Job, folder: Path, provenance: Mapping[str, Any]
         return columns(run)
     finally:
         run.close()
-
-
-def _command(job: Job) -> str:
-    return shlex.join(["diver", "train", "src/diver/experiments/tiny.toml", *job.flags])
 
 
 def _step(checkpoint: Path | None) -> int:
