@@ -63,7 +63,7 @@ def overhead(study: Study, out: Path) -> str:
             "times: read the shares, not the seconds. TD and ED are measured for every method, so that any two runs can be "
             "compared; what a method that pays for them adds is nothing beyond that. So a method that pays for them does not "
             "take longer here than one that does not, and the paper's comparison of two trainings is the share of diversity.\n",
-            "A policy of 0.9 M parameters makes a step cheap and so the share large; at the paper's size it is:\n",
+            "A policy of 0.9 M parameters makes a step cheap, and so the share of diversity large.\n",
             "## At the size of the paper\n",
             _at_scale(),
         ]

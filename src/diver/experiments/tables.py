@@ -153,7 +153,7 @@ def _claim_note(study: Study) -> str:
         "Here: the difference that the claim says is above 0, with its 95 % interval over seeds and problems. Holds: the whole "
         "interval is above 0; does not hold: the whole interval is below 0; cannot be seen: it has both. Claims are taken one "
         "by one: of twenty that say nothing, one may look settled by chance. Paper: what it prints for its models on its "
-        "benchmarks (in-domain average, points), where it does."
+        "benchmarks, where it does; of scores, in points, the average of the in-domain ones."
     )
     if any(claim.within for claim in study.experiment.claims):
         note += " A claim of no difference holds where the whole interval is within its bounds."
