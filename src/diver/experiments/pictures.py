@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from diver.evaluate.tables import COLOURS
-from diver.experiments.catalogue import Panel
+from diver.experiments.catalogue import METHODS, Panel
 from diver.experiments.claims import INITIAL
 from diver.experiments.reading import Record, Study, level, of_samples
 
@@ -33,7 +33,7 @@ def picture(study: Study, path: Path) -> None:
     panels = study.experiment.panels
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
-    colours = dict(zip((v for v in study.runs if v != INITIAL), _LINES, strict=False)) | {INITIAL: _FADED}
+    colours = _colours(study.experiment.variants) | {INITIAL: _FADED}
     with rc_context(_STYLE):
         figure = Figure(figsize=(3.4 * columns, 2.5 * rows + 0.4), layout="constrained")
         axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
@@ -80,9 +80,9 @@ def dots(panels: Sequence[tuple[str, str, np.ndarray]], variants: Sequence[str],
     with rc_context(_STYLE):
         figure = Figure(figsize=(10.2, 2.6 * rows + 0.4), layout="constrained")
         axes = np.atleast_1d(figure.subplots(rows, 3)).ravel()
-        shown = {}
+        shown, colours = {}, _colours(dict.fromkeys(variants))
         for (x, y, points), box in zip(panels, axes, strict=False):
-            for variant, colour in zip(dict.fromkeys(variants), _LINES, strict=False):
+            for variant, colour in colours.items():
                 shown[variant] = box.scatter(*points[at == variant].T, s=16, color=colour)
             _frame(box, Panel(y, y), x)
             box.grid(axis="x", color=_RULE, linewidth=0.6)
@@ -102,6 +102,13 @@ def _write(figure: Any, shown: Mapping[str, Any], path: Path) -> None:
     aside = path.with_name(f".{path.name}.part")
     aside.write_bytes(out.getvalue())
     aside.replace(path)
+
+
+def _colours(variants: Iterable[str]) -> dict[str, str]:
+    """A method has the same colour in every picture; variants of another kind have theirs by order."""
+    names = list(variants)
+    order = METHODS if set(names) <= set(METHODS) else names
+    return {name: _LINES[order.index(name) % len(_LINES)] for name in names}
 
 
 def _line(axes: Any, study: Study, variant: str, panel: Panel, colour: str) -> None:

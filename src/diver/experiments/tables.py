@@ -31,6 +31,7 @@ TITLES = {
     "kept/pass@1": "Pass@1",
     "kept/pass@8": "Pass@8",
 }
+NONE = "–"
 SIGNALS = tuple(name for name in TITLES if name.startswith("signal/"))
 _PERCENT = re.compile(r"(kept/)?pass@|group/|reward/|signal/")
 
@@ -46,7 +47,7 @@ def title(measure: str) -> str:
 def shown(measure: str, estimate: Estimate, sign: str = "", interval: bool = True) -> str:
     """In per cent where the measure is a share; a dash where there is no value."""
     if math.isnan(estimate.mean):
-        return "–"
+        return NONE
     scale, digits = (100, 1) if _PERCENT.match(measure) else (1, 1 if measure.startswith("response/") else 3)
     digits = 2 if measure.startswith("distinct") else 5 if measure == "kept/hidden-state" else digits
     told = f"{scale * estimate.mean:{sign}.{digits}f}"
@@ -120,7 +121,7 @@ def levels(study: Study) -> str:
     rows = [
         [variant, *(shown(m, level(study, variant, m), interval=False) for m in measures)] for variant in study.runs
     ]
-    return markdown(["", *map(title, measures)], rows)
+    return _known(["", *map(title, measures)], rows)
 
 
 def differences(study: Study) -> str:
@@ -131,7 +132,12 @@ def differences(study: Study) -> str:
         for variant in study.runs
         if variant != e.against
     ]
-    return markdown(["", *map(title, e.measures)], rows)
+    return _known(["", *map(title, e.measures)], rows)
+
+
+def _known(header: list[str], rows: list[list[str]]) -> str:
+    """Without the rows that have no value."""
+    return markdown(header, [row for row in rows if {*row[1:]} != {NONE}])
 
 
 def claims(study: Study) -> str:
@@ -140,7 +146,7 @@ def claims(study: Study) -> str:
     counts = Counter(told for _, told, _ in found)
     summary = ", ".join(f"{told}: {counts[told]}" for told in (HOLDS, FAILS, UNSEEN, OPEN, NOT_RUN) if counts[told])
     rows = [
-        [claim.text, title(claim.measure), claim.paper or "–", shown(claim.measure, difference, "+"), f"**{told}**"]
+        [claim.text, title(claim.measure), claim.paper or NONE, shown(claim.measure, difference, "+"), f"**{told}**"]
         for claim, told, difference in found
     ]
     table = markdown(["", "measured by", "paper", "here", "the claim"], rows)
