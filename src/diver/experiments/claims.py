@@ -89,12 +89,13 @@ PASS_AT_K_LARGE = (
       for name, told in zip(BASELINES, ("+0.4", "+1.5", "", "+3.0"), strict=True)),
 )  # fmt: skip
 
+_PAID = {"all": "all", "wrong": "only wrong ones", "all, length penalty": "all with a length penalty"}
 REWARD_HACKING = (
-    *(Claim(f"paying the correct answers better than paying {name}", "pass@1", "correct", name)
-      for name in ("all", "wrong", "all, length penalty")),
-    *(Claim(f"paying {name} makes responses longer than paying the correct", "response/length_mean", name, "correct")
+    *(Claim(f"training answers better that pays only correct responses than one that pays {told}", "pass@1", "correct", name)
+      for name, told in _PAID.items()),
+    *(Claim(f"responses become longer when it pays {_PAID[name]}", "response/length_mean", name, "correct")
       for name in ("all", "wrong")),
-    Claim("a length penalty keeps responses shorter, all being paid", "response/length_mean", "all", "all, length penalty"),
+    Claim("a length penalty keeps responses shorter where all are paid", "response/length_mean", "all", "all, length penalty"),
 )  # fmt: skip
 
 HORIZON = (

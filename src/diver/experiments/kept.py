@@ -17,7 +17,6 @@ from diver.diversity import Diversity, Embedding, HiddenState, resolve
 from diver.engine.problems import load
 from diver.evaluate.store import digest
 from diver.experiments.reading import Record, Study
-from diver.experiments.store import rounded
 from diver.measure import measured, problem_table
 from diver.recipe import make_recipe
 from diver.run import to_json, write_text
@@ -27,6 +26,7 @@ from diver.verify import verify
 STORED = "metric-validity-tiny.json"
 COUNTED = ("textual", "equational")
 MODELLED = ("hidden-state", "embedding")
+DIGITS = 6  # what is less than that is the rounding of equal responses
 
 
 def groups(record: Record) -> list[Group]:
@@ -74,7 +74,7 @@ def measure_by_models(study: Study, models: Mapping[str, str], folder: Path) -> 
         diversity = resolve(metric, Diversity(embedding=Embedding(model=model), hidden_state=HiddenState(model=model)))
         missing = [run for run in _runs(study) if runs.get(run[0], {}).get("responses") != _fingerprint(run[1])]
         for key, record in tqdm(missing, desc=f"{metric} by {name}", unit="run", dynamic_ncols=True):
-            each = [rounded(float(diversity(responses).mean())) for responses in _last(record)["responses"]]
+            each = [round(float(diversity(responses).mean()), DIGITS) for responses in _last(record)["responses"]]
             runs[key] = {"responses": _fingerprint(record), "diversity": each}
             write_text(path, _as_lines(stored))
 

@@ -83,7 +83,7 @@ def dots(panels: Sequence[tuple[str, str, np.ndarray]], variants: Sequence[str],
         shown, colours = {}, _colours(dict.fromkeys(variants))
         for (x, y, points), box in zip(panels, axes, strict=False):
             for variant, colour in colours.items():
-                shown[variant] = box.scatter(*points[at == variant].T, s=16, color=colour)
+                shown[variant] = box.scatter(*points[at == variant].T, s=16, color=colour, zorder=3)
             _frame(box, Panel(y, y), x)
             box.grid(axis="x", color=_RULE, linewidth=0.6)
         for box in axes[len(panels) :]:

@@ -48,7 +48,7 @@ def shown(measure: str, estimate: Estimate, sign: str = "", interval: bool = Tru
     """In per cent where the measure is a share; a dash where there is no value."""
     if math.isnan(estimate.mean):
         return NONE
-    scale, digits = (100, 1) if _PERCENT.match(measure) else (1, 1 if measure.startswith("response/") else 3)
+    scale, digits = (100, 1) if _PERCENT.match(measure) else (1, 2 if measure.startswith("response/") else 3)
     digits = 2 if measure.startswith("distinct") else 5 if measure == "kept/hidden-state" else digits
     told = f"{scale * estimate.mean:{sign}.{digits}f}"
     if not interval or math.isnan(estimate.low):
