@@ -23,7 +23,8 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, reply, seconds=0.0):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.reply, self.seconds, self.asked, self.lock = reply, seconds, [], threading.Lock()
+        self.reply, self.seconds, self.lock = reply, seconds, threading.Lock()
+        self.asked, self.forms = [], []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     @property
@@ -52,9 +53,11 @@ class Handler(BaseHTTPRequestHandler):
         self.answer({"object": "list", "data": [{"id": "judge-model", "object": "model"}]})
 
     def do_POST(self):
-        messages = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"]
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        messages = body["messages"]
         with self.server.lock:
             self.server.asked.append(messages)
+            self.server.forms.append(body.get("response_format"))
         time.sleep(self.server.seconds)
         text = self.server.reply(messages)
         message = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}

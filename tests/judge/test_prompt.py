@@ -1,6 +1,6 @@
 import pytest
 
-from diver.judge.prompt import question, read_ranks, repair
+from diver.judge.prompt import MOST_HELD, question, rankings, read_ranks, repair, response_format
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,66 @@ def test_repair_says_why():
     again = repair(asked, "no idea", "B is missing in its ranking", 2)
     assert [m["role"] for m in again] == ["user", "assistant", "user"] and again[1]["content"] == "no idea"
     assert "B is missing" in again[2]["content"] and "RANKING: B > A" in again[2]["content"]
+
+
+def test_all_rankings():
+    assert [*rankings("AB")] == ["A > B", "B > A", "A = B"]
+    for n, many in zip(range(1, MOST_HELD + 1), (1, 3, 13, 75, 541), strict=True):  # the ordered Bell numbers
+        found = [*rankings("ABCDE"[:n])]
+        assert len({tuple(read_ranks(f"RANKING: {ranking}", n)) for ranking in found}) == len(found) == many
+    assert sum(map(len, found)) < 15_000  # what OpenAI takes in one enumeration
+
+
+def test_the_form_of_a_held_reply():
+    form = response_format(2, thinking=True)
+    assert form["type"] == "json_schema" and form["json_schema"]["strict"]
+    schema = form["json_schema"]["schema"]
+    assert [*schema["properties"]] == schema["required"] == ["reasoning", "ranking"]  # it thinks before it ranks
+    assert schema["properties"]["ranking"] == {"type": "string", "enum": ["A > B", "B > A", "A = B"]}
+    assert schema["additionalProperties"] is False
+    assert response_format(2, thinking=False)["json_schema"]["schema"]["required"] == ["ranking"]
+
+
+def test_a_held_judge_is_told_the_form():
+    (message,) = asked = question("Q", ["1", "2"], longest=10, held=True)
+    assert message["content"].endswith('{"reasoning": "...", "ranking": "..."}') and "B > A" not in message["content"]
+    again = repair(asked, '{"reasoning": "so', "it is no JSON object", 2, held=True)[-1]["content"]
+    assert again.endswith('\n{"ranking": "..."}')
+
+
+@pytest.mark.parametrize(
+    ("reply", "ranks"),
+    [
+        ('{"reasoning": "RANKING: A > B", "ranking": "B > A"}', [2, 1]),
+        ('\n{\n "ranking" : "A = B"\n}\n', [1, 1]),
+        ('{"ranking": "B > A", "reasoning": 1}', [2, 1]),
+    ],
+)
+def test_held_replies_that_are_read(reply, ranks):
+    assert read_ranks(reply, 2, held=True) == ranks
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("", "no JSON object"),
+        ("RANKING: B > A", "no JSON object"),
+        ('{"reasoning": "A is', "no JSON object"),
+        ('["B > A"]', "no JSON object"),
+        ('"B > A"', "no JSON object"),
+        ("7", "no JSON object"),
+        ("null", "no JSON object"),
+        ('{"verdict": "B > A"}', "no JSON object"),
+        ('{"ranking": ["B", "A"]}', "no JSON object"),
+        ('```json\n{"ranking": "B > A"}\n```', "no JSON object"),
+        ("[" * 10**5, "no JSON object"),
+        ('{"ranking": "B > A", "reasoning": "' + "x" * 10**6 + '"}', "no JSON object"),
+        ('{"ranking": "B"}', "A is missing"),
+        ('{"ranking": "B > A > B"}', "B is in its ranking twice"),
+        ('{"ranking": "B > C"}', "'C' in its ranking is no solution"),
+    ],
+    ids=lambda text: text[:24],
+)
+def test_held_replies_that_are_not(reply, reason):
+    found = read_ranks(reply, 2, held=True)
+    assert isinstance(found, str) and reason in found

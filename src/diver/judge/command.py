@@ -16,7 +16,7 @@ from tyro.conf import Positional
 from diver.evaluate.store import Journal
 from diver.judge.answers import Case, read_cases
 from diver.judge.comparisons import Comparison, Counting, Decision, ask, comparisons, decide, stored, whole_rounds
-from diver.judge.prompt import LETTERS
+from diver.judge.prompt import LETTERS, MOST_HELD, response_format
 from diver.judge.ranks import Standing, by_position, standing_of_none, standings
 from diver.judge.tables import OVERALL, Blocks, ranks_latex, ranks_markdown
 from diver.run import lock, to_json, write_text
@@ -49,6 +49,8 @@ class Judge:
     """Its server, any that speaks OpenAI's protocol; the key is in OPENAI_API_KEY."""
     extra: str = ""
     """Further keys of the request body, as JSON."""
+    hold: bool = False
+    """Its server holds every reply to a form, by `response_format`: for a judge too small to keep to one. Up to 5 models."""
     rounds: int = 1
     """In a round the answers to a problem are compared as often as there are models, in different orders."""
     temperature: float = 0.0
@@ -76,6 +78,12 @@ class Judge:
             raise DiverError(f"--temperature: must be a finite number of at least 0, is {self.temperature}")
         if not self.url.startswith(("http://", "https://")):
             raise DiverError(f"--url {self.url}: must begin with http:// or https://")
+        if self.hold and len(self.named) > MOST_HELD:
+            raise DiverError(
+                f"--hold: takes up to {MOST_HELD} models, for it lists all their rankings; {len(self.named)} are named"
+            )
+        if self.hold and "response_format" in self.body:
+            raise DiverError("--extra: has response_format, which is what --hold sets; leave one of them out")
         _ = self.body, self.prices
 
     @property
@@ -135,11 +143,15 @@ def _ask(how: Judge, cases: Sequence[Case], journal: Journal, tell: Tell) -> tup
     from tqdm import tqdm
 
     @functools.cache
-    def connect() -> Counting:
-        return Counting(Endpoint(url=how.url, model=how.judge, concurrency=how.concurrency, extra=how.body))
+    def connect(attempt: int) -> Counting:
+        # A repair leaves no room to think: a judge that was cut off in its thoughts has a verdict all the same.
+        form = {"response_format": response_format(len(how.named), thinking=not attempt)} if how.hold else {}
+        extra = how.body | form
+        return Counting(Endpoint(url=how.url, model=how.judge, concurrency=how.concurrency, extra=extra))
 
-    judge = how.judge or connect().name
+    judge = how.judge or connect(0).name
     asked_with = {"judge": judge, "temperature": how.temperature, "max_tokens": how.max_tokens, "extra": how.body}
+    asked_with |= {"hold": True} if how.hold else {}  # keys of replies that are not held stay what they were
     wanted = comparisons(cases, how.rounds, how.longest, asked_with, how.seed)
     there = stored(journal)
     keys = {c.key for c in wanted}

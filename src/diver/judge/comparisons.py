@@ -28,6 +28,8 @@ class Comparison(NamedTuple):
     key: str
     """Names all that the reply depends on."""
     messages: list[Message]
+    held: bool
+    """Whether the server holds the reply to its form."""
 
 
 class Decision(NamedTuple):
@@ -43,17 +45,18 @@ class Decision(NamedTuple):
 def comparisons(
     cases: Sequence[Case], rounds: int, longest: int, how: Mapping[str, Any], seed: int
 ) -> list[Comparison]:
-    """All questions; `how` says which judge answers them and with which settings."""
+    """All questions; `how` says which judge answers them and with which settings, `hold` among them where it is set."""
     return [c for case in cases for r in range(rounds) for c in _round(case, r, longest, how, seed)]
 
 
 def _round(case: Case, number: int, longest: int, how: Mapping[str, Any], seed: int) -> Iterator[Comparison]:
     n = len(case.answers)
+    held = how.get("hold", False)
     start = random.Random(stream_seed(seed, "judge", case.benchmark, case.problem_id, number)).sample(range(n), n)
     for turn in range(n):
         order = tuple(start[turn:] + start[:turn])
-        messages = question(case.problem, [case.answers[m] for m in order], longest)
-        yield Comparison(case, number, order, digest(dict(how), number, messages), messages)
+        messages = question(case.problem, [case.answers[m] for m in order], longest, held)
+        yield Comparison(case, number, order, digest(dict(how), number, messages), messages, held)
 
 
 class Counting(EndpointGenerator):
@@ -71,11 +74,11 @@ class Counting(EndpointGenerator):
 def ask(
     wanted: Sequence[Comparison],
     into: Journal,
-    connect: Callable[[], Counting],
+    connect: Callable[[int], Counting],
     how: Mapping[str, Any],
     progress: Callable[[int], Any] = lambda asked: None,
 ) -> None:
-    """Ask what has no stored reply yet, and once more where the reply cannot be read."""
+    """Ask what has no stored reply yet, and once more where the reply cannot be read; `connect` is told the attempt."""
     replies = stored(into)
     for attempt in (0, 1):
         requests: dict[str, Request] = {}  # equal answers make equal questions: one reply serves them
@@ -83,13 +86,13 @@ def ask(
             messages: list[Message] | None = c.messages
             if attempt:
                 first = replies[c.key, 0]["reply"]
-                failed = read_ranks(first, len(c.order))
-                messages = repair(c.messages, first, failed, len(c.order)) if isinstance(failed, str) else None
+                failed = read_ranks(first, len(c.order), c.held)
+                messages = repair(c.messages, first, failed, len(c.order), c.held) if isinstance(failed, str) else None
             if messages and (c.key, attempt) not in replies:
                 requests[c.key] = Request(c.key, attempt, messages, stream_seed(0, "judge", c.key, attempt))
         if not requests:
             continue
-        judge, about = connect(), {c.key: c for c in wanted}
+        judge, about = connect(attempt), {c.key: c for c in wanted}
         for g in judge.generate(list(requests.values()), temperature=how["temperature"], max_tokens=how["max_tokens"]):
             c = about[g.problem_id]
             row = {
@@ -118,7 +121,7 @@ def decide(comparison: Comparison, replies: Mapping[tuple[str, int], Mapping[str
     rows = [replies[comparison.key, a] for a in (0, 1) if (comparison.key, a) in replies]
     if not rows:
         return Decision(comparison, None, "it was not asked")
-    shown = read_ranks(rows[-1]["reply"], len(comparison.order))
+    shown = read_ranks(rows[-1]["reply"], len(comparison.order), comparison.held)
     if isinstance(shown, str):
         cut = "; the reply was cut off, so --max-tokens may be too low" if rows[-1]["truncated"] else ""
         return Decision(comparison, None, shown + cut)
