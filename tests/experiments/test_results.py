@@ -1,0 +1,42 @@
+"""The pages in docs/results are what their records give, and the README says what they say."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from diver.experiments.catalogue import EXPERIMENTS
+from diver.experiments.kept import STORED
+from diver.experiments.reading import jobs, study
+from diver.experiments.reproduce import load_regime, write
+from diver.experiments.sweep import Places
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
+PAGES = sorted(path.name.removesuffix("-tiny.md") for path in RESULTS.glob("*-tiny.md"))
+
+
+def test_there_are_pages_of_whole_studies():
+    assert "main" in PAGES and set(PAGES) <= EXPERIMENTS.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_what_its_records_give(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    experiment, regime = EXPERIMENTS[name], load_regime()
+    found = study(experiment, experiment.seeds, regime, Places(RESULTS / "runs", tmp_path))
+    assert sum(map(len, found.runs.values())) == len(jobs(experiment, experiment.seeds))
+    if (RESULTS / STORED).exists():
+        shutil.copy(RESULTS / STORED, tmp_path)
+    write(found, tmp_path)
+    assert (RESULTS / f"{name}-tiny.md").read_text() == (tmp_path / f"{name}-tiny.md").read_text()
+
+
+def test_differences_in_the_readme_are_those_of_the_pages():
+    """A difference with its interval, such as +3.2 [+1.1, +5.3], stands in one of the pages."""
+    section = (ROOT / "README.md").read_text().split("## The paper by name")[1].split("\n## ")[0]
+    told = re.findall(r"[+-]\d+\.\d+ \[[+-]\d+\.\d+, [+-]\d+\.\d+\]", section)
+    pages = "".join((RESULTS / f"{name}-tiny.md").read_text() for name in PAGES)
+    assert told and [t for t in told if t not in pages] == []
