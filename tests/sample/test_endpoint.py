@@ -160,9 +160,8 @@ def test_every_sample_comes_once_with_a_seed_of_its_own(chat):
 
 def test_as_many_in_flight_as_asked_for_and_no_more():
     with serving(faults=dict.fromkeys(range(60), 0.05)) as server:
-        start = time.monotonic()
         generate(server, asked(), concurrency=12)
-        assert server.most == 12 and time.monotonic() - start < 60 * 0.05
+        assert server.most == 12
 
 
 def test_further_keys_reach_the_server():
@@ -260,10 +259,8 @@ def free_port():
 
 def test_nobody_there():
     url = f"http://127.0.0.1:{free_port()}/v1"
-    start = time.monotonic()
     with pytest.raises(DiverError, match=rf"^{url}: no answer \(.*\); is the server up, and is the address right\?$"):
         EndpointGenerator(Endpoint(url=url, model="tiny"))
-    assert time.monotonic() - start < 5
 
 
 def test_another_address_another_key_another_model(monkeypatch):

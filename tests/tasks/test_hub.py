@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 
 import pytest
@@ -72,8 +71,10 @@ def hub():
 
 
 PROGRAM = """
-import json, sys
+import json, sys, time
 from diver.types import DiverError
+slept, sleep = [], time.sleep
+time.sleep = lambda seconds: (slept.append(seconds), sleep(seconds))
 def attempt(use, settings):
     try:
         return use(**settings)
@@ -89,6 +90,7 @@ def model(**settings):
     policy = load_policy(Model(**settings))
     return {"tokens": policy.tokenizer("Use 3")["input_ids"], "parameters": policy.model.num_parameters()}
 print(json.dumps([attempt(globals()[sys.argv[1]], settings) for settings in json.loads(sys.argv[2])]))
+print(sum(slept))
 """
 
 
@@ -99,7 +101,10 @@ def attempt(kind, cases, home, url, offline=False):
     command = [sys.executable, "-c", PROGRAM, kind, json.dumps(cases)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    found, slept = done.stdout.splitlines()
+    if url == NOWHERE:
+        assert float(slept) < 1  # the libraries' own retries sleep 24 seconds a name
+    return json.loads(found)
 
 
 def check_errors(found, expected):
@@ -153,7 +158,6 @@ NOWHERE = "http://127.0.0.1:9"  # the port is closed
 @needs_datasets
 def test_data_sets_out_of_reach_are_told_at_once(tmp_path):
     cases = [{"path": "openai/gsm8k", "config": "main"}]
-    start = time.monotonic()
     check_errors(
         attempt("data", cases, tmp_path, NOWHERE),
         [("openai/gsm8k", NOWHERE, "cannot be reached", "a .jsonl or .parquet file", "HF_HUB_OFFLINE=1")],
@@ -162,7 +166,6 @@ def test_data_sets_out_of_reach_are_told_at_once(tmp_path):
         attempt("data", cases, tmp_path, NOWHERE, offline=True),
         [("openai/gsm8k", "HF_HUB_OFFLINE is set", "not downloaded before", "local .jsonl")],
     )
-    assert time.monotonic() - start < 20  # the libraries' own retries take 24 seconds a name
 
 
 @needs_transformers
@@ -189,7 +192,5 @@ def test_what_is_wrong_with_a_model_is_told_in_one_line(hub, tmp_path):
     settings.append({"path": "lab/countdown", "revision": "v7"})
     expected = [*cases.values(), ("model.path lab/countdown", "no revision 'v7'")]
     check_errors(attempt("model", settings, tmp_path / "home", hub.url), expected)
-    start = time.monotonic()
     unreached = attempt("model", [{"path": "lab/countdown"}], tmp_path / "home", NOWHERE)
     check_errors(unreached, [("lab/countdown", "cannot be reached", "a folder", "HF_HUB_OFFLINE=1")])
-    assert time.monotonic() - start < 20
