@@ -47,6 +47,7 @@ bench: .venv/ready .venv-bench/ready
 	$(BIN)/python benchmarks/verify.py
 	$(BIN)/python benchmarks/sample.py
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/overhead.py
 	.venv-bench/bin/python benchmarks/engine.py
 
 # torch by itself and the rest without dependencies: the lock is complete, and nothing pulls another build of torch.
