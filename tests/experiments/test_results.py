@@ -17,8 +17,10 @@ RESULTS = ROOT / "docs" / "results"
 PAGES = sorted(path.name.removesuffix("-tiny.md") for path in RESULTS.glob("*-tiny.md"))
 
 
-def test_there_are_pages_of_whole_studies():
+def test_there_are_pages_of_whole_studies_and_they_can_be_found():
     assert "main" in PAGES and set(PAGES) <= EXPERIMENTS.keys()
+    index = (RESULTS / "README.md").read_text()
+    assert [name for name in PAGES if f"[{name}]({name}-tiny.md)" not in index] == []
 
 
 @pytest.mark.slow
