@@ -19,6 +19,8 @@ from diver.types import DiverError, Verdict
 from diver.verify.countdown import judge
 
 pytest.importorskip("openai")
+import anyio  # by which the client waits to ask again
+
 from diver.sample.endpoint import Endpoint, EndpointGenerator
 
 HOW = {"temperature": 0.6, "max_tokens": 40}
@@ -161,7 +163,7 @@ def test_every_sample_comes_once_with_a_seed_of_its_own(chat):
 def test_as_many_in_flight_as_asked_for_and_no_more():
     with serving(faults=dict.fromkeys(range(60), 0.05)) as server:
         generate(server, asked(), concurrency=12)
-        assert server.most == 12
+        assert server.most == 12 and server.posts == 60
 
 
 def test_further_keys_reach_the_server():
@@ -257,10 +259,13 @@ def free_port():
         return free.getsockname()[1]
 
 
-def test_nobody_there():
+def test_nobody_there(monkeypatch):
     url = f"http://127.0.0.1:{free_port()}/v1"
+    slept, sleep = [], anyio.sleep
+    monkeypatch.setattr(anyio, "sleep", lambda seconds: slept.append(seconds) or sleep(seconds))
     with pytest.raises(DiverError, match=rf"^{url}: no answer \(.*\); is the server up, and is the address right\?$"):
         EndpointGenerator(Endpoint(url=url, model="tiny"))
+    assert len(slept) == 1 and sum(slept) < 5  # asked once more, and not for long
 
 
 def test_another_address_another_key_another_model(monkeypatch):
