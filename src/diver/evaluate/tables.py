@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from diver.evaluate import layout
-from diver.run import write_text
+from diver.run import write_bytes, write_text
 
 Results = Mapping[str, Mapping[str, Any]]
 COLOURS = ("#2456c5", "#c2571a", "#1f8a5b", "#8a4fbf", "#b3232f", "#5c6470", "#0e8fa8", "#a8862b", "#d0569a", "#1b1f24")
@@ -97,9 +97,7 @@ def write_curves(results: Results, folder: Path) -> None:
         figure.savefig(picture, format="png", dpi=160, facecolor="white", metadata={"Software": None})
         figure.savefig(drawing, format="svg", metadata={"Date": None})
     write_text(folder / "pass_at_k.svg", drawing.getvalue())
-    aside = folder / ".pass_at_k.png.part"
-    aside.write_bytes(picture.getvalue())
-    aside.replace(folder / "pass_at_k.png")
+    write_bytes(folder / "pass_at_k.png", picture.getvalue())
 
 
 def _line(axes: Any, result: Mapping[str, Any], colour: str) -> None:

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from diver.diversity import Diversity, Embedding, HiddenState, resolve
 from diver.engine.problems import load
 from diver.evaluate.store import digest
-from diver.experiments.reading import Record, Study
+from diver.experiments.reading import Record, Study, last_evaluation
 from diver.measure import measured, problem_table
 from diver.recipe import make_recipe
 from diver.run import to_json, write_text
@@ -32,7 +32,7 @@ DIGITS = 6  # what is less than that is the rounding of equal responses
 def groups(record: Record) -> list[Group]:
     """The responses that a record keeps, judged again."""
     recipe = make_recipe(record["recipe"])
-    final = _last(record)
+    final = last_evaluation(record)
     _, held, _ = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
     known = {problem.id: problem for problem in held}
     kept = zip(final["ids"], final["responses"], strict=True)
@@ -74,7 +74,9 @@ def measure_by_models(study: Study, models: Mapping[str, str], folder: Path) -> 
         diversity = resolve(metric, Diversity(embedding=Embedding(model=model), hidden_state=HiddenState(model=model)))
         missing = [run for run in _runs(study) if runs.get(run[0], {}).get("responses") != _fingerprint(run[1])]
         for key, record in tqdm(missing, desc=f"{metric} by {name}", unit="run", dynamic_ncols=True):
-            each = [round(float(diversity(responses).mean()), DIGITS) for responses in _last(record)["responses"]]
+            each = [
+                round(float(diversity(responses).mean()), DIGITS) for responses in last_evaluation(record)["responses"]
+            ]
             runs[key] = {"responses": _fingerprint(record), "diversity": each}
             write_text(path, _as_lines(stored))
 
@@ -103,12 +105,8 @@ def _runs(study: Study) -> Iterator[tuple[str, Record]]:
             yield f"{variant}, seed {seed}", record
 
 
-def _last(record: Record) -> Mapping[str, Any]:
-    return list(record["evaluations"].values())[-1]
-
-
 def _fingerprint(record: Record) -> str:
-    return digest(_last(record)["responses"])
+    return digest(last_evaluation(record)["responses"])
 
 
 def _named(told: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from diver.evaluate.tables import COLOURS
 from diver.experiments.catalogue import METHODS, Panel
 from diver.experiments.claims import INITIAL
 from diver.experiments.reading import Record, Study, level, of_samples
+from diver.run import write_bytes
 
 KS = tuple(1 << i for i in range(11))
 SMOOTH = 9  # steps that a training metric is averaged over; odd, so that it is centred
@@ -98,10 +99,7 @@ def _write(figure: Any, shown: Mapping[str, Any], path: Path) -> None:
     )
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=140, facecolor="white", metadata={"Software": None})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
-    aside.write_bytes(out.getvalue())
-    aside.replace(path)
+    write_bytes(path, out.getvalue())
 
 
 def _colours(variants: Iterable[str]) -> dict[str, str]:

@@ -51,7 +51,7 @@ def study(experiment: Experiment, seeds: int, regime: Mapping[str, Any], places:
 def values(record: Record, measure: str) -> np.ndarray:
     """A measure of one run, float64 [problems], or [1] where it is of the training as a whole; [0] where it has none.
 
-    pass@k and distinct@k come from the last evaluation, kept/... from the responses that the record keeps (`kept.measured`).
+    pass@k and distinct@k come from the last evaluation, kept/... from the responses that the record keeps (`kept.with_measures`).
     A training metric such as policy/entropy is the mean over the last quarter of the steps. "a - b" is a difference of two.
     """
     first, minus, second = measure.partition(" - ")
@@ -62,10 +62,15 @@ def values(record: Record, measure: str) -> np.ndarray:
         return np.array(record.get("kept", {}).get(measure.removeprefix("kept/"), []))
     kind, _, k = measure.partition("@")
     if kind in ("pass", "distinct"):
-        return of_samples(list(record["evaluations"].values())[-1], kind, int(k))
+        return of_samples(last_evaluation(record), kind, int(k))
     column = record["metrics"].get(measure, [])
     tail = [v for v in column[-max(1, round(TAIL * len(column))) :] if v is not None]
     return np.array([np.mean(tail)]) if tail else np.empty(0)
+
+
+def last_evaluation(record: Record) -> Mapping[str, Any]:
+    """That of the trained policy, or of the untrained one where nothing was trained."""
+    return list(record["evaluations"].values())[-1]
 
 
 def of_samples(evaluation: Mapping[str, Any], kind: str, k: int) -> np.ndarray:

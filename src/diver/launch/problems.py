@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from diver.engine.policy import load_tokenizer
 from diver.engine.problems import Prompted, load, prompted
 from diver.launch.command import problems_of
+from diver.run import write_bytes
 from diver.types import DiverError
 
 
@@ -56,7 +57,6 @@ def _rows(given: Prompted, tokenizer: Any) -> Iterator[dict[str, Any]]:
 
 
 def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Written aside, then renamed: whole or absent."""
     import pyarrow as pa
     from pyarrow.parquet import write_table
 
@@ -64,10 +64,6 @@ def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         table = pa.Table.from_pylist(list(rows))
     except pa.ArrowException as e:
         raise DiverError(f"{path}: the columns of the problems differ in type from row to row ({e})") from None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        write_table(table, aside)
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    content = io.BytesIO()
+    write_table(table, content)
+    write_bytes(path, content.getvalue())

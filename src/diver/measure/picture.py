@@ -9,6 +9,7 @@ from typing import Any
 
 from diver.evaluate.tables import COLOURS
 from diver.measure.validity import Pair, Validity, is_metric, pairs, title
+from diver.run import write_bytes
 
 GREY, RULE = "#5c6470", "#e6e8ec"
 
@@ -33,10 +34,7 @@ def write_picture(result: Validity, path: Path) -> None:
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
         out = io.BytesIO()
         figure.savefig(out, format="png", dpi=160, facecolor="white", metadata={"Software": None})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
-    aside.write_bytes(out.getvalue())
-    aside.replace(path)
+    write_bytes(path, out.getvalue())
 
 
 def _panel(axes: Any, name: str, of: list[Pair], result: Validity) -> None:
