@@ -183,15 +183,17 @@ def test_pass_at_k_training_by_hand():
         apply(Method.named("pass-at-k"), group([1, 0, 0]))
 
 
-def test_the_bootstrap_of_a_problem_and_step_is_always_the_same():
+def test_the_bootstrap_of_a_problem_a_step_and_their_responses_is_always_the_same():
     method = Method.named("pass-at-k", pass_at_k={"k": 2, "form": "bootstrap", "sets": 2})
 
-    def drawn(step, name="p"):
-        return apply(method, group([1, 0, 0], name=name), Progress(step, 100)).advantages.tolist()
+    def drawn(step, name="p", texts=("one", "two", "three")):
+        return apply(method, group([1, 0, 0], texts, name=name), Progress(step, 100)).advantages.tolist()
 
     assert [drawn(step) for step in range(20)] == [drawn(step) for step in range(20)]
     assert len({tuple(drawn(step)) for step in range(20)}) > 1
     assert [drawn(step) for step in range(20)] != [drawn(step, "another") for step in range(20)]
+    other_seed = [drawn(step, texts=("four", "five", "six")) for step in range(20)]
+    assert [drawn(step) for step in range(20)] != other_seed
 
 
 def test_in_an_all_wrong_group_nothing_is_paid():

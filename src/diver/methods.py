@@ -203,8 +203,8 @@ class Method:
         how, threshold = self.pass_at_k, self.shaping.threshold
         if how.form == "analytic":
             return pass_at_k_advantage(group.rewards, how.k, threshold)
-        # A stream for each problem and step, so that a resumed run draws the same sets.
-        key = hashlib.blake2b(repr((group.problem.id, progress)).encode(), digest_size=8).digest()
+        # A stream of the problem, step and responses: a resumed run draws the same sets, one of another seed does not.
+        key = hashlib.blake2b(repr((group.problem.id, progress, group.responses)).encode(), digest_size=8).digest()
         random = np.random.default_rng(int.from_bytes(key))
         return bootstrap_pass_at_k_advantage(group.rewards, how.k, how.sets or len(group), random, threshold)
 
