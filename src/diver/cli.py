@@ -210,11 +210,11 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """The commit of this source tree, with a + where it has changes; None where it is no git checkout."""
+    """The commit of this source tree, with a + where the package has changes; None where it is no git checkout."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
-        dirty = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, timeout=10)
+        dirty = subprocess.run([*git, "status", "--porcelain", "-uno", "."], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return None
     return commit.stdout.strip() + ("+" if dirty.stdout.strip() else "")

@@ -1,5 +1,7 @@
 """Claims are made of variants that exist, and the figures beside them are those of the paper's tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,8 +20,9 @@ PRINTED = {
 
 def test_every_claim_and_comparison_names_variants_of_its_experiment():
     for experiment in EXPERIMENTS.values():
-        if experiment.variants:
-            assert experiment.against in experiment.variants, experiment.name
+        pairs = {variant: less for variant in experiment.variants if (less := experiment.baseline(variant))}
+        assert {*pairs, *pairs.values()} <= experiment.variants.keys(), experiment.name
+        assert len(pairs) >= len(experiment.variants) - 1, experiment.name
         for claim in experiment.claims:
             assert {claim.more, claim.less, *(claim.beyond or ())} <= {*experiment.variants, INITIAL}, claim
 
@@ -112,3 +115,18 @@ def test_the_table_of_claims_counts_them_and_shows_each():
     page = told(found)
     assert page.startswith("Of 4 claims: holds: 2, does not hold: 1, not run: 1.")
     assert page.count("\n| ") == 6 and "within its bounds" in page
+
+
+def test_there_is_no_room_above_a_variant_that_solves_every_problem():
+    found = study(a=0.9, b=1.0)
+    assert verdict(found, claims.Claim("", "pass@1", "a", "b"))[0] == "no room for it"
+    assert verdict(found, claims.Claim("", "pass@1", "b", "a"))[0] == "holds"
+    assert verdict(study(a=0.9, b=0.97), claims.Claim("", "pass@1", "a", "b"))[0] == "does not hold"
+
+
+def test_what_cannot_be_seen_may_still_be_less_than_in_the_paper():
+    found = study(**{"λ 0.1": 0.6, "λ 0.5": 0.6})
+    for paper, note in (("+9.0", True), ("+0.1", False), ("", False)):
+        claim = claims.Claim("", "pass@1", "λ 0.1", "λ 0.5", paper)
+        page = told(found._replace(experiment=replace(found.experiment, claims=(claim,))))
+        assert "**cannot be seen**" in page and ("but it is less than in the paper" in page) == note

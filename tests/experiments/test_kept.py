@@ -102,7 +102,7 @@ def test_the_page_tells_which_models_measured_and_what_is_missing(study, tmp_pat
     assert "Embedding: no model has measured it." in page and "not run: 6" in page
     write(study, tmp_path, {"embedding": "letters=some/folder"})
     page = (tmp_path / "metric-validity-tiny.md").read_text()
-    assert "Embedding: letters, 11 of 11 runs." in page and "TD ~ embedding" in page and "over 10 runs" in page
+    assert "Embedding: letters, 11 of 11 runs." in page and "TD ~ embedding" in page and "of 5 methods' means" in page
     assert "Hidden state: no model has measured it." in page and "not run: 3" in page
     assert (tmp_path / "metric-validity-tiny.png").read_bytes().startswith(b"\x89PNG")
 

@@ -25,6 +25,9 @@ def test_measures_by_hand():
     # of the 6 pairs of 4 samples, all but the one without it hold the first solution 5/6, the second 3/6
     np.testing.assert_allclose(values(run, "distinct@2"), [5 / 6 + 3 / 6, 0.0, 1.0])
     np.testing.assert_allclose(values(run, "policy/entropy"), [0.5])  # the last quarter
+    run["evaluations"]["10"]["diversity"] = {"textual": [0.5, 0.25, 0.0]}
+    np.testing.assert_allclose(values(run, "held-out/textual"), [0.5, 0.25, 0.0])
+    assert len(values(run, "held-out/equational")) == 0
     np.testing.assert_allclose(values(run, "pass@2 - pass@1"), [0.25, 0.0, 0.0])
     assert len(values(run, "pass@8 - pass@1")) == len(values(run, "kept/embedding")) == 0
     assert len(values(run, "pass@8")) == len(values(run, "none")) == len(values(run, "unknown")) == 0

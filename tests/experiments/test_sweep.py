@@ -10,7 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+import tyro
 
+from diver.evaluate.benchmarks import BENCHMARKS
+from diver.evaluate.plan import Plan
 from diver.experiments.catalogue import EXPERIMENTS
 from diver.experiments.claims import INITIAL
 from diver.experiments.reading import study
@@ -19,8 +22,10 @@ from diver.experiments.store import Job
 from diver.experiments.sweep import Places, sweep
 from diver.recipe import load_recipe
 from diver.settings import merge
+from diver.tasks.templates import TEMPLATES
 from diver.types import DiverError
 
+ROOT = Path(__file__).parents[2]
 REGIME = merge(load_regime(), merge(SMOKE, {"train": {"steps": 6}}))
 JOBS = [Job({"method": {"name": name}}, 0) for name in ("clip-higher", "diver-mix")]
 SWEEP = """
@@ -146,15 +151,33 @@ def test_the_list_names_every_experiment_and_what_has_been_run(tmp_path, whole, 
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_commands_at_paper_scale_are_recipes_that_load(name, capsys):
+def test_commands_at_paper_scale_are_ones_that_can_be_given(name, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
     reproduce(Arguments(name=name, scale="paper"), {})
-    root = Path(__file__).parents[2]
-    commands = [shlex.split(line) for line in capsys.readouterr().out.splitlines() if line.startswith("diver verl ")]
-    assert commands
-    for _, _, recipe, *flags in commands:
-        load_recipe(root / recipe, flags)
+    commands = [shlex.split(line) for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
+    trained = [command for command in commands if command[1] == "verl"]
+    for _, _, recipe, *flags in trained:
+        load_recipe(Path(recipe), flags)
+    asked = [tyro.cli(Plan, args=command[2:]) for command in commands if command[1] == "eval"]
+    assert len(asked) == len(trained) + len(EXPERIMENTS[name].recipes)  # the models at the start, too
+    for arguments in asked:
+        assert {*arguments.benchmarks.split(",")} <= BENCHMARKS.keys() and arguments.template in TEMPLATES
+    rest = [command for command in commands if command[1] not in ("verl", "eval")]
+    assert [command[1] for command in rest] == EXPERIMENTS[name].afterwards.split()[1:2]
+    for command in rest:
+        named = dict(part.split("=", 1) for part in command[2:] if "=runs/eval/" in part)
+        assert {*named.values()} == {str(arguments.out) for arguments in asked}
 
 
-def test_experiments_without_a_tiny_scale_say_so():
+def test_commands_at_paper_scale_need_the_recipes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DiverError, match="recipes/paper: is not here.*clone"):
+        reproduce(Arguments(name="main", scale="paper"), {})
+
+
+def test_experiments_without_a_tiny_scale_say_so(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    reproduce(Arguments(name="judge", smoke=True), {})
+    assert "its recipes at the paper's scale can be made" in capsys.readouterr().out
     with pytest.raises(DiverError, match="models: .*--scale paper"):
         reproduce(Arguments(name="models"), {})

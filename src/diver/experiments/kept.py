@@ -46,7 +46,7 @@ def with_measures(study: Study, folder: Path) -> Study:
         variant: {seed: {**record, "kept": _columns(record, stored, variant, seed)} for seed, record in of.items()}
         for variant, of in study.runs.items()
     }
-    return Study(study.experiment, runs)
+    return study._replace(runs=runs)
 
 
 def _columns(record: Record, stored: Mapping[str, Any], variant: str, seed: int) -> dict[str, list[float]]:

@@ -1,4 +1,4 @@
-"""Curves of many runs: small multiples, a line a variant, its band what the seeds and problems leave open.
+"""Curves of many runs: small multiples, a line a variant, its band or last bar what the seeds and problems leave open.
 
 `stacked` and `dots` are for the pages that have no curves.
 """
@@ -18,9 +18,8 @@ from diver.experiments.claims import INITIAL
 from diver.experiments.reading import Record, Study, level, of_samples
 from diver.run import write_bytes
 
-KS = tuple(1 << i for i in range(11))
 SMOOTH = 9  # steps that a training metric is averaged over; odd, so that it is centred
-MANY = 5  # variants; the bands of more would hide each other
+MANY = 5  # variants; the bands of more would hide each other, so they have bars at their ends
 _TEXT, _RULE, _FADED = "#5c6470", "#e6e8ec", "#8a93a1"
 _LINES = tuple(colour for colour in COLOURS if colour != _TEXT)  # too near to that of the untrained policy
 _STYLE: Any = {"font.family": "sans-serif", "font.size": 8.0, "axes.linewidth": 0.6}
@@ -39,8 +38,8 @@ def picture(study: Study, path: Path) -> None:
         figure = Figure(figsize=(3.4 * columns, 2.5 * rows + 0.4), layout="constrained")
         axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
         for panel, at in zip(panels, axes, strict=False):
-            for variant in study.runs:
-                _line(at, study, variant, panel, colours[variant])
+            for place, variant in enumerate(study.runs):
+                _line(at, study, variant, panel, colours[variant], place)
             _frame(at, panel, "k" if panel.x == "k" else "rollout step")
         for at in axes[len(panels) :]:
             at.axis("off")
@@ -103,15 +102,15 @@ def _write(figure: Any, shown: Mapping[str, Any], path: Path) -> None:
 
 
 def _colours(variants: Iterable[str]) -> dict[str, str]:
-    """A method has the same colour in every picture; variants of another kind have theirs by order."""
+    """A method has the same colour in every picture of methods; variants of another kind have theirs by order."""
     names = list(variants)
     order = METHODS if set(names) <= set(METHODS) else names
     return {name: _LINES[order.index(name) % len(_LINES)] for name in names}
 
 
-def _line(axes: Any, study: Study, variant: str, panel: Panel, colour: str) -> None:
+def _line(axes: Any, study: Study, variant: str, panel: Panel, colour: str, place: int) -> None:
     if panel.x == "k":
-        points = [(k, level(study, variant, f"{panel.measure}@{k}")) for k in KS]
+        points = [(k, level(study, variant, f"{panel.measure}@{k}")) for k in panel.ks]
         points = [(k, e) for k, e in points if not np.isnan(e.mean)]
         x, mean = [k for k, _ in points], [e.mean for _, e in points]
         low, high = [e.low for _, e in points], [e.high for _, e in points]
@@ -123,6 +122,8 @@ def _line(axes: Any, study: Study, variant: str, panel: Panel, colour: str) -> N
         axes.plot(x, mean, color=colour, linewidth=1.8 if variant.startswith("diver") else 1.1, label=variant)
         if _bands(study):
             axes.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
+        elif panel.x == "step":
+            axes.vlines(x[-1] * (1.02 + 0.015 * place), low[-1], high[-1], color=colour, linewidth=1.4)
 
 
 def _bands(study: Study) -> bool:
@@ -167,8 +168,9 @@ def _frame(axes: Any, panel: Panel, x: str) -> None:
     axes.grid(axis="y", color=_RULE, linewidth=0.6)
     axes.tick_params(colors=_TEXT, length=0)
     if panel.x == "k":
+        ticks = panel.ks[:: 1 + (len(panel.ks) > 6)]
         axes.set_xscale("log", base=2)
-        axes.set_xticks(KS[::2], [f"{k:,}" for k in KS[::2]])
+        axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
     if panel.measure.lower().startswith(("eval/pass", "pass", "group/", "reward/")):
         axes.yaxis.get_major_locator().set_params(steps=[1, 2, 5, 10])  # whole per cents
         axes.yaxis.set_major_formatter(_per_cent)
@@ -180,9 +182,10 @@ def _per_cent(value: float, _: int | None = None) -> str:
 
 def legend_note(study: Study) -> str:
     """What the lines and bands of the picture are."""
+    bands = _bands(study)
     told = {
-        "step": ("over steps: means over seeds", "bands from the lowest to the highest seed"),
-        "k": ("over k: means over seeds and problems", "bands are 95 % intervals over both"),
+        "step": f"over steps: means over seeds, {'bands' if bands else 'bars at the end'} from the lowest to the highest seed",
+        "k": "over k: means over seeds and problems"
+        + (", bands are 95 % intervals over both (those of paired differences, below, are narrower)" if bands else ""),
     }
-    kinds = sorted({panel.x for panel in study.experiment.panels}, reverse=True)
-    return "; ".join(", ".join(told[kind][: 1 + _bands(study)]) for kind in kinds)
+    return "; ".join(told[kind] for kind in sorted({panel.x for panel in study.experiment.panels}, reverse=True))

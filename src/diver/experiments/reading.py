@@ -11,7 +11,7 @@ from diver.experiments.catalogue import Experiment
 from diver.experiments.claims import INITIAL, Claim
 from diver.experiments.store import Job, find
 from diver.experiments.sweep import Places
-from diver.statistics import Estimate, pass_at_k, two_level_interval
+from diver.statistics import Estimate, Spread, over_runs, pass_at_k, two_level_interval
 
 Record = Mapping[str, Any]
 TAIL = 0.25  # the share of the last steps over which a training metric is a mean
@@ -22,6 +22,8 @@ class Study(NamedTuple):
 
     experiment: Experiment
     runs: Mapping[str, Mapping[int, Record]]
+    seeds: int = 1
+    """How many are meant."""
 
     def paired(self, variants: Collection[str]) -> list[dict[str, Record]]:
         """The runs of these variants, seed by seed that all have; the untrained policy's only one goes with every seed."""
@@ -40,19 +42,20 @@ def jobs(experiment: Experiment, seeds: int) -> list[tuple[str, Job]]:
 
 
 def study(experiment: Experiment, seeds: int, regime: Mapping[str, Any], places: Places) -> Study:
-    """What is there of the experiment; variants without a run are left out."""
+    """What is there of the first `seeds` seeds of the experiment; variants without a run are left out."""
     found: dict[str, dict[int, Record]] = {}
     for variant, job in jobs(experiment, seeds):
         if (record := find(places.records, job, regime)) is not None:
             found.setdefault(variant, {})[job.seed] = record
-    return Study(experiment, found)
+    return Study(experiment, found, seeds)
 
 
 def values(record: Record, measure: str) -> np.ndarray:
     """A measure of one run, float64 [problems], or [1] where it is of the training as a whole; [0] where it has none.
 
-    pass@k and distinct@k come from the last evaluation, kept/... from the responses that the record keeps (`kept.with_measures`).
-    A training metric such as policy/entropy is the mean over the last quarter of the steps. "a - b" is a difference of two.
+    pass@k, distinct@k and held-out/... come from the last evaluation, kept/... from the responses that the record keeps
+    (`kept.with_measures`). A training metric such as policy/entropy is the mean over the last quarter of the steps. "a - b"
+    is a difference of two.
     """
     first, minus, second = measure.partition(" - ")
     if minus:
@@ -60,6 +63,8 @@ def values(record: Record, measure: str) -> np.ndarray:
         return more - less if len(more) == len(less) else np.empty(0)
     if measure.startswith("kept/"):
         return np.array(record.get("kept", {}).get(measure.removeprefix("kept/"), []))
+    if measure.startswith("held-out/"):
+        return np.array(last_evaluation(record).get("diversity", {}).get(measure.removeprefix("held-out/"), []))
     kind, _, k = measure.partition("@")
     if kind in ("pass", "distinct"):
         return of_samples(last_evaluation(record), kind, int(k))
@@ -93,6 +98,12 @@ def level(study: Study, variant: str, measure: str) -> Estimate:
     return two_level_interval(np.array(found)) if found else Estimate(np.nan, np.nan, np.nan)
 
 
+def over_seeds(study: Study, variant: str, measure: str) -> Spread:
+    """The mean and standard deviation over seeds of a measure's mean over problems; NaN without a run."""
+    found = [v.mean() for r in study.runs.get(variant, {}).values() if len(v := values(r, measure))]
+    return over_runs(np.array(found)) if found else Spread(np.nan, np.nan)
+
+
 def difference(study: Study, more: str, less: str, measure: str) -> Estimate:
     """`more` minus `less`, paired over the seeds that both have and over problems; NaN where there are none."""
     return contrast(study, {more: 1, less: -1}, measure)
@@ -109,14 +120,17 @@ def contrast(study: Study, signs: Mapping[str, int], measure: str) -> Estimate:
     return two_level_interval(np.array([sum(terms) for terms in found]))
 
 
-HOLDS, FAILS, UNSEEN, OPEN, NOT_RUN = "holds", "does not hold", "cannot be seen", "open, on one seed", "not run"
+HOLDS, FAILS, UNSEEN = "holds", "does not hold", "cannot be seen"
+NO_ROOM, OPEN, NOT_RUN = "no room for it", "open, on one seed", "not run"
+OUTCOMES = (HOLDS, FAILS, UNSEEN, NO_ROOM, OPEN, NOT_RUN)
 
 
 def verdict(study: Study, claim: Claim) -> tuple[str, Estimate]:
     """Whether a claim of the paper holds here, and its difference.
 
     It holds where the whole interval is above 0, or within the claim's bounds; it does not where the whole interval is
-    outside; between the two it cannot be seen. One seed settles nothing, whatever its interval over problems.
+    outside; between the two it cannot be seen. One seed settles nothing, whatever its interval over problems. There is no
+    room for more where the variant that is to be surpassed already solves every problem.
     """
     signs = {claim.more: 1, claim.less: -1}
     if claim.beyond:
@@ -126,7 +140,14 @@ def verdict(study: Study, claim: Claim) -> tuple[str, Estimate]:
         return NOT_RUN, found
     if len(study.paired(signs)) < 2:
         return OPEN, found
+    if _solves_all(study, claim):
+        return NO_ROOM, found
     low, high = (0.0, np.inf) if claim.within is None else (-claim.within, claim.within)
     if low < found.low and found.high < high:
         return HOLDS, found
     return (FAILS if found.high < low or high < found.low else UNSEEN), found
+
+
+def _solves_all(study: Study, claim: Claim) -> bool:
+    plain = claim.measure.startswith("pass@") and " - " not in claim.measure
+    return plain and not (claim.beyond or claim.within) and level(study, claim.less, claim.measure).mean >= 1.0

@@ -23,6 +23,7 @@ from diver.experiments.store import Job, find, flags
 from diver.experiments.sweep import Places, sweep
 from diver.experiments.tables import comparison, page, rests_on
 from diver.experiments.work import carry_out
+from diver.recipe import load_recipe
 from diver.run import write_text
 from diver.settings import choose, merge
 from diver.types import DiverError
@@ -34,6 +35,7 @@ SMOKE: Mapping[str, Mapping[str, Any]] = {
 }
 
 NO_MODELS: Mapping[str, str] = {}
+RECIPES = Path("recipes/paper")
 
 
 @dataclasses.dataclass
@@ -51,20 +53,21 @@ class Arguments:
     list: bool = False
     """Show every experiment, what it answers, what has been run of it, and how long it takes."""
     seeds: int | None = None
-    """How many seeds, from 0; nothing means the experiment's own number."""
+    """Make the runs of so many seeds, from 0; nothing means the experiment's own number. The page is of all that are there."""
     jobs: int = 1
     """Runs side by side, one thread each."""
     out: Path | None = None
     """Where records, tables and pictures are kept; nothing means docs/results."""
-    work: Path = Path("runs/tiny")
-    """Where runs are made; may be deleted when they are done."""
+    work: Path | None = None
+    """Where runs are made; may be deleted when they are done. Nothing means runs/tiny, or OUT/work with --out."""
     embedding: str = ""
     """metric-validity: also measure the kept responses by this sentence-transformers model, a folder or a hub name; NAME=FOLDER
     gives the name that the page shows. What is measured is stored beside the page, and not measured again."""
     hidden_state: str = ""
     """metric-validity: the same by the hidden states of this causal language model."""
     smoke: bool = False
-    """Only see that it works: two steps on few problems, in a folder that is deleted; with --out, records stay there."""
+    """Only see that it works: two steps on few problems, in a folder that is deleted; with --out, records stay there. Of an
+    experiment without a tiny scale, only that its recipes at the paper's scale can be made."""
 
 
 def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:
@@ -86,25 +89,35 @@ def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:
     if arguments.scale == "paper":
         print(paper_commands(experiment))
         return
+    if arguments.smoke:
+        _smoke(experiment, arguments.out, models, provenance)
+        return
     if not experiment.variants:
         raise DiverError(
             f"{experiment.name}: {experiment.tiny}; --scale paper prints the commands at the paper's scale"
         )
-    if arguments.smoke:
-        _smoke(experiment, arguments.out, models, provenance)
-        return
-    regime, places, seeds = load_regime(), Places(out / "runs", arguments.work), arguments.seeds or experiment.seeds
+    work = arguments.work or (out / "work" if arguments.out else Path("runs/tiny"))
+    regime, places, seeds = load_regime(), Places(out / "runs", work), arguments.seeds or experiment.seeds
+
+    def known() -> Study:
+        return study(experiment, max(seeds, experiment.seeds), regime, places)
+
     try:
         sweep([job for _, job in jobs(experiment, seeds)], regime, places, arguments.jobs, provenance)
-    finally:
-        found = study(experiment, seeds, regime, places)
-        if found.runs.keys() - {INITIAL}:  # of what there is: a study that was stopped has its page, too
-            write(found, out, models)
-    print(f"{rests_on(found)}\n{out / experiment.name}-tiny.md")
+    except (DiverError, KeyboardInterrupt):
+        if known().runs.keys() - {INITIAL}:  # a study that was stopped has its page, too, of what there is
+            write(known(), out)
+        raise
+    write(known(), out, models)
+    print(f"{rests_on(known())}\n{out / experiment.name}-tiny.md")
 
 
 def _smoke(experiment: Experiment, out: Path | None, models: Mapping[str, str], provenance: Mapping[str, Any]) -> None:
     """One seed of every variant, made to work little, in this process."""
+    if not experiment.variants:
+        paper_commands(experiment)
+        print(f"{experiment.name}: its recipes at the paper's scale can be made; at tiny scale {experiment.tiny}")
+        return
     regime = merge(load_regime(), SMOKE)
     with tempfile.TemporaryDirectory() as folder:
         places = Places((out or Path(folder)) / "runs", Path(folder) / "work")
@@ -128,17 +141,37 @@ def write(found: Study, out: Path, models: Mapping[str, str] = NO_MODELS) -> Non
 
 
 def paper_commands(experiment: Experiment) -> str:
-    """The commands of the experiment at the paper's scale; none of them has been run here."""
+    """The commands of the experiment at the paper's scale; none of them has been run here.
+
+    DiverError where the recipes are not, which come with a clone and not with the package.
+    """
+    if not RECIPES.exists():
+        raise DiverError(
+            f"{RECIPES}: is not here; --scale paper needs the recipes, so run it in a clone of the repository"
+        )
+    variants = experiment.variants if experiment.paper is None else experiment.paper
+    train, evaluate, results = [], [], []
+    for name in experiment.recipes:
+        for changes in (None, *variants.values()):
+            label = f"{name}_{'base' if changes is None else Job(changes, 0).name}"
+            recipe, told = RECIPES / f"{name}.toml", flags(changes or {})
+            settings = load_recipe(recipe, told)
+            model = settings.model.path
+            if changes is not None:
+                train.append(shlex.join(["diver", "verl", str(recipe), *told, "--run.folder", f"runs/{label}"]))
+                model = f"runs/{label}/verl/checkpoints/global_step_{settings.train.steps}/actor/huggingface"
+            out = f"runs/eval/{label}"
+            asked = ["--model", model, "--template", settings.data.template, "--sampler", "vllm", "--out", out]
+            evaluate.append(shlex.join(["diver", "eval", *asked, *shlex.split(experiment.asked)]))
+            results.append(f"{label.removeprefix(name + '_')}={out}")
     lines = [
         f"# {experiment.title}: {experiment.answers} of the paper, on verl. Printed, not run: it needs the paper's 8 GPUs.",
-        "# Run from a clone; evaluate every model with diver eval (Avg@32 on AIME and AMC, Pass@1 on the others).",
+        *train,
+        "# The model at the start and every trained one",
+        *evaluate,
     ]
-    variants = experiment.variants if experiment.paper is None else experiment.paper
-    for recipe in experiment.recipes:
-        for changes in variants.values():
-            folder = f"runs/{recipe}_{Job(changes, 0).name}"
-            told = ["diver", "verl", f"recipes/paper/{recipe}.toml", *flags(changes), "--run.folder", folder]
-            lines.append(shlex.join(told))
+    if experiment.afterwards:
+        lines += ["# All of them", experiment.afterwards.format(results=" ".join(results))]
     return "\n".join(lines)
 
 
@@ -149,7 +182,7 @@ def listing(out: Path) -> str:
     for experiment in EXPERIMENTS.values():
         made = [job for _, job in jobs(experiment, experiment.seeds)]
         records = [find(out / "runs", job, regime) for job in made]
-        known = [sum(r["cpu_seconds"].values()) for r in records if r and r["metrics"]]
+        known = [sum(r["cpu_seconds"].values()) for r in records if r and r["cpu_seconds"]["train"]]
         hours = f"{len(made) * sum(known) / len(known) / 3600:.1f}" if known else "?"
         there = f"{sum(r is not None for r in records)} of {len(made)} runs" if made else "-"
         rows.append([experiment.name, experiment.answers, there, hours if made else "-", experiment.title])

@@ -48,7 +48,7 @@ def sweep(
     steps = int(regime["train"]["steps"])
     names = [job.name for job in waiting]
     trained = [job.name for job in waiting if job.trained]
-    done: set[str] = set()
+    done: list[str] = []
     bar = tqdm(total=steps * len(trained), desc="runs", unit="step", dynamic_ncols=True, file=sys.stderr)
     try:
         while waiting or running:
@@ -59,10 +59,9 @@ def sweep(
             for name, process in [*running.items()]:
                 if process.poll() is not None:
                     del running[name]
-                    done.add(name)
-                    if process.returncode:
-                        failed.append(name)
-            bar.set_postfix_str(f"{len(done)} of {len(names)} done; now {', '.join(running)}", refresh=False)
+                    (failed if process.returncode else done).append(name)
+            told = f"{len(done)} of {len(names)} done" + (f", {len(failed)} failed" if failed else "")
+            bar.set_postfix_str(f"{told}; now {', '.join(running)}", refresh=False)
             bar.update(sum(steps if n in done else _steps_done(places.work / n) for n in trained) - bar.n)
     finally:
         bar.close()

@@ -7,15 +7,17 @@ import re
 from collections import Counter
 
 from diver.evaluate.tables import markdown
-from diver.experiments.claims import INITIAL
+from diver.experiments.claims import INITIAL, Claim
 from diver.experiments.pictures import legend_note
-from diver.experiments.reading import FAILS, HOLDS, NOT_RUN, OPEN, UNSEEN, Study, difference, level, verdict
+from diver.experiments.reading import NO_ROOM, OUTCOMES, UNSEEN, Study, difference, last_evaluation, over_seeds, verdict
 from diver.experiments.store import Job
+from diver.measure.validity import title as title_of_metric
 from diver.statistics import Estimate
 
 TITLES = {
     "diversity/textual": "TD",
     "diversity/equational": "ED",
+    "held-out/textual": "TD, held out",
     "policy/entropy": "entropy",
     "group/solve_all": "all correct",
     "group/solve_none": "none correct",
@@ -24,13 +26,16 @@ TITLES = {
     "signal/all_correct": "signal, all correct",
     "signal/mixed": "signal, mixed",
     "signal/none_correct": "signal, none correct",
-    "kept/textual": "TD",
-    "kept/equational": "ED",
-    "kept/hidden-state": "hidden states",
-    "kept/embedding": "embedding",
-    "kept/pass@1": "Pass@1",
-    "kept/pass@8": "Pass@8",
 }
+MEANINGS = {
+    "group/": "the share of groups (per cent) that are all or not at all correct",
+    "reward/outcome": "the accuracy (per cent)",
+    "diversity/": "TD and ED",
+    "policy/entropy": "the entropy in nats a token",
+    "response/length_mean": "the length in tokens",
+    "signal/": "the share (per cent) of the sum of |A| by the kind of group",
+}
+"""Of the columns of a training, by the beginnings of their names."""
 NONE = "–"
 SIGNALS = tuple(name for name in TITLES if name.startswith("signal/"))
 _PERCENT = re.compile(r"(kept/)?pass@|group/|reward/|signal/")
@@ -40,20 +45,28 @@ def title(measure: str) -> str:
     """A measure as a table's head."""
     if " - " in measure:
         return " - ".join(map(title, measure.split(" - ")))
+    if measure.startswith("kept/"):
+        return title_of_metric(measure.removeprefix("kept/"))
     kind, _, k = measure.partition("@")
     return {"pass": f"Pass@{k}", "distinct": f"distinct of {k}"}.get(kind) or TITLES.get(measure, measure)
 
 
-def shown(measure: str, estimate: Estimate, sign: str = "", interval: bool = True) -> str:
-    """In per cent where the measure is a share; a dash where there is no value."""
+def shown(measure: str, estimate: Estimate, sign: str = "") -> str:
+    """With its interval, in per cent where the measure is a share; a dash where there is no value."""
     if math.isnan(estimate.mean):
         return NONE
-    scale, digits = (100, 1) if _PERCENT.match(measure) else (1, 2 if measure.startswith("response/") else 3)
-    digits = 2 if measure.startswith("distinct") else 5 if measure == "kept/hidden-state" else digits
-    told = f"{scale * estimate.mean:{sign}.{digits}f}"
-    if not interval or math.isnan(estimate.low):
-        return told
-    return f"{told} [{scale * estimate.low:{sign}.{digits}f}, {scale * estimate.high:{sign}.{digits}f}]"
+    mean, low, high = (_number(measure, value, sign) for value in estimate)
+    return mean if math.isnan(estimate.low) else f"{mean} [{low}, {high}]"
+
+
+def _number(measure: str, value: float, sign: str = "") -> str:
+    digits = 1 if _PERCENT.match(measure) else 2 if measure.startswith(("response/", "distinct")) else 3
+    digits = 5 if measure == "kept/hidden-state" else digits
+    return f"{_scale(measure) * value:{sign}.{digits}f}"
+
+
+def _scale(measure: str) -> int:
+    return 100 if _PERCENT.match(measure) else 1
 
 
 def page(study: Study, command: str, body: str) -> str:
@@ -76,23 +89,11 @@ def comparison(study: Study) -> str:
     parts = [f"![{e.title}]({e.name}-tiny.png)\n", f"{legend_note(study).capitalize()}.\n"]
     if e.claims:
         parts += [CLAIM_HEAD, claims(study)]
-    parts += ["## What was measured\n", levels(study), TAIL_NOTE]
-    parts += [f"## Difference from {e.against}\n", differences(study), DIFFERENCE_NOTE]
+    parts += ["## What was measured\n", levels(study), levels_note(study), *difference_section(study)]
     return "\n".join([*parts, "## Where the signal comes from\n", signals(study), SIGNAL_NOTE])
 
 
 CLAIM_HEAD = "## What the paper says, and what is seen here\n"
-TAIL_NOTE = (
-    "Means over seeds and problems. Pass@k (per cent) and distinct, the expected number of different correct solutions among "
-    "k samples, are of 256 held-out problems after training. The other columns are of the training, over its last quarter: "
-    "the share of groups (per cent) that are all or not at all correct, the accuracy (per cent), TD, ED, entropy in nats a "
-    "token, length in tokens. The policy before training is one, so its row rests on one evaluation and has no columns of "
-    "a training.\n"
-)
-DIFFERENCE_NOTE = (
-    "Row minus that variant, paired over seeds and problems, with 95 % bootstrap intervals over both (over seeds alone for "
-    "columns of the training; with few seeds such an interval is rough). Shares are in points.\n"
-)
 SIGNAL_NOTE = (
     "Share (per cent) of the sum of |A| by the kind of group, over the last quarter of the training. In a group all correct "
     "the outcome says nothing, so all signal there is from the diversity reward; its size does not depend on lambda, since "
@@ -102,7 +103,7 @@ SIGNAL_NOTE = (
 
 def rests_on(study: Study) -> str:
     """How many seeds every variant rests on."""
-    wanted = study.experiment.seeds
+    wanted = study.seeds
     counts = {variant: len(study.runs.get(variant, {})) for variant in study.experiment.variants}
     if {*counts.values()} == {wanted}:
         return f"Every variant rests on {_seeds(wanted)}."
@@ -116,23 +117,60 @@ def _seeds(number: int) -> str:
 
 
 def levels(study: Study) -> str:
-    """Variants by measures: means."""
+    """Variants by measures: means, and standard deviations over seeds."""
     measures = study.experiment.measures
-    rows = [
-        [variant, *(shown(m, level(study, variant, m), interval=False) for m in measures)] for variant in study.runs
-    ]
+    rows = [[variant, *(_level(study, variant, m) for m in measures)] for variant in study.runs]
     return _known(["", *map(title, measures)], rows)
 
 
-def differences(study: Study) -> str:
-    """Every variant minus the one compared with, by measure."""
+def _level(study: Study, variant: str, measure: str) -> str:
+    mean, std = over_seeds(study, variant, measure)
+    if math.isnan(mean):
+        return NONE
+    return _number(measure, mean) + ("" if math.isnan(std) else f" ± {_number(measure, std)}")
+
+
+def levels_note(study: Study) -> str:
+    """What the columns are."""
+    measures = study.experiment.measures
+    run = next(iter(next(iter(study.runs.values())).values()))
+    told = "Means over seeds and problems ± the standard deviation over seeds."
+    if any(m.startswith(("pass@", "distinct@")) for m in measures):
+        told += (
+            " Pass@k (per cent) and distinct, the expected number of different correct solutions among k samples, are of "
+            f"{len(last_evaluation(run)['solutions'])} held-out problems after training."
+        )
+    if any(m.startswith("held-out/") for m in measures):
+        told += (
+            " TD, held out, is of 8 responses of the trained policy to each of them, whole and with the metric's default "
+            "settings, so that it can be compared whatever was varied in training."
+        )
+    training = [text for beginning, text in MEANINGS.items() if any(m.startswith(beginning) for m in measures)]
+    if training:
+        told += f" Of the training, over its last quarter: {'; '.join(training)}."
+    if INITIAL in study.runs:
+        told += " The policy before training is one, so its row rests on one evaluation"
+        told += " and has no columns of a training." if training else "."
+    return f"{told}\n"
+
+
+def difference_section(study: Study) -> list[str]:
+    """Every variant minus the one it is compared with, by measure; with head and note."""
     e = study.experiment
+    one = isinstance(e.against, str)
+    pairs = [(variant, less) for variant in study.runs if (less := e.baseline(variant))]
     rows = [
-        [variant, *(shown(m, difference(study, variant, e.against, m), "+") for m in e.measures)]
-        for variant in study.runs
-        if variant != e.against
+        [variant if one else f"{variant} − {less}", *(shown(m, difference(study, variant, less, m), "+") for m in e.measures)]
+        for variant, less in pairs
+    ]  # fmt: skip
+    note = "paired over seeds and problems, with 95 % bootstrap intervals over both"
+    if any(m.startswith(tuple(MEANINGS)) for m in e.measures):
+        note += " (for columns of the training, which have one value a seed, Student's over seeds)"
+    return [
+        f"## Difference from {e.against}\n" if one else "## Differences\n",
+        _known(["", *map(title, e.measures)], rows),
+        f"{'Row minus that variant, ' if one else note[0].upper()}{note if one else note[1:]}. Shares are in points.\n",
     ]
-    return _known(["", *map(title, e.measures)], rows)
 
 
 def _known(header: list[str], rows: list[list[str]]) -> str:
@@ -144,13 +182,18 @@ def claims(study: Study) -> str:
     """How many of the paper's claims hold, and each with its difference here, that in the paper, and what became of it."""
     found = [(claim, *verdict(study, claim)) for claim in study.experiment.claims]
     counts = Counter(told for _, told, _ in found)
-    summary = ", ".join(f"{told}: {counts[told]}" for told in (HOLDS, FAILS, UNSEEN, OPEN, NOT_RUN) if counts[told])
+    summary = ", ".join(f"{told}: {counts[told]}" for told in OUTCOMES if counts[told])
     rows = [
-        [claim.text, title(claim.measure), claim.paper or NONE, shown(claim.measure, difference, "+"), f"**{told}**"]
+        [claim.text, title(claim.measure), claim.paper or NONE, shown(claim.measure, difference, "+"), _told(claim, told, difference)]
         for claim, told, difference in found
-    ]
+    ]  # fmt: skip
     table = markdown(["", "measured by", "paper", "here", "the claim"], rows)
     return f"Of {len(found)} claims: {summary}.\n\n{table}\n{_claim_note(study)}"
+
+
+def _told(claim: Claim, told: str, difference: Estimate) -> str:
+    smaller = claim.paper and _scale(claim.measure) * difference.high < float(claim.paper)
+    return f"**{told}**" + (", but it is less than in the paper" if smaller and told == UNSEEN else "")
 
 
 def _claim_note(study: Study) -> str:
@@ -158,13 +201,16 @@ def _claim_note(study: Study) -> str:
     note = (
         "Here: the difference that the claim says is above 0, with its 95 % interval over seeds and problems. Holds: the whole "
         "interval is above 0; does not hold: the whole interval is below 0; cannot be seen: it has both. Claims are taken one "
-        "by one: of twenty that say nothing, one may look settled by chance. Paper: what it prints for its models on its "
-        "benchmarks, where it does; of scores, in points, the average of the in-domain ones."
+        "by one: of twenty that say nothing, one may look settled by chance. Paper: the difference of what it prints for its "
+        "models on its benchmarks, where it does; of scores, in points, of the averages in-domain. Less than in the paper: "
+        "the whole interval is."
     )
+    if any(verdict(study, claim)[0] == NO_ROOM for claim in study.experiment.claims):
+        note += " No room for it: what is to be surpassed solves every problem."
     if any(claim.within for claim in study.experiment.claims):
         note += " A claim of no difference holds where the whole interval is within its bounds."
     if "kl-cov" in names:
-        note += " kl-cov stands for the paper's Entropy-RL; of clip-cov, the other technique of its source, it says nothing."
+        note += " kl-cov stands for the paper's Entropy-RL."
     return f"{note}\n"
 
 
@@ -189,9 +235,5 @@ def commands(study: Study) -> str:
 
 def signals(study: Study) -> str:
     """The share of the advantages by the kind of group."""
-    rows = [
-        [variant, *(shown(m, level(study, variant, m), interval=False) for m in SIGNALS)]
-        for variant in study.runs
-        if variant != INITIAL
-    ]
+    rows = [[variant, *(_level(study, variant, m) for m in SIGNALS)] for variant in study.runs if variant != INITIAL]
     return markdown(["", *(title(m) for m in SIGNALS)], rows)

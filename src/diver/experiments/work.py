@@ -68,12 +68,14 @@ def carry_out(
 ) -> None:
     """Make the run in `folder`, going on where it was, and write its record into `out`.
 
-    The evaluation, which changes nothing in the training, is left to the end: of every checkpoint, by `sample.tree`.
+    The evaluation, which changes nothing in the training, is left to the end: of every checkpoint, by `sample.tree`. A run
+    that was begun at another commit has both, A..B, and the time of one that was gone on with is not known.
     """
     told = job.recipe(regime)
     recipe = make_recipe(told)
     start = time.process_time()
-    made = _train(recipe, job, folder, provenance) if job.trained else {}
+    begun = job.trained and (folder / "config.json").exists()
+    made, commit = _train(recipe, job, folder, provenance) if job.trained else ({}, provenance.get("commit"))
     trained = time.process_time()
     checkpoints = sorted((folder / "checkpoints").glob("step_*")) if job.trained else [None]
     evaluations = {_step(path): evaluate(recipe, path, last=path == checkpoints[-1]) for path in checkpoints}
@@ -82,16 +84,19 @@ def carry_out(
         "seed": job.seed,
         "command": job.command,
         **provenance,
+        "commit": commit,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "cpu_seconds": {"train": trained - start, "evaluate": time.process_time() - trained},
+        "cpu_seconds": {"train": None if begun else trained - start, "evaluate": time.process_time() - trained},
         "metrics": made,
         "evaluations": evaluations,
     }
     save(out, job, record)
 
 
-def _train(recipe: Recipe, job: Job, folder: Path, provenance: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Train, or go on with it, and return the columns of its metrics."""
+def _train(
+    recipe: Recipe, job: Job, folder: Path, provenance: Mapping[str, Any]
+) -> tuple[dict[str, list[Any]], str | None]:
+    """Train, or go on with it; the columns of its metrics, and the commits of the code that did it."""
     unwatched = dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, problems=0))
     config = {
         "recipe": dataclasses.asdict(unwatched),
@@ -105,7 +110,8 @@ def _train(recipe: Recipe, job: Job, folder: Path, provenance: Mapping[str, Any]
         saved = run.checkpoints()
         if not saved or _step(saved[-1]) < recipe.train.steps:
             Trainer(unwatched, run).run()
-        return columns(run)
+        first, now = run.config.get("commit"), provenance.get("commit")
+        return columns(run), now if first == now else f"{first}..{now}"
     finally:
         run.close()
 
@@ -156,8 +162,8 @@ def signal(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
 def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool) -> dict[str, Any]:
     """Many samples of the held-out problems from a checkpoint (None: the initial policy).
 
-    After training: `solutions`, how often each distinct correct solution of each problem came, `correct`, and some
-    `responses` to read; during training the estimates of `CURVE` only.
+    After training: `solutions`, how often each distinct correct solution of each problem came, the `diversity` of 8 of the
+    responses to each, and some `responses` to read; during training the estimates of `CURVE` only.
     """
     how = recipe.evaluate
     samples = how.samples if last else how.samples_during
