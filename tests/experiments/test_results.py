@@ -2,25 +2,45 @@
 
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from diver.experiments.catalogue import EXPERIMENTS
 from diver.experiments.kept import STORED
-from diver.experiments.reading import jobs, study
+from diver.experiments.reading import FAILS, HOLDS, NO_ROOM, UNSEEN, jobs, study
 from diver.experiments.reproduce import load_regime, write
 from diver.experiments.sweep import Places
 
+COUNTED = (HOLDS, FAILS, UNSEEN, NO_ROOM)
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
 PAGES = sorted(path.name.removesuffix("-tiny.md") for path in RESULTS.glob("*-tiny.md"))
 
 
-def test_there_are_pages_of_whole_studies_and_they_can_be_found():
+def became(name):
+    """What became of the claims of a page: outcome -> how many; {} where it has none."""
+    told = re.search(r"^Of \d+ claims: (.*)\.$", (RESULTS / f"{name}-tiny.md").read_text(), re.M)
+    return {outcome: int(n) for outcome, n in re.findall(r"([a-z ]+): (\d+)", told[1])} if told else {}
+
+
+def test_the_index_has_every_page_and_what_became_of_its_claims():
     assert "main" in PAGES and set(PAGES) <= EXPERIMENTS.keys()
     index = (RESULTS / "README.md").read_text()
-    assert [name for name in PAGES if f"[{name}]({name}-tiny.md)" not in index] == []
+    for name in PAGES:
+        counts = Counter({k.strip(): n for k, n in became(name).items()})
+        assert {*counts} <= {*COUNTED}, name
+        cells = [str(counts[outcome]) if counts else "–" for outcome in COUNTED]
+        row = f"| [{name}]({name}-tiny.md) | {EXPERIMENTS[name].answers} | {' | '.join(cells)} |"
+        assert row in index, row
+
+
+def test_the_readme_counts_all_claims():
+    counts = sum((Counter({k.strip(): n for k, n in became(name).items()}) for name in PAGES), Counter())
+    holds, fails, unseen, room = (counts[outcome] for outcome in COUNTED)
+    told = f"all {counts.total()} claims: {holds} hold, {fails} do not, {unseen} cannot be seen at this scale, and for {room} it has no room"
+    assert told in " ".join((ROOT / "README.md").read_text().split()), told
 
 
 @pytest.mark.slow
