@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from diver.methods import METHODS
-from diver.recipe import SECTIONS, describe, load_recipe, make_recipe, parse_flags
+from diver.recipe import SECTIONS, describe, load_recipe, make_recipe, parse_flags, split_flags
 from diver.types import DiverError
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").rglob("*.toml"))
@@ -93,6 +93,13 @@ def test_flags_change_keys_and_the_method_by_name():
 def test_what_is_wrong_is_named(tmp_path, text, message):
     with pytest.raises(DiverError, match=message):
         load_recipe(write(tmp_path, text))
+
+
+def test_flags_of_the_recipe_may_stand_before_it():
+    words = ["--method", "grpo", "a.toml", "--train.steps=5", "--dry-run", "--data.path", "x.jsonl"]
+    flags = ["--method", "grpo", "--train.steps=5", "--data.path", "x.jsonl"]
+    assert split_flags(words) == (["a.toml", "--dry-run"], flags)
+    assert split_flags(["a.toml", "--train.steps"]) == (["a.toml"], ["--train.steps"])
 
 
 def test_wrong_flags_are_named(tmp_path):

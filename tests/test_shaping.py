@@ -94,7 +94,7 @@ def test_the_mean_of_two_metrics_each_clipped_at_its_own_bound():
 @given(st.lists(st.floats(-1, 2), min_size=2, max_size=8), st.floats(0.01, 2), st.floats(0.01, 5))
 def test_one_metric_is_the_equation_whatever_its_weight_in_a_mean(d, bound, weight):
     expected = np.clip(d, 0, bound)
-    np.testing.assert_allclose(bonus({"x": np.array(d)}, {"x": Bonus(weight=weight)}, bound), expected, rtol=1e-12)
+    np.testing.assert_allclose(bonus({"x": np.array(d)}, {"x": Bonus(weight=weight)}, bound), expected, 1e-12, 1e-300)
     np.testing.assert_array_equal(bonus({"x": np.array(d)}, {"x": Bonus()}, bound, "sum"), expected)
 
 
@@ -122,6 +122,10 @@ def test_a_schedule_in_steps():
     assert [schedule.factor(Progress(step, 1000)) for step in (0, 10, 15, 20, 999)] == [1, 1, 0.5, 0, 0]
     with pytest.raises(ValueError, match=r"Progress\(step, steps\)"):
         schedule.factor(0.5)
+
+
+def test_a_constant_schedule_needs_no_end():
+    assert Schedule(kind="constant", unit="steps").factor(Progress(7, 10)) == 1
 
 
 def test_an_extended_run_keeps_the_value_of_its_end():
@@ -158,6 +162,8 @@ def test_schedules_never_rise(kind, ends, final, moments):
         (lambda: Shaping(length_limit=0), "length_limit"),
         (lambda: Schedule(start=0.6, end=0.5), "start <= end"),
         (lambda: Schedule(end=50), 'unit = "run"'),
+        (lambda: Schedule(unit="steps"), 'unit = "steps" needs an end above 1, .*not 1.0'),
+        (lambda: Schedule(unit="steps", start=10), 'unit = "steps" needs an end'),
         (lambda: Schedule(final=-1), "final"),
         (lambda: Bonus(weight=-1), "weight"),
         (lambda: Bonus(bound=0), "bound"),

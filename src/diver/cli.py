@@ -86,14 +86,15 @@ def verl(args: Sequence[str]) -> None:
     _need("a recipe needs", "torch", "transformers")
     from diver.launch.command import command, shown
     from diver.launch.keys import table
-    from diver.recipe import load_recipe
+    from diver.recipe import load_recipe, split_flags
 
     if {"-h", "--help"} & set(args):
         _explain(VerlArguments, "diver verl", f"what becomes of the keys of a recipe:\n{table()}")
         return
     cut = list(args).index("--") if "--" in args else len(args)
-    arguments, flags = tyro.cli(VerlArguments, prog="diver verl", args=args[:cut], return_unknown_args=True)
-    recipe = load_recipe(arguments.recipe, flags)
+    rest, flags = split_flags(args[:cut])
+    arguments, unknown = tyro.cli(VerlArguments, prog="diver verl", args=rest, return_unknown_args=True)
+    recipe = load_recipe(arguments.recipe, [*unknown, *flags])
     words = command(recipe, args[cut + 1 :])
     if arguments.dry_run:
         print(shown(words))
@@ -242,13 +243,14 @@ def _run(argv: Sequence[str]) -> None:
         tyro.cli(COMMANDS[name], prog=f"diver {name}", args=rest)
         return
     _need("training needs", "torch", "transformers")
-    if {"-h", "--help"} & set(rest):
-        from diver.recipe import describe
+    from diver.recipe import describe, split_flags
 
+    if {"-h", "--help"} & set(rest):
         _explain(TrainArguments, "diver train", f"keys of a recipe:\n{describe()}")
         return
-    arguments, flags = tyro.cli(TrainArguments, prog="diver train", args=rest, return_unknown_args=True)
-    train(arguments.recipe, arguments.dry_run, flags)
+    rest, flags = split_flags(rest)
+    arguments, unknown = tyro.cli(TrainArguments, prog="diver train", args=rest, return_unknown_args=True)
+    train(arguments.recipe, arguments.dry_run, [*unknown, *flags])
 
 
 def _explain(arguments: type, prog: str, keys: str) -> None:

@@ -130,6 +130,23 @@ def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
     return Recipe(**sections)
 
 
+def split_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(Words that are not of the recipe, flags of the recipe with their values), each in their order."""
+    rest: list[str] = []
+    flags: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        key, equals, _ = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or not ("." in key or key in MAIN_KEYS):
+            rest.append(word)
+            continue
+        values = 0 if equals else 1
+        flags += [word, *left[:values]]
+        del left[:values]
+    return rest, flags
+
+
 def parse_flags(flags: Sequence[str]) -> dict[str, Any]:
     """--section.field value, or --section.field=value, as nested tables. A value is TOML, or else a string.
 

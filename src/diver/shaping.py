@@ -29,13 +29,17 @@ class Schedule:
     start: float = 0.0
     """Where lambda begins to fall."""
     end: float = 1.0
-    """Where the factor reaches `final`."""
+    """Where the factor reaches `final`; unit = "steps" needs one of its own."""
     unit: Literal["run", "steps"] = "run"
     """What `start` and `end` count: fractions of the run's rollout steps, or rollout steps."""
     final: float = 0.0
     """The factor of lambda from `end` on."""
 
     def __post_init__(self) -> None:
+        if self.unit == "steps" and self.end <= 1 and self.kind != "constant":  # the default: off after one batch
+            raise ValueError(
+                f'unit = "steps" needs an end above 1, the rollout step from which the factor is final, not {self.end}'
+            )
         if not 0 <= self.start <= self.end:
             raise ValueError(
                 f"start and end must satisfy 0 <= start <= end, not start = {self.start}, end = {self.end}"

@@ -5,6 +5,9 @@ import pytest
 
 from diver.engine.policy import Model, load_policy
 from diver.engine.problems import Data, draw_indices, load, prompted
+from diver.engine.trainer import Trainer
+from diver.recipe import make_recipe
+from diver.run import RunFolder
 from diver.tasks.countdown import Countdown
 from diver.types import DiverError
 
@@ -25,11 +28,34 @@ def test_each_epoch_goes_through_all_problems_in_another_order():
 
 def test_problems_set_aside_leave_the_training(tmp_path):
     data = Data(path=jsonl(tmp_path, [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in range(20)]))
-    train, held, _ = load(data, None, 5, seed=0)
+    train, held, notes = load(data, None, 5, seed=0)
+    assert notes == [f"{data.path}: 5 of 20 problems are set aside for evaluation (evaluate.problems)"]
+    assert load(data, None, 0, seed=0)[2] == []
     assert len(train) == 15 and len(held) == 5 and not {p.id for p in train} & {p.id for p in held}
     assert [p.id for p in load(data, None, 5, seed=0)[1]] == [p.id for p in held]
     with pytest.raises(DiverError, match="20 problems are too few to hold out 20"):
         load(data, None, 20, seed=0)
+
+
+def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
+    """20 problems, of which one is too long: 8 are set aside, and a batch needs 16."""
+    rows = [{"problem": f"{i}{'+0' * 60 * (not i)}+1?", "answer": str(i + 1)} for i in range(20)]  # the first is long
+    recipe = make_recipe(
+        {
+            "run": {"folder": str(tmp_path / "run")},
+            "data": {"path": jsonl(tmp_path, rows)},
+            "sample": {"max_prompt_tokens": 32, "max_tokens": 48},
+            "train": {"batch": 16, "mini_batch": 16},
+            "evaluate": {"problems": 8},
+        }
+    )
+    with pytest.raises(DiverError) as caught:
+        Trainer(recipe, RunFolder(tmp_path / "run", {"schedule_steps": 1}, {}))
+    assert str(caught.value) == (
+        f"train.batch: 16 problems in a step, but {recipe.data.path!r} has only 11 to train on; "
+        f"{recipe.data.path}: 8 of 20 problems are set aside for evaluation (evaluate.problems); "
+        "1 of 12 prompts are longer than sample.max_prompt_tokens (32) and were left out"
+    )
 
 
 def test_folded_rows_are_told(tmp_path):

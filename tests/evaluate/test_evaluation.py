@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from diver import cli
-from diver.evaluate.plan import Plan
-from diver.evaluate.samplers import asked_of
+from diver.evaluate.benchmarks import BENCHMARKS
+from diver.evaluate.plan import Plan, make_tasks
+from diver.evaluate.samplers import asked_of, drawing
 from diver.evaluate.store import Journal
 from diver.tasks.countdown import policy_folder
+from diver.types import DiverError
 
 DIVER = [sys.executable, "-c", "from diver.cli import main; main()"]
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -191,6 +193,8 @@ def test_a_benchmark_of_the_paper_stands_beside_its_numbers(whole):
     args = ("--model", "countdown", "--benchmarks", "math500=math.jsonl,countdown", "--problems", 2, "--samples", 4)
     out = finish(*args, "--template", "plain", "--max-tokens", 30, "--out", "out")
     assert "1 of its 500 problems" in out and "DIVER-MIX, paper" in out
+    assert "math500: template 'plain', temperature 0.6, up to 30 tokens a response" in out
+    assert "countdown: template 'plain', temperature 1.0, up to 30 tokens a response" in out
     mean = results("out")["benchmarks"]["math500"]["estimates"]["avg@4"]["mean"]
     row = next(line for line in Path("out/paper.md").read_text().splitlines() if "countdown@" in line)
     assert f"{100 * mean:.1f}" in row and "tabular" in Path("out/paper.tex").read_text()
@@ -273,7 +277,7 @@ def test_problems_whose_prompts_are_too_long_are_left_out_where_asked(capsys, mo
     args = ("--model", "countdown", "--benchmarks", "sums.jsonl", "--template", "plain", "--samples", 2, "--out", "out")
     process = start(*args)
     _, err = process.communicate(timeout=300)
-    told = r"diver: problem 'long': the prompt has \d+ tokens, but countdown@\S+ has room for 96 .*--leave-out-long"
+    told = r"diver: problem 'long': the prompt has \d+ tokens, but countdown@\S+ has room for 96 .*--leave-out-long.*; the template is 'plain'"
     assert process.returncode == 2 and re.search(told, err)
     out = finish(*args, "--leave-out-long")
     assert "1 of 2 problems left out" in out and "2 drawn" in out
@@ -285,7 +289,8 @@ def test_problems_whose_prompts_are_too_long_are_left_out_where_asked(capsys, mo
     cli.main()
     assert "1 of 2 problems left out" in capsys.readouterr().out and Path("out/results.json").read_bytes() == before
     Path("sums.jsonl").write_text(json.dumps(rows[0]) + "\n")
-    assert "no prompt fits into countdown@" in fails(capsys, monkeypatch, *args, "--leave-out-long")
+    line = fails(capsys, monkeypatch, *args, "--leave-out-long")
+    assert re.search("no prompt fits into countdown@.*; the template is 'plain', and another --template may be", line)
 
 
 def test_how_a_server_was_asked_is_told_without_secrets():
@@ -297,6 +302,46 @@ def test_how_a_server_was_asked_is_told_without_secrets():
         "top_k": -1, "stop_token_ids": [2], "api_key": "(hidden)", "proxy": {"Authorization": "(hidden)", "min_tokens": 3}
     }  # fmt: skip
     assert asked_of(Plan(model="m")) == {"sampler": "embedded"}
+    plan = Plan(model="m", sampler="vllm", extra='{"tensor_parallel_size": 2, "hf_token": "sk-1"}')
+    assert asked_of(plan) == {"sampler": "vllm", "extra": {"tensor_parallel_size": 2, "hf_token": "(hidden)"}}
+
+
+def test_vllms_engine_gets_its_options_and_rows_are_not_known_by_them(monkeypatch):
+    got = []
+
+    class Engine:
+        def __init__(self, model, name="", **options):
+            got.append((model, name, options))
+            if "colour" in options:
+                raise TypeError("LLM() got an unexpected keyword argument 'colour'")
+
+    monkeypatch.setattr("diver.sample.offline.OfflineGenerator", Engine)
+    plans = [Plan(model="countdown", sampler="vllm", extra=e) for e in ("", '{"tensor_parallel_size": 2}')]
+    for plan in plans:
+        drawing(plan, plan.model).open()
+    assert [options for _, _, options in got] == [{}, {"tensor_parallel_size": 2}]
+    assert got[0][:2] == got[1][:2] and got[0][1].endswith("-vllm")
+    alone, two = (make_tasks(plan, "m", None)[0].keys for plan in plans)
+    assert alone == two
+    asked = Plan(model="m", sampler="endpoint", extra='{"top_k": 2}')
+    assert not {*make_tasks(asked, "m", None)[0].keys.values()} & {*alone.values()}
+    with pytest.raises(DiverError, match=r"--extra .*colour.*: vLLM's engine does not take it \(.*'colour'\)"):
+        drawing(Plan(model="countdown", sampler="vllm", extra='{"colour": 1}'), "countdown").open()
+
+
+def test_the_help_and_the_page_say_how_a_model_is_asked(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["diver", "eval", "--help"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    told = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text()
+    others = [b for b in BENCHMARKS.values() if b.name != "countdown"]
+    assert {(b.template, b.temperature, b.max_tokens) for b in others} == {("paper", 0.6, 8192)}
+    lab = BENCHMARKS["countdown"]
+    assert (lab.template, lab.temperature, lab.max_tokens) == ("plain", 1.0, 40)
+    for text in ("Nothing: `paper`", "`plain` for Countdown", "Nothing: 0.6, and 1.0", "Nothing: 8,192, and 40"):
+        assert text in told
+    assert "| `paper` | 0.6 | 8,192 tokens |" in page and "| `plain` | 1.0 | 40 tokens |" in page
 
 
 def test_compare(whole):
@@ -325,6 +370,13 @@ def test_wrong_input_is_one_line_and_code_2_and_nothing_is_lost(whole, capsys, m
         (("--model", "countdown", "--benchmarks", "countdown,countdown"), "twice"),
         (("--benchmarks", "countdown"), "--model: name"),
         ((*SMALL, "--sampler", "dice"), "embedded, vllm, endpoint"),
+        (
+            (*SMALL, "--url", "http://host/v1"),
+            "--url http://host/v1: is asked only with --sampler endpoint, not 'embedded'",
+        ),
+        ((*SMALL, "--sampler", "vllm", "--url", "http://host/v1"), "with --sampler endpoint, not 'vllm'"),
+        ((*SMALL, "--extra", '{"top_k": 1}'), "is for --sampler endpoint .* or vllm .*, not 'embedded'"),
+        ((*SMALL, "--sampler", "vllm", "--extra", "2"), "--extra 2: must be a JSON object"),
         ((*SMALL, "--sampler", "endpoint", "--url", "localhost"), "--url localhost: must begin with http"),
         ((*SMALL, "--sampler", "endpoint", "--extra", "top_k=-1"), "--extra top_k=-1: must be a JSON object"),
         ((*SMALL, "--grader", "teacher"), "teacher.*math-verify"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from judge_server import ranking, serving, solutions
 
 from diver.cli import main
+from diver.judge.answers import read_cases
 from diver.judge.command import Judge, run
 from diver.types import DiverError
 
@@ -212,10 +214,61 @@ def test_benchmarks_give_the_texts_of_evaluations(tmp_path):
         (folder / "set.jsonl").write_text("".join(json.dumps({**row, "problem": f"p{i}"}) + "\n" for i in range(2)))
     files = tuple(f"{model}={tmp_path / model}" for model in "ab")
     with serving(first_is_best) as server:
-        with pytest.raises(DiverError, match=r"'p0': its text is not in these rollouts; --problems names"):
+        with pytest.raises(DiverError, match=r"'p0' of set: its text is not in these rollouts; --problems names"):
             judged(server, files, tmp_path / "out")
-        judged(server, files, tmp_path / "out", problems=str(problems))
+        judged(server, files, tmp_path / "out", problems=str(problems), concurrency=1)
         assert "<problem>\nWhat is 0?\n</problem>" in server.asked[0][0]["content"]
+
+
+def evaluated(folder, **benchmarks):
+    """Generations as `diver eval` keeps them: benchmark -> ids."""
+    row = {"key": "k", "sample": 0, "tokens": 1, "truncated": False, "logprob": None}
+    for name, ids in benchmarks.items():
+        rows = [{**row, "problem": i, "response": f"{folder.name} to {name} {i}"} for i in ids]
+        file = folder / "generations" / f"{name}.jsonl"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture
+def alike(tmp_path):
+    """Two sets of problems that number theirs alike, the second with one more."""
+    for name, ids in (("first", "12"), ("second", "123")):
+        rows = [{"id": i, "problem": f"Problem {i} of {name}?", "answer": "1"} for i in ids]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+
+
+def cases(models, problems):
+    found = read_cases(models, ",".join(map(str, problems)), "first", None, print)
+    return [(case.benchmark, case.problem, *case.answers) for case in found]
+
+
+def test_problems_of_two_benchmarks_are_not_mixed_up(alike, tmp_path):
+    models = {m: evaluated(tmp_path / m, first="12", second="23") for m in "ab"}
+    assert cases(models, alike) == [
+        (name, f"Problem {i} of {name}?", f"a to {name} {i}", f"b to {name} {i}")
+        for name, i in (("first", 1), ("first", 2), ("second", 2), ("second", 3))
+    ]
+    with pytest.raises(DiverError, match="problem '2' of second: its text is not in these rollouts"):
+        cases(models, alike[:1])
+    models["c"] = evaluated(tmp_path / "c", third="12")
+    with pytest.raises(DiverError, match="a and b and c: no problem is answered by all .* benchmarks and ids"):
+        cases(models, alike)
+
+
+def test_a_benchmark_under_another_name(alike, tmp_path):
+    """A file named otherwise has the texts; a file copied out of its folder is of the only benchmark with its ids."""
+    evaluation = evaluated(tmp_path / "a", mine="12")
+    copied = shutil.copy(evaluated(tmp_path / "b", mine="12") / "generations" / "mine.jsonl", tmp_path / "b.jsonl")
+    expected = [("first", f"Problem {i} of first?", f"a to mine {i}", f"b to mine {i}") for i in (1, 2)]
+    assert cases({"a": evaluation, "b": copied}, alike[:1]) == expected
+    with pytest.raises(DiverError, match="problem '1' of mine: its text"):  # AMC's are AMC's
+        cases({"a": evaluation, "b": copied}, [f"amc={alike[0]}"])
+    assert cases({"a": copied, "b": copied}, [f"amc={alike[0]}"]) == [
+        ("AMC", f"Problem {i} of first?", f"b to mine {i}", f"b to mine {i}") for i in (1, 2)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from diver.judge.prompt import MOST_HELD, question, rankings, read_ranks, repair, response_format
@@ -42,6 +45,24 @@ def test_rankings_that_are_read(reply, ranks):
 def test_rankings_that_are_not(reply, reason):
     found = read_ranks(reply, 3)
     assert isinstance(found, str) and reason in found
+
+
+HOSTILE = """
+from diver.judge import prompt
+
+n = prompt.LONGEST_REPLY = 10**6
+for reply in ("\\n" * n, " " * n, "> " * (n // 2), "RANKING\\n" * (n // 8), "RANKING" + "* " * (n // 2)):
+    assert isinstance(prompt.read_ranks(reply, 3), str)
+for answer in ("<" + " " * n + "x", "< /" * (n // 3) + "x", "</" + "\\n" * n + "x"):
+    assert prompt.question("Q", [answer], 2 * n)[0]["content"].count(answer) == 1
+print("done")
+"""
+
+
+def test_hostile_texts_are_read_in_one_go():
+    """Patterns that go through white space anew from each of its characters take hours for these."""
+    done = subprocess.run([sys.executable, "-c", HOSTILE], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "done\n", done.stderr
 
 
 def test_what_the_judge_reads():

@@ -120,6 +120,9 @@ def test_a_forward_pass_holds_the_longest_response():
         ("a/b-c_1.5", "a/b-c_1.5"),
         ("", "''"),
         ("it's", r"'it\'s'"),
+        ("/home/josé", "'/home/josé'"),  # outside quotes hydra reads ASCII only
+        ("a \\", "'a \\\\'"),  # a backslash escapes a quote, and itself before one; elsewhere it is a character
+        (r"a\'b\c", r"'a\\\'b\c'"),
         ('{"a": 1}', "'{\"a\": 1}'"),
     ],
 )

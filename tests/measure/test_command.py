@@ -1,5 +1,7 @@
 """The real command, on rollouts of several origins."""
 
+import base64
+import gzip
 import json
 import os
 import re
@@ -71,6 +73,24 @@ def test_a_plain_file_from_beginning_to_end(tmp_path):
     assert {p.name for p in (tmp_path / "out").iterdir()} - {"of-another"} == set(written) == {
         "groups.jsonl", "summary.json", "index.html", "validity.md", "validity.json", "validity.png",
     }  # fmt: skip
+
+
+def test_two_benchmarks_that_number_their_problems_alike(tmp_path):
+    (tmp_path / "eval" / "generations").mkdir(parents=True)
+    row = {"key": "k", "problem": "60", "tokens": 3, "truncated": False, "logprob": None}
+    for name, responses in (("aime24", ["u v", "x y"]), ("amc", ["u", "u"])):
+        rows = [{**row, "sample": i, "response": response} for i, response in enumerate(responses)]
+        write(tmp_path / "eval" / "generations" / f"{name}.jsonl", rows)
+    done = diver("measure", "eval", "--metrics", "textual", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0 and "4 responses to 2 problems in 2 groups of 2" in done.stdout, done.stderr
+    rows = read(tmp_path / "out" / "groups.jsonl")
+    assert [(r["benchmark"], r["problem"], r["textual"]) for r in rows] == [("aime24", "60", 1), ("amc", "60", 0)]
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())["rollouts"]["eval"]
+    assert summary["problems"] == 2 and summary["means"]["textual"]["mean"] == 0.5
+    page = (tmp_path / "out" / "index.html").read_text()
+    packed = re.search('id="data">([^<]+)<', page)[1]
+    groups = json.loads(gzip.decompress(base64.b64decode(packed)))["browser"]["groups"]
+    assert [g["problem"] for g in groups] == ["aime24/60", "amc/60"]
 
 
 def test_two_files_side_by_side_with_settings(tmp_path):

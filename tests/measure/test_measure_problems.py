@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,13 @@ def test_a_problem_with_several_groups_counts_once():
     table = problem_table(measured([first, again, group("b", ["u", "u"])], ["textual"]))
     assert table.problems == ["a", "b"] and table.columns["textual"].tolist() == [0.5, 0]
     assert table.columns["words"].tolist() == [2, 1]
+
+
+def test_problems_of_two_benchmarks_are_two_even_if_their_ids_are_the_same():
+    aime, amc = group("60", ["u v", "x y"]), group("60", ["u", "u"])
+    aime, amc = (replace(g, problem=replace(g.problem, source=name)) for g, name in ((aime, "aime24"), (amc, "amc")))
+    table = problem_table(measured([aime, amc], ["textual"]))
+    assert table.problems == ["aime24/60", "amc/60"] and table.columns["textual"].tolist() == [1, 0]
 
 
 def test_the_summary_has_intervals_over_problems_and_no_empty_columns():

@@ -445,6 +445,10 @@ def test_runs_of_the_same_name_are_told_apart(tmp_path):
     for parent in "ab":
         _config_only_in(tmp_path / parent / "run")
     assert labels([RunRecord.read(tmp_path / parent / "run") for parent in "ab"]) == ["a/run", "b/run"]
+    for parent in ("c/x", "d/x"):
+        _config_only_in(tmp_path / parent / "run")
+    deeper = [RunRecord.read(tmp_path / parent / "run") for parent in ("c/x", "d/x", "a")]
+    assert labels(deeper) == ["c/x/run", "d/x/run", f"{tmp_path.name}/a/run"]
 
 
 def _config_only_in(folder):

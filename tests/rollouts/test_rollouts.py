@@ -74,6 +74,22 @@ def test_an_evaluation_with_its_grades(tmp_path):
     assert len(found.groups) == 3 and "generations of several settings" in found.notes[1]
 
 
+def test_benchmarks_that_number_their_problems_alike(tmp_path):
+    """The key too may be the same: it is of the prompt and the settings."""
+    row = {"key": "k", "problem": "60", "tokens": 3, "truncated": False, "logprob": None}
+    for name, n in (("aime24", 1), ("amc", 2)):
+        rows = [{**row, "sample": i, "response": f"{name} {i}"} for i in range(n)]
+        write(tmp_path / "generations" / f"{name}.jsonl", rows)
+    found = read_rollouts(tmp_path)
+    assert [(g.problem.source, g.problem.id, g.responses) for g in found.groups] == [
+        ("aime24", "60", ["aime24 0"]),
+        ("amc", "60", ["amc 0", "amc 1"]),
+    ]
+    assert "3 responses to 2 problems in 2 groups of 1 to 2" in found.notes[0]
+    (copied,) = read_groups(write(tmp_path / "mine.jsonl", rows))
+    assert copied.problem.source == ""  # outside of its folder a file may be called anything
+
+
 def test_verls_dump(tmp_path):
     """The columns of `_write_generations` of verl 0.9.1, with and without the keys of its v1 trainer."""
 

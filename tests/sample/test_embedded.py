@@ -73,6 +73,17 @@ def test_first_tokens_follow_the_softmax(policy, sampler):
     assert chisquare(f_obs, f_exp * f_obs.sum() / f_exp.sum()).pvalue > 1e-4
 
 
+def test_every_token_of_a_large_vocabulary_can_be_drawn():
+    """The numbers that draw a token are as many as its probability says, after most of the mass too."""
+    logits = torch.randn(152_064, generator=torch.Generator().manual_seed(0)) * 3
+    logits[:4] += 20.0
+    probabilities = torch.softmax(logits, -1)
+    cumulative = probabilities.double().cumsum(0).numpy()
+    last = np.arange(152_000, 152_064)  # numbers in the middle of what each of them covers
+    numbers = (cumulative[last - 1] + cumulative[last]) / 2 / cumulative[-1]
+    assert draw(probabilities.expand(len(last), -1), numbers).tolist() == last.tolist()
+
+
 def test_draw_takes_no_index_of_probability_zero():
     probabilities = torch.tensor([[0.0, 0.25, 0.0, 0.75, 0.0]]).repeat(20_000, 1)
     numbers = np.linspace(2.0**-53, 1, 20_000)

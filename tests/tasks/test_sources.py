@@ -1,6 +1,7 @@
 import json
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,14 @@ def test_verifiers(tmp_path):
     assert [p.verifier for p in load_problems(Source(path=path, verifier="gsm8k"))] == ["gsm8k", "gsm8k"]
 
 
+def test_a_numbered_list_makes_no_choice(tmp_path):
+    """Only a letter does, among lettered options: a number may be what was asked for."""
+    listed = {"problem": "How many are even?\n1. four\n2. six\n3. nine", "answer": "2"}
+    path = jsonl(tmp_path, listed, {"problem": "How many are A?\nA) x\nB) y", "answer": 2})
+    assert [p.verifier for p in load_problems(path)] == ["math", "math"]
+    assert [p.verifier for p in load_problems(Source(path=path, verifier="choice"))] == ["choice", "choice"]
+
+
 def test_listed_options():
     assert listed_options("Q\n(A) x\n(B) y") == {"A": "x", "B": "y"}
     assert listed_options("Q\n1. x\n2. y\n4. z") == {"1": "x", "2": "y"}
@@ -147,6 +156,10 @@ def test_listed_options():
         ([{"prompt": [{"role": "user"}], "answer": "1"}], "problems.jsonl:1: the prompt must be"),
         ([], "problems.jsonl: empty, not one problem"),
         (["[" * 100_000], "problems.jsonl:1: not JSON"),
+        (
+            [{"problem": "a", "answer": "1"}, f'{{"problem": "b", "answer": {"9" * 5000}}}'],
+            "problems.jsonl:2: not JSON",
+        ),
     ],
 )
 def test_bad_rows_name_file_and_line(tmp_path, lines, message):
@@ -206,18 +219,18 @@ def test_rows_of_the_hub():
 
 
 @pytest.mark.parametrize(
-    ("name", "count", "verifier"),
+    ("name", "verifiers"),
     [
-        ("gsm8k_train", 7473, "gsm8k"),
-        ("math500", 500, "math"),
-        ("arc_challenge_test", 1172, "choice"),
-        ("olympiadbench", 675, "math"),
+        ("gsm8k_train", {"gsm8k": 7473}),
+        ("math500", {"math": 500}),
+        ("arc_challenge_test", {"choice": 1150, "math": 22}),  # the 22 have numbered options
+        ("olympiadbench", {"math": 675}),
     ],
 )
-def test_real_data(name, count, verifier):
+def test_real_data(name, verifiers):
     path = DATA / f"{name}.jsonl"
     if not path.exists():
         pytest.skip(f"{path.name} is not in DIVER_DATA")
     problems = load_problems(str(path))
-    assert len(problems) == count and {p.verifier for p in problems} == {verifier} and problems.notes == []
-    assert len({p.id for p in problems}) == count
+    assert Counter(p.verifier for p in problems) == verifiers and problems.notes == []
+    assert len({p.id for p in problems}) == len(problems)

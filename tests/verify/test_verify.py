@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from diver.tasks.sources import Verifier
@@ -74,6 +75,20 @@ def test_equal_answers_to_one_problem_are_judged_once():
         found = verdicts(pairs, pool=counting)
     assert found == [Verdict.CORRECT] * 50 + [Verdict.WRONG] * 51
     assert counting.jobs == 3
+
+
+def test_arrays_in_meta_are_no_obstacle(pool):
+    """What pandas reads from parquet; each row is a problem of its own, with equal arrays that are not the same."""
+    pairs = [
+        (response, problem("8", "countdown", numbers=np.array([3, 5]), target=np.int64(8)))
+        for response in (
+            r"\( 3 + 5 = 8 \) \boxed{ 8 }",
+            r"\( 5 - 3 = 2 \) \boxed{ 2 }",
+            "hm",
+            r"\( 5 + 3 = 8 \) \boxed{ 8 }",
+        )
+    ]
+    assert verdicts(pairs, pool=pool) == ["correct", "wrong", "no_answer", "correct"]
 
 
 def test_plain_answers_need_no_worker():

@@ -2,6 +2,7 @@
 
 import operator
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from fractions import Fraction
 import pytest
 
 from diver.types import DiverError, Verdict
+from diver.verify import serve
 from diver.verify.equivalence import equivalent
 from diver.verify.workers import Failure, Pool, shared_pool
 
@@ -146,6 +148,35 @@ def test_a_lost_worker_is_replaced_at_once(pool):
 def test_a_worker_that_cannot_start_says_so():
     with Pool(workers=1, warm="no_such_module:warm") as pool, pytest.raises(DiverError, match="no_such_module"):
         pool.map(operator.neg, [(1,)], deadline=1)
+
+
+def test_a_worker_without_its_limit_says_why():
+    with Pool(workers=1, memory_mb=1 << 50) as pool, pytest.raises(DiverError, match="OverflowError"):
+        pool.map(operator.neg, [(1,)], deadline=1)
+
+
+def test_the_exit_code_told_is_the_worker_s_own(tmp_path, monkeypatch):
+    """Its pipe closes a moment before it ends."""
+    (tmp_path / "leaves.py").write_text(
+        "import os, time\ndef warm(): os.closerange(3, 99); time.sleep(0.3); os._exit(7)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with Pool(workers=1, warm="leaves:warm") as pool, pytest.raises(DiverError, match=r"\(exit code 7\)"):
+        pool.map(operator.neg, [(1,)], deadline=1)
+
+
+@pytest.mark.parametrize("error", [ValueError("current limit exceeds maximum limit"), OSError("not here")])
+def test_a_system_that_refuses_the_limit_has_the_deadline_alone(monkeypatch, error):
+    asked = []
+
+    def refuse(limit, sizes):
+        asked.append((limit, sizes))
+        if limit == resource.RLIMIT_AS:
+            raise error
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    serve._limit_memory(500)
+    assert asked == [(resource.RLIMIT_CORE, (0, 0)), (resource.RLIMIT_AS, (500 * 2**20, 500 * 2**20))]
 
 
 def test_close_ends_the_workers_and_the_pool_can_be_used_again():

@@ -41,6 +41,8 @@ def restore(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> int
         state = torch.load(path / "trainer.pt", map_location=policy.model.device, weights_only=True)
         optimizer.load_state_dict(state["optimizer"])
         return int(state["step"])
+    except torch.OutOfMemoryError:  # a RuntimeError too, and no fault of the checkpoint
+        raise
     except (OSError, EOFError, KeyError, ValueError, RuntimeError, UnpicklingError) as e:
         raise DiverError(
             f"{path}: this checkpoint cannot be read ({e}); delete it to go on from the one before"

@@ -74,6 +74,11 @@ def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
             path, dtype=torch.float32, attn_implementation=settings.attention, trust_remote_code=False, **options
         )
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
+        if checkpoint:
+            raise DiverError(
+                f"checkpoint {checkpoint}: cannot be loaded ({hub.one_line(e)}); if its files are damaged, delete it to go "
+                "on from the one before"
+            ) from None
         raise DiverError(
             f"model.path {settings.path!r}: cannot be loaded ({hub.one_line(e)}); give a folder with config.json, weights "
             "and tokenizer, the name of such a model on the hub, or 'countdown'"

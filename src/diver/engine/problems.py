@@ -67,6 +67,9 @@ def load(data: Data, held: Source | None, held_count: int, seed: int) -> tuple[l
                 f"{data.path}: {len(train)} problems are too few to hold out {held_count}; set evaluate.problems lower, "
                 "or name other data in evaluate.source"
             )
+        notes.append(
+            f"{data.path}: {held_count} of {len(train)} problems are set aside for evaluation (evaluate.problems)"
+        )
         apart = [train[i] for i in sorted(order[:held_count])]
         train = [train[i] for i in sorted(order[held_count:])]
     if data.messages == "question":

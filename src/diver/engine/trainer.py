@@ -253,7 +253,7 @@ class Trainer:
         if batch > len(self.train.problems):
             raise DiverError(
                 f"train.batch: {batch} problems in a step, but {self.recipe.data.path!r} has only "
-                f"{len(self.train.problems)} to train on"
+                f"{len(self.train.problems)} to train on" + "".join(f"; {note}" for note in self.notes)
             )
         context, longest = self.policy.context, how.max_prompt_tokens + how.max_tokens
         if context is not None and longest > context:

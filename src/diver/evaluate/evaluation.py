@@ -20,7 +20,7 @@ from diver.evaluate.samplers import Drawing, asked_of, drawing
 from diver.evaluate.store import Journal, ResultFolder
 from diver.evaluate.tables import benchmark_table, write_curves, write_paper_tables
 from diver.run import to_json, write_text
-from diver.sample.generate import Generator, Prompt, Request, requests, room_for
+from diver.sample.generate import Generator, Prompt, Request, TooLong, requests, room_for
 from diver.tasks.templates import QUESTION, Template, render
 from diver.types import DiverError, Problem, Verdict
 
@@ -40,6 +40,7 @@ def evaluate(plan: Plan, provenance: Mapping[str, Any], tell: Tell = print) -> P
                 task = _without_long(task, folder, drawn_by)
             for note in task.loaded.notes:
                 tell(note)
+            tell(_asked_with(task))
             found[task.benchmark.name] = _do(plan, task, folder, drawn_by, tell)
         everything = {**folder.results(), **found}
         results = json.loads(to_json({"model": drawn_by.model, "benchmarks": everything}))
@@ -71,7 +72,9 @@ def _without_long(task: Task, folder: ResultFolder, drawn_by: Drawing) -> Task:
     long = {name for name, row in known.items() if row["room"] is not None and row["tokens"] >= row["room"]}
     left = tuple(p for p in problems if p.id not in long)
     if not left:
-        raise DiverError(f"{task.benchmark.name}: no problems are left: no prompt fits into {drawn_by.model}")
+        raise DiverError(
+            f"{task.benchmark.name}: no problems are left: no prompt fits into {drawn_by.model}; {_another(task)}"
+        )
     told = f"{task.benchmark.name}: {len(problems) - len(left)} of {len(problems)} problems left out, whose prompts are too long"
     notes = [*task.loaded.notes, told] if long else task.loaded.notes
     return task._replace(loaded=task.loaded._replace(problems=left, notes=notes), left_out=len(problems) - len(left))
@@ -118,10 +121,13 @@ def _draw(plan: Plan, task: Task, folder: ResultFolder, into: Journal, open_gene
     drawn = generator.generate(asked, temperature=benchmark.temperature, max_tokens=benchmark.max_tokens, have=have)
     with _bar(left, f"{benchmark.name}: draw") as bar:
         folder.sign()
-        for g in drawn:
-            row = g._asdict()
-            into.append({"key": task.keys[g.problem_id], "problem": row.pop("problem_id"), **row})
-            bar.update(1)
+        try:
+            for g in drawn:
+                row = g._asdict()
+                into.append({"key": task.keys[g.problem_id], "problem": row.pop("problem_id"), **row})
+                bar.update(1)
+        except TooLong as error:
+            raise DiverError(f"{error}; {_another(task)}") from None
     return left
 
 
@@ -172,6 +178,15 @@ def _description(plan: Plan, task: Task) -> dict[str, Any]:
         "k": task.ks,
         "chance": task.loaded.chance,
     }
+
+
+def _asked_with(task: Task) -> str:
+    b = task.benchmark
+    return f"{b.name}: template {b.template!r}, temperature {b.temperature}, up to {b.max_tokens:,} tokens a response"
+
+
+def _another(task: Task) -> str:
+    return f"the template is {task.benchmark.template!r}, and another --template may be shorter"
 
 
 def _where(out: Path, found: Mapping[str, Mapping[str, Any]]) -> str:

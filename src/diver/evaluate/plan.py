@@ -47,19 +47,21 @@ class Plan:
     rows: int = 0
     """Responses that the embedded sampler has in flight; 0 is 512, or fewer where they may be long. Less takes less memory."""
     url: str = ""
-    """Of the endpoint, such as http://127.0.0.1:8000/v1; its key is in OPENAI_API_KEY."""
+    """Of --sampler endpoint, such as http://127.0.0.1:8000/v1; its key is in OPENAI_API_KEY."""
     extra: str = ""
-    """Further keys of the endpoint's request body, as JSON, such as '{"top_k": -1}'."""
+    """As JSON: with --sampler endpoint further keys of the request body, such as '{"top_k": -1}'; with --sampler vllm options
+    of its engine, such as '{"tensor_parallel_size": 2}'."""
     grader: str = ""
     """Judges all benchmarks, by a name of diver.verify.graders."""
     seed: int = 0
     """Of the samples and of the order of options."""
     template: str = ""
-    """Prompt template, one of diver.tasks.templates."""
+    """How a problem becomes a prompt: plain, chat, boxed, paper, paper-chat or paper-llama. Nothing: `paper`, a system prompt
+    of about 150 tokens and a response that begins with <think>; `plain` for Countdown; of a model known by name its own."""
     temperature: float | None = None
-    """Of the samples."""
+    """Of the samples. Nothing: 0.6, and 1.0 for Countdown."""
     max_tokens: int | None = None
-    """The longest response."""
+    """The longest response. Nothing: 8,192, and 40 for Countdown."""
     compare: tuple[Path, ...] = ()
     """Draw nothing; compare these result folders, each with the first, problem by problem."""
 
@@ -75,13 +77,22 @@ class Plan:
             raise DiverError(f"--template: unknown {self.template!r}; choose one of {', '.join(TEMPLATES)}")
         if self.grader:
             check_grader(self.grader)
+        if self.url and self.sampler != "endpoint":
+            raise DiverError(
+                f"--url {self.url}: is asked only with --sampler endpoint, not {self.sampler!r}; add that, or leave --url out"
+            )
+        if self.extra and self.sampler == "embedded":
+            raise DiverError(
+                f"--extra {self.extra}: is for --sampler endpoint (keys of a request) or vllm (options of its engine), not "
+                "'embedded'; add one of them, or leave --extra out"
+            )
         if self.url and not self.url.startswith(("http://", "https://")):
             raise DiverError(f"--url {self.url}: must begin with http:// or https://")
         _ = self.body
 
     @property
     def body(self) -> dict[str, Any]:
-        """`extra` as it is sent."""
+        """`extra` as it is sent, or given to vLLM's engine."""
         return read_extra(self.extra)
 
 
@@ -124,7 +135,7 @@ def _task(plan: Plan, name: str, model: str, named: NamedModel | None) -> Task:
         "temperature": benchmark.temperature,
         "max_tokens": benchmark.max_tokens,
         "seed": plan.seed,
-        "extra": plan.body,
+        "extra": plan.body if plan.sampler == "endpoint" else {},  # of vllm: see samplers.offline
     }
     keys = {p.id: digest(how, _prompt(p)) for p in loaded.problems}
     return Task(loaded._replace(benchmark=benchmark), template, samples, ks, benchmark.grader, keys)

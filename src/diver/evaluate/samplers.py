@@ -64,7 +64,12 @@ def embedded(plan: Plan, model: str) -> Drawing:
 
 
 def offline(plan: Plan, model: str) -> Drawing:
-    """vLLM in this process; other arithmetic, so another name."""
+    """vLLM in this process; other arithmetic, so another name. --extra has options of its engine.
+
+    Rows are not known by these. Most say how the machine does the work, as tensor_parallel_size does, and another machine
+    must be able to go on; nothing tells them from those that change responses, such as quantization or max_model_len,
+    which want an --out of their own.
+    """
     path, name = known(model)
     name = f"{name}-vllm"
 
@@ -72,7 +77,12 @@ def offline(plan: Plan, model: str) -> Drawing:
     def load() -> Generator:
         from diver.sample.offline import OfflineGenerator
 
-        return OfflineGenerator(path, name)
+        try:
+            return OfflineGenerator(path, name, **plan.body)
+        except TypeError as error:  # the engine knows its options itself
+            if not plan.body:
+                raise
+            raise DiverError(f"--extra {plan.extra}: vLLM's engine does not take it ({hub.one_line(error)})") from None
 
     return Drawing(name, load)
 
@@ -98,14 +108,15 @@ SAMPLERS: dict[str, Callable[[Plan, str], Drawing]] = {
 
 
 def asked_of(plan: Plan) -> dict[str, Any]:
-    """Which sampler, and how a server was asked, without whatever of it may be secret: for results.json."""
+    """Which sampler, and how it was asked, without whatever of it may be secret: for results.json."""
+    extra = _without_secrets(plan.body)
     if plan.sampler != "endpoint":
-        return {"sampler": plan.sampler}
+        return {"sampler": plan.sampler, **({"extra": extra} if extra else {})}
     from diver.sample.endpoint import Endpoint
 
     url = urlsplit(plan.url or Endpoint.url)
     at = url.netloc.rpartition("@")[2]
-    return {"sampler": plan.sampler, "url": f"{url.scheme}://{at}{url.path}", "extra": _without_secrets(plan.body)}
+    return {"sampler": plan.sampler, "url": f"{url.scheme}://{at}{url.path}", "extra": extra}
 
 
 def _without_secrets(value: Any) -> Any:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from diver.evaluate.benchmarks import load
+from diver.evaluate.benchmarks import BENCHMARKS, Loaded, load
 from diver.rollouts import read_rollouts
 from diver.types import DiverError, Group, Problem, Rollout, Verdict
 
 _NUMBERED = re.compile(r"problem-\d+")
+Texts = Mapping[tuple[str, str], tuple[str, Problem]]
+"""Source and id of a problem -> the title of its benchmark and the problem."""
 
 
 class Case(NamedTuple):
@@ -44,11 +48,12 @@ def read_cases(
 ) -> list[Case]:
     """The problems that every model has answered. `problems` names benchmarks or problem files, for rollouts without texts.
 
-    Problems are the same if their texts are, or, where no text is common to all models, their ids. Of several steps of a
-    run the last one counts.
+    Problems are the same if their texts are, or, where no text is common to all models, their benchmarks and ids. Of
+    several steps of a run the last one counts.
     """
-    texts = _texts(problems, tell)
-    groups = {name: _groups(path, tell) for name, path in models.items()}
+    loaded = _loaded(problems, tell)
+    groups = _with_sources({name: _groups(path, tell) for name, path in models.items()})
+    texts = _texts(loaded, {group.problem.source for of in groups.values() for group in of} - {""})
     for key in (_text, _id):
         found = {name: {key(g): g for g in of if key(g)} for name, of in groups.items()}  # later steps replace earlier
         first_model, *others = found.values()
@@ -57,12 +62,12 @@ def read_cases(
     else:
         names = " and ".join(models)
         raise DiverError(
-            f"{names}: no problem is answered by all of them; ids or texts of their problems must be equal"
+            f"{names}: no problem is answered by all of them; texts of their problems, or benchmarks and ids, must be equal"
         )
     for name, of in found.items():
         if left := len(of) - len(common):
             tell(f"{name}: {left} problems left out, which not every model has answered")
-    return [_case(k, [of[k] for of in found.values()], texts, rule) for k in common[:limit]]
+    return [_case([of[k] for of in found.values()], texts, rule) for k in common[:limit]]
 
 
 def _groups(path: Path, tell: Callable[[str], object]) -> list[Group]:
@@ -72,20 +77,45 @@ def _groups(path: Path, tell: Callable[[str], object]) -> list[Group]:
     return sorted(found.groups, key=lambda g: g.problem.meta.get("step") or 0)
 
 
-def _texts(problems: str, tell: Callable[[str], object]) -> dict[str, tuple[str, Problem]]:
-    """Problem id -> its benchmark and the problem."""
-    texts: dict[str, tuple[str, Problem]] = {}
-    for name in filter(None, problems.split(",")):
-        loaded = load(name, seed=0)
-        for note in loaded.notes:
-            tell(note)
-        texts |= {problem.id: (loaded.benchmark.title, problem) for problem in loaded.problems}
+def _with_sources(groups: Mapping[str, Sequence[Group]]) -> dict[str, list[Group]]:
+    """An id that stands without a source, as in a file copied out of its folder, is of the only source that has it."""
+    sources: defaultdict[str, set[str]] = defaultdict(set)
+    for group in (group for of in groups.values() for group in of if group.problem.source):
+        sources[group.problem.id].add(group.problem.source)
+
+    def with_source(group: Group) -> Group:
+        found = sources.get(group.problem.id, ())
+        if group.problem.source or len(found) != 1:
+            return group
+        return dataclasses.replace(group, problem=dataclasses.replace(group.problem, source=next(iter(found))))
+
+    return {name: [with_source(group) for group in of] for name, of in groups.items()}
+
+
+def _loaded(problems: str, tell: Callable[[str], object]) -> list[Loaded]:
+    found = [load(name, seed=0) for name in problems.split(",") if name]
+    for note in (note for loaded in found for note in loaded.notes):
+        tell(note)
+    return found
+
+
+def _texts(found: Iterable[Loaded], sources: Collection[str]) -> Texts:
+    """By benchmark; and by the source "", for problems of no known benchmark.
+
+    `sources` are those of the rollouts. Beside them a file of another name serves all; a benchmark serves its own alone.
+    """
+    texts: dict[tuple[str, str], tuple[str, Problem]] = {}
+    for loaded in found:
+        name, title = loaded.benchmark.name, loaded.benchmark.title
+        of_any = [""] if not sources or name not in {*sources, *BENCHMARKS} else []
+        texts |= {(source, p.id): (title, p) for p in loaded.problems for source in [name, *of_any]}
     return texts
 
 
-def _id(group: Group) -> str:
-    """Empty where the id is only the number that `read_rollouts` gave to a text."""
-    return "" if _text(group) and _NUMBERED.fullmatch(group.problem.id) else group.problem.id
+def _id(group: Group) -> tuple[str, str] | None:
+    """None where the id is only the number that `read_rollouts` gave to a text."""
+    numbered = _text(group) and _NUMBERED.fullmatch(group.problem.id)
+    return None if numbered else (group.problem.source, group.problem.id)
 
 
 def _text(group: Group) -> str:
@@ -99,12 +129,14 @@ def as_text(problem: Problem) -> str:
     return "\n\n".join(m["content"] for m in problem.prompt if m.get("role") == "user")
 
 
-def _case(key: str, groups: Sequence[Group], texts: Mapping[str, tuple[str, Problem]], rule: str) -> Case:
-    problem_id = groups[0].problem.id
-    benchmark, known = texts.get(problem_id, (groups[0].problem.source, groups[0].problem))
+def _case(groups: Sequence[Group], texts: Texts, rule: str) -> Case:
+    problem, problem_id = groups[0].problem, groups[0].problem.id
+    # No benchmark where --problems has no text: orders are drawn by its name, and stored comparisons are in theirs.
+    benchmark, known = texts.get((problem.source, problem_id)) or texts.get(("", problem_id)) or ("", problem)
     text = as_text(known) or next(filter(None, map(_text, groups)), "")
     if not text:
         raise DiverError(
-            f"problem {problem_id!r}: its text is not in these rollouts; --problems names the benchmark or file that has it"
+            f"problem {problem_id!r}{problem.source and f' of {problem.source}'}: its text is not in these rollouts; "
+            "--problems names the benchmark or file that has it"
         )
     return Case(benchmark, problem_id, text, tuple(RULES[rule](g.rollouts).response for g in groups))

@@ -45,8 +45,9 @@ _HELD = """Reply with one JSON object. Think in its "reasoning" as long as you n
 _REPAIR = """Your reply cannot be used: {reason}. Reply with nothing but one line of this form, which names each of {letters} once, best first:
 {form}"""
 
-_LINE = re.compile(r"^[\s*#>`_]*RANKING[\s*`_]*:(?P<ranking>.*)$", re.MULTILINE | re.IGNORECASE)
-_TAG = re.compile(r"<(?=\s*/?\s*(?:solution|problem)\b)", re.IGNORECASE)
+# Both take time linear in a text that may be hostile: no white space is gone through anew from each of its characters.
+_LINE = re.compile(r"^[ \t*#>`_]*RANKING[ \t*`_]*:(?P<ranking>.*)$", re.MULTILINE | re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*(?:/\s*)?(?:solution|problem)\b)", re.IGNORECASE)
 
 Message = Mapping[str, str]
 

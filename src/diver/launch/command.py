@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -112,11 +113,16 @@ def _difference(given: Any, base: Any) -> dict[str, Any]:
 def hydra(value: Any) -> str:
     """A value as hydra's grammar of overrides writes it."""
     if isinstance(value, str):
-        plain = value and all(c.isalnum() or c in "/-_.@" for c in value)
-        return value if plain else "'" + value.replace("\\'", "\\\\'").replace("'", "\\'") + "'"
+        plain = value and all((c.isascii() and c.isalnum()) or c in "/-_.@" for c in value)
+        return value if plain else "'" + re.sub(r"(\\*)('|\Z)", _quoted, value) + "'"
     if isinstance(value, list | tuple):
         return f"[{','.join(map(hydra, value))}]"
     return json.dumps(value)
+
+
+def _quoted(found: re.Match[str]) -> str:
+    """A quote escaped, and the backslashes before it or before the end doubled: elsewhere hydra takes them as they are."""
+    return 2 * found[1] + ("\\'" if found[2] else "")
 
 
 def shown(arguments: Sequence[str], python: str = "python") -> str:

@@ -14,7 +14,7 @@ from diver.diversity import Diversity, resolve
 from diver.evaluate.plan import parse_ks
 from diver.evaluate.tables import markdown
 from diver.measure.picture import write_picture
-from diver.measure.problems import ProblemTable, group_row, measured, problem_table, summary
+from diver.measure.problems import ProblemTable, group_row, measured, name_of, problem_table, summary
 from diver.measure.validity import as_json, cell, correlation_table, means_table, title, validity
 from diver.report import write_browser
 from diver.rollouts import Columns, read_rollouts
@@ -170,7 +170,7 @@ def _write_page(how: Measure, groups: Mapping[str, Sequence[Group]], tables: Map
 def _shown(group: Group, prefix: str, threshold: float) -> Group:
     """The group under a name that says where it is from; what has an outcome and no verdict is right or wrong by it."""
     problem, step = group.problem, group.problem.meta.get("step")
-    name = f"{prefix}{problem.id}" + (f", step {step}" if step is not None else "")
+    name = f"{prefix}{name_of(problem)}" + (f", step {step}" if step is not None else "")
     by_outcome = [Verdict.CORRECT if outcome >= threshold else Verdict.WRONG for outcome in group.outcomes]
     verdicts = [r.verdict or (None if r.reward is None else v) for r, v in zip(group.rollouts, by_outcome, strict=True)]
     return dataclasses.replace(group.with_each(verdict=verdicts), problem=dataclasses.replace(problem, id=name))
@@ -181,6 +181,7 @@ def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: f
         for group in of:
             yield {
                 "rollouts": name,
+                **({"benchmark": group.problem.source} if group.problem.source else {}),
                 "problem": group.problem.id,
                 "prompt": group.problem.prompt,
                 "step": group.problem.meta.get("step"),

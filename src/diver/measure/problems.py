@@ -10,13 +10,14 @@ import numpy as np
 
 from diver.diversity import PAPER, Diversity, measure
 from diver.statistics import Estimate, bootstrap_interval, pass_at_k
-from diver.types import Group
+from diver.types import Group, Problem
 
 
 class ProblemTable(NamedTuple):
     """What is known of each problem: its groups' means, averaged over its groups."""
 
     problems: list[str]
+    """See `name_of`."""
     columns: dict[str, np.ndarray]
     """float64 [problems] each: the metrics by their names, `pass@k`, and `words`, the mean length of a response."""
 
@@ -53,13 +54,18 @@ def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> d
     return {**row, "words": float(np.mean([len(response.split()) for response in group.responses]))}
 
 
+def name_of(problem: Problem) -> str:
+    """Its id, after the benchmark where that is known: two benchmarks may number their problems alike."""
+    return f"{problem.source}/{problem.id}" if problem.source else problem.id
+
+
 def problem_table(groups: Sequence[Group], ks: Sequence[int] = (), threshold: float = 0.5) -> ProblemTable:
     """One row a problem of measured groups; a problem with several groups (at several steps) has their mean."""
     if not groups:
         raise ValueError("a table needs at least one group")
     rows: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
     for group in groups:
-        rows[group.problem.id].append(group_row(group, ks, threshold))
+        rows[name_of(group.problem)].append(group_row(group, ks, threshold))
     names = next(iter(rows.values()))[0]
     columns = {name: np.array([np.mean([row[name] for row in of]) for of in rows.values()]) for name in names}
     return ProblemTable(list(rows), columns)

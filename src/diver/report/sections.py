@@ -15,11 +15,12 @@ from diver.report.text import minus, text
 
 def labels(runs: Sequence[RunRecord]) -> list[str]:
     """A short name for each run, no two alike."""
-    resolved = [run.folder.resolve() for run in runs]
-    short = [path.name for path in resolved]
-    if len(set(short)) == len(short):
-        return short
-    return [f"{path.parent.name}/{path.name}" for path in resolved]
+    folders = [run.folder.resolve().parts for run in runs]
+    for kept in range(1, max(map(len, folders)) + 1):
+        short = ["/".join(parts[-kept:]) for parts in folders]
+        if len(set(short)) == len(short):
+            return short
+    return [str(run.folder) for run in runs]  # one folder given twice
 
 
 def model_and_method(run: RunRecord) -> tuple[str, str]:

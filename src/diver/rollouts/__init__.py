@@ -49,7 +49,8 @@ def read_rollouts(path: Path, columns: Columns = AS_IT_IS, steps: str = "") -> R
     """All rollouts of a file, or of the files of a folder, grouped by problem and, where it is known, by step.
 
     steps: of a folder, only the files with these numbers: `100`, `1,50-60`, `last`. A group's step is its problem's
-    `meta["step"]`. DiverError names the file and the row that cannot be read, and what would be right.
+    `meta["step"]`; in a folder of `diver eval` its `source` is the benchmark, and its id is unique only within that.
+    DiverError names the file and the row that cannot be read, and what would be right.
     """
     problems: dict[tuple[Any, ...], Problem] = {}
     rollouts: defaultdict[tuple[Any, ...], list[Rollout]] = defaultdict(list)
@@ -79,7 +80,7 @@ def _sizes(groups: Sequence[Group]) -> str:
     sizes = [len(group) for group in groups]
     span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     scored = sum(rollout.reward is not None for group in groups for rollout in group.rollouts)
-    problems = len({group.problem.id for group in groups})
+    problems = len({(group.problem.source, group.problem.id) for group in groups})
     told = f"{sum(sizes)} responses to {problems} problems in {len(groups)} groups of {span}"
     return told + ("" if scored == sum(sizes) else f", {scored or 'none'} with an outcome")
 
@@ -168,7 +169,9 @@ def _as_they_are(file: Path, rows: Rows, columns: Columns, notes: list[str]) -> 
 
 
 def _with_grades(file: Path, rows: Rows, columns: Columns, notes: list[str]) -> Prepared:
-    """The verdict of each generation, from the grades beside the file."""
+    """The benchmark, which an evaluation's file is named after, and the verdicts, from the grades beside the file."""
+    if file.parent.name == "generations":
+        rows = [(where, {**row, "benchmark": file.stem}) for where, row in rows]
     grades = sorted((file.parent.parent / "grades").glob(f"{file.stem}.*.jsonl"))
     if not grades:
         return rows, columns

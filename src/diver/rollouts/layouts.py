@@ -6,9 +6,10 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from diver.tasks.sources import first_value, value_at
 from diver.types import DiverError, Problem, Reward, Rollout, Verdict, settings
 
 PROBLEMS = ("problem", "question", "prompt", "messages", "input", "problem_id")
@@ -68,18 +69,19 @@ def diver_eval(row: Row, where: str, columns: Columns) -> Iterator[Found]:
     scored = verdict not in (None, Verdict.TIMEOUT, Verdict.ERROR)
     reward = Reward(float(verdict is Verdict.CORRECT)) if scored else None
     rollout = Rollout(_text(row["response"], where), truncated=bool(row["truncated"]), verdict=verdict, reward=reward)
-    yield Found(f"{row['key']} {row['problem']}", Problem(str(row["problem"]), "", ""), rollout)
+    problem = Problem(str(row["problem"]), "", "", source=row.get("benchmark", ""))
+    yield Found(f"{problem.source} {row['key']} {problem.id}", problem, rollout)
 
 
 def verl(row: Row, where: str, columns: Columns) -> Iterator[Found]:
-    outcome = _outcome(_at(row, columns.outcome or "score"), where)
+    outcome = _outcome(value_at(row, columns.outcome or "score"), where)
     session = re.fullmatch(r"(.+)_\d+_\d+", str(row.get("uid", "")))  # uid, rollout, output: the first is the group's
     problem = Problem("", _prompt(row["input"], where), str(row.get("gts") or ""), meta=_meta(row))
     yield Found(session[1] if session else _key(row["input"]), problem, _rollout(row["output"], outcome, where))
 
 
 def trl(row: Row, where: str, columns: Columns) -> Iterator[Found]:
-    outcome = _outcome(_at(row, columns.outcome), where) if columns.outcome else None
+    outcome = _outcome(value_at(row, columns.outcome), where) if columns.outcome else None
     problem = Problem("", _prompt(row["prompt"], where), _answer(row, columns), meta=_meta(row))
     rollout = _rollout(row["completion"], outcome, where).replace(advantage=_known(row["advantage"]))
     yield Found(_key(row["prompt"]), problem, rollout)
@@ -95,7 +97,7 @@ def lm_eval(row: Row, where: str, columns: Columns) -> Iterator[Found]:
     metrics = row.get("metrics") or []
     name = columns.outcome or (metrics[0] if len(metrics) == 1 else "")
     # Of several responses the metric judges one, and does not say which.
-    outcome = _outcome(_at(row, name), where) if name and len(resps[0]) == 1 else None
+    outcome = _outcome(value_at(row, name), where) if name and len(resps[0]) == 1 else None
     problem = Problem(f"doc-{row['doc_id']}", _prompt(request.get("arg_0"), where), str(row.get("target") or ""))
     for response in resps[0]:
         yield Found(str(row.get("doc_hash") or row["doc_id"]), problem, _rollout(response, outcome, where))
@@ -104,7 +106,7 @@ def lm_eval(row: Row, where: str, columns: Columns) -> Iterator[Found]:
 def plain(row: Row, where: str, columns: Columns) -> Iterator[Found]:
     value = _needed(row, "problem", columns.problem, PROBLEMS, where)
     texts = _needed(row, "response", columns.response, RESPONSES, where)
-    found = _at(row, columns.outcome) if columns.outcome else _first_outcome(row)
+    found = value_at(row, columns.outcome) if columns.outcome else _first_outcome(row)
     several = isinstance(texts, list) and not _is_messages(texts)
     responses = texts if several else [texts]
     outcomes = found if several and isinstance(found, list) else [found] * len(responses)
@@ -208,7 +210,7 @@ def _meta(row: Row) -> dict[str, Any]:
 
 
 def _answer(row: Row, columns: Columns) -> str:
-    value = _first(row, (columns.answer,) if columns.answer else ANSWERS)
+    value = first_value(row, (columns.answer,) if columns.answer else ANSWERS)
     return "" if value is None else str(value)
 
 
@@ -218,23 +220,9 @@ def _key(value: Any) -> str:
 
 def _needed(row: Row, what: str, named: str, known: Sequence[str], where: str) -> Any:
     tried = (named,) if named else known
-    value = _first(row, tried)
+    value = first_value(row, tried)
     if value is None:
         raise DiverError(
             f"{where}: no {what}: found {', '.join(row) or 'nothing'}; accepted {', '.join(tried)} (--{what} names another)"
         )
-    return value
-
-
-def _first(row: Row, paths: Iterable[str]) -> Any:
-    return next((value for path in paths if (value := _at(row, path)) is not None), None)
-
-
-def _at(row: Row, path: str) -> Any:
-    """The value of a column, or of a field inside one: `reward.outcome`."""
-    if path in row:
-        return row[path]
-    value: Any = row
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
     return value

@@ -113,8 +113,12 @@ def next_logits(model: Any, ids: Tensor, mask: Tensor, position: Tensor, cache: 
 
 
 def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
-    """One index of each row [n, V], by inverting the cumulative distribution at its number in (0, 1]: int64 [n]."""
-    cumulative = probabilities.cumsum(-1)
+    """One index of each row [n, V], by inverting the cumulative distribution at its number in (0, 1]: int64 [n].
+
+    Added up in float64: in float32, tokens of a large vocabulary that come after most of the mass would never be drawn.
+    """
+    wide = torch.float32 if probabilities.device.type == "mps" else torch.float64  # which Apple's GPUs have not
+    cumulative = probabilities.cumsum(-1, dtype=wide)
     if not torch.isfinite(cumulative[:, -1]).all():
         raise DiverError("the policy gives no finite probabilities: it has diverged, or sample.temperature is too low")
     at = torch.from_numpy(numbers).to(cumulative)[:, None]

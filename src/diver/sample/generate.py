@@ -32,6 +32,10 @@ IN_FLIGHT = {
 IN_FLIGHT_GPU = 1 << 19
 
 
+class TooLong(DiverError):
+    """A prompt for which the model has no room."""
+
+
 class Request(NamedTuple):
     """One response to draw: the `sample`-th of its problem. Make them with `requests`, which gives every one its seed."""
 
@@ -96,7 +100,7 @@ def room_for(prompt: Prompt, generator: Any) -> tuple[int, int | None]:
 
 
 def prompt_ids(requests: Iterable[Request], generator: Any) -> dict[str, list[int]]:
-    """The prompt of each problem, in tokens; DiverError where the model's context leaves no room for a response."""
+    """The prompt of each problem, in tokens; TooLong where the model's context leaves no room for a response."""
     from diver.sample.embedded import encode
 
     one = {request.problem_id: request for request in requests}
@@ -104,7 +108,7 @@ def prompt_ids(requests: Iterable[Request], generator: Any) -> dict[str, list[in
     ids = dict(zip(one, encode(generator.tokenizer, texts), strict=True))
     for name, row in ids.items():
         if generator.context is not None and len(row) >= generator.context:
-            raise DiverError(
+            raise TooLong(
                 f"problem {name!r}: the prompt has {len(row)} tokens, but {generator.name} has room for {generator.context} "
                 "with the response; --leave-out-long leaves such problems out, and counts them"
             )

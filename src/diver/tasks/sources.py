@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from diver.tasks import hub
-from diver.tasks.options import listed_options
+from diver.tasks.options import LETTERS, listed_options
 from diver.types import DiverError, Problem, settings
 
 PROMPTS = ("problem", "question", "prompt", "messages")
@@ -137,7 +137,7 @@ def _read_jsonl(path: Path) -> Rows:
 def _object(line: str, where: str) -> Mapping[str, Any]:
     try:
         row = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a ValueError alone for a number of more than 4,300 digits
         raise DiverError(f"{where}: not JSON ({error}); a line must be one object") from error
     if not isinstance(row, dict):
         raise DiverError(f"{where}: a {type(row).__name__}, not an object with a problem and an answer")
@@ -262,7 +262,8 @@ def to_problem(row: Mapping[str, Any], where: str, source: Source, number: int =
 def _auto_verifier(prompt: str, answer: str, is_gsm8k: bool) -> str:
     if is_gsm8k:
         return "gsm8k"
-    return "choice" if len(answer) == 1 and answer in listed_options(prompt) else "math"
+    # A number may as well be the answer to a question with a numbered list in it.
+    return "choice" if answer in {*LETTERS} and answer in listed_options(prompt) else "math"
 
 
 def _prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
@@ -279,7 +280,7 @@ def _prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
 
 def _column(row: Mapping[str, Any], name: str, known: Sequence[str], source: Source, where: str) -> Any:
     tried = (source.columns[name],) if name in source.columns else known
-    value = _first(row, tried)
+    value = first_value(row, tried)
     if value is None:
         raise DiverError(
             f"{where}: no {name}: found {', '.join(row) or 'nothing'}; accepted {', '.join(tried)} "
@@ -289,17 +290,19 @@ def _column(row: Mapping[str, Any], name: str, known: Sequence[str], source: Sou
 
 
 def _optional(row: Mapping[str, Any], name: str, known: Sequence[str], source: Source) -> Any:
-    return _first(row, (source.columns[name],) if name in source.columns else known)
+    return first_value(row, (source.columns[name],) if name in source.columns else known)
 
 
-def _first(row: Mapping[str, Any], paths: Iterable[str]) -> Any:
+def first_value(row: Mapping[str, Any], paths: Iterable[str]) -> Any:
     """The value at the first of the dotted paths that the row has; None where it has none."""
-    for path in paths:
-        value: Any = row.get(path)
-        if value is None and "." in path:
-            value = row
-            for part in path.split("."):
-                value = value.get(part) if isinstance(value, Mapping) else None
-        if value is not None:
-            return value
-    return None
+    return next((value for path in paths if (value := value_at(row, path)) is not None), None)
+
+
+def value_at(row: Mapping[str, Any], path: str) -> Any:
+    """The value of a column, or of a field inside one: `reward.outcome`. None where there is none."""
+    if path in row:
+        return row[path]
+    value: Any = row
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

@@ -106,7 +106,7 @@ def _judged(
     found = []
     for judge, response, problem in cases:
         first = known.setdefault((problem.id, problem.answer), problem)
-        case = judge, response, id(first if first == problem else problem)
+        case = judge, response, id(first if _equal(first, problem) else problem)
         if case not in read:
             read[case] = _read(judge, response, problem)
         found.append(read[case])
@@ -116,6 +116,13 @@ def _judged(
     ]
     decided = _decide([f for f in found if isinstance(f, Claim)], settings, pool)
     return [decided[f] if isinstance(f, Claim) else f for f in found]
+
+
+def _equal(first: Problem, second: Problem) -> bool:
+    try:
+        return bool(first == second)
+    except Exception:  # arrays in `meta` refuse to be compared; taken as different, each is read by itself
+        return False
 
 
 def _read(judge: Judge, response: str, problem: Problem) -> Verdict | Claim:

@@ -6,6 +6,7 @@ worker takes to start, and no job needs it.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -25,9 +26,9 @@ def serve(options: dict[str, Any]) -> None:
     os.dup2(2, 1)  # whatever a library prints must not look like a reply
     jobs = sys.stdin.buffer
     sys.path[:] = options["path"]
-    _bare_packages()
-    _limit_memory(options["memory_mb"])
     try:
+        _bare_packages()
+        _limit_memory(options["memory_mb"])
         if options["warm"]:
             _find(options["warm"])()
     except Exception as error:
@@ -78,7 +79,8 @@ def _limit_memory(megabytes: int) -> None:
     except ImportError:  # not on Windows
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+    with contextlib.suppress(ValueError, OSError):  # macOS has no such limit: the deadline alone must do
+        resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
 
 
 def _alarm(seconds: float) -> None:

@@ -72,6 +72,13 @@ class Worker:
         line = self.process.stdout.readline()
         return json.loads(line) if line.endswith(b"\n") else None
 
+    def exit_code(self) -> int | None:
+        """Of a process whose pipe has closed: it has ended, or is about to. None if it does not within a second."""
+        try:
+            return self.process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return None
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
@@ -195,10 +202,14 @@ class Pool:
         """What became of this worker's job, or of its start; a late or dead worker leaves the pool."""
         message = worker.read() if heard else None
         if message is None or "fatal" in message:
-            self._discard(worker)
             if not worker.ready:
-                self._failed_start(message["fatal"] if message else f"exit code {worker.process.returncode}")
+                late = f"not ready after {STARTUP_SECONDS:g} seconds"
+                # Asked before it is killed: -9 would be the code of our own kill.
+                reason = message["fatal"] if message else f"exit code {worker.exit_code()}" if heard else late
+                self._discard(worker)
+                self._failed_start(reason)
                 return None
+            self._discard(worker)
             self._workers.append(Worker(self.memory_mb, self.warm))
             if heard:
                 return Failure(Verdict.ERROR, "the worker died: out of memory, or a crash in native code")
