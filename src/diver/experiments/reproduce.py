@@ -59,7 +59,7 @@ class Arguments:
     out: Path | None = None
     """Where records, tables and pictures are kept; nothing means docs/results."""
     work: Path | None = None
-    """Where runs are made; may be deleted when they are done. Nothing means runs/tiny, or OUT/work with --out."""
+    """Where runs are made; may be deleted when they are done. Nothing means runs/tiny, or with --out the folder work in it."""
     embedding: str = ""
     """metric-validity: also measure the kept responses by this sentence-transformers model, a folder or a hub name; NAME=FOLDER
     gives the name that the page shows. What is measured is stored beside the page, and not measured again."""
@@ -105,11 +105,12 @@ def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:
     try:
         sweep([job for _, job in jobs(experiment, seeds)], regime, places, arguments.jobs, provenance)
     except (DiverError, KeyboardInterrupt):
-        if known().runs.keys() - {INITIAL}:  # a study that was stopped has its page, too, of what there is
-            write(known(), out)
+        if (found := known()).runs.keys() - {INITIAL}:  # a study that was stopped has its page, too, of what there is
+            write(found, out)
         raise
-    write(known(), out, models)
-    print(f"{rests_on(known())}\n{out / experiment.name}-tiny.md")
+    found = known()
+    write(found, out, models)
+    print(f"{rests_on(found)}\n{out / experiment.name}-tiny.md")
 
 
 def _smoke(experiment: Experiment, out: Path | None, models: Mapping[str, str], provenance: Mapping[str, Any]) -> None:
@@ -182,7 +183,7 @@ def listing(out: Path) -> str:
     for experiment in EXPERIMENTS.values():
         made = [job for _, job in jobs(experiment, experiment.seeds)]
         records = [find(out / "runs", job, regime) for job in made]
-        known = [sum(r["cpu_seconds"].values()) for r in records if r and r["cpu_seconds"]["train"]]
+        known = [sum(r["cpu_seconds"].values()) for r in records if r and r["metrics"] and r["cpu_seconds"]["train"]]
         hours = f"{len(made) * sum(known) / len(known) / 3600:.1f}" if known else "?"
         there = f"{sum(r is not None for r in records)} of {len(made)} runs" if made else "-"
         rows.append([experiment.name, experiment.answers, there, hours if made else "-", experiment.title])
