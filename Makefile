@@ -24,14 +24,14 @@ test-slow: .venv/ready
 	$(BIN)/python -m pytest -m slow
 
 test-trl: .venv-bench/ready
-	.venv-bench/bin/python -m pytest tests/backends/trl
+	.venv-bench/bin/python -m pytest tests/integrations/trl
 
 test-verl: .venv-verl/ready
-	.venv-verl/bin/python -m pytest tests/backends/verl --durations 0
+	.venv-verl/bin/python -m pytest tests/integrations/verl --durations 0
 
 # A worker of vLLM that fails leaves the run hanging.
 test-verl-vllm: .venv-verl-vllm/ready
-	timeout 1800 .venv-verl-vllm/bin/python -m pytest -s tests/backends/verl/test_vllm.py
+	timeout 1800 .venv-verl-vllm/bin/python -m pytest -s tests/integrations/verl/test_vllm.py
 
 check: .venv/ready
 	$(BIN)/ruff check .
@@ -65,19 +65,19 @@ bench: .venv/ready .venv-bench/ready
 	.venv-bench/bin/pip install --quiet -r benchmarks/requirements.txt
 	touch $@
 
-.venv-verl/ready: requirements.lock tests/backends/verl/requirements.txt pyproject.toml
+.venv-verl/ready: requirements.lock tests/integrations/verl/requirements.txt pyproject.toml
 	$(PYTHON) -m venv .venv-verl
 	.venv-verl/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
-	.venv-verl/bin/pip install --quiet --no-deps -r tests/backends/verl/requirements.txt
+	.venv-verl/bin/pip install --quiet --no-deps -r tests/integrations/verl/requirements.txt
 	.venv-verl/bin/pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
-.venv-verl-vllm/ready: requirements.lock tests/backends/verl/requirements.txt tests/backends/verl/requirements-vllm.txt
+.venv-verl-vllm/ready: requirements.lock tests/integrations/verl/requirements.txt tests/integrations/verl/requirements-vllm.txt
 	$(PYTHON) -m venv .venv-verl-vllm
 	.venv-verl-vllm/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
-	.venv-verl-vllm/bin/pip install --quiet --no-deps -r tests/backends/verl/requirements.txt
-	.venv-verl-vllm/bin/pip install --quiet --no-deps -r tests/backends/verl/requirements-vllm.txt
-	.venv-verl-vllm/bin/pip install --quiet --no-deps --no-build-isolation tests/backends/verl/harness/vllm_name -e .
+	.venv-verl-vllm/bin/pip install --quiet --no-deps -r tests/integrations/verl/requirements.txt
+	.venv-verl-vllm/bin/pip install --quiet --no-deps -r tests/integrations/verl/requirements-vllm.txt
+	.venv-verl-vllm/bin/pip install --quiet --no-deps --no-build-isolation tests/integrations/verl/harness/vllm_name -e .
 	touch $@
 
 clean:

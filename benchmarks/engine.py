@@ -80,7 +80,7 @@ class Load:
 
 
 def countdown_load() -> Load:
-    from diver.tasks import countdown
+    from diver.data import countdown
     from diver.verify.countdown import judge
 
     problems = countdown.problems(countdown.Countdown(), PROBLEMS, held=False)
@@ -201,17 +201,17 @@ def trl(load: Load, micro_batch: int) -> Seconds:
 
 def ours(load: Load, without: str | None = None) -> Seconds:
     """One rollout batch of the embedded engine, with one of WITHOUT switched off."""
-    from diver.engine import update as engine
-    from diver.engine.policy import Policy
+    from diver.generate.hf import EmbeddedSampler
+    from diver.generate.policy import Policy
     from diver.methods import Method
-    from diver.sample.embedded import EmbeddedSampler
+    from diver.train import update as engine
     from diver.types import Group, Reward
 
     model, tokenizer = load.policy()
     policy = Policy(model, tokenizer, None)
     method = Method.named("clip-higher")
     how = engine.Update(
-        mini_batch=PROBLEMS // UPDATES,
+        mini_batch_size=PROBLEMS // UPDATES,
         learning_rate=LEARNING_RATE,
         micro_batch_tokens=2048,  # our fastest on a CPU, as 32 responses are TRL's
         skip_zero_advantage=without != "rows of zero advantage skipped",
@@ -242,7 +242,7 @@ def ours(load: Load, without: str | None = None) -> Seconds:
 @torch.no_grad()
 def recompute(policy: Any, groups: Sequence[Any], ids: dict[str, list[int]], budget: int) -> None:
     """What an engine without the sampler's log-probs pays: one more pass over every response."""
-    from diver.engine import batches, update
+    from diver.train import batches, update
 
     rows = batches.rows_of(groups, ids, [1.0] * (PROBLEMS * G))
     for chunk in batches.micro_batches(rows, budget):
@@ -257,15 +257,15 @@ def unsorted(rows: Sequence[Any], budget: int) -> list[list[Any]]:
 
 
 def plain_cache() -> Any:
-    return mock.patch("diver.sample.embedded.roomy_cache", lambda model: transformers.DynamicCache(config=model.config))
+    return mock.patch("diver.generate.hf.roomy_cache", lambda model: transformers.DynamicCache(config=model.config))
 
 
 WITHOUT: dict[str, Callable[[], Any]] = {
     "a cache with room to grow": plain_cache,
-    "finished rows leaving": lambda: mock.patch("diver.sample.embedded.LEAVE_SHARE", math.inf),
+    "finished rows leaving": lambda: mock.patch("diver.generate.hf.LEAVE_SHARE", math.inf),
     "prompts run once for the group": contextlib.nullcontext,
     "sampler's log-probs reused": contextlib.nullcontext,
-    "micro-batches sorted by length": lambda: mock.patch("diver.engine.update.micro_batches", unsorted),
+    "micro-batches sorted by length": lambda: mock.patch("diver.train.update.micro_batches", unsorted),
     "rows of zero advantage skipped": contextlib.nullcontext,
 }
 

@@ -1,7 +1,7 @@
 r"""The embedded sampler against transformers' generate: tokens per CPU second at 64 samples a problem, one thread.
 
 Same weights and prompts, temperature 0.6, nothing cut off the distribution; only tokens up to the end of a response
-count. The contestants take turns, and the best trial of each counts. tests/sample/test_generate.py holds that both draw
+count. The contestants take turns, and the best trial of each counts. tests/generate/test_generate.py holds that both draw
 from the same distribution.
 
     python benchmarks/sample.py [--loads countdown smollm2] [--smollm2 build/smollm2-135m-instruct]
@@ -35,11 +35,12 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 import transformers
 
-from diver.engine.policy import Model, Policy, load_policy
-from diver.sample.embedded import EmbeddedSampler
-from diver.sample.generate import EmbeddedGenerator, requests
-from diver.tasks import countdown
-from diver.tasks.templates import render
+from diver.config.sections import Model
+from diver.data import countdown
+from diver.data.templates import render
+from diver.generate.base import EmbeddedGenerator, requests
+from diver.generate.hf import EmbeddedSampler
+from diver.generate.policy import Policy, load_policy
 from diver.types import Problem
 
 SAMPLES, TEMPERATURE, ROWS = 64, 0.6, 512

@@ -23,7 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from diver.types import Problem, Verdict
+from diver.types import Grade, Problem
 from diver.verify import GRADERS, grade
 from diver.verify.workers import Pool
 
@@ -84,32 +84,30 @@ def plain(pairs: Pairs) -> tuple[list[bool], float]:
     return judged, cpu(resource.RUSAGE_SELF) - start
 
 
-def ours(pairs: Pairs, grader: str, workers: int) -> tuple[list[Verdict], dict[str, float]]:
+def ours(pairs: Pairs, grader: str, workers: int) -> tuple[list[Grade], dict[str, float]]:
     children, wall = cpu(resource.RUSAGE_CHILDREN), time.perf_counter()
     with Pool(workers=workers, warm=WARM) as pool:
         pool.map(len, [("",)], 60)
         start = worker_seconds(pool)
         own = cpu(resource.RUSAGE_SELF)
-        verdicts = grade(pairs, grader, pool=pool)
+        grades = grade(pairs, grader, pool=pool)
         own = cpu(resource.RUSAGE_SELF) - own
     children, wall = cpu(resource.RUSAGE_CHILDREN) - children, time.perf_counter() - wall
-    return verdicts, {"warm": own + children - start, "cold": own + children, "start": start, "wall": wall}
+    return grades, {"warm": own + children - start, "cold": own + children, "start": start, "wall": wall}
 
 
 def compare(title: str, pairs: Pairs, grader: str, workers: int, importing: float, base: Any = None) -> dict[str, Any]:
     judged, seconds = base or plain(pairs)
-    verdicts, spent = ours(pairs, grader, workers)
+    grades, spent = ours(pairs, grader, workers)
     differ: dict[str, int] = {}
-    for (response, problem), theirs, verdict in zip(pairs, judged, verdicts, strict=True):
-        if theirs != (verdict is Verdict.CORRECT):
-            key = (
-                f"{problem.answer[:40]!r}: plain {'correct' if theirs else 'wrong'}, ours {verdict}: {response[-60:]!r}"
-            )
+    for (response, problem), theirs, mine in zip(pairs, judged, grades, strict=True):
+        if theirs != (mine is Grade.CORRECT):
+            key = f"{problem.answer[:40]!r}: plain {'correct' if theirs else 'wrong'}, ours {mine}: {response[-60:]!r}"
             differ[key] = differ.get(key, 0) + 1
     result = {
         "load": title,
         "grader": str(GRADERS[grader]),
-        "verdicts": len(pairs),
+        "grades": len(pairs),
         "workers": workers,
         "plain_cpu_s": round(seconds, 3),
         "ours_warm_cpu_s": round(spent["warm"], 3),
@@ -120,7 +118,7 @@ def compare(title: str, pairs: Pairs, grader: str, workers: int, importing: floa
         "different": differ,
     }
     print(
-        f"{title:46} {grader:12} {len(pairs):6} verdicts  plain {seconds:6.2f} s  ours {spent['warm']:5.2f} s "
+        f"{title:46} {grader:12} {len(pairs):6} grades  plain {seconds:6.2f} s  ours {spent['warm']:5.2f} s "
         f"(x {result['times_warm']:.1f}), cold {spent['cold']:5.2f} s (x {result['times_cold']:.1f})  "
         f"{sum(differ.values())} different",
         flush=True,

@@ -11,7 +11,8 @@ import argparse
 import random
 from pathlib import Path
 
-from diver.run import to_json, write_text
+from diver.io.files import write_text
+from diver.io.jsonl import to_json
 
 SUMS = 66  # pairs of numbers; the 36 of the products besides
 

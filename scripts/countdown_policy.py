@@ -17,7 +17,7 @@ import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from diver.tasks import countdown
+from diver.data import countdown
 
 
 def tokenizer() -> PreTrainedTokenizerFast:

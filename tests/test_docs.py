@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from diver.recipe import load_recipe
+from diver.config.load import load_recipe
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -19,12 +19,12 @@ def test_the_recipe_of_the_readme_loads_and_has_ten_lines(tmp_path):
     (text,) = blocks("toml")
     (tmp_path / "mine.toml").write_text(text)
     recipe = load_recipe(tmp_path / "mine.toml")
-    assert recipe.data.path == "problems.jsonl" and recipe.train.batch == 128
+    assert recipe.data.path == "problems.jsonl" and recipe.train.batch_size == 128
     assert len(text.splitlines()) <= 10
 
 
 def test_the_drop_in_of_the_readme_runs():
-    code, _ = blocks("python")  # the other is run by tests/backends/trl
+    code, _ = blocks("python")  # the other is run by tests/integrations/trl
     given = {
         "responses": ["so $1+1=2$", "we add: $2=1+1$", "three", "so $1+1=2$ it is"],
         "outcomes": [1.0, 1.0, 0.0, 1.0],

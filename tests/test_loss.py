@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 from scipy.stats import entropy as scipy_entropy
 
-from diver.loss import (
+from diver.losses.loss import (
     choose,
     clipped_surrogate,
     covariance,
@@ -20,7 +20,7 @@ from diver.loss import (
     surrogate,
     token_logprobs,
 )
-from diver.objective import ClipCov, KlCov, Loss
+from diver.losses.objective import ClipCov, KlCov, Loss
 
 LOG2 = math.log(2)
 

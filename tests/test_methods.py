@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import zscore
 
+from diver.losses.objective import ClipCov, KlCov, Loss
 from diver.methods import METHODS, Method, PassAtK, Selection, select
-from diver.objective import ClipCov, KlCov, Loss
-from diver.shaping import Bonus, Schedule, Shaping
+from diver.methods.shaping import Bonus, Schedule, Shaping
 from diver.types import DiverError, Group, Problem, Progress, Reward, Rollout
 
 # The first two are the same; the third shares no pair of words with them, and its formula is its own.
@@ -273,7 +273,7 @@ def test_metrics_by_hand():
             "reward/shaped": (5 + 3 * 0.0125 + 2 * 0.0325) / 9,
             "diversity/textual": 2 / 3,
             "diversity/equational": 1 / 3,
-            "shaping/ratio": 0.05,
+            "shaping/coef": 0.05,
             "shaping/clipped": 4 / 10,  # of 5 paid responses x 2 metrics, both of each correct OTHER
             "group/solve_all": 1 / 3,
             "group/solve_none": 1 / 3,
@@ -284,7 +284,7 @@ def test_metrics_by_hand():
 def test_metrics_of_a_method_that_pays_nothing():
     method = Method.named("grpo")
     metrics = method.metrics(method.apply([group([1.0, 0.0, 1.0])], 0.0), 0.0)
-    assert (metrics["shaping/ratio"], metrics["shaping/clipped"]) == (0, 0)
+    assert (metrics["shaping/coef"], metrics["shaping/clipped"]) == (0, 0)
     assert metrics["diversity/textual"] == pytest.approx(2 / 3)
     assert metrics["reward/shaped"] == metrics["reward/outcome"] == 2 / 3
 

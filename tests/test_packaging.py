@@ -55,7 +55,7 @@ def test_every_import_is_declared_and_every_declaration_used():
 def test_all_files_of_the_package_are_in_the_wheel():
     patterns = TOML["tool"]["setuptools"]["package-data"]["diver"]
     files = [p.relative_to(SOURCE) for p in SOURCE.rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc")]
-    assert Path("py.typed") in files and Path("tasks/countdown_policy/model.safetensors") in files
+    assert Path("py.typed") in files and Path("data/countdown_policy/model.safetensors") in files
     for file in files:
         assert any(fnmatch(str(file), pattern) for pattern in patterns), file
 
@@ -98,7 +98,7 @@ from diver.verify import verify
 if __name__ == "__main__":  # the workers of verify read this program again
     print(diver.advantages(["a b c d e", "a b c d f"], [1, 0], ["p", "p"]).tolist())
     (group,) = verify([Group(Problem(id="1", prompt="?", answer="1/2"), (Rollout(response=r"\\boxed{0.5}"),))])
-    print(group.rollouts[0].verdict)
+    print(group.rollouts[0].grade)
     sys.argv = ["diver", "report", "."]
     main()
 """

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from diver.config.load import describe, load_recipe, parse_flags, split_flags
+from diver.config.recipe import SECTIONS, make_recipe
 from diver.methods import METHODS
-from diver.recipe import SECTIONS, describe, load_recipe, make_recipe, parse_flags, split_flags
 from diver.types import DiverError
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").rglob("*.toml"))
@@ -20,7 +21,7 @@ def write(tmp_path, text):
 def test_every_shipped_recipe_loads(path):
     recipe = load_recipe(path)
     assert recipe.folder == Path("runs") / path.stem
-    assert recipe.train.batch % recipe.train.mini_batch == 0
+    assert recipe.train.batch_size % recipe.train.mini_batch_size == 0
 
 
 def test_paper_recipes_have_the_papers_hyperparameters():
@@ -29,13 +30,13 @@ def test_paper_recipes_have_the_papers_hyperparameters():
     assert len(paper) == 5
     for path in paper:
         r = load_recipe(path)
-        assert (r.sample.max_prompt_tokens, r.sample.max_tokens, r.sample.group, r.sample.temperature) == (
+        assert (r.sample.max_prompt_tokens, r.sample.max_tokens, r.sample.group_size, r.sample.temperature) == (
             1024,
             8192,
             8,
             1.0,
         )
-        assert (r.train.learning_rate, r.train.batch, r.train.mini_batch) == (1e-6, 128, 32)
+        assert (r.train.learning_rate, r.train.batch_size, r.train.mini_batch_size) == (1e-6, 128, 32)
         assert (r.method.loss.clip_low, r.method.loss.clip_high, r.method.loss.beta, r.method.loss.entropy) == (
             0.2,
             0.28,
@@ -60,7 +61,7 @@ def test_flags_change_keys_and_the_method_by_name():
         "data": {"template": "plain"},
     }
     paid = parse_flags(["--method.pays.self-bleu.weight", "2", "--train.mini-batch", "4"])
-    assert paid == {"method": {"pays": {"self-bleu": {"weight": 2}}}, "train": {"mini_batch": 4}}
+    assert paid == {"method": {"pays": {"self-bleu": {"weight": 2}}}, "train": {"mini_batch_size": 4}}
     recipe = load_recipe(
         RECIPES[-1], ["--method.name", "grpo", "--method.shaping.ratio", "0.5", "--log.to", '["wandb"]']
     )
@@ -75,15 +76,21 @@ def test_flags_change_keys_and_the_method_by_name():
         ("[trian]\nsteps = 3", r"mine.toml: there is no section \[trian\]; sections are run, model"),
         ("[train]\nsteps = 'three'", r"mine.toml: train.steps: should be a valid integer, not 'three'"),
         ("[train]\nsteps = 0", r"mine.toml: train: steps must be at least 1, not 0"),
-        ("[train]\nbatch = 8\nmini_batch = 16", r"mine.toml: train: mini_batch \(16\) is larger than batch \(8\)"),
-        ("[train]\nbatch = 8\nmini_batch = 3", r"mine.toml: train: mini_batch \(3\) must divide batch \(8\)"),
-        ("[sample]\ngroup = 1", r"mine.toml: sample: sample.group: G is 1; a group needs at least 2"),
+        (
+            "[train]\nbatch_size = 8\nmini_batch_size = 16",
+            r"mine.toml: train: mini_batch_size \(16\) is larger than batch_size \(8\)",
+        ),
+        (
+            "[train]\nbatch_size = 8\nmini_batch_size = 3",
+            r"mine.toml: train: mini_batch_size \(3\) must divide batch_size \(8\)",
+        ),
+        ("[sample]\ngroup_size = 1", r"mine.toml: sample: sample.group_size: G is 1; a group needs at least 2"),
         ("[method]\nname = 'divr-mix'", r"mine.toml: method.name: unknown choice 'divr-mix', did you mean 'diver-mix'"),
         ("[method.shaping]\nratoi = 1.0", r"mine.toml: method.shaping.ratoi: unknown key, did you mean 'ratio'"),
         ("train = 3", r"mine.toml: train must be a section"),
         (
             "[method]\nname = 'pass-at-k'\npass_at_k.k = 8",
-            r"mine.toml: method.pass_at_k.k is 8 with sample.group = 8: k",
+            r"mine.toml: method.pass_at_k.k is 8 with sample.group_size = 8: k",
         ),
         ("[train\nsteps = 3", r"mine.toml: is not TOML"),
         ("[data.countdown.mix]\nfive = 1.0", r"no level 'five'; there are three, four"),
@@ -118,9 +125,9 @@ def test_identity_leaves_out_steps_paths_and_loggers():
     base = make_recipe({"model": {"path": "old/place/tiny"}})
     same = {"model": {"path": "new/tiny"}, "train": {"steps": 7}, "run": {"folder": "x"}, "log": {"to": ["wandb"]}}
     assert make_recipe(same).identity() == base.identity()
-    machine = {"train": {"micro_batch_tokens": 64, "checkpoint_every": 1}, "sample": {"rows": 8}}
+    machine = {"train": {"micro_batch_tokens": 64, "save_steps": 1}, "sample": {"max_num_seqs": 8}}
     assert make_recipe({**machine, "model": {"path": "tiny", "device": "cuda"}}).identity() == base.identity()
-    for other in ({"model": {"path": "old/place/large"}}, {"run": {"seed": 1}}, {"train": {"batch": 64}}):
+    for other in ({"model": {"path": "old/place/large"}}, {"run": {"seed": 1}}, {"train": {"batch_size": 64}}):
         assert make_recipe({**same, **other}).identity() != base.identity()
 
 

@@ -6,14 +6,17 @@ import sys
 
 import pytest
 
-from diver.run import RunFolder, read_rows, stream_seed, to_json, write_text
+from diver.io.files import write_text
+from diver.io.jsonl import read_rows, to_json
+from diver.io.run_folder import RunFolder
+from diver.io.seeds import stream_seed
 from diver.types import DiverError
 
 CONFIG = {"recipe": {}, "schedule_steps": 4}
 
 
 def open_folder(path, **identity):
-    folder = RunFolder(path, CONFIG, identity or {"train.batch": 8})
+    folder = RunFolder(path, CONFIG, identity or {"train.batch_size": 8})
     folder.begin()
     return folder
 
@@ -51,8 +54,8 @@ def test_half_a_row_is_left_out_and_then_dropped(tmp_path):
 def test_another_recipe_is_refused_and_nothing_is_overwritten(tmp_path):
     open_folder(tmp_path / "run").close()
     before = (tmp_path / "run" / "config.json").read_text()
-    with pytest.raises(DiverError, match=r"another recipe \(train.batch was 8, now 16\)"):
-        open_folder(tmp_path / "run", **{"train.batch": 16})
+    with pytest.raises(DiverError, match=r"another recipe \(train.batch_size was 8, now 16\)"):
+        open_folder(tmp_path / "run", **{"train.batch_size": 16})
     assert (tmp_path / "run" / "config.json").read_text() == before
 
 
@@ -79,8 +82,8 @@ def test_a_kill_while_the_first_file_is_written_leaves_a_usable_folder(tmp_path)
 
 def test_a_run_from_before_a_setting_existed_goes_on(tmp_path):
     open_folder(tmp_path / "run").close()
-    now = {"train.batch": 8, "train.new": 1.0}
-    RunFolder(tmp_path / "run", CONFIG, now, defaults={"train.batch": 4, "train.new": 1.0}).close()
+    now = {"train.batch_size": 8, "train.new": 1.0}
+    RunFolder(tmp_path / "run", CONFIG, now, defaults={"train.batch_size": 4, "train.new": 1.0}).close()
     with pytest.raises(DiverError, match=r"train.new was 1.0, now 2.0"):
         RunFolder(tmp_path / "run", CONFIG, {**now, "train.new": 2.0}, defaults={"train.new": 1.0})
 
@@ -105,9 +108,9 @@ def test_a_full_disk_takes_back_the_row_it_could_not_hold(tmp_path):
     folder.append("metrics.jsonl", {"step": 0})
     folder.close()
     program = (
-        "import signal, resource, sys; from pathlib import Path; from diver.run import RunFolder\n"
+        "import signal, resource, sys; from pathlib import Path; from diver.io.run_folder import RunFolder\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        f"f = RunFolder(Path({str(tmp_path / 'run')!r}), {CONFIG!r}, {{'train.batch': 8}}); f.begin()\n"
+        f"f = RunFolder(Path({str(tmp_path / 'run')!r}), {CONFIG!r}, {{'train.batch_size': 8}}); f.begin()\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
         "f.append('metrics.jsonl', {'step': 1, 'text': 'x' * 1000})"
     )

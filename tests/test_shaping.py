@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diver.shaping import Bonus, Schedule, Shaping, bonus, intrinsic_reward, length_penalty, paid, shape
+from diver.methods.shaping import Bonus, Schedule, Shaping, bonus, intrinsic_reward, length_penalty, paid, shape
 from diver.types import Progress
 
 PAPER = Shaping()

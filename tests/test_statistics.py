@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata, sem, spearmanr
 from scipy.stats import t as student
 
-from diver.statistics import (
+from diver.stats import (
     Estimate,
     avg_at_k,
     best_of_k,
@@ -176,7 +176,7 @@ def test_interval_is_the_same_for_the_same_seed_and_however_it_is_cut(monkeypatc
     values = np.random.default_rng(4).random(50)
     whole = bootstrap_interval(values, seed=5)
     assert whole == bootstrap_interval(values, seed=5) != bootstrap_interval(values, seed=6)
-    monkeypatch.setattr("diver.statistics._DRAWS_AT_ONCE", 333)
+    monkeypatch.setattr("diver.stats._DRAWS_AT_ONCE", 333)
     assert bootstrap_interval(values, seed=5) == whole
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diver.shaping import Bonus, Shaping, bonus, intrinsic_reward, shape
+from diver.methods.shaping import Bonus, Shaping, bonus, intrinsic_reward, shape
 
 LAMBDA = 0.1
 

@@ -1,18 +1,18 @@
 """DIVER: reinforcement learning of reasoning that pays correct answers for being different."""
 
+from diver.api import advantages
 from diver.diversity import equational_diversity, textual_diversity
-from diver.dropin import advantages
 from diver.methods import Method
-from diver.types import Group, Problem, Rollout, Verdict
+from diver.types import Grade, Group, Problem, Rollout
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Grade",
     "Group",
     "Method",
     "Problem",
     "Rollout",
-    "Verdict",
     "__version__",
     "advantages",
     "equational_diversity",

@@ -7,11 +7,19 @@ import difflib
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar, dataclass_transform
 
 from diver.types import DiverError
 
 T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def settings(cls: type) -> type:
+    """A frozen, keyword-only dataclass whose unknown keys pydantic refuses (see `recipe.py`)."""
+    cls.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # type: ignore[attr-defined]
+    return dataclass(frozen=True, kw_only=True)(cls)
 
 
 def read(cls: type[T], table: Mapping[str, Any], where: str) -> T:

@@ -1,4 +1,4 @@
-"""The nouns: a `Problem` has a `Group` of `Rollout`s, each with a `Verdict` and a `Reward`.
+"""The nouns: a `Problem` has a `Group` of `Rollout`s, each with a `Grade` and a `Reward`.
 
 All are immutable. A verb (sample, verify, shape) takes groups and returns new ones that know more.
 """
@@ -10,23 +10,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, dataclass_transform
+from typing import Any, NamedTuple
 
 import numpy as np
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-def settings(cls: type) -> type:
-    """A frozen, keyword-only dataclass whose unknown keys pydantic refuses (see `recipe.py`)."""
-    cls.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # type: ignore[attr-defined]
-    return dataclass(frozen=True, kw_only=True)(cls)
 
 
 class DiverError(Exception):
     """Input that cannot be used, in one line: which file, key or row, and what would be right."""
 
 
-class Verdict(StrEnum):
+class Grade(StrEnum):
     """What became of a response. Unscored (timeout, error) is not wrong."""
 
     CORRECT = "correct"
@@ -88,7 +81,7 @@ class Rollout:
     logprobs: np.ndarray | None = None
     entropy: float = math.nan
     truncated: bool = False
-    verdict: Verdict | None = None
+    grade: Grade | None = None
     reward: Reward | None = None
     diversity: Mapping[str, float] = field(default_factory=dict)
     advantage: float = math.nan

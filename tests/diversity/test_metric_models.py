@@ -10,13 +10,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from diver.data.countdown import policy_folder
 from diver.diversity import Diversity, Embedding, HiddenState, embedding_diversity, hidden_state_diversity, measure
 from diver.diversity.cosine import cosine_diversity
 from diver.diversity.embedding import _load as load_encoder
 from diver.diversity.hidden_state import _load as load_model
 from diver.diversity.hidden_state import hidden_states
 from diver.methods import Method
-from diver.tasks.countdown import policy_folder
 from diver.types import DiverError, Group, Problem, Reward, Rollout
 
 SKY = ["The sky is blue.", "The colour of the sky is blue.", "Three dogs ran through the old town."]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from diver.data.benchmarks import BENCHMARKS, find, load
+from diver.data.choices import listed
+from diver.data.templates import TEMPLATES
 from diver.evaluate import paper
-from diver.evaluate.benchmarks import BENCHMARKS, find, load
-from diver.evaluate.choices import listed
-from diver.tasks.templates import TEMPLATES
-from diver.types import DiverError, Verdict
-from diver.verify import VERIFIERS, verdicts
+from diver.types import DiverError, Grade
+from diver.verify import VERIFIERS, grades
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FILES = {
@@ -131,7 +131,7 @@ def test_rows_of_the_hub_become_problems_that_can_be_judged(name, tmp_path):
         assert problem.answer.strip("$") == "2"
         assert (problem.id == f"{name}-0") == (name == "minerva")  # the only one without ids
     right = problem.answer if BENCHMARKS[name].options else "2"
-    assert verdicts([(f"\\boxed{{{right}}}", problem)]) == [Verdict.CORRECT]
+    assert grades([(f"\\boxed{{{right}}}", problem)]) == [Grade.CORRECT]
 
 
 def test_parquet_in_the_layout_of_the_hub(tmp_path):
@@ -193,7 +193,7 @@ def test_what_cannot_be_loaded(tmp_path):
 
 ON_A_HUB = """
 import json, sys
-from diver.evaluate.benchmarks import load
+from diver.data.benchmarks import load
 from diver.types import DiverError
 found = {}
 for name in sys.argv[1:]:
@@ -209,7 +209,7 @@ print(json.dumps(found))
 @pytest.mark.skipif(importlib.util.find_spec("datasets") is None, reason="datasets is not installed")
 def test_from_the_hub(tmp_path):
     """The real libraries, and a hub on this machine; the revision that it resolves is told."""
-    spec = importlib.util.spec_from_file_location("local_hub", Path(__file__).parents[1] / "tasks" / "local_hub.py")
+    spec = importlib.util.spec_from_file_location("local_hub", Path(__file__).parents[1] / "data" / "local_hub.py")
     local_hub = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(local_hub)
     card = b"""---

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diver.evaluate.choices import chance, listed, prompt_with_options, shuffled
-from diver.types import Problem, Verdict
+from diver.data.choices import chance, listed, prompt_with_options, shuffled
+from diver.types import Grade, Problem
 from diver.verify.choice import judge
 
 PLANT = "Which of these is a plant?\n\nA) salt\nB) moss\nC) slate"
@@ -55,8 +55,8 @@ def test_the_answer_moves_along_and_the_mapping_is_recorded():
     assert moved.meta["options"] == {new: before[old] for new, old in came_from.items()}
     assert listed(moved.prompt).options == moved.meta["options"]
     assert moved.prompt.startswith("Which of these is a plant?\n\nA) ")
-    assert judge(f"\\boxed{{{moved.answer}}}", moved) is Verdict.CORRECT
-    assert judge("The answer is moss.\n\\boxed{moss}", moved) is Verdict.CORRECT
+    assert judge(f"\\boxed{{{moved.answer}}}", moved) is Grade.CORRECT
+    assert judge("The answer is moss.\n\\boxed{moss}", moved) is Grade.CORRECT
     json.dumps(moved.meta)
 
 

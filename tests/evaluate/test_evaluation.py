@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from diver import cli
-from diver.evaluate.benchmarks import BENCHMARKS
+from diver.data.benchmarks import BENCHMARKS
+from diver.data.countdown import policy_folder
 from diver.evaluate.plan import Plan, make_tasks
 from diver.evaluate.samplers import asked_of, drawing
-from diver.evaluate.store import Journal
-from diver.tasks.countdown import policy_folder
+from diver.io.jsonl import Journal
 from diver.types import DiverError
 
 DIVER = [sys.executable, "-c", "from diver.cli import main; main()"]
@@ -80,7 +80,7 @@ def test_what_is_written_and_told(whole):
     assert found["model"].startswith("countdown@") and countdown["seed"] == 0 and countdown["sampler"] == "embedded"
     (signed,) = Journal(folder / "provenance.jsonl").rows()
     assert signed["versions"]["torch"] and signed.keys() == {"started", "commit", "versions"}
-    assert sum(countdown["verdicts"].values()) == 4 * 128 == sum(row["n"] for row in countdown["per_problem"])
+    assert sum(countdown["grades"].values()) == 4 * 128 == sum(row["n"] for row in countdown["per_problem"])
     passes = [countdown["estimates"][f"pass@{k}"]["mean"] for k in (1, 2, 4, 8, 16, 32, 64, 128)]
     assert passes == sorted(passes) and 0 < passes[0] < passes[-1]
     assert countdown["estimates"]["avg@128"] == countdown["estimates"]["pass@1"]
@@ -260,11 +260,11 @@ def test_an_endpoint_stopped_and_started_again_loses_nothing(whole):
         server.kill()
         server.wait()
     found = results("out")["benchmarks"]["countdown"]
-    assert len(responses("out")) == 32 == sum(found["verdicts"].values()) == path.read_text().count("\n")
+    assert len(responses("out")) == 32 == sum(found["grades"].values()) == path.read_text().count("\n")
     assert (
         found["url"] == f"http://127.0.0.1:{port}/v1" and json.loads(found["extra"]["generation_config"])["do_sample"]
     )
-    assert found["unscored"] == 0 and found["verdicts"]["correct"] >= 4
+    assert found["unscored"] == 0 and found["grades"]["correct"] >= 4
     rows = [line.split("|")[1] for line in Path("out/table.md").read_text().splitlines() if line.startswith("| Pass")]
     assert [row.strip() for row in rows] == ["Pass@1", "Pass@2", "Pass@4", "Pass@8"]
     assert "0 drawn, 32 were there" in finish(*args)  # and no server is asked
@@ -284,7 +284,7 @@ def test_problems_whose_prompts_are_too_long_are_left_out_where_asked(capsys, mo
     found = results("out")["benchmarks"]["sums"]
     assert (found["problems"], found["left_out"], [row["id"] for row in found["per_problem"]]) == (1, 1, ["short"])
     before = Path("out/results.json").read_bytes()
-    monkeypatch.setattr("diver.engine.policy.load_policy", None)
+    monkeypatch.setattr("diver.generate.policy.load_policy", None)
     monkeypatch.setattr(sys, "argv", ["diver", "eval", *map(str, args), "--leave-out-long"])
     cli.main()
     assert "1 of 2 problems left out" in capsys.readouterr().out and Path("out/results.json").read_bytes() == before
@@ -315,7 +315,7 @@ def test_vllms_engine_gets_its_options_and_rows_are_not_known_by_them(monkeypatc
             if "colour" in options:
                 raise TypeError("LLM() got an unexpected keyword argument 'colour'")
 
-    monkeypatch.setattr("diver.sample.offline.OfflineGenerator", Engine)
+    monkeypatch.setattr("diver.generate.vllm.OfflineGenerator", Engine)
     plans = [Plan(model="countdown", sampler="vllm", extra=e) for e in ("", '{"tensor_parallel_size": 2}')]
     for plan in plans:
         drawing(plan, plan.model).open()
@@ -359,7 +359,7 @@ def test_wrong_input_is_one_line_and_code_2_and_nothing_is_lost(whole, capsys, m
     Path("thesis/a.tex").write_text("")
     out = ("--out", whole[0])
     before = {p: p.read_bytes() for p in whole[0].rglob("*") if p.is_file()}
-    monkeypatch.setattr("diver.tasks.hub.newest_commit", lambda *args: "1234abcd")
+    monkeypatch.setattr("diver.data.hub.newest_commit", lambda *args: "1234abcd")
     for args, told in [
         ((*SMALL, "--samples", 4, "--k", "1,8", *out), r"k = 8 cannot be had from 4 samples"),
         ((*SMALL, "--samples", 8, "--k", "4", "--protocol", "paper", *out), "3 runs of k = 4 fresh samples"),

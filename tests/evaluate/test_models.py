@@ -1,11 +1,11 @@
 import pytest
 
+from diver.data.benchmarks import BENCHMARKS, load
+from diver.data.templates import QUESTION, render
 from diver.evaluate import paper
-from diver.evaluate.benchmarks import BENCHMARKS, load
 from diver.evaluate.models import MODELS, named_model
-from diver.tasks.templates import QUESTION, render
-from diver.types import Problem, Verdict
-from diver.verify import verdicts
+from diver.types import Grade, Problem
+from diver.verify import grades
 from diver.verify.graders import GRADERS
 
 PROBLEM = Problem("p", "What is {1} + 1?", "2")
@@ -67,8 +67,8 @@ RESPONSES = {  # in the form that each model was trained to give
 
 @pytest.mark.parametrize("name", MODELS)
 def test_answers_are_found_where_the_model_puts_them(name):
-    assert verdicts([(RESPONSES[name], PROBLEM)]) == [Verdict.CORRECT]
-    assert verdicts([(RESPONSES[name].replace("\\boxed{2}", "\\boxed{3}"), PROBLEM)]) == [Verdict.WRONG]
+    assert grades([(RESPONSES[name], PROBLEM)]) == [Grade.CORRECT]
+    assert grades([(RESPONSES[name].replace("\\boxed{2}", "\\boxed{3}"), PROBLEM)]) == [Grade.WRONG]
 
 
 def test_a_benchmark_can_be_asked_by_every_template():

@@ -1,4 +1,4 @@
-"""Estimates from verdicts, by hand."""
+"""Estimates from grades, by hand."""
 
 import json
 
@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from diver.evaluate.compare import compare, differences
-from diver.evaluate.grading import answer
+from diver.evaluate.grade import answer
 from diver.evaluate.plan import parse_ks
 from diver.evaluate.reduce import Sample, summarise
-from diver.evaluate.tables import benchmark_table, markdown, write_curves
-from diver.run import to_json
-from diver.types import DiverError, Problem, Verdict
+from diver.evaluate.tables import benchmark_table, write_curves
+from diver.io.jsonl import to_json
+from diver.render.tables import markdown
+from diver.types import DiverError, Grade, Problem
 
-C, W, N, T = Verdict.CORRECT, Verdict.WRONG, Verdict.NO_ANSWER, Verdict.TIMEOUT
+C, W, N, T = Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TIMEOUT
 PROBLEMS = [Problem("a", "1+1?", "2"), Problem("b", "3+4?", "7")]
 A = [Sample(C, "2", "x"), Sample(C, "2", "y"), Sample(W, "3", None), Sample(N, None, None)]
 B = [Sample(W, "8", None), Sample(W, "8", None), Sample(C, "7", "x"), Sample(T, None, None)]
@@ -28,7 +29,7 @@ def test_by_hand():
     assert mean["maj@2"] == pytest.approx(((1 + 0) / 2 + 0) / 2)  # a: "2 2", then "3 -"; b: "8 8"
     assert mean["maj@3"] == pytest.approx((1 + 0) / 2)
     assert mean["distinct@4"] == 2.0 and mean["distinct@1"] == pytest.approx((2 / 4 + 1 / 3) / 2)
-    assert result["verdicts"] == {"correct": 3, "wrong": 3, "no_answer": 1, "timeout": 1} and result["unscored"] == 1
+    assert result["grades"] == {"correct": 3, "wrong": 3, "no_answer": 1, "timeout": 1} and result["unscored"] == 1
     assert result["per_problem"] == [
         {"id": "a", "n": 4, "c": 2, "distinct": 2},
         {"id": "b", "n": 3, "c": 1, "distinct": 1},

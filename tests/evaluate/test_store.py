@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from diver.evaluate.store import Journal, ResultFolder, digest, read_results
+from diver.evaluate.store import ResultFolder, read_results
+from diver.io.jsonl import Journal
+from diver.io.seeds import digest
 from diver.types import DiverError
 
 

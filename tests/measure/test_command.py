@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from diver.data.countdown import policy_folder
 from diver.diversity import equational_diversity, textual_diversity
-from diver.tasks.countdown import policy_folder
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data")).resolve()
 QUICKSTART = Path(__file__).parents[2] / "recipes" / "quickstart.toml"
@@ -164,7 +164,18 @@ def test_real_rollouts_say_what_the_pure_functions_say(name, groups, tmp_path):
 
 def test_what_training_and_evaluation_leave_is_read(tmp_path):
     """A run that pays for hidden states, and an evaluation."""
-    small = ["sample.group", 4, "train.batch", 4, "train.mini_batch", 4, "train.steps", 2, "evaluate.problems", 0]
+    small = [
+        "sample.group_size",
+        4,
+        "train.batch_size",
+        4,
+        "train.mini_batch_size",
+        4,
+        "train.steps",
+        2,
+        "evaluate.problems",
+        0,
+    ]
     model = ["method.diversity.hidden-state.model", policy_folder(), "method.pays.hidden-state.weight", 1.0]
     flags = [f"--{word}" if i % 2 == 0 else word for i, word in enumerate([*small, *model, "run.folder", "run"])]
     trained = diver("train", QUICKSTART, *flags, cwd=tmp_path)

@@ -4,7 +4,7 @@ import pytest
 from diver.measure import ProblemTable, validity
 from diver.measure.picture import write_picture
 from diver.measure.validity import as_json, cell, correlation_table, means_table, pairs, strength
-from diver.statistics import Estimate
+from diver.stats import Estimate
 
 
 def table(columns):

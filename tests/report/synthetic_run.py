@@ -57,7 +57,7 @@ def _config(steps: int, seed: int) -> dict:
         "sample": {"problems": 64, "samples": 8, "temperature": 1.0, "tokens": 40},
         "method": {"name": "diver-mix", "ratio": {"start": 0.1, "end": 0.0, "schedule": "cosine"}, "bound": 0.65},
         "train": {"steps": steps, "learning_rate": 1e-4, "clip_low": 0.2, "clip_high": 0.28},
-        "evaluate": {"every": 10, "problems": 256, "samples": 64},
+        "evaluate": {"every": 10, "problems": 256, "num_samples": 64},
         "log": {"to": None},
     }
     versions = {"diver": "0.1.0", "python": "3.11.2", "torch": "2.13.0", "transformers": "5.23.0", "numpy": "2.4.6"}
@@ -82,16 +82,16 @@ def _metrics(t: float, rng: random.Random) -> dict[str, float]:
         "reward/shaped": outcome + 0.02,
         "diversity/textual": near(0.62 - 0.15 * t, 0.02),
         "diversity/equational": near(0.48 - 0.1 * t, 0.02),
-        "shaping/ratio": 0.05 * (1 + math.cos(math.pi * t)),
+        "shaping/coef": 0.05 * (1 + math.cos(math.pi * t)),
         "shaping/clipped": near(0.1, 0.02),
         "policy/entropy": near(0.35 - 0.2 * t, 0.01),
         "policy/clip_fraction": near(0.01, 0.002),
-        "policy/gradient_norm": near(0.6, 0.1),
-        "policy/sampler_gap": 1e-6,
+        "policy/grad_norm": near(0.6, 0.1),
+        "policy/logprob_mismatch": 1e-6,
         "group/solve_all": near(0.04 + 0.3 * t, 0.03),
         "group/solve_none": near(0.3 - 0.2 * t, 0.03),
-        "verify/correct": outcome,
-        "verify/wrong": 1 - outcome,
+        "grade/correct": outcome,
+        "grade/wrong": 1 - outcome,
         "response/length_mean": near(24.5, 0.3),
         "response/truncated": 0.0,
         "time/sample": near(1.4, 0.1),
@@ -119,7 +119,7 @@ def _evaluation(step: int, t: float, rng: random.Random) -> dict:
             "pass@64": estimate(0.94, 0.005, 0.025),
             "distinct@64": estimate(6.4, -0.5, 0.45),
         },
-        "verdicts": {"correct": right, "wrong": 256 * 64 - right - 300, "no_answer": 250, "truncated": 50},
+        "grades": {"correct": right, "wrong": 256 * 64 - right - 300, "no_answer": 250, "truncated": 50},
     }
 
 
@@ -131,11 +131,11 @@ def _group(step: int, problem: int, rng: random.Random, hostile: bool) -> list[d
     rows = []
     for sample, outcome in enumerate(map(float, right)):
         response = CORRECT.format(a, b, a * b, a * b, c, a * b - c, a * b - c)
-        verdict = "correct" if outcome else "wrong"
+        grade = "correct" if outcome else "wrong"
         if hostile and problem == 0:
-            response, verdict = (
+            response, grade = (
                 HOSTILE[(sample + 8 * (step > 1)) % len(HOSTILE)],
-                HOSTILE[0] if sample == 1 else verdict,
+                HOSTILE[0] if sample == 1 else grade,
             )
         textual, equational = rng.random(), rng.random()
         extra = 0.1 * min(0.65, (textual + equational) / 2) * outcome
@@ -146,7 +146,7 @@ def _group(step: int, problem: int, rng: random.Random, hostile: bool) -> list[d
                 "sample": sample,
                 "prompt": f"Use {a} , {b} and {c} to make {a * b - c} ." + (HOSTILE[2] if hostile else ""),
                 "response": response,
-                "verdict": verdict,
+                "grade": grade,
                 "reward": {"outcome": outcome, "diversity": extra, "length": 0.0, "total": outcome + extra},
                 "diversity": {"textual": textual, "equational": equational},
                 "advantage": rng.gauss(0, 1),

@@ -15,7 +15,7 @@ from diver.diversity import formulas, textual_dissimilarity
 from diver.report import write_browser
 from diver.report.browser import BYTES, RESPONSES, Shown, browser_data, pack, segments, spread
 from diver.report.mathematics import ATTRIBUTES, ELEMENTS, Formulas, mathml
-from diver.types import Group, Problem, Reward, Rollout, Verdict
+from diver.types import Grade, Group, Problem, Reward, Rollout
 
 
 def group_of(*responses, name="p"):
@@ -191,18 +191,18 @@ def test_the_matrix_is_that_of_textual_diversity_or_the_one_given():
 
 
 def test_figures_of_a_response():
-    rollout = Rollout("x", [1, 2, 3], verdict=Verdict.CORRECT, reward=Reward(1.0, 0.05), diversity={"textual": 1 / 3})
+    rollout = Rollout("x", [1, 2, 3], grade=Grade.CORRECT, reward=Reward(1.0, 0.05), diversity={"textual": 1 / 3})
     bare = Rollout("y")
     (group,) = browser_data([Shown(Group(Problem("p", "?", ""), (rollout, bare)), step=4)])["groups"]
     first, second = group["responses"]
     assert first["reward"] == {"outcome": 1.0, "diversity": 0.05, "length": 0.0, "total": 1.05}
-    assert (first["verdict"], first["diversity"], first["advantage"], first["length"]) == (
+    assert (first["grade"], first["diversity"], first["advantage"], first["length"]) == (
         "correct",
         {"textual": 0.3333},
         None,
         3,
     )
-    assert (second["verdict"], second["reward"], second["length"], group["step"]) == (None, {}, None, 4)
+    assert (second["grade"], second["reward"], second["length"], group["step"]) == (None, {}, None, 4)
 
 
 def test_a_large_group_shows_some_of_its_responses():

@@ -14,7 +14,7 @@ from synthetic_run import HOSTILE
 
 from diver.report import write_browser, write_report
 from diver.report.text import clean
-from diver.types import Group, Problem, Reward, Rollout, Verdict
+from diver.types import Grade, Group, Problem, Reward, Rollout
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync"
@@ -48,9 +48,9 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "quickstart"
     flags = [
         "--train.steps=6",
-        "--train.batch=16",
+        "--train.batch_size=16",
         "--evaluate.problems=24",
-        "--evaluate.samples=8",
+        "--evaluate.num_samples=8",
         "--evaluate.every=2",
     ]
     command = [sys.executable, "-c", "from diver.cli import main; main()", "train", "recipes/quickstart.toml"]
@@ -155,10 +155,10 @@ def test_a_search_finds_a_group_and_shows_its_matrix(visit, run):
 
 
 def test_filter_and_order(visit):
-    visit.page.get_by_label("Verdict").select_option("none")
+    visit.page.get_by_label("Grade").select_option("none")
     told = visit.page.locator(".groups .what:last-child").all_inner_texts()
     assert told and all(text.startswith("0 of 8 right") for text in told)
-    visit.page.get_by_label("Verdict").select_option("")
+    visit.page.get_by_label("Grade").select_option("")
     visit.page.get_by_label("Sort by").select_option("textual down")
     values = [
         float(text.split("TD ")[1][:4]) for text in visit.page.locator(".groups .what:last-child").all_inner_texts()
@@ -196,7 +196,7 @@ def test_a_pair_is_chosen_by_a_click_and_its_shared_words_are_marked(chromium, t
 
 
 def test_hostile_responses_are_text_and_nothing_runs(chromium, tmp_path):
-    rollouts = tuple(Rollout(text, verdict=Verdict.WRONG, reward=Reward(0.0)) for text in ATTACKS)
+    rollouts = tuple(Rollout(text, grade=Grade.WRONG, reward=Reward(0.0)) for text in ATTACKS)
     hostile = Group(Problem(HOSTILE[0], HOSTILE[1], HOSTILE[2]), rollouts)
     calm = Group(Problem("calm", "?", "3"), (Rollout("all is well"), Rollout("so it is")))
     visit = Visit(chromium, write_browser(tmp_path / "page.html", [hostile, calm], title=HOSTILE[0]))

@@ -18,14 +18,15 @@ from hypothesis import strategies as st
 from synthetic_run import HOSTILE, write_run
 
 from diver.cli import main
-from diver.report import headline, render, summary_table, write_report
+from diver.report import headline, summary_table, write_report
 from diver.report.curves import PANELS, points
 from diver.report.reading import RunRecord, as_group
 from diver.report.sections import labels
 from diver.report.summary import Comparison, compare, duration
 from diver.report.text import clean, text
-from diver.statistics import Estimate
-from diver.types import DiverError, Verdict
+from diver.report.write import render
+from diver.stats import Estimate
+from diver.types import DiverError, Grade
 
 VOID = {"meta", "br"}
 
@@ -201,7 +202,7 @@ def test_whatever_is_missing_or_broken_is_left_out(tmp_path):
     (folder / "eval" / "step_0000.json").write_text(
         '{"estimates": {"pass@1": null, "pass@x": {}, "pass@2": {"mean": 1}}}'
     )
-    (folder / "eval" / "step_0002.json").write_text('{"estimates": [], "verdicts": {"correct": null}')
+    (folder / "eval" / "step_0002.json").write_text('{"estimates": [], "grades": {"correct": null}')
     (folder / "rollouts").mkdir()
     (folder / "rollouts" / "step_0002.jsonl").write_text('{}\n{"reward": 1, "diversity": null}\nnonsense\n')
     (folder / "rollouts" / "step_2.txt").write_text("")
@@ -213,7 +214,7 @@ def test_whatever_is_missing_or_broken_is_left_out(tmp_path):
     assert "Pass@2" in Page(html).text
     data = packed(html)
     assert [panel["id"] for panel in data["curves"]["panels"]] == ["eval/pass@2", "reward/outcome"]
-    assert [r["verdict"] for g in data["browser"]["groups"] for r in g["responses"]] == [None, None]
+    assert [r["grade"] for g in data["browser"]["groups"] for r in g["responses"]] == [None, None]
     assert "Pass@2" in summary_table(folder)
 
 
@@ -378,18 +379,18 @@ def test_rows_become_a_group_as_far_as_they_can():
             "prompt": "?",
             "answer": 7,
             "response": "x",
-            "verdict": "wrong",
+            "grade": "wrong",
             "length": 3,
             "advantage": -1.0,
         }
         | {"reward": {"outcome": 0.0, "diversity": 0.1, "total": 9.0}, "diversity": {"textual": 0.5, "odd": None}},
-        {"response": None, "verdict": ["correct"], "reward": {"diversity": 1.0}, "diversity": [], "length": "3"},
+        {"response": None, "grade": ["correct"], "reward": {"diversity": 1.0}, "diversity": [], "length": "3"},
     ]
     group, lengths = as_group(rows)
     first, second = group.rollouts
-    assert (group.problem.id, group.problem.answer, first.verdict) == ("p", "7", Verdict.WRONG)
+    assert (group.problem.id, group.problem.answer, first.grade) == ("p", "7", Grade.WRONG)
     assert first.reward.total == 0.1 and first.diversity["textual"] == 0.5 and math.isnan(first.diversity["odd"])
-    assert (second.verdict, second.reward, second.diversity) == (None, None, {}) and math.isnan(second.advantage)
+    assert (second.grade, second.reward, second.diversity) == (None, None, {}) and math.isnan(second.advantage)
     assert lengths[0] == 3 and math.isnan(lengths[1])
 
 

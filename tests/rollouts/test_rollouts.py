@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from diver.rollouts import Columns, read_groups, read_rollouts
-from diver.types import DiverError, Verdict
+from diver.types import DiverError, Grade
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data"))
 
@@ -27,7 +27,7 @@ def diver_row(step, problem, sample, response, outcome=1.0):
     reward = {"outcome": outcome, "diversity": 0.05, "length": 0.0, "total": outcome + 0.05}
     return {
         "step": step, "problem": problem, "sample": sample, "prompt": "Q?", "answer": "7", "response": response,
-        "verdict": "correct" if outcome else "wrong", "reward": reward, "diversity": {"textual": 0.4}, "advantage": -0.5,
+        "grade": "correct" if outcome else "wrong", "reward": reward, "diversity": {"textual": 0.4}, "advantage": -0.5,
         "length": 3, "truncated": False,
     }  # fmt: skip
 
@@ -46,7 +46,7 @@ def test_a_run_folder(tmp_path):
         ("b", 12, ["t"], [1]),
     ]
     rollout = found.groups[0].rollouts[0]
-    assert rollout.verdict is Verdict.CORRECT and rollout.advantage == -0.5 and rollout.reward.diversity == 0.05
+    assert rollout.grade is Grade.CORRECT and rollout.advantage == -0.5 and rollout.reward.diversity == 0.05
     assert found.groups[0].problem.prompt == "Q?" and found.groups[0].problem.answer == "7"
     assert [g.problem.meta["step"] for g in read_groups(tmp_path, steps="last")] == [12, 12, 12]
     assert len(read_groups(tmp_path, steps="1,5-20")) == 4
@@ -63,7 +63,7 @@ def test_an_evaluation_with_its_grades(tmp_path):
     with file.open("a") as half:
         half.write('{"key": "k", "prob')
     graded = [("p", 0, "correct"), ("p", 1, "timeout"), ("q", 0, "truncated")]
-    write(tmp_path / "grades" / "lab.auto.jsonl", [{"problem": p, "sample": s, "verdict": v} for p, s, v in graded])
+    write(tmp_path / "grades" / "lab.auto.jsonl", [{"problem": p, "sample": s, "grade": v} for p, s, v in graded])
     found = read_rollouts(tmp_path)
     (p, q) = found.groups
     assert (found.layout, p.problem.id, p.responses, q.responses) == ("diver eval", "p", ["x", "z"], ["y"])
@@ -204,7 +204,7 @@ def test_named_columns(tmp_path):
             r"x.jsonl:1: an outcome must be true, false or a finite",
         ),
         ([{"input": "Q", "output": "a", "score": 1}, {"input": "Q"}], r"x.jsonl:2: has no output, score, which"),
-        ([{**diver_row(1, "a", 0, "r"), "verdict": "fine"}], r"x.jsonl:1: unknown verdict 'fine'; choose from correct"),
+        ([{**diver_row(1, "a", 0, "r"), "grade": "fine"}], r"x.jsonl:1: unknown grade 'fine'; choose from correct"),
         ([], "x.jsonl: empty, not one response"),
     ],
 )

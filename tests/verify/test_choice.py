@@ -2,14 +2,14 @@ import time
 
 import pytest
 
-from diver.types import Problem, Verdict
+from diver.types import Grade, Problem
 from diver.verify.choice import judge, options_of
 
 PROMPT = "Which gas do plants take in?\n\nA) oxygen\nB) carbon dioxide\nC) helium\nD) a noble gas"
 NUMBERED = "Which is even?\n\n1) three\n2) four\n3) five\n4) seven"
 
 
-def verdict(response, answer="B", prompt=PROMPT, **meta):
+def grade(response, answer="B", prompt=PROMPT, **meta):
     return judge(response, Problem(id="p", prompt=prompt, answer=answer, verifier="choice", meta=meta)).value
 
 
@@ -45,7 +45,7 @@ def verdict(response, answer="B", prompt=PROMPT, **meta):
     ],
 )
 def test_b(response):
-    assert verdict(response) == "correct"
+    assert grade(response) == "correct"
 
 
 @pytest.mark.parametrize(
@@ -66,32 +66,32 @@ def test_b(response):
     ],
 )
 def test_not_b(response, expected):
-    assert verdict(response) == expected
+    assert grade(response) == expected
 
 
 def test_numbers():
     for response in (r"\boxed{2}", "The answer is 2.", "(2)", "2) four", r"\boxed{\text{four}}"):
-        assert verdict(response, "2", NUMBERED) == "correct", response
-    assert verdict("The answer is 2.5", "2", NUMBERED) == "no_answer"
-    assert verdict(r"\boxed{3}", "2", NUMBERED) == "wrong"
+        assert grade(response, "2", NUMBERED) == "correct", response
+    assert grade("The answer is 2.5", "2", NUMBERED) == "no_answer"
+    assert grade(r"\boxed{3}", "2", NUMBERED) == "wrong"
 
 
 def test_options_from_meta():
     listed = {"options": ["red", "green", "blue"] + [f"colour {i}" for i in range(7)]}
-    assert verdict(r"\boxed{blue}", "C", "Which?", **listed) == "correct"
-    assert verdict(r"\boxed{J}", "J", "Which?", **listed) == "correct"
-    assert verdict(r"\boxed{green}", "B", "Which?", options={"a": "red", "b": "green"}) == "correct"
-    assert verdict(r"\boxed{C}", "blue", "Which?", **listed) == "correct"  # the known answer may be the text
+    assert grade(r"\boxed{blue}", "C", "Which?", **listed) == "correct"
+    assert grade(r"\boxed{J}", "J", "Which?", **listed) == "correct"
+    assert grade(r"\boxed{green}", "B", "Which?", options={"a": "red", "b": "green"}) == "correct"
+    assert grade(r"\boxed{C}", "blue", "Which?", **listed) == "correct"  # the known answer may be the text
 
 
 def test_no_list_of_options():
-    assert verdict("The answer is (B).", "B", "Which?") == "correct"
-    assert verdict("So 7 of them, hence G", "G", "Which?") == "correct"
+    assert grade("The answer is (B).", "B", "Which?") == "correct"
+    assert grade("So 7 of them, hence G", "G", "Which?") == "correct"
 
 
 def test_an_answer_that_is_no_option_is_an_error_of_the_data():
     with pytest.raises(ValueError, match="neither the label nor the text"):
-        verdict("B", "forty-two")
+        grade("B", "forty-two")
 
 
 def test_the_last_list_counts():
@@ -122,5 +122,5 @@ def test_the_last_list_counts():
 )
 def test_a_million_characters_take_no_time(text):
     start = time.process_time()
-    assert isinstance(judge(text, Problem(id="p", prompt=PROMPT, answer="B")), Verdict)
+    assert isinstance(judge(text, Problem(id="p", prompt=PROMPT, answer="B")), Grade)
     assert time.process_time() - start < 30

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from diver.types import Verdict
+from diver.types import Grade
 from diver.verify.equivalence import equivalent
 from diver.verify.exact import compare, value_of
 from diver.verify.mathematics import gold_texts
@@ -83,21 +83,21 @@ CLOSED = st.recursive(
 @hypothesis_settings(max_examples=50, deadline=None)
 @given(CLOSED, CLOSED)
 def test_math_verify_agrees_with_every_decision(answer, gold):
-    if compare(answer, gold) is Verdict.WRONG:
+    if compare(answer, gold) is Grade.WRONG:
         assert equivalent([rf"\boxed{{{answer}}}"], gold_texts(gold)) is False
-    assert compare(answer, answer) is Verdict.CORRECT
+    assert compare(answer, answer) is Grade.CORRECT
 
 
 @pytest.mark.parametrize(
-    ("answer", "gold", "verdict"),
+    ("answer", "gold", "grade"),
     [
-        (r"12\%", "12", Verdict.CORRECT),
-        (r"12.5\%", "12.5", Verdict.CORRECT),
-        ("0.12", "12%", Verdict.CORRECT),
-        (r"50\%", r"\frac{1}{2}", Verdict.CORRECT),
-        (r"\frac{1}{2}\%", r"0.5\%", Verdict.CORRECT),
-        (r"0\%", "0", Verdict.CORRECT),
-        (r"12\%", "1.2", Verdict.WRONG),
+        (r"12\%", "12", Grade.CORRECT),
+        (r"12.5\%", "12.5", Grade.CORRECT),
+        ("0.12", "12%", Grade.CORRECT),
+        (r"50\%", r"\frac{1}{2}", Grade.CORRECT),
+        (r"\frac{1}{2}\%", r"0.5\%", Grade.CORRECT),
+        (r"0\%", "0", Grade.CORRECT),
+        (r"12\%", "1.2", Grade.WRONG),
         (r"0.5\%", r"\frac{1}{2}", None),
         (r"0.5\%", "0.50", None),
         (r"\frac{1}{2}\%", "1/2", None),
@@ -105,19 +105,19 @@ def test_math_verify_agrees_with_every_decision(answer, gold):
         (r"2\frac{0}{4}", "2", None),
     ],
 )
-def test_per_cent_is_a_count_or_a_share_and_math_verify_decides_the_rest(answer, gold, verdict):
-    assert compare(answer, gold) is verdict
-    if verdict is None:
+def test_per_cent_is_a_count_or_a_share_and_math_verify_decides_the_rest(answer, gold, grade):
+    assert compare(answer, gold) is grade
+    if grade is None:
         assert equivalent([rf"\boxed{{{answer}}}"], gold_texts(gold)) is False
 
 
 def test_math_verify_takes_no_capital_for_another():
     first, *others = string.ascii_uppercase
-    assert all(compare(first, other) is Verdict.WRONG for other in others) and compare("e", "f") is None
+    assert all(compare(first, other) is Grade.WRONG for other in others) and compare("e", "f") is None
     boxes = [rf"\boxed{{{letter}}}" for letter in string.ascii_uppercase]
     assert all(equivalent([a for a in boxes if a != gold], [gold]) is False for gold in boxes)
 
 
 def test_a_long_answer_is_compared_but_not_kept():
     assert compare("7" * 10**6, "5") is None
-    assert compare("7" * 10**6, "7" * 10**6) is Verdict.CORRECT
+    assert compare("7" * 10**6, "7" * 10**6) is Grade.CORRECT

@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 import pytest
 
-from diver.types import DiverError, Problem, Verdict
+from diver.types import DiverError, Grade, Problem
 from diver.verify import GRADERS, VERIFIERS, grade, grader_of
 from diver.verify.rule import judge
 
@@ -77,14 +77,14 @@ def test_rule_is_quick(text):
 def test_a_grader_judges_whatever_the_problem_names():
     algebra = problem("x^2+2x+1", verifier="countdown", meta={"numbers": [1], "target": 1})
     pairs = [(r"</think> \boxed{(x+1)^2}", algebra), (r"</think> \boxed{x^2 + 2x + 1}", algebra), ("hm", algebra)]
-    assert grade(pairs[:2], "math-verify") == [Verdict.CORRECT] * 2
-    assert grade(pairs, "rule") == [Verdict.WRONG, Verdict.CORRECT, Verdict.NO_ANSWER]
-    assert grade(pairs, "rule", truncated=[False, False, True])[2] is Verdict.TRUNCATED
+    assert grade(pairs[:2], "math-verify") == [Grade.CORRECT] * 2
+    assert grade(pairs, "rule") == [Grade.WRONG, Grade.CORRECT, Grade.NO_ANSWER]
+    assert grade(pairs, "rule", truncated=[False, False, True])[2] is Grade.TRUNCATED
     lettered = problem("B", meta={"options": ["red", "green"]})
-    assert grade([("The answer is (B)", lettered)], "choice") == [Verdict.CORRECT]
-    assert grade([("so 18", problem("18"))], "gsm8k") == [Verdict.CORRECT]
+    assert grade([("The answer is (B)", lettered)], "choice") == [Grade.CORRECT]
+    assert grade([("so 18", problem("18"))], "gsm8k") == [Grade.CORRECT]
     numbers = problem("24", meta={"numbers": [4, 6, 14], "target": 24})
-    assert grade([(r"\( 4 + 6 = 10 \) \( 10 + 14 = 24 \) \boxed{24}", numbers)], "countdown") == [Verdict.CORRECT]
+    assert grade([(r"\( 4 + 6 = 10 \) \( 10 + 14 = 24 \) \boxed{24}", numbers)], "countdown") == [Grade.CORRECT]
 
 
 def test_names_and_versions():
@@ -101,4 +101,4 @@ def test_problems_that_share_an_id_are_not_mixed_up():
     first = problem("7", verifier="countdown", meta={"numbers": [3, 4], "target": 7})
     second = problem("7", verifier="countdown", meta={"numbers": [9, 2], "target": 7})
     response = r"\( 3 + 4 = 7 \) \boxed{7}"
-    assert grade([(response, first), (response, second)], "countdown") == [Verdict.CORRECT, Verdict.WRONG]
+    assert grade([(response, first), (response, second)], "countdown") == [Grade.CORRECT, Grade.WRONG]

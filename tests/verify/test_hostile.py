@@ -1,4 +1,4 @@
-"""A hundred answers made to hang, to fill the memory or to run code: each gets a verdict, in time, and the pool lives."""
+"""A hundred answers made to hang, to fill the memory or to run code: each gets a grade, in time, and the pool lives."""
 
 import os
 import time
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from diver.types import Problem, Verdict
-from diver.verify import Verification, grade
-from diver.verify.bounds import Bounds
+from diver.config.verification import Bounds, Verification
+from diver.types import Grade, Problem
+from diver.verify import grade
 from diver.verify.workers import Pool
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")]
@@ -144,7 +144,7 @@ def test_hostile_answers(loose, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     far = 10**9
     bounds = Bounds(length=10_000, nesting=far, digits=5000, exponent=far) if loose else Bounds()
-    settings = Verification(deadline=DEADLINE, bounds=bounds)
+    settings = Verification(timeout_s=DEADLINE, bounds=bounds)
     responses = [rf"So it is \boxed{{{text}}}" for text in BOXED] + OPEN
     assert len(responses) >= 100
     with Pool(workers=2, memory_mb=settings.memory_mb, warm="diver.verify.equivalence:warm", patience=0) as pool:
@@ -157,19 +157,19 @@ def test_hostile_answers(loose, tmp_path, monkeypatch):
             peak = max([peak, *map(peak_bytes, pool.pids)])
         assert len(pool.pids) == 2
         assert grade([(r"\boxed{0.5x}", problem())], "math-verify", settings, pool=pool) == ["correct"]
-    print({v.value: found.count(v) for v in Verdict}, f"slowest {slowest:.2f} s, peak {peak / 1e6:.0f} MB")
-    assert len(found) == len(responses) and Verdict.CORRECT not in found
+    print({v.value: found.count(v) for v in Grade}, f"slowest {slowest:.2f} s, peak {peak / 1e6:.0f} MB")
+    assert len(found) == len(responses) and Grade.CORRECT not in found
     assert peak < GIGABYTE
     assert slowest < UNENDING
     assert list(tmp_path.iterdir()) == []
 
 
 def test_hostile_answers_together():
-    """In one call, as a benchmark is graded: the pool works in parallel and loses nobody's verdict."""
+    """In one call, as a benchmark is graded: the pool works in parallel and loses nobody's grade."""
     pairs = [(rf"\boxed{{{text}}}", problem()) for text in BOXED]
     pairs += [(rf"\boxed{{{i}x}}", problem(f"{2 * i}x/2")) for i in range(1, 31)]
     with Pool(workers=2, memory_mb=900, warm="diver.verify.equivalence:warm") as pool:
-        found = grade(pairs, "math-verify", Verification(deadline=DEADLINE), pool=pool)
+        found = grade(pairs, "math-verify", Verification(timeout_s=DEADLINE), pool=pool)
         assert len(pool.pids) == 2
-    assert found[len(BOXED) :] == [Verdict.CORRECT] * 30
-    assert Verdict.CORRECT not in found[: len(BOXED)]
+    assert found[len(BOXED) :] == [Grade.CORRECT] * 30
+    assert Grade.CORRECT not in found[: len(BOXED)]

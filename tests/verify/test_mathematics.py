@@ -5,17 +5,11 @@ from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from diver.types import Problem, Verdict
-from diver.verify.bounds import Bounds, Claim, bounded, within
+from diver.config.verification import Bounds
+from diver.types import Grade, Problem
+from diver.verify.bounds import Claim, bounded, within
 from diver.verify.equivalence import equivalent
-from diver.verify.mathematics import (
-    after_thought,
-    boxed,
-    gold_texts,
-    judge,
-    judge_gsm8k,
-    last_number,
-)
+from diver.verify.mathematics import after_thought, boxed, gold_texts, judge, judge_gsm8k, last_number
 
 
 def problem(answer):
@@ -23,7 +17,7 @@ def problem(answer):
 
 
 def decide(response, gold, verifier=judge):
-    """The verdict as `diver.verify` forms it, with the worker's part in this process."""
+    """The grade as `diver.verify` forms it, with the worker's part in this process."""
     found = verifier(response, problem(gold))
     if isinstance(found, Claim):
         found = bounded(found, Bounds())
@@ -77,7 +71,7 @@ def test_last_number(text, found):
 
 
 @pytest.mark.parametrize(
-    ("response", "gold", "verdict"),
+    ("response", "gold", "grade"),
     [
         (r"\boxed{42}", "42", "correct"),
         (r"\boxed{043}", "43", "correct"),
@@ -138,8 +132,8 @@ def test_last_number(text, found):
         (r"The final answer is $8$. I hope it is correct. Or \boxed{9}", "8", "wrong"),
     ],
 )
-def test_verdicts(response, gold, verdict):
-    assert decide(response, gold) == verdict
+def test_grades(response, gold, grade):
+    assert decide(response, gold) == grade
 
 
 def test_only_what_follows_the_thought_counts():
@@ -150,7 +144,7 @@ def test_only_what_follows_the_thought_counts():
 
 
 @pytest.mark.parametrize(
-    ("response", "gold", "verdict"),
+    ("response", "gold", "grade"),
     [
         ("She has 16 - 7 = 9 eggs, so $18.", "18", "correct"),
         ("#### 1,234", "1234", "correct"),
@@ -161,8 +155,8 @@ def test_only_what_follows_the_thought_counts():
         ("so 17", "18", "wrong"),
     ],
 )
-def test_gsm8k(response, gold, verdict):
-    assert decide(response, gold, judge_gsm8k) == verdict
+def test_gsm8k(response, gold, grade):
+    assert decide(response, gold, judge_gsm8k) == grade
 
 
 NUMBERS = st.one_of(
@@ -186,7 +180,7 @@ def test_the_short_cuts_agree_with_math_verify(answer, gold):
     found = judge(rf"\boxed{{{answer}}}", problem(gold))
     if not isinstance(found, Claim):
         said = equivalent([rf"\boxed{{{answer}}}"], gold_texts(gold))
-        assert (found is Verdict.CORRECT) == (said is True)
+        assert (found is Grade.CORRECT) == (said is True)
 
 
 ENDINGS = [
@@ -219,7 +213,7 @@ def test_the_closing_number_is_what_math_verify_picks(start, ending, number, gol
         found = judge(f"{start}So then we find, as was asked, {ending.format(answer)}", problem(gold))
         if isinstance(found, Claim) and found.settled:
             said = equivalent(found.answers, found.golds)
-            assert (found.settled is Verdict.CORRECT) == (said is True)
+            assert (found.settled is Grade.CORRECT) == (said is True)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`verify` and `verdicts` as a whole, with real worker processes, and their agreement with labelled data."""
+"""`verify` and `grades` as a whole, with real worker processes, and their agreement with labelled data."""
 
 import json
 import os
@@ -8,10 +8,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from diver.tasks.sources import Verifier
-from diver.types import DiverError, Group, Problem, Rollout, Verdict
-from diver.verify import VERIFIERS, Verification, verdicts, verify
-from diver.verify.bounds import Bounds
+from diver.config.data import Verifier
+from diver.config.verification import Bounds, Verification
+from diver.types import DiverError, Grade, Group, Problem, Rollout
+from diver.verify import VERIFIERS, grades, verify
 from diver.verify.equivalence import equivalent
 from diver.verify.mathematics import gold_texts
 from diver.verify.workers import Pool
@@ -51,29 +51,29 @@ def test_groups(pool):
     number = Group(problem("18", "gsm8k"), (Rollout("so 18"), Rollout("so"), Rollout("so", truncated=True)))
     letter = Group(problem("B", "choice"), (Rollout("The answer is B"), Rollout("The answer is C"), Rollout("?")))
     first, second, third = verify([math, number, letter], pool=pool)
-    assert [r.verdict.value for r in first.rollouts] == ["correct", "wrong", "truncated", "correct", "wrong"]
-    assert [r.verdict.value for r in second.rollouts] == ["correct", "no_answer", "truncated"]
-    assert [r.verdict.value for r in third.rollouts] == ["correct", "wrong", "no_answer"]
+    assert [r.grade.value for r in first.rollouts] == ["correct", "wrong", "truncated", "correct", "wrong"]
+    assert [r.grade.value for r in second.rollouts] == ["correct", "no_answer", "truncated"]
+    assert [r.grade.value for r in third.rollouts] == ["correct", "wrong", "no_answer"]
     assert first.outcomes.tolist() == [1, 0, 0, 1, 0]
     assert [r.reward.total for r in third.rollouts] == [1, 0, 0]
     assert first.problem is math.problem and first.responses == math.responses
 
 
 def test_no_groups():
-    assert verify([]) == [] and verdicts([]) == []
+    assert verify([]) == [] and grades([]) == []
 
 
 def test_the_last_formula_before_a_cut_is_no_answer(pool):
     pairs = [("We have $x = 5$. Then\nso", problem("5"))] * 2
-    assert verdicts(pairs, truncated=[False, True], pool=pool) == [Verdict.CORRECT, Verdict.TRUNCATED]
+    assert grades(pairs, truncated=[False, True], pool=pool) == [Grade.CORRECT, Grade.TRUNCATED]
 
 
 def test_equal_answers_to_one_problem_are_judged_once():
     with Counting(workers=1, warm="diver.verify.equivalence:warm") as counting:
         pairs = [(f"way {i}: \\boxed{{x+x}}", problem("2x")) for i in range(50)]
         pairs += [(f"way {i}: \\boxed{{3x}}", problem("2x")) for i in range(50)] + [(r"\boxed{x+x}", problem("3x"))]
-        found = verdicts(pairs, pool=counting)
-    assert found == [Verdict.CORRECT] * 50 + [Verdict.WRONG] * 51
+        found = grades(pairs, pool=counting)
+    assert found == [Grade.CORRECT] * 50 + [Grade.WRONG] * 51
     assert counting.jobs == 3
 
 
@@ -88,7 +88,7 @@ def test_arrays_in_meta_are_no_obstacle(pool):
             r"\( 5 + 3 = 8 \) \boxed{ 8 }",
         )
     ]
-    assert verdicts(pairs, pool=pool) == ["correct", "wrong", "no_answer", "correct"]
+    assert grades(pairs, pool=pool) == ["correct", "wrong", "no_answer", "correct"]
 
 
 def test_plain_answers_need_no_worker():
@@ -98,19 +98,19 @@ def test_plain_answers_need_no_worker():
             (r"\boxed{1,000}", problem("1000")),
             (r"\boxed{\frac{3}{4}}", problem("0.5")),
         ]
-        assert verdicts(pairs, pool=counting) == ["correct", "correct", "wrong"]
+        assert grades(pairs, pool=counting) == ["correct", "correct", "wrong"]
         assert counting.pids == []
 
 
 def test_a_hanging_answer_is_a_timeout_and_no_others(pool):
-    loose = Verification(deadline=1.5, bounds=Bounds(exponent=10**12))
+    loose = Verification(timeout_s=1.5, bounds=Bounds(exponent=10**12))
     pairs = [(r"\boxed{9^{9^{9}}}", problem("5")), (r"\boxed{x+x}", problem("2x"))]
-    assert verdicts(pairs, loose, pool=pool) == [Verdict.TIMEOUT, Verdict.CORRECT]
-    assert verdicts(pairs, pool=pool) == [Verdict.WRONG, Verdict.CORRECT]  # the bounds see it before SymPy does
+    assert grades(pairs, loose, pool=pool) == [Grade.TIMEOUT, Grade.CORRECT]
+    assert grades(pairs, pool=pool) == [Grade.WRONG, Grade.CORRECT]  # the bounds see it before SymPy does
 
 
 def test_a_judge_that_fails_is_an_error(pool, caplog):
-    assert verdicts([("B", problem("forty-two", "choice"))], pool=pool) == [Verdict.ERROR]
+    assert grades([("B", problem("forty-two", "choice"))], pool=pool) == [Grade.ERROR]
     assert "could not be judged" in caplog.text
     group = Group(problem("forty-two", "choice"), (Rollout("B"),))
     assert verify([group], pool=pool)[0].outcomes.tolist() == [0.0]
@@ -120,19 +120,19 @@ def test_an_unknown_verifier_lists_the_choices():
     with pytest.raises(
         DiverError, match=r"'p': unknown verifier 'oracle'; choose one of math, gsm8k, choice, countdown"
     ):
-        verdicts([("5", problem("5", "oracle"))])
+        grades([("5", problem("5", "oracle"))])
     assert set(get_args(Verifier)) == {"auto", *VERIFIERS}
 
 
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="1 pairs but 2 values"):
-        verdicts([("5", problem("5"))], truncated=[True, False])
+        grades([("5", problem("5"))], truncated=[True, False])
 
 
 # ---- agreement with labelled data ------------------------------------------------------------------------------------
 
 
-PATIENT = Verification(deadline=120.0)  # on a busy machine 5 seconds of the clock are few of the processor
+PATIENT = Verification(timeout_s=120.0)  # on a busy machine 5 seconds of the clock are few of the processor
 
 
 def rows(name):
@@ -145,13 +145,11 @@ def rows(name):
 def test_agreement_with_the_equivalence_set(pool):
     """207 of 214 agree with math-verify alone, 212 with ours."""
     data = rows("equivalence")
-    found = verdicts([(row["prediction"], problem(row["gold"])) for row in data], PATIENT, pool=pool)
-    agree = [(verdict is Verdict.CORRECT) == row["expected"] for verdict, row in zip(found, data, strict=True)]
-    accepted = [
-        row["id"] for verdict, row in zip(found, data, strict=True) if verdict == "correct" and not row["expected"]
-    ]
+    found = grades([(row["prediction"], problem(row["gold"])) for row in data], PATIENT, pool=pool)
+    agree = [(grade is Grade.CORRECT) == row["expected"] for grade, row in zip(found, data, strict=True)]
+    accepted = [row["id"] for grade, row in zip(found, data, strict=True) if grade == "correct" and not row["expected"]]
     assert sum(agree) >= 211 and accepted == []
-    assert Verdict.TIMEOUT not in found
+    assert Grade.TIMEOUT not in found
 
 
 @pytest.mark.parametrize(
@@ -161,8 +159,8 @@ def test_agreement_with_the_equivalence_set(pool):
 def test_agreement_with_labelled_rollouts(pool, name, verifier, floor):
     """799 of 800 (the other is labelled wrong for 10000 against 10{,}000) and 2,304 of 2,310."""
     data = rows(name)
-    found = verdicts([(row["response"], problem(row["answer"], verifier)) for row in data], PATIENT, pool=pool)
-    agree = [(verdict is Verdict.CORRECT) == row["correct"] for verdict, row in zip(found, data, strict=True)]
+    found = grades([(row["response"], problem(row["answer"], verifier)) for row in data], PATIENT, pool=pool)
+    agree = [(grade is Grade.CORRECT) == row["correct"] for grade, row in zip(found, data, strict=True)]
     assert sum(agree) / len(agree) >= floor
 
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import pytest
 
-from diver.types import DiverError, Verdict
+from diver.types import DiverError, Grade
 from diver.verify import serve
 from diver.verify.equivalence import equivalent
 from diver.verify.workers import Failure, Pool, shared_pool
@@ -25,7 +25,7 @@ def pool():
 
 
 def kind(outcome):
-    return outcome.verdict if isinstance(outcome, Failure) else outcome
+    return outcome.grade if isinstance(outcome, Failure) else outcome
 
 
 def alive(pid):
@@ -52,7 +52,7 @@ def test_values_come_in_the_order_of_the_jobs(pool):
 def test_a_late_job_is_killed_and_the_others_are_not(pool):
     start = time.monotonic()
     outcomes = pool.map(time.sleep, [(60,), (0,), (0.01,)], deadline=0.5)
-    assert [kind(o) for o in outcomes] == [Verdict.TIMEOUT, None, None]
+    assert [kind(o) for o in outcomes] == [Grade.TIMEOUT, None, None]
     assert time.monotonic() - start < 10
 
 
@@ -67,17 +67,17 @@ def test_an_exception_is_an_error_and_the_worker_lives(pool):
     pool.map(time.sleep, [(0,), (0,)], deadline=10)
     before = pool.pids
     error, value = pool.map(operator.truediv, [(1, 0), (1, 2)], deadline=10)
-    assert kind(error) is Verdict.ERROR and "ZeroDivisionError" in error.reason
+    assert kind(error) is Grade.ERROR and "ZeroDivisionError" in error.reason
     assert value == 0.5 and pool.pids == before
 
 
 def test_a_value_that_is_not_json_is_an_error(pool):
-    assert kind(pool.map(Fraction, [(1, 2)], deadline=10)[0]) is Verdict.ERROR
+    assert kind(pool.map(Fraction, [(1, 2)], deadline=10)[0]) is Grade.ERROR
 
 
 def test_a_worker_that_dies_costs_its_own_job_only(pool):
     outcomes = pool.map(os._exit, [(3,)], deadline=10) + pool.map(operator.neg, [(1,), (2,)], deadline=10)
-    assert [kind(o) for o in outcomes] == [Verdict.ERROR, -1, -2]
+    assert [kind(o) for o in outcomes] == [Grade.ERROR, -1, -2]
 
 
 def test_a_worker_killed_while_idle_is_replaced_without_loss(pool):
@@ -93,13 +93,13 @@ def test_a_worker_killed_at_work_is_an_error(pool):
     victims = pool.pids
     killer = threading.Timer(0.5, lambda: [os.kill(pid, signal.SIGKILL) for pid in victims])
     killer.start()
-    assert kind(pool.map(time.sleep, [(30,)], deadline=60)[0]) is Verdict.ERROR
+    assert kind(pool.map(time.sleep, [(30,)], deadline=60)[0]) is Grade.ERROR
 
 
 def test_memory_is_limited():
     with Pool(workers=1, memory_mb=500) as pool:
         outcomes = pool.map(operator.mul, [("x", 10**9), ("x", 3)], deadline=20)
-    assert [kind(o) for o in outcomes] == [Verdict.ERROR, "xxx"]
+    assert [kind(o) for o in outcomes] == [Grade.ERROR, "xxx"]
 
 
 def test_a_degenerate_expression_does_not_stop_the_pool():
@@ -109,7 +109,7 @@ def test_a_degenerate_expression_does_not_stop_the_pool():
         bad, good = pool.map(
             equivalent, [([r"\boxed{9^{9^{9}}}"], [r"\boxed{5}"]), ([r"\boxed{\frac{2}{4}}"], ["$0.5$"])], deadline=1.5
         )
-        assert kind(bad) is Verdict.TIMEOUT and good is True
+        assert kind(bad) is Grade.TIMEOUT and good is True
         assert time.monotonic() - start < 20
 
 
@@ -140,7 +140,7 @@ def test_another_worker_starts_when_jobs_wait():
 def test_a_lost_worker_is_replaced_at_once(pool):
     pool.map(time.sleep, [(0,), (0,)], deadline=10)
     before = pool.pids
-    assert [kind(o) for o in pool.map(time.sleep, [(30,), (30,)], deadline=0.3)] == [Verdict.TIMEOUT] * 2
+    assert [kind(o) for o in pool.map(time.sleep, [(30,), (30,)], deadline=0.3)] == [Grade.TIMEOUT] * 2
     assert len(pool.pids) == 2 and not set(pool.pids) & set(before)
     assert all(map(alive, pool.pids))
 

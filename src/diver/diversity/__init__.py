@@ -1,27 +1,12 @@
-"""How different are the responses of one group? Strings (or token ids) in, one number per response out.
-
-A `Metric` is any function from the G responses of a group to float64 [G], greater where a response differs more. Those
-in `METRICS` go by a name: `textual` and `equational` are what the paper pays, `hidden-state` and `embedding` what it
-checks them against; `distinct-n` and `self-bleu` (1 - Self-BLEU) are older. Another is plugged in by its dotted name.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from importlib import import_module
-from typing import Any, Literal
-
-import numpy as np
+"""How different the responses of one group are: see `metrics`."""
 
 from diver.diversity.bleu import bleu_matrix
 from diver.diversity.embedding import Embedding, embedding_diversity
-from diver.diversity.equational import EXTRACTORS, Extractor, equational_diversity, formulas
+from diver.diversity.equational import equational_diversity, formulas
 from diver.diversity.hidden_state import HiddenState, hidden_state_diversity
 from diver.diversity.lexical import distinct_n, self_bleu_diversity
-from diver.diversity.ngrams import order_weights
+from diver.diversity.metrics import METRICS, Diversity, Metric, measure, resolve
 from diver.diversity.textual import textual_dissimilarity, textual_diversity
-from diver.types import DiverError, Group, settings
 
 __all__ = [
     "METRICS",
@@ -41,123 +26,3 @@ __all__ = [
     "textual_dissimilarity",
     "textual_diversity",
 ]
-
-Metric = Callable[[Sequence[str]], np.ndarray]
-UNITS = ("words", "tokens")
-
-
-@settings
-class Diversity:
-    """What the diversity metrics look at; the defaults are the paper's."""
-
-    horizon: int | None = None
-    """Only the first n policy tokens of a response count; None = all of them (best in the paper)."""
-    orders: int = 4
-    """N of BLEU and Distinct-n: n-grams of length 1..N."""
-    weights: tuple[float, ...] | None = None
-    """Weight of each order; None = 1/N."""
-    symmetric: bool = False
-    """Textual dissimilarity as the mean of BLEU in both directions."""
-    units: Literal["words", "tokens"] = "words"
-    """What an n-gram is made of: words between white space, or policy tokens."""
-    extractor: Extractor = "nested"
-    """How formulas are found: nested, or the paper's three regular expressions."""
-    ignore_space: bool = False
-    """Formulas that differ in white space only are equal."""
-    embedding: Embedding = Embedding()
-    """The encoder of the metric `embedding`."""
-    hidden_state: HiddenState = HiddenState()
-    """The language model of the metric `hidden-state`."""
-
-    def __post_init__(self) -> None:
-        if self.horizon is not None and self.horizon < 1:
-            raise ValueError(f"horizon = {self.horizon}: give at least 1 token, or none at all for whole responses")
-        order_weights(self.orders, self.weights)
-        if self.units not in UNITS:
-            raise ValueError(f"units = {self.units!r}: choose from {', '.join(UNITS)}")
-        if self.extractor not in EXTRACTORS:
-            raise ValueError(f"extractor = {self.extractor!r}: choose from {', '.join(EXTRACTORS)}")
-
-
-PAPER = Diversity()
-METRICS: dict[str, Callable[[Diversity], Metric]] = {
-    "textual": lambda s: partial(textual_diversity, orders=s.orders, weights=s.weights, symmetric=s.symmetric),
-    "equational": lambda s: partial(equational_diversity, extractor=s.extractor, ignore_space=s.ignore_space),
-    "hidden-state": lambda s: partial(hidden_state_diversity, settings=s.hidden_state),
-    "embedding": lambda s: partial(embedding_diversity, settings=s.embedding),
-    "distinct-n": lambda s: partial(distinct_n, orders=s.orders, weights=s.weights),
-    "self-bleu": lambda s: partial(self_bleu_diversity, orders=s.orders, weights=s.weights),
-}
-ON_TOKENS = frozenset(
-    {"textual", "distinct-n", "self-bleu"}
-)  # these take token ids in place of strings, when `units` says so
-
-
-def resolve(name: str, settings: Diversity = PAPER) -> Metric:
-    """The metric of that name: one of `METRICS`, or "package.module.function" ("package.module:function").
-
-    DiverError if there is none.
-    """
-    if name in METRICS:
-        return METRICS[name](settings)
-    module, _, function = name.replace(":", ".").rpartition(".")
-    try:
-        metric = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        built_in = ", ".join(METRICS)
-        raise DiverError(
-            f"no diversity metric {name!r} ({error}): choose from {built_in}, or give package.module.function"
-        ) from error
-    if not callable(metric):
-        raise DiverError(f"diversity metric {name!r} is a {type(metric).__name__}, not a function of the responses")
-    return metric
-
-
-def measure(
-    group: Group,
-    names: Iterable[str],
-    settings: Diversity = PAPER,
-    decode: Callable[[list[int]], str] | None = None,
-) -> dict[str, np.ndarray]:
-    """Each metric of a group, {name: float64 [G]}.
-
-    decode: policy tokens -> text; it cuts the text at the horizon, so a horizon needs it, unless `units` is "tokens"
-    and the metric works on tokens. A response within the horizon is taken as it is.
-    ValueError: no `decode` or no policy tokens where they are needed. DiverError: see `resolve`, or a metric's result
-    is not one finite number per response.
-    """
-    measured = {}
-    for name in names:
-        metric = resolve(name, settings)
-        on_tokens = settings.units == "tokens" and name in ON_TOKENS
-        responses = _token_ids(group, settings.horizon) if on_tokens else _texts(group, settings.horizon, decode)
-        measured[name] = _checked(metric(responses), name, len(group))
-    return measured
-
-
-def _token_ids(group: Group, horizon: int | None) -> list[Any]:
-    for i, rollout in enumerate(group.rollouts):
-        if rollout.tokens is None:
-            raise ValueError(f"problem {group.problem.id!r}, rollout {i} has no policy tokens: give `tokens`")
-    return [r.tokens[:horizon] for r in group.rollouts if r.tokens is not None]
-
-
-def _texts(group: Group, horizon: int | None, decode: Callable[[list[int]], str] | None) -> list[str]:
-    if horizon is None:
-        return group.responses
-    if decode is None:
-        raise ValueError("a horizon counts policy tokens: give `decode` to cut the text there, or units='tokens'")
-    cut = _token_ids(group, horizon)
-    return [
-        r.response if r.length <= horizon else decode(list(ids)) for r, ids in zip(group.rollouts, cut, strict=True)
-    ]
-
-
-def _checked(values: Any, name: str, size: int) -> np.ndarray:
-    try:
-        d = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        d = np.empty(0)
-    if d.shape != (size,) or not np.isfinite(d).all():
-        raise DiverError(f"diversity metric {name!r} must give {size} finite numbers, one per response: got {values!r}")
-    return d

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from diver.diversity.cosine import cosine_diversity, encode_once
-from diver.types import DiverError, settings
+from diver.settings import settings
+from diver.types import DiverError
 
 
 @settings

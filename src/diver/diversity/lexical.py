@@ -6,14 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from diver.diversity.ngrams import (
-    Ngrams,
-    Response,
-    number_tokens,
-    order_weights,
-    repeated_ngrams,
-    weights_by_length,
-)
+from diver.diversity.ngrams import Ngrams, Response, number_tokens, order_weights, repeated_ngrams, weights_by_length
 
 
 def distinct_n(responses: Sequence[Response], *, orders: int = 4, weights: Sequence[float] | None = None) -> np.ndarray:

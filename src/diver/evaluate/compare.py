@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from diver.evaluate.store import read_results
-from diver.evaluate.tables import markdown
-from diver.statistics import Estimate, paired_interval, pass_at_k
+from diver.render.tables import markdown
+from diver.stats import Estimate, paired_interval, pass_at_k
 from diver.types import DiverError
 
 

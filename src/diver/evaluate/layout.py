@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from diver.data.benchmarks import BENCHMARKS
 from diver.evaluate import paper
-from diver.evaluate.benchmarks import BENCHMARKS
 
 AIME = ("aime24", "aime25")
 

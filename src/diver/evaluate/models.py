@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from diver.tasks.templates import QUESTION, Template
+from diver.data.templates import QUESTION, Template
 
 
 @dataclass(frozen=True)

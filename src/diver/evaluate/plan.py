@@ -7,13 +7,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from diver.evaluate.benchmarks import Benchmark, Loaded, load
-from diver.evaluate.grading import check_grader
+from diver.data.benchmarks import Benchmark, Loaded, load
+from diver.data.templates import TEMPLATES, Template
+from diver.evaluate.grade import check_grader
 from diver.evaluate.models import NamedModel
-from diver.evaluate.store import digest
-from diver.sample.endpoint import read_extra
-from diver.tasks.templates import TEMPLATES, Template
-from diver.types import DiverError, Problem, settings
+from diver.generate.endpoint import read_extra
+from diver.io.seeds import digest
+from diver.settings import settings
+from diver.types import DiverError, Problem
 
 
 @settings

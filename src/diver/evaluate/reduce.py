@@ -8,23 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.evaluate.grading import SCORED, votes
-from diver.statistics import (
-    avg_at_k,
-    best_of_k,
-    bootstrap_interval,
-    distinct_at_k,
-    maj_at_k,
-    over_runs,
-    pass_at_k,
-)
-from diver.types import Problem, Verdict
+from diver.evaluate.grade import SCORED, votes
+from diver.stats import avg_at_k, best_of_k, bootstrap_interval, distinct_at_k, maj_at_k, over_runs, pass_at_k
+from diver.types import Grade, Problem
 
 
 class Sample(NamedTuple):
     """One graded response: what it votes for, and its solution if it is correct."""
 
-    verdict: Verdict
+    grade: Grade
     answer: str | None
     solution: str | None
 
@@ -32,13 +24,13 @@ class Sample(NamedTuple):
 def summarise(
     problems: Sequence[Problem], samples: Mapping[str, Sequence[Sample]], ks: Sequence[int], grader: str, runs: int
 ) -> dict[str, Any]:
-    """Estimates over problems with 95 % bootstrap intervals, counts of verdicts, a row a problem.
+    """Estimates over problems with 95 % bootstrap intervals, counts of grades, a row a problem.
 
-    n of a problem are its scored samples: a sample without a verdict is left out, and a problem with n < k has no
+    n of a problem are its scored samples: a sample without a grade is left out, and a problem with n < k has no
     estimate at that k (`problems` of an estimate says how many have one). `runs` > 0 adds the paper's best of k, in
-    which a sample without a verdict counts as wrong, as it does there.
+    which a sample without a grade counts as wrong, as it does there.
     """
-    scored = {name: [s for s in drawn if s.verdict in SCORED] for name, drawn in samples.items()}
+    scored = {name: [s for s in drawn if s.grade in SCORED] for name, drawn in samples.items()}
     rows = [_row(problem.id, scored[problem.id]) for problem in problems]
     n, c = (np.array([row[name] for row in rows]) for name in ("n", "c"))
     drawn = max(map(len, samples.values()))
@@ -54,14 +46,14 @@ def summarise(
         )
         for k in ks
     }
-    verdicts = Counter(s.verdict for drawn in samples.values() for s in drawn)
+    grades = Counter(s.grade for drawn in samples.values() for s in drawn)
     result: dict[str, Any] = {
         "estimates": {name: _estimate(values) for name, values in estimates.items()},
-        "verdicts": {str(v): verdicts[v] for v in Verdict if verdicts[v]},
-        "unscored": sum(count for v, count in verdicts.items() if v not in SCORED),
+        "grades": {str(v): grades[v] for v in Grade if grades[v]},
+        "unscored": sum(count for v, count in grades.items() if v not in SCORED),
     }
     if runs:
-        correct = np.array([[s.verdict is Verdict.CORRECT for s in samples[p.id]] for p in problems])
+        correct = np.array([[s.grade is Grade.CORRECT for s in samples[p.id]] for p in problems])
         best = {f"pass@{k}": best_of_k(correct, k, runs) for k in ks}
         result["runs"] = {name: {**over_runs(v)._asdict(), "values": v.tolist()} for name, v in best.items()}
     return {**result, "per_problem": rows}
@@ -69,7 +61,7 @@ def summarise(
 
 def _row(name: str, scored: Sequence[Sample]) -> dict[str, Any]:
     solutions = {s.solution for s in scored if s.solution is not None}
-    correct = sum(s.verdict is Verdict.CORRECT for s in scored)
+    correct = sum(s.grade is Grade.CORRECT for s in scored)
     return {"id": name, "n": len(scored), "c": correct, "distinct": len(solutions)}
 
 
@@ -78,9 +70,9 @@ def _ballots(scored: Iterable[Sample]) -> np.ndarray:
     numbers: dict[str, int] = {}
     ballots = []
     for sample in scored:
-        if sample.verdict is Verdict.CORRECT:
+        if sample.grade is Grade.CORRECT:
             ballots.append(0)
-        elif sample.verdict is Verdict.WRONG and sample.answer is not None:
+        elif sample.grade is Grade.WRONG and sample.answer is not None:
             ballots.append(numbers.setdefault(sample.answer, len(numbers) + 1))
         else:
             ballots.append(-1)

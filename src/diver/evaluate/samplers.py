@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
+from diver.data import countdown, hub
 from diver.evaluate.plan import Plan
-from diver.sample.generate import EmbeddedGenerator, Generator
-from diver.tasks import countdown, hub
+from diver.generate.base import EmbeddedGenerator, Generator
 from diver.types import DiverError
 
 SECRET = re.compile(r"(key|token|secret|password|authorization)$", re.IGNORECASE)
@@ -52,8 +52,9 @@ def embedded(plan: Plan, model: str) -> Drawing:
 
     @functools.cache
     def load() -> Generator:
-        from diver.engine.policy import Model, load_policy
-        from diver.sample.embedded import EmbeddedSampler
+        from diver.config.sections import Model
+        from diver.generate.hf import EmbeddedSampler
+        from diver.generate.policy import load_policy
 
         # One thread for the bundled policy: its products are too small to be worth sharing.
         policy = load_policy(Model(path=model, threads=1 if model == "countdown" else 0))
@@ -75,7 +76,7 @@ def offline(plan: Plan, model: str) -> Drawing:
 
     @functools.cache
     def load() -> Generator:
-        from diver.sample.offline import OfflineGenerator
+        from diver.generate.vllm import OfflineGenerator
 
         try:
             return OfflineGenerator(path, name, **plan.body)
@@ -92,7 +93,7 @@ def endpoint(plan: Plan, model: str) -> Drawing:
 
     @functools.cache
     def connect() -> Generator:
-        from diver.sample.endpoint import Endpoint, EndpointGenerator
+        from diver.generate.endpoint import Endpoint, EndpointGenerator
 
         settings = Endpoint(url=plan.url or Endpoint.url, model=model, extra=plan.body)
         return cast(Generator, EndpointGenerator(settings))
@@ -112,7 +113,7 @@ def asked_of(plan: Plan) -> dict[str, Any]:
     extra = _without_secrets(plan.body)
     if plan.sampler != "endpoint":
         return {"sampler": plan.sampler, **({"extra": extra} if extra else {})}
-    from diver.sample.endpoint import Endpoint
+    from diver.generate.endpoint import Endpoint
 
     url = urlsplit(plan.url or Endpoint.url)
     at = url.netloc.rpartition("@")[2]

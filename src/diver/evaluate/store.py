@@ -4,7 +4,7 @@
     provenance.jsonl                        a row for each command that added to what follows: versions, commit, time
     prompts/<benchmark>.jsonl               how long prompts are, where those that are too long are left out
     generations/<benchmark>.jsonl           a row a response, only ever appended to
-    grades/<benchmark>.<grader>.jsonl       a row a verdict, only ever appended to
+    grades/<benchmark>.<grader>.jsonl       a row a grade, only ever appended to
     results.json, table.md, pass_at_k.png, pass_at_k.svg
 
 A row counts when its newline is there: what a kill left of a row is skipped by readers and cut off before the next
@@ -13,80 +13,14 @@ append. A row names what it belongs to by a key, so rows of other settings stay 
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from diver.run import append_row, lock, to_json, write_text
+from diver.io.files import lock, write_text
+from diver.io.jsonl import Journal
 from diver.types import DiverError
-
-
-def digest(*parts: Any) -> str:
-    """16 hexadecimal digits that name these parts, which must be JSON."""
-    return hashlib.blake2b(to_json(parts).encode(errors="backslashreplace"), digest_size=8).hexdigest()
-
-
-class Journal:
-    """A JSONL file that grows by whole rows; one writer at a time."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._fd: int | None = None
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """The whole rows, one by one: a file may hold more text than memory."""
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.endswith(b"\n"):
-                    return
-                try:
-                    row = json.loads(line)
-                except ValueError:
-                    row = None
-                if not isinstance(row, dict):
-                    raise DiverError(
-                        f"{self.path}:{number}: is no row of this file; delete that line, and it is made again"
-                    )
-                yield row
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Add a row by one write; where the disk is full it is taken back, and the OSError goes on."""
-        append_row(self._open(), row)
-
-    def _open(self) -> int:
-        if self._fd is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-            os.ftruncate(self._fd, _whole(self._fd))
-        return self._fd
-
-    def close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _whole(fd: int) -> int:
-    """The length of the file up to its last newline, searched from its end."""
-    end = os.fstat(fd).st_size
-    while end:
-        start = max(0, end - (1 << 16))
-        found = os.pread(fd, end - start, start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        end = start
-    return 0
 
 
 class ResultFolder:

@@ -8,27 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from diver.evaluate import layout
-from diver.run import write_bytes, write_text
+from diver.io.files import write_bytes, write_text
+from diver.render.style import COLOURS
+from diver.render.tables import markdown
 
 Results = Mapping[str, Mapping[str, Any]]
-COLOURS = ("#2456c5", "#c2571a", "#1f8a5b", "#8a4fbf", "#b3232f", "#5c6470", "#0e8fa8", "#a8862b", "#d0569a", "#1b1f24")
 NOTE = (
     "Per cent, with 95 % bootstrap intervals over problems; Pass@k is the unbiased estimate from all samples. "
     "distinct: different correct solutions among k samples."
 )
-
-
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is text, the others numbers, padded so that it can be read as it is."""
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    line = "| " + " | ".join(["-" * widths[0], *("-" * (w - 1) + ":" for w in widths[1:])]) + " |"
-    padded = [
-        "| "
-        + " | ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-        + " |"
-        for row in (header, *rows)
-    ]
-    return "\n".join([padded[0], line, *padded[1:]]) + "\n"
 
 
 def benchmark_table(results: Results) -> str:

@@ -12,14 +12,16 @@ from tyro.conf import Positional
 
 from diver.diversity import Diversity, resolve
 from diver.evaluate.plan import parse_ks
-from diver.evaluate.tables import markdown
+from diver.io.files import write_text
+from diver.io.jsonl import to_json
 from diver.measure.picture import write_picture
 from diver.measure.problems import ProblemTable, group_row, measured, name_of, problem_table, summary
 from diver.measure.validity import as_json, cell, correlation_table, means_table, title, validity
+from diver.render.tables import markdown
 from diver.report import write_browser
 from diver.rollouts import Columns, read_rollouts
-from diver.run import to_json, write_text
-from diver.types import DiverError, Group, Verdict, settings
+from diver.settings import settings
+from diver.types import DiverError, Grade, Group
 
 PAPER = ("textual", "equational")
 VALIDITY = (*PAPER, "hidden-state", "embedding")
@@ -168,12 +170,12 @@ def _write_page(how: Measure, groups: Mapping[str, Sequence[Group]], tables: Map
 
 
 def _shown(group: Group, prefix: str, threshold: float) -> Group:
-    """The group under a name that says where it is from; what has an outcome and no verdict is right or wrong by it."""
+    """The group under a name that says where it is from; what has an outcome and no grade is right or wrong by it."""
     problem, step = group.problem, group.problem.meta.get("step")
     name = f"{prefix}{name_of(problem)}" + (f", step {step}" if step is not None else "")
-    by_outcome = [Verdict.CORRECT if outcome >= threshold else Verdict.WRONG for outcome in group.outcomes]
-    verdicts = [r.verdict or (None if r.reward is None else v) for r, v in zip(group.rollouts, by_outcome, strict=True)]
-    return dataclasses.replace(group.with_each(verdict=verdicts), problem=dataclasses.replace(problem, id=name))
+    by_outcome = [Grade.CORRECT if outcome >= threshold else Grade.WRONG for outcome in group.outcomes]
+    grades = [r.grade or (None if r.reward is None else v) for r, v in zip(group.rollouts, by_outcome, strict=True)]
+    return dataclasses.replace(group.with_each(grade=grades), problem=dataclasses.replace(problem, id=name))
 
 
 def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: float) -> Iterator[dict[str, Any]]:

@@ -7,9 +7,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from diver.evaluate.tables import COLOURS
+from diver.io.files import write_bytes
 from diver.measure.validity import Pair, Validity, is_metric, pairs, title
-from diver.run import write_bytes
+from diver.render.style import COLOURS
 
 GREY, RULE = "#5c6470", "#e6e8ec"
 

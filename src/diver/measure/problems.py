@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.diversity import PAPER, Diversity, measure
-from diver.statistics import Estimate, bootstrap_interval, pass_at_k
+from diver.diversity import Diversity, measure
+from diver.diversity.metrics import PAPER
+from diver.stats import Estimate, bootstrap_interval, pass_at_k
 from diver.types import Group, Problem
 
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.evaluate.tables import markdown
 from diver.measure.problems import ProblemTable, summary
-from diver.statistics import Correlations, Estimate, rank_correlations
+from diver.render.tables import markdown
+from diver.stats import Correlations, Estimate, rank_correlations
 
 TITLES = {
     "textual": "TD", "equational": "ED", "hidden-state": "hidden state", "embedding": "embedding", "distinct-n": "Distinct-n",

@@ -134,7 +134,7 @@ class _Prepared:
         if math.isnan(length) and rollout.tokens is not None:
             length = rollout.length
         return {
-            "verdict": rollout.verdict,
+            "grade": rollout.grade,
             "reward": {name: _number(value) for name, value in reward.items()},
             "diversity": {clean(name): _number(value) for name, value in rollout.diversity.items()},
             "advantage": _number(rollout.advantage),

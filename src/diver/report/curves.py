@@ -35,7 +35,7 @@ PANELS = (
     Panel("policy/entropy", "Entropy", "of the policy, nats a token"),
     Panel("response/length_mean", "Response length", "mean, tokens"),
     Panel("response/truncated", "Responses cut off", "at sample.max_tokens", True),
-    Panel("shaping/ratio", "Shaping ratio λ", "weight of the diversity reward"),
+    Panel("shaping/coef", "Shaping ratio λ", "weight of the diversity reward"),
     Panel(SECONDS, "Seconds a step", "sampling, verifying, diversity, update"),
 )
 _PASS = re.compile(r"pass@(\d{1,9})")

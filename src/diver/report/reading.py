@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from diver.types import DiverError, Group, Problem, Reward, Rollout, Verdict
+from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
 _STEP = re.compile(r"step_(\d+)\.jsonl?")
 
@@ -148,10 +148,10 @@ def as_group(rows: Sequence[dict[str, Any]]) -> tuple[Group, list[float]]:
 def _rollout(row: dict[str, Any]) -> Rollout:
     parts = {name: number(part(row, "reward").get(name)) for name in Reward._fields}
     outcome = parts.pop("outcome")
-    verdict = row.get("verdict")
+    grade = row.get("grade")
     return Rollout(
         str(row.get("response", "")),
-        verdict=Verdict(verdict) if verdict in tuple(Verdict) else None,
+        grade=Grade(grade) if grade in tuple(Grade) else None,
         reward=None if math.isnan(outcome) else Reward(outcome, **{k: v for k, v in parts.items() if v == v}),
         diversity={str(name): number(value) for name, value in part(row, "diversity").items()},
         advantage=number(row.get("advantage")),

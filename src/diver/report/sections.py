@@ -125,7 +125,7 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
         "compares each problem with itself. A coloured change: those of base and trained do not overlap.</p>\n"
         f'<div class="scroll"><table class="{"many" if many else "one"}"><thead><tr><th></th>{"<th>Run</th>" if many else ""}'
         '<th>Base</th><th>Trained</th><th>Change</th><th class="plot"></th></tr></thead>'
-        f"<tbody>{body}</tbody></table></div>{'' if many else _verdicts(runs[0])}</section>"
+        f"<tbody>{body}</tbody></table></div>{'' if many else _grades(runs[0])}</section>"
     )
 
 
@@ -153,14 +153,14 @@ def _interval_plot(row: Comparison, scale: float, run: int) -> str:
     return f'<svg aria-hidden="true">{ends}{marks}</svg>'
 
 
-def _verdicts(run: RunRecord) -> str:
+def _grades(run: RunRecord) -> str:
     lines = []
     for name, row in (("base", run.base), ("trained", run.trained)):
-        counts = {key: count for key, value in part(row, "verdicts").items() if (count := number(value)) > 0}
+        counts = {key: count for key, value in part(row, "grades").items() if (count := number(value)) > 0}
         total = sum(counts.values())
         words = [f"{100 * count / total:.1f} % {key.replace('_', ' ')}" for key, count in counts.items()]
         lines += [f"{name}: {', '.join(words)}"] if words else []
-    return f'<p class="note verdicts">Verdicts, {text("; ".join(lines))}.</p>' if lines else ""
+    return f'<p class="note grades">Verdicts, {text("; ".join(lines))}.</p>' if lines else ""
 
 
 # --- what to look at, curves, how it was made

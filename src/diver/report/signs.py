@@ -139,14 +139,14 @@ CHECKS: tuple[Callable[[RunRecord], Sign | None], ...] = (
         "more responses a problem, or a stronger model.",
     ),
     _above(
-        "verify/timeout",
+        "grade/timeout",
         UNJUDGED,
         "The verifier ran out of time",
         "Up to {worst} of the responses could not be judged in time and count as not right. Look at what they wrote; "
-        "verify.deadline allows more seconds.",
+        "verify.timeout_s allows more seconds.",
     ),
     _above(
-        "verify/error",
+        "grade/error",
         UNJUDGED,
         "The verifier failed",
         "Up to {worst} of the responses made the verifier fail and count as not right. Look at what they wrote.",

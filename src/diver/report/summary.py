@@ -11,7 +11,7 @@ import numpy as np
 
 from diver.report.reading import RunRecord, number, part
 from diver.report.text import clean
-from diver.statistics import Estimate, paired_interval, pass_at_k
+from diver.stats import Estimate, paired_interval, pass_at_k
 
 UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from diver.tasks.sources import first_value, value_at
-from diver.types import DiverError, Problem, Reward, Rollout, Verdict, settings
+from diver.data.sources import first_value, value_at
+from diver.settings import settings
+from diver.types import DiverError, Grade, Problem, Reward, Rollout
 
 PROBLEMS = ("problem", "question", "prompt", "messages", "input", "problem_id")
 RESPONSES = (
@@ -56,7 +57,7 @@ def diver_train(row: Row, where: str, columns: Columns) -> Iterator[Found]:
     rollout = Rollout(
         _text(row["response"], where),
         truncated=bool(row.get("truncated")),
-        verdict=_verdict(row["verdict"], where),
+        grade=_grade(row["grade"], where),
         reward=None if outcome is None else Reward(outcome, parts.get("diversity") or 0.0, parts.get("length") or 0.0),
         advantage=_known(row.get("advantage")),
     )
@@ -65,10 +66,10 @@ def diver_train(row: Row, where: str, columns: Columns) -> Iterator[Found]:
 
 
 def diver_eval(row: Row, where: str, columns: Columns) -> Iterator[Found]:
-    verdict = _verdict(row.get("verdict"), where)
-    scored = verdict not in (None, Verdict.TIMEOUT, Verdict.ERROR)
-    reward = Reward(float(verdict is Verdict.CORRECT)) if scored else None
-    rollout = Rollout(_text(row["response"], where), truncated=bool(row["truncated"]), verdict=verdict, reward=reward)
+    grade = _grade(row.get("grade"), where)
+    scored = grade not in (None, Grade.TIMEOUT, Grade.ERROR)
+    reward = Reward(float(grade is Grade.CORRECT)) if scored else None
+    rollout = Rollout(_text(row["response"], where), truncated=bool(row["truncated"]), grade=grade, reward=reward)
     problem = Problem(str(row["problem"]), "", "", source=row.get("benchmark", ""))
     yield Found(f"{problem.source} {row['key']} {problem.id}", problem, rollout)
 
@@ -124,7 +125,7 @@ class Layout(NamedTuple):
 
 
 LAYOUTS = {
-    "diver train": Layout(frozenset({"problem", "sample", "response", "verdict", "reward"}), diver_train),
+    "diver train": Layout(frozenset({"problem", "sample", "response", "grade", "reward"}), diver_train),
     "diver eval": Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), diver_eval),
     "verl": Layout(frozenset({"input", "output", "score"}), verl),
     "TRL": Layout(frozenset({"prompt", "completion", "advantage"}), trl),
@@ -198,11 +199,11 @@ def _known(value: Any) -> float:
     return float(value) if _is_number(value) else math.nan
 
 
-def _verdict(value: Any, where: str) -> Verdict | None:
+def _grade(value: Any, where: str) -> Grade | None:
     try:
-        return None if value is None else Verdict(value)
+        return None if value is None else Grade(value)
     except ValueError:
-        raise DiverError(f"{where}: unknown verdict {value!r:.60}; choose from {', '.join(Verdict)}") from None
+        raise DiverError(f"{where}: unknown grade {value!r:.60}; choose from {', '.join(Grade)}") from None
 
 
 def _meta(row: Row) -> dict[str, Any]:

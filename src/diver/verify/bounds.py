@@ -6,21 +6,8 @@ import math
 import re
 from typing import NamedTuple
 
-from diver.types import Verdict, settings
-
-
-@settings
-class Bounds:
-    """What SymPy may see of one answer."""
-
-    length: int = 4096
-    """Characters."""
-    nesting: int = 64
-    """Depth of braces, brackets and parentheses."""
-    digits: int = 256
-    """Digits of any one number."""
-    exponent: int = 100_000
-    """The largest numeric exponent, after evaluating a tower such as 2^{2^{10}}."""
+from diver.config.verification import Bounds
+from diver.types import Grade
 
 
 class Claim(NamedTuple):
@@ -33,7 +20,7 @@ class Claim(NamedTuple):
     answers: tuple[str, ...]
     golds: tuple[str, ...]
     stated: bool
-    settled: Verdict | None = None
+    settled: Grade | None = None
 
 
 _POWER = re.compile(r"(?:\^|\*\*)\s*")
@@ -42,14 +29,14 @@ _LAST_DIGITS = re.compile(r"\d+(?:\.\d+)?$")
 _ATOM = re.compile(r"\\[A-Za-z]+|[+-]?\d+|.", re.DOTALL)
 
 
-def bounded(claim: Claim, bounds: Bounds) -> Verdict | Claim:
-    """The claim without the answers that are beyond the bounds; a verdict where nothing is left to compare."""
+def bounded(claim: Claim, bounds: Bounds) -> Grade | Claim:
+    """The claim without the answers that are beyond the bounds; a grade where nothing is left to compare."""
     if claim.settled:
         return claim.settled
     if not all(within(gold, bounds) for gold in claim.golds):
-        return Verdict.ERROR
+        return Grade.ERROR
     answers = tuple(answer for answer in claim.answers if within(answer, bounds))
-    return claim._replace(answers=answers) if answers else Verdict.WRONG
+    return claim._replace(answers=answers) if answers else Grade.WRONG
 
 
 def within(text: str, bounds: Bounds) -> bool:

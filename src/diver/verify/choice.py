@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from diver.tasks.options import LETTERS, NUMBERS, listed_options
-from diver.types import Problem, Verdict
+from diver.data.options import LETTERS, NUMBERS, listed_options
+from diver.types import Grade, Problem
 from diver.verify.mathematics import after_thought, boxed
 
 _STATEMENT = re.compile(
@@ -34,7 +34,7 @@ _ALONE = re.compile(r"(?<![\w'’.-])([A-J])(?![\w'’-]|\.\w| [a-z])")
 _WRAPPER = re.compile(r"\\(?:text|mathrm|mathbf|textbf|bf|rm)\b|[{}$*\\()\[\]\s.:]+")
 
 
-def judge(response: str, problem: Problem) -> Verdict:
+def judge(response: str, problem: Problem) -> Grade:
     """Verifier "choice": correct, wrong or no_answer. Linear in the length of the response."""
     options = options_of(problem)
     gold = _label(problem.answer, options)
@@ -45,7 +45,7 @@ def judge(response: str, problem: Problem) -> Verdict:
     text = after_thought(response)
     if boxes := boxed(text):
         chosen = _label(boxes[0], options)
-        return Verdict.CORRECT if chosen == gold else Verdict.WRONG if boxes[0].strip() else Verdict.NO_ANSWER
+        return Grade.CORRECT if chosen == gold else Grade.WRONG if boxes[0].strip() else Grade.NO_ANSWER
     last_line = text.rstrip().rpartition("\n")[2]
     chosen = (
         _last(_STATEMENT, text, options)
@@ -54,8 +54,8 @@ def judge(response: str, problem: Problem) -> Verdict:
         or _last(_ALONE, text, options)
     )
     if chosen is None:
-        return Verdict.NO_ANSWER
-    return Verdict.CORRECT if chosen == gold else Verdict.WRONG
+        return Grade.NO_ANSWER
+    return Grade.CORRECT if chosen == gold else Grade.WRONG
 
 
 def options_of(problem: Problem) -> dict[str, str]:

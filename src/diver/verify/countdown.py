@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from diver.tasks import countdown
-from diver.types import Problem, Verdict
+from diver.data import countdown
+from diver.types import Grade, Problem
 
 
-def judge(response: str, problem: Problem) -> Verdict:
+def judge(response: str, problem: Problem) -> Grade:
     """Correct if the steps use each number once and lead to the boxed target; no box is no answer."""
     if countdown.parse(response)[1] is None:
-        return Verdict.NO_ANSWER
+        return Grade.NO_ANSWER
     numbers, target = list(problem.meta["numbers"]), int(problem.meta["target"])
-    return Verdict.CORRECT if countdown.solution(response, numbers, target) else Verdict.WRONG
+    return Grade.CORRECT if countdown.solution(response, numbers, target) else Grade.WRONG

@@ -11,7 +11,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from diver.types import Verdict
+from diver.types import Grade
 
 LONGEST = 256  # characters of an answer that is remembered
 
@@ -25,31 +25,31 @@ _BASED = re.compile(r"([0-9A-Za-z]+)_\{?(\d+)\}?")
 _TOKEN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\\(?:frac|sqrt|pi|cdot|times)(?![A-Za-z])|[-+*^(){}])\s*")
 
 
-def compare(answer: str, gold: str) -> Verdict | None:
+def compare(answer: str, gold: str) -> Grade | None:
     """correct or wrong; None where it takes algebra."""
     return (_compared if len(answer) <= LONGEST else _compared.__wrapped__)(answer, gold)
 
 
 @lru_cache(maxsize=1 << 14)  # of many samples most give one of a few answers
-def _compared(answer: str, gold: str) -> Verdict | None:
+def _compared(answer: str, gold: str) -> Grade | None:
     a, g = plain(answer), plain(gold)
     if a and a == g:
-        return Verdict.CORRECT
+        return Grade.CORRECT
     based = _BASED.fullmatch(a), _BASED.fullmatch(g)
     if based[0] and based[1]:  # math-verify does not look at the base
         same = based[0].groups() == based[1].groups()
-        return Verdict.CORRECT if same else Verdict.WRONG if based[0][2] != based[1][2] else None
+        return Grade.CORRECT if same else Grade.WRONG if based[0][2] != based[1][2] else None
     (x, x_percent), (y, y_percent) = _quantity(a), _quantity(g)
     if x is None or y is None:
-        return Verdict.WRONG if _clearly_apart(a, g) else None
+        return Grade.WRONG if _clearly_apart(a, g) else None
     # math-verify takes 12% for 12 and for 0.12; that 12.5% may be 12.5 is added, but not that it may be 25/2, nor that 0.5%
     # may be 0.5. It rounds to six places: near that it decides, except between numbers that small themselves.
     readings = [(x, y)] if x_percent == y_percent else [(x, y), (x / 100, y) if x_percent else (x, y / 100)]
     (u, v), counted = readings[-1], abs(x) >= 1 and not re.search("/|frac", a + g)
     if u == v or (x == y and counted):
-        return Verdict.CORRECT
+        return Grade.CORRECT
     apart = [abs(u - v) > Fraction(2, 10**6) or abs(u - v) > max(abs(u), abs(v)) / 1000 for u, v in readings]
-    return Verdict.WRONG if all(apart) and not (x_percent and y_percent and abs(x - y) < 1) else None
+    return Grade.WRONG if all(apart) and not (x_percent and y_percent and abs(x - y) < 1) else None
 
 
 def plain(text: str) -> str:

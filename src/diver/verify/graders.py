@@ -1,6 +1,6 @@
 """Graders by name, for evaluation: whatever a problem says of its verifier, one grader judges all of a benchmark.
 
-Several graders may judge the same responses; each verdict is stored with `str(grader)`, name and version, so that one
+Several graders may judge the same responses; each grade is stored with `str(grader)`, name and version, so that one
 made by other rules is never taken for it.
 """
 
@@ -13,19 +13,19 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from diver.types import DiverError, Problem, Verdict
+from diver.types import DiverError, Grade, Problem
 
 if TYPE_CHECKING:
     from diver.verify.bounds import Claim
 
-Judge = Callable[[str, Problem], "Verdict | Claim"]
+Judge = Callable[[str, Problem], "Grade | Claim"]
 
 
 @dataclass(frozen=True)
 class Grader:
-    """`function` is "module:name" of a (response, problem) -> Verdict, or Claim for a worker to decide.
+    """`function` is "module:name" of a (response, problem) -> Grade, or Claim for a worker to decide.
 
-    `rules` counts the versions of our own rules: raise it with every change that can change a verdict. `packages` are
+    `rules` counts the versions of our own rules: raise it with every change that can change a grade. `packages` are
     those whose version can.
     """
 

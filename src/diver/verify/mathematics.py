@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from diver.types import Problem, Verdict
+from diver.types import Grade, Problem
 from diver.verify.bounds import Claim
 from diver.verify.exact import compare, plain
 from diver.verify.prose import picked_number
@@ -30,8 +30,8 @@ from diver.verify.prose import picked_number
 TAIL = 4096  # characters of free text in which an answer is looked for
 
 
-def judge(response: str, problem: Problem) -> Verdict | Claim:
-    """Verifier "math": a verdict, or the claim that is left to decide."""
+def judge(response: str, problem: Problem) -> Grade | Claim:
+    """Verifier "math": a grade, or the claim that is left to decide."""
     text = after_thought(response)
     if statement := _closing(text):
         return Claim((statement,), gold_texts(problem.answer), stated=True)
@@ -39,33 +39,33 @@ def judge(response: str, problem: Problem) -> Verdict | Claim:
         return _settle(answers, problem.answer)
     tail = text[-TAIL:].strip()
     if not tail:
-        return Verdict.NO_ANSWER
+        return Grade.NO_ANSWER
     golds, number = gold_texts(problem.answer), picked_number(tail)
     settled = compare(number, _known(problem.answer)) if number else None
     if "\n" in tail or len(tail) > 256 or _DELIMITER.search(tail) or len(_WORD.findall(tail)) > 2:
         return Claim((tail,), golds, stated=False, settled=settled)
-    if Verdict.CORRECT in (settled, compare(tail, _known(problem.answer))):
-        return Claim((tail,), golds, stated=False, settled=Verdict.CORRECT)
+    if Grade.CORRECT in (settled, compare(tail, _known(problem.answer))):
+        return Claim((tail,), golds, stated=False, settled=Grade.CORRECT)
     # One short line without delimiters: LaTeX without its dollars, where it has a command; else that or a sentence.
     texts = (_box(tail),) if "\\" in tail else (tail, _box(tail))
     return Claim(texts, golds, stated=False)
 
 
-def judge_gsm8k(response: str, problem: Problem) -> Verdict | Claim:
+def judge_gsm8k(response: str, problem: Problem) -> Grade | Claim:
     """Verifier "gsm8k": as "math", but without a box the last number of the response is the answer."""
     text = after_thought(response)
     answers = boxed(text) or last_number(text)
-    return _settle(answers, problem.answer) if answers else Verdict.NO_ANSWER
+    return _settle(answers, problem.answer) if answers else Grade.NO_ANSWER
 
 
-def _settle(answers: Sequence[str], gold: str) -> Verdict | Claim:
-    verdicts = [compare(answer, _known(gold)) for answer in answers]
-    if Verdict.CORRECT in verdicts:
-        return Verdict.CORRECT
+def _settle(answers: Sequence[str], gold: str) -> Grade | Claim:
+    grades = [compare(answer, _known(gold)) for answer in answers]
+    if Grade.CORRECT in grades:
+        return Grade.CORRECT
     if not any(plain(answer) for answer in answers):
-        return Verdict.NO_ANSWER
-    if all(v is Verdict.WRONG for v in verdicts):
-        return Verdict.WRONG
+        return Grade.NO_ANSWER
+    if all(v is Grade.WRONG for v in grades):
+        return Grade.WRONG
     return Claim(tuple(_box(answer) for answer in answers), gold_texts(gold), stated=True)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from diver.types import Problem, Verdict
+from diver.types import Grade, Problem
 from diver.verify.exact import plain, plain_number
 from diver.verify.mathematics import boxed
 
@@ -30,14 +30,14 @@ _NAME = re.compile(r"^(?:[A-Za-z]|[A-Za-z]\([A-Za-z]\))\s*(?:=|\\in(?![a-z]))\s*
 _SEQUENCE = re.compile(r"(\\\{|[(\[])?(.*?)(\\\}|[)\]])?", re.DOTALL)
 
 
-def judge(response: str, problem: Problem) -> Verdict:
+def judge(response: str, problem: Problem) -> Grade:
     """Grader "rule": correct, wrong or no_answer. Linear in the length of the response."""
     _, end, text = response.rpartition("</think>")
     answers = boxed(text) if end else []
     if not any(answer.strip() for answer in answers):
-        return Verdict.NO_ANSWER
+        return Grade.NO_ANSWER
     gold = normalise((boxed(problem.answer) or [problem.answer])[0])
-    return Verdict.CORRECT if any(same(normalise(answer), gold) for answer in answers) else Verdict.WRONG
+    return Grade.CORRECT if any(same(normalise(answer), gold) for answer in answers) else Grade.WRONG
 
 
 def normalise(answer: str) -> str:

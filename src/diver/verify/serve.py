@@ -22,7 +22,7 @@ GRACE_SECONDS = 1.0  # how long after the deadline a worker without a parent end
 
 def serve(options: dict[str, Any]) -> None:
     replies = os.fdopen(os.dup(1), "wb")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it may still want verdicts
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it may still want grades
     os.dup2(2, 1)  # whatever a library prints must not look like a reply
     jobs = sys.stdin.buffer
     sys.path[:] = options["path"]

@@ -25,16 +25,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from diver.types import DiverError, Verdict
+from diver.types import DiverError, Grade
 from diver.verify import serve
 
 STARTUP_SECONDS = 120.0
 
 
 class Failure(NamedTuple):
-    """What a job gave instead of a value: `verdict` is timeout or error."""
+    """What a job gave instead of a value: `grade` is timeout or error."""
 
-    verdict: Verdict
+    grade: Grade
     reason: str
 
 
@@ -212,13 +212,13 @@ class Pool:
             self._discard(worker)
             self._workers.append(Worker(self.memory_mb, self.warm))
             if heard:
-                return Failure(Verdict.ERROR, "the worker died: out of memory, or a crash in native code")
-            return Failure(Verdict.TIMEOUT, "not judged before the deadline")
+                return Failure(Grade.ERROR, "the worker died: out of memory, or a crash in native code")
+            return Failure(Grade.TIMEOUT, "not judged before the deadline")
         if not worker.ready:
             self._grow_at = time.monotonic() + self.patience
         worker.ready, worker.job = True, None
         self._failed_starts = 0
-        return Failure(Verdict.ERROR, message["error"]) if "error" in message else message.get("value")
+        return Failure(Grade.ERROR, message["error"]) if "error" in message else message.get("value")
 
     def _failed_start(self, reason: str) -> None:
         """Once may be chance (a signal, a full machine); three times in a row is the settings or the installation."""

@@ -1,12 +1,12 @@
 // The group browser: a list to search, filter and sort; the chosen group with its matrix, a pair of it, and all responses.
 
-const VERDICTS = { correct: "correct", wrong: "wrong", no_answer: "no answer", truncated: "truncated", timeout: "timeout", error: "error" };
+const GRADES = { correct: "correct", wrong: "wrong", no_answer: "no answer", truncated: "truncated", timeout: "timeout", error: "error" };
 const SHORT = { textual: "TD", equational: "ED" };
 const short = (name) => SHORT[name] ?? name;
 
 function drawBrowser(root, data, names) {
   const groups = data.groups.map((group) => ({ ...group, about: describe(group) }));
-  const state = { query: "", run: "", step: "", verdict: "", sort: "step", shown: [], chosen: null, source: false };
+  const state = { query: "", run: "", step: "", grade: "", sort: "step", shown: [], chosen: null, source: false };
   const list = html("ol", { class: "groups", "aria-label": "Groups" });
   const count = html("p", { class: "note", role: "status" });
   const detail = html("div", { class: "detail" });
@@ -57,19 +57,19 @@ function describe(group) {
   };
 }
 
-function matches(group, { query, run, step, verdict }) {
+function matches(group, { query, run, step, grade }) {
   return (run === "" || group.run === Number(run))
     && (step === "" || group.step === Number(step))
-    && (verdict === "" || kinds(group).includes(verdict))
+    && (grade === "" || kinds(group).includes(grade))
     && query.toLowerCase().split(/\s+/).every((word) => group.about.text.includes(word));
 }
 
-/** The filters a group passes: a verdict that one of its responses has, or how many of them are correct. */
+/** The filters a group passes: a grade that one of its responses has, or how many of them are correct. */
 function kinds(group) {
-  const verdicts = group.responses.map((r) => r.verdict);
-  const right = verdicts.filter((verdict) => verdict === "correct").length;
-  const whole = right === verdicts.length ? "all" : right === 0 ? "none" : "mixed";
-  return [...verdicts.map((verdict) => verdict ?? "not judged"), whole];
+  const grades = group.responses.map((r) => r.grade);
+  const right = grades.filter((grade) => grade === "correct").length;
+  const whole = right === grades.length ? "all" : right === 0 ? "none" : "mixed";
+  return [...grades.map((grade) => grade ?? "not judged"), whole];
 }
 
 function sorted(groups, by) {
@@ -90,7 +90,7 @@ function filters(groups, names, state, refresh) {
   });
   const steps = [...new Set(groups.map((group) => group.step))].filter((step) => step !== null).sort((a, b) => a - b);
   const found = new Set(groups.flatMap((group) => kinds(group)));
-  const told = Object.entries({ ...VERDICTS, "not judged": "not judged" }).filter(([key]) => found.has(key));
+  const told = Object.entries({ ...GRADES, "not judged": "not judged" }).filter(([key]) => found.has(key));
   const metrics = [...new Set(groups.flatMap((group) => Object.keys(group.about.diversity)))];
   const rewarded = groups.some((group) => group.about.reward !== null);
   const orders = [...(rewarded ? ["reward"] : []), ...metrics].flatMap((name) =>
@@ -100,7 +100,7 @@ function filters(groups, names, state, refresh) {
     field("Search", search),
     names.length > 1 ? select("Run", "run", [["", "all"], ...names.map((name, i) => [i, name])]) : null,
     steps.length > 1 ? select("Step", "step", [["", "all"], ...steps.map((step) => [step, step.toLocaleString("en")])]) : null,
-    select("Verdict", "verdict", [
+    select("Grade", "grade", [
       ["", "all groups"], ["mixed", "right and wrong"], ["all", "all right"], ["none", "none right"],
       ...told.map(([key, words]) => [key, `with ${words}`]),
     ]),
@@ -109,11 +109,11 @@ function filters(groups, names, state, refresh) {
 }
 
 function listItem(group, at, names, choose) {
-  const right = group.responses.filter((r) => r.verdict === "correct").length;
+  const right = group.responses.filter((r) => r.grade === "correct").length;
   const where = group.step === null ? group.problem : `Step ${group.step.toLocaleString("en")}`;
   const figures = Object.entries(group.about.diversity).slice(0, 2).map(([name, value]) => `${short(name)} ${value === null ? "–" : value.toFixed(2)}`);
   const marks = group.responses.length <= 12
-    ? html("span", { class: "dots", "aria-hidden": true }, ...group.responses.map((r) => html("i", { class: kind(r.verdict) })))
+    ? html("span", { class: "dots", "aria-hidden": true }, ...group.responses.map((r) => html("i", { class: kind(r.grade) })))
     : null;
   return html("li", {}, html(
     "button", { type: "button", "data-at": at, click: choose },
@@ -123,10 +123,10 @@ function listItem(group, at, names, choose) {
   ));
 }
 
-const kind = (verdict) => (verdict === "correct" ? "correct" : verdict === "wrong" ? "wrong" : "other");
+const kind = (grade) => (grade === "correct" ? "correct" : grade === "wrong" ? "wrong" : "other");
 
 function groupDetail(group, formulas, state) {
-  const right = group.responses.filter((r) => r.verdict === "correct").length;
+  const right = group.responses.filter((r) => r.grade === "correct").length;
   const few = group.size > group.responses.length ? `, ${group.responses.length} of ${group.size} responses shown` : "";
   const pair = alike(group.matrix);
   const compared = html("div", { class: "pair" });
@@ -186,7 +186,7 @@ function showPair(root, group, i, j) {
 }
 
 const badge = (response) => html("span", { class: "badge" }, String(response.index));
-const verdictOf = (response) => html("span", { class: `verdict ${kind(response.verdict)}` }, VERDICTS[response.verdict] ?? "not judged");
+const verdictOf = (response) => html("span", { class: `grade ${kind(response.grade)}` }, GRADES[response.grade] ?? "not judged");
 
 function card(response, formulas, source) {
   return html("article", {},

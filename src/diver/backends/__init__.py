@@ -1,1 +1,0 @@
-"""The same `Method` on other people's engines."""

@@ -1,0 +1,5 @@
+"""The command `diver`."""
+
+from diver.cli.main import main
+
+__all__ = ["main"]

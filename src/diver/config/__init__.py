@@ -1,0 +1,1 @@
+"""Every settings class, and the recipe that they make together."""

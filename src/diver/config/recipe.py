@@ -1,0 +1,90 @@
+"""A recipe: one TOML file that says everything about a run, and the flags that change it.
+
+    [model]
+    path = "Qwen/Qwen2.5-Math-7B"
+    [train]
+    steps = 350
+
+Sections are the settings of the rooms. What is left out has the paper's value where the paper has one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from diver.config.cluster import Cluster
+from diver.config.data import Data
+from diver.config.sections import Evaluation, Log, Model, Run, Sampling, Train
+from diver.config.verification import Verification
+from diver.methods import Method
+from diver.settings import read, settings
+
+
+@settings
+class Recipe:
+    """Everything about a run, resolved."""
+
+    run: Run = Run()
+    model: Model = Model()
+    data: Data = Data()
+    sample: Sampling = Sampling()
+    method: Method = Method()
+    train: Train = Train()
+    evaluate: Evaluation = Evaluation()
+    verify: Verification = Verification()
+    log: Log = Log()
+    verl: Cluster = Cluster()
+
+    def __post_init__(self) -> None:
+        self.method.check_group(self.sample.group_size, "sample.group_size")
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.run.folder or "runs/recipe")
+
+    def identity(self) -> dict[str, Any]:
+        """What makes two runs the same run, under dotted keys: every setting but steps, paths, loggers, [verl] and MACHINE.
+
+        Of a path the last part counts, so a folder may move but not turn into another model's or data set's.
+        """
+        flat = _flatten(dataclasses.asdict(self))
+        skipped = ("train.steps", "run.folder", "log.", "verl.")
+        kept = {key: value for key, value in flat.items() if not key.startswith(skipped) and key not in MACHINE}
+        return {
+            k: Path(v).name if k.endswith((".path", ".model")) and isinstance(v, str) else v for k, v in kept.items()
+        }
+
+
+# How a machine does the work, not what the work is: a run may go on with less memory or on another device.
+MACHINE = frozenset(
+    "model.device model.threads model.gradient_checkpointing model.attention sample.max_num_seqs train.micro_batch_tokens "
+    "train.save_steps train.save_total_limit verify.workers verify.memory_mb "
+    "method.diversity.embedding.device method.diversity.embedding.batch "
+    "method.diversity.hidden_state.device method.diversity.hidden_state.batch_tokens".split()
+)
+SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in dataclasses.fields(Recipe)}
+
+
+def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
+    """A recipe from nested tables. The method's name gives its settings; other keys of [method] change them."""
+    sections: dict[str, Any] = {}
+    for name, cls in SECTIONS.items():
+        body = dict(table.get(name, {}))
+        if name == "method":
+            sections[name] = Method.named(body.pop("name", "diver-mix"), **body)
+        else:
+            sections[name] = read(cls, body, name)
+    return Recipe(**sections)
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value:
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

@@ -1,0 +1,167 @@
+r"""Countdown, the laboratory task: combine given numbers, each exactly once, to reach a target.
+
+    prompt    Use 3, 5 and 9 to make 24.
+    response  \( 5 - 3 = 2 \) \( 2 + 9 = 11 \) ... \boxed{ 24 }
+
+A response is steps written as LaTeX formulas and a boxed answer, so that both diversities see what they see in
+real mathematics, and every solution can be checked exactly. The symbols are spaced: unspaced, a step is ONE
+whitespace token and any two different solutions have a textual diversity of 1.
+
+Problems are seeded and endless; which of them are held out is decided by a hash of the problem itself, so train
+and held-out problems are disjoint whatever the seeds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+from diver.config.data import LEVELS, Countdown, Level
+from diver.types import DiverError, Problem
+
+OPERATIONS = ("+", "-", r"\times", r"\div")
+LARGEST_RESULT = 400  # of any step; the bundled policy's vocabulary ends here
+HELD_OUT_SHARE = 8  # one problem in this many is held out
+
+
+class Step(NamedTuple):
+    a: int
+    operation: str
+    b: int
+    result: int
+
+    def __str__(self) -> str:
+        return rf"\( {self.a} {self.operation} {self.b} = {self.result} \)"
+
+
+def calculate(a: int, operation: str, b: int) -> int | None:
+    """a op b, or None where a step must not go: nothing below 1, no fractions, nothing above the largest result."""
+    if operation == r"\div":
+        return a // b if b and a % b == 0 else None
+    result = {"+": a + b, "-": a - b, r"\times": a * b}[operation]
+    return result if 1 <= result <= LARGEST_RESULT else None
+
+
+def derive(numbers: list[int], rng: random.Random) -> list[Step]:
+    """A random derivation that uses each number once: len(numbers) - 1 steps."""
+    pool, steps = list(numbers), []
+    while len(pool) > 1:
+        a, b = rng.sample(range(len(pool)), 2)
+        operation = rng.choice(OPERATIONS)
+        result = calculate(pool[a], operation, pool[b])
+        if result is None:
+            continue  # another pair or operation is at hand: the larger minus the smaller, or a number over its equal
+        steps.append(Step(pool[a], operation, pool[b], result))
+        pool = [n for i, n in enumerate(pool) if i not in (a, b)] + [result]
+    return steps
+
+
+def question(numbers: list[int], target: int) -> str:
+    """Use 3, 5 and 9 to make 24."""
+    return f"Use {', '.join(map(str, numbers[:-1]))} and {numbers[-1]} to make {target}."
+
+
+def response(steps: list[Step]) -> str:
+    """The steps and the boxed result, as the policy writes them."""
+    return " ".join([*map(str, steps), rf"\boxed{{ {steps[-1].result} }}"])
+
+
+def held_out(numbers: list[int], target: int) -> bool:
+    """Whether the problem, whatever the order of its numbers, is kept from training."""
+    key = " ".join(map(str, [*sorted(numbers), target]))
+    return hashlib.blake2b(key.encode(), digest_size=8).digest()[0] % HELD_OUT_SHARE == 0
+
+
+def draw(level: Level, rng: random.Random) -> tuple[list[int], list[Step]]:
+    """Numbers and a derivation whose result may be a target of this level."""
+    while True:
+        numbers = [rng.randint(1, level.largest) for _ in range(level.numbers)]
+        steps = derive(numbers, rng)
+        if steps[-1].result <= level.target:
+            return numbers, steps
+
+
+def generate(settings: Countdown, *, held: bool) -> Iterator[Problem]:
+    """Different problems without end, either all held out or all for training."""
+    rng = random.Random(f"countdown {settings.seed} {'held out' if held else 'train'}")
+    mix = settings.mix or dict.fromkeys(LEVELS, 1.0)
+    seen = set()
+    for _ in range(10_000_000):
+        name = rng.choices(list(mix), list(mix.values()))[0]
+        numbers, steps = draw(LEVELS[name], rng)
+        target = steps[-1].result
+        key = (*sorted(numbers), target)
+        if held_out(numbers, target) != held or key in seen:
+            continue
+        seen.add(key)
+        yield Problem(
+            id="countdown-" + "-".join(map(str, key)),
+            prompt=question(numbers, target),
+            answer=str(target),
+            source=f"countdown/{name}",
+            verifier="countdown",
+            meta={"numbers": numbers, "target": target},
+        )
+
+
+def problems(settings: Countdown, count: int, *, held: bool) -> list[Problem]:
+    """The first `count` problems of the stream."""
+    found = [p for p, _ in zip(generate(settings, held=held), range(count), strict=False)]
+    if len(found) < count:
+        raise DiverError(f"countdown: this mix has only {len(found)} different problems, {count} were asked for")
+    return found
+
+
+_FORMULA = re.compile(r"\\\((.{0,60}?)\\\)", re.DOTALL)
+_STEP = re.compile(r"\s*(\d{1,6}) (\+|-|\\times|\\div) (\d{1,6}) = (\d{1,6})\s*")
+_BOX = re.compile(r"\\boxed\{\s*(\d{1,6})\s*\}")
+
+
+def parse(text: str) -> tuple[list[Step] | None, int | None]:
+    """The steps (None where one is malformed) and the last boxed number (None without one) of a response."""
+    steps, text = [], text[:4096]  # a proper response has under 120 characters
+    boxes = _BOX.findall(text)
+    box = int(boxes[-1]) if boxes else None
+    for formula in _FORMULA.finditer(text):
+        match = _STEP.fullmatch(formula[1])
+        if match is None:
+            return None, box
+        a, operation, b, result = match.groups()
+        steps.append(Step(int(a), operation, int(b), int(result)))
+    return steps, box
+
+
+def solution(text: str, numbers: list[int], target: int) -> str | None:
+    """The solution in canonical form, the same for 3 + 5 and 5 + 3 and whatever the order of the steps; None if wrong.
+
+    Right is: every step is true, takes two of the numbers or earlier results at hand, and all are used up by the
+    time the last step and the box give the target.
+    """
+    steps, box = parse(text)
+    if not steps or box != target:
+        return None
+    at_hand: list[tuple[int, str]] = [(n, str(n)) for n in numbers]
+    for a, operation, b, result in steps:
+        if calculate(a, operation, b) != result:
+            return None
+        operands = []
+        for value in (a, b):
+            found = next((item for item in at_hand if item[0] == value), None)
+            if found is None:
+                return None
+            at_hand.remove(found)
+            operands.append(found[1])
+        if operation in ("+", r"\times"):
+            operands.sort()
+        at_hand.append((result, f"({operands[0]} {operation} {operands[1]})"))
+    return at_hand[0][1] if len(at_hand) == 1 and at_hand[0][0] == target else None
+
+
+def policy_folder() -> Path:
+    """The bundled policy: a small Llama-architecture checkpoint made by `scripts/countdown_policy.py`."""
+    return Path(str(files("diver.data") / "countdown_policy"))

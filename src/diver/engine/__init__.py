@@ -1,1 +1,0 @@
-"""The embedded engine: one process, a CPU or one GPU. Read `trainer.py` first, then `update.py`."""

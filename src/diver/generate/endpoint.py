@@ -1,0 +1,206 @@
+"""Generations from any server that speaks OpenAI's protocol: vLLM, SGLang, llama.cpp, `transformers serve`, a provider.
+
+One request is one sample: many servers ignore `n`. A seed goes with each, but under concurrency few servers reproduce by
+it, so a generation is known by its problem and sample, never drawn again to be checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import field
+from itertools import islice
+from typing import Any
+
+from diver.data.hub import one_line
+from diver.generate.base import Generation, Key, Request
+from diver.settings import settings
+from diver.types import DiverError
+
+
+@settings
+class Endpoint:
+    """A server, the model on it, and how it is asked."""
+
+    url: str = "http://127.0.0.1:8000/v1"
+    """Its address, which ends in /v1 on most servers."""
+    model: str = ""
+    """The name by which it serves the model; may be left out where it serves one only."""
+    key: str = "OPENAI_API_KEY"
+    """The environment variable that holds its key, for servers that want one."""
+    concurrency: int = 64
+    """Requests in flight at a time."""
+    retries: int = 8
+    """How often a request is sent again after 408, 409, 429, 5xx or a lost connection: after half a second, then twice
+    as long each time up to 8 s, or after the time the server asks for; 8 bridge about 40 s."""
+    timeout: float = 1800.0
+    """Seconds that one response may take."""
+    extra: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    """Further keys of the request body. Servers may take top_k and the like from the model's own settings where the
+    request is silent: vLLM draws from the plain distribution with top_k = -1, `transformers serve` with
+    generation_config = '{"do_sample": true, "top_k": 0}'."""
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"endpoint.url {self.url!r}: must begin with http:// or https://")
+        if self.concurrency < 1 or self.retries < 0 or not self.timeout > 0:
+            raise ValueError("endpoint: concurrency must be at least 1, retries not negative, timeout above 0")
+
+
+def read_extra(text: str) -> dict[str, Any]:
+    """The flag --extra, a JSON object or nothing, as it is sent."""
+    try:
+        body = json.loads(text or "{}")
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise DiverError(f"--extra {text}: must be a JSON object, such as '{{\"top_k\": -1}}'")
+    return body
+
+
+class EndpointGenerator:
+    """See `diver.generate.base.Generator`. Prompts that are text go to /completions, messages to /chat/completions.
+
+    DiverError, after what has come was yielded: nobody answers, the key or the model is refused, a request is refused
+    or fails after all retries, an answer is no completion.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        try:
+            import openai
+        except ImportError:
+            raise DiverError(
+                "openai: not installed, but an endpoint needs it: pip install 'diver-rl[endpoint]'"
+            ) from None
+        self._openai = openai
+        self.model = endpoint.model
+        with asyncio.Runner() as runner:
+            runner.run(self._connect())
+
+    @property
+    def name(self) -> str:
+        """The model's: a server may come back under another address."""
+        return self.model
+
+    def generate(
+        self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ()
+    ) -> Iterator[Generation]:
+        """As answers come. The event loop runs while the next one is waited for, so at most `concurrency` requests
+        are lost when the consumer dies."""
+        how = {"model": self.model, "temperature": temperature, "top_p": 1.0, "max_tokens": max_tokens}
+        waiting = (request for request in requests if request.key not in have)
+        tasks: set[asyncio.Task[Generation]] = set()
+        with asyncio.Runner() as runner:
+            client = self._client(self.endpoint.retries)
+            try:
+                while True:
+                    room = self.endpoint.concurrency - len(tasks)
+                    answers = [self._answer(client, request, how) for request in islice(waiting, room)]
+                    tasks |= set(map(runner.get_loop().create_task, answers))
+                    if not tasks:
+                        return
+                    done, tasks = runner.run(_first(tasks))
+                    yield from (task.result() for task in sorted(done, key=lambda t: t.exception() is not None))
+            finally:
+                for task in tasks:
+                    task.cancel()
+                runner.run(client.close())
+
+    def _client(self, retries: int) -> Any:
+        return self._openai.AsyncOpenAI(
+            base_url=self.endpoint.url,
+            api_key=os.environ.get(self.endpoint.key) or "none",
+            max_retries=retries,
+            timeout=self.endpoint.timeout,
+        )
+
+    async def _connect(self) -> None:
+        """Nobody there, or no model named where several are served, is told before anything is asked.
+
+        With a name, the list itself does not matter: gateways and servers that load on demand list less than they
+        serve, or nothing; the first request decides.
+        """
+        async with self._client(retries=1) as client:
+            if not self.model:
+                names = await self._models(client)
+                if len(names) != 1:
+                    raise DiverError(f"{self.endpoint.url}: serves {_listed(names)}; name one of them as the model")
+                (self.model,) = names
+                return
+            try:
+                await client.models.list()
+            except self._openai.APIConnectionError as error:
+                raise self._told(error) from None
+            except (self._openai.OpenAIError, ValueError):
+                pass
+
+    async def _models(self, client: Any) -> list[str]:
+        try:
+            return sorted(str(model.id) for model in (await client.models.list()).data)
+        except (self._openai.NotFoundError, AttributeError, TypeError, ValueError):
+            raise DiverError(
+                f"{self.endpoint.url}/models: the answer is no list of models, so this is no OpenAI-compatible endpoint; "
+                "its address usually ends in /v1"
+            ) from None
+        except self._openai.OpenAIError as error:
+            raise self._told(error) from None
+
+    async def _answer(self, client: Any, request: Request, how: Mapping[str, Any]) -> Generation:
+        body = {**how, "seed": request.seed, "extra_body": dict(self.endpoint.extra)}
+        try:
+            if isinstance(request.prompt, str):
+                answer = await client.completions.create(prompt=request.prompt, **body)
+            else:
+                answer = await client.chat.completions.create(messages=[dict(m) for m in request.prompt], **body)
+        except self._openai.NotFoundError as error:
+            names = await self._models(client)
+            if self.model in names:
+                raise self._told(error) from None
+            url, served = self.endpoint.url, _listed(names)
+            raise DiverError(f"{url}: does not know the model {self.model!r}; it serves {served}") from None
+        except self._openai.OpenAIError as error:
+            raise self._told(error) from None
+        except ValueError as error:
+            raise self._nonsense(request, f"not JSON, {one_line(error)}") from None
+        return self._generation(request, answer)
+
+    def _generation(self, request: Request, answer: Any) -> Generation:
+        try:
+            choice, tokens = answer.choices[0], answer.usage.completion_tokens
+            # A server that parses reasoning out leaves no content where the response was cut off before its end.
+            text = choice.text if isinstance(request.prompt, str) else choice.message.content or ""
+            truncated = choice.finish_reason == "length"
+        except (AttributeError, TypeError, IndexError, KeyError):
+            raise self._nonsense(request, f"a part is missing in {str(answer)[:200]!r}") from None
+        if not isinstance(text, str) or not isinstance(tokens, int):
+            raise self._nonsense(request, f"the text or the number of tokens is missing in {str(answer)[:200]!r}")
+        return Generation(request.problem_id, request.sample, text, tokens, truncated, None)
+
+    def _nonsense(self, request: Request, what: str) -> DiverError:
+        return DiverError(
+            f"{self.endpoint.url}: the answer to problem {request.problem_id!r}, sample {request.sample} is no completion "
+            f"({what}); is this an OpenAI-compatible endpoint?"
+        )
+
+    def _told(self, error: Any) -> DiverError:
+        url = self.endpoint.url
+        if isinstance(error, self._openai.APIConnectionError):  # timeouts too
+            why = one_line(error.__cause__ or error) or type(error.__cause__).__name__
+            return DiverError(f"{url}: no answer ({why}); is the server up, and is the address right?")
+        if isinstance(error, self._openai.AuthenticationError | self._openai.PermissionDeniedError):
+            return DiverError(f"{url}: refuses the key; put the right one into the variable {self.endpoint.key}")
+        if not isinstance(error, self._openai.APIStatusError):
+            return DiverError(f"{url}: {one_line(error)}")
+        said = (isinstance(error.body, dict) and error.body.get("message")) or error.response.text
+        return DiverError(f"{url}: refused a request ({error.status_code}: {' '.join(str(said).split())[:300]})")
+
+
+async def _first(tasks: set[asyncio.Task[Generation]]) -> tuple[set[Any], set[Any]]:
+    return await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "") if names else "none"

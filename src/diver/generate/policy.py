@@ -1,0 +1,116 @@
+"""Loading a policy: the bundled one, a Hugging Face folder, or a hub name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
+
+from diver.config.sections import Model
+from diver.data import countdown, hub
+from diver.types import DiverError
+
+
+class Policy(NamedTuple):
+    model: Any
+    tokenizer: Any
+    precision: torch.dtype | None
+    """The autocast dtype, or None for plain float32."""
+
+    @property
+    def pad(self) -> int:
+        """Padding is masked by position, never by its id: in many models PAD equals EOS."""
+        return self.tokenizer.pad_token_id if self.tokenizer.pad_token_id is not None else 0
+
+    @property
+    def context(self) -> int | None:
+        """How many positions the model has, where its configuration says so."""
+        return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+
+
+def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
+    """The policy to train; with `checkpoint`, its weights and tokenizer come from there."""
+    path = _place(settings, checkpoint)
+    automatic = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(automatic if settings.device == "auto" else settings.device)
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    disable_progress_bar()  # of reading the weights, under ours
+    options = {"revision": settings.revision} if settings.revision and not checkpoint else {}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, **options)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            path, dtype=torch.float32, attn_implementation=settings.attention, trust_remote_code=False, **options
+        )
+    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
+        if checkpoint:
+            raise DiverError(
+                f"checkpoint {checkpoint}: cannot be loaded ({hub.one_line(e)}); if its files are damaged, delete it to go "
+                "on from the one before"
+            ) from None
+        raise DiverError(
+            f"model.path {settings.path!r}: cannot be loaded ({hub.one_line(e)}); give a folder with config.json, weights "
+            "and tokenizer, the name of such a model on the hub, or 'countdown'"
+        ) from None
+    try:
+        model = model.to(device)
+    except (RuntimeError, AssertionError) as e:
+        raise DiverError(
+            f"model.device {settings.device!r}: {str(e).splitlines()[0]}; choose auto, cpu or cuda"
+        ) from None
+    if settings.gradient_checkpointing:
+        # transformers 5.23 calls it activation checkpointing.
+        enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+        enable({"use_reentrant": False})
+    low = settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda")
+    return Policy(model, tokenizer, torch.bfloat16 if low else None)
+
+
+def load_tokenizer(settings: Model) -> Any:
+    """The policy's tokenizer alone. DiverError where `path` is no model, or its tokenizer cannot be loaded."""
+    options = {"revision": settings.revision} if settings.revision else {}
+    try:
+        return AutoTokenizer.from_pretrained(_place(settings), trust_remote_code=False, **options)
+    except (OSError, ValueError, KeyError, ImportError) as e:
+        raise DiverError(f"model.path {settings.path!r}: its tokenizer cannot be loaded ({hub.one_line(e)})") from None
+
+
+def _place(settings: Model, checkpoint: Path | None = None) -> str:
+    """The folder or the hub name to load from, checked."""
+    bundled = countdown.policy_folder() if settings.path == "countdown" else None
+    path = str(checkpoint or bundled or Path(settings.path).expanduser())
+    if Path(path).is_dir():
+        check_folder(Path(path), f"checkpoint {checkpoint}" if checkpoint else f"model.path {settings.path!r}")
+    else:
+        _check_hub(settings)
+    return path
+
+
+def _check_hub(settings: Model) -> None:
+    try:
+        hub.newest_commit(settings.path, "model", settings.revision)
+    except DiverError as e:
+        raise DiverError(f"model.path {e}") from None
+
+
+def check_folder(folder: Path, what: str) -> None:
+    """A model folder needs a configuration, weights and a tokenizer; what is missing is named."""
+    if not (folder / "config.json").exists():
+        raise DiverError(f"{what}: the folder has no config.json, so it is no Hugging Face model folder")
+    try:
+        json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except ValueError as e:
+        raise DiverError(f"{folder / 'config.json'}: is not JSON ({e})") from None
+    if not any(
+        (folder / f).exists() for f in ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
+    ):
+        raise DiverError(
+            f"{what}: the folder has no tokenizer (tokenizer.json); save it there with tokenizer.save_pretrained"
+        )
+    if not [*folder.glob("*.safetensors"), *folder.glob("*.bin")]:
+        raise DiverError(f"{what}: the folder has no weights (*.safetensors)")

@@ -1,0 +1,1 @@
+"""Other trainers: TRL and verl."""

@@ -1,0 +1,194 @@
+"""TRL's GRPOTrainer with our method, through its public seam only: a reward function that returns the advantage.
+
+    args = GRPOConfig("runs/trl", num_generations=8, **config("diver-mix"))
+    GRPOTrainer(model, GroupAdvantage("diver-mix", args), args=args, train_dataset=problems).train()
+
+TRL subtracts the mean of a group from its rewards and, with scale_rewards="none", divides by nothing. The advantages of
+a group already have mean 0, so they come through unchanged (to float32, in which TRL keeps them).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from accelerate import PartialState
+from accelerate.utils import gather_object
+
+from diver.config.data import Source, Verifier
+from diver.config.verification import Verification
+from diver.data.sources import to_problem
+from diver.methods import Decode, Method
+from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
+from diver.verify import grades
+from diver.verify.grading import DEFAULT
+
+LOSS_TYPES = {"token-mean": "dapo", "sequence-mean": "grpo", "token-sum": "luspo"}
+Outcome = Callable[..., Sequence[float]]
+
+
+def config(method: str | Method) -> dict[str, Any]:
+    """What a GRPOConfig must say for `method`: clipping, aggregation, KL, entropy, and that TRL scales nothing.
+
+    TRL normalises "token-mean" over the batch of one generation, and chooses tokens of high entropy in each micro-batch;
+    we do both over the mini-batch. DiverError for a method that needs another loss or drops rollouts, which this seam
+    cannot give.
+    """
+    method = _usable(method)
+    loss = method.loss
+    return {
+        "scale_rewards": "none",
+        "epsilon": loss.clip_low,
+        "epsilon_high": loss.clip_high,
+        "loss_type": LOSS_TYPES[loss.aggregation],
+        "importance_sampling_level": "token",
+        "beta": loss.beta,
+        "use_bias_correction_kl": False,  # TRL's default multiplies the divergence by the ratio
+        "entropy_coef": loss.entropy,
+        "top_entropy_quantile": loss.entropy_share,
+    }
+
+
+class GroupAdvantage:
+    """A reward function for GRPOTrainer: the advantage of each completion, float64, by `method`.
+
+    `args` is the trainer's GRPOConfig (`config` gives what the method needs in it). The outcome of a completion is our
+    grade on it, by the columns of the data set (`answer` or `solution`, and whatever else `tasks.sources` reads), or
+    what `outcome` returns, a reward function in TRL's own signature. `decode` (token ids -> text) is needed for a horizon.
+
+    Groups may be split over processes: the rows of all are gathered first, and every process computes all groups, so
+    that what it logs is the value of the whole batch.
+    """
+
+    __name__ = "diver"  # TRL logs the function under this name
+
+    def __init__(
+        self,
+        method: str | Method,
+        args: Any,
+        *,
+        outcome: Outcome | None = None,
+        verifier: Verifier = "auto",
+        verification: Verification = DEFAULT,
+        decode: Decode | None = None,
+    ) -> None:
+        self.method = _usable(method)
+        self.outcome = outcome
+        self.source = Source(path="TRL", verifier=verifier)
+        self.verification, self.decode = verification, decode
+        self.args = _checked(args)
+        self.method.check_group(args.num_generations, "num_generations")
+
+    def __call__(
+        self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **given: Any
+    ) -> list[float]:
+        """This process's advantages, in the order of its rows. TRL calls it, on all processes at once."""
+        rollouts = self._judged(prompts, completions, completion_ids, given)
+        everyone = gather_object(list(zip(map(_text, prompts), rollouts, strict=True)))
+        progress = self._progress(given["trainer_state"])
+        groups = self.method.apply(self._groups(everyone), progress, self.decode)
+        for name, value in (self.method.metrics(groups, progress) | _verdict_shares(groups)).items():
+            given["log_metric"](name, value)
+        first = PartialState().process_index * len(rollouts)  # TRL gives every process as many rows
+        own = [r for group in groups for r in group.rollouts][first : first + len(rollouts)]
+        for name, column in _columns(own).items():
+            given["log_extra"](name, column)
+        return [r.advantage for r in own]
+
+    def _judged(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        completion_ids: Sequence[Sequence[int]],
+        given: Mapping[str, Any],
+    ) -> list[Rollout]:
+        """This process's rows with their outcomes: every process judges its own."""
+        texts, tokens = [_text(c) for c in completions], [list(ids) for ids in completion_ids]
+        # TRL says nothing of truncation: a completion that ends just at the limit is taken for a truncated one.
+        cut = [len(ids) >= self.args.max_completion_length for ids in tokens]
+        found: list[Grade | None] = [None] * len(texts)
+        if self.outcome is None:
+            problems = self._problems(prompts, given)
+            found = list(grades(list(zip(texts, problems, strict=True)), self.verification, truncated=cut))
+            outcomes: Sequence[float] = [float(v is Grade.CORRECT) for v in found]
+        else:
+            outcomes = self.outcome(prompts=prompts, completions=completions, completion_ids=completion_ids, **given)
+        return [
+            Rollout(text, ids, truncated=c, grade=v, reward=Reward(math.nan if r is None else float(r)))
+            for text, ids, c, v, r in zip(texts, tokens, cut, found, outcomes, strict=True)
+        ]
+
+    def _problems(self, prompts: Sequence[Any], given: Mapping[str, Any]) -> list[Problem]:
+        columns = {name: column for name, column in given.items() if isinstance(column, list)}
+        return [
+            to_problem({"prompt": prompt, **{name: c[i] for name, c in columns.items()}}, f"row {i}", self.source)
+            for i, prompt in enumerate(prompts)
+        ]
+
+    def _groups(self, rows: Sequence[tuple[str, Rollout]]) -> list[Group]:
+        """Rows of all processes, in TRL's order: num_generations of one prompt after those of another."""
+        size = self.args.num_generations
+        groups = []
+        for start in range(0, len(rows), size):
+            prompts = {prompt for prompt, _ in rows[start : start + size]}
+            if len(prompts) != 1 or start + size > len(rows):
+                raise DiverError(
+                    f"rows {start} to {start + size - 1} of a batch of {len(rows)} answer {len(prompts)} prompts: "
+                    f"groups must be whole, num_generations = {size} rows of one prompt each"
+                )
+            groups.append(
+                Group(Problem(str(start // size), rows[start][0], ""), tuple(r for _, r in rows[start : start + size]))
+            )
+        return groups
+
+    def _progress(self, state: Any) -> Progress:
+        """TRL counts optimizer steps; the schedule of lambda counts rollout batches."""
+        each = self.args.steps_per_generation * self.args.num_iterations / self.args.gradient_accumulation_steps
+        return Progress(int(state.global_step / each), math.ceil(state.max_steps / each))
+
+
+def _usable(method: str | Method) -> Method:
+    method = Method.named(method) if isinstance(method, str) else method
+    if method.selection.keep != "all":
+        raise DiverError(
+            f"method {method.name!r}: a selection drops rollouts, and TRL trains on every one; choose another engine"
+        )
+    if method.loss.surrogate != "clip":
+        raise DiverError(
+            f"method {method.name!r}: {method.loss.surrogate} needs another loss than TRL's; choose another engine"
+        )
+    return method
+
+
+def _checked(args: Any) -> Any:
+    """The GRPOConfig, where it would pass advantages on as they are."""
+    wanted = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
+    for name, value in wanted.items():
+        if getattr(args, name) != value:
+            raise DiverError(
+                f"GRPOConfig.{name} is {getattr(args, name)!r}, and TRL would change the advantages: set it to {value!r}"
+            )
+    if args.num_generations_eval not in (None, args.num_generations):
+        raise DiverError(
+            f"GRPOConfig.num_generations_eval is {args.num_generations_eval}: a reward function cannot tell evaluation from "
+            f"training, so leave it out, or set it to num_generations, {args.num_generations}"
+        )
+    return args
+
+
+def _text(message: Any) -> str:
+    """A prompt or completion, text or chat messages, as one string."""
+    return message if isinstance(message, str) else "".join(str(m.get("content") or "") for m in message)
+
+
+def _columns(rollouts: Sequence[Rollout]) -> dict[str, list[float]]:
+    """What TRL's table of completions shows beside the advantage."""
+    outcomes = [r.reward.outcome if r.reward else math.nan for r in rollouts]
+    return {"outcome": outcomes, **{name: [r.diversity[name] for r in rollouts] for name in rollouts[0].diversity}}
+
+
+def _verdict_shares(groups: Sequence[Group]) -> dict[str, float]:
+    found = [r.grade for g in groups for r in g.rollouts if r.grade is not None]
+    return {f"grade/{v}": float(np.mean([f is v for f in found])) for v in Grade} if found else {}

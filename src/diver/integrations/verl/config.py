@@ -1,0 +1,148 @@
+"""What the plugin reads in verl's configuration, and what a method asks of verl's own settings.
+
+Neither verl nor torch is imported here: `diver verl` writes with this what the plugin reads.
+
+`algorithm.diver` is the plugin's one key: the name of a method, or the tables [method] and [verify] of a recipe, as a
+struct or as JSON:
+
+    +algorithm.diver=diver-td
+    +algorithm.diver.method.name=diver-td +algorithm.diver.method.shaping.ratio=0.2
+    "+algorithm.diver='{\\"method\\": {\\"name\\": \\"diver-td\\"}, \\"verify\\": {\\"deadline\\": 2.0}}'"
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from diver.config.verification import Verification
+from diver.losses.objective import Loss
+from diver.methods import Method
+from diver.settings import choose, read, settings
+from diver.types import DiverError
+
+NAME = "diver"  # of the trainer mode and of the reward manager
+KEY = "algorithm.diver"
+ACTOR = "actor_rollout_ref.actor"
+GROUP = "actor_rollout_ref.rollout.n"
+AGGREGATIONS = {
+    "token-mean": "token-mean",
+    "sequence-mean": "seq-mean-token-mean",
+    "token-sum": "seq-mean-token-sum",  # as in eq. 1: the sum over tokens, the mean over responses
+}
+
+
+@settings
+class Plugin:
+    """What the plugin does: the sections [method] and [verify] of a recipe."""
+
+    method: Method = Method()
+    verify: Verification = Verification()
+
+
+def read_plugin(value: Any) -> Plugin:
+    """The settings in `algorithm.diver`, a name, a table or JSON. DiverError names the key that is wrong."""
+    if value is None:
+        raise DiverError(f"{KEY}: missing; name the method, such as +{KEY}=diver-mix")
+    table = _table(value)
+    for section in table:
+        choose(section, ("method", "verify"), KEY)
+    method = table.get("method", {})
+    method = {"name": method} if isinstance(method, str) else dict(method)
+    try:
+        return Plugin(
+            method=Method.named(method.pop("name", Method.name), **method),
+            verify=read(Verification, table.get("verify", {}), "verify"),
+        )
+    except DiverError as error:
+        raise DiverError(f"{KEY}.{error}") from None
+
+
+def _table(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        if not value.lstrip().startswith("{"):
+            return {"method": value}
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise DiverError(f"{KEY}: is not JSON ({error})") from None
+    if not isinstance(value, Mapping):
+        raise DiverError(f"{KEY}: must be the name of a method, a table or JSON, not {value!r:.60}")
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """Tables and lists of omegaconf as those of Python."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(v) for key, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def overrides(method: Method) -> dict[str, Any]:
+    """The settings of verl that `method` asks for, by their dotted keys. DiverError for what verl does not have."""
+    return {
+        "trainer.v1.trainer_mode": NAME,
+        "reward.reward_manager.name": NAME,
+        "algorithm.adv_estimator": f"{NAME}-{method.estimator}",
+        "algorithm.use_kl_in_reward": False,  # the advantage is taken of the shaped reward
+        **{f"{ACTOR}.{key}": value for key, value in _actor(method.loss).items()},
+    }
+
+
+def _actor(loss: Loss) -> dict[str, Any]:
+    if loss.entropy_share < 1:
+        raise DiverError(
+            f"method.loss.entropy_share = {loss.entropy_share}: verl has no loss over the tokens of highest entropy; "
+            "train this method with the embedded engine (diver train)"
+        )
+    return {
+        **_surrogate(loss),
+        "clip_ratio_low": loss.clip_low,
+        "clip_ratio_high": loss.clip_high,
+        "loss_agg_mode": AGGREGATIONS[loss.aggregation],
+        "entropy_coeff": loss.entropy,
+        "use_kl_loss": loss.beta > 0,
+        **({"kl_loss_coef": loss.beta, "kl_loss_type": "low_var_kl"} if loss.beta > 0 else {}),
+    }
+
+
+def _surrogate(loss: Loss) -> dict[str, Any]:
+    """verl chooses the tokens of Clip-Cov and KL-Cov in each micro-batch, the embedded engine in each mini-batch."""
+    match loss.surrogate:
+        case "clip-cov":
+            how = loss.clip_cov
+            found = {"clip_cov_ratio": how.share, "clip_cov_lb": how.low, "clip_cov_ub": how.high}
+        case "kl-cov":
+            found = {"kl_cov_ratio": loss.kl_cov.share, "ppo_kl_coef": loss.kl_cov.coefficient}
+        case _:
+            found = {}
+    mode = "vanilla" if loss.surrogate == "clip" else loss.surrogate.replace("-", "_")
+    return {f"policy_loss.{key}": value for key, value in {"loss_mode": mode, **found}.items()}
+
+
+def check(method: Method, select: Callable[[str], Any]) -> None:
+    """Raises DiverError, with the option to give, where verl's configuration is not what `method` asks for.
+
+    `select` gives the value at a dotted key of verl's configuration, None where there is none. A reward manager of one's
+    own is welcome.
+    """
+    wanted = {key: value for key, value in overrides(method).items() if not key.startswith("reward.")}
+    wrong = [f"{key}={_told(value)}" for key, value in wanted.items() if not _same(select(key), value)]
+    if wrong:
+        raise DiverError(
+            f"verl is not configured for method {method.name!r}; add: {' '.join(wrong)} (or change {KEY} to what is meant)"
+        )
+    if (size := select(GROUP)) is not None:
+        method.check_group(size, GROUP)
+
+
+def _same(given: Any, wanted: Any) -> bool:
+    if isinstance(wanted, float) and isinstance(given, int | float):
+        return math.isclose(given, wanted)
+    return given == wanted
+
+
+def _told(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

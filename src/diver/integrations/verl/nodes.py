@@ -1,0 +1,48 @@
+"""Is the plugin at work where it is needed? verl tells nobody when an entry point fails, so every node is asked."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from diver.integrations.verl.config import NAME
+from diver.types import DiverError
+
+SECONDS = 300.0  # a first import of verl from a cold network disk can take minutes
+
+
+def report() -> dict[str, str]:
+    """Of the process that runs it: the versions, and what this plugin registered with verl."""
+    import verl
+    from verl.experimental.reward_loop.reward_manager.registry import REWARD_MANAGER
+    from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
+    from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
+
+    names = {"trainer": TRAINER_REGISTRY, "reward": REWARD_MANAGER, "estimators": ADV_ESTIMATOR_REGISTRY}
+    found = {what: ", ".join(sorted(n for n in table if n.startswith(NAME))) for what, table in names.items()}
+    return {"diver-rl": version("diver-rl"), "verl": verl.__version__, **found}
+
+
+def check() -> None:
+    """Raises DiverError unless a new process on every node of the cluster has what this one has."""
+    mine = report()
+    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
+    asked = {node["NodeManagerAddress"]: _ask(node["NodeID"]) for node in alive}
+    for node, answer in asked.items():
+        try:
+            theirs: Any = ray.get(answer, timeout=SECONDS)
+        except Exception as error:  # whatever keeps that node from answering is what must be told
+            theirs = (str(error).strip() or repr(error)).splitlines()[-1]
+        if theirs != mine:
+            raise DiverError(
+                f"node {node}: the plugin of diver-rl is not at work there as it is here. There: {theirs}. Here: {mine}. Install "
+                f"diver-rl=={mine['diver-rl']} and verl=={mine['verl']} on every node, and leave VERL_USE_EXTERNAL_PLUGINS unset"
+            )
+
+
+def _ask(node: str) -> Any:
+    here = NodeAffinitySchedulingStrategy(node, soft=False)
+    return ray.remote(report).options(num_cpus=0, scheduling_strategy=here).remote()

@@ -1,0 +1,70 @@
+"""The problems of a recipe in verl's parquet layout: prompts as the policy will see them, and what the grade needs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from diver.data.prompts import Prompted, prompted
+from diver.data.splits import load
+from diver.generate.policy import load_tokenizer
+from diver.integrations.verl.launch import problems_of
+from diver.io.files import write_bytes
+from diver.types import DiverError
+
+
+def write_problems(recipe: Any) -> list[str]:
+    """Write train.parquet and val.parquet of the run, and return what there is to tell about them.
+
+    Prompts are rendered by the recipe's template and those too long left out, as the embedded engine does. A run
+    without evaluation has the first training problem in val.parquet: verl asks for the file.
+    """
+    train, held, notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
+    tokenizer = load_tokenizer(recipe.model)
+    longest = recipe.sample.max_prompt_tokens
+    parts = {
+        "train": prompted(train, recipe.data.template, tokenizer, longest),
+        "val": prompted(held or train[:1], recipe.data.template, tokenizer, longest),
+    }
+    if len(parts["train"].problems) < recipe.train.batch_size:
+        raise DiverError(
+            f"train.batch_size: {recipe.train.batch_size} problems in a step, but {recipe.data.path!r} has only "
+            f"{len(parts['train'].problems)} whose prompts have at most {longest} tokens"
+        )
+    for part, path in problems_of(recipe.folder).items():
+        rows = list(_rows(parts[part], tokenizer))
+        if not rows:
+            raise DiverError(f"{path.name}: no problem is left; every prompt has more than {longest} tokens")
+        _write(path, rows)
+        skipped = f", {parts[part].skipped} with longer prompts left out" * bool(parts[part].skipped)
+        notes.append(f"{path}: {len(rows)} problems{skipped}")
+    return notes
+
+
+def _rows(given: Prompted, tokenizer: Any) -> Iterator[dict[str, Any]]:
+    for index, (problem, text) in enumerate(zip(given.problems, given.texts, strict=True)):
+        ids = given.ids[problem.id]
+        if tokenizer(text, add_special_tokens=False)["input_ids"] != ids:  # verl puts no begin token in front
+            text = tokenizer.bos_token + text
+        yield {
+            "data_source": problem.source,
+            "prompt": [{"role": "user", "content": text}],
+            "ability": problem.verifier,
+            "reward_model": {"style": "rule", "ground_truth": problem.answer},
+            "extra_info": {**problem.meta, "index": index, "id": problem.id, "verifier": problem.verifier},
+        }
+
+
+def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    import pyarrow as pa
+    from pyarrow.parquet import write_table
+
+    try:
+        table = pa.Table.from_pylist(list(rows))
+    except pa.ArrowException as e:
+        raise DiverError(f"{path}: the columns of the problems differ in type from row to row ({e})") from None
+    content = io.BytesIO()
+    write_table(table, content)
+    write_bytes(path, content.getvalue())

@@ -1,0 +1,50 @@
+"""The entry point: registers with verl what this plugin adds. verl imports it at `import verl`, in every process.
+
+verl notes an entry point that fails at DEBUG only, and goes on. So a failure is logged here, and takes the place of the
+trainer: a run that asks for it ends with the reason instead of an unknown name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Any, NoReturn
+
+from diver.integrations.verl.config import NAME
+from diver.types import DiverError
+
+VERSIONS = (
+    "0.9.1",
+)  # the hooks of the trainer are not a public interface, so each version is tried before it is named
+
+logger = logging.getLogger(__name__)
+
+
+def register() -> None:
+    """Raises DiverError for a verl that this plugin was not made for."""
+    import verl
+
+    if verl.__version__ not in VERSIONS:
+        raise DiverError(
+            f"verl {verl.__version__}: this diver-rl works with verl {', '.join(VERSIONS)}; pip install verl=={VERSIONS[-1]}"
+        )
+    from diver.integrations.verl import estimator, reward, trainer  # noqa: F401
+
+
+def refuse(reason: Exception) -> None:
+    """Put in place of the trainer what only says why there is none."""
+    from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
+
+    def refusal(**_: Any) -> NoReturn:
+        raise DiverError(f"the plugin of diver-rl could not be loaded into verl: {reason}") from reason
+
+    TRAINER_REGISTRY[NAME] = refusal
+
+
+try:
+    register()
+except Exception as error:
+    logger.error("the plugin of diver-rl could not be loaded into verl: %s: %s", type(error).__name__, error)
+    with contextlib.suppress(Exception):  # a verl without this trainer has no place for a word
+        refuse(error)
+    raise

@@ -1,0 +1,96 @@
+"""Our grades as verl's reward: outcome 1 for a correct response, else 0, judged as the embedded engine judges."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from verl import DataProto
+from verl.experimental.reward_loop.reward_manager import register
+from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
+
+from diver.config.data import Source
+from diver.config.verification import Verification
+from diver.data.sources import to_problem
+from diver.integrations.verl.config import KEY, NAME, read_plugin
+from diver.types import DiverError, Grade, Problem
+from diver.verify import VERIFIERS, grades
+
+
+@register(NAME)
+class DiverRewardManager(RewardManagerBase):
+    """A reward manager of verl, which is given one response at a time.
+
+    What arrives while others are judged is judged together with the next of them, in worker processes that can be killed.
+    """
+
+    def __init__(self, config: DictConfig, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
+        super().__init__(config, tokenizer, compute_score)
+        self.limit = config.data.max_response_length
+        self.bench = Bench(read_plugin(OmegaConf.select(config, KEY)).verify)
+
+    async def run_single(self, data: DataProto) -> dict[str, Any]:
+        """The reward of the last output of one sample: its outcome, with `acc` and `grade` beside it."""
+        row = data[-1:][0]
+        columns = row.non_tensor_batch
+        length = int(row.batch["attention_mask"][-row.batch["responses"].shape[-1] :].sum())
+        tokens = row.batch["responses"][:length].tolist()
+        cut = length >= self.limit and tokens[-1] != self.tokenizer.eos_token_id
+        response = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        grade = await self.bench.grade(response, problem_of(columns), cut)
+        outcome = float(grade is Grade.CORRECT)
+        return {"reward_score": outcome, "reward_extra_info": {"acc": outcome, "grade": str(grade)}}
+
+
+class Bench:
+    """The judge of responses that arrive one at a time, from tasks of one event loop, each of which may be cancelled."""
+
+    def __init__(self, settings: Verification) -> None:
+        self.settings = settings
+        self.waiting: list[tuple[str, Problem, bool, asyncio.Future[Grade]]] = []
+        self.sitting: asyncio.Task[None] | None = None
+
+    async def grade(self, response: str, problem: Problem, truncated: bool) -> Grade:
+        answer: asyncio.Future[Grade] = asyncio.get_running_loop().create_future()
+        self.waiting.append((response, problem, truncated, answer))
+        if self.sitting is None or self.sitting.done():
+            self.sitting = asyncio.create_task(self._sit())
+        return await answer
+
+    async def _sit(self) -> None:
+        while self.waiting:
+            cases, self.waiting = self.waiting, []
+            try:
+                found = await asyncio.to_thread(
+                    grades,
+                    [(response, problem) for response, problem, _, _ in cases],
+                    self.settings,
+                    truncated=[truncated for _, _, truncated, _ in cases],
+                )
+            except Exception as error:  # of the installation, not of a text: each caller must hear it
+                for *_, answer in cases:
+                    if not answer.done():
+                        answer.set_exception(error)
+            else:
+                for (*_, answer), grade in zip(cases, found, strict=True):
+                    if not answer.done():
+                        answer.set_result(grade)
+
+
+def problem_of(columns: Mapping[str, Any]) -> Problem:
+    """The problem of a row of verl's data. `extra_info.verifier` names its judge; without one it is found as for any file."""
+    info = columns.get("extra_info") or {}
+    verifier = info.get("verifier", "auto")
+    if verifier not in ("auto", *VERIFIERS):
+        raise DiverError(f"extra_info.verifier: unknown verifier {verifier!r}; choose one of {', '.join(VERIFIERS)}")
+    row = {
+        "prompt": [dict(message) for message in columns["raw_prompt"]],
+        "reward_model": columns.get("reward_model"),
+        "data_source": columns.get("data_source"),
+        "extra_info": dict(info),
+        "id": info.get("id"),
+    }
+    where = f"row {info.get('index', '?')} of {columns.get('data_source', 'the data')}"
+    return to_problem(row, where, Source(path=str(columns.get("data_source", "")), verifier=verifier))

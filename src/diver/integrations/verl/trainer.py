@@ -1,0 +1,118 @@
+"""verl's synchronous trainer with whole groups shaped between sampling and the advantage, by `Method.apply`.
+
+sample          `multiplier` x rollout.n responses to each prompt
+shape           `_balance_batch`, the first that verl does with a whole batch: Method.apply; what is not kept is dropped
+advantage       handed to verl through our estimator
+log, dump       critic/score is the task's reward, critic/rewards the shaped one; the rest of our metrics as diver/...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import transfer_queue
+from omegaconf import DictConfig, OmegaConf, open_dict
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
+from verl.utils import tensordict_utils
+from verl.utils.debug import marked_timer
+
+from diver.integrations.verl import nodes
+from diver.integrations.verl.batch import columns, put, read_groups
+from diver.integrations.verl.config import KEY, NAME, check, read_plugin
+from diver.integrations.verl.estimator import handing
+from diver.types import Grade, Group, Progress, Rollout
+
+
+@register_trainer(NAME)
+class DiverTrainer(PPOTrainerSync):
+    """`PPOTrainerSync` of which every batch passes through `Method.apply`."""
+
+    def __init__(self, config: DictConfig) -> None:
+        self.method = read_plugin(OmegaConf.select(config, KEY)).method
+        check(self.method, lambda key: OmegaConf.select(config, key))
+        with open_dict(config):  # elsewhere verl asks for this word when it means a synchronous trainer
+            config.trainer.v1.trainer_mode = "sync"
+        self.group_size = self.method.selection.multiplier * config.actor_rollout_ref.rollout.n
+        self._rollouts: dict[str, Rollout] = {}
+        super().__init__(config)
+
+    def init(self) -> None:
+        nodes.check()
+        super().init()
+
+    def _next_train_batch(self, num_prompts: int | None = None) -> TensorDict:
+        batch = super()._next_train_batch(num_prompts)
+        tensordict_utils.assign_non_tensor_data(batch, "__rollout_n__", self.group_size)
+        return batch
+
+    def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> KVBatchMeta:
+        with marked_timer("diversity", self.timing_raw, color="green"):
+            batch = self._shape(batch, metrics)
+        return super()._balance_batch(batch, metrics, *args, **kwargs)
+
+    def _shape(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """The rows that are trained on; their rewards and advantages are kept in this trainer for the steps to come."""
+        progress = Progress(self.global_steps - 1, self.total_training_steps)
+        sampled = read_groups(batch, self.config.data.train_batch_size, self.group_size, self._decode)
+        trained = self.method.apply(sampled.values(), progress, self._decode)
+        self._rollouts = {}
+        for keys, before, after in zip(sampled, sampled.values(), trained, strict=True):
+            self._rollouts |= _under_keys(keys, before, after)
+        found = self.method.metrics(trained, progress, sampled=list(sampled.values()))
+        metrics.update({f"{NAME}/{name}": value for name, value in {**found, **_grades(sampled.values())}.items()})
+        dropped = [key for key in batch.keys if key not in self._rollouts]
+        if not dropped:
+            return batch
+        transfer_queue.kv_clear(keys=dropped, partition_id=batch.partition_id)
+        return batch.select_keys([key for key in batch.keys if key in self._rollouts])
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        return self.tokenizer.decode(tokens, skip_special_tokens=True)
+
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        rollouts = [self._rollouts.get(key) for key in batch.keys]  # none for a row with which verl pads the batch
+        with handing([rollout.advantage if rollout else 0.0 for rollout in rollouts]):
+            batch = super()._compute_advantage(batch, metrics)
+        rewards = []
+        for scores, rollout in zip(columns(batch, ["rm_scores"])["rm_scores"], rollouts, strict=True):
+            scores = scores.clone()
+            if rollout and rollout.reward:
+                scores[-1] += rollout.reward.total - rollout.reward.outcome
+            rewards.append(scores)
+        put(batch, "token_level_rewards", rewards)
+        return batch
+
+    def _dump_generations(self, *, reward_extra_infos_dict: dict[str, list[Any]], **rows: Any) -> None:
+        """verl's dump, with what became of each rollout; a dump of a validation has other keys and stays as it is."""
+        rollouts = [self._rollouts.get(key) for key in reward_extra_infos_dict["uid"]]
+        if any(rollouts):
+            told = [_told(rollout) if rollout else {} for rollout in rollouts]
+            names = dict.fromkeys(name for row in told for name in row)
+            reward_extra_infos_dict |= {name: [row.get(name) for row in told] for name in names}
+        super()._dump_generations(reward_extra_infos_dict=reward_extra_infos_dict, **rows)
+
+
+def _under_keys(keys: Sequence[str], before: Group, after: Group) -> dict[str, Rollout]:
+    """The rollouts that were kept under their keys; a rollout's list of tokens stays the same list through `apply`."""
+    names = {id(rollout.tokens): key for key, rollout in zip(keys, before.rollouts, strict=True)}
+    return {names[id(rollout.tokens)]: rollout for rollout in after.rollouts}
+
+
+def _grades(groups: Iterable[Group]) -> dict[str, float]:
+    """grade/<grade>, shares of all the samples; nothing where another reward manager judged them."""
+    grades = [rollout.grade for group in groups for rollout in group.rollouts]
+    if None in grades:
+        return {}
+    return {f"grade/{grade}": grades.count(grade) / len(grades) for grade in Grade}
+
+
+def _told(rollout: Rollout) -> Mapping[str, Any]:
+    return {
+        "grade": str(rollout.grade) if rollout.grade else None,
+        "reward": rollout.reward.total if rollout.reward else None,
+        "advantage": rollout.advantage,
+        **{f"diversity/{name}": value for name, value in rollout.diversity.items()},
+    }

@@ -1,0 +1,1 @@
+"""Files that survive a kill: JSON Lines, the run folder; and the seeds of random streams."""

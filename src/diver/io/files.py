@@ -1,0 +1,40 @@
+"""Files that are whole or absent, and folders that one process works in at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import IO
+
+from diver.types import DiverError
+
+
+def write_text(path: Path, text: str) -> None:
+    """`write_bytes` of UTF-8."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write aside, then rename: readers see the old file or the new one, never half of one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        with open(aside, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def lock(folder: Path) -> IO[str]:
+    """Hold `folder` against other processes until the returned file is closed, by the end of this process at the latest."""
+    file = open(folder / ".lock", "w")  # noqa: SIM115
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise DiverError(f"{folder}: another process is at work in this folder") from None
+    return file

@@ -1,0 +1,149 @@
+"""The run folder: what a run leaves behind, and how it survives being killed.
+
+    config.json            the resolved recipe, versions, seed, commit, command
+    metrics.jsonl          a row a step, only ever appended to
+    rollouts/step_NNNN.jsonl, eval/step_NNNN.json, checkpoints/step_NNNN/, report.html
+
+Every file but metrics.jsonl is written aside and renamed, so it is whole or absent. A row of metrics.jsonl is one
+write; what a killed run left after its last checkpoint, half a row included, is dropped when the run goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from diver.io.files import lock, write_text
+from diver.io.jsonl import append_row, read_rows, to_json
+from diver.types import DiverError
+
+
+class RunFolder:
+    """One run's folder. Nothing is written before `begin`, which locks it until `close`.
+
+    `identity` is the recipe without steps, paths and loggers: another recipe may not go on in this folder.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        config: Mapping[str, Any],
+        identity: Mapping[str, Any],
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`defaults` stand for the keys that an older run, made before they existed, does not have."""
+        self.path = path
+        self._lock: IO[str] | None = None
+        if path.exists() and not path.is_dir():
+            raise DiverError(f"{path}: is a file; run.folder must name a folder")
+        known = path / "config.json"
+        if path.exists() and not known.exists() and any(not p.name.startswith(".") for p in path.iterdir()):
+            raise DiverError(f"{path}: has files but no config.json, so it is no run folder; choose another run.folder")
+        if known.exists():
+            self.config = self._read_config(known)
+            self._check_identity(identity, defaults or {})
+            self._hold()  # before the checkpoints are looked at
+        else:
+            self.config = json.loads(to_json({**config, "identity": identity}))
+
+    def begin(self) -> None:
+        """Make the folder, lock it against other processes, and write config.json if there is none."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._hold()
+        if not (self.path / "config.json").exists():
+            write_text(self.path / "config.json", json.dumps(self.config, indent=2, ensure_ascii=False) + "\n")
+
+    def _hold(self) -> None:
+        self._lock = self._lock or lock(self.path)
+
+    @staticmethod
+    def _read_config(path: Path) -> dict[str, Any]:
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+            return {**config, "identity": config["identity"]}
+        except (ValueError, KeyError, TypeError) as e:
+            raise DiverError(f"{path}: is not the config.json of a run ({e}); choose another run.folder") from None
+
+    def _check_identity(self, identity: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+        mine = json.loads(to_json(identity))
+        theirs = {**json.loads(to_json(defaults)), **self.config["identity"]} if defaults else self.config["identity"]
+        theirs = {k: v for k, v in theirs.items() if k in mine or k in self.config["identity"]}
+        if mine == theirs:
+            return
+        keys = sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))
+        told = "; ".join(f"{k} was {theirs.get(k)!r}, now {mine.get(k)!r}" for k in keys[:4])
+        raise DiverError(f"{self.path}: holds a run of another recipe ({told}); choose another run.folder or delete it")
+
+    def append(self, name: str, row: Mapping[str, Any]) -> None:
+        fd = os.open(self.path / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            append_row(fd, row)
+        finally:
+            os.close(fd)
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        return read_rows(self.path / name)
+
+    def keep_until(self, step: int) -> None:
+        """Drop what was written after `step`, the last checkpoint: these steps are made again, to the same end."""
+        metrics = [row for row in self.rows("metrics.jsonl") if row["step"] <= step]
+        if (self.path / "metrics.jsonl").exists():
+            write_text(self.path / "metrics.jsonl", "".join(to_json(row) + "\n" for row in metrics))
+        for folder, suffix in (("rollouts", ".jsonl"), ("eval", ".json")):
+            for path in (self.path / folder).glob(f"step_*{suffix}"):
+                if _step_of(path) > step:
+                    path.unlink()
+
+    def write_rollouts(self, step: int, rows: Iterable[Mapping[str, Any]]) -> None:
+        write_text(self.path / "rollouts" / f"step_{step:04d}.jsonl", "".join(to_json(row) + "\n" for row in rows))
+
+    def write_evaluation(self, step: int, result: Mapping[str, Any]) -> None:
+        write_text(self.path / "eval" / f"step_{step:04d}.json", json.dumps(json.loads(to_json(result)), indent=1))
+
+    def evaluation(self, step: int) -> dict[str, Any] | None:
+        path = self.path / "eval" / f"step_{step:04d}.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    @contextlib.contextmanager
+    def new_checkpoint(self, step: int) -> Iterator[Path]:
+        """A folder to fill; it becomes checkpoints/step_NNNN when the block ends well, and vanishes otherwise."""
+        final = self.path / "checkpoints" / f"step_{step:04d}"
+        aside = final.with_name(f".{final.name}.part")
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        try:
+            yield aside
+            for file in aside.rglob("*"):
+                if file.is_file():
+                    with open(file, "rb") as f:
+                        os.fsync(f.fileno())
+            shutil.rmtree(final, ignore_errors=True)
+            os.replace(aside, final)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def checkpoints(self) -> list[Path]:
+        """Whole checkpoints, oldest first."""
+        found = (p for p in (self.path / "checkpoints").glob("step_*") if p.name.removeprefix("step_").isdigit())
+        return sorted(found, key=_step_of)
+
+    def drop_checkpoints(self, keep: int) -> None:
+        """All but the newest `keep`; renamed first, so that a kill leaves no half of one."""
+        for path in self.checkpoints()[:-keep]:
+            gone = path.with_name(f".{path.name}.part")
+            shutil.rmtree(gone, ignore_errors=True)
+            os.replace(path, gone)
+            shutil.rmtree(gone)
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _step_of(path: Path) -> int:
+    return int(path.stem.removeprefix("step_"))

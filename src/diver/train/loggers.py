@@ -1,0 +1,64 @@
+"""Other places that metrics go to. The run folder's metrics.jsonl is always written and is the record."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from diver.config.sections import Log
+from diver.types import DiverError
+
+
+class Logger(Protocol):
+    def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TensorBoard:
+    def __init__(self, folder: Path, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        # What was logged after the step that the run goes on from will come again.
+        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1 if step else None)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class WandB:
+    def __init__(self, folder: Path, project: str, config: Mapping[str, Any]) -> None:
+        import wandb
+
+        # One id for one run folder from its first start on: a resumed run goes on in the same curves.
+        name = folder.resolve().name
+        run_id = hashlib.blake2b(f"{folder.resolve()} {config['started']}".encode(), digest_size=8).hexdigest()
+        try:
+            self._run = wandb.init(
+                project=project, name=name, id=run_id, resume="allow", dir=str(folder), config=dict(config)
+            )
+        except wandb.errors.Error as e:
+            raise DiverError(f"log.to: wandb says: {e}") from None
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+def open_loggers(settings: Log, folder: Path, config: Mapping[str, Any], step: int) -> Sequence[Logger]:
+    """Empty where none is asked for. `step` is the last that is done."""
+    try:
+        return [
+            TensorBoard(folder, step) if name == "tensorboard" else WandB(folder, settings.project, config)
+            for name in settings.to
+        ]
+    except ImportError as e:
+        raise DiverError(f"log.to: {e.name} is not installed; pip install 'diver-rl[loggers]'") from None

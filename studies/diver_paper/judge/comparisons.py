@@ -1,0 +1,135 @@
+"""Every comparison that is needed, asked once, its reply stored as it comes.
+
+The answers of a problem are shown in as many orders as there are models, each turned on by one place from the last: so
+every answer stands once at every place, and a judge that goes by places alone gives every model every rank once. That
+is a round; a round counts only as a whole, because without one of its orders the places would decide.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from diver.generate.base import Generation, Request
+from diver.generate.endpoint import Endpoint, EndpointGenerator
+from diver.io.jsonl import Journal
+from diver.io.seeds import digest, stream_seed
+from diver_paper.judge.answers import Case
+from diver_paper.judge.prompt import Message, question, read_ranks, repair
+
+
+class Comparison(NamedTuple):
+    """One question to the judge: `order[place]` is the model whose answer is shown there."""
+
+    case: Case
+    round: int
+    order: tuple[int, ...]
+    key: str
+    """Names all that the reply depends on."""
+    messages: list[Message]
+    held: bool
+    """Whether the server holds the reply to its form."""
+
+
+class Decision(NamedTuple):
+    """What a comparison came to: the rank of each model, or why there is no verdict."""
+
+    comparison: Comparison
+    ranks: tuple[int, ...] | None
+    reason: str
+    shown: tuple[int, ...] = ()
+    """The ranks in the order shown."""
+
+
+def comparisons(
+    cases: Sequence[Case], rounds: int, longest: int, how: Mapping[str, Any], seed: int
+) -> list[Comparison]:
+    """All questions; `how` says which judge answers them and with which settings, `hold` among them where it is set."""
+    return [c for case in cases for r in range(rounds) for c in _round(case, r, longest, how, seed)]
+
+
+def _round(case: Case, number: int, longest: int, how: Mapping[str, Any], seed: int) -> Iterator[Comparison]:
+    n = len(case.answers)
+    held = how.get("hold", False)
+    start = random.Random(stream_seed(seed, "judge", case.benchmark, case.problem_id, number)).sample(range(n), n)
+    for turn in range(n):
+        order = tuple(start[turn:] + start[:turn])
+        messages = question(case.problem, [case.answers[m] for m in order], longest, held)
+        yield Comparison(case, number, order, digest(dict(how), number, messages), messages, held)
+
+
+class Counting(EndpointGenerator):
+    """An endpoint that remembers how long each prompt was, where the server says so."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint)
+        self.prompt_tokens: dict[tuple[str, int], int | None] = {}
+
+    def _generation(self, request: Request, answer: Any) -> Generation:
+        self.prompt_tokens[request.problem_id, request.sample] = getattr(answer.usage, "prompt_tokens", None)
+        return super()._generation(request, answer)
+
+
+def ask(
+    wanted: Sequence[Comparison],
+    into: Journal,
+    connect: Callable[[int], Counting],
+    how: Mapping[str, Any],
+    progress: Callable[[int], Any] = lambda asked: None,
+) -> None:
+    """Ask what has no stored reply yet, and once more where the reply cannot be read; `connect` is told the attempt."""
+    replies = stored(into)
+    for attempt in (0, 1):
+        requests: dict[str, Request] = {}  # equal answers make equal questions: one reply serves them
+        for c in wanted:
+            messages: list[Message] | None = c.messages
+            if attempt:
+                first = replies[c.key, 0]["reply"]
+                failed = read_ranks(first, len(c.order), c.held)
+                messages = repair(c.messages, first, failed, len(c.order), c.held) if isinstance(failed, str) else None
+            if messages and (c.key, attempt) not in replies:
+                requests[c.key] = Request(c.key, attempt, messages, stream_seed(0, "judge", c.key, attempt))
+        if not requests:
+            continue
+        judge, about = connect(attempt), {c.key: c for c in wanted}
+        for g in judge.generate(list(requests.values()), temperature=how["temperature"], max_tokens=how["max_tokens"]):
+            c = about[g.problem_id]
+            row = {
+                "key": c.key,
+                "attempt": g.sample,
+                "benchmark": c.case.benchmark,
+                "problem": c.case.problem_id,
+                "round": c.round,
+                "order": c.order,
+                "reply": g.response,
+                "tokens": g.tokens,
+                "prompt_tokens": judge.prompt_tokens.pop((g.problem_id, g.sample), None),
+                "truncated": g.truncated,
+            }
+            into.append(row)
+            replies[c.key, g.sample] = row
+            progress(1)
+
+
+def stored(replies: Journal) -> dict[tuple[str, int], dict[str, Any]]:
+    return {(row["key"], row["attempt"]): row for row in replies.rows()}
+
+
+def decide(comparison: Comparison, replies: Mapping[tuple[str, int], Mapping[str, Any]]) -> Decision:
+    """The ranks by the last reply to this comparison."""
+    rows = [replies[comparison.key, a] for a in (0, 1) if (comparison.key, a) in replies]
+    if not rows:
+        return Decision(comparison, None, "it was not asked")
+    shown = read_ranks(rows[-1]["reply"], len(comparison.order), comparison.held)
+    if isinstance(shown, str):
+        cut = "; the reply was cut off, so --max-tokens may be too low" if rows[-1]["truncated"] else ""
+        return Decision(comparison, None, shown + cut)
+    place = {model: i for i, model in enumerate(comparison.order)}
+    return Decision(comparison, tuple(shown[place[m]] for m in range(len(shown))), "", tuple(shown))
+
+
+def whole_rounds(decisions: Sequence[Decision]) -> list[Decision]:
+    """Those of rounds in which every comparison has a verdict."""
+    failed = {(d.comparison.case, d.comparison.round) for d in decisions if d.ranks is None}
+    return [d for d in decisions if (d.comparison.case, d.comparison.round) not in failed]

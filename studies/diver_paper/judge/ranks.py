@@ -1,0 +1,53 @@
+"""Average ranks and shares of each rank, with intervals over problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from diver.stats import Estimate, bootstrap_interval
+
+
+class Standing(NamedTuple):
+    """Of one model: its average rank, and the share of comparisons in which it had rank 1, 2, ..."""
+
+    rank: Estimate
+    shares: tuple[Estimate, ...]
+
+
+def standings(ranks: Mapping[str, np.ndarray], benchmarks: Mapping[str, str]) -> list[Standing]:
+    """A standing for each model, from the ranks int [comparisons, models] of each problem.
+
+    A problem counts once, however often it was compared, and a benchmark (of which problem -> benchmark tells) once,
+    however many problems it has: the paper's overall average is the mean over benchmarks. Without problems all is NaN.
+    """
+    models = next((r.shape[1] for r in ranks.values()), 0)
+    sizes = {name: sum(benchmarks[p] == name for p in ranks) for name in {benchmarks[p] for p in ranks}}
+    weight = np.array([len(ranks) / (len(sizes) * sizes[benchmarks[p]]) for p in ranks])
+
+    def estimate(values: Sequence[float]) -> Estimate:
+        return bootstrap_interval(weight * np.array(values))
+
+    return [
+        Standing(
+            estimate([r[:, m].mean() for r in ranks.values()]),
+            tuple(estimate([(r[:, m] == place).mean() for r in ranks.values()]) for place in range(1, models + 1)),
+        )
+        for m in range(models)
+    ]
+
+
+def standing_of_none(models: int) -> Standing:
+    """Of each of so many models that were never ranked."""
+    nothing = Estimate(np.nan, np.nan, np.nan)
+    return Standing(nothing, (nothing,) * models)
+
+
+def by_position(ranks: Sequence[Sequence[int]]) -> list[float]:
+    """The mean rank of what was shown first, second, ..., from the ranks in the order shown.
+
+    A judge without a preference for a position gives all the same.
+    """
+    return np.array(ranks, dtype=float).mean(axis=0).tolist() if len(ranks) else []

@@ -1,0 +1,228 @@
+"""One run of a study: train as the recipe says, sample from every checkpoint, keep what the tables need.
+
+    python -c "from diver_paper.work import main; main()" < job.json
+
+The job comes on standard input, which stays open for as long as the sweep lives: when it closes, so does this process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+import random
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diver.config.recipe import Recipe, make_recipe
+from diver.data.prompts import prompted
+from diver.data.solutions import solution
+from diver.data.splits import load
+from diver.diversity import measure
+from diver.generate.policy import load_policy
+from diver.generate.prefix_tree import Tally, tally
+from diver.io.run_folder import RunFolder
+from diver.io.seeds import stream_seed
+from diver.methods import OBSERVED
+from diver.stats import distinct_at_k, pass_at_k
+from diver.train.trainer import Trainer
+from diver.types import Grade, Group, Problem, Rollout
+from diver.verify import verify
+from diver_paper.store import Job, rounded, save
+
+CURVE = (1, 4, 16)  # k of the evaluations during training
+SHOWN = 32  # problems of which 8 responses are kept
+SHOWN_RESPONSES = 8
+ROWS = 2048  # prefixes in flight
+
+
+def main() -> None:
+    job = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_the_sweep, daemon=True).start()
+    carry_out(
+        Job(job["changes"], job["seed"], job["trained"]),
+        job["regime"],
+        Path(job["folder"]),
+        Path(job["out"]),
+        job["provenance"],
+    )
+
+
+def _end_with_the_sweep() -> None:
+    sys.stdin.read()
+    os._exit(1)
+
+
+def carry_out(
+    job: Job,
+    regime: Mapping[str, Any],
+    folder: Path,
+    out: Path,
+    provenance: Mapping[str, Any],
+) -> None:
+    """Make the run in `folder`, going on where it was, and write its record into `out`.
+
+    The evaluation, which changes nothing in the training, is left to the end: of every checkpoint, by `sample.tree`. A run
+    that was begun at another commit has both, A..B, and the time of one that was gone on with is not known.
+    """
+    told = job.recipe(regime)
+    recipe = make_recipe(told)
+    start = time.process_time()
+    begun = job.trained and (folder / "config.json").exists()
+    made, commit = _train(recipe, job, folder, provenance) if job.trained else ({}, provenance.get("commit"))
+    trained = time.process_time()
+    checkpoints = sorted((folder / "checkpoints").glob("step_*")) if job.trained else [None]
+    evaluations = {_step(path): evaluate(recipe, path, last=path == checkpoints[-1]) for path in checkpoints}
+    record = {
+        "recipe": told,
+        "seed": job.seed,
+        "command": job.command,
+        **provenance,
+        "commit": commit,
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "cpu_seconds": {"train": None if begun else trained - start, "evaluate": time.process_time() - trained},
+        "metrics": made,
+        "evaluations": evaluations,
+    }
+    save(out, job, record)
+
+
+def _train(
+    recipe: Recipe, job: Job, folder: Path, provenance: Mapping[str, Any]
+) -> tuple[dict[str, list[Any]], str | None]:
+    """Train, or go on with it; the columns of its metrics, and the commits of the code that did it."""
+    unwatched = dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, problems=0))
+    config = {
+        "recipe": dataclasses.asdict(unwatched),
+        "seed": job.seed,
+        "schedule_steps": recipe.train.steps,
+        "command": job.command,
+        **provenance,
+    }
+    run = RunFolder(folder, config, unwatched.identity(), make_recipe({}).identity())
+    try:
+        saved = run.checkpoints()
+        if not saved or _step(saved[-1]) < recipe.train.steps:
+            Trainer(unwatched, run).run()
+        first, now = run.config.get("commit"), provenance.get("commit")
+        return columns(run), now if first == now else f"{first}..{now}"
+    finally:
+        run.close()
+
+
+def _step(checkpoint: Path | None) -> int:
+    return int(checkpoint.name.removeprefix("step_")) if checkpoint else 0
+
+
+# ---- what the training did ---------------------------------------------------------------------------------------------
+
+
+def columns(run: RunFolder) -> dict[str, list[Any]]:
+    """metrics.jsonl a column a metric, and where the signal of each step came from."""
+    rows = [
+        {**row, **signal(_groups(run.rows(f"rollouts/step_{row['step']:04d}.jsonl")))}
+        for row in run.rows("metrics.jsonl")
+        if "time/update" in row
+    ]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [rounded(row.get(name)) for row in rows] for name in names}
+
+
+def _groups(rows: Iterable[Mapping[str, Any]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in rows:
+        found[row["problem"]].append((row["reward"]["outcome"], row["advantage"]))
+    return [(np.array([o for o, _ in group]), np.array([a for _, a in group])) for group in found.values()]
+
+
+def signal(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
+    """The share of the sum of |A| that comes from groups all correct, mixed, and with none correct; 0 of nothing.
+
+    groups: (outcomes [G], advantages [G]). In a group all correct or all wrong the outcome says nothing, so whatever
+    signal there is comes from the diversity reward, and does not depend on lambda.
+    """
+    weight = dict.fromkeys(("all_correct", "mixed", "none_correct"), 0.0)
+    for outcomes, advantages in groups:
+        correct = outcomes >= 0.5
+        kind = "all_correct" if correct.all() else "mixed" if correct.any() else "none_correct"
+        weight[kind] += float(np.abs(advantages).sum())
+    total = sum(weight.values())
+    return {f"signal/{kind}": value / total if total else 0.0 for kind, value in weight.items()}
+
+
+# ---- what the policy can do --------------------------------------------------------------------------------------------
+
+
+def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool) -> dict[str, Any]:
+    """Many samples of the held-out problems from a checkpoint (None: the initial policy).
+
+    After training: `solutions`, how often each distinct correct solution of each problem came, the `diversity` of 8 of the
+    responses to each, and some `responses` to read; during training the estimates of `CURVE` only.
+    """
+    how = recipe.evaluate
+    samples = how.num_samples if last else how.num_samples_in_training
+    _, held, _ = load(recipe.data, how.source, how.problems, recipe.run.seed)
+    policy = load_policy(recipe.model, checkpoint)
+    asked = prompted(held, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
+    tallies = tally(
+        policy.model,
+        policy.tokenizer,
+        asked.texts,
+        samples,
+        temperature=how.temperature,
+        max_tokens=recipe.sample.max_tokens,
+        rows=ROWS,
+        seed=stream_seed(recipe.run.seed, "evaluate", checkpoint.name if checkpoint else "initial"),
+    )
+    groups = verify([Group(p, tuple(t.rollout for t in ts)) for p, ts in zip(asked.problems, tallies, strict=True)])
+    counts = [solutions(group, [t.times for t in ts]) for group, ts in zip(groups, tallies, strict=True)]
+    about = {"samples": samples, "temperature": how.temperature, "problems": len(groups)}
+    if not last:
+        return {**about, **_estimates(samples, counts)}
+    drawn = [draw(g.problem, ts, recipe.run.seed) for g, ts in zip(groups, tallies, strict=True)]
+    return {
+        **about,
+        "solutions": counts,
+        "diversity": _diversity(drawn),
+        "responses": [[r.response for r in group.rollouts] for group in drawn[:SHOWN]],
+        "ids": [group.problem.id for group in drawn[:SHOWN]],
+    }
+
+
+def solutions(group: Group, counts: Sequence[int]) -> list[int]:
+    """How often each distinct correct solution came, most frequent first; their sum is how many samples were correct."""
+    found: Counter[str] = Counter()
+    for rollout, count in zip(group.rollouts, counts, strict=True):
+        if rollout.grade is Grade.CORRECT:
+            found[solution(group.problem, rollout.response)] += count
+    return sorted(found.values(), reverse=True)
+
+
+def _estimates(n: int, counts: Sequence[Sequence[int]]) -> dict[str, float]:
+    correct = np.array([sum(c) for c in counts])
+    ks = [k for k in CURVE if k <= n]
+    found = {f"pass@{k}": float(pass_at_k(n, correct, k).mean()) for k in ks}
+    found |= {f"distinct@{k}": float(np.mean([distinct_at_k(n, c, k) for c in counts])) for k in ks[-1:]}
+    return {name: rounded(value) for name, value in found.items()}
+
+
+def draw(problem: Problem, tallies: Sequence[Tally], seed: int) -> Group:
+    """A group of 8 of the samples, in random order: as good as 8 samples of its own."""
+    pool = [t.rollout for t in tallies for _ in range(t.times)]
+    rng = random.Random(stream_seed(seed, "shown", problem.id))
+    chosen: list[Rollout] = rng.sample(pool, min(SHOWN_RESPONSES, len(pool)))
+    return Group(problem, tuple(chosen))
+
+
+def _diversity(groups: Sequence[Group]) -> dict[str, list[float]]:
+    """Mean TD and ED of the responses to each problem, measured with the default settings whatever the recipe has."""
+    measured = [measure(group, OBSERVED) for group in groups]
+    return {name: [rounded(float(m[name].mean())) for m in measured] for name in OBSERVED}

@@ -1,0 +1,134 @@
+import itertools
+import random
+from collections import Counter
+
+import pytest
+
+from diver.config.data import Countdown
+from diver.data.countdown import (
+    LEVELS,
+    calculate,
+    derive,
+    draw,
+    held_out,
+    parse,
+    policy_folder,
+    problems,
+    question,
+    response,
+    solution,
+)
+from diver.diversity import textual_dissimilarity
+from diver.types import Grade
+from diver.verify.countdown import judge
+
+PROBLEM = problems(Countdown(), 1, held=True)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        (r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 24 }", True),
+        (r"first \( 9 - 5 = 4 \) then \( 4 \times 6 = 24 \), so \boxed{24}", True),
+        (r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 25 }", False),  # boxed something else
+        (r"\( 9 - 5 = 5 \) \( 5 \times 6 = 24 \) \boxed{ 24 }", False),  # untrue steps
+        (r"\( 6 \times 5 = 30 \) \boxed{ 30 }", False),  # 9 left over, another target
+        (r"\( 4 \times 6 = 24 \) \boxed{ 24 }", False),  # 4 is not at hand
+        (r"\( 9 - 5 = 4 \) \( 6 \times 4 = 24 \) \( 24 \times 1 = 24 \) \boxed{ 24 }", False),  # there is no 1
+        (r"\boxed{ 24 }", False),  # no steps
+        (r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \)", False),  # no box
+        (r"\( __import__('os') \) \boxed{ 24 }", False),
+        ("", False),
+    ],
+)
+def test_solution_by_hand(text, right):
+    assert (solution(text, [5, 6, 9], 24) is not None) is right
+
+
+def test_canonical_form_forgets_the_order_of_terms_and_of_steps():
+    numbers, target = [2, 3, 4, 5], 17  # (2 * 3) + (4 ... ) no: 2 * 3 + ... checked below
+    a = r"\( 2 + 3 = 5 \) \( 4 \times 3 = 12 \) \boxed{ 12 }"
+    assert solution(a, numbers, target) is None
+    one = r"\( 3 \times 4 = 12 \) \( 12 + 5 = 17 \) \( 17 + 2 = 19 \) \boxed{ 19 }"
+    two = r"\( 4 \times 3 = 12 \) \( 5 + 12 = 17 \) \( 2 + 17 = 19 \) \boxed{ 19 }"
+    three = r"\( 5 + 2 = 7 \) \( 3 \times 4 = 12 \) \( 7 + 12 = 19 \) \boxed{ 19 }"
+    four = r"\( 3 \times 4 = 12 \) \( 5 + 2 = 7 \) \( 7 + 12 = 19 \) \boxed{ 19 }"
+    forms = [solution(t, numbers, 19) for t in (one, two, three, four)]
+    assert None not in forms
+    assert forms[0] == forms[1] and forms[2] == forms[3] and forms[0] != forms[2]
+
+
+def test_calculate_stays_with_whole_positive_numbers():
+    assert calculate(12, r"\div", 4) == 3 and calculate(12, r"\div", 5) is None and calculate(3, r"\div", 0) is None
+    assert calculate(3, "-", 3) is None and calculate(3, "-", 5) is None
+    assert calculate(20, r"\times", 20) == 400 and calculate(20, r"\times", 21) is None
+
+
+def test_derivations_are_judged_correct_and_their_ruins_wrong():
+    rng = random.Random(3)
+    for _ in range(300):
+        numbers, steps = draw(rng.choice(list(LEVELS.values())), rng)
+        target, text = steps[-1].result, response(steps)
+        assert solution(text, numbers, target)
+        assert solution(text, numbers, target + 1) is None
+        assert solution(text, [*numbers, 1], target) is None
+        assert solution(text.replace(str(steps[0]), ""), numbers, target) is None
+
+
+def test_problems_are_seeded_different_and_disjoint():
+    train = problems(Countdown(), 500, held=False)
+    apart = problems(Countdown(), 200, held=True)
+    assert train == problems(Countdown(), 500, held=False)
+    assert train != problems(Countdown(seed=1), 500, held=False)
+    assert len({p.id for p in train + apart}) == 700
+    elsewhere = problems(Countdown(seed=5, mix={"four": 1.0}), 200, held=True)
+    assert not {p.id for p in elsewhere} & {p.id for p in train}
+    for p in train:
+        assert not held_out(p.meta["numbers"], p.meta["target"]) and p.prompt == question(
+            p.meta["numbers"], p.meta["target"]
+        )
+
+
+def test_mix_sets_the_levels():
+    sources = Counter(p.source for p in problems(Countdown(mix={"three": 0.25, "four": 0.75}), 1000, held=False))
+    assert 650 < sources["countdown/four"] < 850
+    assert {p.source for p in problems(Countdown(mix={"three": 1}), 50, held=False)} == {"countdown/three"}
+    with pytest.raises(ValueError, match="no level 'five'; there are three, four"):
+        Countdown(mix={"five": 1})
+
+
+def test_the_judge_reads_only_a_bounded_part():
+    assert judge("", PROBLEM) is Grade.NO_ANSWER
+    assert judge(r"\boxed{ 7 }", PROBLEM) is Grade.WRONG
+    assert judge(r"\( " * 1_000_000, PROBLEM) is Grade.NO_ANSWER
+    assert parse(r"\( 99999999999999999999 + 1 = 2 \) \boxed{ 2 }") == (None, 2)
+
+
+def solutions_of(numbers, target):
+    """Every correct response up to canonical form, by random derivations."""
+    rng, found = random.Random(0), {}
+    for _ in range(4000):
+        steps = derive(numbers, rng)
+        if steps[-1].result == target:
+            text = response(steps)
+            found.setdefault(solution(text, numbers, target), text)
+    return list(found.values())
+
+
+def test_textual_diversity_sees_degrees_between_correct_solutions():
+    """At least half of the dissimilarities between different correct solutions lie strictly between 0 and 1."""
+    inside = total = 0
+    for p in problems(Countdown(), 60, held=True):
+        texts = solutions_of(p.meta["numbers"], p.meta["target"])[:8]
+        if len(texts) < 2:
+            continue
+        matrix = textual_dissimilarity(texts)
+        for i, j in itertools.permutations(range(len(texts)), 2):
+            inside += 1e-9 < matrix[i, j] < 1 - 1e-9
+            total += 1
+    assert total > 500 and inside / total >= 0.5
+
+
+def test_the_bundled_policy_is_small():
+    size = sum(f.stat().st_size for f in policy_folder().iterdir())
+    assert 1_000_000 < size <= 8 * 2**20

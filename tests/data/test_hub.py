@@ -1,0 +1,198 @@
+"""Data sets and models by hub name, fetched by the real libraries from a hub on this machine, or refused by it."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+from local_hub import COMMIT, GATED, LocalHub
+
+from diver.data.countdown import policy_folder
+
+needs_datasets = pytest.mark.skipif(find_spec("datasets") is None, reason="datasets is not installed")
+needs_transformers = pytest.mark.skipif(find_spec("transformers") is None, reason="transformers is not installed")
+
+CHAT = [{"role": "system", "content": "Think."}, {"role": "user", "content": "2+2?"}]
+GSM8K = {"question": "How many?", "answer": "It is 8.\n#### 8"}
+VERL = {  # LUFFY's layout: verl's columns, and answers of another model that are not used
+    "data_source": "openai/gsm8k",
+    "prompt": CHAT,
+    "target": [{"role": "assistant", "content": "4"}],
+    "ability": "math",
+    "reward_model": {"ground_truth": "4", "style": "rule"},
+    "extra_info": {"index": -1, "split": "default"},
+}
+TRL = {"prompt": CHAT[1:], "solution": r"$\frac{1}{2}$"}
+CARD = b"""---
+configs:
+- config_name: main
+  data_files: [{split: train, path: main/train.jsonl}, {split: test, path: main/test.jsonl}]
+- config_name: socratic
+  data_files: [{split: train, path: socratic/train.jsonl}]
+---
+"""
+
+
+def jsonl(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def parquet(*rows):
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    file = io.BytesIO()
+    write_table(pyarrow.Table.from_pylist(rows), file)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def hub():
+    gsm8k = {f"{place}.jsonl": jsonl(GSM8K, GSM8K) for place in ("main/train", "main/test", "socratic/train")}
+    other = jsonl({"question": "How much?", "answer": "#### 9"})
+    hub = LocalHub(
+        {
+            "datasets/openai/gsm8k": {"README.md": CARD, **gsm8k, "main/test.jsonl": other},
+            "datasets/luffy/math": {"train.parquet": parquet(VERL)},
+            "datasets/trl/math": {"train-00000-of-00001.parquet": parquet(TRL)},
+            "datasets/lab/secret": GATED,
+            "datasets/lab/wordless": {"train.jsonl": jsonl({"text": "No question."})},
+            "datasets/lab/torn": {"train.jsonl": b'{"question": "How'},
+            "lab/countdown": {file.name: file.read_bytes() for file in policy_folder().iterdir()},
+            "lab/secret": GATED,
+            "lab/empty": {"README.md": b"Nothing yet."},
+        }
+    )
+    yield hub
+    hub.close()
+
+
+PROGRAM = """
+import json, sys, time
+from diver.types import DiverError
+slept, sleep = [], time.sleep
+time.sleep = lambda seconds: (slept.append(seconds), sleep(seconds))
+def attempt(use, settings):
+    try:
+        return use(**settings)
+    except DiverError as error:
+        return {"error": str(error)}
+def data(**settings):
+    from diver.config.data import Source
+    from diver.data.sources import load_problems
+    found = load_problems(Source(**settings))
+    rows = [[p.prompt, p.answer, p.verifier, p.id] for p in found]
+    return {"rows": rows, "revision": found.revision, "folded": found.folded}
+def model(**settings):
+    from diver.config.sections import Model
+    from diver.generate.policy import load_policy
+    policy = load_policy(Model(**settings))
+    return {"tokens": policy.tokenizer("Use 3")["input_ids"], "parameters": policy.model.num_parameters()}
+print(json.dumps([attempt(globals()[sys.argv[1]], settings) for settings in json.loads(sys.argv[2])]))
+print(sum(slept))
+"""
+
+
+def attempt(kind, cases, home, url, offline=False):
+    """What each of the settings gives, or its error, in a new process with a hub at `url`."""
+    env = {**os.environ, "HF_ENDPOINT": url, "HF_HOME": str(home), "HF_HUB_OFFLINE": str(int(offline))}
+    env |= {"OMP_NUM_THREADS": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "no_proxy": "127.0.0.1"}
+    command = [sys.executable, "-c", PROGRAM, kind, json.dumps(cases)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found, slept = done.stdout.splitlines()
+    if url == NOWHERE:
+        assert float(slept) < 1  # the libraries' own retries sleep 24 seconds a name
+    return json.loads(found)
+
+
+def check_errors(found, expected):
+    for result, words in zip(found, expected, strict=True):
+        line = result["error"]
+        assert "\n" not in line and all(word in line for word in words), line
+
+
+@needs_datasets
+def test_data_sets_of_every_layout_come_from_the_hub_and_then_from_the_cache(hub, tmp_path):
+    cases = [
+        {"path": "openai/gsm8k", "config": "main"},
+        {"path": "openai/gsm8k", "config": "main", "split": "test", "revision": "main"},
+        {"path": "luffy/math"},
+        {"path": "trl/math", "revision": COMMIT},
+    ]
+    found = attempt("data", cases, tmp_path, hub.url)
+    assert [result.get("rows", result) for result in found] == [
+        [["How many?", "8", "gsm8k", "gsm8k-0"]],
+        [["How much?", "9", "gsm8k", "gsm8k-0"]],
+        [[CHAT, "4", "gsm8k", "-1"]],
+        [[CHAT[1:], r"$\frac{1}{2}$", "math", "math-0"]],
+    ]
+    assert [result["folded"] for result in found] == [1, 0, 0, 0]
+    assert {result["revision"] for result in found} == {COMMIT}
+    again = attempt("data", cases[:3], tmp_path, hub.url, offline=True)
+    assert [result["rows"] for result in again] == [result["rows"] for result in found[:3]]
+
+
+@needs_datasets
+def test_what_is_wrong_with_a_data_set_is_told_in_one_line(hub, tmp_path):
+    cases = {
+        ("openai/gsm8k", None, "train"): ("openai/gsm8k", "Config name is missing", "['main', 'socratic']"),
+        ("openai/gsm8k", "man", "train"): ("openai/gsm8k", "'man' not found", "['main', 'socratic']"),
+        ("openai/gsm8k", "main", "dev"): ("openai/gsm8k", 'Unknown split "dev"', "['train', 'test']"),
+        ("openai/gsm9k", None, "train"): ("openai/gsm9k", "no such dataset", "hf auth login"),
+        ("lab/secret", None, "train"): ("lab/secret", "gated", f"{hub.url}/datasets/lab/secret", "hf auth login"),
+        ("lab/wordless", None, "train"): ("lab/wordless, row 1", "no prompt: found text"),
+        ("lab/torn", None, "train"): ("lab/torn", "JSON", "check config and split"),
+        ("broken/data", None, "train"): ("broken/data", "refused by the hub", "500"),
+    }
+    settings = [{"path": path, "config": config, "split": split} for path, config, split in cases]
+    settings.append({"path": "openai/gsm8k", "revision": "v7"})
+    expected = [*cases.values(), ("openai/gsm8k", "no revision 'v7'")]
+    check_errors(attempt("data", settings, tmp_path, hub.url), expected)
+
+
+NOWHERE = "http://127.0.0.1:9"  # the port is closed
+
+
+@needs_datasets
+def test_data_sets_out_of_reach_are_told_at_once(tmp_path):
+    cases = [{"path": "openai/gsm8k", "config": "main"}]
+    check_errors(
+        attempt("data", cases, tmp_path, NOWHERE),
+        [("openai/gsm8k", NOWHERE, "cannot be reached", "a .jsonl or .parquet file", "HF_HUB_OFFLINE=1")],
+    )
+    check_errors(
+        attempt("data", cases, tmp_path, NOWHERE, offline=True),
+        [("openai/gsm8k", "HF_HUB_OFFLINE is set", "not downloaded before", "local .jsonl")],
+    )
+
+
+@needs_transformers
+def test_a_model_comes_from_the_hub_and_then_from_the_cache(hub, tmp_path):
+    (found,) = attempt("model", [{"path": "lab/countdown"}], tmp_path, hub.url)
+    again, bundled = attempt("model", [{"path": "lab/countdown"}, {}], tmp_path, hub.url, offline=True)
+    assert found == again == bundled
+
+
+@needs_transformers
+def test_what_is_wrong_with_a_model_is_told_in_one_line(hub, tmp_path):
+    torn = tmp_path / "torn"
+    torn.mkdir()
+    for file in policy_folder().iterdir():
+        (torn / file.name).write_bytes(file.read_bytes()[:20_000])
+    cases = {
+        "lab/none": ("model.path lab/none", "no such model", "hf auth login"),
+        "lab/secret": ("model.path lab/secret", "gated", f"{hub.url}/lab/secret"),
+        "lab/empty": ("model.path 'lab/empty'", "cannot be loaded", "config.json"),
+        "/no/such/folder": ("model.path /no/such/folder", "neither here nor a name"),
+        str(torn): ("model.path", "torn", "cannot be loaded", "give a folder"),
+    }
+    settings = [{"path": path} for path in cases]
+    settings.append({"path": "lab/countdown", "revision": "v7"})
+    expected = [*cases.values(), ("model.path lab/countdown", "no revision 'v7'")]
+    check_errors(attempt("model", settings, tmp_path / "home", hub.url), expected)
+    unreached = attempt("model", [{"path": "lab/countdown"}], tmp_path / "home", NOWHERE)
+    check_errors(unreached, [("lab/countdown", "cannot be reached", "a folder", "HF_HUB_OFFLINE=1")])

@@ -1,0 +1,237 @@
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from diver.config.data import Source
+from diver.data.options import listed_options
+from diver.data.sources import fold, hub_rows, load_problems
+from diver.types import DiverError
+
+DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))
+CHAT = [{"role": "system", "content": "Think."}, {"role": "user", "content": "2+2?"}]
+
+
+def jsonl(folder, *rows, name="problems.jsonl"):
+    path = folder / name
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return str(path)
+
+
+def parquet(folder, rows, name="problems.parquet"):
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    path = folder / name
+    write_table(pyarrow.Table.from_pylist(rows), path)
+    return str(path)
+
+
+def test_our_rows(tmp_path):
+    path = jsonl(tmp_path, {"id": "a", "problem": "1+1?", "answer": "2", "source": "mine", "meta": {"level": 1}}, "")
+    (problem,) = load_problems(path)
+    assert (problem.id, problem.prompt, problem.answer, problem.source) == ("a", "1+1?", "2", "mine")
+    assert problem.verifier == "math" and problem.meta == {"level": 1}
+
+
+def test_gsm8k_rows(tmp_path):
+    solution = "In April 48, in May <<48/2=24>>24.\n#### 1,072"
+    (problem,) = load_problems(jsonl(tmp_path, {"question": "How many?", "answer": solution}))
+    assert (problem.answer, problem.verifier, problem.id, problem.source) == (
+        "1,072",
+        "gsm8k",
+        "problems-0",
+        "problems",
+    )
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "2+2?", "solution": "4"},
+        {"prompt": "2+2?", "answer": 4},
+        {"question": "2+2?", "ground_truth": "4"},
+        {"prompt": "2+2?", "answer": ["4"]},
+    ],
+)
+def test_other_names(tmp_path, row):
+    (problem,) = load_problems(jsonl(tmp_path, row))
+    assert (problem.prompt, problem.answer) == ("2+2?", "4")
+
+
+def test_named_columns(tmp_path):
+    path = jsonl(tmp_path, {"q": {"text": "1+1?"}, "answer": "a lie", "gold": 2, "nr": 7})
+    (problem,) = load_problems(Source(path=path, columns={"prompt": "q.text", "answer": "gold", "id": "nr"}))
+    assert (problem.prompt, problem.answer, problem.id) == ("1+1?", "2", "7")
+
+
+def test_verls_parquet(tmp_path):
+    row = {
+        "data_source": "openai/gsm8k",
+        "prompt": CHAT,
+        "ability": "math",
+        "reward_model": {"style": "rule", "ground_truth": "4"},
+        "extra_info": {"index": 12, "split": "train"},
+    }
+    (problem,) = load_problems(parquet(tmp_path, [row]))
+    assert problem.prompt == tuple(CHAT) and problem.answer == "4"
+    assert (problem.source, problem.verifier, problem.id) == ("openai/gsm8k", "gsm8k", "12")
+    assert problem.meta["split"] == "train"
+
+
+def test_trls_parquet(tmp_path):
+    rows = [{"prompt": CHAT, "solution": r"$\frac{1}{2}$"}, {"prompt": CHAT[1:], "solution": "2"}]
+    problems = load_problems(parquet(tmp_path, rows))
+    assert [p.prompt for p in problems] == [tuple(CHAT), tuple(CHAT[1:])]
+    assert problems[0].answer == r"$\frac{1}{2}$" and problems[0].verifier == "math"
+
+
+def test_a_folder(tmp_path):
+    jsonl(tmp_path, {"problem": "b", "answer": "2"}, name="b.jsonl")
+    parquet(tmp_path, [{"prompt": "c", "answer": "3"}], name="c.parquet")
+    jsonl(tmp_path, {"problem": "a", "answer": "1"}, name="a.jsonl")
+    (tmp_path / "notes.txt").write_text("not a problem")
+    assert [p.prompt for p in load_problems(str(tmp_path))] == ["a", "b", "c"]
+
+
+def test_repeated_rows_are_folded_and_counted(tmp_path):
+    rows = [{"problem": "1+1?", "answer": "2"}] * 32 + [{"problem": "2+2?", "answer": "4"}] * 32
+    problems = load_problems(jsonl(tmp_path, *rows, {"problem": "1+1?", "answer": "3"}))
+    assert [(p.prompt, p.answer) for p in problems] == [("1+1?", "2"), ("2+2?", "4")]
+    assert (len(problems), problems.folded, problems.conflicting) == (2, 62, 1)
+    assert "62 repeated rows folded, 2 problems left" in problems.notes[0]
+    assert "1 rows repeat a prompt with another answer" in problems.notes[1]
+
+
+def test_ids_are_unique(tmp_path):
+    rows = [{"id": "x", "problem": str(i), "answer": "1"} for i in range(3)]
+    assert [p.id for p in load_problems(jsonl(tmp_path, *rows))] == ["x", "x#1", "x#2"]
+
+
+def test_limit_counts_problems(tmp_path):
+    path = jsonl(tmp_path, *[{"problem": str(i // 2), "answer": "1"} for i in range(10)])
+    assert [p.prompt for p in load_problems(Source(path=path, limit=3))] == ["0", "1", "2"]
+
+
+def test_verifiers(tmp_path):
+    choice = {"problem": "Which?\n\nA) x\nB) y", "answer": "B"}
+    path = jsonl(tmp_path, choice, {"problem": "Which letter is next?", "answer": "B"})
+    assert [p.verifier for p in load_problems(path)] == ["choice", "math"]
+    assert [p.verifier for p in load_problems(Source(path=path, verifier="gsm8k"))] == ["gsm8k", "gsm8k"]
+
+
+def test_a_numbered_list_makes_no_choice(tmp_path):
+    """Only a letter does, among lettered options: a number may be what was asked for."""
+    listed = {"problem": "How many are even?\n1. four\n2. six\n3. nine", "answer": "2"}
+    path = jsonl(tmp_path, listed, {"problem": "How many are A?\nA) x\nB) y", "answer": 2})
+    assert [p.verifier for p in load_problems(path)] == ["math", "math"]
+    assert [p.verifier for p in load_problems(Source(path=path, verifier="choice"))] == ["choice", "choice"]
+
+
+def test_listed_options():
+    assert listed_options("Q\n(A) x\n(B) y") == {"A": "x", "B": "y"}
+    assert listed_options("Q\n1. x\n2. y\n4. z") == {"1": "x", "2": "y"}
+    assert listed_options("Q\nA) x") == {} and listed_options("no options") == {}
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([{"problem": "a", "answer": "1"}, "{broken"], "problems.jsonl:2: not JSON"),
+        ([{"problem": "a", "answer": "1"}, "", [1]], "problems.jsonl:3: a list, not an object"),
+        (
+            [{"problem": "a", "answer": "1"}, {"problem": "b"}],
+            r"problems.jsonl:2: no answer: found problem; accepted answer, solution, ",
+        ),
+        (
+            [{"text": "a", "answer": "1"}],
+            r"problems.jsonl:1: no prompt: found text, answer; accepted problem, question, prompt",
+        ),
+        ([{"problem": "a", "answer": " "}], "problems.jsonl:1: the answer must be text or a number, not ' '"),
+        ([{"problem": "a", "answer": None}], "problems.jsonl:1: no answer"),
+        ([{"problem": "a", "answer": {"x": 1}}], "problems.jsonl:1: the answer must be"),
+        ([{"problem": "  ", "answer": "1"}], "problems.jsonl:1: the prompt must be text or a list of messages"),
+        ([{"prompt": [{"role": "user"}], "answer": "1"}], "problems.jsonl:1: the prompt must be"),
+        ([], "problems.jsonl: empty, not one problem"),
+        (["[" * 100_000], "problems.jsonl:1: not JSON"),
+        (
+            [{"problem": "a", "answer": "1"}, f'{{"problem": "b", "answer": {"9" * 5000}}}'],
+            "problems.jsonl:2: not JSON",
+        ),
+    ],
+)
+def test_bad_rows_name_file_and_line(tmp_path, lines, message):
+    with pytest.raises(DiverError, match=message) as caught:
+        load_problems(jsonl(tmp_path, *lines))
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_sources(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "x.csv").write_text("a,b")
+    (tmp_path / "x.parquet").write_text("not parquet")
+    (tmp_path / "x.jsonl").write_bytes(b'{"problem": "\xff"}')
+    for source, message in [
+        (Source(path=str(tmp_path / "no.jsonl")), "no.jsonl: no such file or folder, and not the id of a data set"),
+        (Source(path="no/such.jsonl"), "no/such.jsonl: no such file"),
+        (Source(path=str(tmp_path / "empty")), "no .jsonl or .parquet file in this folder"),
+        (Source(path=str(tmp_path / "x.csv")), "must be .jsonl or .parquet, not .csv"),
+        (Source(path=str(tmp_path / "x.parquet")), "x.parquet: not a readable parquet file"),
+        (Source(path=str(tmp_path / "x.jsonl")), "x.jsonl: not a text file in UTF-8"),
+        (Source(), "path: name a .jsonl or .parquet file"),
+        (Source(path="a", columns={"solution": "x"}), "columns: unknown solution; choose from prompt, answer"),
+        (Source(path="a", verifier="oracle"), "verifier: unknown 'oracle'; choose one of auto, math"),
+        (Source(path="a", limit=0), "limit: must be at least 1, is 0"),
+    ]:
+        with pytest.raises(DiverError, match=message):
+            load_problems(source)
+
+
+def test_the_hub_without_datasets(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(DiverError, match=r"openai/gsm8k: .*needs `pip install 'diver-rl\[train\]'`"):
+        load_problems(Source(path="openai/gsm8k", config="main"))
+
+
+HUB_ROWS = [
+    {"question": "How many?", "answer": "It is 8.\n#### 8"},
+    {"question": "How many?", "answer": "It is 8.\n#### 8"},
+    {"question": "How much?", "answer": "9\n#### 9"},
+]
+
+
+def test_rows_of_the_hub():
+    try:
+        from datasets import Dataset
+
+        table = Dataset.from_list(HUB_ROWS)
+    except ImportError:
+        table = HUB_ROWS
+    source = Source(path="openai/gsm8k", config="main")
+    problems = fold(hub_rows(table, source.path), source, origin=source.path, revision="e53f048")
+    assert [(p.answer, p.verifier, p.id) for p in problems] == [("8", "gsm8k", "gsm8k-0"), ("9", "gsm8k", "gsm8k-2")]
+    assert problems.folded == 1 and problems.revision == "e53f048"
+    assert problems.notes[0] == "openai/gsm8k: revision e53f048"
+    with pytest.raises(DiverError, match="openai/gsm8k, row 1: no answer"):
+        fold(hub_rows([{"question": "?"}], source.path), source, origin=source.path)
+
+
+@pytest.mark.parametrize(
+    ("name", "verifiers"),
+    [
+        ("gsm8k_train", {"gsm8k": 7473}),
+        ("math500", {"math": 500}),
+        ("arc_challenge_test", {"choice": 1150, "math": 22}),  # the 22 have numbered options
+        ("olympiadbench", {"math": 675}),
+    ],
+)
+def test_real_data(name, verifiers):
+    path = DATA / f"{name}.jsonl"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not in DIVER_DATA")
+    problems = load_problems(str(path))
+    assert Counter(p.verifier for p in problems) == verifiers and problems.notes == []
+    assert len({p.id for p in problems}) == len(problems)

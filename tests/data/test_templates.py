@@ -1,0 +1,102 @@
+import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
+
+from diver.data.templates import PAPER_SYSTEM, TEMPLATES, Template, render
+from diver.types import DiverError, Problem
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+# Appendix B of the paper, as printed.
+SYSTEM = (
+    r"Your task is to follow a systematic, thorough reasoning process before providing the final solution. This involves analyzing, summarizing, exploring, reassessing, and refining your thought process through multiple iterations. Structure your response into two sections: Thought and Solution. In the Thought section, present your reasoning using the format: "
+    r'"<think>\n thoughts </think>\n". Each thought should include detailed analysis, brainstorming, verification, and refinement of ideas. After "</think>\n" in the Solution section, provide the final, logical, and accurate answer, clearly derived from the exploration in the Thought section. If applicable, include the answer in \boxed{} for closed-form results like multiple choices or mathematical solutions.'
+)
+
+
+def tokenizer(chat_template=CHATML):
+    made = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"x": 0}, unk_token="x")))
+    made.chat_template = chat_template
+    return made
+
+
+def problem(prompt="What is $1+1$?"):
+    return Problem(id="p", prompt=prompt, answer="2")
+
+
+def test_the_papers_prompt():
+    assert PAPER_SYSTEM == SYSTEM
+    expected = SYSTEM + "\n\nUser: This is the problem: What is $1+1$?\n\nAssistant: <think>"
+    assert render(problem(), "paper") == expected
+
+
+def test_the_papers_prompt_for_llama():
+    assert render(problem(), "paper-llama") == "User: What is $1+1$?\n\nAnswer: Let's think step by step."
+
+
+def test_plain_is_the_question_alone():
+    assert render(problem()) == render(problem(), "plain") == "What is $1+1$?"
+
+
+def test_as_roles():
+    assert render(problem(), "paper-chat", tokenizer()) == (
+        f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\nThis is the problem: What is $1+1$?<|im_end|>\n"
+        "<|im_start|>assistant\n<think>"
+    )
+    assert render(problem(), "chat", tokenizer()) == (
+        "<|im_start|>user\nWhat is $1+1$?<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert render(problem(), "boxed", tokenizer()) == (
+        "<|im_start|>user\nWhat is $1+1$?\n\nReason step by step, and put your final answer within \\boxed{}."
+        "<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_a_chat_template_that_opens_the_thought_itself_is_not_doubled():
+    thinking = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
+    assert render(problem(), "paper-chat", tokenizer(thinking)).endswith("assistant\n<think>\n")
+
+
+def test_messages_are_used_as_they_are():
+    messages = ({"role": "system", "content": "Be brief."}, {"role": "user", "content": "1+1?"})
+    expected = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n1+1?<|im_end|>\n<|im_start|>assistant\n"
+    for name in TEMPLATES:
+        assert render(problem(messages), name, tokenizer()) == expected
+
+
+@pytest.mark.parametrize("question", ["{x} \\boxed{}", "{QUESTION}", "{0} {", "%s }}"])
+def test_braces_in_a_question_are_text(question):
+    assert render(problem(question), "plain") == question
+    assert f"This is the problem: {question}\n\nAssistant" in render(problem(question), "paper")
+
+
+def test_a_template_of_ones_own():
+    own = Template(system="S", user="Q: {QUESTION}", assistant="Because", assistant_label="A: ")
+    assert render(problem("why?"), own) == "S\n\nQ: why?\n\nA: Because"
+
+
+def test_every_template_holds_the_question_once():
+    for template in TEMPLATES.values():
+        assert template.user.count("{QUESTION}") == 1
+
+
+@pytest.mark.parametrize("given", [None, tokenizer(None)])
+def test_no_chat_template(given):
+    with pytest.raises(DiverError, match="'boxed' needs a tokenizer with a chat template"):
+        render(problem(), "boxed", given)
+    with pytest.raises(DiverError, match="problem 'p' needs a tokenizer with a chat template"):
+        render(problem(({"role": "user", "content": "1+1?"},)), "plain", given)
+
+
+def test_a_chat_template_that_refuses():
+    refusing = "{{ raise_exception('no system role') }}"
+    with pytest.raises(DiverError, match=r"'paper-chat': the tokenizer's chat template refuses.*no system role"):
+        render(problem(), "paper-chat", tokenizer(refusing))
+
+
+def test_an_unknown_name_lists_the_choices():
+    with pytest.raises(DiverError, match="unknown prompt template 'papr'; choose one of plain, chat, paper"):
+        render(problem(), "papr")

@@ -1,0 +1,161 @@
+"""The sampler on the bundled policy, against transformers' own generate and forward pass."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+from transformers import GPT2Config, GPT2LMHeadModel, Lfm2Config, Lfm2ForCausalLM
+
+from diver.config.data import Countdown
+from diver.config.sections import Model
+from diver.data.countdown import problems
+from diver.data.prompts import encode
+from diver.generate.hf import EmbeddedSampler, draw, roomy_cache
+from diver.generate.policy import load_policy
+from diver.io.seeds import stream_seed
+from diver.types import DiverError
+
+PROMPTS = [p.prompt for p in problems(Countdown(), 12, held=True)]
+HOW = {"temperature": 1.0, "max_tokens": 40, "rows": 64, "seed": 3}
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return load_policy(Model())
+
+
+@pytest.fixture(scope="module")
+def sampler(policy):
+    return EmbeddedSampler(policy.model, policy.tokenizer)
+
+
+def forward(policy, prompt, tokens, temperature):
+    ids = policy.tokenizer(prompt, add_special_tokens=False)["input_ids"]
+    with torch.no_grad():
+        logits = policy.model(torch.tensor([ids + list(tokens)])).logits[0, len(ids) - 1 : -1]
+    return torch.log_softmax(logits / temperature, -1).numpy()
+
+
+@pytest.mark.parametrize("temperature", [0.6, 1.0])
+@pytest.mark.parametrize("rows", [8, 1000])
+def test_logprobs_and_entropies_are_those_of_the_whole_forward_pass(policy, sampler, temperature, rows):
+    """Prompts of different lengths side by side, rows leaving on the way, and one row at a time without padding."""
+    drawn = sampler(PROMPTS, 4, **{**HOW, "temperature": temperature, "rows": rows})
+    assert len({len(r.tokens) for group in drawn for r in group}) > 1
+    for prompt, group in zip(PROMPTS, drawn, strict=True):
+        for rollout in group:
+            logp = forward(policy, prompt, rollout.tokens, temperature)
+            assert np.allclose(logp[np.arange(rollout.length), rollout.tokens], rollout.logprobs, atol=2e-4)
+            assert rollout.entropy == pytest.approx(float(-(np.exp(logp) * logp).sum(-1).mean()), abs=1e-4)
+
+
+def test_an_error_leaves_the_model_as_it_was(policy, sampler):
+    policy.model.train()
+    with pytest.raises(DiverError), sampler.inference():
+        assert not policy.model.training
+        raise DiverError("stop")
+    assert policy.model.training
+    policy.model.eval()
+
+
+def test_near_zero_temperature_is_greedy_generate(policy, sampler):
+    drawn = sampler(PROMPTS, 1, **{**HOW, "temperature": 1e-4})
+    for prompt, (rollout,) in zip(PROMPTS, drawn, strict=True):
+        ids = policy.tokenizer(prompt, add_special_tokens=False, return_tensors="pt")["input_ids"]
+        greedy = policy.model.generate(ids, max_new_tokens=40, do_sample=False, pad_token_id=policy.pad)
+        assert rollout.tokens == greedy[0, ids.shape[1] :].tolist()
+
+
+def test_first_tokens_follow_the_softmax(policy, sampler):
+    drawn = sampler(PROMPTS[:1], 4000, **{**HOW, "max_tokens": 3, "rows": 4000})[0]
+    second = [r.tokens[1] for r in drawn]  # after the opening delimiter comes a choice of numbers
+    expected = np.exp(forward(policy, PROMPTS[0], drawn[0].tokens, 1.0)[1].astype(float)) * len(second)
+    common = expected > 5
+    seen = np.bincount(second, minlength=len(expected))
+    f_obs, f_exp = (np.append(x[common][1:], x[common][0] + x[~common].sum()) for x in (seen, expected))
+    assert chisquare(f_obs, f_exp * f_obs.sum() / f_exp.sum()).pvalue > 1e-4
+
+
+def test_every_token_of_a_large_vocabulary_can_be_drawn():
+    """The numbers that draw a token are as many as its probability says, after most of the mass too."""
+    logits = torch.randn(152_064, generator=torch.Generator().manual_seed(0)) * 3
+    logits[:4] += 20.0
+    probabilities = torch.softmax(logits, -1)
+    cumulative = probabilities.double().cumsum(0).numpy()
+    last = np.arange(152_000, 152_064)  # numbers in the middle of what each of them covers
+    numbers = (cumulative[last - 1] + cumulative[last]) / 2 / cumulative[-1]
+    assert draw(probabilities.expand(len(last), -1), numbers).tolist() == last.tolist()
+
+
+def test_draw_takes_no_index_of_probability_zero():
+    probabilities = torch.tensor([[0.0, 0.25, 0.0, 0.75, 0.0]]).repeat(20_000, 1)
+    numbers = np.linspace(2.0**-53, 1, 20_000)
+    share = np.bincount(draw(probabilities, numbers).numpy(), minlength=5) / 20_000
+    assert share[[0, 2, 4]].tolist() == [0, 0, 0] and share[1] == pytest.approx(0.25, abs=1e-4)
+
+
+def test_recurrent_layers_are_refused_in_one_line():
+    config = Lfm2Config(
+        vocab_size=11, hidden_size=16, intermediate_size=16, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=2, layer_types=["conv", "full_attention"],
+    )  # fmt: skip
+    with pytest.raises(DiverError, match="'lfm2': layers without a key-value cache"):
+        roomy_cache(Lfm2ForCausalLM(config))
+
+
+def test_same_seed_same_rollouts_and_other_seed_others(sampler):
+    one, same, other = (sampler(PROMPTS, 4, **{**HOW, "seed": s}) for s in (3, 3, 4))
+    texts = [[r.response for group in drawn for r in group] for drawn in (one, same, other)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_response_is_that_of_its_seed_whatever_its_companions(policy, sampler):
+    """Other prompts, other rows, another order: the same tokens, but for what rounding changes."""
+    ids = encode(policy.tokenizer, PROMPTS)
+    seeds = [[stream_seed(5, i, j) for j in range(8)] for i in range(12)]
+    with sampler.inference():
+        whole = sampler.respond(ids, seeds, [40] * 12, 1.0)
+        parts = [sampler.respond([ids[i]], [seeds[i][2:]], [40], 1.0)[0] for i in range(12)]
+        turned = sampler.respond(ids[::-1], [own[::-1] for own in seeds[::-1]], [40] * 12, 1.0)
+    assert len({tuple(r.tokens) for group in whole for r in group}) > 40
+    pairs = [(r, p) for group, part in zip(whole, parts, strict=True) for r, p in zip(group[2:], part, strict=True)]
+    pairs += [
+        (r, t) for group, same in zip(whole, turned[::-1], strict=True) for r, t in zip(group, same[::-1], strict=True)
+    ]
+    assert len(pairs) == 168 and sum(a.tokens == b.tokens for a, b in pairs) >= 165
+
+
+def test_prompts_of_one_pass_may_have_other_numbers_of_responses_and_other_limits(policy, sampler):
+    ids = encode(policy.tokenizer, PROMPTS[:3])
+    with sampler.inference():
+        drawn = sampler.respond(ids, [[1, 2, 3], [4], [5, 6]], [2, 30, 1], 1.0)
+    assert [[r.length for r in group] for group in drawn][::2] == [[2, 2, 2], [1, 1]]
+    assert drawn[1][0].length > 2 and all(r.truncated for r in [*drawn[0], *drawn[2]])
+
+
+def test_rows_past_their_limit_stay_within_the_models_positions(policy):
+    """A model whose positions are a table: one prompt fills it while the other has room."""
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=11, n_positions=12, n_embd=8, n_layer=1, n_head=2, bos_token_id=10, eos_token_id=10)
+    model = GPT2LMHeadModel(config).eval()
+    sampler = EmbeddedSampler(model, policy.tokenizer)
+    sampler.ends = torch.tensor([10])
+    with sampler.inference():
+        drawn = sampler.respond([[1] * 10, [2]], [list(range(3)), list(range(3, 20))], [2, 11], 1.0)
+    assert all(r.length <= 2 for r in drawn[0]) and max(r.length for r in drawn[1]) == 11
+
+
+def test_ends_and_truncation(policy, sampler):
+    end = policy.tokenizer.eos_token_id
+    short, long = (sampler(PROMPTS, 2, **{**HOW, "max_tokens": n}) for n in (5, 90))
+    assert all(r.truncated and r.length == 5 and end not in r.tokens for group in short for r in group)
+    for rollout in (r for group in long for r in group if not r.truncated):
+        assert rollout.tokens[-1] == end and end not in rollout.tokens[:-1]
+        assert rollout.response == policy.tokenizer.decode(rollout.tokens[:-1])
+
+
+def test_more_samples_than_rows_are_drawn_in_turns(sampler):
+    told = []
+    drawn = sampler(PROMPTS[:2], 10, **{**HOW, "rows": 4}, progress=told.append)
+    assert [len(group) for group in drawn] == [10, 10] and sum(told) == 20
+    assert len({r.response for r in drawn[0]}) > 3

@@ -1,0 +1,348 @@
+"""The endpoint generator against a real HTTP server on loopback that can fail in every way."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from diver.data import countdown
+from diver.generate.base import requests
+from diver.types import DiverError, Grade
+from diver.verify.countdown import judge
+
+pytest.importorskip("openai")
+import anyio  # by which the client waits to ask again
+
+from diver.generate.endpoint import Endpoint, EndpointGenerator
+
+HOW = {"temperature": 0.6, "max_tokens": 40}
+
+
+class Server(ThreadingHTTPServer):
+    """Answers completions with a text made of prompt and seed. `faults` says what becomes of the n-th POST, from 0:
+    a status, (status, headers), raw bytes to answer with, "drop" or seconds to wait."""
+
+    daemon_threads, request_queue_size = True, 128
+
+    def __init__(self, faults=None, models=("tiny",), port=0, listing=None):
+        super().__init__(("127.0.0.1", port), Handler)
+        self.faults, self.models, self.listing = faults or {}, models, listing
+        self.posts, self.bodies, self.times, self.lock = 0, [], [], threading.Lock()
+        self.in_flight = self.most = 0
+        self.connections = []
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def get_request(self):
+        request, address = super().get_request()
+        self.connections.append(request)
+        return request, address
+
+    def stop(self):
+        """As a server that dies: open connections break."""
+        self.shutdown()
+        self.server_close()
+        for connection in self.connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request, client_address):
+        pass  # a client that went away
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def answer(self, status, body, headers=(), kind="application/json"):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in (("Content-Type", kind), ("Content-Length", str(len(data))), *headers):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self):
+        if self.path != "/v1/models":
+            return self.answer(404, b"<html>Not here</html>", kind="text/html")
+        if self.server.listing:
+            return self.answer(*self.server.listing, kind="text/plain")
+        if self.headers["Authorization"] == "Bearer wrong":
+            return self.answer(401, {"error": {"message": "no such key"}})
+        self.answer(200, {"object": "list", "data": [{"id": m, "object": "model"} for m in self.server.models]})
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        server = self.server
+        with server.lock:
+            fault = server.faults.get(server.posts)
+            server.posts += 1
+            server.bodies.append(body)
+            server.times.append(time.monotonic())
+            server.in_flight += 1
+            server.most = max(server.most, server.in_flight)
+        try:
+            self.complete(body, fault)
+        finally:
+            with server.lock:
+                server.in_flight -= 1
+
+    def complete(self, body, fault):
+        if fault == "drop":
+            self.close_connection = True
+            return self.connection.shutdown(socket.SHUT_RDWR)
+        if isinstance(fault, bytes):
+            return self.answer(200, fault)
+        if isinstance(fault, int | tuple):
+            status, headers = fault if isinstance(fault, tuple) else (fault, ())
+            return self.answer(status, {"error": {"message": f"fault\n{status}"}}, headers)
+        time.sleep(fault or 0.01)
+        if body["model"] not in self.server.models:
+            return self.answer(404, {"error": {"message": "no such model"}})
+        chat = self.path == "/v1/chat/completions"
+        text = f"{body['messages'][-1]['content'] if chat else body['prompt']} {body['seed']}"
+        reason = "length" if body["seed"] % 2 else "stop"
+        choice = {"index": 0, "finish_reason": reason}
+        choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+        usage = {"prompt_tokens": 3, "completion_tokens": len(text), "total_tokens": 3 + len(text)}
+        self.answer(200, {"id": "1", "object": "completion", "model": "tiny", "choices": [choice], "usage": usage})
+
+
+@contextlib.contextmanager
+def serving(*args, **kwargs):
+    server = Server(*args, **kwargs)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def asked(problems=3, samples=20, chat=False):
+    prompts = [([{"role": "user", "content": f"Q{p}"}] if chat else f"Q{p}") for p in range(problems)]
+    return [r for p, prompt in enumerate(prompts) for r in requests(0, "b", f"p{p}", prompt, range(samples))]
+
+
+def generate(server, wanted, **settings):
+    return list(EndpointGenerator(Endpoint(url=server.url, **settings)).generate(wanted, **HOW))
+
+
+def check(got, wanted):
+    """Every request is answered once, by the response to it."""
+    assert Counter(g[:2] for g in got) == Counter(r[:2] for r in wanted)
+    by_key = {r[:2]: r for r in wanted}
+    for g in got:
+        r = by_key[g[:2]]
+        question = r.prompt if isinstance(r.prompt, str) else r.prompt[0]["content"]
+        text = f"{question} {r.seed}"
+        assert g[2:] == (text, len(text), bool(r.seed % 2), None)
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_every_sample_comes_once_with_a_seed_of_its_own(chat):
+    wanted = asked(chat=chat)
+    with serving() as server:
+        check(generate(server, wanted, concurrency=8), wanted)
+    assert {b["seed"] for b in server.bodies} == {r.seed for r in wanted} and server.posts == len(wanted) == 60
+    plain = {"model": "tiny", "temperature": 0.6, "top_p": 1.0, "max_tokens": 40}
+    assert all(plain.items() <= b.items() and "n" not in b for b in server.bodies)
+
+
+def test_as_many_in_flight_as_asked_for_and_no_more():
+    with serving(faults=dict.fromkeys(range(60), 0.05)) as server:
+        generate(server, asked(), concurrency=12)
+        assert server.most == 12 and server.posts == 60
+
+
+def test_further_keys_reach_the_server():
+    with serving() as server:
+        generate(server, asked(1, 1), extra={"top_k": -1, "generation_config": '{"do_sample": true}'})
+    assert server.bodies[0]["top_k"] == -1 and server.bodies[0]["generation_config"] == '{"do_sample": true}'
+
+
+@pytest.mark.parametrize("fault", [500, 503, 429, 408, "drop"])
+def test_what_fails_for_a_while_is_asked_again(fault):
+    wanted = asked(2, 6)
+    with serving(faults={0: fault, 3: fault, 5: fault}) as server:
+        check(generate(server, wanted, concurrency=4), wanted)
+    assert server.posts == len(wanted) + 3
+
+
+def test_waits_longer_each_time_or_as_long_as_the_server_asks():
+    with serving(faults={0: 500, 1: 500, 2: (429, [("Retry-After", "0.1")])}) as server:
+        check(generate(server, asked(1, 1)), asked(1, 1))
+    first, second, third = (b - a for a, b in zip(server.times[:-1], server.times[1:], strict=True))
+    assert first > 0.35 and second > 0.7 and 0.09 < third < 1  # on its own, the third wait would take 1.5 s or more
+
+
+def test_slow_ones_do_not_hold_up_the_others():
+    wanted = asked(1, 20)
+    with serving(faults={0: 1.0}) as server:
+        generator = EndpointGenerator(Endpoint(url=server.url, concurrency=4))
+        got = list(generator.generate(wanted, **HOW))
+    check(got, wanted)
+    assert got[-1].sample in range(4) and [g.sample for g in got[:-1]] != list(range(19))
+
+
+def test_a_response_that_takes_too_long():
+    with (
+        serving(faults={0: 1.0}) as server,
+        pytest.raises(DiverError, match=r"^http://127.*/v1: no answer \(.*[Tt]ime.*\); is the server up"),
+    ):
+        generate(server, asked(1, 1), timeout=0.2, retries=0)
+
+
+def test_a_server_that_is_stopped_and_started_again():
+    wanted = asked(2, 20)
+    server = Server()
+    port = server.server_address[1]
+    coming = EndpointGenerator(Endpoint(url=server.url, concurrency=4)).generate(wanted, **HOW)
+    got = [next(coming) for _ in range(5)]
+    server.stop()
+    back = []
+    threading.Timer(0.7, lambda: back.append(Server(port=port))).start()
+    got += coming
+    back[0].stop()
+    check(got, wanted)
+
+
+def test_what_came_before_a_failure_is_yielded_and_a_consumer_may_leave():
+    wanted = asked(1, 30)
+    with serving(faults={10: 400}) as server:
+        coming = EndpointGenerator(Endpoint(url=server.url, concurrency=1)).generate(wanted, **HOW)
+        got = [next(coming) for _ in range(10)]
+        assert [g.sample for g in got] == list(range(10))
+        with pytest.raises(DiverError, match=r"/v1: refused a request \(400: fault 400\)$"):
+            next(coming)
+        coming = EndpointGenerator(Endpoint(url=server.url, concurrency=3)).generate(wanted, **HOW)
+        next(coming)
+        coming.close()
+        assert server.posts <= 11 + 6
+
+
+GARBAGE = {
+    b"{": "not JSON",
+    b"<html>": "not JSON",
+    b"{}": "a part is missing",
+    b"[]": "a part is missing",
+    b'{"choices": []}': "a part is missing",
+    b'{"error": {"message": "out of memory"}}': "out of memory",
+    b'{"choices": [{"text": "x", "finish_reason": "stop"}]}': "a part is missing",
+    b'{"choices": [{"text": 5, "finish_reason": "stop"}], "usage": {"completion_tokens": 1}}': "text or the number",
+    b'{"choices": [{"text": "x", "finish_reason": "stop"}], "usage": {"completion_tokens": "y"}}': "text or the number",
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_nonsense(garbage):
+    with serving(faults={0: garbage}) as server, pytest.raises(DiverError) as e:
+        generate(server, asked(1, 1))
+    assert str(e.value).startswith(f"{server.url}: the answer to problem 'p0', sample 0 is no completion (")
+    assert GARBAGE[garbage] in str(e.value) and "\n" not in str(e.value) and len(str(e.value)) < 600
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def test_nobody_there(monkeypatch):
+    url = f"http://127.0.0.1:{free_port()}/v1"
+    slept, sleep = [], anyio.sleep
+    monkeypatch.setattr(anyio, "sleep", lambda seconds: slept.append(seconds) or sleep(seconds))
+    with pytest.raises(DiverError, match=rf"^{url}: no answer \(.*\); is the server up, and is the address right\?$"):
+        EndpointGenerator(Endpoint(url=url, model="tiny"))
+    assert len(slept) == 1 and sum(slept) < 5  # asked once more, and not for long
+
+
+def test_another_address_another_key_another_model(monkeypatch):
+    with serving(models=("small", "tiny")) as server:
+        with pytest.raises(DiverError, match=r"/models: the answer is no list of models.*ends in /v1$"):
+            EndpointGenerator(Endpoint(url=server.url.removesuffix("/v1")))
+        with pytest.raises(DiverError, match=r"/v1: serves small, tiny; name one of them as the model$"):
+            EndpointGenerator(Endpoint(url=server.url))
+        with pytest.raises(DiverError, match=r"/v1: does not know the model 'large'; it serves small, tiny$"):
+            generate(server, asked(), model="large")
+        monkeypatch.setenv("MY_KEY", "wrong")
+        with pytest.raises(DiverError, match=r"/v1: refuses the key; put the right one into the variable MY_KEY$"):
+            EndpointGenerator(Endpoint(url=server.url, key="MY_KEY"))
+    with serving() as server:
+        assert EndpointGenerator(Endpoint(url=server.url)).name == "tiny"
+
+
+def test_wrong_settings():
+    with pytest.raises(ValueError, match="http://"):
+        Endpoint(url="127.0.0.1:8000")
+    with pytest.raises(ValueError, match="concurrency"):
+        Endpoint(concurrency=0)
+
+
+def test_a_server_that_lists_no_models():
+    """With the model named, a request decides: `transformers serve` answers 500 where nothing is in its cache."""
+    wanted = asked(1, 3)
+    with serving(listing=(500, b"Internal Server Error")) as server:
+        check(generate(server, wanted, model="tiny"), wanted)
+        with pytest.raises(DiverError, match=r"/v1: refused a request \(500: Internal Server Error\)$"):
+            EndpointGenerator(Endpoint(url=server.url))
+
+
+@pytest.mark.slow
+def test_transformers_serve_stopped_and_started_again():
+    """The bundled policy behind a real server: the draws are samples, judged as valid answers, none lost, none twice."""
+    for package in ("fastapi", "uvicorn"):
+        pytest.importorskip(package)
+    model, port = str(countdown.policy_folder()), free_port()
+    problems = {p.id: p for p in countdown.problems(countdown.Countdown(), 4, held=True)}
+    wanted = [r for p in problems.values() for r in requests(0, "countdown", p.id, p.prompt, range(8))]
+    # Without do_sample, `transformers serve` stays greedy unless the model's own settings sample.
+    how = json.dumps({"do_sample": True, "top_k": 0, "temperature": 1.0, "max_new_tokens": 40})
+    endpoint = Endpoint(
+        url=f"http://127.0.0.1:{port}/v1", model=model, concurrency=4, retries=12, extra={"generation_config": how}
+    )
+    first = transformers_serve(model, port)
+    try:
+        coming = EndpointGenerator(endpoint).generate(wanted, temperature=1.0, max_tokens=40)
+        got = [next(coming) for _ in range(10)]
+    finally:
+        first.kill()
+        first.wait()
+    second = transformers_serve(model, port)
+    try:
+        got += coming
+    finally:
+        second.kill()
+        second.wait()
+    assert Counter(g[:2] for g in got) == Counter(r[:2] for r in wanted)
+    assert len({g.response for g in got}) > 2 * len(problems)
+    assert all(0 < g.tokens <= 40 for g in got)
+    assert sum(judge(g.response, problems[g.problem_id]) is Grade.CORRECT for g in got) >= 4
+
+
+def transformers_serve(model, port):
+    command = [Path(sys.executable).with_name("transformers"), "serve", model, "--port", str(port), "--device", "cpu"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(3000):
+        with contextlib.suppress(OSError), socket.create_connection(("localhost", port), timeout=1):
+            return process
+        time.sleep(0.1)
+    process.kill()
+    raise AssertionError("transformers serve did not start within five minutes")
+
+
+def test_without_the_client(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(DiverError, match=r"pip install 'diver-rl\[endpoint\]'$"):
+        EndpointGenerator(Endpoint())

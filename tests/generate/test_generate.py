@@ -1,0 +1,207 @@
+"""Seeds that all differ, passes that are a function of what is wanted, and the distribution of what is drawn."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2_contingency, chisquare
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from diver.config.sections import Model
+from diver.data import countdown
+from diver.generate.base import PROMPTS, EmbeddedGenerator, passes, requests
+from diver.generate.hf import EmbeddedSampler
+from diver.generate.policy import load_policy
+from diver.io.seeds import stream_seed
+from diver.types import DiverError
+
+PROBLEMS = countdown.problems(countdown.Countdown(), 4, held=True)
+HOW = {"temperature": 1.0, "max_tokens": 40}
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return load_policy(Model())
+
+
+@pytest.fixture(scope="module")
+def generator(policy):
+    sampler = EmbeddedSampler(policy.model, policy.tokenizer)
+    return EmbeddedGenerator("countdown", sampler, policy.tokenizer, policy.context, rows=32)
+
+
+def asked(samples, problems=PROBLEMS, seed=0, benchmark="countdown"):
+    return [r for p in problems for r in requests(seed, benchmark, p.id, p.prompt, samples)]
+
+
+def test_no_two_requests_have_the_same_stream():
+    """90,000 requests: two seeds, three benchmarks, some problems of the same name in each; and names that join alike."""
+    all_of_them = [
+        r
+        for seed in (0, 1)
+        for benchmark in ("aime24", "aime25", "aime2")
+        for problem in [*map(str, range(14)), "4-1"]
+        for r in requests(seed, benchmark, problem, "?", range(1000))
+    ]
+    assert len({r.seed for r in all_of_them}) == len(all_of_them) == 90_000
+    assert all(0 <= r.seed < 2**63 for r in all_of_them)
+    assert all_of_them[0].seed == stream_seed(0, "generate", "aime24", "0", 0)
+
+
+@given(
+    st.lists(st.integers(1, 200), min_size=1, max_size=90),
+    st.lists(st.integers(1, 50), min_size=90),
+    st.integers(1, 600),
+)
+def test_passes_hold_every_request_once_in_whole_blocks_within_their_bounds(samples, lengths, rows):
+    names = [str(i) for i in range(len(samples))]
+    wanted = [r for n, name in zip(samples, names, strict=True) for r in requests(0, "b", name, "?", range(n))]
+    found = list(passes(wanted, dict(zip(names, lengths, strict=False)), rows))
+    assert sorted(r.key for blocks in found for block in blocks for r in block) == sorted(r.key for r in wanted)
+    for blocks in found:
+        assert len(blocks) <= PROMPTS and sum(map(len, blocks)) <= rows
+        assert all(len({r.problem_id for r in block}) == 1 and len(block) <= 64 for block in blocks)
+    firsts = [block[0].sample for blocks in found for block in blocks]
+    assert firsts == sorted(firsts)  # so more samples are further passes
+
+
+def test_passes_are_full_and_prompts_of_like_length_share_them():
+    wanted = [r for i in range(16) for r in requests(0, "b", str(i), "?", range(128))]
+    lengths = {str(i): 7 * i % 16 for i in range(16)}
+    found = list(passes(wanted, lengths, 512))
+    assert [sum(map(len, blocks)) for blocks in found] == [512] * 4
+    assert [[lengths[block[0].problem_id] for block in blocks] for blocks in found[:2]] == [
+        [*range(8)],
+        [*range(8, 16)],
+    ]
+
+
+def test_what_is_there_is_not_drawn_again_and_the_rest_is_the_same_to_the_last_bit(generator):
+    """As after a kill: any part of the whole may have been stored."""
+    wanted = asked(range(24))
+    whole = {g[:2]: g for g in generator.generate(wanted, **HOW)}
+    assert whole.keys() == {r.key for r in wanted} and len({g.response for g in whole.values()}) > len(PROBLEMS)
+
+    @settings(max_examples=8, deadline=None)
+    @given(st.sets(st.sampled_from([*whole])))
+    def rest(have):
+        got = list(generator.generate(wanted, **HOW, have=have))
+        assert sorted(g[:2] for g in got) == sorted(whole.keys() - have)
+        assert all(g == whole[g[:2]] for g in got)
+
+    rest()
+
+
+def test_a_generation_is_what_the_sampler_draws_by_the_seed_of_its_request(generator, policy):
+    wanted = asked([0, 1, 9, 30], PROBLEMS[:2])
+    got = {g[:2]: g for g in generator.generate(wanted, **HOW)}
+    assert got.keys() == {r.key for r in wanted}
+    ids = [policy.tokenizer(p.prompt, add_special_tokens=False)["input_ids"] for p in PROBLEMS[:2]]
+    seeds = [[r.seed for r in wanted if r.problem_id == p.id] for p in PROBLEMS[:2]]
+    sampler = EmbeddedSampler(policy.model, policy.tokenizer)
+    with sampler.inference():
+        drawn = sampler.respond(ids, seeds, [40, 40], 1.0)
+    for request, r in zip(wanted, [r for group in drawn for r in group], strict=True):
+        g = got[request.key]
+        assert (g.response, g.tokens, g.truncated) == (r.response, len(r.tokens), r.truncated)
+        assert g.logprob == pytest.approx(r.logprobs.sum(), abs=1e-3)
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """A random Llama over five words, one of which ends, and its tokenizer."""
+    words = ["<eos>", "a", "b", "c", "d"]
+    inner = Tokenizer(models.WordLevel(dict(zip(words, range(5), strict=True)), unk_token="<eos>"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<eos>")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = LlamaConfig(vocab_size=5, initializer_range=0.2, bos_token_id=None, eos_token_id=0, **sizes)
+    return LlamaForCausalLM(config).eval(), tokenizer
+
+
+def exact_distribution(model, prompt, longest, temperature):
+    """The probability of every response, by the forward pass on each of its prefixes."""
+    total, open_ = Counter(), {(): 1.0}
+    for step in range(longest):
+        following = {}
+        for tokens, chance in open_.items():
+            with torch.no_grad():
+                logits = model(torch.tensor([prompt + list(tokens)])).logits[0, -1].double()
+            for token, p in enumerate(torch.softmax(logits / temperature, -1).tolist()):
+                if token == 0 or step == longest - 1:
+                    total[tokens + (token,) * (token != 0)] += chance * p
+                else:
+                    following[(*tokens, token)] = chance * p
+        open_ = following
+    return {" ".join("?abcd"[t] for t in tokens): p for tokens, p in total.items()}
+
+
+def test_responses_follow_the_distribution_of_the_model_as_those_of_generate_do(tiny):
+    """Chi-square: ours and transformers' against all 85 responses of at most 3 tokens, and against each other."""
+    model, tokenizer = tiny
+    exact = exact_distribution(model, [1, 2, 3], 3, temperature=0.8)
+    assert len(exact) == 85 and sum(exact.values()) == pytest.approx(1)
+    assert max(exact.values()) < 0.5
+    n = 64 * 128
+    generator = EmbeddedGenerator("tiny", EmbeddedSampler(model, tokenizer), tokenizer)
+    got = generator.generate(requests(0, "tiny", "p", "a b c", range(n)), temperature=0.8, max_tokens=3)
+    torch.manual_seed(1)
+    how = {"do_sample": True, "temperature": 0.8, "top_k": 0, "top_p": 1.0, "max_new_tokens": 3, "pad_token_id": 0}
+    theirs = model.generate(torch.tensor([[1, 2, 3]]), num_return_sequences=n, **how)[:, 3:]
+    texts = tokenizer.batch_decode(theirs, skip_special_tokens=True)
+    counts = [Counter(g.response for g in got), Counter(texts)]
+    assert set(counts[0]) | set(counts[1]) <= set(exact)
+    common = [r for r, p in exact.items() if p * n > 5]
+    table = np.array([[c[r] for r in common] + [n - sum(c[r] for r in common)] for c in counts])
+    expected = np.array([exact[r] * n for r in common])
+    expected = np.append(expected, n - expected.sum())
+    assert len(common) > 20
+    for observed in table:
+        assert chisquare(observed, expected).pvalue > 1e-3
+    assert chi2_contingency(table).pvalue > 1e-3
+
+
+def test_lazily_a_pass_at_a_time(generator, monkeypatch):
+    """What has been drawn can be written down before the next pass is begun; a pass that is all there is left out."""
+    drawn, respond = [], generator.sampler.respond
+    monkeypatch.setattr(generator.sampler, "respond", lambda *a: drawn.append(1) or respond(*a))
+    wanted = asked(range(16))
+    coming = generator.generate(wanted, **HOW)
+    for i in range(1, 65):
+        next(coming)
+        assert len(drawn) == -(-i // 32)
+    first = {r.key for blocks in next(passes(wanted, dict.fromkeys((p.id for p in PROBLEMS), 0), 32)) for r in blocks}
+    drawn.clear()
+    assert len(list(generator.generate(wanted, **HOW, have=first))) == 32 and len(drawn) >= 1
+
+
+def test_truncated_by_max_tokens_and_by_the_context(generator, policy):
+    (short,) = generator.generate(asked([0], PROBLEMS[:1]), temperature=1.0, max_tokens=2)
+    assert short.truncated and short.tokens == 2
+    length = len(policy.tokenizer(PROBLEMS[0].prompt)["input_ids"])
+    narrow = EmbeddedGenerator("narrow", generator.sampler, policy.tokenizer, context=length + 3)
+    assert next(narrow.generate(asked([0], PROBLEMS[:1]), **HOW)).tokens == 3
+    narrow.context = length
+    with pytest.raises(DiverError, match=rf"^problem '{PROBLEMS[0].id}': the prompt has {length} tokens"):
+        list(narrow.generate(asked([0], PROBLEMS[:1]), **HOW))
+
+
+def test_messages_go_through_the_chat_template(generator, policy, monkeypatch):
+    monkeypatch.setattr(policy.tokenizer, "chat_template", "{% for m in messages %}{{ m.content }}{% endfor %}")
+    (text,) = generator.generate(asked([3], PROBLEMS[:1]), **HOW)
+    messages = [{"role": "user", "content": PROBLEMS[0].prompt}]
+    (chat,) = generator.generate(requests(0, "countdown", PROBLEMS[0].id, messages, [3]), **HOW)
+    assert chat == text
+    monkeypatch.setattr(policy.tokenizer, "chat_template", None)
+    with pytest.raises(DiverError, match="chat template"):
+        list(generator.generate(requests(0, "countdown", "p", messages, [3]), **HOW))
+
+
+def test_wrong_rows():
+    with pytest.raises(ValueError, match="at least 1"):
+        EmbeddedGenerator("m", None, None, rows=-1)

@@ -1,0 +1,79 @@
+"""Counts of responses from the tree of prefixes, against the model's own probabilities of whole responses."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from diver.config.data import Countdown
+from diver.config.sections import Model
+from diver.data.countdown import problems
+from diver.generate.policy import load_policy
+from diver.generate.prefix_tree import tally
+
+PROMPTS = [p.prompt for p in problems(Countdown(), 20, held=True)]
+HOW = {"temperature": 1.0, "max_tokens": 40, "rows": 512, "seed": 3}
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return load_policy(Model(threads=1))
+
+
+def count(policy, prompts, n, **how):
+    return tally(policy.model, policy.tokenizer, prompts, n, **{**HOW, **how})
+
+
+def probability(policy, prompt, tokens, temperature):
+    ids = policy.tokenizer(prompt, add_special_tokens=False)["input_ids"]
+    with torch.no_grad():
+        logits = policy.model(torch.tensor([[*ids, *tokens]])).logits[0, len(ids) - 1 : -1]
+    return float(torch.log_softmax(logits / temperature, -1)[range(len(tokens)), list(tokens)].sum().exp())
+
+
+@pytest.mark.parametrize(("temperature", "rows"), [(0.6, 512), (1.0, 40)])
+def test_responses_come_as_often_as_their_probability_says(policy, temperature, rows):
+    """Prompts of different lengths side by side; few rows cut the frontier into parts again and again."""
+    n, how = 2000, {"temperature": temperature, "rows": rows}
+    named = count(policy, PROMPTS[:2], n, seed=4, **how)  # which responses are looked at is settled by other samples
+    for prompt, others, tallies in zip(PROMPTS[:2], named, count(policy, PROMPTS[:2], n, **how), strict=True):
+        assert sum(t.times for t in tallies) == n
+        seen = {t.rollout.tokens: t.times for t in tallies}
+        expected = {t.rollout.tokens: probability(policy, prompt, t.rollout.tokens, temperature) for t in others[:15]}
+        expected = {tokens: n * p for tokens, p in expected.items() if n * p > 5}
+        found = [seen.get(tokens, 0) for tokens in expected]
+        assert len(expected) > 4
+        rest = n - sum(found), n - sum(expected.values())
+        assert chisquare([*found, rest[0]], [*expected.values(), rest[1]]).pvalue > 1e-3
+
+
+def test_every_prompt_has_its_own_samples_in_its_own_place(policy):
+    told = []
+    found = count(policy, PROMPTS, 16, progress=told.append)
+    assert len(found) == len(PROMPTS) > 16 and sum(told) == 16 * len(PROMPTS)
+    for i, tallies in enumerate(found):
+        assert sum(t.times for t in tallies) == 16 and len({t.rollout.tokens for t in tallies}) == len(tallies)
+        assert [t.times for t in tallies] == sorted((t.times for t in tallies), reverse=True)
+        answer = tallies[0].rollout.tokens
+        assert probability(policy, PROMPTS[i], answer, 1.0) > 5 * probability(policy, PROMPTS[i - 1], answer, 1.0)
+
+
+def test_a_cut_is_told_from_an_end(policy):
+    (whole,), (cut,) = count(policy, PROMPTS[:1], 50), count(policy, PROMPTS[:1], 50, max_tokens=5)
+    assert not any(t.rollout.truncated for t in whole)
+    assert all(t.rollout.truncated and len(t.rollout.tokens) == 5 for t in cut)
+    assert policy.tokenizer.eos_token not in whole[0].rollout.response
+
+
+def test_the_same_seed_gives_the_same_counts(policy):
+    def told(seed):
+        return [[(t.rollout.tokens, t.times) for t in tallies] for tallies in count(policy, PROMPTS[:2], 64, seed=seed)]
+
+    assert told(1) == told(1) != told(2)
+
+
+def test_a_sharp_policy_runs_few_prefixes(policy):
+    """Near temperature 0 all samples are one response, so 100,000 of them are one row."""
+    (tallies,) = count(policy, PROMPTS[:1], 100_000, temperature=1e-4)
+    assert len(tallies) == 1 and tallies[0].times == 100_000
+    assert np.isclose(probability(policy, PROMPTS[0], tallies[0].rollout.tokens, 1e-4), 1.0)

@@ -1,0 +1,159 @@
+"""The reward function by itself, in one process, given what TRL gives it."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("accelerate")
+
+import diver
+from diver.integrations.trl import GroupAdvantage, config
+from diver.methods import METHODS, Method
+from diver.types import DiverError, Progress
+
+TEXTS = [r"so $1+1=2$ \boxed{2}", r"we add: $2=1+1$, \boxed{2}", r"\boxed{3}", r"\boxed{2} it is"]
+OUTCOMES = [1.0, 1.0, 0.0, 1.0]
+
+
+def arguments(**changes):
+    """The fields of a GRPOConfig that count here."""
+    fields = {
+        "num_generations": 4,
+        "num_generations_eval": None,
+        "scale_rewards": "none",
+        "multi_objective_aggregation": "sum_then_normalize",
+        "max_completion_length": 5,
+        "steps_per_generation": 4,
+        "gradient_accumulation_steps": 2,
+        "num_iterations": 1,
+    }
+    return SimpleNamespace(**{**fields, **changes})
+
+
+class Batch:
+    """Two groups of four, the second as chat messages where asked, and what was logged of them."""
+
+    def __init__(self, chat=False, step=0, steps=40):
+        question = [{"role": "user", "content": "1+1?"}] if chat else "1+1?"
+        other = [{"role": "user", "content": "again, 1+1?"}] if chat else "again, 1+1?"
+        said = [[{"role": "assistant", "content": text}] for text in TEXTS] if chat else TEXTS
+        self.metrics, self.extra = {}, {}
+        self.given = {
+            "prompts": [question] * 4 + [other] * 4,
+            "completions": said * 2,
+            "completion_ids": [[7, 8, 9]] * 8,
+            "answer": ["2"] * 8,
+            "trainer_state": SimpleNamespace(global_step=step, max_steps=steps),
+            "log_metric": self.metrics.__setitem__,
+            "log_extra": self.extra.__setitem__,
+        }
+
+
+def expected(method, fraction):
+    whole = diver.advantages(TEXTS * 2, OUTCOMES * 2, [0] * 4 + [1] * 4, method, fraction)
+    return whole.tolist()
+
+
+@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("method", ["grpo", "diver-td", "diver-mix"])
+def test_advantages_are_those_of_the_drop_in(method, chat):
+    batch = Batch(chat)
+    returned = GroupAdvantage(method, arguments())(**batch.given)
+    assert returned == expected(method, 0.0)
+    assert batch.metrics["reward/outcome"] == 0.75 and batch.metrics["grade/wrong"] == 0.25
+    assert batch.extra["outcome"] == OUTCOMES * 2 and len(batch.extra["textual"]) == 8
+
+
+def test_pass_at_k_training_by_hand():
+    method = Method.named("pass-at-k", pass_at_k={"k": 2})  # half of the pairs of 4 hold the one that is correct
+    returned = GroupAdvantage(method, arguments(), outcome=lambda **_: [0.0, 1.0, 0.0, 0.0] * 2)(**Batch().given)
+    np.testing.assert_allclose(returned, [-1 / 3, 1, -1 / 3, -1 / 3] * 2)
+
+
+def test_lambda_goes_by_rollout_steps():
+    """Four micro-batches a rollout, two an optimizer step: 40 optimizer steps are 20 rollouts, and step 11 is in the sixth."""
+    batch = Batch(step=11)
+    adapter = GroupAdvantage("diver-mix", arguments())
+    assert adapter(**batch.given) == expected("diver-mix", 5 / 20)
+    assert batch.metrics["shaping/coef"] == Method.named("diver-mix").ratio(Progress(5, 20))
+    assert expected("diver-mix", 5 / 20) != expected("diver-mix", 11 / 40)
+
+
+def test_the_users_own_outcome_in_trls_signature():
+    seen = {}
+
+    def reward(prompts, completions, completion_ids, answer, trainer_state, **others):
+        seen.update(answer=answer, others=sorted(others))
+        return [0.0, 1.0, 1.0, 0.0] * 2
+
+    batch = Batch()
+    returned = GroupAdvantage("grpo", arguments(), outcome=reward)(**batch.given)
+    np.testing.assert_allclose(returned, [-1, 1, 1, -1] * 2)
+    assert seen == {"answer": ["2"] * 8, "others": ["log_extra", "log_metric"]}
+    assert not any(name.startswith("verify/") for name in batch.metrics)
+
+
+def test_a_horizon_reads_the_policys_tokens():
+    method = Method.named("diver-td", diversity={"horizon": 2})
+    batch = Batch()
+    batch.given["completion_ids"] = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]] * 2
+    returned = GroupAdvantage(method, arguments(), decode=lambda ids: f"a b c d {ids}")(**batch.given)
+    assert returned[0] == returned[1] < returned[3] and returned[2] < 0
+
+
+def test_a_completion_at_the_limit_is_truncated():
+    batch = Batch()
+    batch.given["completions"] = ["no box, 2"] * 8
+    batch.given["completion_ids"] = [[7] * 5, [7] * 4] * 4
+    GroupAdvantage("grpo", arguments())(**batch.given)
+    assert batch.metrics["grade/truncated"] == 0.5
+
+
+def test_groups_that_are_not_whole_are_told():
+    batch = Batch()
+    for name in ("prompts", "completions", "completion_ids", "answer"):
+        batch.given[name] = batch.given[name][2:]
+    with pytest.raises(DiverError, match=r"rows 0 to 3 of a batch of 6 answer 2 prompts: .* num_generations = 4"):
+        GroupAdvantage("grpo", arguments())(**batch.given)
+    for name in ("prompts", "completions", "completion_ids", "answer"):
+        batch.given[name] = batch.given[name][2:3]
+    with pytest.raises(DiverError, match="rows 0 to 3 of a batch of 1 answer 1 prompts"):
+        GroupAdvantage("grpo", arguments())(**batch.given)
+
+
+def test_an_outcome_that_is_missing_is_told():
+    batch = Batch()
+    with pytest.raises(ValueError, match="rollout 1: the outcome is nan"):
+        GroupAdvantage("grpo", arguments(), outcome=lambda **_: [1.0, None] * 4)(**batch.given)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"scale_rewards": "group"}, "scale_rewards is 'group', .* set it to 'none'"),
+        ({"multi_objective_aggregation": "normalize_then_sum"}, "set it to 'sum_then_normalize'"),
+        ({"num_generations_eval": 1}, "num_generations_eval is 1: .* set it to num_generations, 4"),
+    ],
+)
+def test_a_configuration_that_would_change_advantages_is_refused(changes, told):
+    with pytest.raises(DiverError, match=told):
+        GroupAdvantage("grpo", arguments(**changes))
+
+
+def test_what_the_seam_cannot_give_is_refused():
+    with pytest.raises(DiverError, match="a selection drops rollouts"):
+        config(Method.named("diver-mix", selection={"keep": "most"}))
+    with pytest.raises(DiverError, match="method 'clip-cov': clip-cov needs another loss than TRL's"):
+        GroupAdvantage("clip-cov", arguments())
+    with pytest.raises(DiverError, match="method.pass_at_k.k is 4 with num_generations = 4: k must be below G"):
+        GroupAdvantage("pass-at-k", arguments())
+
+
+def test_trl_knows_every_key_of_the_configuration():
+    trl = pytest.importorskip("trl")
+    for name in (name for name in METHODS if Method.named(name).loss.surrogate == "clip"):
+        args = trl.GRPOConfig("out", use_cpu=True, bf16=False, report_to="none", **config(name))
+        assert GroupAdvantage(name, args).method.name == name
+        assert not args.use_bias_correction_kl  # the divergence of every token as it is, not times its ratio
+        assert (args.epsilon, args.epsilon_high) == (0.20, Method.named(name).loss.clip_high)

@@ -1,0 +1,122 @@
+"""Stock TRL trains with the adapter, groups split over two processes. `make test-trl`, in TRL's own environment."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from datasets import Dataset
+
+import diver
+from diver.config.data import Countdown
+from diver.data.countdown import policy_folder, problems, solution
+from diver.integrations.trl import GroupAdvantage, config
+
+trl = pytest.importorskip("trl")
+
+HERE = Path(__file__).parent
+README = (HERE.parents[2] / "README.md").read_text(encoding="utf-8")
+METHODS = ["diver-mix", "pass-at-k"]
+ROWS, G = 12, 8  # rows of each process: the second of three groups is split
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trl")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    done = subprocess.run(
+        [*launch, str(HERE / "train.py"), str(folder), *METHODS],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return folder
+
+
+def ranks(folder, method):
+    return [json.loads((folder / method / f"rank_{i}.json").read_text()) for i in range(2)]
+
+
+def tables(folder, method):
+    """TRL's table of completions after each generation."""
+    files = sorted((folder / method / "completions").glob("*.parquet"))
+    return [pd.read_parquet(files[0]), pd.read_parquet(files[-1])]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_three_steps_train_the_policy_on_two_processes(runs, method):
+    for told in ranks(runs, method):
+        assert told["processes"] == 2 and told["steps"] == 3 and told["moved"] > 1e-4
+        assert [call["global_step"] for call in told["calls"]] == [0, 2]  # two rollouts of two optimizer steps each
+        assert all(np.isfinite(row["loss"]) for row in told["log"] if "loss" in row)
+    first, second = ranks(runs, method)
+    for one, other in zip(first["calls"], second["calls"], strict=True):
+        assert len(one["prompts"]) == len(other["prompts"]) == ROWS
+        assert one["prompts"][-1] == other["prompts"][0] and one["prompts"][0] != one["prompts"][-1]  # split
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_advantages_of_two_processes_are_those_of_one(runs, method):
+    """The rows of both processes given to the adapter in this one process, and to the drop-in."""
+    args = SimpleNamespace(
+        **{**config(method), "multi_objective_aggregation": "sum_then_normalize", "num_generations_eval": None},
+        **{"num_generations": G, "max_completion_length": 28, "num_iterations": 1},
+        **{"steps_per_generation": 2, "gradient_accumulation_steps": 1},
+    )
+    signal = 0.0
+    for table, *calls in zip(tables(runs, method), *(told["calls"] for told in ranks(runs, method)), strict=True):
+        columns = ("prompts", "completions", "completion_ids", "answer", "meta")
+        rows = {name: [value for call in calls for value in call[name]] for name in columns}
+        state = SimpleNamespace(global_step=calls[0]["global_step"], max_steps=calls[0]["max_steps"])
+        metrics: dict = {}
+        nothing = SimpleNamespace(log_metric=metrics.__setitem__, log_extra=lambda name, column: None)
+        alone = GroupAdvantage(method, args, verifier="countdown")(**rows, trainer_state=state, **vars(nothing))
+        used = table["advantage"].to_numpy()
+        assert table["completion"].tolist() == rows["completions"]
+        np.testing.assert_allclose(used, alone, atol=1e-6, rtol=0)
+        np.testing.assert_allclose([r for call in calls for r in call["result"]], alone, atol=1e-12, rtol=0)
+
+        correct = [
+            float(solution(text, meta["numbers"], meta["target"]) is not None)
+            for text, meta in zip(rows["completions"], rows["meta"], strict=True)
+        ]
+        groups = np.repeat(np.arange(len(correct) // G), G)
+        rollout = state.global_step // 2
+        dropped_in = diver.advantages(rows["completions"], correct, groups, method, rollout / 2)
+        np.testing.assert_allclose(used, dropped_in, atol=1e-6, rtol=0)
+        assert table["outcome"].tolist() == correct
+        signal += float(np.abs(used).sum())
+    assert signal > 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_metrics_reach_trls_log(runs, method):
+    log = [row for row in ranks(runs, method)[0]["log"] if "reward/outcome" in row]
+    assert len(log) == 2
+    for row, table in zip(log, tables(runs, method), strict=True):
+        assert row["reward/outcome"] == pytest.approx(table["outcome"].mean())
+        assert row["diversity/textual"] == pytest.approx(table["textual"].mean())
+        assert row["reward"] == pytest.approx(0, abs=1e-6)  # TRL's own name has the advantage, whose mean is 0
+    assert [row["shaping/coef"] for row in log] == pytest.approx([0.1, 0.05] if method == "diver-mix" else [0, 0])
+
+
+def test_the_example_of_the_readme_trains(tmp_path, monkeypatch):
+    """As it stands there, on the bundled policy, for one step on a CPU."""
+    (code,) = (b for b in re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE) if "trl" in b)
+    monkeypatch.chdir(tmp_path)
+    little = {"use_cpu": True, "bf16": False, "max_steps": 1, "max_completion_length": 28, "report_to": "none"}
+    monkeypatch.setattr(trl, "GRPOConfig", partial(trl.GRPOConfig, **little))
+    rows = [{"prompt": p.prompt, "solution": p.answer} for p in problems(Countdown(), 4, held=False)]
+    given = {"model": str(policy_folder()), "problems": Dataset.from_list(rows)}
+    exec(code, given)
+    assert given["reward"].method.name == "diver-mix"

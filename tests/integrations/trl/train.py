@@ -1,0 +1,80 @@
+"""TRL's GRPOTrainer on the bundled policy for three steps, by one method after another: FOLDER METHOD...
+
+Started by torchrun, with groups of 8 split over processes of 12 rows. For each method, FOLDER/METHOD gets TRL's own
+table of completions and `rank_N.json`: what the reward function was given and gave back at every call.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from accelerate import PartialState
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import GRPOConfig, GRPOTrainer
+
+from diver.config.data import Countdown
+from diver.data.countdown import policy_folder, problems
+from diver.integrations.trl import GroupAdvantage, config
+
+STEPS = 3
+
+
+class Recorded(GroupAdvantage):
+    def __call__(self, prompts, completions, completion_ids, **given):
+        result = super().__call__(prompts, completions, completion_ids, **given)
+        state = given["trainer_state"]
+        at = {"global_step": state.global_step, "max_steps": state.max_steps}
+        columns = {k: given[k] for k in ("answer", "meta")} | {"prompts": prompts, "completions": completions}
+        self.calls = [
+            *getattr(self, "calls", []),
+            {**at, **columns, "completion_ids": completion_ids, "result": result},
+        ]
+        return result
+
+
+def train(folder: Path, method: str) -> None:
+    args = GRPOConfig(
+        str(folder),
+        **config(method),
+        num_generations=8,
+        per_device_train_batch_size=6,
+        gradient_accumulation_steps=1,
+        steps_per_generation=2,  # so an optimizer step is half a rollout step
+        max_completion_length=28,
+        learning_rate=1e-3,
+        max_steps=STEPS,
+        logging_steps=1,
+        log_completions=True,
+        num_completions_to_print=0,
+        save_strategy="no",
+        report_to="none",
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        disable_tqdm=True,
+    )
+    tokenizer = AutoTokenizer.from_pretrained(policy_folder())
+    model = AutoModelForCausalLM.from_pretrained(policy_folder(), dtype=torch.float32)
+    before = model.lm_head.weight.detach().clone()
+    reward = Recorded(method, args, verifier="countdown")
+    rows = [
+        {"prompt": p.prompt, "answer": p.answer, "meta": dict(p.meta)} for p in problems(Countdown(), 16, held=False)
+    ]
+    trainer = GRPOTrainer(model, reward, args=args, train_dataset=Dataset.from_list(rows), processing_class=tokenizer)
+    trainer.train()
+    told = {
+        "calls": reward.calls,
+        "processes": PartialState().num_processes,
+        "steps": trainer.state.global_step,
+        "moved": float((model.lm_head.weight.detach() - before).abs().max()),
+        "log": trainer.state.log_history,
+    }
+    (folder / f"rank_{PartialState().process_index}.json").write_text(json.dumps(told))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for name in sys.argv[2:]:
+        train(Path(sys.argv[1], name), name)

@@ -1,0 +1,164 @@
+"""How the tests start stock verl on this machine's CPU: the bundled policy, Countdown problems in verl's layout, the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from diver.config.data import Countdown
+from diver.data import countdown
+from diver.integrations.verl.config import overrides
+from diver.methods import Method
+
+HARNESS = Path(__file__).parent / "harness"
+TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"  # the policy knows no roles
+PROMPTS, GROUP, LIMIT = 8, 4, 40
+
+OPTIONS = {
+    # one CPU, one process of each kind
+    "trainer.device": "cpu",
+    "trainer.use_v1": True,
+    "trainer.n_gpus_per_node": 1,
+    "trainer.nnodes": 1,
+    "trainer.logger": "[console,file]",
+    "+ray_kwargs.ray_init.num_gpus": 1,  # which is not there
+    "ray_kwargs.ray_init.num_cpus": 16,
+    "+ray_kwargs.ray_init.include_dashboard": False,
+    "+ray_kwargs.ray_init.object_store_memory": 300_000_000,
+    "reward.num_workers": 1,
+    "data.dataloader_num_workers": 0,
+    "actor_rollout_ref.rollout.agent.num_workers": 1,
+    "actor_rollout_ref.rollout.tensor_model_parallel_size": 1,
+    "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
+    # float32, without what needs a GPU
+    "actor_rollout_ref.actor.strategy": "fsdp2",
+    "actor_rollout_ref.actor.use_torch_compile": False,
+    "actor_rollout_ref.actor.fsdp_config.use_torch_compile": False,
+    "+actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype": "fp32",
+    "+actor_rollout_ref.actor.fsdp_config.mixed_precision.reduce_dtype": "fp32",
+    "+actor_rollout_ref.actor.fsdp_config.mixed_precision.buffer_dtype": "fp32",
+    "actor_rollout_ref.model.use_remove_padding": False,
+    "actor_rollout_ref.model.enable_gradient_checkpointing": False,
+    "+actor_rollout_ref.model.override_config.attn_implementation": "sdpa",
+    "actor_rollout_ref.rollout.free_cache_engine": False,
+    "actor_rollout_ref.rollout.load_format": "auto",
+    # the run
+    "trainer.total_epochs": 100,
+    "trainer.val_before_train": False,
+    "trainer.test_freq": -1,
+    "trainer.save_freq": -1,
+    "trainer.resume_mode": "disable",
+    "data.train_batch_size": PROMPTS,
+    "data.max_prompt_length": 24,
+    "data.max_response_length": LIMIT,
+    "data.shuffle": False,
+    "actor_rollout_ref.rollout.name": "transformers",
+    "actor_rollout_ref.rollout.n": GROUP,
+    "actor_rollout_ref.rollout.calculate_log_probs": True,
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": 16,
+    "actor_rollout_ref.actor.ppo_mini_batch_size": PROMPTS // 2,
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 16,
+    "actor_rollout_ref.actor.optim.lr": 1e-4,
+}
+
+
+def prepare(folder: Path, problems: int = 64, **how) -> None:
+    """The bundled policy with a chat template, and Countdown problems: folder/policy, folder/problems.parquet."""
+    policy = folder / "policy"
+    shutil.copytree(countdown.policy_folder(), policy)
+    (policy / "chat_template.jinja").write_text(TEMPLATE)
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": problem.prompt}],
+            "data_source": problem.source,
+            "reward_model": {"style": "rule", "ground_truth": problem.answer},
+            "extra_info": {"index": i, "id": problem.id, "verifier": problem.verifier, **problem.meta},
+        }
+        for i, problem in enumerate(countdown.problems(Countdown(**how), problems, held=False))
+    ]
+    pd.DataFrame(rows).to_parquet(folder / "problems.parquet")
+
+
+def command(folder: Path, method: Method, steps: int, setting: object = None, **options: object) -> list[str]:
+    """verl's own command. Options by their dotted keys, `setting` instead of the method's name at algorithm.diver."""
+    setting = method.name if setting is None else setting
+    given = {
+        **OPTIONS,
+        **overrides(method),
+        "+algorithm.diver": setting if isinstance(setting, str) else f"'{json.dumps(setting)}'",
+        "actor_rollout_ref.model.path": folder / "policy",
+        "data.train_files": folder / "problems.parquet",
+        "data.val_files": folder / "problems.parquet",
+        "trainer.default_local_dir": folder / "checkpoints",
+        "trainer.rollout_data_dir": folder / "rollouts",
+        "trainer.total_training_steps": steps,
+        **options,
+    }
+    told = (
+        f"{key}={str(value).lower() if isinstance(value, bool) else value}"
+        for key, value in given.items()
+        if value != ""
+    )
+    return [sys.executable, "-m", "verl.trainer.main_ppo", *told]
+
+
+def environment(folder: Path, **extra: str) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(HARNESS), os.environ.get("PYTHONPATH", "")])),
+        "VERL_USE_EXTERNAL_MODULES": "verl_cpu",
+        "VERL_PLATFORM": "cpu",
+        "VERL_ENGINE_DEVICE": "cuda",  # the key under which verl keeps FSDP
+        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+        "HYDRA_FULL_ERROR": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        **extra,
+    }
+
+
+def start(folder: Path, arguments: list[str], **extra: str) -> subprocess.Popen:
+    """In a session of its own, so that all of it can be ended; what it says goes to folder/log."""
+    log = open(folder / "log", "ab")  # noqa: SIM115
+    return subprocess.Popen(
+        arguments, stdout=log, stderr=log, env=environment(folder, **extra), cwd=folder, start_new_session=True
+    )
+
+
+def kill(process: subprocess.Popen) -> None:
+    """With -9, the whole session: what a machine that is switched off leaves behind."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def run(folder: Path, arguments: list[str], seconds: float = 400, **extra: str) -> str:
+    """Run to the end; what it said."""
+    process = start(folder, arguments, **extra)
+    try:
+        process.wait(seconds)
+    finally:
+        if process.poll() is None:
+            kill(process)
+    said = (folder / "log").read_text(errors="replace")
+    if process.returncode:
+        raise RuntimeError(f"verl ended with {process.returncode}:\n{said[-6000:]}")
+    return said
+
+
+def metrics(folder: Path, name: str = "metrics.jsonl") -> dict[int, dict[str, float]]:
+    """What verl logged, by step."""
+    return {row["step"]: row["data"] for row in map(json.loads, (folder / name).read_text().splitlines())}
+
+
+def dump(folder: Path, step: int) -> list[dict]:
+    """verl's rollout dump of a step."""
+    return [json.loads(line) for line in (folder / "rollouts" / f"{step}.jsonl").read_text().splitlines()]

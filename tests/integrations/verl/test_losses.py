@@ -1,0 +1,137 @@
+"""Our losses beside verl's own functions on the same tensors, values and gradients (`make test-verl`).
+
+verl chooses tokens within the tensor that it is given, so here the tensor is the whole mini-batch. Where the two differ
+it is said: verl's Clip-Cov draws its tokens from the global stream, so all candidates are taken here; its plain loss
+has a third clip, at 3 for A < 0, which the ratios here do not reach.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+core_algos = pytest.importorskip("verl.trainer.ppo.core_algos")
+from verl.workers.config import ActorConfig, PolicyLossConfig  # noqa: E402
+
+from diver.losses.loss import choose, entropy, kl_to_reference, row_weights, surrogate  # noqa: E402
+from diver.losses.objective import ClipCov, KlCov, Loss  # noqa: E402
+from diver.methods.advantage import group_advantage  # noqa: E402
+
+ROWS, WIDTH = 12, 40
+AGGREGATIONS = {
+    "token-mean": "token-mean",
+    "sequence-mean": "seq-mean-token-mean",
+    "token-sum": "seq-mean-token-sum",
+}
+
+
+@pytest.fixture
+def batch():
+    """log-probs, old ones up to 0.7 away, advantages of both signs and zero, and a mask of ragged rows."""
+    random = torch.Generator().manual_seed(5)
+    logprobs = -3 * torch.rand(ROWS, WIDTH, generator=random, dtype=torch.float64)
+    old = logprobs + 1.4 * torch.rand(ROWS, WIDTH, generator=random, dtype=torch.float64) - 0.7
+    advantage = torch.tensor([1.5, -0.5, 0.0] * 4, dtype=torch.float64)
+    lengths = torch.randint(1, WIDTH + 1, (ROWS,), generator=random)
+    mask = torch.arange(WIDTH) < lengths[:, None]
+    return logprobs, old, advantage, mask
+
+
+def ours(loss, batch, seed=0):
+    logprobs, old, advantage, mask = batch
+    logprobs = logprobs.clone().requires_grad_()
+    chosen = torch.zeros_like(mask)
+    if loss.chooses:
+        uniform = torch.rand(int(mask.sum()), generator=torch.Generator().manual_seed(seed))
+        column = advantage[:, None].expand_as(mask)[mask]
+        flat = logprobs.detach()[mask]
+        chosen[mask] = choose(loss, flat, torch.zeros_like(flat), old[mask], column, uniform)
+    value, _ = surrogate(loss, logprobs, old, advantage, chosen)
+    weight = row_weights(mask.sum(1), loss.aggregation)[:, None]
+    total = (value * mask * weight).sum()
+    total.backward()
+    return float(total.detach()), logprobs.grad
+
+
+def verls(loss, batch, mode):
+    logprobs, old, advantage, mask = batch
+    logprobs = logprobs.clone().requires_grad_()
+    config = ActorConfig(
+        strategy="fsdp",
+        rollout_n=1,
+        use_dynamic_bsz=True,
+        clip_ratio_low=loss.clip_low,
+        clip_ratio_high=loss.clip_high,
+        policy_loss=PolicyLossConfig(
+            loss_mode=mode,
+            clip_cov_ratio=loss.clip_cov.share,
+            clip_cov_lb=loss.clip_cov.low,
+            clip_cov_ub=loss.clip_cov.high,
+            kl_cov_ratio=loss.kl_cov.share,
+            ppo_kl_coef=loss.kl_cov.coefficient,
+        ),
+    )
+    total, _ = core_algos.get_policy_loss_fn(mode)(
+        old_log_prob=old,
+        log_prob=logprobs,
+        advantages=advantage[:, None].expand_as(mask).clone(),
+        response_mask=mask.double(),
+        loss_agg_mode=AGGREGATIONS[loss.aggregation],
+        config=config,
+    )
+    total.backward()
+    return float(total.detach()), logprobs.grad
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+@pytest.mark.parametrize(
+    ("mode", "settings"),
+    [
+        ("vanilla", {}),
+        ("clip_cov", {"surrogate": "clip-cov", "clip_cov": ClipCov(share=1.0, low=0.3, high=1.2)}),
+        ("clip_cov", {"surrogate": "clip-cov", "clip_cov": ClipCov(share=1.0), "clip_low": 1.0, "clip_high": 1.0}),
+        ("kl_cov", {"surrogate": "kl-cov", "kl_cov": KlCov(share=0.1, coefficient=0.7)}),
+        ("kl_cov", {"surrogate": "kl-cov"}),
+    ],
+)
+def test_the_surrogates_are_verls(mode, settings, aggregation, batch):
+    loss = Loss(**settings, aggregation=aggregation)
+    (value, gradient), (theirs, their_gradient) = ours(loss, batch), verls(loss, batch, mode)
+    assert value == pytest.approx(theirs, rel=1e-6)  # verl adds 1e-8 to the number of tokens
+    assert torch.allclose(gradient, their_gradient, rtol=1e-6, atol=1e-12)
+    plain = ours(Loss(clip_low=loss.clip_low, clip_high=loss.clip_high, aggregation=aggregation), batch)[1]
+    assert mode == "vanilla" or not torch.allclose(gradient, plain, rtol=1e-3)
+
+
+def test_clip_cov_leaves_out_as_many_tokens_as_verls(batch):
+    logprobs, old, advantage, mask = batch
+    batch = (logprobs, old, advantage - 0.1, mask)  # no zeros: what is left out is seen by its gradient
+    loss = Loss(surrogate="clip-cov", clip_cov=ClipCov(share=0.03, low=0.3, high=1.2))
+    free = ours(Loss(), batch)[1] != 0
+    both = (ours(loss, batch)[1], verls(loss, batch, "clip_cov")[1])
+    left_out = [int((free & (gradient == 0)).sum()) for gradient in both]
+    assert left_out == [int(0.03 * mask.sum())] * 2 and left_out[0] > 1
+
+
+def test_the_entropy_bonus_is_verls(batch):
+    mask = batch[3]
+    logits = torch.randn(ROWS, WIDTH, 17, generator=torch.Generator().manual_seed(1))
+    weight = row_weights(mask.sum(1), "token-mean")[:, None]
+    assert float((entropy(logits) * mask * weight).sum()) == pytest.approx(
+        float(core_algos.compute_entropy_loss(logits, mask)), rel=1e-5
+    )
+
+
+def test_the_kl_to_the_reference_is_verls(batch):
+    logprobs, reference, _, _ = batch
+    theirs = core_algos.kl_penalty(logprobs, reference, "low_var_kl")
+    assert torch.allclose(kl_to_reference(logprobs, reference), theirs)
+
+
+def test_the_advantage_is_verls_with_the_sample_std():
+    """verl divides by the sample's standard deviation + 1e-6; `std = "sample"` is that, the paper's is the default."""
+    rewards = np.array([1.0, 0.0, 1.065, 0.0, 0.0, 1.0, 1.025, 0.0])
+    per_token = torch.tensor(rewards)[:, None]
+    theirs, _ = core_algos.compute_grpo_outcome_advantage(
+        per_token, torch.ones_like(per_token), np.array(["a"] * len(rewards), dtype=object)
+    )
+    np.testing.assert_allclose(group_advantage(rewards, std="sample"), theirs[:, 0].numpy(), rtol=1e-5)

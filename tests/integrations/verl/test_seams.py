@@ -1,0 +1,324 @@
+"""The plugin against the real functions of stock verl, without a trainer."""
+
+import asyncio
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("verl.trainer.ppo", reason="in the environment of `make test-verl` only")
+
+import ray
+import torch
+import verl
+from omegaconf import OmegaConf
+from verl import DataProto
+from verl.experimental.reward_loop.reward_manager import get_reward_manager_cls
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, get_policy_loss_fn
+from verl.trainer.ppo.ray_trainer import compute_advantage
+from verl.trainer.ppo.v1.trainer_base import get_trainer_cls
+from verl.workers.config import FSDPActorConfig, FSDPOptimizerConfig, PolicyLossConfig
+
+from diver.config.data import Countdown
+from diver.data import countdown
+from diver.integrations.verl import batch, nodes, plugin
+from diver.integrations.verl.config import ACTOR, overrides
+from diver.integrations.verl.estimator import handing
+from diver.methods import Method
+from diver.methods.advantage import group_advantage, pass_at_k_advantage
+from diver.types import DiverError, Grade, Problem
+from diver.verify import grades
+
+GROUP, LENGTH = 8, 6
+
+
+def rows(rewards, uids):
+    """A batch as verl's trainer hands it to an estimator; the reward is at the last token, row 1 is shorter."""
+    mask = torch.ones(len(rewards), LENGTH)
+    mask[1, 4:] = 0
+    scores = torch.zeros_like(mask)
+    scores[range(len(rewards)), mask.sum(-1).long() - 1] = torch.tensor(rewards)
+    tensors = {"token_level_rewards": scores, "response_mask": mask, "responses": mask.long()}
+    uids = {} if uids is None else {"uid": np.array(uids, dtype=object)}
+    return DataProto.from_dict(tensors=tensors, non_tensors=uids)
+
+
+def advantages(data, estimator, **algorithm):
+    found = compute_advantage(data, adv_estimator=estimator, config=OmegaConf.create(algorithm)).batch
+    assert found["advantages"].dtype == torch.float32 and torch.equal(found["advantages"], found["returns"])
+    assert not found["advantages"][found["response_mask"] == 0].any()
+    return found["advantages"][:, 0].double().numpy()
+
+
+def test_verl_has_loaded_the_plugin():
+    assert get_trainer_cls("diver").__module__ == "diver.integrations.verl.trainer"
+    assert get_reward_manager_cls("diver").__module__ == "diver.integrations.verl.reward"
+    assert {"diver-grpo", "diver-pass-at-k"} <= set(ADV_ESTIMATOR_REGISTRY)
+
+
+def test_grpo_divides_by_the_population_std_where_verls_own_takes_the_samples(seed=0):
+    r = np.random.default_rng(seed).normal(size=2 * GROUP).astype(np.float32)
+    uids = ["a", "b"] * GROUP  # groups lie mixed in the batch
+    ours = advantages(rows(r.tolist(), uids), "diver-grpo")
+    theirs = advantages(rows(r.tolist(), uids), "grpo")
+    expected = np.empty(2 * GROUP)
+    expected[::2], expected[1::2] = group_advantage(r[::2]), group_advantage(r[1::2])
+    np.testing.assert_allclose(ours, expected, atol=1e-6)
+    np.testing.assert_allclose(theirs * np.sqrt(GROUP / (GROUP - 1)), ours, rtol=1e-5)
+
+
+def test_equal_rewards_give_exact_zeros():
+    assert not advantages(rows([1.065] * 6, ["a"] * 6), "diver-grpo").any()
+
+
+def test_pass_at_k_training_is_not_verls_grpo_passk():
+    r = [1.0, 1, 0, 0, 0, 0, 0, 0]
+    ours = advantages(rows(r, ["a"] * GROUP), "diver-pass-at-k")
+    np.testing.assert_allclose(ours, pass_at_k_advantage(np.array(r), 4), atol=1e-6)
+    two = advantages(
+        rows(r, ["a"] * GROUP), "diver-pass-at-k", diver={"method": {"name": "pass-at-k", "pass_at_k": {"k": 2}}}
+    )
+    np.testing.assert_allclose(two, pass_at_k_advantage(np.array(r), 2), atol=1e-6)
+    theirs = advantages(rows(r, ["a"] * GROUP), "grpo_passk")
+    assert (theirs != 0).sum() <= 1 < (ours > 0).sum()
+
+
+def test_a_group_that_pass_at_k_can_never_learn_from_is_refused():
+    with pytest.raises(DiverError, match=r"pass_at_k.k is 4 with actor_rollout_ref.rollout.n = 4: k must be below G"):
+        advantages(rows([1.0, 0, 1, 0], ["a"] * 4), "diver-pass-at-k")
+
+
+def test_rows_that_pad_a_batch_change_nothing():
+    data = rows([1.0, 0, 1, 0, 0], ["a"] * 4 + ["pad"])
+    data.batch["response_mask"][4] = 0
+    found = advantages(data, "diver-pass-at-k", diver={"method": {"name": "pass-at-k", "pass_at_k": {"k": 2}}})
+    np.testing.assert_allclose(found[:4], pass_at_k_advantage(np.array([1.0, 0, 1, 0]), 2), atol=1e-6)
+    assert found[4] == 0
+
+
+def test_what_the_trainer_hands_over_is_what_verl_gets():
+    given = [0.5, -0.25, 1e-9, 2.0]
+    with handing(given):
+        np.testing.assert_allclose(advantages(rows([0.0] * 4, ["a"] * 4), "diver-grpo"), given, rtol=1e-6)
+    assert not advantages(rows([0.0] * 4, ["a"] * 4), "diver-grpo").any()
+
+
+def test_a_method_that_pays_is_not_run_without_its_trainer():
+    with pytest.raises(DiverError, match="looks at whole groups.*add trainer.v1.trainer_mode=diver"):
+        advantages(rows([0.0, 1], ["a", "a"]), "diver-grpo", diver="diver-mix")
+    with pytest.raises(DiverError, match="is diver-grpo, but algorithm.diver asks for diver-pass-at-k"):
+        advantages(rows([0.0, 1], ["a", "a"]), "diver-grpo", diver="pass-at-k")
+
+
+def test_a_missing_uid_is_told():
+    with pytest.raises(DiverError, match="the batch has no uid"):
+        advantages(rows([0.0, 1], None), "diver-grpo")
+
+
+def actor(method):
+    """verl's actor settings as `overrides` gives them."""
+    given = {k.removeprefix(f"{ACTOR}."): v for k, v in overrides(method).items() if k.startswith(ACTOR)}
+    policy = {k.removeprefix("policy_loss."): given.pop(k) for k in list(given) if k.startswith("policy_loss.")}
+    return FSDPActorConfig(
+        strategy="fsdp2",
+        rollout_n=GROUP,
+        ppo_mini_batch_size=8,
+        ppo_micro_batch_size_per_gpu=8,
+        policy_loss=PolicyLossConfig(**policy),
+        optim=FSDPOptimizerConfig(lr=1e-6),
+        **given,
+    )
+
+
+@pytest.mark.parametrize(("name", "moves"), [("grpo", False), ("clip-higher", True), ("diver-mix", True)])
+def test_clip_higher_is_verls_own_with_our_bounds(name, moves):
+    config = actor(Method.named(name))
+    new = torch.full((1, 1), float(np.log(1.25)), requires_grad=True)
+    one = torch.ones(1, 1)
+    loss, _ = get_policy_loss_fn(config.policy_loss.loss_mode)(0 * one, new, one, one, config.loss_agg_mode, config)
+    loss.backward()
+    assert bool(new.grad) is moves
+
+
+@pytest.mark.parametrize("name", ["clip-cov", "kl-cov"])
+def test_the_covariance_methods_are_verls_own_with_the_papers_settings(name):
+    method = Method.named(name)
+    share = dataclasses.asdict(getattr(method.loss, name.replace("-", "_")))["share"]
+    config = actor(method)
+    torch.manual_seed(0)
+    tokens = int(4 / share)  # so that the share is four of them
+    old = torch.full((1, tokens), -1.0)
+    new = (old + 0.1 * torch.randn_like(old)).requires_grad_(True)
+    advantage, mask = torch.where(torch.rand_like(old) > 0.5, 20.0, -20.0), torch.ones_like(old)
+    loss_of = get_policy_loss_fn(config.policy_loss.loss_mode)
+    loss_of(old, new, advantage, mask, config.loss_agg_mode, config)[0].backward()
+    plain = -advantage * (new - old).exp().detach() / tokens  # the gradient of the surrogate without clip
+    touched = ~torch.isclose(new.grad, plain, rtol=1e-4, atol=0)
+    assert touched.sum() == 4
+
+
+# ---- groups from a batch -----------------------------------------------------------------------------------------------
+
+
+def stored(monkeypatch, keys, **changes):
+    """What TransferQueue holds for these keys; `changes` replace columns, None takes one away."""
+    data = {
+        "uid": [key.rsplit("_", 2)[0] for key in keys],
+        "responses": [torch.arange(i + 1) for i in range(len(keys))],
+        "rm_scores": [torch.tensor([0.0] * i + [float(i % 2)]) for i in range(len(keys))],
+        "extra_fields": [{"reward_extra_info": {"grade": "correct" if i % 2 else "wrong"}} for i in range(len(keys))],
+        "extra_info": [{"id": "p"}] * len(keys),
+    } | changes
+    monkeypatch.setattr(batch, "columns", lambda *_: {k: v for k, v in data.items() if v is not None})
+    return batch.KVBatchMeta(partition_id="train", keys=list(keys), tags=[{} for _ in keys])
+
+
+def read(meta, size, prompts=2):
+    return batch.read_groups(meta, prompts, size, lambda ids: " ".join(map(str, ids)))
+
+
+def test_groups_are_whole_and_in_the_order_of_their_samples(monkeypatch):
+    keys = ["b_1_0", "a_0_0", "b_0_0", "a_1_0"]
+    found = read(stored(monkeypatch, keys), 2)
+    assert list(found) == [("b_0_0", "b_1_0"), ("a_0_0", "a_1_0")]
+    first, second = found[("a_0_0", "a_1_0")].rollouts
+    assert (first.response, first.tokens, first.grade) == ("0 1", [0, 1], Grade.CORRECT)
+    assert (second.response, second.length, second.reward.outcome) == ("0 1 2 3", 4, 1.0)
+    assert found[("a_0_0", "a_1_0")].problem.id == "p"
+
+
+@pytest.mark.parametrize(
+    ("keys", "changes", "told"),
+    [
+        (["a_0_0", "a_1_0", "b_0_0"], {}, "prompt b: 1 rollouts where 2 belong"),
+        (["a_0_0", "a_0_1", "b_0_0", "b_1_0"], {}, "prompt a: a rollout has several outputs"),
+        (["a_0_0", "a_1_0"], {"uid": None}, "row 'a_0_0': has no uid"),
+        (["a_0_0", "a_1_0"], {}, "1 prompts have rollouts where 2 were asked.*sync_refill_failed_groups=true"),
+        ([], {}, "no rollout of this step came back; verl's log says"),
+    ],
+)
+def test_groups_that_are_not_whole_are_refused(monkeypatch, keys, changes, told):
+    with pytest.raises(DiverError, match=told):
+        read(stored(monkeypatch, keys, **changes), 2)
+
+
+# ---- grades ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def manager(tokenizer):
+    config = OmegaConf.create({"algorithm": {"diver": "diver-mix"}, "data": {"max_response_length": 40}})
+    return get_reward_manager_cls("diver")(config=config, tokenizer=tokenizer, compute_score=None)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(countdown.policy_folder())
+
+
+def sample(problem, ids):
+    """One response as verl's agent loop hands it to a reward manager."""
+    tensors = {"responses": torch.tensor([ids]), "attention_mask": torch.ones(1, 3 + len(ids), dtype=torch.long)}
+    info = {"index": 0, "id": problem.id, "verifier": problem.verifier, **problem.meta}
+    columns = {
+        "raw_prompt": [{"role": "user", "content": problem.prompt}],
+        "data_source": problem.source,
+        "reward_model": {"style": "rule", "ground_truth": problem.answer},
+        "extra_info": info,
+    }
+    return DataProto.from_dict(tensors=tensors, non_tensors={k: np.array([v]) for k, v in columns.items()})
+
+
+def test_the_reward_is_our_verdict_for_many_that_arrive_at_once(manager, tokenizer):
+    problems = countdown.problems(Countdown(), 6, held=False)
+    texts = [rf"\( 1 + 1 = 2 \) \boxed{{ {p.answer} }}" for p in problems[:3]] + ["no box at all"] * 3
+    numbers, steps = [2, 3], [countdown.Step(2, "+", 3, 5)]
+    problems.append(Problem("easy", "Use 2 and 3 to make 5.", "5", "", "countdown", {"numbers": numbers, "target": 5}))
+    texts.append(countdown.response(steps))
+    ids = [tokenizer(text)["input_ids"] for text in texts]
+    decoded = [tokenizer.decode(row, skip_special_tokens=True) for row in ids]
+
+    async def judge():
+        return await asyncio.gather(*(manager.run_single(sample(p, row)) for p, row in zip(problems, ids, strict=True)))
+
+    found = asyncio.run(judge())
+    expected = grades(list(zip(decoded, problems, strict=True)))
+    assert [f["reward_extra_info"]["grade"] for f in found] == list(expected)
+    assert [f["reward_score"] for f in found] == [0.0] * 6 + [1.0]
+    assert {"correct", "wrong", "no_answer"} == set(expected)
+
+
+def test_a_caller_that_is_gone_leaves_the_others_their_grades(manager, tokenizer):
+    (problem,) = countdown.problems(Countdown(), 1, held=False)
+    ids = tokenizer("+ + +")["input_ids"]
+
+    async def judge():
+        gone, stays = (asyncio.create_task(manager.run_single(sample(problem, ids))) for _ in range(2))
+        await asyncio.sleep(0)  # both are waiting now
+        gone.cancel()
+        return await asyncio.wait_for(stays, 60)
+
+    assert asyncio.run(judge())["reward_extra_info"]["grade"] == "no_answer"
+
+
+def test_a_response_at_the_limit_without_an_answer_is_truncated(manager, tokenizer):
+    (problem,) = countdown.problems(Countdown(), 1, held=False)
+    ids = tokenizer("+ " * 40)["input_ids"]
+    assert len(ids) == 40
+    found = asyncio.run(manager.run_single(sample(problem, ids)))
+    assert found["reward_extra_info"]["grade"] == "truncated"
+    ended = asyncio.run(manager.run_single(sample(problem, [*ids[:-1], tokenizer.eos_token_id])))
+    assert ended["reward_extra_info"]["grade"] == "no_answer"
+
+
+def test_mathematics_is_judged_in_a_worker(manager, tokenizer, monkeypatch):
+    monkeypatch.setattr(type(tokenizer), "decode", lambda self, ids, **_: r"so \boxed{\frac{2}{4}}")
+    half = Problem("half", "What is a half?", "0.5", "", "math")
+    found = asyncio.run(manager.run_single(sample(half, [5, 6])))
+    assert found == {"reward_score": 1.0, "reward_extra_info": {"acc": 1.0, "grade": "correct"}}
+
+
+def test_a_row_that_cannot_be_judged_is_told(manager):
+    odd = Problem("odd", "?", "1", "here", "oracle")
+    with pytest.raises(DiverError, match="extra_info.verifier: unknown verifier 'oracle'; choose one of"):
+        asyncio.run(manager.run_single(sample(odd, [1])))
+    with pytest.raises(DiverError, match="row 0 of here: the answer must be text or a number"):
+        asyncio.run(manager.run_single(sample(dataclasses.replace(odd, answer="", verifier="math"), [1])))
+
+
+# ---- a plugin that is not at work --------------------------------------------------------------------------------------
+
+
+def test_another_verl_is_refused(monkeypatch):
+    monkeypatch.setattr(verl, "__version__", "0.8.0")
+    with pytest.raises(DiverError, match=r"verl 0.8.0: this diver-rl works with verl 0.9.1; pip install verl==0.9.1"):
+        plugin.register()
+
+
+def test_an_entry_point_that_fails_leaves_a_trainer_that_says_why():
+    code = """
+import sys
+sys.modules["diver.integrations.verl.trainer"] = None  # importing it fails
+import verl
+from verl.trainer.ppo.v1 import get_trainer_cls
+get_trainer_cls("diver")(config={})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "the plugin of diver-rl could not be loaded into verl: ModuleNotFoundError" in done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("diver.types.DiverError: the plugin of diver-rl could not be loaded into verl: import of")
+
+
+def test_a_node_without_the_plugin_is_named():
+    env = {"VERL_USE_EXTERNAL_PLUGINS": "none"}
+    ray.init(num_cpus=1, include_dashboard=False, object_store_memory=80_000_000, runtime_env={"env_vars": env})
+    try:
+        with pytest.raises(DiverError, match=r"node \S+: the plugin of diver-rl is not at work there.*'trainer': ''"):
+            nodes.check()
+    finally:
+        ray.shutdown()

@@ -1,0 +1,117 @@
+"""Stock verl with Ray on this machine's CPU trains the bundled policy on Countdown, end to end, with the plugin."""
+
+import math
+import time
+
+import pytest
+
+pytest.importorskip("verl.trainer.ppo", reason="in the environment of `make test-verl` only")
+
+import stock
+
+from diver.config.data import Countdown
+from diver.data import countdown
+from diver.methods import Method
+from diver.types import Grade, Group, Problem, Progress, Reward, Rollout
+from diver.verify import grades
+
+MIX = {"method": {"name": "diver-mix", "selection": {"keep": "most"}, "shaping": {"schedule": {"kind": "linear"}}}}
+PROBLEMS = {problem.prompt: problem for problem in countdown.problems(Countdown(), 64, held=False)}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    stock.prepare(tmp_path)
+    return tmp_path
+
+
+def problem_of(row):
+    """The dump has the prompt as the policy saw it, its words apart."""
+    (found,) = (p for prompt, p in PROBLEMS.items() if prompt.replace(" ", "") == row["input"].replace(" ", ""))
+    return found
+
+
+def groups(rows):
+    """The rows of a dump by the uid of their prompt."""
+    found = {}
+    for row in rows:
+        found.setdefault(row["uid"].rsplit("_", 2)[0], []).append(row)
+    return list(found.values())
+
+
+def check_step(folder, step, method, steps, logged):
+    """What verl dumped and logged of a step is what the pure functions give for the dumped texts."""
+    rows = stock.dump(folder, step)
+    assert len(rows) == stock.PROMPTS * stock.GROUP
+    judged = grades([(row["output"], problem_of(row)) for row in rows])
+    assert [row["grade"] for row in rows] == list(judged)
+    assert [row["score"] for row in rows] == [float(v is Grade.CORRECT) for v in judged]
+    found = [
+        Group(Problem(str(i), "", ""), tuple(Rollout(row["output"], reward=Reward(row["score"])) for row in group))
+        for i, group in enumerate(groups(rows))
+    ]
+    progress = Progress(step - 1, steps)
+    by_diversity = {name: [row[f"diversity/{name}"] for row in rows] for name in ("textual", "equational")}
+    if method.selection.keep == "all":  # with a selection, diversity is that within all the samples
+        expected = method.apply(found, progress)
+        for name, values in by_diversity.items():
+            assert values == pytest.approx([r.diversity[name] for g in expected for r in g.rollouts], abs=1e-6)
+        rewards = [float(r) for g in expected for r in g.rewards]
+    else:
+        sigma = method.shaping.bound
+        paid = [(min(t, sigma) + min(e, sigma)) / 2 for t, e in zip(*by_diversity.values(), strict=True)]
+        rewards = [row["score"] * (1 + method.ratio(progress) * bonus) for row, bonus in zip(rows, paid, strict=True)]
+        expected = Method.named("grpo").apply(
+            [
+                g.with_each(reward=[Reward(r) for r in rewards[i * len(g) : (i + 1) * len(g)]])
+                for i, g in enumerate(found)
+            ],
+            progress,
+        )
+    assert [row["reward"] for row in rows] == pytest.approx(rewards, abs=1e-6)
+    assert [row["advantage"] for row in rows] == pytest.approx([a for g in expected for a in g.advantages], abs=1e-6)
+    assert logged["critic/score/mean"] == pytest.approx(sum(row["score"] for row in rows) / len(rows), abs=1e-6)
+    assert logged["critic/rewards/mean"] == pytest.approx(sum(rewards) / len(rows), abs=1e-6)
+    assert logged["critic/advantages/max"] == pytest.approx(max(row["advantage"] for row in rows), abs=1e-6)
+    assert logged["diver/shaping/coef"] == method.ratio(progress)
+    assert math.isfinite(logged["actor/grad_norm"])
+    return logged
+
+
+def test_diver_mix_selects_and_goes_on_after_a_kill(folder):
+    """4 steps with 2G -> G selection, killed with -9 after the second checkpoint and started again."""
+    method = Method.named("diver-mix", **{k: v for k, v in MIX["method"].items() if k != "name"})
+    options = {"trainer.save_freq": 1, "trainer.resume_mode": "auto"}
+    arguments = stock.command(folder, method, 4, setting=MIX, **options)
+    process = stock.start(folder, arguments)
+    newest = folder / "checkpoints" / "latest_checkpointed_iteration.txt"
+    deadline = time.monotonic() + 400
+    while not (newest.exists() and int(newest.read_text() or 0) >= 2):
+        assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()[-6000:]
+        time.sleep(0.2)
+    stock.kill(process)
+    before = stock.metrics(folder)
+    assert 1 in before and 4 not in before
+    kept = int(newest.read_text())
+    said = stock.run(folder, arguments, VERL_FILE_LOGGER_PATH=str(folder / "resumed.jsonl"))
+    after = stock.metrics(folder, "resumed.jsonl")
+    assert list(after) == list(range(kept + 1, 5)) and f"global_step_{kept}" in said
+    logged = {**before, **after}
+    for step in sorted({1, *after}):
+        row = check_step(folder, step, method, 4, logged[step])
+        assert row["diver/shaping/coef"] == pytest.approx(0.1 * (1 - (step - 1) / 4))
+    for step in after:  # rewards/mean is of the rows that are trained on, reward/outcome of all samples
+        assert after[step]["diver/reward/shaped"] == pytest.approx(after[step]["critic/rewards/mean"], abs=1e-6)
+    assert any(row["diver/reward/outcome"] != row["critic/score/mean"] for row in logged.values())
+    assert any(row["actor/grad_norm"] > 0 for row in after.values())
+
+
+@pytest.mark.parametrize("name", ["clip-cov", "kl-cov", "pass-at-k", "diver-mix"])
+def test_two_steps(folder, name):
+    pass_at_k = {"pass_at_k": {"k": 2}} if name == "pass-at-k" else {}
+    method = Method.named(name, **pass_at_k)
+    stock.run(folder, stock.command(folder, method, 2, setting={"method": {"name": name, **pass_at_k}}))
+    logged = stock.metrics(folder)
+    for step in (1, 2):
+        check_step(folder, step, method, 2, logged[step])
+    assert sum(row["actor/grad_norm"] for row in logged.values()) > 0

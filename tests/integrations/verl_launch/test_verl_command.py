@@ -1,0 +1,159 @@
+"""The verl command of a recipe, without verl; tests/integrations/verl reads it with verl's own configuration."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from diver import cli
+from diver.config.load import load_recipe
+from diver.config.recipe import make_recipe
+from diver.data.countdown import policy_folder
+from diver.integrations.verl import config
+from diver.integrations.verl.launch import PROGRAM, command, hydra, shown
+from diver.methods import METHODS
+from diver.types import DiverError
+
+ROOT = Path(__file__).parents[3]
+PAPER = sorted((ROOT / "recipes" / "paper").glob("*.toml"))
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+
+
+def options(recipe, extra=()):
+    words = command(recipe, extra)
+    assert tuple(words[:2]) == PROGRAM
+    pairs = [word.partition("=")[::2] for word in words[2:]]
+    assert len({key.lstrip("+") for key, _ in pairs}) == len(pairs)
+    return dict(pairs)
+
+
+@pytest.mark.parametrize("path", PAPER, ids=lambda p: p.stem)
+def test_the_papers_table_of_hyperparameters(path):
+    found = options(load_recipe(path))
+    wanted = {
+        "data.max_prompt_length": "1024",
+        "data.max_response_length": "8192",
+        "data.train_batch_size": "128",
+        "data.val_batch_size": "512",
+        f"{ROLLOUT}.n": "8",
+        f"{ROLLOUT}.gpu_memory_utilization": "0.85",
+        f"{ROLLOUT}.temperature": "1.0",
+        f"{ROLLOUT}.val_kwargs.temperature": "0.6",
+        f"{ACTOR}.optim.lr": "1e-06",
+        f"{ACTOR}.ppo_mini_batch_size": "32",
+        f"{ACTOR}.use_dynamic_bsz": "true",
+        f"{ACTOR}.use_kl_loss": "false",
+        f"{ACTOR}.entropy_coeff": "0.0",
+        f"{ACTOR}.clip_ratio_low": "0.2",
+        f"{ACTOR}.clip_ratio_high": "0.28",
+        "trainer.total_training_steps": "350" if path.stem == "qwen2.5-math-7b" else "200",
+        "trainer.n_gpus_per_node": "8",
+        "+algorithm.diver": "diver-mix",  # whose lambda is 0.1 and sigma 0.65
+    }
+    assert {key: found.get(key) for key in wanted} == wanted
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_plugin_reads_the_recipes_method_back(name):
+    changes = {
+        "shaping": {"ratio": 0.25, "schedule": {"kind": "linear"}},
+        "diversity": {"weights": [0.5, 0.5], "orders": 2},
+    }
+    for table in ({"name": name}, {"name": name, **changes}):
+        recipe = make_recipe({"method": table, "verify": {"timeout_s": 2.0} if len(table) > 1 else {}})
+        try:
+            given = options(recipe)["+algorithm.diver"]
+        except DiverError as refused:
+            assert "verl" in str(refused)
+            continue
+        plugin = config.read_plugin(given.strip("'").replace("\\'", "'"))
+        assert (plugin.method, plugin.verify) == (recipe.method, recipe.verify)
+
+
+def test_verls_own_options_have_the_last_word():
+    recipe = make_recipe({"verl": {"overrides": ["trainer.nnodes=4", "+trainer.extra=1"]}})
+    assert options(recipe)["trainer.nnodes"] == "4" and options(recipe)["+trainer.extra"] == "1"
+    found = options(recipe, ["trainer.nnodes=2", "algorithm.diver=grpo"])
+    assert found["trainer.nnodes"] == "2" and found["algorithm.diver"] == "grpo" and "+algorithm.diver" not in found
+    with pytest.raises(DiverError, match="overrides must be key=value, not 'nnodes'"):
+        make_recipe({"verl": {"overrides": ["nnodes"]}})
+
+
+def test_folders_are_absolute_and_hub_names_stay(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny").mkdir()
+    path = "actor_rollout_ref.model.path"
+    assert options(make_recipe({"model": {"path": "tiny"}}))[path] == str(tmp_path / "tiny")
+    assert options(make_recipe({"model": {"path": "Qwen/Qwen2.5-7B"}}))[path] == "Qwen/Qwen2.5-7B"
+    found = options(make_recipe({"run": {"folder": "runs/a"}}))
+    assert found[path] == str(policy_folder())
+    assert found["data.train_files"] == str(tmp_path / "runs/a/verl/train.parquet")
+
+
+def test_validation_follows_evaluation():
+    keys = ("trainer.val_before_train", "trainer.test_freq")
+    for evaluate, wanted in (
+        ({"problems": 8, "every": 5}, ("true", "5")),
+        ({"problems": 8}, ("true", "30")),  # at the end
+        ({"problems": 0, "every": 5}, ("false", "-1")),
+    ):
+        found = options(make_recipe({"evaluate": evaluate, "train": {"steps": 30}}))
+        assert tuple(found[key] for key in keys) == wanted
+
+
+def test_a_forward_pass_holds_the_longest_response():
+    key = f"{ACTOR}.ppo_max_token_len_per_gpu"
+    assert options(make_recipe({}))[key] == "16384"
+    assert options(make_recipe({"sample": {"max_tokens": 30000}}))[key] == str(30000 + 1024)
+    assert options(make_recipe({"verl": {"tokens_per_gpu": 20000}}))[key] == "20000"
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (True, "true"),
+        (None, "null"),
+        (1e-6, "1e-06"),
+        ((0.9, 0.999), "[0.9,0.999]"),
+        (["console", "wandb"], "[console,wandb]"),
+        ("a/b-c_1.5", "a/b-c_1.5"),
+        ("", "''"),
+        ("it's", r"'it\'s'"),
+        ("/home/josé", "'/home/josé'"),  # outside quotes hydra reads ASCII only
+        ("a \\", "'a \\\\'"),  # a backslash escapes a quote, and itself before one; elsewhere it is a character
+        (r"a\'b\c", r"'a\\\'b\c'"),
+        ('{"a": 1}', "'{\"a\": 1}'"),
+    ],
+)
+def test_values_in_hydras_grammar(value, written):
+    assert hydra(value) == written
+
+
+def test_the_command_as_shown_is_the_command():
+    words = command(load_recipe(PAPER[0], ["--method.shaping.ratio", "0.2"]))
+    assert shlex.split(shown(words).replace("\\\n", "")) == ["python", *words]
+
+
+def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    recipe = str(ROOT / "recipes" / "quickstart.toml")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["diver", "verl", *arguments])
+        cli.main()
+
+    run(recipe, "--dry-run", "--method", "diver-td", "--", "trainer.nnodes=2")
+    printed = capsys.readouterr().out
+    assert "+algorithm.diver=diver-td" in printed and printed.endswith("trainer.nnodes=2\n")
+    assert not list(tmp_path.iterdir())
+    run("--help")
+    assert "what becomes of the keys" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        run(recipe, "--model.device", "cpu")
+    assert stop.value.code == 2 and "model.device = 'cpu' cannot be run with verl" in capsys.readouterr().err
+    if subprocess.run([sys.executable, "-c", "import verl"], capture_output=True).returncode:
+        with pytest.raises(SystemExit) as stop:
+            run(recipe)
+        assert stop.value.code == 2 and "verl: not installed here; give --dry-run" in capsys.readouterr().err

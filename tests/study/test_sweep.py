@@ -1,0 +1,183 @@
+"""The real command on a regime made to work little: killed and gone on with, run twice, and runs that fail."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import tyro
+
+from diver.config.load import load_recipe
+from diver.data.benchmarks import BENCHMARKS
+from diver.data.templates import TEMPLATES
+from diver.evaluate.plan import Plan
+from diver.settings import merge
+from diver.types import DiverError
+from diver_paper.catalogue import EXPERIMENTS
+from diver_paper.claims import INITIAL
+from diver_paper.reading import study
+from diver_paper.reproduce import SMOKE, Arguments, load_regime, reproduce, write
+from diver_paper.store import Job
+from diver_paper.sweep import Places, sweep
+
+ROOT = Path(__file__).parents[2]
+REGIME = merge(load_regime(), merge(SMOKE, {"train": {"steps": 6}}))
+JOBS = [Job({"method": {"name": name}}, 0) for name in ("clip-higher", "diver-mix")]
+SWEEP = """
+import json, sys
+from pathlib import Path
+from diver_paper.store import Job
+from diver_paper.sweep import Places, sweep
+regime, jobs = json.loads(sys.argv[1]), [Job(*job) for job in json.loads(sys.argv[2])]
+sweep(jobs, regime, Places(Path("records"), Path("work")), 2, {"commit": None})
+"""
+
+
+def told(folder):
+    """The records without what a clock measured."""
+    found = {}
+    for path in sorted(Path(folder).glob("*.json")):
+        record = json.loads(path.read_text())
+        record["metrics"] = {k: v for k, v in record["metrics"].items() if not k.startswith("time/")}
+        found[path.name] = {k: v for k, v in record.items() if k not in ("finished", "cpu_seconds")}
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    sweep(JOBS, REGIME, Places(folder / "records", folder / "work"), 2, {"commit": None})
+    return told(folder / "records")
+
+
+def test_a_record_has_what_the_tables_need(whole):
+    record = whole["diver-mix_seed0.json"]
+    assert record["command"] == "diver train studies/diver_paper/tiny.toml --method.name diver-mix --run.seed 0"
+    assert len(record["metrics"]["diversity/textual"]) == len(record["metrics"]["signal/mixed"]) == 6
+    assert list(record["evaluations"]) == ["5", "6"]  # the checkpoints that are kept
+    last = record["evaluations"]["6"]
+    assert len(last["solutions"]) == last["problems"] == 4 and all(sum(counts) <= 16 for counts in last["solutions"])
+    assert len(last["responses"][0]) == 8 and len(last["diversity"]["textual"]) == 4
+    assert 0 <= record["evaluations"]["5"]["pass@4"] <= 1
+
+
+@pytest.mark.slow
+def test_killed_and_started_again_it_ends_with_the_same_records(whole, tmp_path):
+    command = [sys.executable, "-c", SWEEP, json.dumps(REGIME), json.dumps([[*job] for job in JOBS])]
+    first = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    rows = tmp_path / "work" / "diver-mix_seed0" / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not (rows.exists() and rows.read_bytes().count(b"\n") >= 2) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert told(tmp_path / "records") == whole
+
+
+def test_finished_runs_are_not_made_again(whole, tmp_path, monkeypatch):
+    (tmp_path / "runs").mkdir()
+    for name, record in whole.items():
+        (tmp_path / "runs" / name).write_text(json.dumps(record))
+    monkeypatch.setattr(subprocess, "Popen", None)
+    sweep(JOBS, REGIME, Places(tmp_path / "runs", tmp_path / "work"), 1, {})
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_run_that_fails_is_named_with_its_log_and_the_others_are_made(tmp_path):
+    wrong = Job({"method": {"name": "clip-higher", "loss": {"clip_low": -1.0}}}, 0)
+    with pytest.raises(DiverError, match=r"1 of 2 runs failed \(.*clip_low--1.0_seed0.log\)"):
+        sweep([wrong, Job({}, 0, trained=False)], REGIME, Places(tmp_path / "runs", tmp_path / "work"), 1, {})
+    assert [path.name for path in (tmp_path / "runs").glob("*.json")] == ["initial_seed0.json"]
+    assert "clip_low" in (tmp_path / "work" / f"{wrong.name}.log").read_text()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_experiments_load(name):
+    experiment = EXPERIMENTS[name]
+    assert experiment.title and experiment.answers and experiment.varied
+    assert (experiment.variants or experiment.paper) and experiment.recipes
+
+
+def test_what_cannot_be_reproduced_is_told():
+    with pytest.raises(DiverError, match="did you mean 'main'"):
+        reproduce(Arguments(name="mian"), {})
+    with pytest.raises(DiverError, match="--list"):
+        reproduce(Arguments(), {})
+    with pytest.raises(DiverError, match="--jobs and --seeds"):
+        reproduce(Arguments(name="main", jobs=0), {})
+
+
+@pytest.fixture(scope="module")
+def smoked(tmp_path_factory):
+    return tmp_path_factory.mktemp("smoked")  # runs are shared by the experiments, here as in a study
+
+
+OF_MAIN = set(EXPERIMENTS["main"].variants)  # an experiment that only reads these runs costs nothing more
+NAMES = [
+    pytest.param(name, marks=() if set(e.variants) <= OF_MAIN else pytest.mark.slow)
+    for name, e in EXPERIMENTS.items()
+    if e.variants
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_runs_and_has_its_page(name, smoked, capsys):
+    reproduce(Arguments(name=name, smoke=True, out=smoked), {"commit": None})
+    assert "can be made" in capsys.readouterr().out
+    regime, places = merge(load_regime(), SMOKE), Places(smoked / "runs", smoked)
+    found = study(EXPERIMENTS[name], 1, regime, places)
+    assert list(found.runs) == [INITIAL, *EXPERIMENTS[name].variants]
+    write(found, smoked / "pages")
+    page = (smoked / "pages" / f"{name}-tiny.md").read_text()
+    assert EXPERIMENTS[name].answers in page and "1 seed" in page
+    assert ("-tiny.png" in page) == (smoked / "pages" / f"{name}-tiny.png").exists()
+    for variant in EXPERIMENTS[name].variants:
+        assert variant in page
+
+
+def test_the_list_names_every_experiment_and_what_has_been_run(tmp_path, whole, capsys):
+    reproduce(Arguments(list=True, out=tmp_path), {})
+    told = capsys.readouterr().out
+    for experiment in EXPERIMENTS.values():
+        assert experiment.name in told and experiment.answers in told
+    assert "0 of 41 runs" in told and "judge                Figure 9, Table 8     -" in told
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_commands_at_paper_scale_are_ones_that_can_be_given(name, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    reproduce(Arguments(name=name, scale="paper"), {})
+    commands = [shlex.split(line) for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
+    trained = [command for command in commands if command[1] == "verl"]
+    for _, _, recipe, *flags in trained:
+        load_recipe(Path(recipe), flags)
+    asked = [tyro.cli(Plan, args=command[2:]) for command in commands if command[1] == "eval"]
+    assert len(asked) == len(trained) + len(EXPERIMENTS[name].recipes)  # the models at the start, too
+    for arguments in asked:
+        assert {*arguments.benchmarks.split(",")} <= BENCHMARKS.keys() and arguments.template in TEMPLATES
+    rest = [command for command in commands if command[1] not in ("verl", "eval")]
+    assert [command[1] for command in rest] == EXPERIMENTS[name].afterwards.split()[1:2]
+    for command in rest:
+        named = dict(part.split("=", 1) for part in command[2:] if "=runs/eval/" in part)
+        assert {*named.values()} == {str(arguments.out) for arguments in asked}
+
+
+def test_commands_at_paper_scale_need_the_recipes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DiverError, match="recipes/paper: is not here.*clone"):
+        reproduce(Arguments(name="main", scale="paper"), {})
+
+
+def test_experiments_without_a_tiny_scale_say_so(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    reproduce(Arguments(name="judge", smoke=True), {})
+    assert "its recipes at the paper's scale can be made" in capsys.readouterr().out
+    with pytest.raises(DiverError, match="models: .*--scale paper"):
+        reproduce(Arguments(name="models"), {})

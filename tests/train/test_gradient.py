@@ -1,0 +1,253 @@
+"""The gradient of every mini-batch equals the paper's formula, written out token by token under autograd.
+
+The reference below shares nothing with the engine but the model: one response at a time, no padding, no batches,
+plain sums. What it must tell apart (sign, kind of std, normaliser, temperature) is tried as well.
+"""
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from diver.config.sections import Update
+from diver.generate.policy import Policy
+from diver.losses.objective import Loss
+from diver.methods import Method
+from diver.train.update import update
+from diver.types import Group, Problem, Reward, Rollout
+
+LOW, HIGH = 0.2, 0.28
+GROUPS, G, MINI = 8, 4, 2  # four mini-batches of two whole groups
+
+
+class Tokenizer:
+    pad_token_id = 0
+
+
+def tiny_model() -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=23,
+            hidden_size=16,
+            intermediate_size=24,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            max_position_embeddings=64,
+            initializer_range=0.3,
+        )
+    ).double()
+
+
+REWARDS = [[0, 1, 1.05, 0], [1, 1, 1, 1], [1.05, 0, 0, 1], [0, 0, 1.02, 0]]
+
+
+def rewards_of(group: int) -> np.ndarray:
+    """Mixed groups, and one of equal rewards, whose advantages are exactly zero."""
+    return np.array(REWARDS[group % 4], dtype=float)
+
+
+def group_advantages(rewards: np.ndarray, ddof: int = 0) -> np.ndarray:
+    spread = rewards.std(ddof=ddof)
+    return np.zeros_like(rewards) if np.ptp(rewards) == 0 else (rewards - rewards.mean()) / spread
+
+
+def token_logprobs(model: LlamaForCausalLM, prompt: list[int], tokens: list[int], temperature: float) -> torch.Tensor:
+    logits = model(input_ids=torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1]
+    return torch.log_softmax(logits / temperature, -1)[torch.arange(len(tokens)), torch.tensor(tokens)]
+
+
+def rollout_batch(model: LlamaForCausalLM, temperature: float) -> tuple[list[Group], dict[str, list[int]]]:
+    """Groups of responses of 1 to 13 tokens; old log-probs are off by up to 0.6, so many tokens are clipped."""
+    rng = np.random.default_rng(7)
+    groups, prompts = [], {}
+    for g in range(GROUPS):
+        problem = Problem(str(g), "", "")
+        prompts[problem.id] = rng.integers(1, 23, rng.integers(2, 6)).tolist()
+        rollouts = []
+        for i in range(G):
+            tokens = rng.integers(1, 23, rng.integers(1, 14)).tolist()
+            with torch.no_grad():
+                old = token_logprobs(model, prompts[problem.id], tokens, temperature).numpy()
+            old = old + rng.uniform(-0.6, 0.6, len(tokens))
+            rollouts.append(Rollout("", tokens, old, reward=Reward(float(rewards_of(g)[i]))))
+        groups.append(Group(problem, tuple(rollouts)))
+    return Method.named("grpo").apply(groups, 0.0), prompts
+
+
+def written_out(
+    model: LlamaForCausalLM,
+    groups: list[Group],
+    prompts: dict[str, list[int]],
+    temperature: float,
+    aggregation: str,
+    *,
+    sign: float = 1.0,
+    ddof: int = 0,
+    micro: int | None = None,
+    clipped: dict[int, int] | None = None,
+) -> torch.Tensor:
+    """The gradient of -J over one mini-batch: sum_i w_i sum_t min(rho A, clip(rho, 1 - eps_l, 1 + eps_h) A)."""
+    model.zero_grad()
+    rows = [(g, i, r) for g in groups for i, r in enumerate(g.rollouts)]
+    objective = torch.zeros((), dtype=torch.float64)
+    for group, i, r in rows:
+        advantage = group_advantages(rewards_of(int(group.problem.id)), ddof)[i]
+        ratio = torch.exp(
+            token_logprobs(model, prompts[group.problem.id], list(r.tokens), temperature) - torch.tensor(r.logprobs)
+        )
+        bounded = torch.clamp(ratio, 1 - LOW, 1 + HIGH)
+        total = torch.minimum(ratio * advantage, bounded * advantage).sum()
+        if clipped is not None:
+            clipped[1] += int(((ratio > 1 + HIGH).sum()) * (advantage > 0))
+            clipped[-1] += int(((ratio < 1 - LOW).sum()) * (advantage < 0))
+        counted = rows if micro is None else rows[:micro]  # the fault: a normaliser of a micro-batch
+        weight = {
+            "token-mean": 1 / sum(len(x.tokens) for _, _, x in counted),
+            "sequence-mean": 1 / (len(counted) * len(r.tokens)),
+            "token-sum": 1 / len(counted),
+        }[aggregation]
+        objective = objective + weight * total
+    (-sign * objective).backward()
+    return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+
+class Recorder(torch.optim.SGD):
+    """Keeps the gradient of every step, and does not move the parameters."""
+
+    def __init__(self, model: LlamaForCausalLM) -> None:
+        super().__init__(model.parameters(), lr=0.0)
+        self.gradients: list[torch.Tensor] = []
+
+    def step(self, closure=None):
+        self.gradients.append(torch.cat([p.grad.flatten() for g in self.param_groups for p in g["params"]]).clone())
+
+
+def engine_gradients(temperature: float, aggregation: str, budget: int, skip: bool) -> list[torch.Tensor]:
+    model = tiny_model()
+    groups, prompts = rollout_batch(model, temperature)
+    recorder = Recorder(model)
+    update(
+        Policy(model, Tokenizer(), None),
+        recorder,
+        groups,
+        prompts,
+        Loss(clip_low=LOW, clip_high=HIGH, aggregation=aggregation),
+        Update(mini_batch_size=MINI, micro_batch_tokens=budget, skip_zero_advantage=skip, max_grad_norm=1e9),
+        temperature=temperature,
+    )
+    return recorder.gradients
+
+
+def reference_gradients(temperature: float, aggregation: str, **faults) -> list[torch.Tensor]:
+    model = tiny_model()
+    groups, prompts = rollout_batch(model, temperature)
+    used = faults.pop("divided_by", temperature)
+    return [
+        written_out(model, groups[i : i + MINI], prompts, used, aggregation, **faults) for i in range(0, GROUPS, MINI)
+    ]
+
+
+def relative_errors(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> list[float]:
+    assert len(ours) == len(theirs) == GROUPS // MINI
+    return [float((a - b).norm() / b.norm()) for a, b in zip(ours, theirs, strict=True)]
+
+
+@pytest.mark.parametrize("skip", [True, False])
+@pytest.mark.parametrize("budget", [1, 40, 10_000])
+@pytest.mark.parametrize("aggregation", ["token-mean", "sequence-mean", "token-sum"])
+@pytest.mark.parametrize("temperature", [0.6, 1.0])
+def test_equals_the_written_out_formula(temperature, aggregation, budget, skip):
+    ours = engine_gradients(temperature, aggregation, budget, skip)
+    assert max(relative_errors(ours, reference_gradients(temperature, aggregation))) < 1e-5
+
+
+def test_tokens_of_both_signs_are_clipped_in_every_mini_batch():
+    model = tiny_model()
+    groups, prompts = rollout_batch(model, 1.0)
+    for i in range(0, GROUPS, MINI):
+        clipped = {1: 0, -1: 0}
+        written_out(model, groups[i : i + MINI], prompts, 1.0, "token-mean", clipped=clipped)
+        assert clipped[1] > 0 and clipped[-1] > 0
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"sign": -1.0}, {"ddof": 1}, {"micro": 3}, {"divided_by": 1.0}],
+    ids=["sign flipped", "std of the sample", "normaliser of the micro-batch", "temperature left out"],
+)
+def test_each_fault_is_told_apart(fault):
+    ours = engine_gradients(0.6, "token-mean", 40, True)
+    assert min(relative_errors(ours, reference_gradients(0.6, "token-mean", **fault))) > 1e-3
+
+
+def test_kl_and_entropy_reach_every_row():
+    """beta KL(pi || ref) and -c H join the loss of every token, rows of zero advantage included."""
+    beta, bonus, temperature = 0.3, 0.05, 0.8
+    model, anchor = tiny_model(), tiny_model()
+    with torch.no_grad():
+        for p in anchor.parameters():
+            p.add_(0.05 * torch.randn_like(p))
+    groups, prompts = rollout_batch(model, temperature)
+    loss = Loss(clip_low=LOW, clip_high=HIGH, beta=beta, entropy=bonus)
+    recorder = Recorder(model)
+    policies = [Policy(m, Tokenizer(), None) for m in (model, anchor)]
+    how = Update(mini_batch_size=MINI, micro_batch_tokens=40, max_grad_norm=1e9)
+    metrics = update(
+        policies[0],
+        recorder,
+        groups,
+        prompts,
+        loss,
+        how,
+        temperature=temperature,
+        reference=policies[1],
+    )
+    assert metrics["policy/active_token_frac"] == 1.0 and metrics["policy/kl"] > 0
+    expected = []
+    for start in range(0, GROUPS, MINI):
+        mini = groups[start : start + MINI]
+        base = written_out(model, mini, prompts, temperature, "token-mean")
+        model.zero_grad()
+        extra = torch.zeros((), dtype=torch.float64)
+        rows = [(prompts[g.problem.id], list(r.tokens)) for g in mini for r in g.rollouts]
+        for prompt, tokens in rows:
+            logits = model(input_ids=torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1] / temperature
+            logp = torch.log_softmax(logits, -1)
+            taken = logp[torch.arange(len(tokens)), torch.tensor(tokens)]
+            gap = token_logprobs(anchor, prompt, tokens, temperature).detach() - taken
+            extra = extra + (beta * (gap.exp() - gap - 1) + bonus * (logp.exp() * logp).sum(-1)).sum()
+        (extra / sum(len(tokens) for _, tokens in rows)).backward()
+        expected.append(base + torch.cat([p.grad.flatten() for p in model.parameters()]))
+    assert max(relative_errors(recorder.gradients, expected)) < 1e-5
+
+
+def test_gradient_checkpointing_changes_nothing():
+    model = tiny_model()
+    groups, prompts = rollout_batch(model, 1.0)
+    gradients = []
+    for checkpointing in (False, True):
+        if checkpointing:
+            enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+            enable({"use_reentrant": False})
+        recorder = Recorder(model)
+        how = Update(mini_batch_size=MINI, max_grad_norm=1e9)
+        update(Policy(model, Tokenizer(), None), recorder, groups, prompts, Loss(), how, temperature=1.0)
+        gradients.append(recorder.gradients)
+    assert max(relative_errors(*gradients)) < 1e-6
+
+
+def test_mini_batch_of_zero_advantages_still_takes_its_step():
+    """Momentum goes on: the parameters move although the gradient is zero."""
+    model = tiny_model()
+    groups, prompts = rollout_batch(model, 1.0)
+    policy, loss = Policy(model, Tokenizer(), None), Loss()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    how = Update(mini_batch_size=GROUPS)
+    update(policy, optimizer, groups, prompts, loss, how, temperature=1.0)
+    before = model.lm_head.weight.detach().clone()
+    zeros = [g.with_each(advantage=[0.0] * G) for g in groups]
+    metrics = update(policy, optimizer, zeros, prompts, loss, how, temperature=1.0)
+    assert metrics["policy/active_token_frac"] == 0 and metrics["policy/grad_norm"] == 0
+    assert not torch.equal(before, model.lm_head.weight)
+    assert all(state["step"] == 2 for state in optimizer.state.values())

@@ -1,0 +1,54 @@
+"""Loading a policy, on every version of transformers that is promised."""
+
+import shutil
+import warnings
+
+import pytest
+import torch
+
+from diver.config.sections import Model
+from diver.data.countdown import policy_folder
+from diver.generate.policy import load_policy
+from diver.train import checkpoint
+from diver.types import DiverError
+
+
+def gradient(policy, ids):
+    policy.model.train()
+    policy.model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
+    return torch.cat([p.grad.flatten() for p in policy.model.parameters()])
+
+
+def test_recomputed_activations_give_the_same_gradient():
+    """Nothing deprecated is called, and activations really are recomputed."""
+    plain = load_policy(Model())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lean = load_policy(Model(gradient_checkpointing=True))
+    ids = torch.tensor([plain.tokenizer("Use 3, 5 and 7 to make 8.")["input_ids"]])
+    forwards = []
+    lean.model.model.layers[0].mlp.register_forward_pre_hook(lambda *_: forwards.append(1))
+    torch.testing.assert_close(gradient(lean, ids), gradient(plain, ids))
+    assert len(forwards) == 2
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    saved = tmp_path / "step_0010"
+    shutil.copytree(policy_folder(), saved)
+    weights = (saved / "model.safetensors").read_bytes()
+    (saved / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(DiverError, match=r"^checkpoint .*/step_0010: cannot be loaded .*delete it to go on"):
+        load_policy(Model(), saved)
+    with pytest.raises(DiverError, match="^model.path .*/step_0010': cannot be loaded"):
+        load_policy(Model(path=str(saved)))
+
+
+def test_a_full_gpu_is_no_fault_of_the_checkpoint(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    policy = load_policy(Model())
+    optimizer = torch.optim.AdamW(policy.model.parameters())
+    monkeypatch.setattr(torch, "load", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        checkpoint.restore(tmp_path, policy, optimizer)

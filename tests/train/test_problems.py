@@ -1,0 +1,83 @@
+import json
+from collections import Counter
+
+import pytest
+
+from diver.config.data import Countdown, Data
+from diver.config.recipe import make_recipe
+from diver.config.sections import Model
+from diver.data.prompts import prompted
+from diver.data.splits import draw_indices, load
+from diver.generate.policy import load_policy
+from diver.io.run_folder import RunFolder
+from diver.train.trainer import Trainer
+from diver.types import DiverError
+
+
+def jsonl(tmp_path, rows):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def test_each_epoch_goes_through_all_problems_in_another_order():
+    drawn = [i for step in range(1, 16) for i in draw_indices(step, 4, 10, seed=0)]
+    epochs = [drawn[k : k + 10] for k in range(0, 60, 10)]
+    assert all(sorted(epoch) == list(range(10)) for epoch in epochs) and epochs[0] != epochs[1]
+    assert drawn != [i for step in range(1, 16) for i in draw_indices(step, 4, 10, seed=1)]
+    assert Counter(draw_indices(1, 25, 10, seed=0)).most_common(1)[0][1] == 3  # a batch of more than two epochs
+
+
+def test_problems_set_aside_leave_the_training(tmp_path):
+    data = Data(path=jsonl(tmp_path, [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in range(20)]))
+    train, held, notes = load(data, None, 5, seed=0)
+    assert notes == [f"{data.path}: 5 of 20 problems are set aside for evaluation (evaluate.problems)"]
+    assert load(data, None, 0, seed=0)[2] == []
+    assert len(train) == 15 and len(held) == 5 and not {p.id for p in train} & {p.id for p in held}
+    assert [p.id for p in load(data, None, 5, seed=0)[1]] == [p.id for p in held]
+    with pytest.raises(DiverError, match="20 problems are too few to hold out 20"):
+        load(data, None, 20, seed=0)
+
+
+def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
+    """20 problems, of which one is too long: 8 are set aside, and a batch needs 16."""
+    rows = [{"problem": f"{i}{'+0' * 60 * (not i)}+1?", "answer": str(i + 1)} for i in range(20)]  # the first is long
+    recipe = make_recipe(
+        {
+            "run": {"folder": str(tmp_path / "run")},
+            "data": {"path": jsonl(tmp_path, rows)},
+            "sample": {"max_prompt_tokens": 32, "max_tokens": 48},
+            "train": {"batch_size": 16, "mini_batch_size": 16},
+            "evaluate": {"problems": 8},
+        }
+    )
+    with pytest.raises(DiverError) as caught:
+        Trainer(recipe, RunFolder(tmp_path / "run", {"schedule_steps": 1}, {}))
+    assert str(caught.value) == (
+        f"train.batch_size: 16 problems in a step, but {recipe.data.path!r} has only 11 to train on; "
+        f"{recipe.data.path}: 8 of 20 problems are set aside for evaluation (evaluate.problems); "
+        "1 of 12 prompts are longer than sample.max_prompt_tokens (32) and were left out"
+    )
+
+
+def test_folded_rows_are_told(tmp_path):
+    data = Data(path=jsonl(tmp_path, [{"problem": "1+1?", "answer": "2"}] * 32 + [{"problem": "1+2?", "answer": "3"}]))
+    train, _, notes = load(data, None, 0, seed=0)
+    assert len(train) == 2 and any("31 repeated rows" in note for note in notes)
+
+
+def test_question_of_a_chat_prompt(tmp_path):
+    messages = [{"role": "system", "content": "Theirs."}, {"role": "user", "content": "1+1?"}]
+    path = jsonl(tmp_path, [{"prompt": messages, "answer": "2"}])
+    assert load(Data(path=path, messages="question"), None, 0, seed=0)[0][0].prompt == "1+1?"
+    assert load(Data(path=path), None, 0, seed=0)[0][0].prompt[0]["content"] == "Theirs."
+
+
+def test_long_prompts_are_left_out_and_counted():
+    tokenizer = load_policy(Model()).tokenizer
+    train, _, _ = load(Data(countdown=Countdown(problems=50)), None, 0, seed=0)
+    all_of_them = prompted(train, "plain", tokenizer, 100)
+    lengths = [len(all_of_them.ids[p.id]) for p in train]
+    some = prompted(train, "plain", tokenizer, min(lengths))
+    assert all_of_them.skipped == 0 and some.skipped == sum(n > min(lengths) for n in lengths) > 0
+    assert len(some.problems) == len(some.texts) == len(some.ids) == 50 - some.skipped
