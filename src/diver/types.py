@@ -73,11 +73,15 @@ class Problem:
 class Rollout:
     """One response of the policy. `tokens` are the policy's, the end token included where it was sampled.
 
-    `logprobs` float32 [T] and `entropy` (nats, mean over the T tokens) are the sampler's, at its temperature.
+    `index` is its place among the sampled responses of its problem, which a selection does not change. `logprobs`
+    float32 [T] and `entropy` (nats, mean over the T tokens) are the sampler's, at its temperature. `num_tokens` is T
+    where the tokens themselves were not kept.
     """
 
     response: str
     tokens: Sequence[int] | None = None
+    index: int = 0
+    num_tokens: int | None = None
     logprobs: np.ndarray | None = None
     entropy: float = math.nan
     truncated: bool = False
@@ -89,9 +93,11 @@ class Rollout:
     @property
     def length(self) -> int:
         """T, in policy tokens."""
-        if self.tokens is None:
+        if self.tokens is not None:
+            return len(self.tokens)
+        if self.num_tokens is None:
             raise ValueError("this rollout has no policy tokens, so its length T is unknown: give `tokens`")
-        return len(self.tokens)
+        return self.num_tokens
 
     def replace(self, **changes: Any) -> Rollout:
         return dataclasses.replace(self, **changes)
@@ -99,10 +105,15 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The G rollouts of one problem: the unit of diversity, shaping, selection and advantage."""
+    """The G rollouts of one problem: the unit of diversity, shaping, selection and advantage.
+
+    `prompt` is the rendered text that the policy saw and `prompt_tokens` its token ids, where they are known.
+    """
 
     problem: Problem
     rollouts: tuple[Rollout, ...]
+    prompt: str = ""
+    prompt_tokens: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.rollouts:
