@@ -3,6 +3,7 @@ import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -146,7 +147,7 @@ def test_a_file_is_written_aside_and_then_renamed(tmp_path, monkeypatch):
     seen = {}
 
     def fail(source, target):
-        seen.update(aside=open(source).read(), there=path.read_text(), target=target)
+        seen.update(aside=Path(source).read_text(), there=path.read_text(), target=target)
         raise OSError("the power went")
 
     with monkeypatch.context() as patch:
