@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache, partial
 from importlib.metadata import version
@@ -114,8 +114,9 @@ def named(table: str, value: Any, label: str = "") -> Values:
     return {label + name: leaf for name, leaf in pairs if not any(fnmatch.fnmatch(name, p) for p in skipped)}
 
 
-def recipe_in(tree: Tree, method: Mapping[str, Any]) -> str:
-    """The base recipe with this method as TOML, every key by the name that --dry-run says the tree knows."""
+def recipe_in(tree: Tree, run: str) -> str:
+    """The recipe of a run as TOML, every key by the name that --dry-run says the tree knows."""
+    method = RUNS["method"][run]
     short = tree.kept / "recipes" / f"{method['name']}.toml"
     with LOCK:
         if not (printed := short.with_suffix(".json")).exists():
@@ -123,13 +124,13 @@ def recipe_in(tree: Tree, method: Mapping[str, Any]) -> str:
             short.write_text(f'model.path = "countdown"\ndata.path = "countdown"\nmethod.name = "{method["name"]}"\n')
             printed.write_text(tree.diver("train", str(short), "--dry-run"))
     known = {name for name, _ in flat(json.loads(printed.read_text()))}
-    pairs = flat(RUNS["base"] | {"method": method})
+    pairs = flat(RUNS["base"] | RUNS["instead"].get(run, {}) | {"method": method})
     return "".join(f"{k if k in known else renamed('recipe', k)} = {json.dumps(value)}\n" for k, value in pairs)
 
 
 def train(run: str, tree: Tree) -> Values:
     """Every value that the run leaves behind; made unless it is there."""
-    recipe = recipe_in(tree, RUNS["method"][run])
+    recipe = recipe_in(tree, run)
     key = hashlib.sha256(repr((recipe, sys.version, version("torch"), version("transformers"))).encode()).hexdigest()
     folder = tree.kept / f"{run}-{key[:12]}"
     if not folder.exists():
@@ -218,15 +219,14 @@ def table(*trees: Tree) -> dict[str, Callable[[Tree], Values]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trees", nargs=2, metavar=("BEFORE", "AFTER"), help="a commit, or the folder of a checkout")
+    parser.add_argument("trees", nargs=2, metavar="TREE", help="BEFORE and AFTER: a commit, or a checkout's folder")
     parser.add_argument("--jobs", type=int, default=2, help="commands side by side, one thread each")
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "same_numbers", help="where runs are kept")
     parser.add_argument("--only", default="", help="the rows of the table that contain this")
     arguments = parser.parse_args()
     work, trees = arguments.work.resolve(), arguments.trees
     with checkout(trees[0], work) as before, checkout(trees[1], work) as after:
-        if before.kept == after.kept:
-            sys.exit("BEFORE and AFTER are one commit")
+        assert before.kept != after.kept, "BEFORE and AFTER are one commit"
         rows = {name: f for name, f in table(before, after).items() if arguments.only in name}
         found: dict[tuple[str, Tree], Values | str] = {}
         pool = ThreadPoolExecutor(arguments.jobs)
