@@ -10,7 +10,6 @@ for each rollout step:
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -29,7 +28,7 @@ from diver.io.seeds import stream_seed
 from diver.train import checkpoint
 from diver.train.loggers import Logger, open_loggers
 from diver.train.update import update
-from diver.types import DiverError, Grade, Group, Problem, Progress, Rollout
+from diver.types import DiverError, Group, Problem, Progress, Rollout, grade_fractions
 from diver.verify import verify
 
 
@@ -247,10 +246,9 @@ class Trainer:
 def _sampling_metrics(groups: Sequence[Group]) -> dict[str, float]:
     """Over every sampled rollout: grades, lengths, and the entropy as a mean over tokens."""
     rollouts = [r for g in groups for r in g.rollouts]
-    grades = Counter(r.grade for r in rollouts)
     tokens = sum(r.length for r in rollouts)
     return {
-        **{f"grade/{v}": grades[v] / len(rollouts) for v in Grade},
+        **grade_fractions(groups),
         "response/length_mean": tokens / len(rollouts),
         "response/truncated": sum(r.truncated for r in rollouts) / len(rollouts),
         "policy/entropy": sum(r.entropy * r.length for r in rollouts if r.length) / max(1, tokens),

@@ -63,7 +63,7 @@ class BatchedGrader:
         while self.waiting:
             cases, self.waiting = self.waiting, []
             try:
-                found = await asyncio.to_thread(
+                results = await asyncio.to_thread(
                     grades,
                     [(response, problem) for response, problem, _, _ in cases],
                     self.settings,
@@ -74,7 +74,7 @@ class BatchedGrader:
                     if not answer.done():
                         answer.set_exception(error)
             else:
-                for (*_, answer), grade in zip(cases, found, strict=True):
+                for (*_, answer), grade in zip(cases, results, strict=True):
                     if not answer.done():
                         answer.set_result(grade)
 
