@@ -59,7 +59,7 @@ class GroupAdvantage:
     """A reward function for GRPOTrainer: the advantage of each completion, float64, by `method`.
 
     `args` is the trainer's GRPOConfig (`config` gives what the method needs in it). The outcome of a completion is our
-    grade of it, by the columns of the data set (`answer` or `solution`, and whatever else `tasks.sources` reads), or
+    grade of it, by the columns of the data set (`answer` or `solution`, and whatever else `diver.data.sources` reads), or
     what `outcome` returns, a reward function in TRL's own signature. `decode` (token ids -> text) is needed for a horizon.
 
     Groups may be split over processes: the rows of all are gathered first, and every process computes all groups, so

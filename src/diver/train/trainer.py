@@ -25,6 +25,7 @@ from diver.generate.hf import EmbeddedSampler
 from diver.generate.policy import Policy, load_policy
 from diver.io.run_folder import RunFolder
 from diver.io.seeds import stream_seed
+from diver.methods import NEEDS, check_needs
 from diver.train import checkpoint
 from diver.train.loggers import Logger, open_loggers
 from diver.train.update import update
@@ -37,6 +38,7 @@ class Trainer:
 
     def __init__(self, recipe: Recipe, folder: RunFolder) -> None:
         self.recipe, self.folder, self.method = recipe, folder, recipe.method
+        check_needs(self.method, "the built-in trainer", NEEDS)
         self.schedule_steps = int(folder.config["schedule_steps"])
         saved = folder.checkpoints()
         # Problems first: a wrong name there should not cost the loading of a large model.

@@ -147,10 +147,9 @@ def test_clip_higher_is_verls_own_with_our_bounds(name, moves):
 @pytest.mark.parametrize("name", ["clip-cov", "kl-cov"])
 def test_the_covariance_methods_are_verls_own_with_the_papers_settings(name):
     method = method_named(name)
-    share = dataclasses.asdict(getattr(method.loss, name.replace("-", "_")))["share"]
     config = actor(method)
     torch.manual_seed(0)
-    tokens = int(4 / share)  # so that the share is four of them
+    tokens = int(4 / method.loss.fraction)  # so that the fraction is four of them
     old = torch.full((1, tokens), -1.0)
     new = (old + 0.1 * torch.randn_like(old)).requires_grad_(True)
     advantage, mask = torch.where(torch.rand_like(old) > 0.5, 20.0, -20.0), torch.ones_like(old)

@@ -1,4 +1,4 @@
-"""Our grades as verl's reward: outcome 1 for a correct response, else 0, graded graded as by the built-in trainer."""
+"""Our grades as verl's reward: outcome 1 for a correct response, else 0, graded as by the built-in trainer."""
 
 from __future__ import annotations
 
