@@ -319,7 +319,7 @@ def test_a_node_without_the_plugin_is_named():
     env = {"VERL_USE_EXTERNAL_PLUGINS": "none"}
     ray.init(num_cpus=1, include_dashboard=False, object_store_memory=80_000_000, runtime_env={"env_vars": env})
     try:
-        with pytest.raises(DiverError, match=r"node \S+: the plugin of diver-rl is not at work there.*'trainer': ''"):
+        with pytest.raises(DiverError, match=r"node \S+: the plugin of diver-rl is not loaded there.*'trainer': ''"):
             nodes.check()
     finally:
         ray.shutdown()
