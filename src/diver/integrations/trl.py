@@ -17,13 +17,12 @@ import numpy as np
 from accelerate import PartialState
 from accelerate.utils import gather_object
 
-from diver.config.data import Source, Verifier
+from diver.config.data import Source
 from diver.config.verification import Verification
 from diver.data.sources import to_problem
 from diver.methods import Decode, Method
 from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
-from diver.verify import grades
-from diver.verify.grading import DEFAULT
+from diver.verify import DEFAULT, get_grader, grade
 
 LOSS_TYPES = {"token-mean": "dapo", "sequence-mean": "grpo", "token-sum": "luspo"}
 Outcome = Callable[..., Sequence[float]]
@@ -70,12 +69,14 @@ class GroupAdvantage:
         args: Any,
         *,
         outcome: Outcome | None = None,
-        verifier: Verifier = "auto",
+        verifier: str = "auto",
         verification: Verification = DEFAULT,
         decode: Decode | None = None,
     ) -> None:
         self.method = _usable(method)
         self.outcome = outcome
+        if verifier != "auto":
+            get_grader(verifier, "verifier")
         self.source = Source(path="TRL", verifier=verifier)
         self.verification, self.decode = verification, decode
         self.args = _checked(args)
@@ -111,7 +112,7 @@ class GroupAdvantage:
         found: list[Grade | None] = [None] * len(texts)
         if self.outcome is None:
             problems = self._problems(prompts, given)
-            found = list(grades(list(zip(texts, problems, strict=True)), self.verification, truncated=cut))
+            found = list(grade(list(zip(texts, problems, strict=True)), self.verification, truncated=cut))
             outcomes: Sequence[float] = [float(v is Grade.CORRECT) for v in found]
         else:
             outcomes = self.outcome(prompts=prompts, completions=completions, completion_ids=completion_ids, **given)

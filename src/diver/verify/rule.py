@@ -1,4 +1,4 @@
-"""A rule grader of the kind the paper's release judged with: the last box after the thought, strings and numbers, no
+"""A rule grader of the kind the paper's release graded with: the last box after the thought, strings and numbers, no
 algebra. For numbers that are to be compared with the release's, not for the truth.
 
     </think> So the answer is \\boxed{\\dfrac 12}.      correct for \\frac{1}{2}, 1/2 and 0.5
@@ -30,7 +30,7 @@ _NAME = re.compile(r"^(?:[A-Za-z]|[A-Za-z]\([A-Za-z]\))\s*(?:=|\\in(?![a-z]))\s*
 _SEQUENCE = re.compile(r"(\\\{|[(\[])?(.*?)(\\\}|[)\]])?", re.DOTALL)
 
 
-def judge(response: str, problem: Problem) -> Grade:
+def grade(response: str, problem: Problem) -> Grade:
     """Grader "rule": correct, wrong or no_answer. Linear in the length of the response."""
     _, end, text = response.rpartition("</think>")
     answers = boxed(text) if end else []
