@@ -246,3 +246,43 @@ def test_real_data(name, verifiers):
     problems = load_problems(str(path))
     assert Counter(p.verifier for p in problems) == verifiers and problems.notes == []
     assert len({p.id for p in problems}) == len(problems)
+
+
+OWN = """
+from diver.types import Problem
+def rows():
+    for i in range(3):
+        yield {"problem": f"{i}+1?", "answer": i + 1}
+    yield {"problem": "0+1?", "answer": "1"}
+def problems():
+    return [Problem("a", "1+1?", "2", verifier="rule"), Problem("b", "1+2?", "3", verifier="nonsense")]
+def endless():
+    n = 0
+    while True:
+        yield {"problem": f"{n}+1?", "answer": n + 1}
+        n += 1
+def number(): return 5
+def strings(): return ["a"]
+def with_argument(n): ...
+"""
+
+
+def test_a_function_of_problems(tmp_path, monkeypatch):
+    (tmp_path / "own_problems.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    loaded = load_problems("own_problems:rows")
+    (first, *_), count = loaded, len(loaded)
+    assert (first.id, first.prompt, first.answer, first.verifier) == ("own_problems:rows-0", "0+1?", "1", "math")
+    assert count == 3 and loaded.duplicates == 1
+    ruled = load_problems(Source(path="own_problems:problems", verifier="rule"))
+    assert [(p.id, p.verifier) for p in ruled] == [("a", "rule"), ("b", "rule")]
+    assert len(load_problems(Source(path="own_problems:endless", limit=7))) == 7
+    for path, message in {
+        "own_problems:problems": "data.verifier: unknown choice 'nonsense'",
+        "own_problems:none": "data.path: 'own_problems:none' cannot be imported",
+        "own_problems:number": "data.path: 'own_problems:number' must return or yield problems, not int",
+        "own_problems:strings": "own_problems:strings, problem 1: a str, not a Problem or a dict",
+        "own_problems:with_argument": r"data.path: 'own_problems:with_argument' must take \(\)",
+    }.items():
+        with pytest.raises(DiverError, match=message):
+            load_problems(Source(path=path), "data")

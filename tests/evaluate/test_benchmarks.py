@@ -171,6 +171,29 @@ def test_a_file_is_a_benchmark_of_its_own(tmp_path):
     assert find(str(tmp_path / "aime24.jsonl")).name == "aime24-file"
 
 
+OWN = """
+from diver.config.data import Source
+from diver.data.benchmarks import Benchmark
+def problems():
+    return [{"problem": f"{i}+1?", "answer": i + 1} for i in range(3)]
+SUMS = Benchmark("sums", "Sums", Source(path="own_sums:raw"), adapt=lambda row: {"problem": row["q"], "answer": row["a"]})
+def raw():
+    yield {"q": "1+1?", "a": 2}
+"""
+
+
+def test_a_benchmark_of_ones_own(tmp_path, monkeypatch):
+    (tmp_path / "own_sums.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    loaded = load("own_sums:SUMS", 0)
+    assert [(p.id, p.prompt, p.answer) for p in loaded.problems] == [("sums-0", "1+1?", "2")]
+    assert loaded.benchmark.title == "Sums"
+    loaded = load("own_sums:problems", 0, limit=2)
+    assert loaded.benchmark.name == "problems" and [p.id for p in loaded.problems] == ["problems-0", "problems-1"]
+    with pytest.raises(DiverError, match="--benchmarks: 'own_sums:NONE' cannot be imported"):
+        load("own_sums:NONE", 0)
+
+
 def test_countdown_is_the_same_whatever_the_seed():
     loaded = load("countdown", 0)
     assert len(loaded.problems) == 64 and loaded.problems == load("countdown", 1).problems

@@ -39,6 +39,14 @@ def test_problems_set_aside_leave_the_training(tmp_path):
         load(data, None, 20, seed=0)
 
 
+def test_a_verifier_for_generated_problems():
+    data = Data(countdown=Countdown(problems=3), verifier="rule")
+    train, held_out, _ = load(data, None, 2, seed=0)
+    assert {p.verifier for p in train + held_out} == {"rule"} and (len(train), len(held_out)) == (3, 2)
+    with pytest.raises(DiverError, match="data.verifier: unknown choice 'oracle'"):
+        load(Data(verifier="oracle"), None, 0, seed=0)
+
+
 def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
     """20 problems, of which one is too long: 8 are set aside, and a batch needs 16."""
     rows = [{"problem": f"{i}{'+0' * 60 * (not i)}+1?", "answer": str(i + 1)} for i in range(20)]  # the first is long
