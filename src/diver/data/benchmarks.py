@@ -15,14 +15,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from diver.config.data import Data, Source
 from diver.data.choices import prompt_with_options, random_baseline, shuffled
-from diver.data.rows import IMPORT_PATH
+from diver.data.rows import IMPORT_PATH, Adapt
 from diver.data.sources import load_problems, question_only
 from diver.data.tasks import TASKS, generate
 from diver.io.readers import READERS
@@ -57,7 +57,7 @@ class Benchmark:
     size: int | None = None
     """How many problems the whole benchmark has."""
     citation: str = ""
-    adapt: Callable[[Row], Row] | None = None
+    adapt: Adapt | None = None
     """From a row of the hub to one of ours; a row that is already ours stays as it is."""
 
 
@@ -131,101 +131,44 @@ def _choice(identity: Any, question: str, options: Mapping[str, str], answer: st
 # ---- the entries -------------------------------------------------------------------------------------------------------
 
 
-def _mathematics(name: str, title: str, path: str, split: str, config: str | None = None, **more: Any) -> Benchmark:
-    source = Source(path=path, config=config, split=split, verifier="math")
-    return Benchmark(name, title, source, grader="math", domain="in", messages="question", **more)
+def _mathematics(name: str, title: str, path: str, size: int, citation: str, **more: Any) -> Benchmark:
+    source = Source(path=path, config=more.pop("config", None), split=more.pop("split", "train"), verifier="math")
+    return Benchmark(
+        name, title, source, "math", domain="in", messages="question", size=size, citation=citation, **more
+    )
 
 
-def _multiple_choice(name: str, title: str, path: str, config: str | None, split: str, **more: Any) -> Benchmark:
-    source = Source(path=path, config=config, split=split, verifier="choice")
-    return Benchmark(name, title, source, "choice", domain="out", options=True, messages="question", **more)
+def _multiple_choice(name: str, title: str, path: str, size: int, citation: str, adapt: Adapt, **hub: Any) -> Benchmark:
+    source = Source(path=path, verifier="choice", **hub)
+    known: dict[str, Any] = {"size": size, "citation": citation, "adapt": adapt}
+    return Benchmark(name, title, source, "choice", domain="out", messages="question", options=True, **known)
 
+
+_AIME = "American Invitational Mathematics Examination {}, (c) MAA"
+_AMC = "AMC 12 of 2022 and 2023, (c) MAA; collected for NuminaMath (Li et al. 2024)"
+_MATH500 = "arXiv:2103.03874; the 500 of arXiv:2305.20050"
+_PART = "OE_TO_maths_en_COMP"
+_COUNTDOWN = Source(path="countdown", verifier="countdown", limit=64)
 
 _ENTRIES = (
+    _mathematics("aime24", "AIME 24", "HuggingFaceH4/aime_2024", 30, _AIME.format(2024), samples=32),
+    _mathematics("aime25", "AIME 25", "PrimeIntellect/AIME-25", 30, _AIME.format(2025), samples=32, adapt=_aime25),
+    _mathematics("amc", "AMC", "AI-MO/aimo-validation-amc", 83, _AMC, samples=32, adapt=_amc),
+    _mathematics("math500", "MATH-500", "HuggingFaceH4/MATH-500", 500, _MATH500, split="test", adapt=_math500),
+    _mathematics("minerva", "Minerva", "math-ai/minervamath", 272, "arXiv:2206.14858", split="test"),
     _mathematics(
-        "aime24",
-        "AIME 24",
-        "HuggingFaceH4/aime_2024",
-        "train",
-        samples=32,
-        size=30,
-        citation="American Invitational Mathematics Examination 2024, (c) MAA",
-    ),
-    _mathematics(
-        "aime25",
-        "AIME 25",
-        "PrimeIntellect/AIME-25",
-        "train",
-        samples=32,
-        size=30,
-        adapt=_aime25,
-        citation="American Invitational Mathematics Examination 2025, (c) MAA",
-    ),
-    _mathematics(
-        "amc",
-        "AMC",
-        "AI-MO/aimo-validation-amc",
-        "train",
-        samples=32,
-        size=83,
-        adapt=_amc,
-        citation="AMC 12 of 2022 and 2023, (c) MAA; collected for NuminaMath (Li et al. 2024)",
-    ),
-    _mathematics(
-        "math500",
-        "MATH-500",
-        "HuggingFaceH4/MATH-500",
-        "test",
-        size=500,
-        adapt=_math500,
-        citation="arXiv:2103.03874; the 500 of arXiv:2305.20050",
-    ),
-    _mathematics("minerva", "Minerva", "math-ai/minervamath", "test", size=272, citation="arXiv:2206.14858"),
-    _mathematics(
-        "olympiad",
-        "Olympiad",
-        "Hothan/OlympiadBench",
-        "train",
-        "OE_TO_maths_en_COMP",
-        size=674,
-        adapt=_olympiad,
-        citation="arXiv:2402.14008",
+        "olympiad", "Olympiad", "Hothan/OlympiadBench", 674, "arXiv:2402.14008", config=_PART, adapt=_olympiad
     ),
     _multiple_choice(
-        "arc-c",
-        "ARC-c",
-        "allenai/ai2_arc",
-        "ARC-Challenge",
-        "test",
-        size=1172,
-        adapt=_arc,
-        citation="arXiv:1803.05457",
+        "arc-c", "ARC-c", "allenai/ai2_arc", 1172, "arXiv:1803.05457", _arc, config="ARC-Challenge", split="test"
     ),
-    _multiple_choice(
-        "gpqa",
-        "GPQA*",
-        "Idavidrein/gpqa",
-        "gpqa_diamond",
-        "train",
-        size=198,
-        adapt=_gpqa,
-        citation="arXiv:2311.12022",
-    ),
-    _multiple_choice(
-        "mmlu-pro",
-        "MMLU-Pro",
-        "TIGER-Lab/MMLU-Pro",
-        None,
-        "test",
-        size=12032,
-        adapt=_mmlu_pro,
-        citation="arXiv:2406.01574",
-    ),
+    _multiple_choice("gpqa", "GPQA*", "Idavidrein/gpqa", 198, "arXiv:2311.12022", _gpqa, config="gpqa_diamond"),
+    _multiple_choice("mmlu-pro", "MMLU-Pro", "TIGER-Lab/MMLU-Pro", 12032, "arXiv:2406.01574", _mmlu_pro, split="test"),
     Benchmark(
         "countdown",
         "Countdown",
-        Source(path="countdown", verifier="countdown", limit=64),
-        grader="countdown",
+        _COUNTDOWN,
+        "countdown",
         template="plain",
         max_tokens=40,
         temperature=1.0,

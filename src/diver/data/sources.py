@@ -141,13 +141,13 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
     """One row as a problem; `where` begins the error if that cannot be."""
     if isinstance(row, Problem):
         return with_verifier(row, source.verifier)
-    prompt = _prompt(_column(row, "prompt", PROMPTS, source, where), where)
-    raw = _column(row, "answer", ANSWERS, source, where)
+    prompt = _prompt(_value(row, "prompt", PROMPTS, source, where), where)
+    raw = _value(row, "answer", ANSWERS, source, where)
     if isinstance(raw, list) and len(raw) == 1:
         raw = raw[0]
     if not isinstance(raw, str | int | float) or isinstance(raw, bool) or not str(raw).strip():
         raise DiverError(f"{where}: the answer must be text or a number, not {raw!r:.60}")
-    name = str(_optional(row, "source", SOURCES, source) or "")
+    name = str(_value(row, "source", SOURCES, source) or "")
     text = prompt if isinstance(prompt, str) else str(prompt[-1]["content"])
     gsm8k = re.search(r"####\s*(\S[^\n]*)\s*$", str(raw))
     answer = gsm8k[1].strip() if gsm8k else str(raw).strip()
@@ -158,7 +158,7 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
     meta = dict(meta) if isinstance(meta, Mapping) else {"meta": meta}
     if "options" in row:
         meta["options"] = row["options"]
-    identity = _optional(row, "id", ("id", "extra_info.index"), source)
+    identity = _value(row, "id", ("id", "extra_info.index"), source)
     return Problem(
         id=str(identity) if identity is not None else f"{Path(source.path).stem}-{number}",
         prompt=prompt,
@@ -204,19 +204,16 @@ def _prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
     raise DiverError(f"{where}: the prompt must be text or a list of messages with role and content, not {value!r:.60}")
 
 
-def _column(row: Mapping[str, Any], name: str, known: Sequence[str], source: Source, where: str) -> Any:
+def _value(row: Mapping[str, Any], name: str, known: Sequence[str], source: Source, where: str = "") -> Any:
+    """The column for `name`; with `where`, DiverError if there is none."""
     tried = (source.columns[name],) if name in source.columns else known
     value = first_value(row, tried)
-    if value is None:
+    if value is None and where:
         raise DiverError(
             f"{where}: no {name}: found {', '.join(row) or 'nothing'}; accepted {', '.join(tried)} "
             f"(columns.{name} names another)"
         )
     return value
-
-
-def _optional(row: Mapping[str, Any], name: str, known: Sequence[str], source: Source) -> Any:
-    return first_value(row, (source.columns[name],) if name in source.columns else known)
 
 
 def first_value(row: Mapping[str, Any], paths: Iterable[str]) -> Any:
