@@ -231,7 +231,7 @@ print(json.dumps(found))
 
 @pytest.mark.skipif(importlib.util.find_spec("datasets") is None, reason="datasets is not installed")
 def test_from_the_hub(tmp_path):
-    """The real libraries, and a hub on this machine; the revision that it resolves is told."""
+    """The real libraries, and a hub on this machine; the revision that it resolves is noted."""
     spec = importlib.util.spec_from_file_location("local_hub", Path(__file__).parents[1] / "data" / "local_hub.py")
     local_hub = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(local_hub)

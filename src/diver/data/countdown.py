@@ -118,7 +118,7 @@ def problems(settings: Countdown, count: int, *, held_out: bool) -> list[Problem
     """The first `count` problems of the stream."""
     found = [p for p, _ in zip(generate(settings, held_out=held_out), range(count), strict=False)]
     if len(found) < count:
-        raise DiverError(f"countdown: this mix has only {len(found)} different problems, {count} were asked for")
+        raise DiverError(f"countdown: this mix has only {len(found)} different problems, fewer than {count}")
     return found
 
 

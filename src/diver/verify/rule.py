@@ -6,7 +6,7 @@ algebra. For numbers that are to be compared with the release's, not for the tru
     So the answer is \\boxed{1/2}.                      no answer: the thought never ended
     </think> \\boxed{(x+1)^2}                           wrong for x^2+2x+1: that takes algebra
 
-A prompt that ends with an opening `<think>` starts the response inside the thought, so only `</think>` is asked for.
+A prompt that ends with an opening `<think>` starts the response inside the thought, so only `</think>` is required.
 Known answers come boxed, between dollars or bare; any of several boxes that stand together as a list counts as a list.
 """
 
