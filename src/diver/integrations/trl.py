@@ -16,14 +16,13 @@ from typing import Any
 from accelerate import PartialState
 from accelerate.utils import gather_object
 
-from diver.config.data import Source, Verifier
+from diver.config.data import Source
 from diver.config.verification import Verification
 from diver.data.sources import to_problem
 from diver.losses import ClipLoss, HighEntropyLoss, PolicyLoss
 from diver.methods import Decode, Method, check_needs, method_named
 from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, grade_fractions
-from diver.verify import grades
-from diver.verify.grading import DEFAULT
+from diver.verify import DEFAULT, get_grader, grade
 
 LOSS_TYPES = {"token-mean": "dapo", "sequence-mean": "grpo", "token-sum": "luspo"}
 _CLIP = {"epsilon": "clip_low", "epsilon_high": "clip_high"}
@@ -74,12 +73,14 @@ class GroupAdvantage:
         args: Any,
         *,
         outcome: Outcome | None = None,
-        verifier: Verifier = "auto",
+        verifier: str = "auto",
         verification: Verification = DEFAULT,
         decode: Decode | None = None,
     ) -> None:
         self.method = _usable(method)
         self.outcome = outcome
+        if verifier != "auto":
+            get_grader(verifier, "verifier")
         self.source = Source(path="TRL", verifier=verifier)
         self.verification, self.decode = verification, decode
         self.args = _checked(args)
@@ -115,7 +116,7 @@ class GroupAdvantage:
         graded: list[Grade | None] = [None] * len(texts)
         if self.outcome is None:
             problems = self._problems(prompts, inputs)
-            graded = list(grades(list(zip(texts, problems, strict=True)), self.verification, truncated=truncated))
+            graded = list(grade(list(zip(texts, problems, strict=True)), self.verification, truncated=truncated))
             outcomes: Sequence[float] = [float(g is Grade.CORRECT) for g in graded]
         else:
             outcomes = self.outcome(prompts=prompts, completions=completions, completion_ids=completion_ids, **inputs)
