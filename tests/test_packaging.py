@@ -6,9 +6,12 @@ import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+
+from diver.cli.main import GROUP
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "diver"
@@ -19,9 +22,9 @@ NAMES = {
     "sentence_transformers": "sentence-transformers",
     "transfer_queue": "TransferQueue",
 }  # where the import is called otherwise
-TRAINS = {"loss.py", "engine", "sample", "backends"}  # the rooms that may need torch
+TRAINS = {"losses", "generate", "train", "integrations"}  # the rooms that may need torch
 EXTRA = {
-    "sources.py": {"datasets", "huggingface_hub"},
+    "rows.py": {"datasets", "huggingface_hub"},
     "hub.py": {"datasets", "huggingface_hub"},
     "embedding.py": {"sentence-transformers", "transformers"},
     "hidden_state.py": {"torch", "transformers"},
@@ -50,6 +53,12 @@ def test_every_import_is_declared_and_every_declaration_used():
     core = {path: names for path, names in files.items() if path.relative_to(SOURCE).parts[0] not in TRAINS}
     for path, names in core.items():
         assert names <= declared() | EXTRA.get(path.name, set()), path
+
+
+def test_every_command_of_the_study_is_there_with_a_line_of_help():
+    for name, value in TOML["project"]["entry-points"][GROUP].items():
+        command = EntryPoint(name, value, GROUP).load()
+        assert callable(command) and command.__doc__.partition("\n")[0].endswith(".")
 
 
 def test_all_files_of_the_package_are_in_the_wheel():

@@ -1,11 +1,12 @@
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 
-from diver.config.load import describe, load_recipe, parse_flags, split_flags
+from diver.config.load import RecipeArguments, load_recipe, parse_arguments
 from diver.config.recipe import SECTIONS, make_recipe
-from diver.methods import METHODS
+from diver.methods import METHODS, method_named
 from diver.types import DiverError
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").rglob("*.toml"))
@@ -54,26 +55,65 @@ def test_defaults_are_the_papers():
     assert make_recipe({"method": {"name": "clip-higher"}}).method.loss.clip_high == 0.28
 
 
-def test_flags_change_keys_and_the_method_by_name():
-    assert parse_flags(["--train.steps", "5", "--model.path=a/b", "--data.template", "plain"]) == {
-        "train": {"steps": 5},
-        "model": {"path": "a/b"},
-        "data": {"template": "plain"},
-    }
-    paid = parse_flags(["--method.diversity_rewards.self-bleu.weight", "2", "--train.mini-batch-size", "4"])
-    assert paid == {"method": {"diversity_rewards": {"self-bleu": {"weight": 2}}}, "train": {"mini_batch_size": 4}}
+def test_flags_change_keys_and_the_method_by_name(tmp_path):
+    path = write(tmp_path, "[data.columns]\nanswer = 'solution'")
+    recipe = load_recipe(path, ["--train.steps", "5", "--model.path=a/b", "--data.template", "boxed"])
+    assert (recipe.train.steps, recipe.model.path, recipe.data.template) == (5, "a/b", "boxed")
+    recipe = load_recipe(path, ["--model", "a/b", "--data=x.jsonl", "--train.mini-batch-size", "4"])
+    assert (recipe.model.path, recipe.data.path, recipe.train.mini_batch_size) == ("a/b", "x.jsonl", 4)
+    assert recipe.data.columns == {"answer": "solution"}
     recipe = load_recipe(
-        RECIPES[-1], ["--method.name", "diver-td", "--method.shaping.coef", "0.5", "--log.to", '["wandb"]']
+        RECIPES[-1], ["--method.name", "diver-td", "--method.shaping.coef", "0.5", "--log.to", "wandb", "tensorboard"]
     )
     assert recipe.method.name == "diver-td" and recipe.method.shaping.coef == 0.5
-    assert recipe.log.to == ("wandb",)
+    assert recipe.log.to == ("wandb", "tensorboard")
+
+
+def test_flags_add_a_metric_that_is_rewarded(tmp_path, monkeypatch):
+    """By its name, dashes and dots included, to those of the method."""
+    (tmp_path / "my_pkg.py").write_text("def metric(group, diversity):\n    return [0.0] * len(group)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = write(tmp_path, "[method]\nname = 'diver-td'")
+    flags = [
+        "--method.diversity_rewards.self-bleu.weight",
+        "2",
+        "--method.diversity_rewards.my_pkg.metric.clip_max=0.5",
+    ]
+    rewarded = load_recipe(path, [*flags, "--method.diversity_rewards.textual.weight", "0"]).method.diversity_rewards
+    assert {name: (spec.weight, spec.clip_max) for name, spec in rewarded.items()} == {
+        "textual": (0.0, None), "self-bleu": (2.0, None), "my_pkg.metric": (1.0, 0.5)
+    }  # fmt: skip
+    with pytest.raises(DiverError, match="command line: .*no diversity metric 'self-blue'.*choose from textual"):
+        load_recipe(path, ["--method.diversity_rewards.self-blue.weight", "2"])
+
+
+def test_what_must_go_together_is_checked_after_the_flags(tmp_path):
+    path = write(tmp_path, "[sample]\ngroup_size = 4\n[method]\nname = 'pass-at-k'")
+    assert load_recipe(path, ["--method.k", "2"]).method.k == 2
+    with pytest.raises(DiverError, match="mine.toml: method.k is 4"):
+        load_recipe(path)
+
+
+def test_a_method_named_by_a_flag_replaces_the_table_of_the_recipe(tmp_path):
+    """Else a baseline would be rewarded for diversity under its own name."""
+    path = write(tmp_path, "[method]\nname = 'diver-td'\nstd = 'sample'\n[method.shaping]\ncoef = 0.5")
+    assert load_recipe(path).method.shaping.coef == 0.5
+    assert load_recipe(path, ["--method", "clip-higher"]).method == method_named("clip-higher")
+    assert load_recipe(path, ["--method", "diver-td", "--method.std=sample"]).method == method_named(
+        "diver-td", std="sample"
+    )
+
+
+def test_flags_give_a_source_of_held_out_problems(tmp_path):
+    recipe = load_recipe(write(tmp_path, ""), ["--evaluate.source.path", "x.jsonl", "--evaluate.source.limit", "3"])
+    assert (recipe.evaluate.source.path, recipe.evaluate.source.limit) == ("x.jsonl", 3)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("[train]\nstps = 3", r"mine.toml: train.stps: unknown key, did you mean 'steps'"),
-        ("[trian]\nsteps = 3", r"mine.toml: there is no section \[trian\]; sections are run, model"),
+        ("[trian]\nsteps = 3", "mine.toml: section: unknown choice 'trian', did you mean 'train'. choices: run, model"),
         ("[train]\nsteps = 'three'", r"mine.toml: train.steps: should be a valid integer, not 'three'"),
         ("[train]\nsteps = 0", r"mine.toml: train: steps must be at least 1, not 0"),
         (
@@ -102,23 +142,47 @@ def test_what_is_wrong_is_named(tmp_path, text, message):
         load_recipe(write(tmp_path, text))
 
 
-def test_flags_of_the_recipe_may_stand_before_it():
-    words = ["--method", "grpo", "a.toml", "--train.steps=5", "--dry-run", "--data.path", "x.jsonl"]
-    flags = ["--method", "grpo", "--train.steps=5", "--data.path", "x.jsonl"]
-    assert split_flags(words) == (["a.toml", "--dry-run"], flags)
-    assert split_flags(["a.toml", "--train.steps"]) == (["a.toml"], ["--train.steps"])
+@dataclasses.dataclass(kw_only=True)
+class Arguments(RecipeArguments):
+    """A command that takes a recipe."""
+
+    dry_run: bool = False
+    """Stop early."""
+
+
+def test_flags_of_the_recipe_may_stand_before_it(tmp_path):
+    path = str(write(tmp_path, "[train]\nbatch_size = 64"))
+    words = ["--method", "grpo", path, "--train.steps=5", "--dry-run", "--data.path", "x.jsonl"]
+    given = parse_arguments(Arguments, words, "diver it")
+    assert given.dry_run and given.recipe == load_recipe(
+        Path(path), ["--method", "grpo", "--train.steps=5", "--data.path", "x.jsonl"]
+    )
+    assert (given.recipe.train.batch_size, given.recipe.train.steps) == (64, 5)
 
 
 def test_wrong_flags_are_named(tmp_path):
     path = write(tmp_path, "")
     with pytest.raises(DiverError, match="no such recipe"):
         load_recipe(tmp_path / "none.toml")
-    with pytest.raises(DiverError, match="--section.field value"):
-        load_recipe(path, ["--steps", "3"])
-    with pytest.raises(DiverError, match="--tarin: unknown choice 'tarin', did you mean 'train'"):
-        load_recipe(path, ["--tarin.steps", "3"])
-    with pytest.raises(DiverError, match="needs a value"):
-        load_recipe(path, ["--train.steps"])
+    with pytest.raises(DiverError, match="name a recipe: diver it recipes/quickstart.toml"):
+        parse_arguments(Arguments, ["--dry-run"], "diver it")
+    for flags, message in [
+        (["--steps", "3"], "command line: '--steps'.*--section.key value"),
+        (["other.toml"], "command line: 'other.toml'.*--section.key value"),
+        (["--tarin.steps", "3"], "command line: --tarin: unknown choice 'tarin', did you mean 'train'"),
+        (["--train.steps"], "command line: .*--train.steps.*Expected 1 value"),
+        (["--train.steps", "x"], "command line: --train.steps: invalid.*'x'$"),
+        (["--train.stps", "3"], "command line: train.stps: unknown key, did you mean 'steps'. choices: .*batch_size"),
+        (["--train.max_grad_norm", "inf"], "command line: train.max_grad_norm: should be a finite number, not inf"),
+        (["--train.mini_batch_size", "256"], r"command line: train: mini_batch_size \(256\) is larger than"),
+        (["--method", "divr-mix"], "command line: method.name: unknown choice 'divr-mix', did you mean 'diver-mix'"),
+        (["--method.std", "both"], "command line: .*'both'.*--method.std.*'population', 'sample'"),
+        (["--method.shaping.coeff", "1"], "command line: method.shaping.coeff: unknown key, did you mean 'coef'"),
+        (["--method=pass-at-k", "--method.k=8"], "command line: method.k is 8 with sample.group"),
+    ]:
+        with pytest.raises(DiverError, match=message) as error:
+            load_recipe(path, flags)
+        assert "\n" not in str(error.value)
 
 
 def test_identity_leaves_out_steps_paths_and_loggers():
@@ -139,14 +203,18 @@ def test_the_models_of_metrics_count_by_their_names():
     assert identity(model="new/MiniLM") != identity(model="new/gemma")
 
 
-def test_help_tells_every_key():
-    text = describe()
+def test_help_lists_every_key_with_its_default_and_meaning(capsys, tmp_path):
+    path = write(tmp_path, "[train]\nsteps = 77")
+    with pytest.raises(SystemExit) as stop:
+        parse_arguments(Arguments, [str(path), "--train.batch_size", "64", "--help"], "diver it")
+    text = " ".join(capsys.readouterr().out.replace("│", "").split())
+    assert stop.value.code == 0 and f"usage: diver it {path}" in text and "--dry_run" in text
     for section, cls in SECTIONS.items():
-        assert f"[{section}]" in text
+        assert cls.__doc__.splitlines()[0] in text
         for field in dataclasses.fields(cls):
-            assert field.name in text
-    lines = text.splitlines()
-    assert all(lines[i + 1].strip() for i, line in enumerate(lines) if line.startswith("  ") and line[2] != " ")
+            assert f"--{section}.{field.name}" in text
+    assert not re.search(r"(INT|STR|FLOAT|\}|\]) \(default", text)  # no key without a meaning
+    assert "--train.steps INT Rollout steps: batches of groups sampled and learned from. (default: 77)" in text
 
 
 def test_every_method_loads_by_its_name():

@@ -1,136 +1,145 @@
-"""From a recipe file and the flags that change it to a `Recipe`, and the help that lists its keys."""
+"""From a recipe file and the flags that change it to a `Recipe`."""
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
-import itertools
+import functools
+import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from diver.config.recipe import SECTIONS, Recipe, make_recipe
+import tyro
+
+from diver.config.flags import one_line_errors
+from diver.config.recipe import SECTIONS, Recipe, make_recipe, make_sections
 from diver.settings import choose, merge
 from diver.types import DiverError
 
-MAIN_KEYS = {"model": "path", "data": "path", "method": "name"}
+SHORT = {"--model": "--model.path", "--data": "--data.path", "--method": "--method.name"}
+NAMES = ("method.name", "method.loss.name")  # each name has keys of its own
+HELP = {"-h", "--help"}
+REWARDED = re.compile(r"method\.(diversity[-_]rewards)\.(.+)\.[^.]+")
 
 
-def split_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(Words that are not of the recipe, flags of the recipe with their values), each in their order."""
-    rest: list[str] = []
-    flags: list[str] = []
-    left = list(words)
-    while left:
-        word = left.pop(0)
-        key, equals, _ = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or not ("." in key or key in MAIN_KEYS):
-            rest.append(word)
-            continue
-        values = 0 if equals else 1
-        flags += [word, *left[:values]]
-        del left[:values]
-    return rest, flags
+@dataclasses.dataclass(kw_only=True)
+class RecipeArguments:
+    """The flags of a command that takes a recipe: every key of the recipe, and what a subclass adds."""
+
+    recipe: Annotated[Recipe, tyro.conf.arg(name="")] = dataclasses.field(default_factory=Recipe)
 
 
-def parse_flags(flags: Sequence[str]) -> dict[str, Any]:
-    """--section.field value, or --section.field=value, as nested tables. A value is TOML, or else a string.
+class _Unchecked(Recipe):
+    """The default of the flags: sections that need not go together before the flags have changed them."""
 
-    A section by itself stands for its main key: --model PATH, --data PATH, --method NAME.
-    """
-    table: dict[str, Any] = {}
-    words = list(flags)
-    while words:
-        word = words.pop(0)
-        key, equals, value = word.removeprefix("--").partition("=")
-        key = f"{key}.{MAIN_KEYS[key]}" if key in MAIN_KEYS else key
-        if not word.startswith("--") or "." not in key:
-            raise DiverError(f"{word!r}: a flag that changes the recipe has the form --section.field value")
-        if not equals:
-            if not words:
-                raise DiverError(f"{word}: needs a value")
-            value = words.pop(0)
-        section, *fields = key.split(".")
-        # --train.mini-batch is mini_batch_size, but a metric keeps its name: --method.diversity_rewards.hidden-state.weight
-        fields = [
-            f if of == "diversity_rewards" else f.replace("-", "_") for of, f in itertools.pairwise([section, *fields])
-        ]
-        choose(section, SECTIONS, f"--{section}")
-        at = table.setdefault(section, {})
-        for field in fields[:-1]:
-            at = at.setdefault(field, {})
-        at[fields[-1]] = _value(value)
-    return table
+    def __post_init__(self) -> None:
+        pass
 
 
-def describe() -> str:
-    """Every section and key with its default and meaning, for `diver train --help`."""
-    lines = []
-    for section, cls in SECTIONS.items():
-        lines += ["", f"[{section}]  {(cls.__doc__ or '').splitlines()[0]}", *_describe(cls, "")]
-    return "\n".join(lines)
-
-
-def _describe(cls: Any, prefix: str) -> list[str]:
-    lines = []
-    told = _field_docs(cls)
-    for field in dataclasses.fields(cls):
-        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        if dataclasses.is_dataclass(default):
-            lines += _describe(type(default), f"{prefix}{field.name}.")
-        else:
-            shown = "" if default is None or default is dataclasses.MISSING else f" = {_shown(default)}"
-            lines.append(f"  {prefix}{field.name}{shown}\n      {told.get(field.name, '')}")
-    return lines
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(value) + "}"
-    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def _field_docs(cls: Any) -> dict[str, str]:
-    """The doc string below each field, of the class and its bases."""
-    docs: dict[str, str] = {}
-    for base in reversed(cls.__mro__[:-1]):
-        body = ast.parse(inspect.getsource(base)).body[0].body  # type: ignore[attr-defined]
-        for field, text in itertools.pairwise(body):
-            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-                docs[field.target.id] = " ".join(str(text.value.value).split())  # type: ignore[union-attr]
-    return docs
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
-        return text
+M = TypeVar("M")
+T = TypeVar("T", bound=RecipeArguments)
 
 
 def load_recipe(path: Path, flags: Sequence[str] = ()) -> Recipe:
     """Read `path` and change it by flags such as `--train.steps 20`. DiverError names the file and the key."""
+    return parse_arguments(RecipeArguments, [str(path), *flags], "diver train").recipe
+
+
+def parse_arguments(kind: type[T], args: Sequence[str], command: str) -> T:
+    """`kind` from the words after `command`: RECIPE.toml and flags, in any order. --help prints the help and exits.
+
+    The file is read first, since its keys are the defaults of the flags; tyro does the rest. A flag that names a method
+    replaces the whole table [method] of the file. The recipe is valid without the flags and with them, or DiverError
+    names the file or the command line, the key and its choices.
+    """
+    path, flags = _split(args)
+    names, flags = _names(flags)
+    if path is None and not HELP & set(flags):
+        raise DiverError(f"name a recipe: {command} recipes/quickstart.toml")
+    table = read_toml(path) if path else {}
+    _checked(path, make_sections, table)
+    if "name" in names.get("method", {}):
+        table = {**table, "method": {}}  # a baseline must not keep the settings of the recipe's method
+    default = _Unchecked(**_checked("command line", make_sections, merge(table, names)))
+    with one_line_errors():
+        given, unknown = tyro.cli(
+            kind,
+            prog=f"{command} {path or 'RECIPE.toml'}",
+            args=flags,
+            default=kind(recipe=default),
+            return_unknown_args=True,
+            use_underscores=True,  # as the keys are written in the file; dashes are accepted, too
+            config=(tyro.conf.AvoidSubcommands,),
+        )
+    tables = dataclasses.asdict(given.recipe)
+    if unknown:
+        _refuse(unknown[0], tables)
+    return dataclasses.replace(given, recipe=_checked("command line" if names or flags else path, make_recipe, tables))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The sections of a recipe file, as nested tables."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise DiverError(f"{path}: there is no such recipe; `diver train --help` lists what one may say") from None
+        raise DiverError(f"{path}: there is no such recipe; `diver train --help` lists its keys") from None
     except (OSError, UnicodeDecodeError) as e:
         raise DiverError(f"{path}: cannot be read ({e})") from None
     except tomllib.TOMLDecodeError as e:
         raise DiverError(f"{path}: is not TOML: {e}") from None
-    changes = parse_flags(flags)
-    for source, part in ((str(path), table), ("command line", changes)):
-        for section, body in part.items():
-            if section not in SECTIONS:
-                raise DiverError(f"{source}: there is no section [{section}]; sections are {', '.join(SECTIONS)}")
-            if not isinstance(body, dict):
-                raise DiverError(f"{source}: {section} must be a section, [{section}]")
+    for section, body in table.items():
+        choose(section, SECTIONS, f"{path}: section")
+        if not isinstance(body, dict):
+            raise DiverError(f"{path}: {section} must be a section, [{section}]")
+    return merge({"run": {"folder": f"runs/{path.stem}"}}, table)
+
+
+def _checked(source: object, make: Callable[[Mapping[str, Any]], M], table: Mapping[str, Any]) -> M:
     try:
-        recipe = make_recipe(merge(table, changes))
+        return make(table)
     except DiverError as e:
-        raise DiverError(f"{path}: {e}") from None
-    if recipe.run.folder is None:
-        recipe = dataclasses.replace(recipe, run=dataclasses.replace(recipe.run, folder=f"runs/{path.stem}"))
-    return recipe
+        raise DiverError(f"{source}: {e}") from None
+
+
+def _split(args: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """(The recipe file, which is the first word or the first that ends in .toml; the other words)."""
+    at = next((i for i, word in enumerate(args) if (not i and word[:1] != "-") or word.endswith(".toml")), len(args))
+    return Path(args[at]) if at < len(args) else None, [*args[:at], *args[at + 1 :]]
+
+
+def _names(flags: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """(What decides which flags there are, as tables; the other flags, the short ones written out).
+
+    tyro makes the flags from the default: that of the named method and loss, with every rewarded metric, and with a
+    source of held-out problems where one is given or the help is to list its keys.
+    """
+    table: dict[str, Any] = {}
+    rest: list[str] = []
+    words = iter(flags)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        key = SHORT.get(flag, flag).removeprefix("--")
+        if key in NAMES:
+            table = merge(table, _nested(key.split("."), value if equals else next(words, "")))
+            continue
+        if flag.startswith("--") and (metric := REWARDED.fullmatch(key)):
+            table = merge(table, _nested(["method", metric[1].replace("-", "_"), metric[2]], {}))
+        elif flag.startswith("--evaluate.source.") or flag in HELP:
+            table = merge(table, {"evaluate": {"source": {}}})
+        rest.append(f"{SHORT.get(flag, flag)}{equals}{value}")
+    return table, rest
+
+
+def _nested(keys: Sequence[str], value: Any) -> dict[str, Any]:
+    return functools.reduce(lambda inner, key: {key: inner}, reversed(keys), value)
+
+
+def _refuse(word: str, recipe: Mapping[str, Any]) -> None:
+    """Raises DiverError for a word that is no flag; where it names a section, with the keys of that section."""
+    key = word.removeprefix("--").partition("=")[0].replace("-", "_")
+    section, *keys = key.split(".")
+    if word.startswith("--") and keys:
+        choose(section, SECTIONS, f"command line: --{section}")
+        _checked("command line", make_sections, merge(recipe, _nested([section, *keys], None)))
+    raise DiverError(f"command line: {word!r}: a flag that changes the recipe has the form --section.key value")

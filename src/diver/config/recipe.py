@@ -72,6 +72,11 @@ SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in datacla
 
 def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
     """A recipe from nested tables. The method's name gives its settings; other keys of [method] change them."""
+    return Recipe(**make_sections(table))
+
+
+def make_sections(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Each section by itself, before `Recipe` checks them together."""
     sections: dict[str, Any] = {}
     for name, cls in SECTIONS.items():
         body = dict(table.get(name, {}))
@@ -79,7 +84,7 @@ def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
             sections[name] = method_named(body.pop("name", DEFAULT), **body)
         else:
             sections[name] = read(cls, body, name)
-    return Recipe(**sections)
+    return sections
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -149,8 +149,9 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
     printed = capsys.readouterr().out
     assert "+algorithm.diver=diver-td" in printed and printed.endswith("trainer.nnodes=2\n")
     assert not list(tmp_path.iterdir())
-    run("--help")
-    assert "what becomes of the keys" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        run("--help")
+    assert stop.value.code == 0 and "the keys of a recipe in verl" in capsys.readouterr().out
     with pytest.raises(SystemExit) as stop:
         run(recipe, "--model.device", "cpu")
     assert stop.value.code == 2 and "model.device = 'cpu' cannot be run with verl" in capsys.readouterr().err

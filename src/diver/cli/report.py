@@ -1,0 +1,42 @@
+"""`diver report`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import tyro
+from tyro.conf import Positional
+
+from diver.config.flags import one_line_errors
+from diver.types import DiverError
+
+
+@dataclasses.dataclass
+class Report:
+    """Write one page of a run, or of several side by side: summary, warning signs, curves, groups to browse.
+
+    The page works offline and from a file. A run that has not finished is shown as far as it is.
+    """
+
+    runs: Positional[tuple[Path, ...]]
+    """Run folders, such as runs/quickstart."""
+    out: Path | None = None
+    """The page to write; by default report.html in the run's folder, comparison.html here for several runs."""
+    groups: int = 200
+    """How many groups the browser holds at most, evenly spaced over the runs; the page grows with them."""
+
+
+def command(args: Sequence[str]) -> None:
+    """Write one page of a run, or of several side by side: summary, warning signs, curves, groups to browse."""
+    from diver.report import headline, summary_table, write_report
+
+    with one_line_errors():
+        given = tyro.cli(Report, prog="diver report", args=args)
+    if not given.runs:
+        raise DiverError("name at least one run folder: diver report runs/quickstart")
+    out = given.out or (Path("comparison.html") if len(given.runs) > 1 else None)
+    path = write_report(*given.runs, path=out, groups=given.groups)
+    print(summary_table(given.runs[0]) if len(given.runs) == 1 else "\n".join(map(headline, given.runs)))
+    print(path)

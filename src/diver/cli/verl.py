@@ -1,0 +1,54 @@
+"""`diver verl`: the same recipe on a cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+
+from diver.cli.extras import need_torch
+from diver.config.load import RecipeArguments, parse_arguments
+from diver.types import DiverError
+
+
+@dataclasses.dataclass(kw_only=True)
+class VerlArguments(RecipeArguments):
+    """Run a recipe on a cluster, by the equivalent verl command.
+
+    The problems are first written in verl's layout. Every key of the recipe is a flag, as for diver train, and its section
+    [verl] sets what a cluster adds; verl's own options come after two dashes:
+    diver verl recipes/paper/qwen2.5-math-7b.toml --method diver-td -- trainer.nnodes=2
+    """
+
+    dry_run: bool = False
+    """Print the command and stop; needs neither verl nor the model."""
+    problems_only: bool = False
+    """Write the problems, print where they are, and stop."""
+
+
+def command(args: Sequence[str]) -> None:
+    """Run a recipe on a cluster, by the equivalent verl command."""
+    need_torch("a recipe")
+    from diver.integrations.verl.keys import table
+    from diver.integrations.verl.launch import command as verl_command
+    from diver.integrations.verl.launch import shown
+
+    end = args.index("--") if "--" in args else len(args)
+    try:
+        arguments = parse_arguments(VerlArguments, args[:end], "diver verl")
+    except SystemExit:  # after --help
+        print(f"the keys of a recipe in verl:\n{table()}")
+        raise
+    words = verl_command(arguments.recipe, args[end + 1 :])
+    if arguments.dry_run:
+        print(shown(words))
+        return
+    if not arguments.problems_only and importlib.util.find_spec("verl") is None:
+        raise DiverError("verl: not installed here; give --dry-run for the command, --problems-only for the problems")
+    from diver.integrations.verl.parquet import write_problems
+
+    print("\n".join(write_problems(arguments.recipe)), flush=True)
+    if not arguments.problems_only:
+        os.execv(sys.executable, [sys.executable, *words])  # in place of this process, so that signals reach verl

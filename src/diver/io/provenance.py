@@ -1,0 +1,40 @@
+"""What is recorded of the software and the time of a result, and never compared."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("diver-rl", "torch", "transformers", "tokenizers", "numpy", "pandas", "math-verify", "sympy")
+
+
+def provenance() -> dict[str, Any]:
+    """`started` (UTC, ISO 8601), `commit` and `versions`."""
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    versions = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    return {"started": started, "commit": commit(), "versions": versions}
+
+
+def version(package: str) -> str | None:
+    """The installed version; None where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def commit() -> str | None:
+    """The commit of this source tree, with a + where the package has changes; None where it is no git checkout."""
+    git = ["git", "-C", str(Path(__file__).parents[1])]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
+        changes = subprocess.run(
+            [*git, "status", "--porcelain", "-uno", "."], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return head.stdout.strip() + ("+" if changes.stdout.strip() else "")
