@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from diver.data.solutions import solution
-from diver.io.jsonl import Journal
+from diver.io.jsonl import JsonlLog
 from diver.io.seeds import digest
 from diver.types import DiverError, Grade, Problem
 from diver.verify import GRADERS, VERIFIERS, Grader, choice, grader_of, grades
@@ -43,7 +43,7 @@ def grade_key(generation_key: str, problem: Problem, grader: str) -> str:
 
 def grade(
     responses: Iterable[Mapping[str, Any]],
-    into: Journal,
+    into: JsonlLog,
     problems: Mapping[str, Problem],
     grader: str,
     progress: Callable[[int], Any] = lambda graded: None,
@@ -73,7 +73,7 @@ def grade(
 
 
 def ungraded(
-    generations: Journal, keys: Mapping[str, str], samples: int, graded: Mapping[tuple[str, int], Any]
+    generations: JsonlLog, keys: Mapping[str, str], samples: int, graded: Mapping[tuple[str, int], Any]
 ) -> Iterator[dict[str, Any]]:
     """The stored responses that count and have no grade yet; `keys` is the settings key of each problem."""
     for row in generations.rows():

@@ -102,7 +102,7 @@ class Trainer:
         with _timed(clock, "time/diversity"):
             bar.set_description("shape")
             groups = method.apply(verified, progress, self._decode)
-        self.folder.write_rollouts(step, self._rollout_rows(step, groups))
+        self.folder.write_rollouts(step, groups)
         with _timed(clock, "time/update"):
             bar.set_description("update")
             self._set_learning_rate(step)
@@ -131,7 +131,10 @@ class Trainer:
             rows=how.max_num_seqs,
             seed=stream_seed(self.recipe.run.seed, "sample", step),
         )
-        return [Group(self.train.problems[i], tuple(r)) for i, r in zip(index, rollouts, strict=True)]
+        return [
+            Group(self.train.problems[i], tuple(r), prompt=self.train.texts[i]).with_each(index=range(len(r)))
+            for i, r in zip(index, rollouts, strict=True)
+        ]
 
     def _evaluate(self, step: int, samples: int) -> dict[str, float]:
         """Pass@k on the held-out problems, also written to eval/step_NNNN.json."""
@@ -156,26 +159,6 @@ class Trainer:
             )
         self.folder.write_evaluation(step, {"step": step, **result})
         return {**evaluation.metrics(result), **clock}
-
-    def _rollout_rows(self, step: int, groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
-        texts = {p.id: text for p, text in zip(self.train.problems, self.train.texts, strict=True)}
-        for group in groups:
-            for i, r in enumerate(group.rollouts):
-                assert r.reward is not None
-                yield {
-                    "step": step,
-                    "problem": group.problem.id,
-                    "sample": i,
-                    "prompt": texts[group.problem.id],
-                    "answer": group.problem.answer,
-                    "response": r.response,
-                    "grade": r.grade,
-                    "reward": {**r.reward._asdict(), "total": r.reward.total},
-                    "diversity": r.diversity,
-                    "advantage": r.advantage,
-                    "length": r.length,
-                    "truncated": r.truncated,
-                }
 
     def _start(self) -> None:
         """Tell what is about to happen: the first rendered prompt, and anything odd about the data."""
