@@ -203,13 +203,13 @@ def ours(load: Load, without: str | None = None) -> Seconds:
     """One rollout batch of the embedded engine, with one of WITHOUT switched off."""
     from diver.generate.hf import EmbeddedSampler
     from diver.generate.policy import Policy
-    from diver.methods import Method
+    from diver.methods import method_named
     from diver.train import update as engine
     from diver.types import Group, Reward
 
     model, tokenizer = load.policy()
     policy = Policy(model, tokenizer, None)
-    method = Method.named("clip-higher")
+    method = method_named("clip-higher")
     how = engine.Update(
         mini_batch_size=PROBLEMS // UPDATES,
         learning_rate=LEARNING_RATE,
@@ -227,24 +227,33 @@ def ours(load: Load, without: str | None = None) -> Seconds:
             drawn = sampler(asked, count, temperature=1.0, max_tokens=load.max_tokens, rows=PROBLEMS * G, seed=1)
         rollouts = [r for part in drawn for r in part]
         groups = [
-            Group(p, tuple(r.replace(reward=Reward(load.outcome(str(p.prompt), r.response))) for r in part))
-            for p, part in zip(load.problems, np.reshape(np.array(rollouts, dtype=object), (PROBLEMS, G)), strict=True)
+            Group(
+                p,
+                tuple(r.replace(reward=Reward(load.outcome(str(p.prompt), r.response))) for r in part),
+                "",
+                tuple(ids),
+            )
+            for p, part, ids in zip(
+                load.problems,
+                np.reshape(np.array(rollouts, dtype=object), (PROBLEMS, G)),
+                tokenizer(prompts)["input_ids"],
+                strict=True,
+            )
         ]
         groups = method.apply(groups, 0.0)
         with timed(clock, "train"):
-            ids = dict(zip((p.id for p in load.problems), tokenizer(prompts)["input_ids"], strict=True))
             if without == "sampler's log-probs reused":
-                recompute(policy, groups, ids, how.micro_batch_tokens)
-            engine.update(policy, optimizer, groups, ids, method.loss, how, temperature=1.0)
+                recompute(policy, groups, how.micro_batch_tokens)
+            engine.update(policy, optimizer, groups, method.loss, how, temperature=1.0)
     return Seconds(clock["sample"], clock["train"], float(np.mean([r.length for r in rollouts])))
 
 
 @torch.no_grad()
-def recompute(policy: Any, groups: Sequence[Any], ids: dict[str, list[int]], budget: int) -> None:
+def recompute(policy: Any, groups: Sequence[Any], budget: int) -> None:
     """What an engine without the sampler's log-probs pays: one more pass over every response."""
     from diver.train import batches, update
 
-    rows = batches.rows_of(groups, ids, [1.0] * (PROBLEMS * G))
+    rows = batches.rows_of(groups, [1.0] * (PROBLEMS * G))
     for chunk in batches.micro_batches(rows, budget):
         update.response_logprobs(policy, batches.collate(chunk, policy.pad, policy.model.device), 1.0)
 

@@ -30,7 +30,7 @@ import numpy as np
 from load import group
 from tqdm import tqdm
 
-from diver.methods import Method
+from diver.methods import method_named
 from diver.types import Group, Problem, Reward, Rollout
 
 HERE = Path(__file__).resolve().parent
@@ -64,7 +64,7 @@ def made(load: Load) -> list[Group]:
 
 
 def measure(load: Load, rounds: int) -> dict[str, Any]:
-    groups, method = made(load), Method.named("diver-mix")
+    groups, method = made(load), method_named("diver-mix")
     method.apply(made(Load(1, 64, 50)), 0.0)  # imports
     sent = len(pickle.dumps([(g.problem.prompt, r) for g in groups for r in g.rollouts]))
     best = math.inf

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import zscore
 
-from diver.methods.advantage import bootstrap_pass_at_k_advantage, group_advantage, pass_at_k_advantage
+from diver.methods.grpo import group_advantage
+from diver.methods.pass_at_k import bootstrap_pass_at_k_advantage, pass_at_k_advantage
 
 rewards = st.lists(st.floats(-2, 2, allow_subnormal=False), min_size=2, max_size=64)
 

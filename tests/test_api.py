@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import zscore
 
 import diver
-from diver.methods import Method
+from diver.methods import method_named
 from diver.types import DiverError, Progress
 
 SAME, OTHER = r"we add \( a + b = c \)", r"rather multiply $ d * e = f $ now"  # TD 0.5, 0.5, 1 and ED 0, 0, 1
@@ -35,7 +35,7 @@ def test_method_and_progress():
     np.testing.assert_allclose(diver.advantages(RESPONSES, OUTCOMES, IDS, "grpo"), grpo)
     np.testing.assert_allclose(diver.advantages(RESPONSES, OUTCOMES, IDS, progress=1.0), grpo)
     np.testing.assert_allclose(diver.advantages(RESPONSES, OUTCOMES, IDS, progress=Progress(9, 9)), grpo)
-    td = Method.named("diver-td", shaping={"ratio": 0.2})
+    td = method_named("diver-td", shaping={"coef": 0.2})
     shaped = [*zscore([1.1, 0, 1.13]), *zscore([0.5, 0.5, 0.65])]
     np.testing.assert_allclose(diver.advantages(RESPONSES, OUTCOMES, IDS, td), shaped, atol=1e-9)
     with pytest.raises(DiverError, match="did you mean 'diver-mix'"):
@@ -46,7 +46,7 @@ def test_pass_at_k_training():
     """k = 4 of 5, one correct: the only set without it fails. R = 4/5, s = 2/5; a wrong one is in 4 sets, 1 of them failed."""
     a = diver.advantages(["a", "b", "c", "d", "e"], [0, 0, 1, 0, 0], [7] * 5, method="pass-at-k")
     np.testing.assert_allclose(a, np.array([-0.05, -0.05, 0.2, -0.05, -0.05]) / 0.4)
-    with pytest.raises(DiverError, match="method.pass_at_k.k is 4 with G = 3: k must be below G"):
+    with pytest.raises(DiverError, match="method.k is 4 with G = 3: k must be below G"):
         diver.advantages(["a", "b", "c"], [0, 0, 1], [7] * 3, method="pass-at-k")
 
 
@@ -61,7 +61,7 @@ def test_tensors_are_taken():
     ids = torch.tensor([7, 7, 7, 9, 9, 9])
     np.testing.assert_allclose(diver.advantages(RESPONSES, outcomes, ids), EXPECTED, atol=1e-9)
     np.testing.assert_allclose(diver.advantages(RESPONSES, list(outcomes), list(ids)), EXPECTED, atol=1e-9)
-    discounted = Method.named("diver-td", shaping={"discount": 0.5})
+    discounted = method_named("diver-td", shaping={"discount": 0.5})
     tokens = [torch.arange(n) for n in (0, 1, 2, 0, 1, 2)]  # 0.5^T d = 0.5, 0.25, 0.25
     shaped = [*zscore([1.05, 0, 1.025]), *zscore([0.5, 0.25, 0.25])]
     result = diver.advantages(RESPONSES, outcomes, ids, discounted, tokens=tokens)
@@ -93,10 +93,10 @@ def test_bad_columns():
         diver.advantages(RESPONSES, [1, float("nan"), 1, 1, 1, 1], IDS)
     with pytest.raises(ValueError, match=r"row 1: a response is a text \(str\), not list"):
         diver.advantages([SAME, [{"role": "assistant"}]], [1, 0], [0, 0])
-    with pytest.raises(ValueError, match="no policy tokens"):
-        diver.advantages(RESPONSES, OUTCOMES, IDS, Method.named("diver-td", shaping={"discount": 0.9}))
+    with pytest.raises(DiverError, match="method 'diver-td' needs tokens, which diver.advantages does not give"):
+        diver.advantages(RESPONSES, OUTCOMES, IDS, method_named("diver-td", shaping={"discount": 0.9}))
     with pytest.raises(ValueError, match="drops rows"):
-        diver.advantages(RESPONSES, OUTCOMES, IDS, Method.named("grpo", selection={"keep": "most"}))
+        diver.advantages(RESPONSES, OUTCOMES, IDS, method_named("grpo", selection={"keep": "most"}))
     assert diver.advantages([], [], []).shape == (0,)
 
 

@@ -10,17 +10,10 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 from scipy.stats import entropy as scipy_entropy
 
-from diver.losses.loss import (
-    choose,
-    clipped_surrogate,
-    covariance,
-    entropy,
-    kl_to_reference,
-    row_weights,
-    surrogate,
-    token_logprobs,
-)
-from diver.losses.objective import ClipCov, KlCov, Loss
+from diver.losses import ClipCovLoss, ClipLoss, HighEntropyLoss, KlCovLoss, PolicyLoss
+from diver.losses.base import Tokens, covariance, row_weights
+from diver.losses.clip import clipped_surrogate
+from diver.losses.logprobs import entropy, kl_to_reference, token_logprobs
 
 LOG2 = math.log(2)
 
@@ -28,18 +21,18 @@ LOG2 = math.log(2)
 def test_clipped_surrogate_by_hand():
     """rho = 2, 1, 1/2 under A = +1 and A = -1, clip 0.8 .. 1.28."""
     logprobs = torch.tensor([[LOG2, 0.0, -LOG2]] * 2, dtype=torch.float64)
-    loss, bound = clipped_surrogate(logprobs, torch.zeros_like(logprobs), torch.tensor([1.0, -1.0]), 0.2, 0.28)
+    loss, is_clipped = clipped_surrogate(logprobs, torch.zeros_like(logprobs), torch.tensor([1.0, -1.0]), 0.2, 0.28)
     # A = +1: min(2, 1.28), min(1, 1), min(.5, .8); A = -1: min(-2, -1.28), -1, min(-.5, -.8)
     assert torch.allclose(loss, -torch.tensor([[1.28, 1.0, 0.5], [-2.0, -1.0, -0.8]], dtype=torch.float64))
-    assert bound.tolist() == [[True, False, False], [False, False, True]]
+    assert is_clipped.tolist() == [[True, False, False], [False, False, True]]
 
 
 @given(st.floats(-1, 1), st.floats(-3, 3).filter(lambda a: abs(a) > 1e-3))
-def test_bound_tokens_and_only_they_have_no_gradient(shift, advantage):
+def test_clipped_tokens_and_only_they_have_no_gradient(shift, advantage):
     logprob = torch.tensor([[shift]], dtype=torch.float64, requires_grad=True)
-    loss, bound = clipped_surrogate(logprob, torch.zeros(1, 1), torch.tensor([advantage]), 0.2, 0.28)
+    loss, is_clipped = clipped_surrogate(logprob, torch.zeros(1, 1), torch.tensor([advantage]), 0.2, 0.28)
     loss.sum().backward()
-    assert bool(bound) == (float(logprob.grad) == 0.0)
+    assert bool(is_clipped) == (float(logprob.grad) == 0.0)
 
 
 def test_row_weights_by_hand():
@@ -71,7 +64,7 @@ def test_logprobs_and_entropy_at_a_temperature():
     assert uniform.item() == pytest.approx(math.log(8))
 
 
-# --- tokens that are singled out
+# --- tokens that are selected
 
 LOGPROBS = torch.tensor([-0.5, -2.5, -1.5, -2.5, -0.5, -4.5]).double()
 ADVANTAGE = torch.tensor([1.0, 1.0, 1.0, -1.0, -1.0, -1.0]).double()
@@ -82,52 +75,66 @@ def test_covariance_by_hand():
     assert covariance(LOGPROBS, ADVANTAGE).tolist() == [1.5, -0.5, 0.5, 0.5, -1.5, 2.5]
 
 
-def chosen(loss, uniform=(0.5,) * 6, old=LOGPROBS):
-    spread = torch.tensor([0.1, 0.9, 0.3, 0.9, 0.5, 0.2]).double()
-    return choose(loss, LOGPROBS, spread, old, ADVANTAGE, torch.tensor(uniform)).nonzero()[:, 0].tolist()
+def selected(loss, uniform=(0.5,) * 6, old=LOGPROBS):
+    entropies = torch.tensor([0.1, 0.9, 0.3, 0.9, 0.5, 0.2]).double()
+    tokens = Tokens(LOGPROBS, old, ADVANTAGE, entropies, torch.tensor(uniform))
+    return loss.select_tokens(tokens).nonzero()[:, 0].tolist()
 
 
-def test_kl_cov_chooses_the_highest_covariances():
-    assert chosen(Loss(surrogate="kl-cov", kl_cov=KlCov(share=0.34))) == [0, 5]
-    assert chosen(Loss(surrogate="kl-cov", kl_cov=KlCov(share=0.01))) == [5]  # at least one
-    assert chosen(Loss(surrogate="kl-cov", kl_cov=KlCov(share=0.5))) == [0, 2, 5]  # of 2 and 3 the earlier
-    assert chosen(Loss(surrogate="kl-cov", kl_cov=KlCov(share=1.0))) == [0, 1, 2, 3, 4, 5]
+def test_kl_cov_selects_the_highest_covariances():
+    assert selected(KlCovLoss(fraction=0.34)) == [0, 5]
+    assert selected(KlCovLoss(fraction=0.01)) == [5]  # at least one
+    assert selected(KlCovLoss(fraction=0.5)) == [0, 2, 5]  # of 2 and 3 the earlier
+    assert selected(KlCovLoss(fraction=1.0)) == [0, 1, 2, 3, 4, 5]
 
 
-def test_clip_cov_chooses_at_random_between_its_bounds():
-    def clip_cov(share, low=0.0, high=2.0):
-        return Loss(surrogate="clip-cov", clip_cov=ClipCov(share=share, low=low, high=high))
+def test_clip_cov_selects_at_random_between_its_bounds():
+    def clip_cov(fraction, low=0.0, high=2.0):
+        return ClipCovLoss(clip_low=0.2, clip_high=0.28, fraction=fraction, low=low, high=high)
 
-    assert chosen(clip_cov(1.0)) == [0, 2, 3]  # 2.5 is above the upper bound
-    assert chosen(clip_cov(1.0, high=9.0)) == [0, 2, 3, 5]
-    assert chosen(clip_cov(0.01), (0.9, 0.0, 0.5, 0.4, 0.0, 0.0)) == [3]  # the smallest number of a candidate
-    assert chosen(clip_cov(0.34), (0.3, 0.0, 0.5, 0.4, 0.0, 0.0)) == [0, 3]
-    assert chosen(clip_cov(1.0, low=9.0, high=10.0)) == []
-    risen = LOGPROBS - LOG2  # rho = 2: bound with A > 0, not with A < 0
-    assert chosen(clip_cov(1.0), old=risen) == [3]
-
-
-def test_the_tokens_of_highest_entropy_are_chosen():
-    assert chosen(Loss(entropy_share=0.5)) == [1, 3, 4]
-    assert chosen(Loss(entropy_share=0.2)) == [1]  # 1.2 tokens, and of equal ones the earlier
-    assert chosen(Loss(entropy_share=0.01)) == [1]
+    assert selected(clip_cov(1.0)) == [0, 2, 3]  # 2.5 is above the upper bound
+    assert selected(clip_cov(1.0, high=9.0)) == [0, 2, 3, 5]
+    assert selected(clip_cov(0.01), (0.9, 0.0, 0.5, 0.4, 0.0, 0.0)) == [3]  # the smallest number of a candidate
+    assert selected(clip_cov(0.34), (0.3, 0.0, 0.5, 0.4, 0.0, 0.0)) == [0, 3]
+    assert selected(clip_cov(1.0, low=9.0, high=10.0)) == []
+    risen = LOGPROBS - LOG2  # rho = 2: clipped with A > 0, not with A < 0
+    assert selected(clip_cov(1.0), old=risen) == [3]
 
 
-def test_the_surrogates_by_hand():
-    """rho = 2, 1, 1/2 under A = +1 and A = -1; the first column and the last are chosen."""
+def test_the_tokens_of_highest_entropy_are_selected():
+    assert selected(HighEntropyLoss(top_entropy_fraction=0.5)) == [1, 3, 4]
+    assert selected(HighEntropyLoss(top_entropy_fraction=0.2)) == [1]  # 1.2 tokens, and of equal ones the earlier
+    assert selected(HighEntropyLoss(top_entropy_fraction=0.01)) == [1]
+
+
+def test_the_losses_by_hand():
+    """rho = 2, 1, 1/2 under A = +1 and A = -1; the first column and the last are selected."""
     logprobs = torch.tensor([[LOG2, 0.0, -LOG2]] * 2, dtype=torch.float64)
     mark = torch.tensor([[True, False, True]] * 2)
 
     def of(loss):
-        value, bound = surrogate(loss, logprobs, torch.zeros_like(logprobs), torch.tensor([1.0, -1.0]), mark)
-        return (-value).tolist(), bound.tolist()
+        value, metrics = loss.forward(logprobs, torch.zeros_like(logprobs), torch.tensor([1.0, -1.0]), mark)
+        return (-value).tolist(), metrics["clip_fraction"].tolist()
 
-    bound_ones = [[True, False, False], [False, False, True]]
-    assert of(Loss()) == ([[1.28, 1, 0.5], [-2, -1, -0.8]], bound_ones)
-    wide = {"clip_low": 1.0, "clip_high": 1.0}  # 0 .. 2
-    assert of(Loss(surrogate="clip-cov", **wide)) == ([[0, 1, 0], [0, -1, 0]], [[False] * 3] * 2)
-    assert of(Loss(entropy_share=0.2, **wide)) == ([[2, 0, 0.5], [-2, 0, -0.5]], [[False] * 3] * 2)
-    assert of(Loss(entropy_share=0.2))[1] == bound_ones
-    pays, bound = of(Loss(surrogate="kl-cov", kl_cov=KlCov(coefficient=3.0)))
-    assert np.allclose(pays, [[2 - 3 * LOG2, 1, 0.5 - 3 * LOG2], [-2 - 3 * LOG2, -1, -0.5 - 3 * LOG2]])
-    assert not any(map(any, bound))  # no clip
+    clipped_ones = [[True, False, False], [False, False, True]]
+    assert of(ClipLoss()) == ([[1.28, 1, 0.5], [-2, -1, -0.8]], clipped_ones)
+    assert of(ClipCovLoss()) == ([[0, 1, 0], [0, -1, 0]], [[False] * 3] * 2)  # 0 .. 2
+    wide = HighEntropyLoss(clip_low=1.0, clip_high=1.0)
+    assert of(wide) == ([[2, 0, 0.5], [-2, 0, -0.5]], [[False] * 3] * 2)
+    assert of(HighEntropyLoss())[1] == clipped_ones
+    penalised, is_clipped = of(KlCovLoss(coef=3.0))
+    assert np.allclose(penalised, [[2 - 3 * LOG2, 1, 0.5 - 3 * LOG2], [-2 - 3 * LOG2, -1, -0.5 - 3 * LOG2]])
+    assert not any(map(any, is_clipped))  # no clip
+
+
+def test_which_rows_may_have_a_gradient():
+    some, none = torch.tensor([True, False]), torch.tensor([False, False])
+    assert ClipLoss().has_gradient(-0.5) and not ClipLoss().has_gradient(0.0)
+    assert ClipLoss(kl_coef=0.1).has_gradient(0.0) and ClipLoss(entropy_coef=0.1).has_gradient(0.0)
+    assert not ClipCovLoss().has_gradient(0.0, some)
+    assert KlCovLoss().has_gradient(0.0, some) and not KlCovLoss().has_gradient(0.0, none)
+
+
+def test_a_loss_without_its_formula_says_so():
+    with pytest.raises(TypeError, match="define forward"):
+        PolicyLoss(name="mine").forward(LOGPROBS, LOGPROBS, ADVANTAGE)

@@ -37,13 +37,13 @@ def test_paper_recipes_have_the_papers_hyperparameters():
             1.0,
         )
         assert (r.train.learning_rate, r.train.batch_size, r.train.mini_batch_size) == (1e-6, 128, 32)
-        assert (r.method.loss.clip_low, r.method.loss.clip_high, r.method.loss.beta, r.method.loss.entropy) == (
+        assert (r.method.loss.clip_low, r.method.loss.clip_high, r.method.loss.kl_coef, r.method.loss.entropy_coef) == (
             0.2,
             0.28,
             0,
             0,
         )
-        assert (r.method.shaping.ratio, r.method.shaping.bound, r.method.shaping.discount) == (0.1, 0.65, 1.0)
+        assert (r.method.shaping.coef, r.method.shaping.clip_max, r.method.shaping.discount) == (0.1, 0.65, 1.0)
         assert r.evaluate.temperature == 0.6 and r.data.path == "Elliott/Openr1-Math-46k-8192"
         assert r.train.steps == (350 if path.stem == "qwen2.5-math-7b" else 200)
 
@@ -60,12 +60,12 @@ def test_flags_change_keys_and_the_method_by_name():
         "model": {"path": "a/b"},
         "data": {"template": "plain"},
     }
-    paid = parse_flags(["--method.pays.self-bleu.weight", "2", "--train.mini-batch", "4"])
-    assert paid == {"method": {"pays": {"self-bleu": {"weight": 2}}}, "train": {"mini_batch_size": 4}}
+    paid = parse_flags(["--method.diversity_rewards.self-bleu.weight", "2", "--train.mini-batch-size", "4"])
+    assert paid == {"method": {"diversity_rewards": {"self-bleu": {"weight": 2}}}, "train": {"mini_batch_size": 4}}
     recipe = load_recipe(
-        RECIPES[-1], ["--method.name", "grpo", "--method.shaping.ratio", "0.5", "--log.to", '["wandb"]']
+        RECIPES[-1], ["--method.name", "diver-td", "--method.shaping.coef", "0.5", "--log.to", '["wandb"]']
     )
-    assert recipe.method.name == "grpo" and not recipe.method.pays and recipe.method.shaping.ratio == 0.5
+    assert recipe.method.name == "diver-td" and recipe.method.shaping.coef == 0.5
     assert recipe.log.to == ("wandb",)
 
 
@@ -86,11 +86,11 @@ def test_flags_change_keys_and_the_method_by_name():
         ),
         ("[sample]\ngroup_size = 1", r"mine.toml: sample: sample.group_size: G is 1; a group needs at least 2"),
         ("[method]\nname = 'divr-mix'", r"mine.toml: method.name: unknown choice 'divr-mix', did you mean 'diver-mix'"),
-        ("[method.shaping]\nratoi = 1.0", r"mine.toml: method.shaping.ratoi: unknown key, did you mean 'ratio'"),
+        ("[method.shaping]\ncoeff = 1.0", r"mine.toml: method.shaping.coeff: unknown key, did you mean 'coef'"),
         ("train = 3", r"mine.toml: train must be a section"),
         (
-            "[method]\nname = 'pass-at-k'\npass_at_k.k = 8",
-            r"mine.toml: method.pass_at_k.k is 8 with sample.group_size = 8: k",
+            "[method]\nname = 'pass-at-k'\nk = 8",
+            r"mine.toml: method.k is 8 with sample.group_size = 8: k",
         ),
         ("[train\nsteps = 3", r"mine.toml: is not TOML"),
         ("[data.countdown.mix]\nfive = 1.0", r"no level 'five'; there are three, four"),

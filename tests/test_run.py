@@ -206,3 +206,23 @@ def test_checkpoint_is_whole_or_absent(tmp_path):
 def test_write_text_takes_any_string(tmp_path):
     write_text(tmp_path / "a", "lone \ud800 surrogate, null \0")
     assert (tmp_path / "a").read_text() == "lone \\ud800 surrogate, null \0"
+
+
+def test_a_file_is_written_aside_and_then_renamed(tmp_path, monkeypatch):
+    """A failure before the rename leaves the old file as it was and nothing beside it."""
+    path = tmp_path / "page.html"
+    write_text(path, "old")
+    seen = {}
+
+    def fail(source, target):
+        seen.update(aside=open(source).read(), there=path.read_text(), target=target)
+        raise OSError("the power went")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", fail)
+        with pytest.raises(OSError, match="the power went"):
+            write_text(path, "new")
+    assert seen == {"aside": "new", "there": "old", "target": path}
+    assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["page.html"]
+    write_text(path, "new")
+    assert path.read_text() == "new"

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diver.methods.shaping import Bonus, Schedule, Shaping, bonus, intrinsic_reward, length_penalty, paid, shape
+from diver.methods.shaping import (
+    DiversityReward,
+    Schedule,
+    Shaping,
+    diversity_reward,
+    intrinsic_reward,
+    is_rewarded,
+    length_penalty,
+    shape,
+)
 from diver.types import Progress
 
 PAPER = Shaping()
@@ -14,7 +23,9 @@ D = np.array([0.5, 0.9, 0.3, 0.8])
 
 
 def total(shaping, ratio=0.1, outcomes=OUTCOMES, d=D, lengths=None):
-    b = bonus({"textual": intrinsic_reward(d, lengths, shaping.discount)}, {"textual": Bonus()}, shaping.bound)
+    b = diversity_reward(
+        {"textual": intrinsic_reward(d, lengths, shaping.discount)}, {"textual": DiversityReward()}, shaping.clip_max
+    )
     return [reward.total for reward in shape(outcomes, b, ratio, shaping, lengths)]
 
 
@@ -22,7 +33,7 @@ def total(shaping, ratio=0.1, outcomes=OUTCOMES, d=D, lengths=None):
 
 
 def test_the_paper_defaults():
-    assert (PAPER.ratio, PAPER.bound, PAPER.discount, PAPER.condition) == (0.1, 0.65, 1.0, "correct")
+    assert (PAPER.coef, PAPER.clip_max, PAPER.discount, PAPER.condition) == (0.1, 0.65, 1.0, "correct")
 
 
 @pytest.mark.parametrize(
@@ -71,9 +82,9 @@ def test_a_negative_diversity_is_clipped_at_zero_and_a_nan_is_refused():
 
 
 def test_correct_is_an_outcome_of_at_least_the_threshold():
-    assert paid(np.array([-1.0, 0.49, 0.5, 2.0]), PAPER).tolist() == [False, False, True, True]
-    assert paid(np.array([-1.0, 0.49, 0.5, 2.0]), Shaping(condition="wrong")).tolist() == [True, True, False, False]
-    assert paid(np.array([0.5, 0.8]), Shaping(threshold=0.75)).tolist() == [False, True]
+    assert is_rewarded(np.array([-1.0, 0.49, 0.5, 2.0]), "correct").tolist() == [False, False, True, True]
+    assert is_rewarded(np.array([-1.0, 0.49, 0.5, 2.0]), "wrong").tolist() == [True, True, False, False]
+    assert is_rewarded(np.array([0.5, 0.8]), "correct", 0.75).tolist() == [False, True]
 
 
 # --- several metrics: ours
@@ -81,21 +92,25 @@ def test_correct_is_an_outcome_of_at_least_the_threshold():
 
 def test_the_mean_of_two_metrics_each_clipped_at_its_own_bound():
     scores = {"textual": np.array([0.8, 0.2]), "equational": np.array([0.5, 1.0])}
-    both = {"textual": Bonus(), "equational": Bonus(bound=0.4)}
+    both = {"textual": DiversityReward(), "equational": DiversityReward(clip_max=0.4)}
     # ((0.65, 0.2) + (0.4, 0.4)) / 2
-    assert bonus(scores, both, 0.65).tolist() == pytest.approx([0.525, 0.3])
-    assert bonus(scores, both, 0.65, "sum").tolist() == pytest.approx([1.05, 0.6])
+    assert diversity_reward(scores, both, 0.65).tolist() == pytest.approx([0.525, 0.3])
+    assert diversity_reward(scores, both, 0.65, "sum").tolist() == pytest.approx([1.05, 0.6])
     # (3 * (0.65, 0.2) + 1 * (0.4, 0.4)) / 4
-    weighted = {"textual": Bonus(weight=3), "equational": Bonus(bound=0.4)}
-    assert bonus(scores, weighted, 0.65).tolist() == pytest.approx([0.5875, 0.25])
-    assert bonus(scores, weighted, 0.65, "sum").tolist() == pytest.approx([2.35, 1.0])
+    weighted = {"textual": DiversityReward(weight=3), "equational": DiversityReward(clip_max=0.4)}
+    assert diversity_reward(scores, weighted, 0.65).tolist() == pytest.approx([0.5875, 0.25])
+    assert diversity_reward(scores, weighted, 0.65, "sum").tolist() == pytest.approx([2.35, 1.0])
 
 
 @given(st.lists(st.floats(-1, 2), min_size=2, max_size=8), st.floats(0.01, 2), st.floats(0.01, 5))
 def test_one_metric_is_the_equation_whatever_its_weight_in_a_mean(d, bound, weight):
     expected = np.clip(d, 0, bound)
-    np.testing.assert_allclose(bonus({"x": np.array(d)}, {"x": Bonus(weight=weight)}, bound), expected, 1e-12, 1e-300)
-    np.testing.assert_array_equal(bonus({"x": np.array(d)}, {"x": Bonus()}, bound, "sum"), expected)
+    np.testing.assert_allclose(
+        diversity_reward({"x": np.array(d)}, {"x": DiversityReward(weight=weight)}, bound), expected, 1e-12, 1e-300
+    )
+    np.testing.assert_array_equal(
+        diversity_reward({"x": np.array(d)}, {"x": DiversityReward()}, bound, "sum"), expected
+    )
 
 
 # --- lambda over a run
@@ -155,8 +170,8 @@ def test_schedules_never_rise(kind, ends, final, moments):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Shaping(ratio=-0.1), "ratio"),
-        (lambda: Shaping(bound=0.0), "bound"),
+        (lambda: Shaping(coef=-0.1), "coef"),
+        (lambda: Shaping(clip_max=0.0), "clip_max"),
         (lambda: Shaping(discount=0.0), "discount"),
         (lambda: Shaping(discount=1.1), "discount"),
         (lambda: Shaping(length_limit=0), "length_limit"),
@@ -165,8 +180,8 @@ def test_schedules_never_rise(kind, ends, final, moments):
         (lambda: Schedule(unit="steps"), 'unit = "steps" needs an end above 1, .*not 1.0'),
         (lambda: Schedule(unit="steps", start=10), 'unit = "steps" needs an end'),
         (lambda: Schedule(final=-1), "final"),
-        (lambda: Bonus(weight=-1), "weight"),
-        (lambda: Bonus(bound=0), "bound"),
+        (lambda: DiversityReward(weight=-1), "weight"),
+        (lambda: DiversityReward(clip_max=0), "clip_max"),
     ],
 )
 def test_settings_out_of_range(make, message):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diver.methods.shaping import Bonus, Shaping, bonus, intrinsic_reward, shape
+from diver.methods.shaping import DiversityReward, Shaping, diversity_reward, intrinsic_reward, shape
 
 LAMBDA = 0.1
 
@@ -127,7 +127,7 @@ def test_counterexample_terminal_diversity_changes_the_optimal_policy():
 def test_counterexample_holds_for_the_reward_that_is_used():
     # clipped at 0.65 and paid to correct responses only: Q'(odd) = 0.95 (1 + 0.1 * 0.65) = 1.01175, still above 1.
     P, R, d = counterexample()
-    rewards = shape(R[0, 0], bonus({"d": d}, {"d": Bonus()}, 0.65), LAMBDA, Shaping())
+    rewards = shape(R[0, 0], diversity_reward({"d": d}, {"d": DiversityReward()}, 0.65), LAMBDA, Shaping())
     shaped = np.array([reward.total for reward in rewards])
     assert P[0] @ shaped == pytest.approx([1.0, 1.01175])
 
@@ -159,12 +159,12 @@ def test_a_terminal_potential_equal_for_all_responses_changes_nothing_at_gamma_1
 
 def best_are_correct(condition, ratio, lengths=None, sigma=0.65):
     """Whether the responses of highest r' are correct ones, for all outcomes of 4 responses and d in a grid past sigma."""
-    shaping = Shaping(condition=condition, bound=sigma)
+    shaping = Shaping(condition=condition, clip_max=sigma)
     for outcomes in itertools.product([0.0, 1.0], repeat=4):
         if not any(outcomes):
             continue
         for d in itertools.product([0.0, 0.3, sigma, 1.0], repeat=4):
-            clipped = bonus({"d": np.array(d)}, {"d": Bonus()}, sigma)
+            clipped = diversity_reward({"d": np.array(d)}, {"d": DiversityReward()}, sigma)
             total = np.array([r.total for r in shape(np.array(outcomes), clipped, ratio, shaping, lengths)])
             if not np.array(outcomes)[total == total.max()].all():
                 return False
@@ -208,7 +208,12 @@ def test_a_shaped_optimal_policy_keeps_this_much_of_the_best_accuracy_of_any_pol
     shaped = [
         [
             r.total
-            for r in shape(outcomes, bonus({"d": row}, {"d": Bonus()}, sigma), ratio, Shaping(condition=condition))
+            for r in shape(
+                outcomes,
+                diversity_reward({"d": row}, {"d": DiversityReward()}, sigma),
+                ratio,
+                Shaping(condition=condition),
+            )
         ]
         for row in d
     ]
@@ -222,6 +227,8 @@ def test_that_bound_is_tight():
     # the usual way: accuracy 1 and d = 0. The odd way: accuracy p and d = 1, clipped to 0.65, so p * 1.065. It is chosen
     # when p > 1 / 1.065 = 0.93897.
     d = np.array([0.0, 1.0, 1.0])
-    rewards = shape(np.array([1.0, 1.0, 0.0]), bonus({"d": d}, {"d": Bonus()}, 0.65), LAMBDA, Shaping())
+    rewards = shape(
+        np.array([1.0, 1.0, 0.0]), diversity_reward({"d": d}, {"d": DiversityReward()}, 0.65), LAMBDA, Shaping()
+    )
     usual, odd_correct, odd_wrong = (reward.total for reward in rewards)
     assert [p * odd_correct + (1 - p) * odd_wrong > usual for p in (0.938, 0.940)] == [False, True]

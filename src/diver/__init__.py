@@ -1,4 +1,4 @@
-"""DIVER: reinforcement learning of reasoning that pays correct answers for being different."""
+"""DIVER: reinforcement learning of reasoning that rewards correct answers for being different."""
 
 from diver.api import advantages
 from diver.diversity import equational_diversity, textual_diversity

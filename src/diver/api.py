@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diver.methods import Decode, Method
+from diver.methods import Decode, Method, check_needs, method_named
 from diver.types import Group, Problem, Progress, Reward, Rollout
 
 
@@ -30,9 +30,10 @@ def advantages(
     the last with `decode`. Lists, arrays and tensors are taken. Raises ValueError where columns differ in length, an
     outcome is not finite, or groups are not whole (all of one size, at least 2); DiverError for Pass@k with k >= G.
     """
-    method = Method.named(method) if isinstance(method, str) else method
+    method = method_named(method) if isinstance(method, str) else method
     if method.selection.keep != "all":
         raise ValueError("a method with a selection drops rows, so it has no advantage for each: use Method.apply")
+    check_needs(method, "diver.advantages", ("responses",) if tokens is None else ("responses", "tokens"))
     texts, values, keys = _plain(responses), _plain(outcomes), _plain(group_ids)
     ids = [None] * len(texts) if tokens is None else _plain(tokens)
     if not len(texts) == len(values) == len(keys) == len(ids):
@@ -46,7 +47,7 @@ def advantages(
     ]
     rows = _whole_groups(keys)
     if rows:
-        method.check_group(len(texts) // len(rows), "G")
+        method.check_group_size(len(texts) // len(rows), "G")
     groups = [Group(Problem(str(key), "", ""), tuple(rollouts[i] for i in index)) for key, index in rows.items()]
     result = np.empty(len(rollouts))
     for index, group in zip(rows.values(), method.apply(groups, progress, decode), strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import importlib
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -57,6 +58,15 @@ def choose(name: str, choices: Iterable[str], where: str) -> None:
     names = list(choices)
     if name not in names:
         raise DiverError(f"{where}: unknown choice {name!r}{_hint(str(name), names)}")
+
+
+def import_object(path: str, where: str) -> Any:
+    """The object at "package.module:name". DiverError, which begins with `where`, if there is none."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except Exception as error:  # whatever a module of one's own raises while it is imported
+        raise DiverError(f"{where}: {path!r} cannot be imported ({type(error).__name__}: {error})") from error
 
 
 def _hint(name: str, choices: list[str]) -> str:

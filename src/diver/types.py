@@ -80,11 +80,11 @@ class Rollout:
 
     response: str
     tokens: Sequence[int] | None = None
-    index: int = 0
-    num_tokens: int | None = None
     logprobs: np.ndarray | None = None
     entropy: float = math.nan
     truncated: bool = False
+    index: int = 0
+    num_tokens: int | None = None
     grade: Grade | None = None
     reward: Reward | None = None
     diversity: Mapping[str, float] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from diver.diversity.cosine import cosine_diversity
 from diver.diversity.embedding import _load as load_encoder
 from diver.diversity.hidden_state import _load as load_model
 from diver.diversity.hidden_state import hidden_states
-from diver.methods import Method
+from diver.methods import method_named
 from diver.types import DiverError, Group, Problem, Reward, Rollout
 
 SKY = ["The sky is blue.", "The colour of the sky is blue.", "Three dogs ran through the old town."]
@@ -95,7 +95,7 @@ def test_measured_by_name_with_one_load(minilm):
 
 def test_paid_as_a_recipe_says_it(minilm):
     table = {"embedding": {"model": minilm.model}, "hidden_state": {"model": POLICY.model}}
-    method = Method.named("grpo", pays={"embedding": {"weight": 2.0}, "hidden-state": {}}, diversity=table)
+    method = method_named("grpo", pays={"embedding": {"weight": 2.0}, "hidden-state": {}}, diversity=table)
     (shaped,) = method.apply([group(STEPS)], progress=0.0)
     d = measure(group(STEPS), ["embedding", "hidden-state"], method.diversity)
     expected = 0.1 * (2 * np.clip(d["embedding"], 0, 0.65) + np.clip(d["hidden-state"], 0, 0.65)) / 3

@@ -19,17 +19,18 @@ def test_collate_by_hand():
     assert batch.position.tolist() == [[0, 0, 0, 1, 2, 3], [0, 1, 2, 3, 3, 3]]
     assert batch.tokens.tolist() == [[2, 3, 4], [14, 0, 0]]
     assert batch.mask.tolist() == [[True, True, True], [True, False, False]]
-    assert batch.old.tolist() == [[0, 1, 2], [0, 0, 0]]
-    assert batch.place.tolist() == [[1, 2, 3], [11, 0, 0]]
+    assert batch.old_logprobs.tolist() == [[0, 1, 2], [0, 0, 0]]
+    assert batch.token_index.tolist() == [[1, 2, 3], [11, 0, 0]]
 
 
 def test_rows_know_their_place_among_the_tokens_of_the_mini_batch():
-    def group(name, *lengths):
-        return Group(Problem(name, "", ""), tuple(Rollout("", [7] * n, np.zeros(n), advantage=n) for n in lengths))
+    def group(name, prompt, *lengths):
+        rollouts = tuple(Rollout("", [7] * n, logprobs=np.zeros(n), advantage=n) for n in lengths)
+        return Group(Problem(name, "", ""), rollouts, prompt_tokens=prompt)
 
-    rows = rows_of([group("a", 2, 0), group("b", 3, 1)], {"a": [1], "b": [2, 2]}, [0.1, 0.2, 0.3, 0.4])
+    rows = rows_of([group("a", (1,), 2, 0), group("b", (2, 2), 3, 1)], [0.1, 0.2, 0.3, 0.4])
     assert [row.start for row in rows] == [0, 2, 2, 5] and [row.weight for row in rows] == [0.1, 0.2, 0.3, 0.4]
-    assert [row.prompt for row in rows] == [[1], [1], [2, 2], [2, 2]] and [row.advantage for row in rows] == [
+    assert [row.prompt for row in rows] == [(1,), (1,), (2, 2), (2, 2)] and [row.advantage for row in rows] == [
         2,
         0,
         3,

@@ -11,8 +11,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from diver.config.sections import Update
 from diver.generate.policy import Policy
-from diver.losses.objective import Loss
-from diver.methods import Method
+from diver.losses import ClipLoss
+from diver.methods import method_named
 from diver.train.update import update
 from diver.types import Group, Problem, Reward, Rollout
 
@@ -57,28 +57,27 @@ def token_logprobs(model: LlamaForCausalLM, prompt: list[int], tokens: list[int]
     return torch.log_softmax(logits / temperature, -1)[torch.arange(len(tokens)), torch.tensor(tokens)]
 
 
-def rollout_batch(model: LlamaForCausalLM, temperature: float) -> tuple[list[Group], dict[str, list[int]]]:
+def rollout_batch(model: LlamaForCausalLM, temperature: float) -> list[Group]:
     """Groups of responses of 1 to 13 tokens; old log-probs are off by up to 0.6, so many tokens are clipped."""
     rng = np.random.default_rng(7)
-    groups, prompts = [], {}
+    groups = []
     for g in range(GROUPS):
         problem = Problem(str(g), "", "")
-        prompts[problem.id] = rng.integers(1, 23, rng.integers(2, 6)).tolist()
+        prompt = rng.integers(1, 23, rng.integers(2, 6)).tolist()
         rollouts = []
         for i in range(G):
             tokens = rng.integers(1, 23, rng.integers(1, 14)).tolist()
             with torch.no_grad():
-                old = token_logprobs(model, prompts[problem.id], tokens, temperature).numpy()
+                old = token_logprobs(model, prompt, tokens, temperature).numpy()
             old = old + rng.uniform(-0.6, 0.6, len(tokens))
             rollouts.append(Rollout("", tokens, old, reward=Reward(float(rewards_of(g)[i]))))
-        groups.append(Group(problem, tuple(rollouts)))
-    return Method.named("grpo").apply(groups, 0.0), prompts
+        groups.append(Group(problem, tuple(rollouts), prompt_tokens=tuple(prompt)))
+    return method_named("grpo").apply(groups, 0.0)
 
 
 def written_out(
     model: LlamaForCausalLM,
     groups: list[Group],
-    prompts: dict[str, list[int]],
     temperature: float,
     aggregation: str,
     *,
@@ -94,7 +93,7 @@ def written_out(
     for group, i, r in rows:
         advantage = group_advantages(rewards_of(int(group.problem.id)), ddof)[i]
         ratio = torch.exp(
-            token_logprobs(model, prompts[group.problem.id], list(r.tokens), temperature) - torch.tensor(r.logprobs)
+            token_logprobs(model, list(group.prompt_tokens), list(r.tokens), temperature) - torch.tensor(r.logprobs)
         )
         bounded = torch.clamp(ratio, 1 - LOW, 1 + HIGH)
         total = torch.minimum(ratio * advantage, bounded * advantage).sum()
@@ -125,14 +124,13 @@ class Recorder(torch.optim.SGD):
 
 def engine_gradients(temperature: float, aggregation: str, budget: int, skip: bool) -> list[torch.Tensor]:
     model = tiny_model()
-    groups, prompts = rollout_batch(model, temperature)
+    groups = rollout_batch(model, temperature)
     recorder = Recorder(model)
     update(
         Policy(model, Tokenizer(), None),
         recorder,
         groups,
-        prompts,
-        Loss(clip_low=LOW, clip_high=HIGH, aggregation=aggregation),
+        ClipLoss(clip_low=LOW, clip_high=HIGH, aggregation=aggregation),
         Update(mini_batch_size=MINI, micro_batch_tokens=budget, skip_zero_advantage=skip, max_grad_norm=1e9),
         temperature=temperature,
     )
@@ -141,11 +139,9 @@ def engine_gradients(temperature: float, aggregation: str, budget: int, skip: bo
 
 def reference_gradients(temperature: float, aggregation: str, **faults) -> list[torch.Tensor]:
     model = tiny_model()
-    groups, prompts = rollout_batch(model, temperature)
+    groups = rollout_batch(model, temperature)
     used = faults.pop("divided_by", temperature)
-    return [
-        written_out(model, groups[i : i + MINI], prompts, used, aggregation, **faults) for i in range(0, GROUPS, MINI)
-    ]
+    return [written_out(model, groups[i : i + MINI], used, aggregation, **faults) for i in range(0, GROUPS, MINI)]
 
 
 def relative_errors(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> list[float]:
@@ -164,10 +160,10 @@ def test_equals_the_written_out_formula(temperature, aggregation, budget, skip):
 
 def test_tokens_of_both_signs_are_clipped_in_every_mini_batch():
     model = tiny_model()
-    groups, prompts = rollout_batch(model, 1.0)
+    groups = rollout_batch(model, 1.0)
     for i in range(0, GROUPS, MINI):
         clipped = {1: 0, -1: 0}
-        written_out(model, groups[i : i + MINI], prompts, 1.0, "token-mean", clipped=clipped)
+        written_out(model, groups[i : i + MINI], 1.0, "token-mean", clipped=clipped)
         assert clipped[1] > 0 and clipped[-1] > 0
 
 
@@ -188,8 +184,8 @@ def test_kl_and_entropy_reach_every_row():
     with torch.no_grad():
         for p in anchor.parameters():
             p.add_(0.05 * torch.randn_like(p))
-    groups, prompts = rollout_batch(model, temperature)
-    loss = Loss(clip_low=LOW, clip_high=HIGH, beta=beta, entropy=bonus)
+    groups = rollout_batch(model, temperature)
+    loss = ClipLoss(clip_low=LOW, clip_high=HIGH, kl_coef=beta, entropy_coef=bonus)
     recorder = Recorder(model)
     policies = [Policy(m, Tokenizer(), None) for m in (model, anchor)]
     how = Update(mini_batch_size=MINI, micro_batch_tokens=40, max_grad_norm=1e9)
@@ -197,7 +193,6 @@ def test_kl_and_entropy_reach_every_row():
         policies[0],
         recorder,
         groups,
-        prompts,
         loss,
         how,
         temperature=temperature,
@@ -207,10 +202,10 @@ def test_kl_and_entropy_reach_every_row():
     expected = []
     for start in range(0, GROUPS, MINI):
         mini = groups[start : start + MINI]
-        base = written_out(model, mini, prompts, temperature, "token-mean")
+        base = written_out(model, mini, temperature, "token-mean")
         model.zero_grad()
         extra = torch.zeros((), dtype=torch.float64)
-        rows = [(prompts[g.problem.id], list(r.tokens)) for g in mini for r in g.rollouts]
+        rows = [(list(g.prompt_tokens), list(r.tokens)) for g in mini for r in g.rollouts]
         for prompt, tokens in rows:
             logits = model(input_ids=torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1] / temperature
             logp = torch.log_softmax(logits, -1)
@@ -224,7 +219,7 @@ def test_kl_and_entropy_reach_every_row():
 
 def test_gradient_checkpointing_changes_nothing():
     model = tiny_model()
-    groups, prompts = rollout_batch(model, 1.0)
+    groups = rollout_batch(model, 1.0)
     gradients = []
     for checkpointing in (False, True):
         if checkpointing:
@@ -232,7 +227,7 @@ def test_gradient_checkpointing_changes_nothing():
             enable({"use_reentrant": False})
         recorder = Recorder(model)
         how = Update(mini_batch_size=MINI, max_grad_norm=1e9)
-        update(Policy(model, Tokenizer(), None), recorder, groups, prompts, Loss(), how, temperature=1.0)
+        update(Policy(model, Tokenizer(), None), recorder, groups, ClipLoss(), how, temperature=1.0)
         gradients.append(recorder.gradients)
     assert max(relative_errors(*gradients)) < 1e-6
 
@@ -240,14 +235,14 @@ def test_gradient_checkpointing_changes_nothing():
 def test_mini_batch_of_zero_advantages_still_takes_its_step():
     """Momentum goes on: the parameters move although the gradient is zero."""
     model = tiny_model()
-    groups, prompts = rollout_batch(model, 1.0)
-    policy, loss = Policy(model, Tokenizer(), None), Loss()
+    groups = rollout_batch(model, 1.0)
+    policy, loss = Policy(model, Tokenizer(), None), ClipLoss()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     how = Update(mini_batch_size=GROUPS)
-    update(policy, optimizer, groups, prompts, loss, how, temperature=1.0)
+    update(policy, optimizer, groups, loss, how, temperature=1.0)
     before = model.lm_head.weight.detach().clone()
     zeros = [g.with_each(advantage=[0.0] * G) for g in groups]
-    metrics = update(policy, optimizer, zeros, prompts, loss, how, temperature=1.0)
+    metrics = update(policy, optimizer, zeros, loss, how, temperature=1.0)
     assert metrics["policy/active_token_frac"] == 0 and metrics["policy/grad_norm"] == 0
     assert not torch.equal(before, model.lm_head.weight)
     assert all(state["step"] == 2 for state in optimizer.state.values())

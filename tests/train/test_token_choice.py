@@ -1,7 +1,7 @@
-"""Losses that single tokens out: the choice is that of the whole mini-batch, however it is cut into micro-batches.
+"""Losses that select tokens: the selection is that of the whole mini-batch, however it is cut into micro-batches.
 
-As in test_gradient.py, the reference takes one response at a time, with plain sums; it chooses with sorted lists. What it
-must tell apart: a choice within each micro-batch, and one that does not see the rows of zero advantage.
+As in test_gradient.py, the reference takes one response at a time, with plain sums; it selects with sorted lists. What it
+must tell apart: a selection within each micro-batch, and one that does not see the rows of zero advantage.
 """
 
 import math
@@ -12,52 +12,52 @@ from test_gradient import GROUPS, MINI, Recorder, Tokenizer, relative_errors, ro
 
 from diver.config.sections import Update
 from diver.generate.policy import Policy
-from diver.losses.objective import ClipCov, KlCov, Loss
+from diver.losses import ClipCovLoss, HighEntropyLoss, KlCovLoss
 from diver.train.update import update
 
 TEMPERATURE, SEED = 0.8, 11
 LOSSES = {
-    "clip-cov": Loss(surrogate="clip-cov", clip_cov=ClipCov(share=0.05, low=0.2, high=2.0)),
-    "kl-cov": Loss(surrogate="kl-cov", kl_cov=KlCov(share=0.25, coefficient=0.7)),
-    "high-entropy": Loss(entropy_share=0.4),
+    "clip-cov": ClipCovLoss(clip_low=0.2, clip_high=0.28, fraction=0.05, low=0.2, high=2.0),
+    "kl-cov": KlCovLoss(fraction=0.25, coef=0.7),
+    "high-entropy": HighEntropyLoss(top_entropy_fraction=0.4),
 }
 EACH = pytest.mark.parametrize("name", LOSSES)
 
 
 def engine(loss, budget=40, seed=SEED, skip=True):
     model = tiny_model()
-    groups, prompts = rollout_batch(model, TEMPERATURE)
+    groups = rollout_batch(model, TEMPERATURE)
     recorder = Recorder(model)
     how = Update(mini_batch_size=MINI, micro_batch_tokens=budget, skip_zero_advantage=skip, max_grad_norm=1e9)
     policy = Policy(model, Tokenizer(), None)
-    metrics = update(policy, recorder, groups, prompts, loss, how, temperature=TEMPERATURE, seed=seed)
+    metrics = update(policy, recorder, groups, loss, how, temperature=TEMPERATURE, seed=seed)
     return recorder.gradients, metrics
 
 
-def chosen_of(loss, tokens):
-    """Of tokens (log-prob, entropy, old, advantage, uniform): the indices that the loss singles out."""
+def selected_of(loss, tokens):
+    """Of tokens (log-prob, entropy, old, advantage, uniform): the indices that the loss selects."""
     mean_logprob = sum(t[0] for t in tokens) / len(tokens)
     mean_advantage = sum(t[3] for t in tokens) / len(tokens)
     product = [(t[0] - mean_logprob) * (t[3] - mean_advantage) for t in tokens]
-    if loss.surrogate == "kl-cov":
-        share, order = loss.kl_cov.share, sorted(range(len(tokens)), key=lambda i: -product[i])
-    elif loss.surrogate == "clip-cov":
-        how, share = loss.clip_cov, loss.clip_cov.share
+    if loss.name == "kl-cov":
+        fraction, order = loss.fraction, sorted(range(len(tokens)), key=lambda i: -product[i])
+    elif loss.name == "clip-cov":
+        fraction = loss.fraction
         low, high = 1 - loss.clip_low, 1 + loss.clip_high
         ratio = [math.exp(t[0] - t[2]) for t in tokens]
-        bound = [(t[3] > 0 and r > high) or (t[3] < 0 and r < low) for r, t in zip(ratio, tokens, strict=True)]
-        candidates = [i for i in range(len(tokens)) if how.low < product[i] < how.high and not bound[i]]
+        is_clipped = [(t[3] > 0 and r > high) or (t[3] < 0 and r < low) for r, t in zip(ratio, tokens, strict=True)]
+        candidates = [i for i in range(len(tokens)) if loss.low < product[i] < loss.high and not is_clipped[i]]
         order = sorted(candidates, key=lambda i: tokens[i][4])
-        assert len(candidates) > share * len(tokens) or len(tokens) < 30
+        assert len(candidates) > fraction * len(tokens) or len(tokens) < 30
     else:
-        share, order = loss.entropy_share, sorted(range(len(tokens)), key=lambda i: -tokens[i][1])
-    return set(order[: max(1, int(share * len(tokens)))])
+        fraction, order = loss.top_entropy_fraction, sorted(range(len(tokens)), key=lambda i: -tokens[i][1])
+    return set(order[: max(1, int(fraction * len(tokens)))])
 
 
 def written_out(loss, micro=None, without_zeros=False):
     """The gradient of every mini-batch; `micro` rows at a time choose for themselves (a fault)."""
     model = tiny_model()
-    groups, prompts = rollout_batch(model, TEMPERATURE)
+    groups = rollout_batch(model, TEMPERATURE)
     random = torch.Generator().manual_seed(SEED)
     gradients = []
     for start in range(0, GROUPS, MINI):
@@ -65,7 +65,7 @@ def written_out(loss, micro=None, without_zeros=False):
         rows = []
         for group in groups[start : start + MINI]:
             for r in group.rollouts:
-                prompt = prompts[group.problem.id]
+                prompt = group.prompt_tokens
                 logits = model(input_ids=torch.tensor([[*prompt, *r.tokens]])).logits[0, len(prompt) - 1 : -1]
                 logp = torch.log_softmax(logits / TEMPERATURE, -1)
                 taken = logp[torch.arange(r.length), torch.tensor(r.tokens)]
@@ -78,14 +78,14 @@ def written_out(loss, micro=None, without_zeros=False):
         for i in range(0, len(rows), size):
             flat = [t for row in seen[i : i + size] for t in row if not (without_zeros and t[3] == 0)]
             numbers = [(p.item(), h.item(), float(o), a, u) for p, h, o, a, u in flat]
-            chosen = chosen_of(loss, numbers) if flat else set()
-            if loss.surrogate == "kl-cov" and start == 0:
-                chosen = set()
+            selected = selected_of(loss, numbers) if flat else set()
+            if loss.name == "kl-cov" and start == 0:
+                selected = set()
             for j, (logprob, _, old, advantage, _) in enumerate(flat):
                 ratio = torch.exp(logprob - old)
-                if loss.surrogate == "kl-cov":
-                    objective += ratio * advantage - (j in chosen) * loss.kl_cov.coefficient * (logprob - old).abs()
-                elif (j in chosen) == (loss.surrogate == "clip"):
+                if loss.name == "kl-cov":
+                    objective += ratio * advantage - (j in selected) * loss.coef * (logprob - old).abs()
+                elif (j in selected) == (loss.name == "high-entropy"):
                     bounded = torch.clamp(ratio, 1 - loss.clip_low, 1 + loss.clip_high)
                     objective += torch.minimum(ratio * advantage, bounded * advantage)
         (-objective / total).backward()
@@ -126,20 +126,20 @@ def test_the_seed_is_that_of_clip_cov():
 
 def test_the_share_is_of_the_mini_batch():
     """Two fifths of the tokens of each mini-batch, rounded down."""
-    groups, _ = rollout_batch(tiny_model(), TEMPERATURE)
+    groups = rollout_batch(tiny_model(), TEMPERATURE)
     tokens = [sum(r.length for g in groups[i : i + MINI] for r in g.rollouts) for i in range(0, GROUPS, MINI)]
     _, metrics = engine(LOSSES["high-entropy"])
     assert metrics["policy/selected_frac"] == pytest.approx(sum(2 * n // 5 for n in tokens) / sum(tokens))
 
 
 def test_kl_cov_penalises_tokens_of_zero_advantage_too():
-    """In a mini-batch of zero advantages all covariances are 0, the first quarter is chosen, and only it is forwarded."""
+    """In a mini-batch of zero advantages all covariances are 0, the first quarter is selected, and only it is forwarded."""
     model = tiny_model()
-    groups, prompts = rollout_batch(model, TEMPERATURE)
+    groups = rollout_batch(model, TEMPERATURE)
     zeros = [g.with_each(advantage=[0.0] * len(g)) for g in groups]
     recorder, policy = Recorder(model), Policy(model, Tokenizer(), None)
     metrics = update(
-        policy, recorder, zeros, prompts, LOSSES["kl-cov"], Update(mini_batch_size=MINI, max_grad_norm=1e9),
+        policy, recorder, zeros, LOSSES["kl-cov"], Update(mini_batch_size=MINI, max_grad_norm=1e9),
         temperature=TEMPERATURE,
     )  # fmt: skip
     norms = [float(g.norm()) for g in recorder.gradients]

@@ -7,7 +7,7 @@ from diver.settings import settings
 
 @settings
 class Cluster:
-    """How verl runs the recipe; the embedded engine does not look at it."""
+    """How verl runs the recipe; the built-in trainer does not look at it."""
 
     nodes: int = 1
     """Machines, each with `gpus` GPUs; Ray must span them."""

@@ -53,8 +53,10 @@ def parse_flags(flags: Sequence[str]) -> dict[str, Any]:
                 raise DiverError(f"{word}: needs a value")
             value = words.pop(0)
         section, *fields = key.split(".")
-        # --train.mini-batch is mini_batch_size, but a metric that is paid has its name: --method.pays.hidden-state.weight
-        fields = [f if of == "pays" else f.replace("-", "_") for of, f in itertools.pairwise([section, *fields])]
+        # --train.mini-batch is mini_batch_size, but a metric keeps its name: --method.diversity_rewards.hidden-state.weight
+        fields = [
+            f if of == "diversity_rewards" else f.replace("-", "_") for of, f in itertools.pairwise([section, *fields])
+        ]
         choose(section, SECTIONS, f"--{section}")
         at = table.setdefault(section, {})
         for field in fields[:-1]:

@@ -20,6 +20,8 @@ from diver.config.data import Data
 from diver.config.sections import Evaluation, Log, Model, Run, Sampling, Train
 from diver.config.verification import Verification
 from diver.methods import Method
+from diver.methods.diver import DiverMix
+from diver.methods.registry import DEFAULT, method_named
 from diver.settings import read, settings
 
 
@@ -31,7 +33,7 @@ class Recipe:
     model: Model = Model()
     data: Data = Data()
     sample: Sampling = Sampling()
-    method: Method = Method()
+    method: Method = DiverMix()
     train: Train = Train()
     evaluate: Evaluation = Evaluation()
     verify: Verification = Verification()
@@ -39,7 +41,7 @@ class Recipe:
     verl: Cluster = Cluster()
 
     def __post_init__(self) -> None:
-        self.method.check_group(self.sample.group_size, "sample.group_size")
+        self.method.check_group_size(self.sample.group_size, "sample.group_size")
 
     @property
     def folder(self) -> Path:
@@ -74,7 +76,7 @@ def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
     for name, cls in SECTIONS.items():
         body = dict(table.get(name, {}))
         if name == "method":
-            sections[name] = Method.named(body.pop("name", "diver-mix"), **body)
+            sections[name] = method_named(body.pop("name", DEFAULT), **body)
         else:
             sections[name] = read(cls, body, name)
     return Recipe(**sections)

@@ -1,7 +1,7 @@
 """How different are the responses of one group? Strings (or token ids) in, one number per response out.
 
 A `Metric` is any function from the G responses of a group to float64 [G], greater where a response differs more. Those
-in `METRICS` go by a name: `textual` and `equational` are what the paper pays, `hidden-state` and `embedding` what it
+in `METRICS` go by a name: `textual` and `equational` are what the paper rewards, `hidden-state` and `embedding` what it
 checks them against; `distinct-n` and `self-bleu` (1 - Self-BLEU) are older. Another is plugged in by its dotted name.
 """
 

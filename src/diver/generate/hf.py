@@ -20,7 +20,7 @@ from transformers.cache_utils import DynamicLayer
 from diver.data.prompts import encode
 from diver.generate.streams import uniform
 from diver.io.seeds import stream_seed
-from diver.losses.loss import entropy
+from diver.losses.logprobs import entropy
 from diver.types import DiverError, Rollout
 
 # Rows are moved together when this share of the batch has ended: moving costs a copy of the cache.

@@ -20,12 +20,20 @@ from accelerate.utils import gather_object
 from diver.config.data import Source, Verifier
 from diver.config.verification import Verification
 from diver.data.sources import to_problem
-from diver.methods import Decode, Method
+from diver.losses import ClipLoss, HighEntropyLoss, PolicyLoss
+from diver.methods import Decode, Method, check_needs, method_named
 from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
 from diver.verify import grades
 from diver.verify.grading import DEFAULT
 
 LOSS_TYPES = {"token-mean": "dapo", "sequence-mean": "grpo", "token-sum": "luspo"}
+_CLIP = {"epsilon": "clip_low", "epsilon_high": "clip_high"}
+POLICY_LOSSES: dict[type[PolicyLoss], dict[str, str]] = {
+    ClipLoss: _CLIP,
+    HighEntropyLoss: {**_CLIP, "top_entropy_quantile": "top_entropy_fraction"},
+}
+"""The losses that TRL has: option of GRPOConfig -> our setting."""
+CARRIES = ("responses", "tokens")
 Outcome = Callable[..., Sequence[float]]
 
 
@@ -33,21 +41,18 @@ def config(method: str | Method) -> dict[str, Any]:
     """What a GRPOConfig must say for `method`: clipping, aggregation, KL, entropy, and that TRL scales nothing.
 
     TRL normalises "token-mean" over the batch of one generation, and chooses tokens of high entropy in each micro-batch;
-    we do both over the mini-batch. DiverError for a method that needs another loss or drops rollouts, which this seam
-    cannot give.
+    we do both over the mini-batch. DiverError for a method that TRL's seam cannot carry.
     """
-    method = _usable(method)
-    loss = method.loss
+    loss = _usable(method).loss
     return {
         "scale_rewards": "none",
-        "epsilon": loss.clip_low,
-        "epsilon_high": loss.clip_high,
         "loss_type": LOSS_TYPES[loss.aggregation],
         "importance_sampling_level": "token",
-        "beta": loss.beta,
+        "beta": loss.kl_coef,
         "use_bias_correction_kl": False,  # TRL's default multiplies the divergence by the ratio
-        "entropy_coef": loss.entropy,
-        "top_entropy_quantile": loss.entropy_share,
+        "entropy_coef": loss.entropy_coef,
+        "top_entropy_quantile": 1.0,
+        **{option: getattr(loss, setting) for option, setting in POLICY_LOSSES[type(loss)].items()},
     }
 
 
@@ -79,7 +84,7 @@ class GroupAdvantage:
         self.source = Source(path="TRL", verifier=verifier)
         self.verification, self.decode = verification, decode
         self.args = _checked(args)
-        self.method.check_group(args.num_generations, "num_generations")
+        self.method.check_group_size(args.num_generations, "num_generations")
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **given: Any
@@ -150,14 +155,21 @@ class GroupAdvantage:
 
 
 def _usable(method: str | Method) -> Method:
-    method = Method.named(method) if isinstance(method, str) else method
+    """The method, where a reward function can carry it: TRL subtracts the mean of a group and trains on every rollout."""
+    method = method_named(method) if isinstance(method, str) else method
+    check_needs(method, "TRL", CARRIES)
+    if not method.zero_mean:
+        raise DiverError(
+            f"method {method.name!r}: its advantages do not sum to 0 in a group, and TRL subtracts their mean; choose "
+            "another engine"
+        )
     if method.selection.keep != "all":
         raise DiverError(
             f"method {method.name!r}: a selection drops rollouts, and TRL trains on every one; choose another engine"
         )
-    if method.loss.surrogate != "clip":
+    if type(method.loss) not in POLICY_LOSSES:
         raise DiverError(
-            f"method {method.name!r}: {method.loss.surrogate} needs another loss than TRL's; choose another engine"
+            f"method {method.name!r}: {method.loss.name} needs another loss than TRL's; choose another engine"
         )
     return method
 

@@ -75,28 +75,26 @@ class Schedule:
 
 @settings
 class Shaping:
-    """What a response is paid for its diversity. The defaults are the paper's (its table of hyperparameters)."""
+    """How diversity becomes reward. The defaults are the paper's (its table of hyperparameters)."""
 
-    ratio: float = 0.1
+    coef: float = 0.1
     """lambda, before its schedule."""
-    bound: float = 0.65
-    """sigma: the most that one metric may count, unless its own bound is set."""
+    clip_max: float = 0.65
+    """sigma: the most that one metric may count, unless it has its own."""
     discount: float = 1.0
     """gamma in gamma^T d, with T in policy tokens."""
     condition: Literal["correct", "all", "wrong", "all-length-penalty"] = "correct"
-    """Which responses are paid; all-length-penalty also charges lambda * sigma * min(1, T / length_limit)."""
-    threshold: float = 0.5
-    """A response is correct, I(r) = 1, when its outcome is at least this."""
+    """Which responses are rewarded; all-length-penalty also subtracts lambda * sigma * min(1, T / length_limit)."""
     schedule: Schedule = Schedule()
     """How lambda falls over the run."""
     length_limit: int = 8192
     """The length, in policy tokens, at which the length penalty is full."""
 
     def __post_init__(self) -> None:
-        if self.ratio < 0:
-            raise ValueError(f"ratio (lambda) must be at least 0, not {self.ratio}")
-        if self.bound <= 0:
-            raise ValueError(f"bound (sigma) must be above 0, not {self.bound}")
+        if self.coef < 0:
+            raise ValueError(f"coef (lambda) must be at least 0, not {self.coef}")
+        if self.clip_max <= 0:
+            raise ValueError(f"clip_max (sigma) must be above 0, not {self.clip_max}")
         if not 0 < self.discount <= 1:
             raise ValueError(f"discount (gamma) must be above 0 and at most 1, not {self.discount}")
         if self.length_limit < 1:
@@ -109,19 +107,19 @@ class Shaping:
 
 
 @settings
-class Bonus:
-    """How one diversity metric is paid."""
+class DiversityReward:
+    """How one diversity metric is rewarded."""
 
     weight: float = 1.0
     """Its weight in the mean or the sum."""
-    bound: float | None = None
-    """Its own sigma; none: `shaping.bound`."""
+    clip_max: float | None = None
+    """Its own sigma; none: `shaping.clip_max`."""
 
     def __post_init__(self) -> None:
         if self.weight < 0:
             raise ValueError(f"weight must be at least 0, not {self.weight}")
-        if self.bound is not None and self.bound <= 0:
-            raise ValueError(f"bound must be above 0, not {self.bound}")
+        if self.clip_max is not None and self.clip_max <= 0:
+            raise ValueError(f"clip_max must be above 0, not {self.clip_max}")
 
 
 def intrinsic_reward(diversity: np.ndarray, lengths: np.ndarray | None = None, discount: float = 1.0) -> np.ndarray:
@@ -139,10 +137,10 @@ def intrinsic_reward(diversity: np.ndarray, lengths: np.ndarray | None = None, d
     return discount ** np.asarray(lengths, dtype=np.float64) * d
 
 
-def paid(outcomes: np.ndarray, shaping: Shaping) -> np.ndarray:
-    """I(r), bool [G]: which responses the condition pays."""
-    correct = np.asarray(outcomes, dtype=np.float64) >= shaping.threshold
-    match shaping.condition:
+def is_rewarded(outcomes: np.ndarray, condition: str, threshold: float = 0.5) -> np.ndarray:
+    """I(r), bool [G]: which responses the condition rewards; correct are those of at least `threshold`."""
+    correct = np.asarray(outcomes, dtype=np.float64) >= threshold
+    match condition:
         case "correct":
             return correct
         case "wrong":
@@ -151,35 +149,44 @@ def paid(outcomes: np.ndarray, shaping: Shaping) -> np.ndarray:
             return np.ones_like(correct)
 
 
-def bonus(
-    intrinsic: Mapping[str, np.ndarray], pays: Mapping[str, Bonus], bound: float, combine: Combine = "mean"
+def diversity_reward(
+    intrinsic: Mapping[str, np.ndarray],
+    rewards: Mapping[str, DiversityReward],
+    clip_max: float,
+    combine: Combine = "mean",
 ) -> np.ndarray:
-    """clip(R_int, 0, sigma), float64 [G]: the weighted mean or sum over the metrics in `pays`, each under its own bound.
+    """clip(R_int, 0, sigma), float64 [G]: the weighted mean or sum over the metrics in `rewards`, each under its own sigma.
 
     One metric of weight 1 gives the paper's term. The paper only says that DIVER-MIX "combines" its two metrics: the
     mean of clipped terms is our choice.
     """
-    clipped = [spec.weight * np.clip(intrinsic[name], 0, spec.bound or bound) for name, spec in pays.items()]
+    clipped = [r.weight * np.clip(intrinsic[name], 0, r.clip_max or clip_max) for name, r in rewards.items()]
     total = np.sum(clipped, axis=0)
-    return total / sum(spec.weight for spec in pays.values()) if combine == "mean" else total
+    return total / sum(r.weight for r in rewards.values()) if combine == "mean" else total
 
 
 def length_penalty(lengths: np.ndarray, shaping: Shaping) -> np.ndarray:
     """sigma * min(1, T / length_limit), float64 [G]. Ours: the paper names a length penalty and gives no formula."""
-    return shaping.bound * np.minimum(1.0, np.asarray(lengths, dtype=np.float64) / shaping.length_limit)
+    return shaping.clip_max * np.minimum(1.0, np.asarray(lengths, dtype=np.float64) / shaping.length_limit)
 
 
 def shape(
-    outcomes: np.ndarray, bonus: np.ndarray, ratio: float, shaping: Shaping, lengths: np.ndarray | None = None
+    outcomes: np.ndarray,
+    diversity: np.ndarray,
+    coef: float,
+    shaping: Shaping,
+    lengths: np.ndarray | None = None,
+    threshold: float = 0.5,
 ) -> list[Reward]:
-    """The parts of r' for one group: r, lambda * bonus * I(r) and, where the condition says so, the length penalty.
+    """The parts of r' for one group: r, lambda * diversity * I(r) and, where the condition says so, the length penalty.
 
-    `ratio` is the lambda of this step; outcomes and bonus are [G]; all parts are in units of reward.
+    `coef` is the lambda of this step; outcomes and diversity (`diversity_reward`) are [G]; all parts are in units of
+    reward.
     """
-    extra = ratio * np.asarray(bonus) * paid(outcomes, shaping)
-    charge = np.zeros_like(extra)
+    extra = coef * np.asarray(diversity) * is_rewarded(outcomes, shaping.condition, threshold)
+    penalty = np.zeros_like(extra)
     if shaping.condition == "all-length-penalty":
         if lengths is None:
             raise ValueError("the length penalty needs the lengths of the responses in policy tokens")
-        charge = -ratio * length_penalty(lengths, shaping)
-    return [Reward(float(r), float(e), float(c)) for r, e, c in zip(outcomes, extra, charge, strict=True)]
+        penalty = -coef * length_penalty(lengths, shaping)
+    return [Reward(float(r), float(e), float(c)) for r, e, c in zip(outcomes, extra, penalty, strict=True)]

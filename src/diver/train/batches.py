@@ -14,11 +14,11 @@ from diver.types import Group
 
 
 class Row(NamedTuple):
-    """What the loss needs of one rollout; `start` is the place of its first token among all tokens of the mini-batch."""
+    """What the loss needs of one rollout; `start` is the index of its first token among all tokens of the mini-batch."""
 
     prompt: Sequence[int]
     tokens: Sequence[int]
-    old: np.ndarray
+    old_logprobs: np.ndarray
     advantage: float
     weight: float
     start: int = 0
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 class Batch(NamedTuple):
     """A padded micro-batch: prompts end and responses begin at the same column, [n, P + R] and [n, R].
 
-    `place` [n, R] says where each token stands among all tokens of the mini-batch; 0 where there is padding.
+    `token_index` [n, R] is the index of each token among all tokens of the mini-batch; 0 where there is padding.
     """
 
     ids: Tensor
@@ -39,15 +39,15 @@ class Batch(NamedTuple):
     position: Tensor
     tokens: Tensor
     mask: Tensor
-    old: Tensor
-    advantage: Tensor
+    old_logprobs: Tensor
+    advantages: Tensor
     weight: Tensor
-    place: Tensor
+    token_index: Tensor
 
 
-def rows_of(groups: Sequence[Group], prompts: dict[str, list[int]], weights: Sequence[float]) -> list[Row]:
-    """A row for each rollout, in order; `prompts` has the token ids by problem id."""
-    rollouts = [(prompts[g.problem.id], r) for g in groups for r in g.rollouts]
+def rows_of(groups: Sequence[Group], weights: Sequence[float]) -> list[Row]:
+    """A row for each rollout of groups with their `prompt_tokens`, in order."""
+    rollouts = [(g.prompt_tokens, r) for g in groups for r in g.rollouts]
     starts = itertools.accumulate((r.length for _, r in rollouts), initial=0)
     return [
         Row(prompt, r.tokens, r.logprobs, r.advantage, float(w), start)  # type: ignore[arg-type]
@@ -78,14 +78,14 @@ def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
     p, r = max(len(row.prompt) for row in rows), max(1, *(len(row.tokens) for row in rows))
     ids = np.full((len(rows), p + r), pad, dtype=np.int64)
     attention = np.zeros((len(rows), p + r), dtype=np.int64)
-    old = np.zeros((len(rows), r), dtype=np.float32)
-    place = np.zeros((len(rows), r), dtype=np.int64)
+    old_logprobs = np.zeros((len(rows), r), dtype=np.float32)
+    token_index = np.zeros((len(rows), r), dtype=np.int64)
     for i, row in enumerate(rows):
         start, end = p - len(row.prompt), p + len(row.tokens)
         ids[i, start:end] = [*row.prompt, *row.tokens]
         attention[i, start:end] = 1
-        old[i, : len(row.tokens)] = row.old
-        place[i, : len(row.tokens)] = row.start + np.arange(len(row.tokens))
+        old_logprobs[i, : len(row.tokens)] = row.old_logprobs
+        token_index[i, : len(row.tokens)] = row.start + np.arange(len(row.tokens))
     attended = torch.from_numpy(attention).to(device)
     column = torch.from_numpy(ids).to(device)
     return Batch(
@@ -94,8 +94,8 @@ def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
         position=(attended.cumsum(-1) - 1).clamp(min=0),
         tokens=column[:, p:],
         mask=attended[:, p:].bool(),
-        old=torch.from_numpy(old).to(device),
-        advantage=torch.tensor([row.advantage for row in rows], dtype=torch.float32, device=device),
+        old_logprobs=torch.from_numpy(old_logprobs).to(device),
+        advantages=torch.tensor([row.advantage for row in rows], dtype=torch.float32, device=device),
         weight=torch.tensor([row.weight for row in rows], dtype=torch.float32, device=device),
-        place=torch.from_numpy(place).to(device),
+        token_index=torch.from_numpy(token_index).to(device),
     )

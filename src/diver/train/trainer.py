@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from diver.config.recipe import Recipe
 from diver.data.prompts import Prompted, prompted
 from diver.data.splits import draw_indices, load
 from diver.evaluate import in_training as evaluation
@@ -28,14 +29,14 @@ from diver.io.seeds import stream_seed
 from diver.train import checkpoint
 from diver.train.loggers import Logger, open_loggers
 from diver.train.update import update
-from diver.types import DiverError, Grade, Group, Progress
+from diver.types import DiverError, Grade, Group, Problem, Progress, Rollout
 from diver.verify import verify
 
 
 class Trainer:
-    """One run: everything that is made once. `recipe` is a `diver.config.recipe.Recipe`."""
+    """One run: everything that is made once."""
 
-    def __init__(self, recipe: Any, folder: RunFolder) -> None:
+    def __init__(self, recipe: Recipe, folder: RunFolder) -> None:
         self.recipe, self.folder, self.method = recipe, folder, recipe.method
         self.schedule_steps = int(folder.config["schedule_steps"])
         saved = folder.checkpoints()
@@ -111,7 +112,6 @@ class Trainer:
                 self.policy,
                 self.optimizer,
                 groups,
-                self.train.ids,
                 method.loss,
                 recipe.train,
                 temperature=recipe.sample.temperature,
@@ -131,10 +131,13 @@ class Trainer:
             rows=how.max_num_seqs,
             seed=stream_seed(self.recipe.run.seed, "sample", step),
         )
-        return [
-            Group(self.train.problems[i], tuple(r), prompt=self.train.texts[i]).with_each(index=range(len(r)))
-            for i, r in zip(index, rollouts, strict=True)
-        ]
+        return [self._group(i, drawn) for i, drawn in zip(index, rollouts, strict=True)]
+
+    def _group(self, i: int, rollouts: Sequence[Rollout]) -> Group:
+        """The responses to training problem i, numbered, with the prompt that the policy saw."""
+        problem = self.train.problems[i]
+        numbered = tuple(rollout.replace(index=j) for j, rollout in enumerate(rollouts))
+        return Group(problem, numbered, self.train.texts[i], tuple(self.train.ids[problem.id]))
 
     def _evaluate(self, step: int, samples: int) -> dict[str, float]:
         """Pass@k on the held-out problems, also written to eval/step_NNNN.json."""
@@ -170,10 +173,10 @@ class Trainer:
         elif self.recipe.train.steps:
             say(f"first prompt:\n{self.train.texts[0]}\n")
         if self.recipe.train.steps > self.schedule_steps:
-            ratio = self.method.ratio(Progress(self.schedule_steps, self.schedule_steps))
+            coef = self.method.coef(Progress(self.schedule_steps, self.schedule_steps))
             say(
                 f"schedules run over the {self.schedule_steps} steps this run first had; steps after that keep lambda at its "
-                f"last value, {ratio:g}"
+                f"last value, {coef:g}"
             )
 
     def _set_learning_rate(self, step: int) -> None:
@@ -185,14 +188,14 @@ class Trainer:
         return self.policy.tokenizer.decode(ids, skip_special_tokens=True)
 
     def _reference(self) -> Policy | None:
-        """The policy before training, frozen, for the KL term; not loaded where beta is 0."""
-        if not self.method.loss.beta:
+        """The policy before training, frozen, for the KL term; not loaded where kl_coef is 0."""
+        if not self.method.loss.kl_coef:
             return None
         reference = load_policy(self.recipe.model)
         reference.model.requires_grad_(False).eval()
         return reference
 
-    def _prompted(self, problems: Sequence[Any]) -> Prompted:
+    def _prompted(self, problems: Sequence[Problem]) -> Prompted:
         how = self.recipe.sample
         result = prompted(problems, self.recipe.data.template, self.policy.tokenizer, how.max_prompt_tokens)
         if result.skipped:

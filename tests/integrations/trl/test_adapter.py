@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("accelerate")
 
 import diver
-from diver.integrations.trl import GroupAdvantage, config
-from diver.methods import METHODS, Method
+from diver.integrations.trl import POLICY_LOSSES, GroupAdvantage, config
+from diver.methods import METHODS, method_named
 from diver.types import DiverError, Progress
 
 TEXTS = [r"so $1+1=2$ \boxed{2}", r"we add: $2=1+1$, \boxed{2}", r"\boxed{3}", r"\boxed{2} it is"]
@@ -66,7 +66,7 @@ def test_advantages_are_those_of_the_drop_in(method, chat):
 
 
 def test_pass_at_k_training_by_hand():
-    method = Method.named("pass-at-k", pass_at_k={"k": 2})  # half of the pairs of 4 hold the one that is correct
+    method = method_named("pass-at-k", k=2)  # half of the pairs of 4 hold the one that is correct
     returned = GroupAdvantage(method, arguments(), outcome=lambda **_: [0.0, 1.0, 0.0, 0.0] * 2)(**Batch().given)
     np.testing.assert_allclose(returned, [-1 / 3, 1, -1 / 3, -1 / 3] * 2)
 
@@ -76,7 +76,7 @@ def test_lambda_goes_by_rollout_steps():
     batch = Batch(step=11)
     adapter = GroupAdvantage("diver-mix", arguments())
     assert adapter(**batch.given) == expected("diver-mix", 5 / 20)
-    assert batch.metrics["shaping/coef"] == Method.named("diver-mix").ratio(Progress(5, 20))
+    assert batch.metrics["shaping/coef"] == method_named("diver-mix").coef(Progress(5, 20))
     assert expected("diver-mix", 5 / 20) != expected("diver-mix", 11 / 40)
 
 
@@ -95,7 +95,7 @@ def test_the_users_own_outcome_in_trls_signature():
 
 
 def test_a_horizon_reads_the_policys_tokens():
-    method = Method.named("diver-td", diversity={"horizon": 2})
+    method = method_named("diver-td", diversity={"horizon": 2})
     batch = Batch()
     batch.given["completion_ids"] = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]] * 2
     returned = GroupAdvantage(method, arguments(), decode=lambda ids: f"a b c d {ids}")(**batch.given)
@@ -143,17 +143,17 @@ def test_a_configuration_that_would_change_advantages_is_refused(changes, told):
 
 def test_what_the_seam_cannot_give_is_refused():
     with pytest.raises(DiverError, match="a selection drops rollouts"):
-        config(Method.named("diver-mix", selection={"keep": "most"}))
+        config(method_named("diver-mix", selection={"keep": "most"}))
     with pytest.raises(DiverError, match="method 'clip-cov': clip-cov needs another loss than TRL's"):
         GroupAdvantage("clip-cov", arguments())
-    with pytest.raises(DiverError, match="method.pass_at_k.k is 4 with num_generations = 4: k must be below G"):
+    with pytest.raises(DiverError, match="method.k is 4 with num_generations = 4: k must be below G"):
         GroupAdvantage("pass-at-k", arguments())
 
 
 def test_trl_knows_every_key_of_the_configuration():
     trl = pytest.importorskip("trl")
-    for name in (name for name in METHODS if Method.named(name).loss.surrogate == "clip"):
+    for name in (name for name in METHODS if type(method_named(name).loss) in POLICY_LOSSES):
         args = trl.GRPOConfig("out", use_cpu=True, bf16=False, report_to="none", **config(name))
         assert GroupAdvantage(name, args).method.name == name
         assert not args.use_bias_correction_kl  # the divergence of every token as it is, not times its ratio
-        assert (args.epsilon, args.epsilon_high) == (0.20, Method.named(name).loss.clip_high)
+        assert (args.epsilon, args.epsilon_high) == (0.20, method_named(name).loss.clip_high)

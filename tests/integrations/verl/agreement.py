@@ -18,7 +18,7 @@ from verl.utils import tensordict_utils
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from diver.integrations.verl.config import read_plugin
-from diver.integrations.verl.estimator import handing
+from diver.integrations.verl.estimator import override_advantages
 
 
 def configuration(options: list[str]):
@@ -42,9 +42,9 @@ def advantages(batch, config):
         rewards[row, len(tokens) - 1] = total
     columns = {"token_level_rewards": rewards, "response_mask": mask, "index": batch["uid"]}
     estimate = get_adv_estimator_fn(config.algorithm.adv_estimator)
-    with handing([float(a) for g in groups for a in g.advantages]):
+    with override_advantages([float(a) for g in groups for a in g.advantages]):
         given, _ = estimate(**columns, config=config.algorithm)
-    alone = given if method.pays else estimate(**columns, config=config.algorithm)[0]  # without the trainer's help
+    alone = given if method.needs else estimate(**columns, config=config.algorithm)[0]  # without the trainer's help
     return given[:, 0], alone[:, 0]
 
 

@@ -1,6 +1,6 @@
-"""Same weights, same rollouts: verl and the embedded engine have the same advantages and the same gradients.
+"""Same weights, same rollouts: verl and the built-in trainer have the same advantages and the same gradients.
 
-One recipe goes both ways: `diver verl` makes verl's configuration of it, and the embedded engine reads it itself.
+One recipe goes both ways: `diver verl` makes verl's configuration of it, and the built-in trainer reads it itself.
 """
 
 import subprocess
@@ -36,7 +36,7 @@ CASES = {  # method, loss, how verl cuts a mini-batch of 32 rows
         {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 200},
     ),
     "means": ("grpo", {"aggregation": "sequence-mean"}, {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 200}),
-    "entropy": ("diver-mix", {"entropy": 0.01}, {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 200}),
+    "entropy": ("diver-mix", {"entropy_coef": 0.01}, {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 200}),
     "pass-at-k": ("pass-at-k", {}, {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 200}),
 }
 FAULTS = {  # what must not agree: verl's own third bound on the ratio, and its other way to add up
@@ -69,7 +69,12 @@ def rollout_batch(policy):
         tuple(r.replace(logprobs=(r.logprobs + rng.uniform(-1.6, 1.6, r.length)).astype(np.float32)) for r in rollouts)
         for rollouts in drawn
     ]
-    return verify([Group(p, rollouts) for p, rollouts in zip(given.problems, moved, strict=True)]), given.ids
+    return verify(
+        [
+            Group(p, rollouts, prompt_tokens=tuple(given.ids[p.id]))
+            for p, rollouts in zip(given.problems, moved, strict=True)
+        ]
+    )
 
 
 class Recorder(torch.optim.SGD):
@@ -83,10 +88,10 @@ class Recorder(torch.optim.SGD):
         self.gradients.append({name: p.grad.clone() for name, p in self.named.items()})
 
 
-def ours(policy, groups, ids, recipe):
+def ours(policy, groups, recipe):
     recorder = Recorder(policy.model)
     method = recipe.method
-    metrics = update(policy, recorder, groups, ids, method.loss, recipe.train, temperature=0.8)
+    metrics = update(policy, recorder, groups, method.loss, recipe.train, temperature=0.8)
     return recorder.gradients, metrics
 
 
@@ -106,18 +111,18 @@ def both(tmp_path_factory):
     """For each case: our groups, gradients and metrics, and verl's advantages and gradients."""
     folder = tmp_path_factory.mktemp("agreement")
     policy = load_policy(recipe_of("grpo", {}).model)
-    groups, ids = rollout_batch(policy)
+    groups = rollout_batch(policy)
     mine, cases = {}, []
     for name, (method, loss, changes) in {**CASES, **FAULTS}.items():
         recipe = recipe_of(method, loss)
         shaped = recipe.method.apply(groups, PROGRESS)
-        mine[name] = shaped, *ours(policy, shaped, ids, recipe)
+        mine[name] = shaped, *ours(policy, shaped, recipe)
         rows = [(g, r) for g in shaped for r in g.rollouts]
         batch = {
             "groups": groups,
             "progress": PROGRESS,
             "uid": [g.problem.id for g, _ in rows],
-            "prompts": [ids[g.problem.id] for g, _ in rows],
+            "prompts": [list(g.prompt_tokens) for g, _ in rows],
             "tokens": [list(r.tokens) for _, r in rows],
             "logprobs": [r.logprobs for _, r in rows],
         }
@@ -165,12 +170,11 @@ def test_tokens_of_both_signs_are_clipped(both):
     groups, _, metrics, _ = both["rows"]
     assert metrics["policy/clip_fraction"] > 0.1
     policy = load_policy(recipe_of("grpo", {}).model)
-    _, ids = rollout_batch(policy)
     for start in range(0, PROMPTS, MINI):
         seen = {"high": 0, "low": 0, "third": 0}
         for group in groups[start : start + MINI]:
             for r in group.rollouts:
-                row = torch.tensor([ids[group.problem.id] + list(r.tokens)])
+                row = torch.tensor([[*group.prompt_tokens, *r.tokens]])
                 with torch.no_grad():
                     logits = policy.model(row).logits[0, -len(r.tokens) - 1 : -1] / 0.8
                 now = logits.log_softmax(-1)[torch.arange(len(r.tokens)), torch.tensor(list(r.tokens))]

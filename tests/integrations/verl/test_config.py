@@ -10,7 +10,7 @@ import pytest
 
 from diver.config.verification import Verification
 from diver.integrations.verl.config import GROUP, KEY, check, overrides, read_plugin
-from diver.methods import METHODS, Method
+from diver.methods import METHODS, method_named
 from diver.types import DiverError
 
 ACTOR = "actor_rollout_ref.actor"
@@ -18,7 +18,7 @@ ACTOR = "actor_rollout_ref.actor"
 
 def test_a_name_a_table_and_json_say_the_same():
     named = read_plugin("diver-td")
-    assert named.method == Method.named("diver-td") and named.verify == Verification()
+    assert named.method == method_named("diver-td") and named.verify == Verification()
     assert read_plugin({"method": "diver-td"}) == named
     assert read_plugin({"method": {"name": "diver-td"}}) == named
     assert read_plugin(json.dumps({"method": {"name": "diver-td"}, "verify": {}})) == named
@@ -26,7 +26,8 @@ def test_a_name_a_table_and_json_say_the_same():
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_whole_method_survives_json(name):
-    method = Method.named(name, shaping={"ratio": 0.25, "schedule": {"kind": "linear"}}, diversity={"orders": 2})
+    shaping = {"shaping": {"coef": 0.25, "schedule": {"kind": "linear"}}} if name.startswith("diver") else {}
+    method = method_named(name, **shaping, diversity={"orders": 2}, loss={"kl_coef": 0.5})
     verify = Verification(timeout_s=1.5)
     text = json.dumps({"method": dataclasses.asdict(method), "verify": dataclasses.asdict(verify)})
     plugin = read_plugin(text)
@@ -41,7 +42,7 @@ def test_a_whole_method_survives_json(name):
         ("{not json", "algorithm.diver: is not JSON"),
         (3, "algorithm.diver: must be the name of a method, a table or JSON, not 3"),
         ({"shaping": {}}, "algorithm.diver: unknown choice 'shaping'; choices: method, verify"),
-        ({"method": {"shaping": {"ration": 1}}}, "algorithm.diver.method.shaping.ration: unknown key"),
+        ({"method": {"shaping": {"coeff": 1}}}, "algorithm.diver.method.shaping.coeff: unknown key"),
         ({"verify": {"timeout_s": -1.0}}, "algorithm.diver.verify: timeout_s must be above 0"),
     ],
 )
@@ -51,11 +52,11 @@ def test_what_is_wrong_is_told_with_its_key(value, told):
 
 
 def test_the_papers_settings_in_verls_words():
-    mix = overrides(Method.named("diver-mix"))
+    mix = overrides(method_named("diver-mix"))
     assert mix == {
         "trainer.v1.trainer_mode": "diver",
         "reward.reward_manager.name": "diver",
-        "algorithm.adv_estimator": "diver-grpo",
+        "algorithm.adv_estimator": "diver",
         "algorithm.use_kl_in_reward": False,
         f"{ACTOR}.policy_loss.loss_mode": "vanilla",
         f"{ACTOR}.clip_ratio_low": 0.2,
@@ -64,45 +65,45 @@ def test_the_papers_settings_in_verls_words():
         f"{ACTOR}.entropy_coeff": 0.0,
         f"{ACTOR}.use_kl_loss": False,
     }
-    assert overrides(Method.named("grpo"))[f"{ACTOR}.clip_ratio_high"] == 0.2
-    assert overrides(Method.named("pass-at-k"))["algorithm.adv_estimator"] == "diver-pass-at-k"
+    assert overrides(method_named("grpo"))[f"{ACTOR}.clip_ratio_high"] == 0.2
     clip, kl = (
-        {k.rpartition(".")[2]: v for k, v in overrides(Method.named(name)).items() if "policy_loss" in k}
+        {k.rpartition(".")[2]: v for k, v in overrides(method_named(name)).items() if "policy_loss" in k}
         for name in ("clip-cov", "kl-cov")
     )
     assert clip == {"loss_mode": "clip_cov", "clip_cov_ratio": 2e-4, "clip_cov_lb": 1.0, "clip_cov_ub": 5.0}
     assert kl == {"loss_mode": "kl_cov", "kl_cov_ratio": 2e-3, "ppo_kl_coef": 1.0}
-    penalised = overrides(Method.named("grpo", loss={"beta": 0.001, "aggregation": "token-sum"}))
+    penalised = overrides(method_named("grpo", loss={"kl_coef": 0.001, "aggregation": "token-sum"}))
     assert penalised[f"{ACTOR}.kl_loss_type"] == "low_var_kl" and penalised[f"{ACTOR}.kl_loss_coef"] == 0.001
     assert penalised[f"{ACTOR}.loss_agg_mode"] == "seq-mean-token-sum"
 
 
 def test_a_loss_that_verl_lacks_is_refused():
-    with pytest.raises(DiverError, match="entropy_share = 0.2: verl has no loss over the tokens of highest entropy"):
-        overrides(Method.named("high-entropy"))
+    with pytest.raises(
+        DiverError,
+        match="method.loss.name = 'high-entropy': verl has no such loss; train this method with the built-in",
+    ):
+        overrides(method_named("high-entropy"))
 
 
 def test_a_verl_configured_for_another_method_is_refused():
-    given = overrides(Method.named("clip-higher"))
-    check(Method.named("diver-mix"), given.get)  # they differ in what is paid only
-    check(Method.named("clip-higher"), {**given, f"{ACTOR}.entropy_coeff": 0}.get)
+    given = overrides(method_named("clip-higher"))
+    check(method_named("diver-mix"), given.get)  # they differ in the reward only
+    check(method_named("clip-higher"), {**given, f"{ACTOR}.entropy_coeff": 0}.get)
     with pytest.raises(DiverError) as error:
-        check(Method.named("grpo"), given.get)
+        check(method_named("grpo"), given.get)
     assert str(error.value) == (
         f"verl is not configured for method 'grpo'; add: {ACTOR}.clip_ratio_high=0.2 (or change {KEY} to what is meant)"
     )
-    check(Method.named("clip-higher"), {**given, "reward.reward_manager.name": "dapo"}.get)
+    check(method_named("clip-higher"), {**given, "reward.reward_manager.name": "dapo"}.get)
     with pytest.raises(DiverError, match="use_kl_in_reward=false"):
-        check(Method.named("clip-higher"), {**given, "algorithm.use_kl_in_reward": True}.get)
+        check(method_named("clip-higher"), {**given, "algorithm.use_kl_in_reward": True}.get)
 
 
 def test_groups_too_small_for_pass_at_k_are_refused():
-    given = overrides(Method.named("pass-at-k"))
-    check(Method.named("pass-at-k"), {**given, GROUP: 5}.get)
-    with pytest.raises(
-        DiverError, match=r"method.pass_at_k.k is 4 with actor_rollout_ref.rollout.n = 4: k must be below"
-    ):
-        check(Method.named("pass-at-k"), {**given, GROUP: 4}.get)
+    given = overrides(method_named("pass-at-k"))
+    check(method_named("pass-at-k"), {**given, GROUP: 5}.get)
+    with pytest.raises(DiverError, match=r"method.k is 4 with actor_rollout_ref.rollout.n = 4: k must be below"):
+        check(method_named("pass-at-k"), {**given, GROUP: 4}.get)
 
 
 def test_verl_is_not_imported():

@@ -5,6 +5,8 @@ it is said: verl's Clip-Cov draws its tokens from the global stream, so all cand
 has a third clip, at 3 for A < 0, which the ratios here do not reach.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -12,9 +14,11 @@ import torch
 core_algos = pytest.importorskip("verl.trainer.ppo.core_algos")
 from verl.workers.config import ActorConfig, PolicyLossConfig  # noqa: E402
 
-from diver.losses.loss import choose, entropy, kl_to_reference, row_weights, surrogate  # noqa: E402
-from diver.losses.objective import ClipCov, KlCov, Loss  # noqa: E402
-from diver.methods.advantage import group_advantage  # noqa: E402
+from diver.integrations.verl.config import POLICY_LOSSES  # noqa: E402
+from diver.losses import ClipCovLoss, ClipLoss, KlCovLoss  # noqa: E402
+from diver.losses.base import Tokens, row_weights  # noqa: E402
+from diver.losses.logprobs import entropy, kl_to_reference  # noqa: E402
+from diver.methods.grpo import group_advantage  # noqa: E402
 
 ROWS, WIDTH = 12, 40
 AGGREGATIONS = {
@@ -39,35 +43,31 @@ def batch():
 def ours(loss, batch, seed=0):
     logprobs, old, advantage, mask = batch
     logprobs = logprobs.clone().requires_grad_()
-    chosen = torch.zeros_like(mask)
-    if loss.chooses:
+    selected = torch.zeros_like(mask)
+    if loss.selects_tokens:
         uniform = torch.rand(int(mask.sum()), generator=torch.Generator().manual_seed(seed))
         column = advantage[:, None].expand_as(mask)[mask]
         flat = logprobs.detach()[mask]
-        chosen[mask] = choose(loss, flat, torch.zeros_like(flat), old[mask], column, uniform)
-    value, _ = surrogate(loss, logprobs, old, advantage, chosen)
+        selected[mask] = loss.select_tokens(Tokens(flat, old[mask], column, torch.zeros_like(flat), uniform))
+    value, _ = loss.forward(logprobs, old, advantage, selected)
     weight = row_weights(mask.sum(1), loss.aggregation)[:, None]
     total = (value * mask * weight).sum()
     total.backward()
     return float(total.detach()), logprobs.grad
 
 
-def verls(loss, batch, mode):
+def verls(loss, batch):
+    mode, options = POLICY_LOSSES[type(loss)]
     logprobs, old, advantage, mask = batch
     logprobs = logprobs.clone().requires_grad_()
     config = ActorConfig(
         strategy="fsdp",
         rollout_n=1,
         use_dynamic_bsz=True,
-        clip_ratio_low=loss.clip_low,
-        clip_ratio_high=loss.clip_high,
+        **{key: getattr(loss, name) for key, name in options.items() if "." not in key},
         policy_loss=PolicyLossConfig(
             loss_mode=mode,
-            clip_cov_ratio=loss.clip_cov.share,
-            clip_cov_lb=loss.clip_cov.low,
-            clip_cov_ub=loss.clip_cov.high,
-            kl_cov_ratio=loss.kl_cov.share,
-            ppo_kl_coef=loss.kl_cov.coefficient,
+            **{key.removeprefix("policy_loss."): getattr(loss, name) for key, name in options.items() if "." in key},
         ),
     )
     total, _ = core_algos.get_policy_loss_fn(mode)(
@@ -84,30 +84,32 @@ def verls(loss, batch, mode):
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 @pytest.mark.parametrize(
-    ("mode", "settings"),
+    "loss",
     [
-        ("vanilla", {}),
-        ("clip_cov", {"surrogate": "clip-cov", "clip_cov": ClipCov(share=1.0, low=0.3, high=1.2)}),
-        ("clip_cov", {"surrogate": "clip-cov", "clip_cov": ClipCov(share=1.0), "clip_low": 1.0, "clip_high": 1.0}),
-        ("kl_cov", {"surrogate": "kl-cov", "kl_cov": KlCov(share=0.1, coefficient=0.7)}),
-        ("kl_cov", {"surrogate": "kl-cov"}),
+        ClipLoss(),
+        ClipCovLoss(clip_low=0.2, clip_high=0.28, fraction=1.0, low=0.3, high=1.2),
+        ClipCovLoss(fraction=1.0),
+        KlCovLoss(fraction=0.1, coef=0.7),
+        KlCovLoss(),
     ],
+    ids=str,
 )
-def test_the_surrogates_are_verls(mode, settings, aggregation, batch):
-    loss = Loss(**settings, aggregation=aggregation)
-    (value, gradient), (theirs, their_gradient) = ours(loss, batch), verls(loss, batch, mode)
+def test_the_losses_are_verls(loss, aggregation, batch):
+    loss = dataclasses.replace(loss, aggregation=aggregation)
+    (value, gradient), (theirs, their_gradient) = ours(loss, batch), verls(loss, batch)
     assert value == pytest.approx(theirs, rel=1e-6)  # verl adds 1e-8 to the number of tokens
     assert torch.allclose(gradient, their_gradient, rtol=1e-6, atol=1e-12)
-    plain = ours(Loss(clip_low=loss.clip_low, clip_high=loss.clip_high, aggregation=aggregation), batch)[1]
-    assert mode == "vanilla" or not torch.allclose(gradient, plain, rtol=1e-3)
+    clip = {name: getattr(loss, name) for name in ("clip_low", "clip_high") if hasattr(loss, name)}
+    plain = ours(ClipLoss(**clip, aggregation=aggregation), batch)[1]
+    assert type(loss) is ClipLoss or not torch.allclose(gradient, plain, rtol=1e-3)
 
 
 def test_clip_cov_leaves_out_as_many_tokens_as_verls(batch):
     logprobs, old, advantage, mask = batch
     batch = (logprobs, old, advantage - 0.1, mask)  # no zeros: what is left out is seen by its gradient
-    loss = Loss(surrogate="clip-cov", clip_cov=ClipCov(share=0.03, low=0.3, high=1.2))
-    free = ours(Loss(), batch)[1] != 0
-    both = (ours(loss, batch)[1], verls(loss, batch, "clip_cov")[1])
+    loss = ClipCovLoss(clip_low=0.2, clip_high=0.28, fraction=0.03, low=0.3, high=1.2)
+    free = ours(ClipLoss(), batch)[1] != 0
+    both = (ours(loss, batch)[1], verls(loss, batch)[1])
     left_out = [int((free & (gradient == 0)).sum()) for gradient in both]
     assert left_out == [int(0.03 * mask.sum())] * 2 and left_out[0] > 1
 

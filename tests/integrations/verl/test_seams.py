@@ -25,9 +25,10 @@ from diver.config.data import Countdown
 from diver.data import countdown
 from diver.integrations.verl import batch, nodes, plugin
 from diver.integrations.verl.config import ACTOR, overrides
-from diver.integrations.verl.estimator import handing
-from diver.methods import Method
-from diver.methods.advantage import group_advantage, pass_at_k_advantage
+from diver.integrations.verl.estimator import override_advantages
+from diver.methods import method_named
+from diver.methods.grpo import group_advantage
+from diver.methods.pass_at_k import pass_at_k_advantage
 from diver.types import DiverError, Grade, Problem
 from diver.verify import grades
 
@@ -55,13 +56,13 @@ def advantages(data, estimator, **algorithm):
 def test_verl_has_loaded_the_plugin():
     assert get_trainer_cls("diver").__module__ == "diver.integrations.verl.trainer"
     assert get_reward_manager_cls("diver").__module__ == "diver.integrations.verl.reward"
-    assert {"diver-grpo", "diver-pass-at-k"} <= set(ADV_ESTIMATOR_REGISTRY)
+    assert "diver" in ADV_ESTIMATOR_REGISTRY
 
 
 def test_grpo_divides_by_the_population_std_where_verls_own_takes_the_samples(seed=0):
     r = np.random.default_rng(seed).normal(size=2 * GROUP).astype(np.float32)
     uids = ["a", "b"] * GROUP  # groups lie mixed in the batch
-    ours = advantages(rows(r.tolist(), uids), "diver-grpo")
+    ours = advantages(rows(r.tolist(), uids), "diver", diver="grpo")
     theirs = advantages(rows(r.tolist(), uids), "grpo")
     expected = np.empty(2 * GROUP)
     expected[::2], expected[1::2] = group_advantage(r[::2]), group_advantage(r[1::2])
@@ -70,51 +71,52 @@ def test_grpo_divides_by_the_population_std_where_verls_own_takes_the_samples(se
 
 
 def test_equal_rewards_give_exact_zeros():
-    assert not advantages(rows([1.065] * 6, ["a"] * 6), "diver-grpo").any()
+    assert not advantages(rows([1.065] * 6, ["a"] * 6), "diver", diver="grpo").any()
 
 
 def test_pass_at_k_training_is_not_verls_grpo_passk():
     r = [1.0, 1, 0, 0, 0, 0, 0, 0]
-    ours = advantages(rows(r, ["a"] * GROUP), "diver-pass-at-k")
+    ours = advantages(rows(r, ["a"] * GROUP), "diver", diver="pass-at-k")
     np.testing.assert_allclose(ours, pass_at_k_advantage(np.array(r), 4), atol=1e-6)
-    two = advantages(
-        rows(r, ["a"] * GROUP), "diver-pass-at-k", diver={"method": {"name": "pass-at-k", "pass_at_k": {"k": 2}}}
-    )
+    two = advantages(rows(r, ["a"] * GROUP), "diver", diver={"method": {"name": "pass-at-k", "k": 2}})
     np.testing.assert_allclose(two, pass_at_k_advantage(np.array(r), 2), atol=1e-6)
     theirs = advantages(rows(r, ["a"] * GROUP), "grpo_passk")
     assert (theirs != 0).sum() <= 1 < (ours > 0).sum()
 
 
 def test_a_group_that_pass_at_k_can_never_learn_from_is_refused():
-    with pytest.raises(DiverError, match=r"pass_at_k.k is 4 with actor_rollout_ref.rollout.n = 4: k must be below G"):
-        advantages(rows([1.0, 0, 1, 0], ["a"] * 4), "diver-pass-at-k")
+    with pytest.raises(DiverError, match=r"method.k is 4 with actor_rollout_ref.rollout.n = 4: k must be below G"):
+        advantages(rows([1.0, 0, 1, 0], ["a"] * 4), "diver", diver="pass-at-k")
 
 
 def test_rows_that_pad_a_batch_change_nothing():
     data = rows([1.0, 0, 1, 0, 0], ["a"] * 4 + ["pad"])
     data.batch["response_mask"][4] = 0
-    found = advantages(data, "diver-pass-at-k", diver={"method": {"name": "pass-at-k", "pass_at_k": {"k": 2}}})
+    found = advantages(data, "diver", diver={"method": {"name": "pass-at-k", "k": 2}})
     np.testing.assert_allclose(found[:4], pass_at_k_advantage(np.array([1.0, 0, 1, 0]), 2), atol=1e-6)
     assert found[4] == 0
 
 
 def test_what_the_trainer_hands_over_is_what_verl_gets():
     given = [0.5, -0.25, 1e-9, 2.0]
-    with handing(given):
-        np.testing.assert_allclose(advantages(rows([0.0] * 4, ["a"] * 4), "diver-grpo"), given, rtol=1e-6)
-    assert not advantages(rows([0.0] * 4, ["a"] * 4), "diver-grpo").any()
+    with override_advantages(given):
+        np.testing.assert_allclose(advantages(rows([0.0] * 4, ["a"] * 4), "diver", diver="grpo"), given, rtol=1e-6)
+    assert not advantages(rows([0.0] * 4, ["a"] * 4), "diver", diver="grpo").any()
 
 
-def test_a_method_that_pays_is_not_run_without_its_trainer():
-    with pytest.raises(DiverError, match="looks at whole groups.*add trainer.v1.trainer_mode=diver"):
-        advantages(rows([0.0, 1], ["a", "a"]), "diver-grpo", diver="diver-mix")
-    with pytest.raises(DiverError, match="is diver-grpo, but algorithm.diver asks for diver-pass-at-k"):
-        advantages(rows([0.0, 1], ["a", "a"]), "diver-grpo", diver="pass-at-k")
+def test_a_method_that_looks_at_responses_is_not_run_without_its_trainer():
+    message = (
+        "method 'diver-mix' needs responses, which algorithm.adv_estimator=diver without .*trainer_mode=diver does not"
+    )
+    with pytest.raises(DiverError, match=message):
+        advantages(rows([0.0, 1], ["a", "a"]), "diver", diver="diver-mix")
+    with pytest.raises(DiverError, match="algorithm.diver: missing; name the method"):
+        advantages(rows([0.0, 1], ["a", "a"]), "diver")
 
 
 def test_a_missing_uid_is_told():
     with pytest.raises(DiverError, match="the batch has no uid"):
-        advantages(rows([0.0, 1], None), "diver-grpo")
+        advantages(rows([0.0, 1], None), "diver", diver="grpo")
 
 
 def actor(method):
@@ -134,7 +136,7 @@ def actor(method):
 
 @pytest.mark.parametrize(("name", "moves"), [("grpo", False), ("clip-higher", True), ("diver-mix", True)])
 def test_clip_higher_is_verls_own_with_our_bounds(name, moves):
-    config = actor(Method.named(name))
+    config = actor(method_named(name))
     new = torch.full((1, 1), float(np.log(1.25)), requires_grad=True)
     one = torch.ones(1, 1)
     loss, _ = get_policy_loss_fn(config.policy_loss.loss_mode)(0 * one, new, one, one, config.loss_agg_mode, config)
@@ -144,7 +146,7 @@ def test_clip_higher_is_verls_own_with_our_bounds(name, moves):
 
 @pytest.mark.parametrize("name", ["clip-cov", "kl-cov"])
 def test_the_covariance_methods_are_verls_own_with_the_papers_settings(name):
-    method = Method.named(name)
+    method = method_named(name)
     share = dataclasses.asdict(getattr(method.loss, name.replace("-", "_")))["share"]
     config = actor(method)
     torch.manual_seed(0)

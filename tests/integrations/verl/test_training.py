@@ -11,7 +11,7 @@ import stock
 
 from diver.config.data import Countdown
 from diver.data import countdown
-from diver.methods import Method
+from diver.methods import method_named
 from diver.types import Grade, Group, Problem, Progress, Reward, Rollout
 from diver.verify import grades
 
@@ -58,10 +58,12 @@ def check_step(folder, step, method, steps, logged):
             assert values == pytest.approx([r.diversity[name] for g in expected for r in g.rollouts], abs=1e-6)
         rewards = [float(r) for g in expected for r in g.rewards]
     else:
-        sigma = method.shaping.bound
-        paid = [(min(t, sigma) + min(e, sigma)) / 2 for t, e in zip(*by_diversity.values(), strict=True)]
-        rewards = [row["score"] * (1 + method.ratio(progress) * bonus) for row, bonus in zip(rows, paid, strict=True)]
-        expected = Method.named("grpo").apply(
+        sigma = method.shaping.clip_max
+        rewarded = [(min(t, sigma) + min(e, sigma)) / 2 for t, e in zip(*by_diversity.values(), strict=True)]
+        rewards = [
+            row["score"] * (1 + method.coef(progress) * bonus) for row, bonus in zip(rows, rewarded, strict=True)
+        ]
+        expected = method_named("grpo").apply(
             [
                 g.with_each(reward=[Reward(r) for r in rewards[i * len(g) : (i + 1) * len(g)]])
                 for i, g in enumerate(found)
@@ -73,14 +75,14 @@ def check_step(folder, step, method, steps, logged):
     assert logged["critic/score/mean"] == pytest.approx(sum(row["score"] for row in rows) / len(rows), abs=1e-6)
     assert logged["critic/rewards/mean"] == pytest.approx(sum(rewards) / len(rows), abs=1e-6)
     assert logged["critic/advantages/max"] == pytest.approx(max(row["advantage"] for row in rows), abs=1e-6)
-    assert logged["diver/shaping/coef"] == method.ratio(progress)
+    assert logged["diver/shaping/coef"] == method.coef(progress)
     assert math.isfinite(logged["actor/grad_norm"])
     return logged
 
 
-def test_diver_mix_selects_and_goes_on_after_a_kill(folder):
+def test_diver_mix_selects_and_resumes_after_a_kill(folder):
     """4 steps with 2G -> G selection, killed with -9 after the second checkpoint and started again."""
-    method = Method.named("diver-mix", **{k: v for k, v in MIX["method"].items() if k != "name"})
+    method = method_named("diver-mix", **{k: v for k, v in MIX["method"].items() if k != "name"})
     options = {"trainer.save_freq": 1, "trainer.resume_mode": "auto"}
     arguments = stock.command(folder, method, 4, setting=MIX, **options)
     process = stock.start(folder, arguments)
@@ -108,9 +110,9 @@ def test_diver_mix_selects_and_goes_on_after_a_kill(folder):
 
 @pytest.mark.parametrize("name", ["clip-cov", "kl-cov", "pass-at-k", "diver-mix"])
 def test_two_steps(folder, name):
-    pass_at_k = {"pass_at_k": {"k": 2}} if name == "pass-at-k" else {}
-    method = Method.named(name, **pass_at_k)
-    stock.run(folder, stock.command(folder, method, 2, setting={"method": {"name": name, **pass_at_k}}))
+    settings = {"k": 2} if name == "pass-at-k" else {}
+    method = method_named(name, **settings)
+    stock.run(folder, stock.command(folder, method, 2, setting={"method": {"name": name, **settings}}))
     logged = stock.metrics(folder)
     for step in (1, 2):
         check_step(folder, step, method, 2, logged[step])

@@ -6,7 +6,7 @@ pytest.importorskip("vllm", reason="in the environment of `make test-verl-vllm` 
 
 import stock
 
-from diver.methods import Method
+from diver.methods import method_named
 
 STEPS = 8
 OPTIONS = {
@@ -27,7 +27,7 @@ CPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 
 def test_the_mean_reward_rises(tmp_path):
     stock.prepare(tmp_path, problems=32, mix={"three": 1.0})  # all of them in every step
-    method = Method.named("diver-mix")
+    method = method_named("diver-mix")
     stock.run(tmp_path, stock.command(tmp_path, method, STEPS, **OPTIONS), seconds=1500, **CPU)
     logged = stock.metrics(tmp_path)
     print("\nstep  reward   TD    ED   lambda  entropy  tokens/s")

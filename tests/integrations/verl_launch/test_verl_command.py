@@ -58,7 +58,8 @@ def test_the_papers_table_of_hyperparameters(path):
 @pytest.mark.parametrize("name", METHODS)
 def test_the_plugin_reads_the_recipes_method_back(name):
     changes = {
-        "shaping": {"ratio": 0.25, "schedule": {"kind": "linear"}},
+        **({"shaping": {"coef": 0.25, "schedule": {"kind": "linear"}}} if name.startswith("diver") else {}),
+        "loss": {"kl_coef": 0.5},
         "diversity": {"weights": [0.5, 0.5], "orders": 2},
     }
     for table in ({"name": name}, {"name": name, **changes}):
@@ -132,7 +133,7 @@ def test_values_in_hydras_grammar(value, written):
 
 
 def test_the_command_as_shown_is_the_command():
-    words = command(load_recipe(PAPER[0], ["--method.shaping.ratio", "0.2"]))
+    words = command(load_recipe(PAPER[0], ["--method.shaping.coef", "0.2"]))
     assert shlex.split(shown(words).replace("\\\n", "")) == ["python", *words]
 
 

@@ -89,10 +89,10 @@ def _session(key: str) -> int:
 def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode) -> Group:
     info = rows[0].get("extra_info") or {}
     name = info.get("id", info.get("index", uid)) if isinstance(info, Mapping) else uid
-    return Group(Problem(str(name), "", ""), tuple(_rollout(row, decode) for row in rows))
+    return Group(Problem(str(name), "", ""), tuple(_rollout(row, i, decode) for i, row in enumerate(rows)))
 
 
-def _rollout(row: Mapping[str, Any], decode: Decode) -> Rollout:
+def _rollout(row: Mapping[str, Any], index: int, decode: Decode) -> Rollout:
     tokens = row["responses"].tolist()
     told = (row.get("extra_fields") or {}).get("reward_extra_info") or {}
     grade = None
@@ -101,6 +101,7 @@ def _rollout(row: Mapping[str, Any], decode: Decode) -> Rollout:
     return Rollout(
         response=decode(tokens),
         tokens=tokens,
+        index=index,
         grade=grade,
         reward=Reward(outcome=float(row["rm_scores"].sum())),
     )

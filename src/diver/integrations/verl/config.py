@@ -6,8 +6,8 @@ Neither verl nor torch is imported here: `diver verl` writes with this what the 
 struct or as JSON:
 
     +algorithm.diver=diver-td
-    +algorithm.diver.method.name=diver-td +algorithm.diver.method.shaping.ratio=0.2
-    "+algorithm.diver='{\\"method\\": {\\"name\\": \\"diver-td\\"}, \\"verify\\": {\\"deadline\\": 2.0}}'"
+    +algorithm.diver.method.name=diver-td +algorithm.diver.method.shaping.coef=0.2
+    "+algorithm.diver='{\\"method\\": {\\"name\\": \\"diver-td\\"}, \\"verify\\": {\\"timeout_s\\": 2.0}}'"
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from diver.config.verification import Verification
-from diver.losses.objective import Loss
-from diver.methods import Method
+from diver.losses import ClipCovLoss, ClipLoss, KlCovLoss, PolicyLoss
+from diver.methods import Method, check_needs
+from diver.methods.diver import DiverMix
+from diver.methods.registry import DEFAULT, method_named
 from diver.settings import choose, read, settings
 from diver.types import DiverError
 
@@ -34,11 +36,33 @@ AGGREGATIONS = {
 }
 
 
+_CLIP = {"clip_ratio_low": "clip_low", "clip_ratio_high": "clip_high"}
+POLICY_LOSSES: dict[type[PolicyLoss], tuple[str, dict[str, str]]] = {
+    ClipLoss: ("vanilla", _CLIP),
+    ClipCovLoss: (
+        "clip_cov",
+        {
+            **_CLIP,
+            "policy_loss.clip_cov_ratio": "fraction",
+            "policy_loss.clip_cov_lb": "low",
+            "policy_loss.clip_cov_ub": "high",
+        },
+    ),
+    KlCovLoss: ("kl_cov", {"policy_loss.kl_cov_ratio": "fraction", "policy_loss.ppo_kl_coef": "coef"}),
+}
+"""The losses that verl has: its loss_mode, and option -> our setting. verl selects tokens in each micro-batch, the built-in
+trainer in each mini-batch."""
+CARRIES = (
+    "responses",
+    "tokens",
+)  # what a method may need with the trainer mode; the estimator alone gives outcomes only
+
+
 @settings
 class Plugin:
     """What the plugin does: the sections [method] and [verify] of a recipe."""
 
-    method: Method = Method()
+    method: Method = DiverMix()
     verify: Verification = Verification()
 
 
@@ -53,7 +77,7 @@ def read_plugin(value: Any) -> Plugin:
     method = {"name": method} if isinstance(method, str) else dict(method)
     try:
         return Plugin(
-            method=Method.named(method.pop("name", Method.name), **method),
+            method=method_named(method.pop("name", DEFAULT), **method),
             verify=read(Verification, table.get("verify", {}), "verify"),
         )
     except DiverError as error:
@@ -82,44 +106,30 @@ def _plain(value: Any) -> Any:
 
 def overrides(method: Method) -> dict[str, Any]:
     """The settings of verl that `method` asks for, by their dotted keys. DiverError for what verl does not have."""
+    check_needs(method, "verl", CARRIES)
     return {
         "trainer.v1.trainer_mode": NAME,
         "reward.reward_manager.name": NAME,
-        "algorithm.adv_estimator": f"{NAME}-{method.estimator}",
+        "algorithm.adv_estimator": NAME,
         "algorithm.use_kl_in_reward": False,  # the advantage is taken of the shaped reward
         **{f"{ACTOR}.{key}": value for key, value in _actor(method.loss).items()},
     }
 
 
-def _actor(loss: Loss) -> dict[str, Any]:
-    if loss.entropy_share < 1:
+def _actor(loss: PolicyLoss) -> dict[str, Any]:
+    if type(loss) not in POLICY_LOSSES:
         raise DiverError(
-            f"method.loss.entropy_share = {loss.entropy_share}: verl has no loss over the tokens of highest entropy; "
-            "train this method with the embedded engine (diver train)"
+            f"method.loss.name = {loss.name!r}: verl has no such loss; train this method with the built-in trainer (diver train)"
         )
+    mode, options = POLICY_LOSSES[type(loss)]
     return {
-        **_surrogate(loss),
-        "clip_ratio_low": loss.clip_low,
-        "clip_ratio_high": loss.clip_high,
+        "policy_loss.loss_mode": mode,
+        **{option: getattr(loss, setting) for option, setting in options.items()},
         "loss_agg_mode": AGGREGATIONS[loss.aggregation],
-        "entropy_coeff": loss.entropy,
-        "use_kl_loss": loss.beta > 0,
-        **({"kl_loss_coef": loss.beta, "kl_loss_type": "low_var_kl"} if loss.beta > 0 else {}),
+        "entropy_coeff": loss.entropy_coef,
+        "use_kl_loss": loss.kl_coef > 0,
+        **({"kl_loss_coef": loss.kl_coef, "kl_loss_type": "low_var_kl"} if loss.kl_coef > 0 else {}),
     }
-
-
-def _surrogate(loss: Loss) -> dict[str, Any]:
-    """verl chooses the tokens of Clip-Cov and KL-Cov in each micro-batch, the embedded engine in each mini-batch."""
-    match loss.surrogate:
-        case "clip-cov":
-            how = loss.clip_cov
-            found = {"clip_cov_ratio": how.share, "clip_cov_lb": how.low, "clip_cov_ub": how.high}
-        case "kl-cov":
-            found = {"kl_cov_ratio": loss.kl_cov.share, "ppo_kl_coef": loss.kl_cov.coefficient}
-        case _:
-            found = {}
-    mode = "vanilla" if loss.surrogate == "clip" else loss.surrogate.replace("-", "_")
-    return {f"policy_loss.{key}": value for key, value in {"loss_mode": mode, **found}.items()}
 
 
 def check(method: Method, select: Callable[[str], Any]) -> None:
@@ -135,7 +145,7 @@ def check(method: Method, select: Callable[[str], Any]) -> None:
             f"verl is not configured for method {method.name!r}; add: {' '.join(wrong)} (or change {KEY} to what is meant)"
         )
     if (size := select(GROUP)) is not None:
-        method.check_group(size, GROUP)
+        method.check_group_size(size, GROUP)
 
 
 def _same(given: Any, wanted: Any) -> bool:

@@ -15,7 +15,7 @@ from diver.data import countdown
 from diver.integrations.verl import config
 from diver.integrations.verl.keys import ACTOR, MODEL, ROLLOUT, mapped
 from diver.io.jsonl import to_json
-from diver.methods import Method
+from diver.methods import Method, method_named
 
 PROGRAM = ("-m", "verl.trainer.main_ppo")
 
@@ -85,7 +85,7 @@ def _model(path: str) -> str:
 def _plugin(method: Method, verify: Verification) -> str:
     """What `algorithm.diver` says: the method's name, and JSON where a setting differs from what the name means."""
     changed = {
-        "method": _difference(method, Method.named(method.name)),
+        "method": _difference(method, method_named(method.name)),
         "verify": _difference(verify, Verification()),
     }
     if not any(changed.values()):

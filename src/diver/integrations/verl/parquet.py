@@ -18,7 +18,7 @@ from diver.types import DiverError
 def write_problems(recipe: Any) -> list[str]:
     """Write train.parquet and val.parquet of the run, and return what there is to tell about them.
 
-    Prompts are rendered by the recipe's template and those too long left out, as the embedded engine does. A run
+    Prompts are rendered by the recipe's template and those too long left out, as the built-in trainer does. A run
     without evaluation has the first training problem in val.parquet: verl asks for the file.
     """
     train, held, notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)

@@ -1,4 +1,4 @@
-"""Our grades as verl's reward: outcome 1 for a correct response, else 0, judged as the embedded engine judges."""
+"""Our grades as verl's reward: outcome 1 for a correct response, else 0, graded graded as by the built-in trainer."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from diver.verify import VERIFIERS, grades
 class DiverRewardManager(RewardManagerBase):
     """A reward manager of verl, which is given one response at a time.
 
-    What arrives while others are judged is judged together with the next of them, in worker processes that can be killed.
+    What arrives while others are graded is graded together with the next of them, in worker processes that can be killed.
     """
 
     def __init__(self, config: DictConfig, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
         self.limit = config.data.max_response_length
-        self.bench = Bench(read_plugin(OmegaConf.select(config, KEY)).verify)
+        self.grader = BatchedGrader(read_plugin(OmegaConf.select(config, KEY)).verify)
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
         """The reward of the last output of one sample: its outcome, with `acc` and `grade` beside it."""
@@ -37,29 +37,29 @@ class DiverRewardManager(RewardManagerBase):
         columns = row.non_tensor_batch
         length = int(row.batch["attention_mask"][-row.batch["responses"].shape[-1] :].sum())
         tokens = row.batch["responses"][:length].tolist()
-        cut = length >= self.limit and tokens[-1] != self.tokenizer.eos_token_id
+        truncated = length >= self.limit and tokens[-1] != self.tokenizer.eos_token_id
         response = self.tokenizer.decode(tokens, skip_special_tokens=True)
-        grade = await self.bench.grade(response, problem_of(columns), cut)
+        grade = await self.grader.grade(response, problem_of(columns), truncated)
         outcome = float(grade is Grade.CORRECT)
         return {"reward_score": outcome, "reward_extra_info": {"acc": outcome, "grade": str(grade)}}
 
 
-class Bench:
-    """The judge of responses that arrive one at a time, from tasks of one event loop, each of which may be cancelled."""
+class BatchedGrader:
+    """Grades responses that arrive one at a time, from tasks of one event loop, each of which may be cancelled."""
 
     def __init__(self, settings: Verification) -> None:
         self.settings = settings
         self.waiting: list[tuple[str, Problem, bool, asyncio.Future[Grade]]] = []
-        self.sitting: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
 
     async def grade(self, response: str, problem: Problem, truncated: bool) -> Grade:
         answer: asyncio.Future[Grade] = asyncio.get_running_loop().create_future()
         self.waiting.append((response, problem, truncated, answer))
-        if self.sitting is None or self.sitting.done():
-            self.sitting = asyncio.create_task(self._sit())
+        if self.task is None or self.task.done():
+            self.task = asyncio.create_task(self._grade_waiting())
         return await answer
 
-    async def _sit(self) -> None:
+    async def _grade_waiting(self) -> None:
         while self.waiting:
             cases, self.waiting = self.waiting, []
             try:
@@ -80,7 +80,7 @@ class Bench:
 
 
 def problem_of(columns: Mapping[str, Any]) -> Problem:
-    """The problem of a row of verl's data. `extra_info.verifier` names its judge; without one it is found as for any file."""
+    """The problem of a row of verl's data. `extra_info.verifier` names its grader; without one it is found as for any file."""
     info = columns.get("extra_info") or {}
     verifier = info.get("verifier", "auto")
     if verifier not in ("auto", *VERIFIERS):

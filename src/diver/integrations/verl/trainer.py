@@ -22,7 +22,7 @@ from verl.utils.debug import marked_timer
 from diver.integrations.verl import nodes
 from diver.integrations.verl.batch import columns, put, read_groups
 from diver.integrations.verl.config import KEY, NAME, check, read_plugin
-from diver.integrations.verl.estimator import handing
+from diver.integrations.verl.estimator import override_advantages
 from diver.types import Grade, Group, Progress, Rollout
 
 
@@ -59,8 +59,8 @@ class DiverTrainer(PPOTrainerSync):
         sampled = read_groups(batch, self.config.data.train_batch_size, self.group_size, self._decode)
         trained = self.method.apply(sampled.values(), progress, self._decode)
         self._rollouts = {}
-        for keys, before, after in zip(sampled, sampled.values(), trained, strict=True):
-            self._rollouts |= _under_keys(keys, before, after)
+        for keys, group in zip(sampled, trained, strict=True):
+            self._rollouts |= _under_keys(keys, group)
         found = self.method.metrics(trained, progress, sampled=list(sampled.values()))
         metrics.update({f"{NAME}/{name}": value for name, value in {**found, **_grades(sampled.values())}.items()})
         dropped = [key for key in batch.keys if key not in self._rollouts]
@@ -74,7 +74,7 @@ class DiverTrainer(PPOTrainerSync):
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         rollouts = [self._rollouts.get(key) for key in batch.keys]  # none for a row with which verl pads the batch
-        with handing([rollout.advantage if rollout else 0.0 for rollout in rollouts]):
+        with override_advantages([rollout.advantage if rollout else 0.0 for rollout in rollouts]):
             batch = super()._compute_advantage(batch, metrics)
         rewards = []
         for scores, rollout in zip(columns(batch, ["rm_scores"])["rm_scores"], rollouts, strict=True):
@@ -89,16 +89,15 @@ class DiverTrainer(PPOTrainerSync):
         """verl's dump, with what became of each rollout; a dump of a validation has other keys and stays as it is."""
         rollouts = [self._rollouts.get(key) for key in reward_extra_infos_dict["uid"]]
         if any(rollouts):
-            told = [_told(rollout) if rollout else {} for rollout in rollouts]
-            names = dict.fromkeys(name for row in told for name in row)
-            reward_extra_infos_dict |= {name: [row.get(name) for row in told] for name in names}
+            columns_of = [_columns(rollout) if rollout else {} for rollout in rollouts]
+            names = dict.fromkeys(name for row in columns_of for name in row)
+            reward_extra_infos_dict |= {name: [row.get(name) for row in columns_of] for name in names}
         super()._dump_generations(reward_extra_infos_dict=reward_extra_infos_dict, **rows)
 
 
-def _under_keys(keys: Sequence[str], before: Group, after: Group) -> dict[str, Rollout]:
-    """The rollouts that were kept under their keys; a rollout's list of tokens stays the same list through `apply`."""
-    names = {id(rollout.tokens): key for key, rollout in zip(keys, before.rollouts, strict=True)}
-    return {names[id(rollout.tokens)]: rollout for rollout in after.rollouts}
+def _under_keys(keys: Sequence[str], group: Group) -> dict[str, Rollout]:
+    """The rollouts that were kept, each under its key, in verl's order of the samples."""
+    return {keys[rollout.index]: rollout for rollout in group.rollouts}
 
 
 def _grades(groups: Iterable[Group]) -> dict[str, float]:
@@ -109,7 +108,7 @@ def _grades(groups: Iterable[Group]) -> dict[str, float]:
     return {f"grade/{grade}": grades.count(grade) / len(grades) for grade in Grade}
 
 
-def _told(rollout: Rollout) -> Mapping[str, Any]:
+def _columns(rollout: Rollout) -> Mapping[str, Any]:
     return {
         "grade": str(rollout.grade) if rollout.grade else None,
         "reward": rollout.reward.total if rollout.reward else None,

@@ -1,26 +1,59 @@
-"""From the rewards of one group to its advantages. Pure, float64."""
+"""Pass@k Training (arXiv 2508.10751): the reward of a set of k responses is that of its best."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from typing import Literal
 
 import numpy as np
 
-Std = Literal["population", "sample"]
+from diver.losses import ClipLoss, PolicyLoss
+from diver.methods.base import Method
+from diver.methods.grpo import group_advantage, one_group
+from diver.settings import settings
+from diver.types import DiverError, Group, Progress
 
 
-def group_advantage(rewards: np.ndarray, std: Std = "population", tolerance: float = 1e-8) -> np.ndarray:
-    """A_i = (r_i - mean) / std over the group (Eq. 2; GRPO, arXiv 2402.03300), float64 [G].
+@settings
+class PassAtK(Method):
+    """The mean advantage of all sets of k responses that a response is in; it knows correct and wrong only.
 
-    A group whose max - min is at most `tolerance` gives exact zeros, G = 1 too: without that, the rounding error of the
-    mean of six rewards of 1.065 would be scaled up to an advantage of 1. Nothing is added to the denominator.
-    Raises ValueError for a reward that is NaN or infinite.
+    Clip 0.20 / 0.28, as clip-higher, so that a comparison with it shows one change.
     """
-    r = _one_group(rewards)
-    if np.ptp(r) <= tolerance:
-        return np.zeros_like(r)
-    return (r - r.mean()) / r.std(ddof=1 if std == "sample" else 0)
+
+    name: str = "pass-at-k"
+    k: int = 4
+    """The size of a set. With fewer than k wrong responses a group teaches nothing: at G = 8, k = 4 from 5 correct on."""
+    form: Literal["analytic", "bootstrap"] = "analytic"
+    """analytic: the exact mean over all sets; bootstrap: over random sets."""
+    sets: int | None = None
+    """How many random sets the bootstrap draws; none: as many as the group has responses."""
+    loss: PolicyLoss = ClipLoss()
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ValueError(f"k must be at least 1, not {self.k}")
+        if self.sets is not None and self.sets < 1:
+            raise ValueError(f"sets must be at least 1, not {self.sets}")
+
+    @property
+    def zero_mean(self) -> bool:
+        return True
+
+    def check_group_size(self, size: int, key: str) -> None:
+        if self.k >= size:
+            raise DiverError(
+                f"method.k is {self.k} with {key} = {size}: k must be below G, or no group ever has a signal"
+            )
+
+    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+        if self.form == "analytic":
+            return pass_at_k_advantage(group.rewards, self.k, self.threshold)
+        # A stream of the problem, step and responses: a resumed run draws the same sets, one of another seed does not.
+        key = hashlib.blake2b(repr((group.problem.id, progress, group.responses)).encode(), digest_size=8).digest()
+        random = np.random.default_rng(int.from_bytes(key))
+        return bootstrap_pass_at_k_advantage(group.rewards, self.k, self.sets or len(group), random, self.threshold)
 
 
 def pass_at_k_advantage(rewards: np.ndarray, k: int, threshold: float = 0.5) -> np.ndarray:
@@ -35,7 +68,7 @@ def pass_at_k_advantage(rewards: np.ndarray, k: int, threshold: float = 0.5) -> 
     that every set has a correct one: at G = 8, k = 4 a group with 5 or more correct teaches nothing, and with k = G no
     group ever does. Raises ValueError for a k that is not from 1 to G, and for a reward that is NaN or infinite.
     """
-    correct = _one_group(rewards) >= threshold
+    correct = one_group(rewards) >= threshold
     size, wrong = len(correct), int((~correct).sum())
     _check_k(k, size)
     sets, failed = math.comb(size, k), math.comb(wrong, k)
@@ -54,7 +87,7 @@ def bootstrap_pass_at_k_advantage(
     response is in and multiplied by G / (k sets): the limit for many sets is the analytic form, and the mean over the
     group is 0 for any number (the scale is ours). Exact zeros where all drawn sets are worth the same. Raises as there.
     """
-    correct = _one_group(rewards) >= threshold
+    correct = one_group(rewards) >= threshold
     _check_k(k, len(correct))
     if sets < 1:
         raise ValueError(f"sets must be at least 1, not {sets}")
@@ -62,16 +95,6 @@ def bootstrap_pass_at_k_advantage(
     value = group_advantage(np.where(correct[drawn].any(axis=1), 1.0, 0.0))
     total = np.bincount(drawn.ravel(), weights=value.repeat(k), minlength=len(correct))
     return total * len(correct) / (k * sets)
-
-
-def _one_group(rewards: np.ndarray) -> np.ndarray:
-    r = np.asarray(rewards, dtype=np.float64)
-    if r.ndim != 1 or not r.size:
-        raise ValueError(f"rewards of one group must be a vector [G] with G >= 1, not of shape {r.shape}")
-    if not np.isfinite(r).all():
-        i = int(np.isfinite(r).argmin())
-        raise ValueError(f"rewards must be finite, not {r[i]} at index {i}")
-    return r
 
 
 def _check_k(k: int, size: int) -> None:

@@ -1,0 +1,118 @@
+"""What a policy loss is: settings, which tokens it selects, and the loss of each token (paper Eq. 1; docs/method.md).
+
+A loss is minimised: it is minus the paper's objective J. Normalisers of a whole mini-batch are put into the weights of
+its rows first (`row_weights`), so a mini-batch may then be cut into micro-batches in any way without changing its
+gradient. torch is imported where numbers are computed, so that naming a loss needs none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+from diver.settings import settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Aggregation = Literal["token-mean", "sequence-mean", "token-sum"]
+
+
+class Tokens(NamedTuple):
+    """All N tokens of a mini-batch without gradient, under the policy as it now is: vectors [N].
+
+    `uniform` are random numbers in [0, 1), one a token, in the order of the rows.
+    """
+
+    logprobs: Tensor
+    old_logprobs: Tensor
+    advantages: Tensor
+    entropy: Tensor
+    uniform: Tensor
+
+
+@settings
+class PolicyLoss:
+    """The settings that every loss has; a subclass adds its own and says what a token's loss is."""
+
+    name: str = ""
+    """Its name in LOSSES, or `package.module:Class`."""
+    aggregation: Aggregation = "token-mean"
+    """Over the mini-batch: mean of tokens (what the authors ran), mean of sequence means, or Eq. 1's sum over tokens."""
+    kl_coef: float = 0.0
+    """Coefficient of the KL divergence to the reference policy."""
+    entropy_coef: float = 0.0
+    """Coefficient of the entropy bonus."""
+
+    selects_tokens: ClassVar[bool] = False
+    """Whether tokens are selected over a whole mini-batch before its gradient is taken."""
+    needs_entropy: ClassVar[bool] = False
+    """Whether the selection looks at the entropy of each token."""
+    selects_on_policy: ClassVar[bool] = True
+    """Whether also in the first mini-batch of a step, where the policy still is the one that sampled."""
+
+    def __post_init__(self) -> None:
+        if self.kl_coef < 0:
+            raise ValueError(f"kl_coef must be at least 0, not {self.kl_coef}")
+
+    def select_tokens(self, tokens: Tokens) -> Tensor:
+        """The tokens that this loss singles out of a mini-batch: bool [N]. Called where `selects_tokens`."""
+        raise TypeError(f"loss {self.name!r} selects no tokens")
+
+    def forward(
+        self, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, selected: Tensor | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of each token [n, T], and its own metrics, {name: [n, T]}, each logged as policy/<name>, a mean.
+
+        `advantages` are [n], or [n, T]; `selected` bool [n, T] is what `select_tokens` answered for the mini-batch.
+        """
+        raise TypeError(f"loss {self.name!r} does not say what the loss of a token is: define forward")
+
+    def has_gradient(self, advantage: float, selected: Tensor | None = None) -> bool:
+        """Whether a row may have a gradient that is not exactly zero; `selected` bool [T] of its tokens."""
+        return advantage != 0.0 or self.kl_coef > 0 or self.entropy_coef != 0
+
+
+def row_weights(lengths: Tensor, aggregation: str) -> Tensor:
+    """The weight of every token of each row of one MINI-batch: float64 [n] from lengths [n] in tokens.
+
+    token-mean     1 / (all tokens)         what verl ran for the paper
+    sequence-mean  1 / (n |o_i|)            every response counts the same
+    token-sum      1 / n                    the paper's eq. 1: sum over tokens, mean over responses
+    An empty response has no tokens to weigh; its row still counts in n.
+    """
+    if not len(lengths):
+        raise ValueError("row_weights: a mini-batch needs at least one row")
+    lengths = lengths.double()
+    ones = lengths.new_ones(len(lengths))
+    if aggregation == "token-mean":
+        return ones / lengths.sum().clamp(min=1)
+    if aggregation == "sequence-mean":
+        return 1 / (len(lengths) * lengths.clamp(min=1))
+    if aggregation == "token-sum":
+        return ones / len(lengths)
+    raise ValueError(f"aggregation {aggregation!r}: there are token-mean, sequence-mean, token-sum")
+
+
+def as_column(advantages: Tensor) -> Tensor:
+    """Advantages [n] or [n, T] that broadcast over [n, T]."""
+    return advantages if advantages.dim() == 2 else advantages[:, None]
+
+
+def top_fraction(values: Tensor, fraction: float) -> Tensor:
+    """Whether each is among the `fraction` N highest, rounded down but at least 1; of equal ones the earlier: bool [N]."""
+    import torch
+
+    order = torch.argsort(values, descending=True, stable=True)
+    highest = torch.zeros_like(values, dtype=torch.bool)
+    highest[order[: max(1, int(fraction * len(values)))]] = True
+    return highest
+
+
+def covariance(logprobs: Tensor, advantages: Tensor) -> Tensor:
+    """(log pi - mean) (A - mean) of each token, the means over all N (arXiv 2505.22617): [N]."""
+    return (logprobs - logprobs.mean()) * (advantages - advantages.mean())
+
+
+def check_fraction(name: str, value: float) -> None:
+    if not 0 < value <= 1:
+        raise ValueError(f"{name} must be above 0 and at most 1, not {value}")

@@ -1,0 +1,50 @@
+"""The clipped surrogate of PPO and GRPO, with bounds of its own above and below (paper Eq. 1; DAPO, arXiv 2503.14476)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from diver.losses.base import PolicyLoss, as_column
+from diver.settings import settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@settings
+class ClipLoss(PolicyLoss):
+    """-min(rho A, clip(rho, 1 - clip_low, 1 + clip_high) A) of each token, rho = exp(logprobs - old_logprobs)."""
+
+    name: str = "clip"
+    clip_low: float = 0.20
+    """epsilon_l: the ratio is clipped below at 1 - clip_low."""
+    clip_high: float = 0.28
+    """epsilon_h: the ratio is clipped above at 1 + clip_high."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.clip_low <= 1:
+            raise ValueError(f"clip_low must be between 0 and 1, not {self.clip_low}")
+        if self.clip_high < 0:
+            raise ValueError(f"clip_high must be at least 0, not {self.clip_high}")
+
+    def forward(
+        self, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, selected: Tensor | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        loss, is_clipped = clipped_surrogate(logprobs, old_logprobs, advantages, self.clip_low, self.clip_high)
+        return loss, {"clip_fraction": is_clipped}
+
+
+def clipped_surrogate(
+    logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, low: float, high: float
+) -> tuple[Tensor, Tensor]:
+    """-CLIP(rho, A) of each token, and whether the clip took effect: [n, T], bool [n, T].
+
+    CLIP = min(rho A, clip(rho, 1 - low, 1 + high) A) with `advantages` [n] or [n, T]. A clipped token has no gradient:
+    rho above 1 + high with A > 0, or below 1 - low with A < 0.
+    """
+    advantages = as_column(advantages)
+    ratio = (logprobs - old_logprobs).exp()
+    clipped = ratio.clamp(1 - low, 1 + high)
+    is_clipped = ((ratio > 1 + high) & (advantages > 0)) | ((ratio < 1 - low) & (advantages < 0))
+    return -(ratio * advantages).minimum(clipped * advantages), is_clipped

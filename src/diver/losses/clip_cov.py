@@ -1,0 +1,58 @@
+"""Clip-Cov (arXiv 2505.22617): some tokens of high covariance of log-prob and advantage have no gradient."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from diver.losses.base import Tokens, check_fraction, covariance, top_fraction
+from diver.losses.clip import ClipLoss, clipped_surrogate
+from diver.settings import settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@settings
+class ClipCovLoss(ClipLoss):
+    """At most `fraction` N tokens of a mini-batch are left out, chosen at random among the candidates.
+
+    Candidates have a covariance between `low` and `high` and are not clipped. Those with the smallest random numbers
+    are taken, so that one candidate more or less changes at most one choice.
+    """
+
+    name: str = "clip-cov"
+    clip_low: float = 1.0
+    """epsilon_l: the ratio is clipped below at 1 - clip_low."""
+    clip_high: float = 1.0
+    """epsilon_h: the ratio is clipped above at 1 + clip_high."""
+    fraction: float = 2e-4
+    """The most that are left out, as a fraction of the tokens of the mini-batch; at least one where there is a candidate."""
+    low: float = 1.0
+    """Candidates have a covariance above this,"""
+    high: float = 5.0
+    """and below this; among them the choice is random."""
+
+    selects_tokens: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fraction("fraction", self.fraction)
+        if not self.low < self.high:
+            raise ValueError(f"low must be below high, not low = {self.low}, high = {self.high}")
+
+    def select_tokens(self, tokens: Tokens) -> Tensor:
+        products = covariance(tokens.logprobs, tokens.advantages)
+        _, is_clipped = clipped_surrogate(
+            tokens.logprobs[None], tokens.old_logprobs[None], tokens.advantages[None], self.clip_low, self.clip_high
+        )
+        candidates = (products > self.low) & (products < self.high) & ~is_clipped[0]
+        return candidates & top_fraction((-tokens.uniform).masked_fill(~candidates, -np.inf), self.fraction)
+
+    def forward(
+        self, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, selected: Tensor | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        assert selected is not None
+        loss, metrics = super().forward(logprobs, old_logprobs, advantages)
+        return loss.masked_fill(selected, 0.0), {"clip_fraction": metrics["clip_fraction"] & ~selected}

@@ -1,0 +1,41 @@
+"""The clipped surrogate over the tokens of highest entropy only (arXiv 2506.01939, "Beyond the 80/20 rule")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from diver.losses.base import Tokens, check_fraction, top_fraction
+from diver.losses.clip import ClipLoss
+from diver.settings import settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@settings
+class HighEntropyLoss(ClipLoss):
+    """The surrogate counts for a fraction of the tokens of the mini-batch; the others still count in the weights.
+
+    Departure: the fraction is of the mini-batch, whatever the micro-batches; the source's and TRL's is of a micro-batch.
+    """
+
+    name: str = "high-entropy"
+    top_entropy_fraction: float = 0.2
+    """How many count, those of highest entropy, as a fraction of the tokens of the mini-batch; at least one."""
+
+    selects_tokens: ClassVar[bool] = True
+    needs_entropy: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fraction("top_entropy_fraction", self.top_entropy_fraction)
+
+    def select_tokens(self, tokens: Tokens) -> Tensor:
+        return top_fraction(tokens.entropy, self.top_entropy_fraction)
+
+    def forward(
+        self, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, selected: Tensor | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        assert selected is not None
+        loss, metrics = super().forward(logprobs, old_logprobs, advantages)
+        return loss.masked_fill(~selected, 0.0), {"clip_fraction": metrics["clip_fraction"] & selected}

@@ -1,0 +1,141 @@
+"""What a method is: settings, what it needs, and the way from graded groups to advantages.
+
+`Method.apply` is the only way from graded groups to advantages, whatever engine trains: rewards -> selection ->
+advantages. A subclass is one file: its settings, its formula with the source, and its departures. No torch here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import numpy as np
+
+from diver.diversity import Diversity, measure
+from diver.losses import ClipLoss, PolicyLoss
+from diver.methods.selection import Selection, select
+from diver.settings import settings
+from diver.types import DiverError, Group, Progress, Reward
+
+Decode = Callable[[Sequence[int]], str]
+
+OBSERVED = ("textual", "equational")  # measured for every method, so that any two runs can be compared
+NEEDS = ("responses", "tokens", "logprobs")
+"""What a method may ask of an engine beyond outcomes: the texts, the policy's token ids, the sampler's log-probs."""
+
+
+@settings
+class Method:
+    """What a group of graded rollouts becomes before the update. A name and nothing else is the source's setting."""
+
+    name: str = ""
+    """Its name in METHODS, or `package.module:Class`."""
+    threshold: float = 0.5
+    """A response is correct when its outcome is at least this."""
+    diversity: Diversity = Diversity()
+    """How the diversity metrics are measured."""
+    selection: Selection = Selection()
+    """Which rollouts are trained on."""
+    loss: PolicyLoss = ClipLoss()
+    """The objective of the update; its `name` chooses one of LOSSES."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Which of NEEDS this method, as it is configured, must be given."""
+        return frozenset() if self.selection.keep == "all" else frozenset({"responses"})
+
+    @property
+    def zero_mean(self) -> bool:
+        """Whether the advantages of every group sum to 0, so that a trainer that subtracts the mean leaves them as they are."""
+        return False
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The diversity metrics that are measured."""
+        return OBSERVED
+
+    def check_group_size(self, size: int, key: str) -> None:
+        """Raises DiverError where no group of `size` responses, the setting `key`, could ever have a signal."""
+
+    def coef(self, progress: Progress | float) -> float:
+        """lambda, the coefficient of an intrinsic reward, at `progress`; 0 for a method without one."""
+        return 0.0
+
+    def rewards(self, group: Group, progress: Progress | float) -> list[Reward]:
+        """The parts of the reward of each rollout of a measured group: the outcome alone, unless a method adds to it."""
+        return [Reward(float(r)) for r in group.outcomes]
+
+    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+        """A, float64 [G], of a group with its rewards."""
+        raise TypeError(f"method {self.name!r} does not say what an advantage is: define advantages")
+
+    def apply(self, groups: Iterable[Group], progress: Progress | float, decode: Decode | None = None) -> list[Group]:
+        """The groups to train on: every rollout with its diversity, the parts of its reward, and its advantage.
+
+        TD and ED are measured whatever is rewarded. With a selection, diversity is that within all the samples, and the
+        advantage is taken over the kept ones, which stay in their order. `decode` (token ids -> text) is for metrics
+        that look at the first tokens of a text only. Raises ValueError where an outcome is missing or not finite.
+        """
+        result = []
+        for group in groups:
+            _check_outcomes(group)
+            group = self._measured(group, decode)
+            group = group.with_each(reward=self.rewards(group, progress))
+            group = self._selected(group)
+            result.append(group.with_each(advantage=self.advantages(group, progress).tolist()))
+        return result
+
+    def metrics(
+        self, groups: Sequence[Group], progress: Progress | float, sampled: Sequence[Group] | None = None
+    ) -> dict[str, float]:
+        """What the run folder logs of the groups that `apply` returned.
+
+        reward/outcome, group/solve_all and group/solve_none come from the outcomes of `sampled`: with a selection, give
+        what `apply` was given. Diversity and the shaped reward are means over the rollouts that are trained on.
+        """
+        if not groups:
+            raise ValueError("metrics need at least one group")
+        outcomes = [group.outcomes for group in (groups if sampled is None else sampled)]
+        correct = [o >= self.threshold for o in outcomes]
+        rollouts = [rollout for group in groups for rollout in group.rollouts]
+        return {
+            "reward/outcome": float(np.concatenate(outcomes).mean()),
+            "reward/shaped": float(np.concatenate([group.rewards for group in groups]).mean()),
+            **{f"diversity/{k}": float(np.mean([r.diversity[k] for r in rollouts])) for k in rollouts[0].diversity},
+            "shaping/coef": self.coef(progress),
+            "shaping/clipped": self.clipped_fraction(groups),
+            "group/solve_all": float(np.mean([c.all() for c in correct])),
+            "group/solve_none": float(np.mean([not c.any() for c in correct])),
+        }
+
+    def clipped_fraction(self, groups: Sequence[Group]) -> float:
+        """The fraction of intrinsic rewards that a bound holds down; 0 for a method without them."""
+        return 0.0
+
+    def _measured(self, group: Group, decode: Decode | None) -> Group:
+        columns = measure(group, list(dict.fromkeys(self.metric_names)), self.diversity, decode)
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        return group.with_each(diversity=[dict(zip(columns, row, strict=True)) for row in rows])
+
+    def _selected(self, group: Group) -> Group:
+        if self.selection.keep == "all":
+            return group
+        score = np.mean([[r.diversity[name] for r in group.rollouts] for name in OBSERVED], axis=0)
+        kept = select(score, self.selection.kept_of(group), self.selection.keep)
+        return dataclasses.replace(group, rollouts=tuple(group.rollouts[i] for i in kept))
+
+
+def _check_outcomes(group: Group) -> None:
+    finite = np.isfinite(group.outcomes)
+    if not finite.all():
+        i = int(finite.argmin())
+        raise ValueError(
+            f"problem {group.problem.id!r}, rollout {i}: the outcome is {group.outcomes[i]}; "
+            "every rollout needs a finite outcome before it is shaped"
+        )
+
+
+def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:
+    """Raises DiverError where `method` needs what `engine` does not give."""
+    if missing := [need for need in sorted(method.needs) if need not in carries]:
+        raise DiverError(f"method {method.name!r} needs {', '.join(missing)}, which {engine} does not give")

@@ -1,0 +1,78 @@
+"""Methods by name, and a method from its name and settings.
+
+`method.name = "package.module:Class"` is a method of one's own, a subclass of `Method`; `method.loss.name` likewise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from diver.losses import LOSSES, PolicyLoss
+from diver.methods.base import Method
+from diver.methods.clip_cov import ClipCov
+from diver.methods.clip_higher import ClipHigher
+from diver.methods.diver import DiverEd, DiverMix, DiverTd
+from diver.methods.entropy_bonus import EntropyBonus
+from diver.methods.grpo import Grpo
+from diver.methods.high_entropy import HighEntropy
+from diver.methods.kl_cov import KlCov
+from diver.methods.pass_at_k import PassAtK
+from diver.settings import choose, import_object, merge, read
+from diver.types import DiverError
+
+METHODS: dict[str, type[Method]] = {
+    "grpo": Grpo,
+    "clip-higher": ClipHigher,
+    "clip-cov": ClipCov,
+    "kl-cov": KlCov,
+    "pass-at-k": PassAtK,
+    "entropy-bonus": EntropyBonus,
+    "high-entropy": HighEntropy,
+    "diver-td": DiverTd,
+    "diver-ed": DiverEd,
+    "diver-mix": DiverMix,
+}
+DEFAULT = "diver-mix"
+
+T = TypeVar("T")
+
+
+def method_class(name: str) -> type[Method]:
+    """The class of that name: one of METHODS, or `package.module:Class`. DiverError with the choices."""
+    return _class(name, METHODS, Method, "method.name")
+
+
+def loss_class(name: str) -> type[PolicyLoss]:
+    """The class of that name: one of LOSSES, or `package.module:Class`. DiverError with the choices."""
+    return _class(name, LOSSES, PolicyLoss, "method.loss.name")
+
+
+def _class(name: str, known: Mapping[str, type[T]], base: type[T], where: str) -> type[T]:
+    if ":" not in name:
+        choose(name, known, where)
+        return known[name]
+    found = import_object(name, where)
+    if not (isinstance(found, type) and issubclass(found, base) and "__pydantic_config__" in vars(found)):
+        raise DiverError(f"{where}: {name!r} is not a subclass of {base.__name__} decorated with @settings")
+    return found
+
+
+def method_named(name: str = DEFAULT, **tables: Any) -> Method:
+    """The method of that name, with nested tables over its settings: `method_named("diver-td", shaping={"coef": 0.5})`.
+
+    Tables are merged key by key, `diversity_rewards` too: a metric leaves DIVER-MIX by weight 0 or by another name.
+    Raises DiverError with the dotted key and that method's choices for an unknown name or key, a wrong type or a value
+    out of range.
+    """
+    default = method_class(name)()
+    loss = _loss(default.loss, dict(tables.pop("loss", {})))
+    table = merge({k: v for k, v in dataclasses.asdict(default).items() if k != "loss"}, {**tables, "name": name})
+    return dataclasses.replace(read(type(default), table, "method"), loss=loss)
+
+
+def _loss(default: PolicyLoss, table: dict[str, Any]) -> PolicyLoss:
+    name = table.pop("name", default.name)
+    base = default if name == default.name else loss_class(name)()
+    return read(type(base), merge(dataclasses.asdict(base), {**table, "name": name}), "method.loss")
