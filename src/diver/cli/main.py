@@ -126,7 +126,7 @@ def evaluate(args: Sequence[str]) -> None:
 
 def measure(args: Sequence[str]) -> None:
     """Measure how diverse the responses are in rollouts of any origin."""
-    from diver.measure.command import Measure, run
+    from diver.measure.run import Measure, run
 
     run(tyro.cli(Measure, prog="diver measure", args=args))
 
