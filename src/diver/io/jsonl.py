@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,19 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value.item() if hasattr(value, "item") else value
+
+
+def number(value: Any) -> float:
+    """A finite number as a float; NaN for everything else, so that an odd value never breaks a reader."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return float(value) if known else math.nan
+
+
+def table(row: Any, *keys: str) -> dict[str, Any]:
+    """row[key][key]...: the table there, or an empty one."""
+    for key in keys:
+        row = row.get(key) if isinstance(row, Mapping) else None
+    return dict(row) if isinstance(row, Mapping) else {}
 
 
 def read_jsonl(path: Path, *, appended: bool = False, lenient: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:

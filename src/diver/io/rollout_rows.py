@@ -11,11 +11,10 @@ length, truncated          in policy tokens; whether it was cut off at sample.ma
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-from diver.io.jsonl import Rows
+from diver.io.jsonl import Rows, number, table
 from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
 REQUIRED = frozenset({"problem", "sample", "response", "grade", "reward"})
@@ -65,12 +64,6 @@ def read_groups(rows: Rows, *, lenient: bool = False) -> list[Group]:
     return [Group(g.problem, tuple(r), g.prompt) for g, r in zip(groups, rollouts, strict=True)]
 
 
-def finite(value: Any) -> float:
-    """A finite number as a float; NaN for everything else, so that a missing or odd value never breaks a reader."""
-    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-    return float(value) if known else math.nan
-
-
 def _check(row: Mapping[str, Any], where: str) -> None:
     if missing := REQUIRED - row.keys():
         raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, so it is no rollout of `diver train`")
@@ -78,14 +71,14 @@ def _check(row: Mapping[str, Any], where: str) -> None:
         raise DiverError(f"{where}: a response must be a text, not {row['response']!r:.60}")
     if row["grade"] not in (None, *Grade):
         raise DiverError(f"{where}: unknown grade {row['grade']!r:.60}; choose from {', '.join(Grade)}")
-    outcome = _table(row, "reward").get("outcome")
-    if outcome is not None and math.isnan(finite(outcome)):
+    outcome = table(row, "reward").get("outcome")
+    if outcome is not None and math.isnan(number(outcome)):
         raise DiverError(f"{where}: an outcome must be a finite number, not {outcome!r:.60}")
 
 
 def _rollout(row: Mapping[str, Any], index: int) -> Rollout:
-    parts = {name: finite(_table(row, "reward").get(name)) for name in Reward._fields}
-    grade, length = row.get("grade"), finite(row.get("length"))
+    parts = {name: number(table(row, "reward").get(name)) for name in Reward._fields}
+    grade, length = row.get("grade"), number(row.get("length"))
     known = {name: value for name, value in parts.items() if not math.isnan(value)}
     return Rollout(
         _text(row, "response"),
@@ -94,19 +87,14 @@ def _rollout(row: Mapping[str, Any], index: int) -> Rollout:
         truncated=row.get("truncated") is True,
         grade=Grade(grade) if grade in tuple(Grade) else None,
         reward=Reward(**known) if "outcome" in known else None,
-        diversity={name: finite(value) for name, value in _table(row, "diversity").items()},
-        advantage=finite(row.get("advantage")),
+        diversity={name: number(value) for name, value in table(row, "diversity").items()},
+        advantage=number(row.get("advantage")),
     )
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:
     value = row.get(key)
     return value if isinstance(value, str) else str(value) if isinstance(value, int | float) else ""
-
-
-def _table(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = row.get(key)
-    return value if isinstance(value, Mapping) else {}
 
 
 def _step(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from diver.data.sources import first_value, value_at
 from diver.io import rollout_rows
-from diver.io.jsonl import read_jsonl
+from diver.io.jsonl import number, read_jsonl
 from diver.settings import settings
 from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
@@ -53,8 +53,8 @@ class Part(NamedTuple):
 
 
 def diver_train(file: File) -> Iterator[Part]:
-    for number, group in enumerate(rollout_rows.read_groups(file.rows)):
-        yield Part(f"{file.path}:{number}", group)
+    for place, group in enumerate(rollout_rows.read_groups(file.rows)):
+        yield Part(f"{file.path}:{place}", group)
 
 
 def diver_eval(file: File) -> Iterator[Part]:
@@ -109,7 +109,7 @@ def trl(file: File) -> Iterator[Part]:
         outcome = _outcome(value_at(row, name), where) if name else None
         problem = Problem("", _prompt(row["prompt"], where), _answer(row, file.columns), meta=_step(row))
         rollout = _rollout(row["completion"], outcome, where)
-        advantage = rollout_rows.finite(row["advantage"])
+        advantage = number(row["advantage"])
         yield Part(_key(row["prompt"]), Group(problem, (rollout.replace(advantage=advantage),)))
 
 
