@@ -3,12 +3,13 @@ import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from diver.io.files import write_text
 from diver.io.jsonl import read_jsonl, to_json, write_jsonl
-from diver.io.rollout_rows import read_groups, rollout_row
+from diver.io.rollout_rows import groups_from_rows, rollout_row
 from diver.io.run_folder import RunFolder
 from diver.io.seeds import stream_seed
 from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
@@ -56,7 +57,9 @@ def test_a_rollout_row_by_hand_and_back(tmp_path):
 
 def test_a_lenient_reader_of_rollouts_leaves_values_unknown():
     odd = {"problem": "p", "response": None, "grade": ["correct"], "reward": {"diversity": 1.0}, "length": "3"}
-    (group,) = read_groups([("a", odd | {"diversity": [], "advantage": True}), ("b", {"problem": "p"})], lenient=True)
+    (group,) = groups_from_rows(
+        [("a", odd | {"diversity": [], "advantage": True}), ("b", {"problem": "p"})], lenient=True
+    )
     for rollout in group.rollouts:
         assert (rollout.response, rollout.grade, rollout.reward, rollout.diversity) == ("", None, None, {})
         assert rollout.num_tokens is None and math.isnan(rollout.advantage)
@@ -68,7 +71,7 @@ def test_a_lenient_reader_of_rollouts_leaves_values_unknown():
         (odd | {"sample": 0, "response": "r", "grade": None, "reward": {"outcome": True}}, "x:1: an outcome must be"),
     ]:
         with pytest.raises(DiverError, match=message):
-            read_groups([("x:1", row)])
+            groups_from_rows([("x:1", row)])
 
 
 def test_json_has_no_nan():
@@ -215,7 +218,7 @@ def test_a_file_is_written_aside_and_then_renamed(tmp_path, monkeypatch):
     seen = {}
 
     def fail(source, target):
-        seen.update(aside=open(source).read(), there=path.read_text(), target=target)
+        seen.update(aside=Path(source).read_text(), there=path.read_text(), target=target)
         raise OSError("the power went")
 
     with monkeypatch.context() as patch:

@@ -179,15 +179,12 @@ def test_what_is_unique_is_unique_in_the_whole_group_as_in_ed():
         assert len(formulas(response) - others) == len(marked[i])
 
 
-def test_the_matrix_is_that_of_textual_diversity_or_the_one_given():
+def test_the_matrix_is_that_of_textual_diversity():
     responses = ["a b c d e", "a b c d f", "x y z"]
     (group,) = browser_data([Shown(group_of(*responses))])["groups"]
     np.testing.assert_array_equal(group["matrix"], np.rint(100 * textual_dissimilarity(responses)))
-    given = np.array([[0, 0.25, np.nan], [0.5, 0, 1], [1, 1, 0]])
-    (group,) = browser_data([Shown(group_of(*responses), matrix=given)])["groups"]
-    assert group["matrix"] == [[0, 25, 0], [50, 0, 100], [100, 100, 0]]
-    with pytest.raises(ValueError, match=r"problem 'p': a matrix of shape \(2, 2\), 3 responses"):
-        browser_data([Shown(group_of(*responses), matrix=given[:2, :2])])
+    (alone,) = browser_data([Shown(group_of("a b"))])["groups"]
+    assert alone["matrix"] == [[0]]
 
 
 def test_figures_of_a_response():
@@ -251,5 +248,3 @@ def test_a_page_for_groups_of_any_origin(tmp_path):
     assert "could not be converted" not in html
     broken = write_browser(path, [group_of(r"\( \frac{1} \)", "b")], title="").read_text()
     assert "All groups." in broken and "Formulas that could not be converted are shown as LaTeX (1)." in broken
-    with pytest.raises(ValueError, match="5 groups need as many matrices, got 1"):
-        write_browser(path, groups, title="", matrices=[np.zeros((2, 2))])

@@ -40,7 +40,7 @@ def rollout_row(step: int, group: Group, rollout: Rollout) -> dict[str, Any]:
     }
 
 
-def read_groups(rows: Rows, *, lenient: bool = False) -> list[Group]:
+def groups_from_rows(rows: Rows, *, lenient: bool = False) -> list[Group]:
     """Groups from rows with their places: consecutive rows of one step and problem whose sample index rises.
 
     The step is `problem.meta["step"]`. The bare question is not in a row: `problem.prompt` is the rendered prompt, as
@@ -69,11 +69,16 @@ def _check(row: Mapping[str, Any], where: str) -> None:
         raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, so it is no rollout of `diver train`")
     if not isinstance(row["response"], str):
         raise DiverError(f"{where}: a response must be a text, not {row['response']!r:.60}")
-    if row["grade"] not in (None, *Grade):
-        raise DiverError(f"{where}: unknown grade {row['grade']!r:.60}; choose from {', '.join(Grade)}")
+    read_grade(row["grade"], where)
     outcome = table(row, "reward").get("outcome")
     if outcome is not None and math.isnan(number(outcome)):
         raise DiverError(f"{where}: an outcome must be a finite number, not {outcome!r:.60}")
+
+
+def read_grade(value: Any, where: str) -> Grade | None:
+    if value not in (None, *Grade):
+        raise DiverError(f"{where}: unknown grade {value!r:.60}; choose from {', '.join(Grade)}")
+    return None if value is None else Grade(value)
 
 
 def _rollout(row: Mapping[str, Any], index: int) -> Rollout:

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from diver.io.files import lock, write_text
 from diver.io.jsonl import JsonlLog, read_jsonl, to_json, write_jsonl
-from diver.io.rollout_rows import read_groups, rollout_row
+from diver.io.rollout_rows import groups_from_rows, rollout_row
 from diver.types import DiverError, Group
 
 
@@ -104,7 +104,7 @@ class RunFolder:
         write_jsonl(self._rollouts(step), rows)
 
     def rollouts(self, step: int) -> list[Group]:
-        return read_groups(read_jsonl(self._rollouts(step)))
+        return groups_from_rows(read_jsonl(self._rollouts(step)))
 
     def _rollouts(self, step: int) -> Path:
         return self.path / "rollouts" / f"step_{step:04d}.jsonl"

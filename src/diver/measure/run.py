@@ -95,9 +95,9 @@ def run(config: Measure, log: Log = print) -> None:
         raise DiverError(f"--out {out}: is a file; name a folder")
     ks = parse_ks(config.k)
     groups = {name: _measured(config, name, read) for name, read in _read(config, log)}
-    sizes = [len(group) for measured_groups in groups.values() for group in measured_groups if _has_outcome(group)]
-    largest = max(sizes, default=0)
-    if sizes and (beyond := [str(k) for k in ks if k > largest]):
+    every = [group for measured_groups in groups.values() for group in measured_groups]
+    largest = max((len(group) for group in every if any(r.reward for r in group.rollouts)), default=0)
+    if largest and (beyond := [str(k) for k in ks if k > largest]):
         log(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {largest}")
     tables = {name: problem_table(measured_groups, ks, config.threshold) for name, measured_groups in groups.items()}
     log(f"\n{markdown(*_table(tables))}\n{NOTE}")
@@ -108,10 +108,6 @@ def run(config: Measure, log: Log = print) -> None:
         write_text(out / "summary.json", to_json(_summaries(config, tables)) + "\n")
         _write_page(config, out, groups, tables)
         log(f"written: {', '.join((*FILES, *(VALIDITY_FILES if config.validity else ())))} in {out}")
-
-
-def _has_outcome(group: Group) -> bool:
-    return any(rollout.reward for rollout in group.rollouts)
 
 
 def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
@@ -155,23 +151,15 @@ def _table(tables: Mapping[str, ProblemTable]) -> tuple[list[str], list[list[str
 def _write_page(
     config: Measure, out: Path, groups: Mapping[str, Sequence[Group]], tables: Mapping[str, ProblemTable]
 ) -> None:
-    several = len(groups) > 1
-    shown = [
-        _with_page_name(group, f"{name}: " * several, config.threshold)
-        for name, measured_groups in groups.items()
-        for group in measured_groups
-    ]
+    prefixes = {name: f"{name}: " if len(groups) > 1 else "" for name in groups}
+    shown = [_with_page_name(g, prefixes[name], config.threshold) for name, of_path in groups.items() for g in of_path]
+    about = {"groups": len(shown), "responses": sum(map(len, shown)), "metrics": ", ".join(map(title, config.names))}
     header, rows = _table(tables)
     write_browser(
         out / "index.html",
         shown,
         title=", ".join(groups),
-        about={
-            "groups": len(shown),
-            "responses": sum(map(len, shown)),
-            "metrics": ", ".join(map(title, config.names)),
-            **({"steps": config.steps} if config.steps else {}),
-        },
+        about={**about, **({"steps": config.steps} if config.steps else {})},
         table=[header, *rows],
         notes=[NOTE],
         limit=config.groups,

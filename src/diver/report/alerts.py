@@ -59,25 +59,6 @@ def _narrower(run: RunRecord) -> Alert | None:
     )
 
 
-def _relative(metric: str, limit: float, title: str, text: str) -> Check:
-    """A check on the ratio of a metric to its first value: below a `limit` under 1, above one over 1.
-
-    `text` may use {first}, {worst} and {ratio}.
-    """
-
-    def check(run: RunRecord) -> Alert | None:
-        steps, values = _smoothed(run, metric)
-        if not len(steps) or not values[0] > 0:
-            return None
-        ratio = values / values[0]
-        spans = _spans(steps, ratio < limit if limit < 1 else ratio > limit)
-        worst = values.min() if limit < 1 else values.max()
-        words = text.format(first=values[0], worst=worst, ratio=worst / values[0])
-        return Alert(title, words, metric, spans) if spans else None
-
-    return check
-
-
 def _diverging(run: RunRecord) -> Alert | None:
     """Between two neighbouring windows a diversity rises and the outcome falls, both beyond their noise."""
     spans: set[tuple[int, int]] = set()
@@ -98,59 +79,62 @@ def _diverging(run: RunRecord) -> Alert | None:
     )
 
 
-def _above(metric: str, limit: float, title: str, text: str) -> Check:
-    """A check that a fraction stays at or below `limit`; `text` may use {worst}."""
+def _level(metric: str, bad: Callable[[np.ndarray], np.ndarray], title: str, text: str) -> Check:
+    """A check of a metric's moving mean; `text` may use its {first}, {low} and {high} value, {fall} and {rise} to them."""
 
     def check(run: RunRecord) -> Alert | None:
         steps, values = _smoothed(run, metric)
-        spans = _spans(steps, values > limit)
-        return Alert(title, text.format(worst=f"{values.max():.0%}"), metric, spans) if spans else None
+        if not len(steps) or not (spans := _spans(steps, bad(values))):
+            return None
+        first, low, high = values[0], values.min(), values.max()
+        fall, rise = (low / first, high / first) if first > 0 else (math.nan, math.nan)
+        return Alert(title, text.format(first=first, low=low, high=high, fall=fall, rise=rise), metric, spans)
 
     return check
 
 
 CHECKS: tuple[Check, ...] = (
-    _relative(
+    _level(
         "policy/entropy",
-        COLLAPSED,
+        lambda values: values < COLLAPSED * values[0],
         "Entropy collapse",
-        "The policy's entropy fell to {worst:.2g} nats per token, {ratio:.0%} of its first value. The samples of a group "
+        "The policy's entropy fell to {low:.2g} nats per token, {fall:.0%} of its first value. The samples of a group "
         "become copies of each other, and little is left to explore.",
     ),
-    _relative(
+    _level(
         "response/length_mean",
-        EXPLODED,
+        lambda values: (values > EXPLODED * values[0]) & (values[0] > 0),
         "Length explosion",
-        "The mean response length grew from {first:,.0f} to {worst:,.0f} tokens, {ratio:.1f} times its first value. Check "
+        "The mean response length grew from {first:,.0f} to {high:,.0f} tokens, {rise:.1f} times its first value. Check "
         "that responses reason more and do not only repeat themselves: read the longest ones.",
     ),
     _diverging,
-    _above(
+    _level(
         "response/truncated",
-        TRUNCATED,
+        lambda values: values > TRUNCATED,
         "Truncated responses",
-        "Up to {worst} of the responses reached sample.max_tokens and were truncated. They cannot be correct, so the "
+        "Up to {high:.0%} of the responses reached sample.max_tokens and were truncated. They cannot be correct, so the "
         "policy learns to be short: raise max_tokens, or check for repetition.",
     ),
-    _above(
+    _level(
         "group/solve_none",
-        UNSOLVED,
+        lambda values: values > UNSOLVED,
         "Most groups have no correct response",
-        "In up to {worst} of the groups no response was correct, so they carry no outcome signal: use easier problems, "
+        "In up to {high:.0%} of the groups no response was correct, so they carry no outcome signal: use easier problems, "
         "larger groups, or a stronger model.",
     ),
-    _above(
+    _level(
         "grade/timeout",
-        UNSCORED,
+        lambda values: values > UNSCORED,
         "Verifier timeouts",
-        "Up to {worst} of the responses could not be verified in time and count as not correct in training. Read them; "
+        "Up to {high:.0%} of the responses could not be verified in time and count as not correct in training. Read them; "
         "verify.timeout_s allows more seconds.",
     ),
-    _above(
+    _level(
         "grade/error",
-        UNSCORED,
+        lambda values: values > UNSCORED,
         "Verifier errors",
-        "Up to {worst} of the responses made the verifier fail and count as not correct in training. Read them.",
+        "Up to {high:.0%} of the responses made the verifier fail and count as not correct in training. Read them.",
     ),
     _narrower,
 )

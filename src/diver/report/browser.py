@@ -32,13 +32,11 @@ HEAD = 0.7  # this fraction of a text that is too long is its beginning; the res
 
 @dataclass(frozen=True)
 class Shown:
-    """A group and its origin: `run` is an index into the page's runs. `matrix` float64 [G, G]: its dissimilarities;
-    None: the textual ones."""
+    """A group and its origin: `run` is an index into the page's runs."""
 
     group: Group
     run: int = 0
     step: int | None = None
-    matrix: np.ndarray | None = None
 
 
 def evenly_spaced(total: int, count: int) -> list[int]:
@@ -87,6 +85,7 @@ class _Prepared:
     texts: list[str]
     unique: list[frozenset[str]]
     matrix: list[list[int]]
+    """Dissimilarities of the responses that are shown, in hundredths."""
 
     @classmethod
     def of(cls, shown: Shown) -> _Prepared:
@@ -96,7 +95,8 @@ class _Prepared:
         index = evenly_spaced(len(texts), RESPONSES)
         unique = [frozenset(f for f in of_each[i] if counts[f] == 1) for i in index]
         kept = [texts[i] for i in index]
-        return cls(shown, index, kept, unique, _percent(shown, kept, index))
+        matrix = np.rint(100 * textual_dissimilarity(kept)).astype(int).tolist()
+        return cls(shown, index, kept, unique, matrix)
 
     def size(self, characters: int) -> int:
         return sum(min(len(t), characters) for t in self.texts)
@@ -130,17 +130,6 @@ class _Prepared:
             "advantage": _number(rollout.advantage),
             "length": rollout.length if known else None,
         }
-
-
-def _percent(shown: Shown, texts: list[str], index: list[int]) -> list[list[int]]:
-    """The dissimilarities of the responses that are shown, in hundredths."""
-    size = len(shown.group)
-    if shown.matrix is not None and shown.matrix.shape != (size, size):
-        raise ValueError(
-            f"problem {shown.group.problem.id!r}: a matrix of shape {shown.matrix.shape}, {size} responses"
-        )
-    part = textual_dissimilarity(texts) if shown.matrix is None else shown.matrix[np.ix_(index, index)]
-    return np.rint(100 * np.nan_to_num(part)).astype(int).tolist()
 
 
 def _number(value: float) -> float | None:

@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.io.jsonl import number
 from diver.report.alerts import Alert
 from diver.report.run_record import RunRecord
 
 POINTS = 2_000  # of a line; a longer one is thinned evenly
-TIMES = ("time/sample", "time/verify", "time/diversity", "time/update")
-SECONDS = "time"  # the panel of their sum
+SECONDS = "time"  # the panel of `RunRecord.step_seconds`
 
 
 class Panel(NamedTuple):
@@ -95,19 +93,13 @@ def _short(values: np.ndarray) -> list[float | None]:
 def points(run: RunRecord, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """(steps int64 [m], values float64 [m], ends of the intervals [2, m] or None) of a metric where it is known.
 
-    Held-out values come from eval/ with their intervals if they can; SECONDS is the sum of TIMES.
+    Held-out values come from eval/ with their intervals if they can; SECONDS is the time of the step.
     """
     if metric == SECONDS:
-        return *_seconds(run), None
+        return *run.step_seconds(), None
     key = metric.removeprefix("eval/")
     rows = [(step, *e.estimates[key]) for step, e in run.evaluations.items() if key in e.estimates]
     if metric == key or not rows:
         return *run.column(metric), None
     table = np.array(rows)
     return table[:, 0].astype(np.int64), table[:, 1], table[:, 2:].T
-
-
-def _seconds(run: RunRecord) -> tuple[np.ndarray, np.ndarray]:
-    rows = [(int(row["step"]), [number(row.get(name)) for name in TIMES]) for row in run.metrics]
-    known = [(step, float(np.nansum(times))) for step, times in rows if not np.isnan(times).all()]
-    return np.array([s for s, _ in known], dtype=np.int64), np.array([v for _, v in known], dtype=np.float64)

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from diver.io.jsonl import number, read_jsonl, table
-from diver.io.rollout_rows import read_groups
+from diver.io.rollout_rows import groups_from_rows
 from diver.stats import Estimate, pass_at_k
 from diver.types import DiverError, Group
 
+STAGES = ("sample", "verify", "diversity", "update")  # of a step, whose times are logged
 _STEP = re.compile(r"step_(\d+)\.jsonl?")
 
 
@@ -111,11 +112,17 @@ class RunRecord:
         planned = (number(self.recipe("train").get("steps")), number(self.config.get("schedule_steps")))
         return int(next((p for p in planned if p >= self.last_step), self.last_step))
 
+    def step_seconds(self) -> tuple[np.ndarray, np.ndarray]:
+        """(steps, seconds) of the steps of which a time is known, without evaluation."""
+        rows = [(int(row["step"]), [number(row.get(f"time/{name}")) for name in STAGES]) for row in self.metrics]
+        known = [(step, float(np.nansum(times))) for step, times in rows if not np.isnan(times).all()]
+        return np.array([s for s, _ in known], dtype=np.int64), np.array([v for _, v in known], dtype=np.float64)
+
     @property
     def seconds(self) -> float:
         """The time of all steps, without evaluation; NaN where no time was recorded."""
-        spent = [self.column(f"time/{name}")[1] for name in ("sample", "verify", "diversity", "update")]
-        return float(sum(s.sum() for s in spent)) if any(map(len, spent)) else math.nan
+        steps, seconds = self.step_seconds()
+        return float(seconds.sum()) if len(steps) else math.nan
 
     @property
     def base(self) -> Evaluation | None:
@@ -129,7 +136,7 @@ class RunRecord:
         return self.evaluations[last] if last > 0 else None
 
     def groups(self, step: int) -> list[Group]:
-        return read_groups(read_jsonl(self.rollout_files[step], lenient=True), lenient=True)
+        return groups_from_rows(read_jsonl(self.rollout_files[step], lenient=True), lenient=True)
 
 
 def _steps(folder: Path) -> dict[int, Path]:

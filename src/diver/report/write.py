@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from diver.io.files import write_text
 from diver.report import sections, summary
 from diver.report.alerts import alerts
@@ -72,20 +70,15 @@ def write_browser(
     about: Mapping[str, object] | None = None,
     table: Sequence[Sequence[str]] = (),
     notes: Sequence[str] = (),
-    matrices: Sequence[np.ndarray] | None = None,
     limit: int = GROUPS,
 ) -> Path:
     """Write a page with the group browser for groups of any origin, and return its path.
 
     title: the headline; about: label -> value under it; table: a header row and rows, shown as text; notes: sentences
-    under the table. matrices: dissimilarities [G, G] of each group, None: textual ones. At most `limit` groups are shown,
-    evenly spaced.
+    under the table. At most `limit` groups are shown, evenly spaced.
     """
-    if matrices is not None and len(matrices) != len(groups):
-        raise ValueError(f"{len(groups)} groups need as many matrices, got {len(matrices)}")
     index = evenly_spaced(len(groups), limit)
-    shown = [Shown(groups[i], matrix=None if matrices is None else np.asarray(matrices[i])) for i in index]
-    browser = browser_data(shown, limit)
+    browser = browser_data([Shown(groups[i]) for i in index], limit)
     parts = (
         f'<header><p class="eyebrow">diver measure</p>\n<h1>{text(title)}</h1>\n{facts(about or {})}</header>',
         _summary_section(table, notes),

@@ -53,7 +53,7 @@ class Part(NamedTuple):
 
 
 def diver_train(file: File) -> Iterator[Part]:
-    for place, group in enumerate(rollout_rows.read_groups(file.rows)):
+    for place, group in enumerate(rollout_rows.groups_from_rows(file.rows)):
         yield Part(f"{file.path}:{place}", group)
 
 
@@ -62,8 +62,8 @@ def diver_eval(file: File) -> Iterator[Part]:
     in_folder = file.path.parent.name == "generations"
     grades = _stored_grades(file)
     for where, row in file.rows:
-        value = row.get("grade") if grades is None else grades.get((row["problem"], row["sample"]))
-        grade = _grade(value, where)
+        stored = row.get("grade") if grades is None else grades.get((row["problem"], row["sample"]))
+        grade = rollout_rows.read_grade(stored, where)
         scored = grade not in (None, Grade.TIMEOUT, Grade.ERROR)
         rollout = Rollout(
             _text(row["response"], where),
@@ -239,13 +239,6 @@ def _first_outcome(row: Row) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, bool | int | float)
-
-
-def _grade(value: Any, where: str) -> Grade | None:
-    try:
-        return None if value is None else Grade(value)
-    except ValueError:
-        raise DiverError(f"{where}: unknown grade {value!r:.60}; choose from {', '.join(Grade)}") from None
 
 
 def _step(row: Row) -> dict[str, Any]:
