@@ -81,15 +81,15 @@ class Load:
 
 def countdown_load() -> Load:
     from diver.data import countdown
-    from diver.verify.countdown import judge
+    from diver.data.countdown import grade
 
-    problems = countdown.problems(countdown.Countdown(), PROBLEMS, held=False)
+    problems = countdown.problems(countdown.Countdown(), PROBLEMS, held_out=False)
     by_prompt = {str(p.prompt): p for p in problems}
     return Load(
         "countdown",
         countdown.policy_folder(),
         problems,
-        lambda prompt, response: float(judge(response, by_prompt[prompt]) == "correct"),
+        lambda prompt, response: float(grade(response, by_prompt[prompt]) == "correct"),
         max_tokens=40,
     )
 

@@ -59,7 +59,7 @@ class Load(NamedTuple):
 
 
 def countdown_load() -> Load:
-    problems = countdown.problems(countdown.Countdown(), 16, held=True)
+    problems = countdown.problems(countdown.Countdown(), 16, held_out=True)
     return Load("countdown", load_policy(Model(threads=1)), [str(p.prompt) for p in problems], 60, 5)
 
 

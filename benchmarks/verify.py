@@ -1,8 +1,8 @@
-"""Verdicts: ours against plain `math_verify.verify(parse(gold), parse(response))`, in CPU seconds, on real responses.
+"""Grades: ours against plain `math_verify.verify(parse(gold), parse(response))`, in CPU seconds, on real responses.
 
 The two rollout files are repeated to 64 samples a problem; "distinct texts" puts a line of its own before every sample,
 so that no two responses are equal and only equal answers can be shared. The last load has answers that are all
-different, judged by one worker. "warm" counts from when the workers are up, as in a training run; "cold" has their start
+different, graded by one worker. "warm" counts from when the workers are up, as in a training run; "cold" has their start
 too, against math-verify's import. Workers are ended before their CPU seconds are read. Needs DIVER_DATA.
 
     python benchmarks/verify.py [--quick]
@@ -77,11 +77,11 @@ def plain(pairs: Pairs) -> tuple[list[bool], float]:
     from math_verify import parse, verify
 
     start = cpu(resource.RUSAGE_SELF)
-    judged = []
+    theirs_all = []
     for response, problem in pairs:
         gold = problem.answer if "$" in problem.answer else f"${problem.answer}$"
-        judged.append(bool(verify(parse(gold), parse(response))))
-    return judged, cpu(resource.RUSAGE_SELF) - start
+        theirs_all.append(bool(verify(parse(gold), parse(response))))
+    return theirs_all, cpu(resource.RUSAGE_SELF) - start
 
 
 def ours(pairs: Pairs, grader: str, workers: int) -> tuple[list[Grade], dict[str, float]]:
@@ -90,17 +90,17 @@ def ours(pairs: Pairs, grader: str, workers: int) -> tuple[list[Grade], dict[str
         pool.map(len, [("",)], 60)
         start = worker_seconds(pool)
         own = cpu(resource.RUSAGE_SELF)
-        grades = grade(pairs, grader, pool=pool)
+        grades = grade(pairs, grader=grader, pool=pool)
         own = cpu(resource.RUSAGE_SELF) - own
     children, wall = cpu(resource.RUSAGE_CHILDREN) - children, time.perf_counter() - wall
     return grades, {"warm": own + children - start, "cold": own + children, "start": start, "wall": wall}
 
 
 def compare(title: str, pairs: Pairs, grader: str, workers: int, importing: float, base: Any = None) -> dict[str, Any]:
-    judged, seconds = base or plain(pairs)
+    theirs_all, seconds = base or plain(pairs)
     grades, spent = ours(pairs, grader, workers)
     differ: dict[str, int] = {}
-    for (response, problem), theirs, mine in zip(pairs, judged, grades, strict=True):
+    for (response, problem), theirs, mine in zip(pairs, theirs_all, grades, strict=True):
         if theirs != (mine is Grade.CORRECT):
             key = f"{problem.answer[:40]!r}: plain {'correct' if theirs else 'wrong'}, ours {mine}: {response[-60:]!r}"
             differ[key] = differ.get(key, 0) + 1
@@ -147,8 +147,8 @@ def main() -> None:
     import_s = measured(importing)
     results, total = [], {"plain": import_s, "ours": 0.0}
     for name, graders in (
-        ("rollouts_gsm8k_110x21models", ("math-verify", "gsm8k")),
-        ("rollouts_math_qwen_100x8", ("math-verify",)),
+        ("rollouts_gsm8k_110x21models", ("math", "gsm8k")),
+        ("rollouts_math_qwen_100x8", ("math",)),
     ):
         for distinct in (False, True):
             pairs = repeated(name, samples, distinct)
@@ -161,9 +161,9 @@ def main() -> None:
         for name in ("rollouts_gsm8k_110x21models", "rollouts_math_qwen_100x8")
         for pair in repeated(name, samples, False)
     ]
-    total["ours"] = ours(both, "math-verify", cores)[1]["cold"]
+    total["ours"] = ours(both, "math", cores)[1]["cold"]
     print(f"both files in one call, cold: plain {total['plain']:.2f} s, ours {total['ours']:.2f} s")
-    results.append(compare("answers all different, one worker", all_different(quick), "math-verify", 1, import_s))
+    results.append(compare("answers all different, one worker", all_different(quick), "math", 1, import_s))
     if not quick:
         report = {
             "machine": {"cores": cores, "python": platform.python_version(), "processor": platform.machine()},

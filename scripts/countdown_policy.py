@@ -45,7 +45,7 @@ def example(rng: random.Random, tok: PreTrainedTokenizerFast) -> tuple[list[int]
     while True:
         numbers, steps = countdown.draw(countdown.LEVELS[rng.choice(list(countdown.LEVELS))], rng)
         target = steps[-1].result
-        if not countdown.held_out(numbers, target):
+        if not countdown.is_held_out(numbers, target):
             break
     prompt = tok(countdown.question(numbers, target))["input_ids"]
     return prompt + tok(countdown.response(steps))["input_ids"] + [tok.eos_token_id], len(prompt)

@@ -93,7 +93,9 @@ def test_bad_columns():
         diver.advantages(RESPONSES, [1, float("nan"), 1, 1, 1, 1], IDS)
     with pytest.raises(ValueError, match=r"row 1: a response is a text \(str\), not list"):
         diver.advantages([SAME, [{"role": "assistant"}]], [1, 0], [0, 0])
-    with pytest.raises(DiverError, match="method 'diver-td' needs tokens, which diver.advantages does not give"):
+    with pytest.raises(
+        DiverError, match="method 'diver-td' needs tokens, which diver.advantages without `tokens` does not"
+    ):
         diver.advantages(RESPONSES, OUTCOMES, IDS, method_named("diver-td", shaping={"discount": 0.9}))
     with pytest.raises(ValueError, match="drops rows"):
         diver.advantages(RESPONSES, OUTCOMES, IDS, method_named("grpo", selection={"keep": "most"}))

@@ -24,7 +24,7 @@ def advantages(
 ) -> np.ndarray:
     """The advantage of each response, float64 [B], for any trainer: rows in any order, answered in that order.
 
-    `outcomes` [B] are rewards of correctness; those of at least `shaping.threshold` (0.5) count as correct.
+    `outcomes` [B] are rewards of correctness; those of at least `method.threshold` (0.5) count as correct.
     `group_ids` [B] say which rows answer the same prompt. `progress` = t/T is how far the run is, for the schedule of
     lambda. `tokens` are the policy's, without padding: needed for gamma < 1, a length penalty or a horizon in tokens,
     the last with `decode`. Lists, arrays and tensors are taken. Raises ValueError where columns differ in length, an
@@ -33,7 +33,9 @@ def advantages(
     method = method_named(method) if isinstance(method, str) else method
     if method.selection.keep != "all":
         raise ValueError("a method with a selection drops rows, so it has no advantage for each: use Method.apply")
-    check_needs(method, "diver.advantages", ("responses",) if tokens is None else ("responses", "tokens"))
+    if tokens is None:
+        check_needs(method, "diver.advantages without `tokens`", ("responses",))
+    check_needs(method, "diver.advantages", ("responses", "tokens"))
     texts, values, keys = _plain(responses), _plain(outcomes), _plain(group_ids)
     ids = [None] * len(texts) if tokens is None else _plain(tokens)
     if not len(texts) == len(values) == len(keys) == len(ids):

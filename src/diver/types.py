@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ class DiverError(Exception):
 
 
 class Grade(StrEnum):
-    """What became of a response. Unscored (timeout, error) is not wrong."""
+    """The result of grading a response. Unscored (timeout, error) is not wrong."""
 
     CORRECT = "correct"
     WRONG = "wrong"
@@ -58,7 +58,7 @@ class Problem:
     """A question with a known answer.
 
     `prompt` is the bare question, to be put into a template, or a list of chat messages, used as they are.
-    `verifier` names the judge (`diver.verify`); `meta` is what the source says besides.
+    `verifier` names the grader (`diver.verify`); `meta` is what the source says besides.
     """
 
     id: str
@@ -147,3 +147,11 @@ class Group:
         return dataclasses.replace(
             self, rollouts=tuple(r.replace(**row) for r, row in zip(self.rollouts, rows, strict=True))
         )
+
+
+def grade_fractions(groups: Iterable[Group]) -> dict[str, float]:
+    """The metrics grade/<grade>: which fraction of the rollouts has each grade; {} where one was not graded by us."""
+    grades = [rollout.grade for group in groups for rollout in group.rollouts]
+    if not grades or None in grades:
+        return {}
+    return {f"grade/{grade}": grades.count(grade) / len(grades) for grade in Grade}

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from diver.data import countdown
-from diver.data.solutions import solution
 from diver.diversity import formulas
 from diver.diversity.equational import Extractor
 from diver.measure.validity import title
 from diver.render.tables import markdown
 from diver.stats import rank_correlations
 from diver.types import Grade, Group
+from diver.verify import solution
 from diver_paper import kept, tables
 from diver_paper.claims import INITIAL
 from diver_paper.kept import groups

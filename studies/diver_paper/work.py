@@ -24,7 +24,6 @@ import numpy as np
 
 from diver.config.recipe import Recipe, make_recipe
 from diver.data.prompts import prompted
-from diver.data.solutions import solution
 from diver.data.splits import load
 from diver.diversity import measure
 from diver.generate.policy import load_policy
@@ -35,7 +34,7 @@ from diver.methods import OBSERVED
 from diver.stats import distinct_at_k, pass_at_k
 from diver.train.trainer import Trainer
 from diver.types import Grade, Group, Problem, Rollout
-from diver.verify import verify
+from diver.verify import solution, verify
 from diver_paper.store import Job, rounded, save
 
 CURVE = (1, 4, 16)  # k of the evaluations during training

@@ -10,7 +10,8 @@ from diver.data.countdown import (
     calculate,
     derive,
     draw,
-    held_out,
+    grade,
+    is_held_out,
     parse,
     policy_folder,
     problems,
@@ -20,9 +21,8 @@ from diver.data.countdown import (
 )
 from diver.diversity import textual_dissimilarity
 from diver.types import Grade
-from diver.verify.countdown import judge
 
-PROBLEM = problems(Countdown(), 1, held=True)[0]
+PROBLEM = problems(Countdown(), 1, held_out=True)[0]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_calculate_stays_with_whole_positive_numbers():
     assert calculate(20, r"\times", 20) == 400 and calculate(20, r"\times", 21) is None
 
 
-def test_derivations_are_judged_correct_and_their_ruins_wrong():
+def test_derivations_are_graded_correct_and_their_ruins_wrong():
     rng = random.Random(3)
     for _ in range(300):
         numbers, steps = draw(rng.choice(list(LEVELS.values())), rng)
@@ -76,31 +76,31 @@ def test_derivations_are_judged_correct_and_their_ruins_wrong():
 
 
 def test_problems_are_seeded_different_and_disjoint():
-    train = problems(Countdown(), 500, held=False)
-    apart = problems(Countdown(), 200, held=True)
-    assert train == problems(Countdown(), 500, held=False)
-    assert train != problems(Countdown(seed=1), 500, held=False)
+    train = problems(Countdown(), 500, held_out=False)
+    apart = problems(Countdown(), 200, held_out=True)
+    assert train == problems(Countdown(), 500, held_out=False)
+    assert train != problems(Countdown(seed=1), 500, held_out=False)
     assert len({p.id for p in train + apart}) == 700
-    elsewhere = problems(Countdown(seed=5, mix={"four": 1.0}), 200, held=True)
+    elsewhere = problems(Countdown(seed=5, mix={"four": 1.0}), 200, held_out=True)
     assert not {p.id for p in elsewhere} & {p.id for p in train}
     for p in train:
-        assert not held_out(p.meta["numbers"], p.meta["target"]) and p.prompt == question(
+        assert not is_held_out(p.meta["numbers"], p.meta["target"]) and p.prompt == question(
             p.meta["numbers"], p.meta["target"]
         )
 
 
 def test_mix_sets_the_levels():
-    sources = Counter(p.source for p in problems(Countdown(mix={"three": 0.25, "four": 0.75}), 1000, held=False))
+    sources = Counter(p.source for p in problems(Countdown(mix={"three": 0.25, "four": 0.75}), 1000, held_out=False))
     assert 650 < sources["countdown/four"] < 850
-    assert {p.source for p in problems(Countdown(mix={"three": 1}), 50, held=False)} == {"countdown/three"}
+    assert {p.source for p in problems(Countdown(mix={"three": 1}), 50, held_out=False)} == {"countdown/three"}
     with pytest.raises(ValueError, match="no level 'five'; there are three, four"):
         Countdown(mix={"five": 1})
 
 
-def test_the_judge_reads_only_a_bounded_part():
-    assert judge("", PROBLEM) is Grade.NO_ANSWER
-    assert judge(r"\boxed{ 7 }", PROBLEM) is Grade.WRONG
-    assert judge(r"\( " * 1_000_000, PROBLEM) is Grade.NO_ANSWER
+def test_the_grader_reads_only_a_bounded_part():
+    assert grade("", PROBLEM) is Grade.NO_ANSWER
+    assert grade(r"\boxed{ 7 }", PROBLEM) is Grade.WRONG
+    assert grade(r"\( " * 1_000_000, PROBLEM) is Grade.NO_ANSWER
     assert parse(r"\( 99999999999999999999 + 1 = 2 \) \boxed{ 2 }") == (None, 2)
 
 
@@ -118,7 +118,7 @@ def solutions_of(numbers, target):
 def test_textual_diversity_sees_degrees_between_correct_solutions():
     """At least half of the dissimilarities between different correct solutions lie strictly between 0 and 1."""
     inside = total = 0
-    for p in problems(Countdown(), 60, held=True):
+    for p in problems(Countdown(), 60, held_out=True):
         texts = solutions_of(p.meta["numbers"], p.meta["target"])[:8]
         if len(texts) < 2:
             continue

@@ -85,7 +85,7 @@ def data(**settings):
     from diver.data.sources import load_problems
     found = load_problems(Source(**settings))
     rows = [[p.prompt, p.answer, p.verifier, p.id] for p in found]
-    return {"rows": rows, "revision": found.revision, "folded": found.folded}
+    return {"rows": rows, "revision": found.revision, "duplicates": found.duplicates}
 def model(**settings):
     from diver.config.sections import Model
     from diver.generate.policy import load_policy
@@ -130,7 +130,7 @@ def test_data_sets_of_every_layout_come_from_the_hub_and_then_from_the_cache(hub
         [[CHAT, "4", "gsm8k", "-1"]],
         [[CHAT[1:], r"$\frac{1}{2}$", "math", "math-0"]],
     ]
-    assert [result["folded"] for result in found] == [1, 0, 0, 0]
+    assert [result["duplicates"] for result in found] == [1, 0, 0, 0]
     assert {result["revision"] for result in found} == {COMMIT}
     again = attempt("data", cases[:3], tmp_path, hub.url, offline=True)
     assert [result["rows"] for result in again] == [result["rows"] for result in found[:3]]

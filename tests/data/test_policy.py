@@ -14,13 +14,13 @@ from diver.stats import pass_at_k
 @pytest.mark.slow
 def test_base_pass_at_1_and_64_on_the_default_mix():
     policy = load_policy(Model())
-    held = problems(Countdown(), 128, held=True)
+    evaluated = problems(Countdown(), 128, held_out=True)
     how = {"temperature": 1.0, "max_tokens": 40, "rows": 1024, "seed": 11}
-    drawn = EmbeddedSampler(policy.model, policy.tokenizer)([p.prompt for p in held], 64, **how)
+    drawn = EmbeddedSampler(policy.model, policy.tokenizer)([p.prompt for p in evaluated], 64, **how)
     correct = np.array(
         [
             sum(solution(r.response, p.meta["numbers"], p.meta["target"]) is not None for r in group)
-            for p, group in zip(held, drawn, strict=True)
+            for p, group in zip(evaluated, drawn, strict=True)
         ]
     )
     assert 0.2 < pass_at_k(64, correct, 1).mean() < 0.5

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from diver.config.data import Source
-from diver.data.options import listed_options
-from diver.data.sources import fold, hub_rows, load_problems
-from diver.types import DiverError
+from diver.data.rows import hub_rows
+from diver.data.sources import deduplicate, load_problems
+from diver.types import DiverError, Problem
+from diver.verify.options import options_of
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))
 CHAT = [{"role": "system", "content": "Think."}, {"role": "user", "content": "2+2?"}]
@@ -101,8 +102,8 @@ def test_repeated_rows_are_folded_and_counted(tmp_path):
     rows = [{"problem": "1+1?", "answer": "2"}] * 32 + [{"problem": "2+2?", "answer": "4"}] * 32
     problems = load_problems(jsonl(tmp_path, *rows, {"problem": "1+1?", "answer": "3"}))
     assert [(p.prompt, p.answer) for p in problems] == [("1+1?", "2"), ("2+2?", "4")]
-    assert (len(problems), problems.folded, problems.conflicting) == (2, 62, 1)
-    assert "62 repeated rows folded, 2 problems left" in problems.notes[0]
+    assert (len(problems), problems.duplicates, problems.conflicting) == (2, 62, 1)
+    assert "62 duplicate rows left out, 2 problems remain" in problems.notes[0]
     assert "1 rows repeat a prompt with another answer" in problems.notes[1]
 
 
@@ -131,10 +132,17 @@ def test_a_numbered_list_makes_no_choice(tmp_path):
     assert [p.verifier for p in load_problems(Source(path=path, verifier="choice"))] == ["choice", "choice"]
 
 
-def test_listed_options():
-    assert listed_options("Q\n(A) x\n(B) y") == {"A": "x", "B": "y"}
-    assert listed_options("Q\n1. x\n2. y\n4. z") == {"1": "x", "2": "y"}
-    assert listed_options("Q\nA) x") == {} and listed_options("no options") == {}
+@pytest.mark.parametrize(
+    ("prompt", "options"),
+    [
+        ("Q\n(A) x\n(B) y", {"A": "x", "B": "y"}),
+        ("Q\n1. x\n2. y\n4. z", {"1": "x", "2": "y\n4. z"}),
+        ("Q\nA) x", {}),
+        ("no options", {}),
+    ],
+)
+def test_listed_options(prompt, options):
+    assert options_of(Problem("p", prompt, "A")) == options
 
 
 @pytest.mark.parametrize(
@@ -183,7 +191,10 @@ def test_bad_sources(tmp_path):
         (Source(path=str(tmp_path / "x.jsonl")), "x.jsonl:1: not UTF-8"),
         (Source(), "path: name a .jsonl or .parquet file"),
         (Source(path="a", columns={"solution": "x"}), "columns: unknown solution; choose from prompt, answer"),
-        (Source(path="a", verifier="oracle"), "verifier: unknown 'oracle'; choose one of auto, math"),
+        (
+            Source(path="a", verifier="oracle"),
+            "verifier: unknown choice 'oracle', did you mean 'rule'. choices: math, gsm8k, rule, choice",
+        ),
         (Source(path="a", limit=0), "limit: must be at least 1, is 0"),
     ]:
         with pytest.raises(DiverError, match=message):
@@ -211,12 +222,12 @@ def test_rows_of_the_hub():
     except ImportError:
         table = HUB_ROWS
     source = Source(path="openai/gsm8k", config="main")
-    problems = fold(hub_rows(table, source.path), source, origin=source.path, revision="e53f048")
+    problems = deduplicate(hub_rows(table, source.path), source, origin=source.path, revision="e53f048")
     assert [(p.answer, p.verifier, p.id) for p in problems] == [("8", "gsm8k", "gsm8k-0"), ("9", "gsm8k", "gsm8k-2")]
-    assert problems.folded == 1 and problems.revision == "e53f048"
+    assert problems.duplicates == 1 and problems.revision == "e53f048"
     assert problems.notes[0] == "openai/gsm8k: revision e53f048"
     with pytest.raises(DiverError, match="openai/gsm8k, row 1: no answer"):
-        fold(hub_rows([{"question": "?"}], source.path), source, origin=source.path)
+        deduplicate(hub_rows([{"question": "?"}], source.path), source, origin=source.path)
 
 
 @pytest.mark.parametrize(
@@ -235,3 +246,43 @@ def test_real_data(name, verifiers):
     problems = load_problems(str(path))
     assert Counter(p.verifier for p in problems) == verifiers and problems.notes == []
     assert len({p.id for p in problems}) == len(problems)
+
+
+OWN = """
+from diver.types import Problem
+def rows():
+    for i in range(3):
+        yield {"problem": f"{i}+1?", "answer": i + 1}
+    yield {"problem": "0+1?", "answer": "1"}
+def problems():
+    return [Problem("a", "1+1?", "2", verifier="rule"), Problem("b", "1+2?", "3", verifier="nonsense")]
+def endless():
+    n = 0
+    while True:
+        yield {"problem": f"{n}+1?", "answer": n + 1}
+        n += 1
+def number(): return 5
+def strings(): return ["a"]
+def with_argument(n): ...
+"""
+
+
+def test_a_function_of_problems(tmp_path, monkeypatch):
+    (tmp_path / "own_problems.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    loaded = load_problems("own_problems:rows")
+    (first, *_), count = loaded, len(loaded)
+    assert (first.id, first.prompt, first.answer, first.verifier) == ("own_problems:rows-0", "0+1?", "1", "math")
+    assert count == 3 and loaded.duplicates == 1
+    ruled = load_problems(Source(path="own_problems:problems", verifier="rule"))
+    assert [(p.id, p.verifier) for p in ruled] == [("a", "rule"), ("b", "rule")]
+    assert len(load_problems(Source(path="own_problems:endless", limit=7))) == 7
+    for path, message in {
+        "own_problems:problems": "data.verifier: unknown choice 'nonsense'",
+        "own_problems:none": "data.path: 'own_problems:none' cannot be imported",
+        "own_problems:number": "data.path: 'own_problems:number' must return or yield problems, not int",
+        "own_problems:strings": "own_problems:strings, problem 1: a str, not a Problem or a dict",
+        "own_problems:with_argument": r"data.path: 'own_problems:with_argument' must take \(\)",
+    }.items():
+        with pytest.raises(DiverError, match=message):
+            load_problems(Source(path=path), "data")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from diver.data.benchmarks import BENCHMARKS, find, load
-from diver.data.choices import listed
 from diver.data.templates import TEMPLATES
 from diver.evaluate import paper
 from diver.types import DiverError, Grade
-from diver.verify import VERIFIERS, grades
+from diver.verify import GRADERS, grade
+from diver.verify.options import listed
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FILES = {
@@ -72,7 +72,7 @@ def test_the_entries_are_those_of_the_paper_and_usable():
     names = (*paper.IN_DOMAIN, *paper.OUT_OF_DOMAIN)
     assert tuple(BENCHMARKS) == (*names, "countdown")
     for name, entry in BENCHMARKS.items():
-        assert entry.name == name and entry.template in TEMPLATES and entry.source.verifier in VERIFIERS
+        assert entry.name == name and entry.template in TEMPLATES and entry.source.verifier in GRADERS
         assert entry.citation and entry.title
     assert [n for n in names if BENCHMARKS[n].samples == 32] == ["aime24", "aime25", "amc"]
     assert {n for n in names if BENCHMARKS[n].options} == set(paper.OUT_OF_DOMAIN)
@@ -92,7 +92,7 @@ def test_the_files_at_hand(name):
     assert {p.verifier for p in loaded.problems} == {BENCHMARKS[name].source.verifier}
     raw = {row["id"]: row for row in map(json.loads, file.read_text().splitlines())}
     if not BENCHMARKS[name].options:
-        assert loaded.chance is None
+        assert loaded.random_baseline is None
         assert all((p.prompt, p.answer) == (raw[p.id]["problem"], raw[p.id]["answer"]) for p in loaded.problems)
         return
     for p in loaded.problems:
@@ -101,15 +101,15 @@ def test_the_files_at_hand(name):
         assert sorted(p.meta["options"].values()) == sorted(before.values())
 
 
-@pytest.mark.parametrize(("stem", "name", "chance"), [("arc_challenge_test", "arc-c", 0.2502), ("mmlu_pro_test_quarter", "mmlu-pro", 0.1108)])  # fmt: skip
-def test_chance_of_the_files_at_hand(stem, name, chance):
+@pytest.mark.parametrize(("stem", "name", "expected"), [("arc_challenge_test", "arc-c", 0.2502), ("mmlu_pro_test_quarter", "mmlu-pro", 0.1108)])  # fmt: skip
+def test_random_baseline_of_the_files_at_hand(stem, name, expected):
     """ARC: (4/3 + 1165/4 + 3/5) / 1172.
 
     MMLU-Pro: (2498/10 + 193/9 + 155/4 + 91/8 + 44/7 + 19/6 + 11/5 + 3/3) / 3014.
     """
     if not (DATA / f"{stem}.jsonl").is_file():
         pytest.skip(f"{stem}.jsonl is not in DIVER_DATA")
-    assert load(f"{name}={DATA / stem}.jsonl", seed=0).chance == pytest.approx(chance, abs=1e-4)
+    assert load(f"{name}={DATA / stem}.jsonl", seed=0).random_baseline == pytest.approx(expected, abs=1e-4)
 
 
 def test_numbered_options_of_arc():
@@ -131,7 +131,7 @@ def test_rows_of_the_hub_become_problems_that_can_be_judged(name, tmp_path):
         assert problem.answer.strip("$") == "2"
         assert (problem.id == f"{name}-0") == (name == "minerva")  # the only one without ids
     right = problem.answer if BENCHMARKS[name].options else "2"
-    assert grades([(f"\\boxed{{{right}}}", problem)]) == [Grade.CORRECT]
+    assert grade([(f"\\boxed{{{right}}}", problem)]) == [Grade.CORRECT]
 
 
 def test_parquet_in_the_layout_of_the_hub(tmp_path):
@@ -140,7 +140,7 @@ def test_parquet_in_the_layout_of_the_hub(tmp_path):
 
     write_table(pyarrow.Table.from_pylist([HUB_ROWS["gpqa"]]), tmp_path / "gpqa.parquet")
     by_file, by_folder = (load(f"gpqa={path}", 0) for path in (tmp_path / "gpqa.parquet", tmp_path))
-    assert by_file.problems == by_folder.problems and by_file.chance == 1 / 4
+    assert by_file.problems == by_folder.problems and by_file.random_baseline == 1 / 4
 
 
 def test_the_notes_of_a_part_of_a_benchmark(tmp_path):
@@ -150,7 +150,7 @@ def test_the_notes_of_a_part_of_a_benchmark(tmp_path):
     assert any("1 problems keep the order" in note for note in loaded.notes)
 
 
-def test_rows_that_repeat_are_folded_and_counted(tmp_path):
+def test_rows_that_repeat_are_left_out_and_counted(tmp_path):
     """LUFFY's Avg@32 file: every problem 32 times, in verl's layout, the system prompt its own."""
     chat = [{"role": "system", "content": "Think."}, {"role": "user", "content": "1+1?"}]
     other = [chat[0], {"role": "user", "content": "1+2?"}]
@@ -159,16 +159,39 @@ def test_rows_that_repeat_are_folded_and_counted(tmp_path):
     path = write(tmp_path, rows)
     loaded = load(f"aime24={path}", 0)
     assert [(p.prompt, p.answer) for p in loaded.problems] == [("1+1?", "2"), ("1+2?", "3")]
-    assert f"{path}: 62 repeated rows folded, 2 problems left" in loaded.notes
+    assert f"{path}: 62 duplicate rows left out, 2 problems remain" in loaded.notes
 
 
 def test_a_file_is_a_benchmark_of_its_own(tmp_path):
     rows = [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in range(3)]
     loaded = load(str(write(tmp_path, rows, "my sums.jsonl")), 0)
-    assert (loaded.benchmark.name, loaded.benchmark.domain, loaded.chance) == ("my-sums", "lab", None)
+    assert (loaded.benchmark.name, loaded.benchmark.domain, loaded.random_baseline) == ("my-sums", "synthetic", None)
     assert loaded.benchmark.grader == "auto" and len(loaded.problems) == 3
     assert len(load(str(tmp_path / "my sums.jsonl"), 0, limit=2).problems) == 2
     assert find(str(tmp_path / "aime24.jsonl")).name == "aime24-file"
+
+
+OWN = """
+from diver.config.data import Source
+from diver.data.benchmarks import Benchmark
+def problems():
+    return [{"problem": f"{i}+1?", "answer": i + 1} for i in range(3)]
+SUMS = Benchmark("sums", "Sums", Source(path="own_sums:raw"), adapt=lambda row: {"problem": row["q"], "answer": row["a"]})
+def raw():
+    yield {"q": "1+1?", "a": 2}
+"""
+
+
+def test_a_benchmark_of_ones_own(tmp_path, monkeypatch):
+    (tmp_path / "own_sums.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    loaded = load("own_sums:SUMS", 0)
+    assert [(p.id, p.prompt, p.answer) for p in loaded.problems] == [("sums-0", "1+1?", "2")]
+    assert loaded.benchmark.title == "Sums"
+    loaded = load("own_sums:problems", 0, limit=2)
+    assert loaded.benchmark.name == "problems" and [p.id for p in loaded.problems] == ["problems-0", "problems-1"]
+    with pytest.raises(DiverError, match="--benchmarks: 'own_sums:NONE' cannot be imported"):
+        load("own_sums:NONE", 0)
 
 
 def test_countdown_is_the_same_whatever_the_seed():
@@ -208,7 +231,7 @@ print(json.dumps(found))
 
 @pytest.mark.skipif(importlib.util.find_spec("datasets") is None, reason="datasets is not installed")
 def test_from_the_hub(tmp_path):
-    """The real libraries, and a hub on this machine; the revision that it resolves is told."""
+    """The real libraries, and a hub on this machine; the revision that it resolves is noted."""
     spec = importlib.util.spec_from_file_location("local_hub", Path(__file__).parents[1] / "data" / "local_hub.py")
     local_hub = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(local_hub)

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diver.data.choices import chance, listed, prompt_with_options, shuffled
+from diver.data.choices import prompt_with_options, random_baseline, shuffled
 from diver.types import Grade, Problem
-from diver.verify.choice import judge
+from diver.verify.choice import grade
+from diver.verify.options import listed
 
 PLANT = "Which of these is a plant?\n\nA) salt\nB) moss\nC) slate"
 
@@ -55,8 +56,8 @@ def test_the_answer_moves_along_and_the_mapping_is_recorded():
     assert moved.meta["options"] == {new: before[old] for new, old in came_from.items()}
     assert listed(moved.prompt).options == moved.meta["options"]
     assert moved.prompt.startswith("Which of these is a plant?\n\nA) ")
-    assert judge(f"\\boxed{{{moved.answer}}}", moved) is Grade.CORRECT
-    assert judge("The answer is moss.\n\\boxed{moss}", moved) is Grade.CORRECT
+    assert grade(f"\\boxed{{{moved.answer}}}", moved) is Grade.CORRECT
+    assert grade("The answer is moss.\n\\boxed{moss}", moved) is Grade.CORRECT
     json.dumps(moved.meta)
 
 
@@ -78,12 +79,12 @@ def test_an_answer_that_is_no_label_is_left_alone():
     assert shuffled(problem(PLANT, "D"), 0) is None and shuffled(problem(PLANT, "moss"), 0) is None
 
 
-def test_chance_is_the_mean_of_one_over_the_number_of_options():
+def test_the_random_baseline_is_the_mean_of_one_over_the_number_of_options():
     two = Problem("t", "Q\n\nA) x\nB) y", "A")
     five = Problem("f", "Q", "A", meta={"options": list("vwxyz")})
-    assert chance([two, five]) == pytest.approx((1 / 2 + 1 / 5) / 2)
-    assert chance([two, Problem("n", "No list.", "A")]) == 1 / 2
-    assert chance([]) is None and chance([Problem("n", "2+2?", "4")]) is None
+    assert random_baseline([two, five]) == pytest.approx((1 / 2 + 1 / 5) / 2)
+    assert random_baseline([two, Problem("n", "No list.", "A")]) == 1 / 2
+    assert random_baseline([]) is None and random_baseline([Problem("n", "2+2?", "4")]) is None
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), min_size=1)

@@ -175,7 +175,7 @@ def test_a_file_of_problems_graded_again_by_another_grader_without_the_model(who
         "plain",
     )
     out = finish(*small, "--out", "out")
-    assert "3 repeated rows folded, 3 problems left" in out and "24 drawn" in out and "Maj@8" in out
+    assert "3 duplicate rows left out, 3 problems remain" in out and "24 drawn" in out and "Maj@8" in out
     before = Path("out/generations/sums.jsonl").read_bytes()
     out = finish(*small, "--out", "out", "--grader", "gsm8k")
     assert "0 drawn, 24 were there; 24 graded" in out
@@ -183,7 +183,7 @@ def test_a_file_of_problems_graded_again_by_another_grader_without_the_model(who
     graders = {
         row["grader"] for p in Path("out/grades").iterdir() for row in map(json.loads, p.read_text().splitlines())
     }
-    assert {g.partition("@")[0] for g in graders} == {"math-verify", "gsm8k"} and all("@" in g for g in graders)
+    assert {g.partition("@")[0] for g in graders} == {"math", "gsm8k"} and all("@" in g for g in graders)
     Path("sums.jsonl").write_text(json.dumps({**rows[0], "answer": "99"}) + "\n")  # a known answer put right
     assert "0 drawn, 8 were there; 8 graded" in finish(*small, "--out", "out")
 

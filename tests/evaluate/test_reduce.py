@@ -85,7 +85,7 @@ def test_ks_that_are_none(text):
 
 def results(a, b, ks=(1, 2)):
     reduced = summarise(PROBLEMS, {"a": a, "b": b}, ks, "auto", 0)
-    how = {"title": "Sums", "problems": 2, "samples": 4, "k": list(ks), "chance": 0.25, "template": "plain",
+    how = {"title": "Sums", "problems": 2, "samples": 4, "k": list(ks), "random_baseline": 0.25, "template": "plain",
            "temperature": 1.0, "max_tokens": 8, "graders": ["math"]}  # fmt: skip
     return json.loads(to_json({**how, **reduced}))  # as results.json has them
 
@@ -112,7 +112,7 @@ def test_table_and_curves(tmp_path):
         line.split("|")[1].strip(): line.split("|")[2].strip() for line in table.splitlines() if line.startswith("|")
     }
     assert lines["Avg@n"].startswith("41.7 (") and lines["Pass@4"] == "100.0"  # one problem has a value: no interval
-    assert lines["chance"] == "25.0" and lines["unscored"] == "1" and lines["problems x samples"] == "2 x 4"
+    assert lines["random baseline"] == "25.0" and lines["unscored"] == "1" and lines["problems x samples"] == "2 x 4"
     write_curves({"sums": results(A, B)}, tmp_path)
     assert (tmp_path / "pass_at_k.png").read_bytes().startswith(b"\x89PNG")
     svg = (tmp_path / "pass_at_k.svg").read_text()

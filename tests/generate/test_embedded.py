@@ -15,7 +15,7 @@ from diver.generate.policy import load_policy
 from diver.io.seeds import stream_seed
 from diver.types import DiverError
 
-PROMPTS = [p.prompt for p in problems(Countdown(), 12, held=True)]
+PROMPTS = [p.prompt for p in problems(Countdown(), 12, held_out=True)]
 HOW = {"temperature": 1.0, "max_tokens": 40, "rows": 64, "seed": 3}
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from diver.data import countdown
+from diver.data.countdown import grade
 from diver.generate.base import requests
 from diver.types import DiverError, Grade
-from diver.verify.countdown import judge
 
 pytest.importorskip("openai")
 import anyio  # by which the client waits to ask again
@@ -305,7 +305,7 @@ def test_transformers_serve_stopped_and_started_again():
     for package in ("fastapi", "uvicorn"):
         pytest.importorskip(package)
     model, port = str(countdown.policy_folder()), free_port()
-    problems = {p.id: p for p in countdown.problems(countdown.Countdown(), 4, held=True)}
+    problems = {p.id: p for p in countdown.problems(countdown.Countdown(), 4, held_out=True)}
     wanted = [r for p in problems.values() for r in requests(0, "countdown", p.id, p.prompt, range(8))]
     # Without do_sample, `transformers serve` stays greedy unless the model's own settings sample.
     how = json.dumps({"do_sample": True, "top_k": 0, "temperature": 1.0, "max_new_tokens": 40})
@@ -328,7 +328,7 @@ def test_transformers_serve_stopped_and_started_again():
     assert Counter(g[:2] for g in got) == Counter(r[:2] for r in wanted)
     assert len({g.response for g in got}) > 2 * len(problems)
     assert all(0 < g.tokens <= 40 for g in got)
-    assert sum(judge(g.response, problems[g.problem_id]) is Grade.CORRECT for g in got) >= 4
+    assert sum(grade(g.response, problems[g.problem_id]) is Grade.CORRECT for g in got) >= 4
 
 
 def transformers_serve(model, port):

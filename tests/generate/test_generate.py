@@ -19,7 +19,7 @@ from diver.generate.policy import load_policy
 from diver.io.seeds import stream_seed
 from diver.types import DiverError
 
-PROBLEMS = countdown.problems(countdown.Countdown(), 4, held=True)
+PROBLEMS = countdown.problems(countdown.Countdown(), 4, held_out=True)
 HOW = {"temperature": 1.0, "max_tokens": 40}
 
 

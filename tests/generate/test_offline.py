@@ -68,7 +68,7 @@ def test_vllm_draws_from_the_distribution_of_the_model_by_the_seed_of_each_reque
     from diver.config.sections import Model
     from diver.generate.policy import load_policy
 
-    problem, n = countdown.problems(countdown.Countdown(), 1, held=True)[0], 2000
+    problem, n = countdown.problems(countdown.Countdown(), 1, held_out=True)[0], 2000
     out = run(DRAW, tmp_path, countdown.policy_folder(), problem.prompt, n)
     context, first, again = json.loads(
         next(line for line in out.splitlines() if line.startswith("[96"))

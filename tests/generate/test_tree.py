@@ -11,7 +11,7 @@ from diver.data.countdown import problems
 from diver.generate.policy import load_policy
 from diver.generate.prefix_tree import tally
 
-PROMPTS = [p.prompt for p in problems(Countdown(), 20, held=True)]
+PROMPTS = [p.prompt for p in problems(Countdown(), 20, held_out=True)]
 HOW = {"temperature": 1.0, "max_tokens": 40, "rows": 512, "seed": 3}
 
 

@@ -17,7 +17,7 @@ from diver_paper.reproduce import Arguments, load_regime, reproduce, write
 from diver_paper.store import Job
 
 REGIME = merge(load_regime(), {"data": {"countdown": {"problems": 8}}, "evaluate": {"problems": 3, "num_samples": 8}})
-PROBLEMS = countdown.problems(countdown.Countdown(mix={"three": 0.9, "four": 0.1}), 3, held=True)
+PROBLEMS = countdown.problems(countdown.Countdown(mix={"three": 0.9, "four": 0.1}), 3, held_out=True)
 
 
 def record(variant, seed, right):

@@ -244,5 +244,6 @@ def test_mini_batch_of_zero_advantages_still_takes_its_step():
     zeros = [g.with_each(advantage=[0.0] * G) for g in groups]
     metrics = update(policy, optimizer, zeros, loss, how, temperature=1.0)
     assert metrics["policy/active_token_frac"] == 0 and metrics["policy/grad_norm"] == 0
+    assert metrics["policy/clip_fraction"] == 0  # logged in a step without a gradient, too
     assert not torch.equal(before, model.lm_head.weight)
     assert all(state["step"] == 2 for state in optimizer.state.values())

@@ -30,13 +30,21 @@ def test_each_epoch_goes_through_all_problems_in_another_order():
 
 def test_problems_set_aside_leave_the_training(tmp_path):
     data = Data(path=jsonl(tmp_path, [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in range(20)]))
-    train, held, notes = load(data, None, 5, seed=0)
+    train, held_out, notes = load(data, None, 5, seed=0)
     assert notes == [f"{data.path}: 5 of 20 problems are set aside for evaluation (evaluate.problems)"]
     assert load(data, None, 0, seed=0)[2] == []
-    assert len(train) == 15 and len(held) == 5 and not {p.id for p in train} & {p.id for p in held}
-    assert [p.id for p in load(data, None, 5, seed=0)[1]] == [p.id for p in held]
+    assert len(train) == 15 and len(held_out) == 5 and not {p.id for p in train} & {p.id for p in held_out}
+    assert [p.id for p in load(data, None, 5, seed=0)[1]] == [p.id for p in held_out]
     with pytest.raises(DiverError, match="20 problems are too few to hold out 20"):
         load(data, None, 20, seed=0)
+
+
+def test_a_verifier_for_generated_problems():
+    data = Data(countdown=Countdown(problems=3), verifier="rule")
+    train, held_out, _ = load(data, None, 2, seed=0)
+    assert {p.verifier for p in train + held_out} == {"rule"} and (len(train), len(held_out)) == (3, 2)
+    with pytest.raises(DiverError, match="data.verifier: unknown choice 'oracle'"):
+        load(Data(verifier="oracle"), None, 0, seed=0)
 
 
 def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
@@ -60,10 +68,10 @@ def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
     )
 
 
-def test_folded_rows_are_told(tmp_path):
+def test_duplicate_rows_are_noted(tmp_path):
     data = Data(path=jsonl(tmp_path, [{"problem": "1+1?", "answer": "2"}] * 32 + [{"problem": "1+2?", "answer": "3"}]))
     train, _, notes = load(data, None, 0, seed=0)
-    assert len(train) == 2 and any("31 repeated rows" in note for note in notes)
+    assert len(train) == 2 and any("31 duplicate rows" in note for note in notes)
 
 
 def test_question_of_a_chat_prompt(tmp_path):

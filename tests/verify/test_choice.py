@@ -3,14 +3,15 @@ import time
 import pytest
 
 from diver.types import Grade, Problem
-from diver.verify.choice import judge, options_of
+from diver.verify.choice import grade as by_choice
+from diver.verify.options import options_of
 
 PROMPT = "Which gas do plants take in?\n\nA) oxygen\nB) carbon dioxide\nC) helium\nD) a noble gas"
 NUMBERED = "Which is even?\n\n1) three\n2) four\n3) five\n4) seven"
 
 
 def grade(response, answer="B", prompt=PROMPT, **meta):
-    return judge(response, Problem(id="p", prompt=prompt, answer=answer, verifier="choice", meta=meta)).value
+    return by_choice(response, Problem(id="p", prompt=prompt, answer=answer, verifier="choice", meta=meta)).value
 
 
 @pytest.mark.parametrize(
@@ -122,5 +123,5 @@ def test_the_last_list_counts():
 )
 def test_a_million_characters_take_no_time(text):
     start = time.process_time()
-    assert isinstance(judge(text, Problem(id="p", prompt=PROMPT, answer="B")), Grade)
+    assert isinstance(by_choice(text, Problem(id="p", prompt=PROMPT, answer="B")), Grade)
     assert time.process_time() - start < 30

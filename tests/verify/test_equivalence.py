@@ -1,4 +1,4 @@
-"""What is told apart by its value at one point, and what is left to math-verify."""
+"""What is distinguished by its value at one point, and what is left to math-verify."""
 
 import pytest
 import sympy as sp

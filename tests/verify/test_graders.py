@@ -5,8 +5,8 @@ from importlib.metadata import version
 import pytest
 
 from diver.types import DiverError, Grade, Problem
-from diver.verify import GRADERS, VERIFIERS, grade, grader_of
-from diver.verify.rule import judge
+from diver.verify import GRADERS, get_grader, grade
+from diver.verify.rule import grade as by_rule
 
 
 def problem(answer, **other):
@@ -14,7 +14,7 @@ def problem(answer, **other):
 
 
 def rule(response, answer):
-    return judge(response, problem(answer)).value
+    return by_rule(response, problem(answer)).value
 
 
 @pytest.mark.parametrize(
@@ -77,28 +77,29 @@ def test_rule_is_quick(text):
 def test_a_grader_judges_whatever_the_problem_names():
     algebra = problem("x^2+2x+1", verifier="countdown", meta={"numbers": [1], "target": 1})
     pairs = [(r"</think> \boxed{(x+1)^2}", algebra), (r"</think> \boxed{x^2 + 2x + 1}", algebra), ("hm", algebra)]
-    assert grade(pairs[:2], "math-verify") == [Grade.CORRECT] * 2
-    assert grade(pairs, "rule") == [Grade.WRONG, Grade.CORRECT, Grade.NO_ANSWER]
-    assert grade(pairs, "rule", truncated=[False, False, True])[2] is Grade.TRUNCATED
+    assert grade(pairs[:2], grader="math") == [Grade.CORRECT] * 2
+    assert grade(pairs, grader="rule") == [Grade.WRONG, Grade.CORRECT, Grade.NO_ANSWER]
+    assert grade(pairs, grader="rule", truncated=[False, False, True])[2] is Grade.TRUNCATED
     lettered = problem("B", meta={"options": ["red", "green"]})
-    assert grade([("The answer is (B)", lettered)], "choice") == [Grade.CORRECT]
-    assert grade([("so 18", problem("18"))], "gsm8k") == [Grade.CORRECT]
+    assert grade([("The answer is (B)", lettered)], grader="choice") == [Grade.CORRECT]
+    assert grade([("so 18", problem("18"))], grader="gsm8k") == [Grade.CORRECT]
     numbers = problem("24", meta={"numbers": [4, 6, 14], "target": 24})
-    assert grade([(r"\( 4 + 6 = 10 \) \( 10 + 14 = 24 \) \boxed{24}", numbers)], "countdown") == [Grade.CORRECT]
+    assert grade([(r"\( 4 + 6 = 10 \) \( 10 + 14 = 24 \) \boxed{24}", numbers)], grader="countdown") == [Grade.CORRECT]
 
 
 def test_names_and_versions():
-    assert set(GRADERS) == {"math-verify", "gsm8k", "rule", "choice", "countdown"}
-    assert set(VERIFIERS.values()) <= set(GRADERS)
-    assert all(grader.name == name and callable(grader.judge) for name, grader in GRADERS.items())
-    assert f"math-verify-{version('math-verify')}" in GRADERS["math-verify"].version
-    assert str(grader_of("rule")) == "rule@1"
-    with pytest.raises(DiverError, match="unknown grader 'oracle'; choose one of math-verify, gsm8k, rule"):
-        grade([], "oracle")
+    assert set(GRADERS) == {"math", "gsm8k", "rule", "choice", "countdown"}
+    assert all(grader.name == name and callable(grader.grade) for name, grader in GRADERS.items())
+    assert f"math-verify-{version('math-verify')}" in GRADERS["math"].version
+    assert str(get_grader("rule")) == "rule@1"
+    with pytest.raises(
+        DiverError, match="grader: unknown choice 'oracle', did you mean 'rule'. choices: math, gsm8k, rule"
+    ):
+        grade([], grader="oracle")
 
 
 def test_problems_that_share_an_id_are_not_mixed_up():
     first = problem("7", verifier="countdown", meta={"numbers": [3, 4], "target": 7})
     second = problem("7", verifier="countdown", meta={"numbers": [9, 2], "target": 7})
     response = r"\( 3 + 4 = 7 \) \boxed{7}"
-    assert grade([(response, first), (response, second)], "countdown") == [Grade.CORRECT, Grade.WRONG]
+    assert grade([(response, first), (response, second)], grader="countdown") == [Grade.CORRECT, Grade.WRONG]

@@ -152,11 +152,11 @@ def test_hostile_answers(loose, tmp_path, monkeypatch):
         slowest, peak, found = 0.0, 0, []
         for response in responses:
             start = time.perf_counter()
-            found += grade([(response, problem())], "math-verify", settings, pool=pool)
+            found += grade([(response, problem())], settings, grader="math", pool=pool)
             slowest = max(slowest, time.perf_counter() - start)
             peak = max([peak, *map(peak_bytes, pool.pids)])
         assert len(pool.pids) == 2
-        assert grade([(r"\boxed{0.5x}", problem())], "math-verify", settings, pool=pool) == ["correct"]
+        assert grade([(r"\boxed{0.5x}", problem())], settings, grader="math", pool=pool) == ["correct"]
     print({v.value: found.count(v) for v in Grade}, f"slowest {slowest:.2f} s, peak {peak / 1e6:.0f} MB")
     assert len(found) == len(responses) and Grade.CORRECT not in found
     assert peak < GIGABYTE
@@ -169,7 +169,7 @@ def test_hostile_answers_together():
     pairs = [(rf"\boxed{{{text}}}", problem()) for text in BOXED]
     pairs += [(rf"\boxed{{{i}x}}", problem(f"{2 * i}x/2")) for i in range(1, 31)]
     with Pool(workers=2, memory_mb=900, warm="diver.verify.equivalence:warm") as pool:
-        found = grade(pairs, "math-verify", Verification(timeout_s=DEADLINE), pool=pool)
+        found = grade(pairs, Verification(timeout_s=DEADLINE), grader="math", pool=pool)
         assert len(pool.pids) == 2
     assert found[len(BOXED) :] == [Grade.CORRECT] * 30
     assert Grade.CORRECT not in found[: len(BOXED)]

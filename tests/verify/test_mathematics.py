@@ -7,21 +7,21 @@ from hypothesis import strategies as st
 
 from diver.config.verification import Bounds
 from diver.types import Grade, Problem
-from diver.verify.bounds import Claim, bounded, within
+from diver.verify.bounds import PendingComparison, bounded, within
 from diver.verify.equivalence import equivalent
-from diver.verify.mathematics import after_thought, boxed, gold_texts, judge, judge_gsm8k, last_number
+from diver.verify.mathematics import after_thought, boxed, gold_texts, grade, grade_gsm8k, last_number
 
 
 def problem(answer):
     return Problem(id="p", prompt="q", answer=answer)
 
 
-def decide(response, gold, verifier=judge):
+def decide(response, gold, verifier=grade):
     """The grade as `diver.verify` forms it, with the worker's part in this process."""
     found = verifier(response, problem(gold))
-    if isinstance(found, Claim):
+    if isinstance(found, PendingComparison):
         found = bounded(found, Bounds())
-    if isinstance(found, Claim):
+    if isinstance(found, PendingComparison):
         found = {True: "correct", False: "wrong", None: "no_answer"}[equivalent(found.answers, found.golds)]
     return str(found)
 
@@ -156,7 +156,7 @@ def test_only_what_follows_the_thought_counts():
     ],
 )
 def test_gsm8k(response, gold, grade):
-    assert decide(response, gold, judge_gsm8k) == grade
+    assert decide(response, gold, grade_gsm8k) == grade
 
 
 NUMBERS = st.one_of(
@@ -177,8 +177,8 @@ NUMBERS = st.one_of(
 @example("1/2", "0.5")
 @example("1,000", "1000")
 def test_the_short_cuts_agree_with_math_verify(answer, gold):
-    found = judge(rf"\boxed{{{answer}}}", problem(gold))
-    if not isinstance(found, Claim):
+    found = grade(rf"\boxed{{{answer}}}", problem(gold))
+    if not isinstance(found, PendingComparison):
         said = equivalent([rf"\boxed{{{answer}}}"], gold_texts(gold))
         assert (found is Grade.CORRECT) == (said is True)
 
@@ -210,8 +210,8 @@ STARTS = [
 @example(STARTS[1], ENDINGS[2], "48", "48")
 def test_the_closing_number_is_what_math_verify_picks(start, ending, number, gold):
     for answer in (number, gold):
-        found = judge(f"{start}So then we find, as was asked, {ending.format(answer)}", problem(gold))
-        if isinstance(found, Claim) and found.settled:
+        found = grade(f"{start}So then we find, as was asked, {ending.format(answer)}", problem(gold))
+        if isinstance(found, PendingComparison) and found.settled:
             said = equivalent(found.answers, found.golds)
             assert (found.settled is Grade.CORRECT) == (said is True)
 
@@ -228,8 +228,8 @@ def test_the_closing_number_is_what_math_verify_picks(start, ending, number, gol
     ],
 )
 def test_what_free_text_settles_without_algebra(text, settled):
-    found = judge(text, problem("11"))
-    assert isinstance(found, Claim) and not found.stated and bool(found.settled) is settled
+    found = grade(text, problem("11"))
+    assert isinstance(found, PendingComparison) and not found.explicit and bool(found.settled) is settled
 
 
 @pytest.mark.parametrize(
@@ -294,8 +294,8 @@ def test_beyond_the_bounds():
 )
 def test_a_million_characters_take_no_time(text):
     start = time.process_time()
-    for verifier in (judge, judge_gsm8k):
+    for verifier in (grade, grade_gsm8k):
         found = verifier(text, problem("5"))
-        if isinstance(found, Claim):
+        if isinstance(found, PendingComparison):
             bounded(found, Bounds())
     assert time.process_time() - start < 30  # measured below 1 s; a quadratic step takes minutes

@@ -45,60 +45,60 @@ def wait_until_gone(pids, seconds):
 
 
 def test_values_come_in_the_order_of_the_jobs(pool):
-    assert pool.map(operator.add, [(i, 1) for i in range(20)], deadline=10) == list(range(1, 21))
-    assert pool.map(operator.add, [], deadline=10) == []
+    assert pool.map(operator.add, [(i, 1) for i in range(20)], timeout_s=10) == list(range(1, 21))
+    assert pool.map(operator.add, [], timeout_s=10) == []
 
 
 def test_a_late_job_is_killed_and_the_others_are_not(pool):
     start = time.monotonic()
-    outcomes = pool.map(time.sleep, [(60,), (0,), (0.01,)], deadline=0.5)
+    outcomes = pool.map(time.sleep, [(60,), (0,), (0.01,)], timeout_s=0.5)
     assert [kind(o) for o in outcomes] == [Grade.TIMEOUT, None, None]
     assert time.monotonic() - start < 10
 
 
 def test_waiting_in_the_queue_is_not_judging_time(pool):
-    pool.map(time.sleep, [(0,), (0,)], deadline=10)  # both are warm
+    pool.map(time.sleep, [(0,), (0,)], timeout_s=10)  # both are warm
     start = time.monotonic()
-    assert pool.map(time.sleep, [(0.3,)] * 8, deadline=1.0) == [None] * 8  # the last ones wait 0.9 s
+    assert pool.map(time.sleep, [(0.3,)] * 8, timeout_s=1.0) == [None] * 8  # the last ones wait 0.9 s
     assert time.monotonic() - start > 1.0
 
 
 def test_an_exception_is_an_error_and_the_worker_lives(pool):
-    pool.map(time.sleep, [(0,), (0,)], deadline=10)
+    pool.map(time.sleep, [(0,), (0,)], timeout_s=10)
     before = pool.pids
-    error, value = pool.map(operator.truediv, [(1, 0), (1, 2)], deadline=10)
+    error, value = pool.map(operator.truediv, [(1, 0), (1, 2)], timeout_s=10)
     assert kind(error) is Grade.ERROR and "ZeroDivisionError" in error.reason
     assert value == 0.5 and pool.pids == before
 
 
 def test_a_value_that_is_not_json_is_an_error(pool):
-    assert kind(pool.map(Fraction, [(1, 2)], deadline=10)[0]) is Grade.ERROR
+    assert kind(pool.map(Fraction, [(1, 2)], timeout_s=10)[0]) is Grade.ERROR
 
 
 def test_a_worker_that_dies_costs_its_own_job_only(pool):
-    outcomes = pool.map(os._exit, [(3,)], deadline=10) + pool.map(operator.neg, [(1,), (2,)], deadline=10)
+    outcomes = pool.map(os._exit, [(3,)], timeout_s=10) + pool.map(operator.neg, [(1,), (2,)], timeout_s=10)
     assert [kind(o) for o in outcomes] == [Grade.ERROR, -1, -2]
 
 
 def test_a_worker_killed_while_idle_is_replaced_without_loss(pool):
-    pool.map(time.sleep, [(0,), (0,)], deadline=10)
+    pool.map(time.sleep, [(0,), (0,)], timeout_s=10)
     for pid in pool.pids:
         os.kill(pid, signal.SIGKILL)
     assert wait_until_gone(pool.pids, 5)
-    assert pool.map(operator.neg, [(1,), (2,), (3,)], deadline=10) == [-1, -2, -3]
+    assert pool.map(operator.neg, [(1,), (2,), (3,)], timeout_s=10) == [-1, -2, -3]
 
 
 def test_a_worker_killed_at_work_is_an_error(pool):
-    pool.map(time.sleep, [(0,)], deadline=10)
+    pool.map(time.sleep, [(0,)], timeout_s=10)
     victims = pool.pids
     killer = threading.Timer(0.5, lambda: [os.kill(pid, signal.SIGKILL) for pid in victims])
     killer.start()
-    assert kind(pool.map(time.sleep, [(30,)], deadline=60)[0]) is Grade.ERROR
+    assert kind(pool.map(time.sleep, [(30,)], timeout_s=60)[0]) is Grade.ERROR
 
 
 def test_memory_is_limited():
     with Pool(workers=1, memory_mb=500) as pool:
-        outcomes = pool.map(operator.mul, [("x", 10**9), ("x", 3)], deadline=20)
+        outcomes = pool.map(operator.mul, [("x", 10**9), ("x", 3)], timeout_s=20)
     assert [kind(o) for o in outcomes] == [Grade.ERROR, "xxx"]
 
 
@@ -107,7 +107,7 @@ def test_a_degenerate_expression_does_not_stop_the_pool():
     with Pool(workers=1, memory_mb=1024, warm="diver.verify.equivalence:warm") as pool:
         start = time.monotonic()
         bad, good = pool.map(
-            equivalent, [([r"\boxed{9^{9^{9}}}"], [r"\boxed{5}"]), ([r"\boxed{\frac{2}{4}}"], ["$0.5$"])], deadline=1.5
+            equivalent, [([r"\boxed{9^{9^{9}}}"], [r"\boxed{5}"]), ([r"\boxed{\frac{2}{4}}"], ["$0.5$"])], timeout_s=1.5
         )
         assert kind(bad) is Grade.TIMEOUT and good is True
         assert time.monotonic() - start < 20
@@ -117,7 +117,7 @@ def test_from_several_threads(pool):
     found = {}
 
     def work(n):
-        found[n] = pool.map(operator.mul, [(n, i) for i in range(5)], deadline=10)
+        found[n] = pool.map(operator.mul, [(n, i) for i in range(5)], timeout_s=10)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
     for thread in threads:
@@ -129,30 +129,30 @@ def test_from_several_threads(pool):
 
 def test_another_worker_starts_when_jobs_wait():
     with Pool(workers=2, patience=0.4) as pool:
-        pool.map(operator.neg, [(i,) for i in range(50)], deadline=10)
+        pool.map(operator.neg, [(i,) for i in range(50)], timeout_s=10)
         assert len(pool.pids) == 1
-        pool.map(time.sleep, [(0.2,)] * 2, deadline=10)
+        pool.map(time.sleep, [(0.2,)] * 2, timeout_s=10)
         assert len(pool.pids) == 1
-        pool.map(time.sleep, [(0.2,)] * 8, deadline=10)
+        pool.map(time.sleep, [(0.2,)] * 8, timeout_s=10)
         assert len(pool.pids) == 2
 
 
 def test_a_lost_worker_is_replaced_at_once(pool):
-    pool.map(time.sleep, [(0,), (0,)], deadline=10)
+    pool.map(time.sleep, [(0,), (0,)], timeout_s=10)
     before = pool.pids
-    assert [kind(o) for o in pool.map(time.sleep, [(30,), (30,)], deadline=0.3)] == [Grade.TIMEOUT] * 2
+    assert [kind(o) for o in pool.map(time.sleep, [(30,), (30,)], timeout_s=0.3)] == [Grade.TIMEOUT] * 2
     assert len(pool.pids) == 2 and not set(pool.pids) & set(before)
     assert all(map(alive, pool.pids))
 
 
 def test_a_worker_that_cannot_start_says_so():
     with Pool(workers=1, warm="no_such_module:warm") as pool, pytest.raises(DiverError, match="no_such_module"):
-        pool.map(operator.neg, [(1,)], deadline=1)
+        pool.map(operator.neg, [(1,)], timeout_s=1)
 
 
 def test_a_worker_without_its_limit_says_why():
     with Pool(workers=1, memory_mb=1 << 50) as pool, pytest.raises(DiverError, match="OverflowError"):
-        pool.map(operator.neg, [(1,)], deadline=1)
+        pool.map(operator.neg, [(1,)], timeout_s=1)
 
 
 def test_the_exit_code_told_is_the_worker_s_own(tmp_path, monkeypatch):
@@ -162,7 +162,7 @@ def test_the_exit_code_told_is_the_worker_s_own(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     with Pool(workers=1, warm="leaves:warm") as pool, pytest.raises(DiverError, match=r"\(exit code 7\)"):
-        pool.map(operator.neg, [(1,)], deadline=1)
+        pool.map(operator.neg, [(1,)], timeout_s=1)
 
 
 @pytest.mark.parametrize("error", [ValueError("current limit exceeds maximum limit"), OSError("not here")])
@@ -181,11 +181,11 @@ def test_a_system_that_refuses_the_limit_has_the_deadline_alone(monkeypatch, err
 
 def test_close_ends_the_workers_and_the_pool_can_be_used_again():
     with Pool(workers=1) as pool:
-        pool.map(operator.neg, [(1,)], deadline=10)
+        pool.map(operator.neg, [(1,)], timeout_s=10)
         pids = pool.pids
         pool.close()
         assert not any(map(alive, pids)) and pool.pids == []
-        assert pool.map(operator.neg, [(1,)], deadline=10) == [-1]
+        assert pool.map(operator.neg, [(1,)], timeout_s=10) == [-1]
 
 
 def test_the_shared_pool_is_one():
@@ -193,9 +193,9 @@ def test_the_shared_pool_is_one():
 
 
 def test_workers_import_no_torch(pool):
-    from diver.verify.mathematics import judge
+    from diver.verify.mathematics import grade
 
-    assert judge.__module__ == "diver.verify.mathematics"
+    assert grade.__module__ == "diver.verify.mathematics"
     assert pool.map(exec, [("import sys; assert 'torch' not in sys.modules and 'pandas' not in sys.modules",)], 10) == [
         None
     ]

@@ -8,15 +8,14 @@ from typing import Literal, NamedTuple
 
 from diver.settings import settings
 
-Verifier = Literal["auto", "math", "gsm8k", "choice", "countdown"]
-
 
 @settings
 class Source:
     """A set of problems."""
 
     path: str = ""
-    """A .jsonl or .parquet file, a folder of them, or the id of a data set on the hub (owner/name)."""
+    """A .jsonl or .parquet file, a folder of them, the id of a data set on the hub (owner/name), or
+    "my_module:my_function", which gives the problems."""
     config: str | None = None
     """Hub: the configuration, such as "main" of openai/gsm8k."""
     split: str = "train"
@@ -25,10 +24,11 @@ class Source:
     """Hub: the commit, tag or branch; the newest where none is given."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """What the columns are called here: names for "prompt", "answer", "id", "source"."""
-    verifier: Verifier = "auto"
-    """The judge of the answers; auto: gsm8k for GSM8K, choice for one letter with lettered options, else math."""
+    verifier: str = "auto"
+    """How answers are graded: math, gsm8k, rule, choice, countdown, or "my_module:my_function"; auto: gsm8k for GSM8K,
+    choice for one letter with lettered options, else math."""
     limit: int | None = None
-    """Only so many problems from the beginning, counted after folding."""
+    """Only so many problems from the beginning, counted without repeated ones."""
 
 
 class Level(NamedTuple):
@@ -47,11 +47,11 @@ class Countdown:
     """The generator's settings."""
 
     mix: Mapping[str, float] | None = None
-    """Share of each level, for instance {three = 0.5, four = 0.5}; nothing means equal shares."""
+    """Weight of each level, for instance {three = 0.5, four = 0.5}; none given: equal shares."""
     problems: int = 4096
     """How many different training problems."""
     seed: int = 0
-    """Of the problems, not of the training."""
+    """Of the problems; run.seed is that of the training."""
 
     def __post_init__(self) -> None:
         if self.problems < 1:
@@ -67,10 +67,10 @@ class Countdown:
 
 @settings
 class Data(Source):
-    """Problems to train on: `countdown`, a JSONL or parquet file, or a hub name."""
+    """Problems to train on."""
 
     path: str = "countdown"
-    """`countdown`, a JSONL or parquet file, or a hub id."""
+    """countdown, a .jsonl or .parquet file, a folder of them, the id of a data set on the hub, or "my_module:my_function"."""
     template: str = "plain"
     """How a problem becomes a prompt: plain, chat, boxed, paper, paper-chat or paper-llama."""
     messages: Literal["as-they-are", "question"] = "as-they-are"

@@ -1,9 +1,9 @@
-r"""Countdown, the laboratory task: combine given numbers, each exactly once, to reach a target.
+r"""Countdown, a synthetic task: combine given numbers, each exactly once, to reach a target.
 
     prompt    Use 3, 5 and 9 to make 24.
     response  \( 5 - 3 = 2 \) \( 2 + 9 = 11 \) ... \boxed{ 24 }
 
-A response is steps written as LaTeX formulas and a boxed answer, so that both diversities see what they see in
+A response is steps written as LaTeX formulas and a boxed answer, so that textual and equational diversity work as on
 real mathematics, and every solution can be checked exactly. The symbols are spaced: unspaced, a step is ONE
 whitespace token and any two different solutions have a textual diversity of 1.
 
@@ -21,8 +21,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from diver.config.data import LEVELS, Countdown, Level
-from diver.types import DiverError, Problem
+from diver.config.data import LEVELS, Countdown, Data, Level
+from diver.types import DiverError, Grade, Problem
 
 OPERATIONS = ("+", "-", r"\times", r"\div")
 LARGEST_RESULT = 400  # of any step; the bundled policy's vocabulary ends here
@@ -71,7 +71,7 @@ def response(steps: list[Step]) -> str:
     return " ".join([*map(str, steps), rf"\boxed{{ {steps[-1].result} }}"])
 
 
-def held_out(numbers: list[int], target: int) -> bool:
+def is_held_out(numbers: list[int], target: int) -> bool:
     """Whether the problem, whatever the order of its numbers, is kept from training."""
     key = " ".join(map(str, [*sorted(numbers), target]))
     return hashlib.blake2b(key.encode(), digest_size=8).digest()[0] % HELD_OUT_SHARE == 0
@@ -86,9 +86,9 @@ def draw(level: Level, rng: random.Random) -> tuple[list[int], list[Step]]:
             return numbers, steps
 
 
-def generate(settings: Countdown, *, held: bool) -> Iterator[Problem]:
+def generate(settings: Countdown, *, held_out: bool) -> Iterator[Problem]:
     """Different problems without end, either all held out or all for training."""
-    rng = random.Random(f"countdown {settings.seed} {'held out' if held else 'train'}")
+    rng = random.Random(f"countdown {settings.seed} {'held out' if held_out else 'train'}")
     mix = settings.mix or dict.fromkeys(LEVELS, 1.0)
     seen = set()
     for _ in range(10_000_000):
@@ -96,7 +96,7 @@ def generate(settings: Countdown, *, held: bool) -> Iterator[Problem]:
         numbers, steps = draw(LEVELS[name], rng)
         target = steps[-1].result
         key = (*sorted(numbers), target)
-        if held_out(numbers, target) != held or key in seen:
+        if is_held_out(numbers, target) != held_out or key in seen:
             continue
         seen.add(key)
         yield Problem(
@@ -109,11 +109,16 @@ def generate(settings: Countdown, *, held: bool) -> Iterator[Problem]:
         )
 
 
-def problems(settings: Countdown, count: int, *, held: bool) -> list[Problem]:
+def load(data: Data, count: int | None, held_out: bool) -> list[Problem]:
+    """`count` problems, by default data.countdown.problems."""
+    return problems(data.countdown, count or data.countdown.problems, held_out=held_out)
+
+
+def problems(settings: Countdown, count: int, *, held_out: bool) -> list[Problem]:
     """The first `count` problems of the stream."""
-    found = [p for p, _ in zip(generate(settings, held=held), range(count), strict=False)]
+    found = [p for p, _ in zip(generate(settings, held_out=held_out), range(count), strict=False)]
     if len(found) < count:
-        raise DiverError(f"countdown: this mix has only {len(found)} different problems, {count} were asked for")
+        raise DiverError(f"countdown: this mix has only {len(found)} different problems, fewer than {count}")
     return found
 
 
@@ -139,8 +144,8 @@ def parse(text: str) -> tuple[list[Step] | None, int | None]:
 def solution(text: str, numbers: list[int], target: int) -> str | None:
     """The solution in canonical form, the same for 3 + 5 and 5 + 3 and whatever the order of the steps; None if wrong.
 
-    Right is: every step is true, takes two of the numbers or earlier results at hand, and all are used up by the
-    time the last step and the box give the target.
+    Correct means that every step is true, takes two of the numbers or earlier results at hand, and all are used up when
+    the last step and the box give the target.
     """
     steps, box = parse(text)
     if not steps or box != target:
@@ -160,6 +165,18 @@ def solution(text: str, numbers: list[int], target: int) -> str | None:
             operands.sort()
         at_hand.append((result, f"({operands[0]} {operation} {operands[1]})"))
     return at_hand[0][1] if len(at_hand) == 1 and at_hand[0][0] == target else None
+
+
+def grade(response: str, problem: Problem) -> Grade:
+    """Verifier "countdown": linear in a bounded prefix of the text. No box is no answer."""
+    if parse(response)[1] is None:
+        return Grade.NO_ANSWER
+    return Grade.CORRECT if canonical(response, problem) else Grade.WRONG
+
+
+def canonical(response: str, problem: Problem) -> str:
+    """The solution in canonical form; empty if it is wrong."""
+    return solution(response, list(problem.meta["numbers"]), int(problem.meta["target"])) or ""
 
 
 def policy_folder() -> Path:

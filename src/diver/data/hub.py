@@ -1,4 +1,4 @@
-"""The Hugging Face hub, asked once before anything is fetched: what is wrong is told within seconds, in one line.
+"""The Hugging Face hub, checked once before anything is downloaded: a one-line error within seconds.
 
 Left to themselves, the libraries that fetch try each file six times where there is no network.
 """

@@ -1,63 +1,59 @@
-"""Which problems are trained on, which are held out, and the text the policy sees of them."""
+"""Which problems are trained on, which are held out, and in which order the steps take them."""
 
 from __future__ import annotations
 
-import dataclasses
 import random
 
 from diver.config.data import Data, Source
-from diver.data import countdown
-from diver.data.sources import load_problems
+from diver.data.sources import load_problems, question_only
+from diver.data.tasks import TASKS, generate
 from diver.io.seeds import stream_seed
 from diver.types import DiverError, Problem
 
 
-def load(data: Data, held: Source | None, held_count: int, seed: int) -> tuple[list[Problem], list[Problem], list[str]]:
-    """Training problems, `held_count` held-out ones, and what there is to tell about them.
+def load(
+    data: Data, eval_source: Source | None, eval_count: int, seed: int
+) -> tuple[list[Problem], list[Problem], list[str]]:
+    """Training problems, `eval_count` held-out ones, and notes for the log.
 
-    Without a source for the held-out ones they are Countdown's, or a seeded part of the training data, which then
-    leaves the training.
+    Without `eval_source` the held-out problems are the task's own, where it generates some, or a seeded part of the
+    training data, which then leaves the training.
     """
-    notes: list[str] = []
-    if data.path == "countdown":
-        train = countdown.problems(data.countdown, data.countdown.problems, held=False)
-    else:
-        loaded = load_problems(data)
-        notes += loaded.notes
-        train = list(loaded)
-    if not held_count:
-        apart = []
-    elif held is not None and held.path != "countdown":
-        loaded = load_problems(held)
-        notes += loaded.notes
-        apart = list(loaded)[:held_count]
-    elif data.path == "countdown" or held is not None:
-        apart = countdown.problems(data.countdown, held_count, held=True)
-    else:
-        order = random.Random(stream_seed(seed, "held out")).sample(range(len(train)), len(train))
-        if len(train) <= held_count:
-            raise DiverError(
-                f"{data.path}: {len(train)} problems are too few to hold out {held_count}; set evaluate.problems lower, "
-                "or name other data in evaluate.source"
-            )
+    train, notes = _read(data, data, "data")
+    if eval_source is None and data.path in TASKS:
+        eval_source = data
+    if not eval_count:
+        held_out: list[Problem] = []
+    elif eval_source is None:
+        train, held_out = _set_aside(train, eval_count, seed, data.path)
         notes.append(
-            f"{data.path}: {held_count} of {len(train)} problems are set aside for evaluation (evaluate.problems)"
+            f"{data.path}: {eval_count} of {len(train) + eval_count} problems are set aside for evaluation "
+            "(evaluate.problems)"
         )
-        apart = [train[i] for i in sorted(order[:held_count])]
-        train = [train[i] for i in sorted(order[held_count:])]
+    else:
+        held_out, more = _read(eval_source, data, "evaluate.source", eval_count)
+        notes += more
     if data.messages == "question":
-        train, apart = [[_bare(p) for p in problems] for problems in (train, apart)]
-    return train, apart, notes
+        return [question_only(p) for p in train], [question_only(p) for p in held_out], notes
+    return train, held_out, notes
 
 
-def _bare(problem: Problem) -> Problem:
-    """The problem with its last user message as the question."""
-    if isinstance(problem.prompt, str):
-        return problem
-    asked = [m["content"] for m in problem.prompt if m["role"] == "user"]
-    if not asked:
-        raise DiverError(f'problem {problem.id!r}: its prompt has no user message; set data.messages = "as-they-are"')
-    return dataclasses.replace(problem, prompt=asked[-1])
+def _read(source: Source, data: Data, key: str, eval_count: int = 0) -> tuple[list[Problem], list[str]]:
+    """The problems of a source; of a task that generates them those for training, or `eval_count` held-out ones."""
+    if source.path in TASKS:
+        return generate(source, data, eval_count or None, bool(eval_count), key), []
+    loaded = load_problems(source, key)
+    return list(loaded)[: eval_count or None], loaded.notes
+
+
+def _set_aside(problems: list[Problem], count: int, seed: int, name: str) -> tuple[list[Problem], list[Problem]]:
+    if len(problems) <= count:
+        raise DiverError(
+            f"{name}: {len(problems)} problems are too few to hold out {count}; set evaluate.problems lower, or name "
+            "other data in evaluate.source"
+        )
+    order = random.Random(stream_seed(seed, "held out")).sample(range(len(problems)), len(problems))
+    return [problems[i] for i in sorted(order[count:])], [problems[i] for i in sorted(order[:count])]
 
 
 def draw_indices(step: int, batch: int, size: int, seed: int) -> list[int]:

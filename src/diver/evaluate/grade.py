@@ -1,4 +1,4 @@
-"""Verdicts of stored responses, by a named grader; the model is not needed.
+"""Grades of stored responses, by a named grader; the model is not needed.
 
 A grade also says what the reductions need, so that they never read the responses again: `answer`, by which maj@k counts
 votes, and `solution`, by which distinct correct solutions are told apart.
@@ -6,33 +6,30 @@ votes, and `solution`, by which distinct correct solutions are told apart.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from diver.data.solutions import solution
 from diver.io.jsonl import JsonlLog
 from diver.io.seeds import digest
-from diver.types import DiverError, Grade, Problem
-from diver.verify import GRADERS, VERIFIERS, Grader, choice, grader_of, grades
-from diver.verify import grade as judge
-from diver.verify.mathematics import after_thought, boxed, last_number, plain
+from diver.types import Grade, Problem
+from diver.verify import Grader, get_grader, solution
+from diver.verify import grade as grade_pairs
 
-AUTO = "auto"  # every problem by the judge that its source names
+AUTO = "auto"  # every problem by the verifier that its source names
 SCORED = frozenset({Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TRUNCATED})
-"""Verdicts that say something about the model; timeout and error do not."""
-ROWS_AT_ONCE = 4096  # equal answers among them are judged once; bounds the text in memory
+"""Grades that say something about the model; timeout and error do not."""
+ROWS_AT_ONCE = 4096  # equal answers among them are graded once; bounds the text in memory
 READABLE = 48  # characters of an answer that are kept as they are
 
 
 def check_grader(name: str) -> None:
-    if name != AUTO and name not in GRADERS:
-        raise DiverError(f"--grader: unknown {name!r}; choose one of {', '.join([AUTO, *GRADERS])}")
+    if name != AUTO:
+        get_grader(name, "--grader")
 
 
 def grader_for(problem: Problem, name: str) -> Grader:
-    return grader_of(VERIFIERS[problem.verifier] if name == AUTO else name)
+    return get_grader(problem.verifier if name == AUTO else name)
 
 
 def grade_key(generation_key: str, problem: Problem, grader: str) -> str:
@@ -53,7 +50,7 @@ def grade(
     while rows := list(islice(responses, ROWS_AT_ONCE)):
         pairs = [(row["response"], problems[row["problem"]]) for row in rows]
         cut = [bool(row["truncated"]) for row in rows]
-        found = grades(pairs, truncated=cut) if grader == AUTO else judge(pairs, grader, truncated=cut)
+        found = grade_pairs(pairs, grader=None if grader == AUTO else grader, truncated=cut)
         for row, (response, problem), grade in zip(rows, pairs, found, strict=True):
             right, scored = grade is Grade.CORRECT, grade in SCORED
             into.append(
@@ -84,22 +81,10 @@ def ungraded(
 
 def votes(problem: Problem, grader: str) -> bool:
     """Whether answers can be voted on: Countdown asks for the way to a number that everybody knows."""
-    return grader_for(problem, grader).name != "countdown"
+    return grader_for(problem, grader).votes
 
 
 def answer(problem: Problem, response: str, grader: str) -> str | None:
-    """What a response votes for, None for nothing: its last box, else its last number; the label of its choice."""
-    if not votes(problem, grader):
-        return None
-    if grader_for(problem, grader).name == "choice":
-        return _chosen(problem, response)
-    text = after_thought(response)
-    found = boxed(text) or last_number(text)
-    short = plain(found[0]) if found else ""
-    return (short if len(short) <= READABLE else digest(short)) or None
-
-
-def _chosen(problem: Problem, response: str) -> str | None:
-    """The label for which the judge would say correct."""
-    asked = {label: dataclasses.replace(problem, answer=label) for label in choice.options_of(problem)}
-    return next((label for label, p in asked.items() if choice.judge(response, p) is Grade.CORRECT), None)
+    """What a response votes for, None for nothing; a digest where it is long."""
+    found = grader_for(problem, grader).final_answer(response, problem)
+    return found if found is None or len(found) <= READABLE else digest(found)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from diver.data.solutions import solution
 from diver.generate.base import Sampler
 from diver.stats import bootstrap_interval, pass_at_k
 from diver.types import Grade, Group, Problem
+from diver.verify import solution
 
 KS = (1, 4, 16, 64)
 

@@ -27,7 +27,7 @@ class NamedModel:
     title: str
     path: str
     template: Template
-    grader: str = "math-verify"
+    grader: str = "math"
     """Of the mathematics benchmarks."""
     citation: str = ""
 

@@ -149,10 +149,10 @@ def _prompt(problem: Problem) -> str | list[dict[str, str]]:
 def _as_asked(plan: Plan, benchmark: Benchmark, named: NamedModel | None) -> tuple[Benchmark, Template]:
     """The flags come first, then what a named model was trained for, then the benchmark's own."""
     over = {field: getattr(plan, field) for field in ("template", "temperature", "max_tokens", "grader")}
-    if named and benchmark.domain != "lab":
+    if named and benchmark.domain != "synthetic":
         over["grader"] = over["grader"] or (named.grader if benchmark.domain == "in" else "")
     benchmark = dataclasses.replace(benchmark, **{field: value for field, value in over.items() if value})
-    if named and benchmark.domain != "lab" and not plan.template:
+    if named and benchmark.domain != "synthetic" and not plan.template:
         return dataclasses.replace(benchmark, template=named.name), named.template
     return benchmark, TEMPLATES[benchmark.template]
 

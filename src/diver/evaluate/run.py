@@ -177,7 +177,7 @@ def _description(plan: Plan, task: Task) -> dict[str, Any]:
         "graders": sorted({str(grader_for(p, task.grader)) for p in problems}),
         "protocol": plan.protocol,
         "k": task.ks,
-        "chance": task.loaded.chance,
+        "random_baseline": task.loaded.random_baseline,
     }
 
 

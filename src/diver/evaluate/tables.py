@@ -32,7 +32,12 @@ def benchmark_table(results: Results) -> str:
     if largest := _ks(results, "distinct")[-1:]:
         name = f"distinct@{largest[0]}"
         rows.append([name, *(_cell(r["estimates"].get(name), scale=1) for r in results.values())])
-    rows.append(["chance", *("–" if r["chance"] is None else f"{100 * r['chance']:.1f}" for r in results.values())])
+    rows.append(
+        [
+            "random baseline",
+            *("–" if r["random_baseline"] is None else f"{100 * r['random_baseline']:.1f}" for r in results.values()),
+        ]
+    )
     rows.append(["unscored", *(str(r["unscored"]) for r in results.values())])
     return markdown(["", *(r["title"] for r in results.values())], rows) + f"\n{NOTE}\n"
 
@@ -58,7 +63,9 @@ def _runs(spread: Mapping[str, Any] | None) -> str:
 
 def write_paper_tables(results: Results, model: str, folder: Path) -> str:
     """paper.md and paper.tex: our Avg@n beside the paper's main table; "" where none of its benchmarks was evaluated."""
-    found = {name: r["estimates"][f"avg@{r['samples']}"]["mean"] for name, r in results.items() if r["domain"] != "lab"}
+    found = {
+        name: r["estimates"][f"avg@{r['samples']}"]["mean"] for name, r in results.items() if r["domain"] != "synthetic"
+    }
     if not found:
         return ""
     lines = layout.beside_paper({model: {name: 100 * mean for name, mean in found.items() if mean is not None}})

@@ -13,18 +13,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from accelerate import PartialState
 from accelerate.utils import gather_object
 
-from diver.config.data import Source, Verifier
+from diver.config.data import Source
 from diver.config.verification import Verification
 from diver.data.sources import to_problem
 from diver.losses import ClipLoss, HighEntropyLoss, PolicyLoss
 from diver.methods import Decode, Method, check_needs, method_named
-from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
-from diver.verify import grades
-from diver.verify.grading import DEFAULT
+from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, grade_fractions
+from diver.verify import DEFAULT, get_grader, grade
 
 LOSS_TYPES = {"token-mean": "dapo", "sequence-mean": "grpo", "token-sum": "luspo"}
 _CLIP = {"epsilon": "clip_low", "epsilon_high": "clip_high"}
@@ -60,7 +58,7 @@ class GroupAdvantage:
     """A reward function for GRPOTrainer: the advantage of each completion, float64, by `method`.
 
     `args` is the trainer's GRPOConfig (`config` gives what the method needs in it). The outcome of a completion is our
-    grade on it, by the columns of the data set (`answer` or `solution`, and whatever else `tasks.sources` reads), or
+    grade of it, by the columns of the data set (`answer` or `solution`, and whatever else `diver.data.sources` reads), or
     what `outcome` returns, a reward function in TRL's own signature. `decode` (token ids -> text) is needed for a horizon.
 
     Groups may be split over processes: the rows of all are gathered first, and every process computes all groups, so
@@ -75,58 +73,60 @@ class GroupAdvantage:
         args: Any,
         *,
         outcome: Outcome | None = None,
-        verifier: Verifier = "auto",
+        verifier: str = "auto",
         verification: Verification = DEFAULT,
         decode: Decode | None = None,
     ) -> None:
         self.method = _usable(method)
         self.outcome = outcome
+        if verifier != "auto":
+            get_grader(verifier, "verifier")
         self.source = Source(path="TRL", verifier=verifier)
         self.verification, self.decode = verification, decode
         self.args = _checked(args)
         self.method.check_group_size(args.num_generations, "num_generations")
 
     def __call__(
-        self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **given: Any
+        self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
     ) -> list[float]:
         """This process's advantages, in the order of its rows. TRL calls it, on all processes at once."""
-        rollouts = self._judged(prompts, completions, completion_ids, given)
+        rollouts = self._graded(prompts, completions, completion_ids, inputs)
         everyone = gather_object(list(zip(map(_text, prompts), rollouts, strict=True)))
-        progress = self._progress(given["trainer_state"])
+        progress = self._progress(inputs["trainer_state"])
         groups = self.method.apply(self._groups(everyone), progress, self.decode)
-        for name, value in (self.method.metrics(groups, progress) | _verdict_shares(groups)).items():
-            given["log_metric"](name, value)
+        for name, value in (self.method.metrics(groups, progress) | grade_fractions(groups)).items():
+            inputs["log_metric"](name, value)
         first = PartialState().process_index * len(rollouts)  # TRL gives every process as many rows
         own = [r for group in groups for r in group.rollouts][first : first + len(rollouts)]
         for name, column in _columns(own).items():
-            given["log_extra"](name, column)
+            inputs["log_extra"](name, column)
         return [r.advantage for r in own]
 
-    def _judged(
+    def _graded(
         self,
         prompts: Sequence[Any],
         completions: Sequence[Any],
         completion_ids: Sequence[Sequence[int]],
-        given: Mapping[str, Any],
+        inputs: Mapping[str, Any],
     ) -> list[Rollout]:
-        """This process's rows with their outcomes: every process judges its own."""
+        """This process's rows with their outcomes: every process grades its own."""
         texts, tokens = [_text(c) for c in completions], [list(ids) for ids in completion_ids]
-        # TRL says nothing of truncation: a completion that ends just at the limit is taken for a truncated one.
-        cut = [len(ids) >= self.args.max_completion_length for ids in tokens]
-        found: list[Grade | None] = [None] * len(texts)
+        # TRL does not say what was truncated: a completion that ends just at the limit is taken for a truncated one.
+        truncated = [len(ids) >= self.args.max_completion_length for ids in tokens]
+        graded: list[Grade | None] = [None] * len(texts)
         if self.outcome is None:
-            problems = self._problems(prompts, given)
-            found = list(grades(list(zip(texts, problems, strict=True)), self.verification, truncated=cut))
-            outcomes: Sequence[float] = [float(v is Grade.CORRECT) for v in found]
+            problems = self._problems(prompts, inputs)
+            graded = list(grade(list(zip(texts, problems, strict=True)), self.verification, truncated=truncated))
+            outcomes: Sequence[float] = [float(g is Grade.CORRECT) for g in graded]
         else:
-            outcomes = self.outcome(prompts=prompts, completions=completions, completion_ids=completion_ids, **given)
+            outcomes = self.outcome(prompts=prompts, completions=completions, completion_ids=completion_ids, **inputs)
         return [
-            Rollout(text, ids, truncated=c, grade=v, reward=Reward(math.nan if r is None else float(r)))
-            for text, ids, c, v, r in zip(texts, tokens, cut, found, outcomes, strict=True)
+            Rollout(text, ids, truncated=t, grade=g, reward=Reward(math.nan if r is None else float(r)))
+            for text, ids, t, g, r in zip(texts, tokens, truncated, graded, outcomes, strict=True)
         ]
 
-    def _problems(self, prompts: Sequence[Any], given: Mapping[str, Any]) -> list[Problem]:
-        columns = {name: column for name, column in given.items() if isinstance(column, list)}
+    def _problems(self, prompts: Sequence[Any], inputs: Mapping[str, Any]) -> list[Problem]:
+        columns = {name: column for name, column in inputs.items() if isinstance(column, list)}
         return [
             to_problem({"prompt": prompt, **{name: c[i] for name, c in columns.items()}}, f"row {i}", self.source)
             for i, prompt in enumerate(prompts)
@@ -199,8 +199,3 @@ def _columns(rollouts: Sequence[Rollout]) -> dict[str, list[float]]:
     """What TRL's table of completions shows beside the advantage."""
     outcomes = [r.reward.outcome if r.reward else math.nan for r in rollouts]
     return {"outcome": outcomes, **{name: [r.diversity[name] for r in rollouts] for name in rollouts[0].diversity}}
-
-
-def _verdict_shares(groups: Sequence[Group]) -> dict[str, float]:
-    found = [r.grade for g in groups for r in g.rollouts if r.grade is not None]
-    return {f"grade/{v}": float(np.mean([f is v for f in found])) for v in Grade} if found else {}

@@ -43,6 +43,8 @@ class PolicyLoss:
     entropy_coef: float = 0.0
     """Coefficient of the entropy bonus."""
 
+    metric_names: ClassVar[tuple[str, ...]] = ()
+    """The names of its own metrics, which are 0 in a step in which no row has a gradient."""
     selects_tokens: ClassVar[bool] = False
     """Whether tokens are selected over a whole mini-batch before its gradient is taken."""
     needs_entropy: ClassVar[bool] = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from diver.losses.base import PolicyLoss, as_column
 from diver.settings import settings
@@ -20,6 +20,8 @@ class ClipLoss(PolicyLoss):
     """epsilon_l: the ratio is clipped below at 1 - clip_low."""
     clip_high: float = 0.28
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
+
+    metric_names: ClassVar[tuple[str, ...]] = ("clip_fraction",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -25,6 +25,7 @@ class KlCovLoss(PolicyLoss):
     coef: float = 1.0
     """What |log rho|, the estimate of the KL divergence at a token, is multiplied by."""
 
+    metric_names: ClassVar[tuple[str, ...]] = ("clip_fraction",)
     selects_tokens: ClassVar[bool] = True
     selects_on_policy: ClassVar[bool] = False
 

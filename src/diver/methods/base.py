@@ -138,4 +138,4 @@ def _check_outcomes(group: Group) -> None:
 def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:
     """Raises DiverError where `method` needs what `engine` does not give."""
     if missing := [need for need in sorted(method.needs) if need not in carries]:
-        raise DiverError(f"method {method.name!r} needs {', '.join(missing)}, which {engine} does not give")
+        raise DiverError(f"method {method.name!r} needs {', '.join(missing)}, which {engine} does not give it")

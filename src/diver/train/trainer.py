@@ -10,7 +10,6 @@ for each rollout step:
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -25,10 +24,11 @@ from diver.generate.hf import EmbeddedSampler
 from diver.generate.policy import Policy, load_policy
 from diver.io.run_folder import RunFolder
 from diver.io.seeds import stream_seed
+from diver.methods import NEEDS, check_needs
 from diver.train import checkpoint
 from diver.train.loggers import Logger, open_loggers
 from diver.train.update import update
-from diver.types import DiverError, Grade, Group, Problem, Progress, Rollout
+from diver.types import DiverError, Group, Problem, Progress, Rollout, grade_fractions
 from diver.verify import verify
 
 
@@ -37,6 +37,7 @@ class Trainer:
 
     def __init__(self, recipe: Recipe, folder: RunFolder) -> None:
         self.recipe, self.folder, self.method = recipe, folder, recipe.method
+        check_needs(self.method, "the built-in trainer", NEEDS)
         self.schedule_steps = int(folder.config["schedule_steps"])
         saved = folder.checkpoints()
         # Problems first: a wrong name there should not cost the loading of a large model.
@@ -227,10 +228,9 @@ class Trainer:
 def _sampling_metrics(groups: Sequence[Group]) -> dict[str, float]:
     """Over every sampled rollout: grades, lengths, and the entropy as a mean over tokens."""
     rollouts = [r for g in groups for r in g.rollouts]
-    grades = Counter(r.grade for r in rollouts)
     tokens = sum(r.length for r in rollouts)
     return {
-        **{f"grade/{v}": grades[v] / len(rollouts) for v in Grade},
+        **grade_fractions(groups),
         "response/length_mean": tokens / len(rollouts),
         "response/truncated": sum(r.truncated for r in rollouts) / len(rollouts),
         "policy/entropy": sum(r.entropy * r.length for r in rollouts if r.length) / max(1, tokens),

@@ -145,7 +145,7 @@ def update(
     tokens = max(1.0, totals["tokens"])
     metrics = {
         "policy/loss": totals["loss"] / len(norms),
-        **{f"policy/{key[5:]}": value / tokens for key, value in totals.items() if key.startswith("loss/")},
+        **{f"policy/{name}": totals[f"loss/{name}"] / tokens for name in loss.metric_names},
         "policy/grad_norm": sum(norms) / len(norms),
         "policy/logprob_mismatch": mismatch,
         "policy/active_token_frac": totals["active"] / tokens,

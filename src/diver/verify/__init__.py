@@ -1,17 +1,7 @@
 """From a response to a grade: see `grading`."""
 
 from diver.config.verification import Bounds, Verification
-from diver.verify.graders import GRADERS, VERIFIERS, Grader, grader_of
-from diver.verify.grading import grade, grades, verify
+from diver.verify.graders import GRADERS, Grader, get_grader, solution
+from diver.verify.grading import DEFAULT, grade, verify
 
-__all__ = [
-    "GRADERS",
-    "VERIFIERS",
-    "Bounds",
-    "Grader",
-    "Verification",
-    "grade",
-    "grader_of",
-    "grades",
-    "verify",
-]
+__all__ = ["DEFAULT", "GRADERS", "Bounds", "Grader", "Verification", "get_grader", "grade", "solution", "verify"]

@@ -1,4 +1,4 @@
-"""What needs algebra, and how much of it SymPy may see: a deadline does not stop what fills the memory first."""
+"""What needs algebra, and how much of it SymPy may see: a timeout does not stop what fills the memory first."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from diver.config.verification import Bounds
 from diver.types import Grade
 
 
-class Claim(NamedTuple):
+class PendingComparison(NamedTuple):
     """An answer that needs algebra: correct if any text of `answers` is equivalent to one of `golds`.
 
-    The texts are ready for math-verify. `stated` is False for an answer that was picked from free text; `settled` is
-    what needs no algebra to be seen.
+    The texts are ready for math-verify. `explicit` is False for an answer that was picked from free text; `settled` is a
+    grade that was found without algebra.
     """
 
     answers: tuple[str, ...]
     golds: tuple[str, ...]
-    stated: bool
+    explicit: bool
     settled: Grade | None = None
 
 
@@ -29,14 +29,14 @@ _LAST_DIGITS = re.compile(r"\d+(?:\.\d+)?$")
 _ATOM = re.compile(r"\\[A-Za-z]+|[+-]?\d+|.", re.DOTALL)
 
 
-def bounded(claim: Claim, bounds: Bounds) -> Grade | Claim:
-    """The claim without the answers that are beyond the bounds; a grade where nothing is left to compare."""
-    if claim.settled:
-        return claim.settled
-    if not all(within(gold, bounds) for gold in claim.golds):
+def bounded(pending: PendingComparison, bounds: Bounds) -> Grade | PendingComparison:
+    """The comparison without the answers that are beyond the bounds; a grade where nothing is left to compare."""
+    if pending.settled:
+        return pending.settled
+    if not all(within(gold, bounds) for gold in pending.golds):
         return Grade.ERROR
-    answers = tuple(answer for answer in claim.answers if within(answer, bounds))
-    return claim._replace(answers=answers) if answers else Grade.WRONG
+    answers = tuple(answer for answer in pending.answers if within(answer, bounds))
+    return pending._replace(answers=answers) if answers else Grade.WRONG
 
 
 def within(text: str, bounds: Bounds) -> bool:

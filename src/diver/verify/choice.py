@@ -17,9 +17,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from diver.data.options import LETTERS, NUMBERS, listed_options
 from diver.types import Grade, Problem
 from diver.verify.mathematics import after_thought, boxed
+from diver.verify.options import LETTERS, NUMBERS, options_of
 
 _STATEMENT = re.compile(
     r"\b(?:answer|choice|option)(?:[ \t]+is|[ \t]*[:=])?[ \t]*(?:option[ \t]*)?"
@@ -34,7 +34,7 @@ _ALONE = re.compile(r"(?<![\w'’.-])([A-J])(?![\w'’-]|\.\w| [a-z])")
 _WRAPPER = re.compile(r"\\(?:text|mathrm|mathbf|textbf|bf|rm)\b|[{}$*\\()\[\]\s.:]+")
 
 
-def judge(response: str, problem: Problem) -> Grade:
+def grade(response: str, problem: Problem) -> Grade:
     """Verifier "choice": correct, wrong or no_answer. Linear in the length of the response."""
     options = options_of(problem)
     gold = _label(problem.answer, options)
@@ -43,30 +43,28 @@ def judge(response: str, problem: Problem) -> Grade:
     if gold is None:
         raise ValueError(f"the answer {problem.answer[:40]!r} is neither the label nor the text of one option")
     text = after_thought(response)
-    if boxes := boxed(text):
-        chosen = _label(boxes[0], options)
-        return Grade.CORRECT if chosen == gold else Grade.WRONG if boxes[0].strip() else Grade.NO_ANSWER
-    last_line = text.rstrip().rpartition("\n")[2]
-    chosen = (
-        _last(_STATEMENT, text, options)
-        or _label(last_line, options)
-        or _last(_MARKED, text, options)
-        or _last(_ALONE, text, options)
-    )
-    if chosen is None:
+    boxes = boxed(text)
+    chosen = _chosen(text, boxes, options)
+    if chosen is None and not (boxes and boxes[0].strip()):
         return Grade.NO_ANSWER
     return Grade.CORRECT if chosen == gold else Grade.WRONG
 
 
-def options_of(problem: Problem) -> dict[str, str]:
-    """Label -> text; empty where the problem does not tell."""
-    given = problem.meta.get("options")
-    if isinstance(given, Mapping):
-        return {str(label).upper(): str(text) for label, text in given.items()}
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        return dict(zip(LETTERS, map(str, given), strict=False))
-    prompt = problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1].get("content", "")
-    return listed_options(prompt)
+def final_answer(response: str, problem: Problem) -> str | None:
+    """The label of the choice, by which maj@k counts votes; None where there is none."""
+    text = after_thought(response)
+    return _chosen(text, boxed(text), options_of(problem))
+
+
+def _chosen(text: str, boxes: Sequence[str], options: Mapping[str, str]) -> str | None:
+    if boxes:
+        return _label(boxes[0], options)
+    return (
+        _last(_STATEMENT, text, options)
+        or _label(text.rstrip().rpartition("\n")[2], options)
+        or _last(_MARKED, text, options)
+        or _last(_ALONE, text, options)
+    )
 
 
 def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> str | None:

@@ -1,6 +1,6 @@
 """Are two answers equivalent? math-verify 0.9.0, and a few other readings of the same text. Runs in a worker process.
 
-math-verify's own time limits are turned off: they use SIGALRM, and the pool's deadline does the work. Where math-verify
+math-verify's own time limits are turned off: they use SIGALRM, and the pool's timeout does the work. Where math-verify
 says no, these readings are tried, because they mean the same:
 
 - `I_{m} = q/2` known and `q/2` answered: the name on the left, also where it is the letter of a constant.

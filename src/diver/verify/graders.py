@@ -1,38 +1,46 @@
-"""Graders by name, for evaluation: whatever a problem says of its verifier, one grader judges all of a benchmark.
+"""Graders by name: `Problem.verifier` and `--grader` name one of `GRADERS`, or a function of one's own.
 
-Several graders may judge the same responses; each grade is stored with `str(grader)`, name and version, so that one
-made by other rules is never taken for it.
+Several graders may grade the same responses; each grade is stored with `str(grader)`, name and version, so that grades
+made by other rules are never mistaken for it. A new grader is a module with a function `grade`, and a line below.
 """
 
 from __future__ import annotations
 
-import importlib
+import hashlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
-from diver.types import DiverError, Grade, Problem
+from diver.settings import choose, import_object
+from diver.types import Grade, Problem
+from diver.verify.bounds import PendingComparison
+from diver.verify.custom import PendingCall, check_function, defer
 
-if TYPE_CHECKING:
-    from diver.verify.bounds import Claim
-
-Judge = Callable[[str, Problem], "Grade | Claim"]
+GradeFunction = Callable[[str, Problem], Grade | PendingComparison | PendingCall]
+"""(response, problem) -> its grade, or what a worker process has to decide."""
 
 
 @dataclass(frozen=True)
 class Grader:
-    """`function` is "module:name" of a (response, problem) -> Grade, or Claim for a worker to decide.
+    """Functions are "module:name" of a (response, problem), imported when they are needed.
 
     `rules` counts the versions of our own rules: raise it with every change that can change a grade. `packages` are
-    those whose version can.
+    those whose version can. With `isolated` the function runs in a worker process; see `custom`.
     """
 
     name: str
     function: str
-    rules: int
+    rules: int | str
     packages: tuple[str, ...] = ()
+    answer: str | None = "diver.verify.mathematics:final_answer"
+    """-> str or None: the answer by which maj@k counts votes; None where voting says nothing."""
+    solution: str = "diver.verify.mathematics:written_formulas"
+    """-> str, equal for two correct responses that are the same solution (distinct@k)."""
+    isolated: bool = False
 
     @cached_property
     def version(self) -> str:
@@ -40,9 +48,18 @@ class Grader:
         return "+".join([str(self.rules), *(f"{package}-{version(package)}" for package in self.packages)])
 
     @cached_property
-    def judge(self) -> Judge:
-        module, _, function = self.function.partition(":")
-        return getattr(importlib.import_module(module), function)
+    def grade(self) -> GradeFunction:
+        return partial(defer, self.function) if self.isolated else self._imported(self.function)
+
+    @property
+    def votes(self) -> bool:
+        return self.answer is not None
+
+    def final_answer(self, response: str, problem: Problem) -> str | None:
+        return self._imported(self.answer)(response, problem) if self.answer else None
+
+    def _imported(self, function: str) -> Any:
+        return import_object(function, f"grader {self.name}")
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
@@ -53,19 +70,43 @@ _ALGEBRA = ("math-verify", "latex2sympy2-extended", "sympy")
 GRADERS = {
     grader.name: grader
     for grader in (
-        Grader("math-verify", "diver.verify.mathematics:judge", 4, _ALGEBRA),
-        Grader("gsm8k", "diver.verify.mathematics:judge_gsm8k", 3, _ALGEBRA),
-        Grader("rule", "diver.verify.rule:judge", 1),
-        Grader("choice", "diver.verify.choice:judge", 1),
-        Grader("countdown", "diver.verify.countdown:judge", 1),
+        Grader("math", "diver.verify.mathematics:grade", 4, _ALGEBRA),
+        Grader("gsm8k", "diver.verify.mathematics:grade_gsm8k", 3, _ALGEBRA),
+        Grader("rule", "diver.verify.rule:grade", 1),
+        Grader("choice", "diver.verify.choice:grade", 2, answer="diver.verify.choice:final_answer"),
+        Grader("countdown", "diver.data.countdown:grade", 1, answer=None, solution="diver.data.countdown:canonical"),
     )
 }
 
-VERIFIERS = {"math": "math-verify", "gsm8k": "gsm8k", "choice": "choice", "countdown": "countdown"}
-"""`Problem.verifier` -> the grader that judges in training."""
+
+def get_grader(name: str, where: str = "grader") -> Grader:
+    """The grader of that name, or of a function "package.module:name".
+
+    DiverError, which begins with `where`: no such name, a module that cannot be imported, a function that does not take
+    (response, problem).
+    """
+    if name in GRADERS:
+        return GRADERS[name]
+    if ":" not in name:
+        choose(name, [*GRADERS, "package.module:function"], where)
+    if name not in _custom:
+        _custom[name] = _read_custom(name, where)
+    return _custom[name]
 
 
-def grader_of(name: str) -> Grader:
-    if name not in GRADERS:
-        raise DiverError(f"unknown grader {name!r}; choose one of {', '.join(GRADERS)}")
-    return GRADERS[name]
+_custom: dict[str, Grader] = {}
+
+
+def _read_custom(name: str, where: str) -> Grader:
+    """A function of one's own; its version is a digest of its module's source."""
+    check_function(name, ("response", "problem"), where)
+    spec = importlib.util.find_spec(name.partition(":")[0])
+    source = Path(spec.origin) if spec and spec.origin else None
+    content = source.read_bytes() if source and source.is_file() else b""
+    return Grader(name, name, hashlib.blake2b(content, digest_size=4).hexdigest(), isolated=True)
+
+
+def solution(problem: Problem, response: str) -> str:
+    """What makes two correct solutions the same, as the problem's verifier defines it."""
+    grader = get_grader(problem.verifier)
+    return import_object(grader.solution, f"grader {grader.name}")(response, problem)

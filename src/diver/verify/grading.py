@@ -1,102 +1,83 @@
-"""From a response to a `Grade`: `verify` for groups in training, `grade` for any responses in evaluation."""
+"""From a response to a `Grade`: `verify` for groups in training, `grade` for any responses."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from diver.config.verification import Verification
-from diver.types import DiverError, Grade, Group, Problem, Reward
-from diver.verify.bounds import Claim, bounded
+from diver.types import Grade, Group, Problem, Reward
+from diver.verify import custom
+from diver.verify.bounds import PendingComparison, bounded
 from diver.verify.equivalence import equivalent
-from diver.verify.graders import GRADERS, VERIFIERS, Judge, grader_of
+from diver.verify.graders import GradeFunction, get_grader
 from diver.verify.workers import Failure, Pool, shared_pool
 
 logger = logging.getLogger(__name__)
 
-
 DEFAULT = Verification()
+Pending = PendingComparison | custom.PendingCall
 
 
 def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool | None = None) -> list[Group]:
     """The groups with `grade` and `reward` (outcome 1 for correct, else 0) of every rollout filled in."""
     rollouts = [(group.problem, rollout) for group in groups for rollout in group.rollouts]
-    found = iter(
-        grades(
-            [(rollout.response, problem) for problem, rollout in rollouts],
-            settings,
-            truncated=[rollout.truncated for _, rollout in rollouts],
-            pool=pool,
-        )
-    )
-    judged = []
+    pairs = [(rollout.response, problem) for problem, rollout in rollouts]
+    grades = iter(grade(pairs, settings, truncated=[rollout.truncated for _, rollout in rollouts], pool=pool))
+    graded = []
     for group in groups:
-        column = [next(found) for _ in group.rollouts]
+        column = [next(grades) for _ in group.rollouts]
         rewards = [Reward(outcome=float(grade is Grade.CORRECT)) for grade in column]
-        judged.append(group.with_each(grade=column, reward=rewards))
-    return judged
-
-
-def grades(
-    pairs: Sequence[tuple[str, Problem]],
-    settings: Verification = DEFAULT,
-    *,
-    truncated: Sequence[bool] | None = None,
-    pool: Pool | None = None,
-) -> list[Grade]:
-    """The grade of every (response, problem). Equal answers to one problem are judged once.
-
-    `truncated` says which responses hit their length limit: such a response without an answer is `truncated` instead of
-    `no_answer`, and for "math" only a box is an answer then, not the last formula before the cut. A timeout and an error
-    are grades of their own. Without a `pool` this process's shared one is used.
-    """
-    return _judged([(_judge(problem), response, problem) for response, problem in pairs], settings, truncated, pool)
+        graded.append(group.with_each(grade=column, reward=rewards))
+    return graded
 
 
 def grade(
     pairs: Sequence[tuple[str, Problem]],
-    grader: str,
     settings: Verification = DEFAULT,
-    truncated: Sequence[bool] | None = None,
     *,
+    grader: str | None = None,
+    truncated: Sequence[bool] | None = None,
     pool: Pool | None = None,
 ) -> list[Grade]:
-    """As `grades`, but by the grader of this name (`GRADERS`), whatever verifier the problems name."""
-    judge = grader_of(grader).judge
-    return _judged([(judge, response, problem) for response, problem in pairs], settings, truncated, pool)
+    """The grade of every (response, problem), by the verifier that the problem names, or all by `grader`.
 
-
-def _judge(problem: Problem) -> Judge:
-    if problem.verifier not in VERIFIERS:
-        choices = ", ".join(VERIFIERS)
-        raise DiverError(f"problem {problem.id!r}: unknown verifier {problem.verifier!r}; choose one of {choices}")
-    return GRADERS[VERIFIERS[problem.verifier]].judge
-
-
-def _judged(
-    cases: Sequence[tuple[Judge, str, Problem]],
-    settings: Verification,
-    truncated: Sequence[bool] | None,
-    pool: Pool | None,
-) -> list[Grade]:
-    cut = truncated if truncated is not None else [False] * len(cases)
-    if len(cut) != len(cases):
-        raise ValueError(f"{len(cases)} pairs but {len(cut)} values of truncated")
+    Equal answers to one problem are graded once. `truncated` says which responses hit their length limit: such a
+    response without an answer is `truncated` instead of `no_answer`, and for "math" only a box is an answer then, not
+    the last formula before the cut. A timeout and an error are grades of their own. Without a `pool` this process's
+    shared ones are used.
+    """
+    cut = truncated if truncated is not None else [False] * len(pairs)
+    if len(cut) != len(pairs):
+        raise ValueError(f"{len(pairs)} pairs but {len(cut)} values of truncated")
+    by_all = get_grader(grader).grade if grader else None
     known: dict[tuple[str, str], Problem] = {}
-    read: dict[tuple[Judge, str, int], Grade | Claim] = {}
+    read: dict[tuple[GradeFunction, str, int], Grade | Pending] = {}
     found = []
-    for judge, response, problem in cases:
+    for response, problem in pairs:
+        function = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier").grade
         first = known.setdefault((problem.id, problem.answer), problem)
-        case = judge, response, id(first if _equal(first, problem) else problem)
+        case = function, response, id(first if _equal(first, problem) else problem)
         if case not in read:
-            read[case] = _read(judge, response, problem)
+            read[case] = _read(function, response, problem)
         found.append(read[case])
-    found = [
-        Grade.TRUNCATED if was_cut and (f is Grade.NO_ANSWER or (isinstance(f, Claim) and not f.stated)) else f
-        for f, was_cut in zip(found, cut, strict=True)
-    ]
-    decided = _decide([f for f in found if isinstance(f, Claim)], settings, pool)
-    return [decided[f] if isinstance(f, Claim) else f for f in found]
+    decided = _decide(
+        [f for f, was_cut in zip(found, cut, strict=True) if not isinstance(f, Grade) and not _is_guess(f, was_cut)],
+        settings,
+        pool,
+    )
+    grades = []
+    for result, was_cut in zip(found, cut, strict=True):
+        if not isinstance(result, Grade):
+            result = Grade.NO_ANSWER if _is_guess(result, was_cut) else decided[result]
+        grades.append(Grade.TRUNCATED if was_cut and result is Grade.NO_ANSWER else result)
+    return grades
+
+
+def _is_guess(result: Pending, was_cut: bool) -> bool:
+    """An answer picked from free text before a cut, which is an intermediate step."""
+    return was_cut and isinstance(result, PendingComparison) and not result.explicit
 
 
 def _equal(first: Problem, second: Problem) -> bool:
@@ -106,31 +87,44 @@ def _equal(first: Problem, second: Problem) -> bool:
         return False
 
 
-def _read(judge: Judge, response: str, problem: Problem) -> Grade | Claim:
+def _read(function: GradeFunction, response: str, problem: Problem) -> Grade | Pending:
     try:
-        return judge(response, problem)
+        return function(response, problem)
     except Exception:  # the one boundary in this process behind which other people's text is read
-        logger.exception("problem %r: a response could not be judged", problem.id)
+        logger.exception("problem %r: a response could not be graded", problem.id)
         return Grade.ERROR
 
 
-def _decide(claims: Iterable[Claim], settings: Verification, pool: Pool | None) -> dict[Claim, Grade]:
-    decided: dict[Claim, Grade] = {}
-    open_claims: dict[Claim, Claim] = {}
-    for claim in dict.fromkeys(claims):
-        kept = bounded(claim, settings.bounds)
-        if isinstance(kept, Claim):
-            open_claims[claim] = kept
+def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | None) -> dict[Pending, Grade]:
+    """The grades that worker processes give."""
+    decided: dict[Pending, Grade] = {}
+    comparisons: dict[Pending, PendingComparison] = {}
+    calls: dict[str, list[custom.PendingCall]] = {}
+    for item in dict.fromkeys(pending):
+        if isinstance(item, custom.PendingCall):
+            calls.setdefault(item.function.partition(":")[0], []).append(item)
+        elif isinstance(kept := bounded(item, settings.bounds), Grade):
+            decided[item] = kept
         else:
-            decided[claim] = kept
-    if not open_claims:
-        return decided
-    pool = pool or shared_pool(settings.workers, settings.memory_mb, warm="diver.verify.equivalence:warm")
-    jobs = [(kept.answers, kept.golds) for kept in open_claims.values()]
-    for claim, value in zip(open_claims, pool.map(equivalent, jobs, settings.timeout_s), strict=True):
-        if isinstance(value, Failure):
-            logger.warning("answer %.80r: %s (%s)", claim.answers[0], value.grade, value.reason)
-            decided[claim] = value.grade
-        else:
-            decided[claim] = {True: Grade.CORRECT, False: Grade.WRONG, None: Grade.NO_ANSWER}[value]
+            comparisons[item] = kept
+
+    def run(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], warm: str) -> list[Any]:
+        workers = pool or shared_pool(settings.workers, settings.memory_mb, warm)
+        return workers.map(function, jobs, settings.timeout_s) if jobs else []
+
+    jobs = [(kept.answers, kept.golds) for kept in comparisons.values()]
+    values = run(equivalent, jobs, "diver.verify.equivalence:warm")
+    decided |= {item: _grade_of(value, item) for item, value in zip(comparisons, values, strict=True)}
+    for module, items in calls.items():
+        decided |= {i: _grade_of(value, i) for i, value in zip(items, run(custom.call, items, module), strict=True)}
     return decided
+
+
+def _grade_of(value: Any, item: Pending) -> Grade:
+    if isinstance(value, Failure):
+        text = item.response[-80:] if isinstance(item, custom.PendingCall) else item.answers[0]
+        logger.warning("answer %.80r: %s (%s)", text, value.grade, value.reason)
+        return value.grade
+    if isinstance(value, str):
+        return Grade(value)
+    return {True: Grade.CORRECT, False: Grade.WRONG, None: Grade.NO_ANSWER}[value]

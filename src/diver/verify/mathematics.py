@@ -10,8 +10,8 @@ What counts as the answer, in this order:
    formula, else the last number), unless the response hit its length limit.
    "gsm8k": without a box, the last number of the response.
 
-`judge` settles what needs no algebra (`exact`, `prose`); the rest is a `Claim`, which `equivalence` decides in a worker
-process (`workers`). `bounded` keeps from SymPy what would only cost time and memory: an answer beyond the bounds is
+`grade` settles what needs no algebra (`exact`, `prose`); the rest is a `PendingComparison`, which `equivalence` decides in
+a worker process (`workers`). `bounded` keeps from SymPy what would only cost time and memory: an answer beyond the bounds is
 wrong, a known answer beyond them an error; an answer written exactly as the known one is correct whatever its size.
 """
 
@@ -22,19 +22,20 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from diver.diversity import formulas
 from diver.types import Grade, Problem
-from diver.verify.bounds import Claim
+from diver.verify.bounds import PendingComparison
 from diver.verify.exact import compare, plain
 from diver.verify.prose import picked_number
 
 TAIL = 4096  # characters of free text in which an answer is looked for
 
 
-def judge(response: str, problem: Problem) -> Grade | Claim:
-    """Verifier "math": a grade, or the claim that is left to decide."""
+def grade(response: str, problem: Problem) -> Grade | PendingComparison:
+    """Verifier "math": a grade, or the comparison that is left to decide."""
     text = after_thought(response)
     if statement := _closing(text):
-        return Claim((statement,), gold_texts(problem.answer), stated=True)
+        return PendingComparison((statement,), gold_texts(problem.answer), explicit=True)
     if answers := boxed(text):
         return _settle(answers, problem.answer)
     tail = text[-TAIL:].strip()
@@ -43,22 +44,22 @@ def judge(response: str, problem: Problem) -> Grade | Claim:
     golds, number = gold_texts(problem.answer), picked_number(tail)
     settled = compare(number, _known(problem.answer)) if number else None
     if "\n" in tail or len(tail) > 256 or _DELIMITER.search(tail) or len(_WORD.findall(tail)) > 2:
-        return Claim((tail,), golds, stated=False, settled=settled)
+        return PendingComparison((tail,), golds, explicit=False, settled=settled)
     if Grade.CORRECT in (settled, compare(tail, _known(problem.answer))):
-        return Claim((tail,), golds, stated=False, settled=Grade.CORRECT)
+        return PendingComparison((tail,), golds, explicit=False, settled=Grade.CORRECT)
     # One short line without delimiters: LaTeX without its dollars, where it has a command; else that or a sentence.
     texts = (_box(tail),) if "\\" in tail else (tail, _box(tail))
-    return Claim(texts, golds, stated=False)
+    return PendingComparison(texts, golds, explicit=False)
 
 
-def judge_gsm8k(response: str, problem: Problem) -> Grade | Claim:
+def grade_gsm8k(response: str, problem: Problem) -> Grade | PendingComparison:
     """Verifier "gsm8k": as "math", but without a box the last number of the response is the answer."""
     text = after_thought(response)
     answers = boxed(text) or last_number(text)
     return _settle(answers, problem.answer) if answers else Grade.NO_ANSWER
 
 
-def _settle(answers: Sequence[str], gold: str) -> Grade | Claim:
+def _settle(answers: Sequence[str], gold: str) -> Grade | PendingComparison:
     grades = [compare(answer, _known(gold)) for answer in answers]
     if Grade.CORRECT in grades:
         return Grade.CORRECT
@@ -66,7 +67,7 @@ def _settle(answers: Sequence[str], gold: str) -> Grade | Claim:
         return Grade.NO_ANSWER
     if all(v is Grade.WRONG for v in grades):
         return Grade.WRONG
-    return Claim(tuple(_box(answer) for answer in answers), gold_texts(gold), stated=True)
+    return PendingComparison(tuple(_box(answer) for answer in answers), gold_texts(gold), explicit=True)
 
 
 # ---- extraction, linear in the length of the text --------------------------------------------------------------------
@@ -143,6 +144,18 @@ def _closing(text: str) -> str | None:
     if not statements or _ANY_BOX.search(tail, statements[-1].end()):
         return None
     return statements[-1][0]
+
+
+def final_answer(response: str, problem: Problem) -> str | None:
+    """What a response votes for in maj@k: its last box, else its last number; None where it has neither."""
+    text = after_thought(response)
+    found = boxed(text) or last_number(text)
+    return plain(found[0]) or None if found else None
+
+
+def written_formulas(response: str, problem: Problem) -> str:
+    """What makes two correct solutions the same: the formulas that they write; without any, the text."""
+    return "\n".join(sorted(formulas(response, ignore_space=True))) or " ".join(response.split())
 
 
 def last_number(text: str) -> list[str]:

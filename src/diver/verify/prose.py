@@ -1,4 +1,4 @@
-"""Which number math-verify picks from a text without boxes, where that can be told without running it.
+"""Which number math-verify picks from a text without boxes, where that can be decided without running it.
 
 It looks for the word "answer" first: a formula within 50 characters of it, or the number that follows it, after the last
 "=" in the next 100 characters if there is one. Without such a match it takes the number or the formula that ends last.

@@ -1,4 +1,4 @@
-"""A rule grader of the kind the paper's release judged with: the last box after the thought, strings and numbers, no
+"""A rule grader of the kind the paper's release graded with: the last box after the thought, strings and numbers, no
 algebra. For numbers that are to be compared with the release's, not for the truth.
 
     </think> So the answer is \\boxed{\\dfrac 12}.      correct for \\frac{1}{2}, 1/2 and 0.5
@@ -6,7 +6,7 @@ algebra. For numbers that are to be compared with the release's, not for the tru
     So the answer is \\boxed{1/2}.                      no answer: the thought never ended
     </think> \\boxed{(x+1)^2}                           wrong for x^2+2x+1: that takes algebra
 
-A prompt that ends with an opening `<think>` starts the response inside the thought, so only `</think>` is asked for.
+A prompt that ends with an opening `<think>` starts the response inside the thought, so only `</think>` is required.
 Known answers come boxed, between dollars or bare; any of several boxes that stand together as a list counts as a list.
 """
 
@@ -30,7 +30,7 @@ _NAME = re.compile(r"^(?:[A-Za-z]|[A-Za-z]\([A-Za-z]\))\s*(?:=|\\in(?![a-z]))\s*
 _SEQUENCE = re.compile(r"(\\\{|[(\[])?(.*?)(\\\}|[)\]])?", re.DOTALL)
 
 
-def judge(response: str, problem: Problem) -> Grade:
+def grade(response: str, problem: Problem) -> Grade:
     """Grader "rule": correct, wrong or no_answer. Linear in the length of the response."""
     _, end, text = response.rpartition("</think>")
     answers = boxed(text) if end else []

@@ -1,7 +1,7 @@
 """The program that a worker runs: a job a line on standard input, a reply a line on what was standard output.
 
-It is started by its path and does not run the package's `__init__`: that would import NumPy, a fifth of the time that a
-worker takes to start, and no job needs it.
+It is started by its path. For jobs of this package it does not run the package's `__init__`: that would import NumPy, a
+fifth of the time that a worker takes to start, and none of them needs it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import IO, Any
 
-GRACE_SECONDS = 1.0  # how long after the deadline a worker without a parent ends itself
+GRACE_SECONDS = 1.0  # how long after the timeout a worker without a parent ends itself
 
 
 def serve(options: dict[str, Any]) -> None:
@@ -27,10 +27,14 @@ def serve(options: dict[str, Any]) -> None:
     jobs = sys.stdin.buffer
     sys.path[:] = options["path"]
     try:
-        _bare_packages()
+        module, _, function = options["warm"].partition(":")
+        if module.startswith("diver."):
+            _bare_packages()
         _limit_memory(options["memory_mb"])
-        if options["warm"]:
+        if function:
             _find(options["warm"])()
+        elif module:
+            importlib.import_module(module)
     except Exception as error:
         _reply(replies, {"fatal": f"{type(error).__name__}: {error}"})
         return
@@ -39,10 +43,10 @@ def serve(options: dict[str, Any]) -> None:
     _reply(replies, {"ready": True})
     for line in jobs:
         job = json.loads(line)
-        _alarm(job["deadline"] + GRACE_SECONDS)
+        _alarm(job["timeout_s"] + GRACE_SECONDS)
         try:
             reply = {"value": _find(job["call"])(*job["arguments"])}
-        except Exception as error:  # the text that is judged is other people's: whatever it causes is an answer
+        except Exception as error:  # the text that is graded is other people's: whatever it causes is an answer
             reply = {"error": f"{type(error).__name__}: {str(error)[:200]}"}
         _alarm(0.0)
         _reply(replies, reply)
@@ -79,7 +83,7 @@ def _limit_memory(megabytes: int) -> None:
     except ImportError:  # not on Windows
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(ValueError, OSError):  # macOS has no such limit: the deadline alone must do
+    with contextlib.suppress(ValueError, OSError):  # macOS has no such limit: the timeout alone must do
         resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
 
 

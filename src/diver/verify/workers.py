@@ -1,4 +1,4 @@
-"""Worker processes that judge other people's text and can be killed.
+"""Worker processes that grade other people's text and can be killed.
 
 A degenerate answer can keep SymPy busy for ever or fill the machine's memory. A thread cannot be stopped, and an alarm
 inside the process neither works outside the main thread nor interrupts C code. So each job runs in one of a few
@@ -7,7 +7,7 @@ of its `__main__`), with a limit on their address space. A process that is late 
 costs its own job only.
 
 Nothing has to be cleaned up: a worker that waits ends when its pipe closes, and one that works is ended by its own
-alarm, whose default action needs no help from Python, soon after the deadline. Both hold when the parent is killed.
+alarm, whose default action needs no help from Python, soon after the timeout. Both hold when the parent is killed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Failure(NamedTuple):
 class Worker:
     """One process and its pipes: `ready` once it has warmed up, `job` is the index of the job in flight."""
 
-    def __init__(self, memory_mb: int, warm: str | None) -> None:
+    def __init__(self, memory_mb: int, warm: str) -> None:
         options = json.dumps({"path": sys.path, "memory_mb": memory_mb, "warm": warm})
         self.process = subprocess.Popen(
             [sys.executable, "-P", serve.__file__, options],
@@ -54,16 +54,16 @@ class Worker:
         self.job: int | None = None
         self.late_at = time.monotonic() + STARTUP_SECONDS
 
-    def send(self, job: int, call: str, arguments: Sequence[Any], deadline: float) -> bool:
+    def send(self, job: int, call: str, arguments: Sequence[Any], timeout_s: float) -> bool:
         """Hand over a job; False when the process is no longer there, so that the job is not to blame."""
-        line = json.dumps({"call": call, "arguments": list(arguments), "deadline": deadline})
+        line = json.dumps({"call": call, "arguments": list(arguments), "timeout_s": timeout_s})
         try:
             assert self.process.stdin is not None
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
         except OSError:
             return False
-        self.job, self.late_at = job, time.monotonic() + deadline
+        self.job, self.late_at = job, time.monotonic() + timeout_s
         return True
 
     def read(self) -> dict[str, Any] | None:
@@ -95,13 +95,12 @@ class Pool:
 
     The first process starts with the first job, one more whenever jobs have waited `patience` seconds for those there
     are: starting one costs about half a second of a core, which a few short jobs do not repay. A process that is lost is
-    replaced at once. `warm` is a function "module:name" without arguments that every worker calls once, before its first job: imports
-    that take a second do not count against a deadline.
+    replaced at once. `warm` is a module that every worker imports, or a function "module:name" without arguments that it calls, before
+    its first job: imports that take a second do not count against a timeout. A module that is not of this package finds
+    all of it in the worker.
     """
 
-    def __init__(
-        self, workers: int = 0, memory_mb: int = 900, warm: str | None = None, *, patience: float = 0.5
-    ) -> None:
+    def __init__(self, workers: int = 0, memory_mb: int = 900, warm: str = "", *, patience: float = 0.5) -> None:
         self.limit = workers or min(8, os.cpu_count() or 1)
         self.memory_mb = memory_mb
         self.warm = warm
@@ -137,23 +136,23 @@ class Pool:
             for worker in list(self._workers):
                 worker.process.kill()
 
-    def map(self, function: Callable[..., Any], jobs: Sequence[Sequence[Any]], deadline: float) -> list[Any]:
+    def map(self, function: Callable[..., Any], jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
         """`function(*job)` of every job, in order: its value, or a `Failure`.
 
-        `deadline` is in seconds, from the moment an idle, warmed-up worker gets the job: waiting in the queue does not
+        `timeout_s` counts from the moment an idle, warmed-up worker gets the job: waiting in the queue does not
         count. Arguments and values pass through JSON; `function` is found by its module and name.
         """
-        if deadline <= 0:
-            raise ValueError(f"the deadline must be positive, in seconds; it is {deadline}")
+        if timeout_s <= 0:
+            raise ValueError(f"timeout_s must be above 0, not {timeout_s}")
         call = f"{function.__module__}:{function.__qualname__}"
         with self._lock:
             try:
-                return self._run(call, jobs, deadline)
+                return self._run(call, jobs, timeout_s)
             finally:  # after an interrupt, a reply still to come would be taken for that of the next job
                 for worker in [w for w in self._workers if w.job is not None]:
                     self._discard(worker)
 
-    def _run(self, call: str, jobs: Sequence[Sequence[Any]], deadline: float) -> list[Any]:
+    def _run(self, call: str, jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
         results: list[Any] = [None] * len(jobs)
         waiting = deque(range(len(jobs)))
         left = len(jobs)
@@ -161,7 +160,7 @@ class Pool:
         while left:
             self._grow(left)
             for worker in [w for w in self._workers if w.ready and w.job is None]:
-                if waiting and not worker.send(waiting[0], call, jobs[waiting[0]], deadline):
+                if waiting and not worker.send(waiting[0], call, jobs[waiting[0]], timeout_s):
                     self._discard(worker)
                 elif waiting:
                     waiting.popleft()
@@ -213,7 +212,7 @@ class Pool:
             self._workers.append(Worker(self.memory_mb, self.warm))
             if heard:
                 return Failure(Grade.ERROR, "the worker died: out of memory, or a crash in native code")
-            return Failure(Grade.TIMEOUT, "not judged before the deadline")
+            return Failure(Grade.TIMEOUT, "no grade within verify.timeout_s")
         if not worker.ready:
             self._grow_at = time.monotonic() + self.patience
         worker.ready, worker.job = True, None
@@ -227,7 +226,7 @@ class Pool:
             self._failed_starts = 0
             raise DiverError(
                 f"a verification worker did not start with {self.memory_mb} MiB of memory ({reason}); "
-                "raise memory_mb, or mend the installation"
+                "raise verify.memory_mb, or repair the installation"
             )
 
     def _discard(self, worker: Worker) -> None:
@@ -235,11 +234,11 @@ class Pool:
         self._workers.remove(worker)
 
 
-_shared: dict[tuple[int, int, int, str | None], Pool] = {}
+_shared: dict[tuple[int, int, int, str], Pool] = {}
 _shared_lock = threading.Lock()
 
 
-def shared_pool(workers: int = 0, memory_mb: int = 900, warm: str | None = None) -> Pool:
+def shared_pool(workers: int = 0, memory_mb: int = 900, warm: str = "") -> Pool:
     """The pool of this process with these settings: made at the first call, closed when the interpreter ends."""
     with _shared_lock:
         key = (os.getpid(), workers, memory_mb, warm)

@@ -91,7 +91,7 @@ def test_the_users_own_outcome_in_trls_signature():
     returned = GroupAdvantage("grpo", arguments(), outcome=reward)(**batch.given)
     np.testing.assert_allclose(returned, [-1, 1, 1, -1] * 2)
     assert seen == {"answer": ["2"] * 8, "others": ["log_extra", "log_metric"]}
-    assert not any(name.startswith("verify/") for name in batch.metrics)
+    assert not any(name.startswith("grade/") for name in batch.metrics)
 
 
 def test_a_horizon_reads_the_policys_tokens():

@@ -116,7 +116,7 @@ def test_the_example_of_the_readme_trains(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     little = {"use_cpu": True, "bf16": False, "max_steps": 1, "max_completion_length": 28, "report_to": "none"}
     monkeypatch.setattr(trl, "GRPOConfig", partial(trl.GRPOConfig, **little))
-    rows = [{"prompt": p.prompt, "solution": p.answer} for p in problems(Countdown(), 4, held=False)]
+    rows = [{"prompt": p.prompt, "solution": p.answer} for p in problems(Countdown(), 4, held_out=False)]
     given = {"model": str(policy_folder()), "problems": Dataset.from_list(rows)}
     exec(code, given)
     assert given["reward"].method.name == "diver-mix"

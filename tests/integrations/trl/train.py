@@ -60,7 +60,8 @@ def train(folder: Path, method: str) -> None:
     before = model.lm_head.weight.detach().clone()
     reward = Recorded(method, args, verifier="countdown")
     rows = [
-        {"prompt": p.prompt, "answer": p.answer, "meta": dict(p.meta)} for p in problems(Countdown(), 16, held=False)
+        {"prompt": p.prompt, "answer": p.answer, "meta": dict(p.meta)}
+        for p in problems(Countdown(), 16, held_out=False)
     ]
     trainer = GRPOTrainer(model, reward, args=args, train_dataset=Dataset.from_list(rows), processing_class=tokenizer)
     trainer.train()

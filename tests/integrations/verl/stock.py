@@ -81,7 +81,7 @@ def prepare(folder: Path, problems: int = 64, **how) -> None:
             "reward_model": {"style": "rule", "ground_truth": problem.answer},
             "extra_info": {"index": i, "id": problem.id, "verifier": problem.verifier, **problem.meta},
         }
-        for i, problem in enumerate(countdown.problems(Countdown(**how), problems, held=False))
+        for i, problem in enumerate(countdown.problems(Countdown(**how), problems, held_out=False))
     ]
     pd.DataFrame(rows).to_parquet(folder / "problems.parquet")
 

@@ -30,7 +30,7 @@ from diver.methods import method_named
 from diver.methods.grpo import group_advantage
 from diver.methods.pass_at_k import pass_at_k_advantage
 from diver.types import DiverError, Grade, Problem
-from diver.verify import grades
+from diver.verify import grade
 
 GROUP, LENGTH = 8, 6
 
@@ -147,10 +147,9 @@ def test_clip_higher_is_verls_own_with_our_bounds(name, moves):
 @pytest.mark.parametrize("name", ["clip-cov", "kl-cov"])
 def test_the_covariance_methods_are_verls_own_with_the_papers_settings(name):
     method = method_named(name)
-    share = dataclasses.asdict(getattr(method.loss, name.replace("-", "_")))["share"]
     config = actor(method)
     torch.manual_seed(0)
-    tokens = int(4 / share)  # so that the share is four of them
+    tokens = int(4 / method.loss.fraction)  # so that the fraction is four of them
     old = torch.full((1, tokens), -1.0)
     new = (old + 0.1 * torch.randn_like(old)).requires_grad_(True)
     advantage, mask = torch.where(torch.rand_like(old) > 0.5, 20.0, -20.0), torch.ones_like(old)
@@ -236,7 +235,7 @@ def sample(problem, ids):
 
 
 def test_the_reward_is_our_verdict_for_many_that_arrive_at_once(manager, tokenizer):
-    problems = countdown.problems(Countdown(), 6, held=False)
+    problems = countdown.problems(Countdown(), 6, held_out=False)
     texts = [rf"\( 1 + 1 = 2 \) \boxed{{ {p.answer} }}" for p in problems[:3]] + ["no box at all"] * 3
     numbers, steps = [2, 3], [countdown.Step(2, "+", 3, 5)]
     problems.append(Problem("easy", "Use 2 and 3 to make 5.", "5", "", "countdown", {"numbers": numbers, "target": 5}))
@@ -248,14 +247,14 @@ def test_the_reward_is_our_verdict_for_many_that_arrive_at_once(manager, tokeniz
         return await asyncio.gather(*(manager.run_single(sample(p, row)) for p, row in zip(problems, ids, strict=True)))
 
     found = asyncio.run(judge())
-    expected = grades(list(zip(decoded, problems, strict=True)))
+    expected = grade(list(zip(decoded, problems, strict=True)))
     assert [f["reward_extra_info"]["grade"] for f in found] == list(expected)
     assert [f["reward_score"] for f in found] == [0.0] * 6 + [1.0]
     assert {"correct", "wrong", "no_answer"} == set(expected)
 
 
 def test_a_caller_that_is_gone_leaves_the_others_their_grades(manager, tokenizer):
-    (problem,) = countdown.problems(Countdown(), 1, held=False)
+    (problem,) = countdown.problems(Countdown(), 1, held_out=False)
     ids = tokenizer("+ + +")["input_ids"]
 
     async def judge():
@@ -268,7 +267,7 @@ def test_a_caller_that_is_gone_leaves_the_others_their_grades(manager, tokenizer
 
 
 def test_a_response_at_the_limit_without_an_answer_is_truncated(manager, tokenizer):
-    (problem,) = countdown.problems(Countdown(), 1, held=False)
+    (problem,) = countdown.problems(Countdown(), 1, held_out=False)
     ids = tokenizer("+ " * 40)["input_ids"]
     assert len(ids) == 40
     found = asyncio.run(manager.run_single(sample(problem, ids)))
@@ -320,7 +319,7 @@ def test_a_node_without_the_plugin_is_named():
     env = {"VERL_USE_EXTERNAL_PLUGINS": "none"}
     ray.init(num_cpus=1, include_dashboard=False, object_store_memory=80_000_000, runtime_env={"env_vars": env})
     try:
-        with pytest.raises(DiverError, match=r"node \S+: the plugin of diver-rl is not at work there.*'trainer': ''"):
+        with pytest.raises(DiverError, match=r"node \S+: the plugin of diver-rl is not loaded there.*'trainer': ''"):
             nodes.check()
     finally:
         ray.shutdown()

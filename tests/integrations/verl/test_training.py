@@ -13,10 +13,10 @@ from diver.config.data import Countdown
 from diver.data import countdown
 from diver.methods import method_named
 from diver.types import Grade, Group, Problem, Progress, Reward, Rollout
-from diver.verify import grades
+from diver.verify import grade
 
 MIX = {"method": {"name": "diver-mix", "selection": {"keep": "most"}, "shaping": {"schedule": {"kind": "linear"}}}}
-PROBLEMS = {problem.prompt: problem for problem in countdown.problems(Countdown(), 64, held=False)}
+PROBLEMS = {problem.prompt: problem for problem in countdown.problems(Countdown(), 64, held_out=False)}
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def check_step(folder, step, method, steps, logged):
     """What verl dumped and logged of a step is what the pure functions give for the dumped texts."""
     rows = stock.dump(folder, step)
     assert len(rows) == stock.PROMPTS * stock.GROUP
-    judged = grades([(row["output"], problem_of(row)) for row in rows])
+    judged = grade([(row["output"], problem_of(row)) for row in rows])
     assert [row["grade"] for row in rows] == list(judged)
     assert [row["score"] for row in rows] == [float(v is Grade.CORRECT) for v in judged]
     found = [

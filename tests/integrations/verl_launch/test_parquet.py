@@ -16,7 +16,7 @@ from diver.data.splits import load
 from diver.integrations.verl.launch import AS_IT_IS, problems_of
 from diver.integrations.verl.parquet import write_problems
 from diver.types import DiverError, Grade
-from diver.verify import grades
+from diver.verify import grade
 
 TABLE = {
     "train": {"batch_size": 4, "mini_batch_size": 2},
@@ -85,7 +85,7 @@ def test_a_row_has_what_its_verdict_needs(tmp_path):
         assert again.answer == problem.answer and again.meta["numbers"] == problem.meta["numbers"]
         assert again.meta["verifier"] == "countdown"
     wrong = [(r"\boxed{ 1 }", dataclasses.replace(p, meta=dict(p.meta))) for p in back]
-    assert set(grades(wrong)) == {Grade.WRONG}
+    assert set(grade(wrong)) == {Grade.WRONG}
 
 
 def test_long_prompts_are_left_out_and_told(tmp_path):

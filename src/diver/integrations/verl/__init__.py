@@ -4,7 +4,7 @@ verl loads `diver.integrations.verl.plugin` by itself in every process of a clus
 `verl.plugins`, wherever `diver-rl` is installed. These options of verl switch it on:
 
     trainer.v1.trainer_mode=diver             whole groups are shaped between sampling and the advantage
-    algorithm.adv_estimator=diver-grpo        GRPO with the population's standard deviation; or diver-pass-at-k
+    algorithm.adv_estimator=diver             the advantages of the method
     reward.reward_manager.name=diver          our grades are verl's reward
     +algorithm.diver=diver-mix                the method: see `config.py` for more than a name
 

@@ -94,10 +94,10 @@ def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode) -> Group
 
 def _rollout(row: Mapping[str, Any], index: int, decode: Decode) -> Rollout:
     tokens = row["responses"].tolist()
-    told = (row.get("extra_fields") or {}).get("reward_extra_info") or {}
+    info = (row.get("extra_fields") or {}).get("reward_extra_info") or {}
     grade = None
     with contextlib.suppress(ValueError):  # of another reward manager
-        grade = Grade(told["grade"]) if "grade" in told else None
+        grade = Grade(info["grade"]) if "grade" in info else None
     return Rollout(
         response=decode(tokens),
         tokens=tokens,

@@ -139,7 +139,7 @@ def check(method: Method, select: Callable[[str], Any]) -> None:
     own is welcome.
     """
     wanted = {key: value for key, value in overrides(method).items() if not key.startswith("reward.")}
-    wrong = [f"{key}={_told(value)}" for key, value in wanted.items() if not _same(select(key), value)]
+    wrong = [f"{key}={_written(value)}" for key, value in wanted.items() if not _same(select(key), value)]
     if wrong:
         raise DiverError(
             f"verl is not configured for method {method.name!r}; add: {' '.join(wrong)} (or change {KEY} to what is meant)"
@@ -148,11 +148,11 @@ def check(method: Method, select: Callable[[str], Any]) -> None:
         method.check_group_size(size, GROUP)
 
 
-def _same(given: Any, wanted: Any) -> bool:
-    if isinstance(wanted, float) and isinstance(given, int | float):
-        return math.isclose(given, wanted)
-    return given == wanted
+def _same(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, float) and isinstance(value, int | float):
+        return math.isclose(value, wanted)
+    return value == wanted
 
 
-def _told(value: Any) -> str:
+def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from diver.config.recipe import Recipe
 from diver.types import DiverError
 
 ACTOR = "actor_rollout_ref.actor"
@@ -82,14 +84,12 @@ KEYS: dict[str, Key] = {
 }
 
 
-def value_at(recipe: Any, key: str) -> Any:
+def value_at(recipe: Recipe, key: str) -> Any:
     """The value at a dotted key of a recipe."""
-    for name in key.split("."):
-        recipe = getattr(recipe, name)
-    return recipe
+    return functools.reduce(getattr, key.split("."), recipe)
 
 
-def mapped(recipe: Any) -> Iterator[tuple[str, Any]]:
+def mapped(recipe: Recipe) -> Iterator[tuple[str, Any]]:
     """verl's options that take a value of the recipe as it is. DiverError for a value that cannot be run there."""
     for name, key in KEYS.items():
         if key.only and value_at(recipe, name) not in key.only:

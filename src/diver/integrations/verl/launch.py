@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from diver.config.recipe import Recipe
 from diver.config.verification import Verification
 from diver.data import countdown
 from diver.integrations.verl import config
@@ -32,7 +33,7 @@ FIXED: dict[str, Any] = {
 LEAST_TOKENS = 16384  # verl's own default for a forward pass
 
 
-def command(recipe: Any, extra: Sequence[str] = ()) -> list[str]:
+def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
     """The arguments of Python that run `recipe` with verl; `extra` are verl's own options and have the last word.
 
     DiverError for what verl cannot do, with the key and the reason.
@@ -52,19 +53,19 @@ def _key(option: str) -> str:
     return option.partition("=")[0].lstrip("+~")
 
 
-def _derived(recipe: Any) -> dict[str, Any]:
-    how, cluster, held = recipe.sample, recipe.verl, recipe.evaluate.problems > 0
+def _derived(recipe: Recipe) -> dict[str, Any]:
+    sample, cluster, evaluates = recipe.sample, recipe.verl, recipe.evaluate.problems > 0
     files = problems_of(recipe.folder)
     home = files["train"].parent
-    longest = how.max_prompt_tokens + how.max_tokens
+    longest = sample.max_prompt_tokens + sample.max_tokens
     return {
         f"{MODEL}.path": _model(recipe.model.path),
         f"{MODEL}.use_remove_padding": cluster.attention.startswith("flash"),
         f"{ACTOR}.ppo_max_token_len_per_gpu": cluster.tokens_per_gpu or max(LEAST_TOKENS, longest),
         "data.train_files": str(files["train"]),
         "data.val_files": str(files["val"]),
-        "trainer.val_before_train": held,
-        "trainer.test_freq": (recipe.evaluate.every or recipe.train.steps) if held else -1,
+        "trainer.val_before_train": evaluates,
+        "trainer.test_freq": (recipe.evaluate.every or recipe.train.steps) if evaluates else -1,
         "trainer.experiment_name": recipe.folder.name,
         "trainer.default_local_dir": str(home / "checkpoints"),
         "trainer.rollout_data_dir": str(home / "rollouts"),
@@ -94,9 +95,9 @@ def _plugin(method: Method, verify: Verification) -> str:
     return to_json({section: body for section, body in changed.items() if body})
 
 
-def _difference(given: Any, base: Any) -> dict[str, Any]:
+def _difference(settings: Any, base: Any) -> dict[str, Any]:
     def below(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        changed: dict[str, Any] = {}
         for key, value in one.items():
             if isinstance(value, Mapping) and isinstance(other.get(key), Mapping):
                 value = below(value, other[key])
@@ -104,10 +105,10 @@ def _difference(given: Any, base: Any) -> dict[str, Any]:
                     continue
             elif key in other and other[key] == value:
                 continue
-            found[key] = value
-        return found
+            changed[key] = value
+        return changed
 
-    return below(dataclasses.asdict(given), dataclasses.asdict(base))
+    return below(dataclasses.asdict(settings), dataclasses.asdict(base))
 
 
 def hydra(value: Any) -> str:
@@ -120,9 +121,9 @@ def hydra(value: Any) -> str:
     return json.dumps(value)
 
 
-def _quoted(found: re.Match[str]) -> str:
+def _quoted(match: re.Match[str]) -> str:
     """A quote escaped, and the backslashes before it or before the end doubled: elsewhere hydra takes them as they are."""
-    return 2 * found[1] + ("\\'" if found[2] else "")
+    return 2 * match[1] + ("\\'" if match[2] else "")
 
 
 def shown(arguments: Sequence[str], python: str = "python") -> str:

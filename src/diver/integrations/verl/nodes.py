@@ -22,23 +22,23 @@ def report() -> dict[str, str]:
     from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 
     names = {"trainer": TRAINER_REGISTRY, "reward": REWARD_MANAGER, "estimators": ADV_ESTIMATOR_REGISTRY}
-    found = {what: ", ".join(sorted(n for n in table if n.startswith(NAME))) for what, table in names.items()}
-    return {"diver-rl": version("diver-rl"), "verl": verl.__version__, **found}
+    registered = {what: ", ".join(sorted(n for n in table if n.startswith(NAME))) for what, table in names.items()}
+    return {"diver-rl": version("diver-rl"), "verl": verl.__version__, **registered}
 
 
 def check() -> None:
     """Raises DiverError unless a new process on every node of the cluster has what this one has."""
     mine = report()
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
-    asked = {node["NodeManagerAddress"]: _ask(node["NodeID"]) for node in alive}
-    for node, answer in asked.items():
+    answers = {node["NodeManagerAddress"]: _ask(node["NodeID"]) for node in alive}
+    for node, answer in answers.items():
         try:
             theirs: Any = ray.get(answer, timeout=SECONDS)
-        except Exception as error:  # whatever keeps that node from answering is what must be told
+        except Exception as error:  # whatever keeps that node from answering is what the error must say
             theirs = (str(error).strip() or repr(error)).splitlines()[-1]
         if theirs != mine:
             raise DiverError(
-                f"node {node}: the plugin of diver-rl is not at work there as it is here. There: {theirs}. Here: {mine}. Install "
+                f"node {node}: the plugin of diver-rl is not loaded there as it is here. There: {theirs}. Here: {mine}. Install "
                 f"diver-rl=={mine['diver-rl']} and verl=={mine['verl']} on every node, and leave VERL_USE_EXTERNAL_PLUGINS unset"
             )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from diver.config.recipe import Recipe
 from diver.data.prompts import Prompted, prompted
 from diver.data.splits import load
 from diver.generate.policy import load_tokenizer
@@ -15,18 +16,18 @@ from diver.io.files import write_bytes
 from diver.types import DiverError
 
 
-def write_problems(recipe: Any) -> list[str]:
-    """Write train.parquet and val.parquet of the run, and return what there is to tell about them.
+def write_problems(recipe: Recipe) -> list[str]:
+    """Write train.parquet and val.parquet of the run, and return notes about them.
 
     Prompts are rendered by the recipe's template and those too long left out, as the built-in trainer does. A run
     without evaluation has the first training problem in val.parquet: verl asks for the file.
     """
-    train, held, notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
+    train, eval_problems, notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
     tokenizer = load_tokenizer(recipe.model)
     longest = recipe.sample.max_prompt_tokens
     parts = {
         "train": prompted(train, recipe.data.template, tokenizer, longest),
-        "val": prompted(held or train[:1], recipe.data.template, tokenizer, longest),
+        "val": prompted(eval_problems or train[:1], recipe.data.template, tokenizer, longest),
     }
     if len(parts["train"].problems) < recipe.train.batch_size:
         raise DiverError(
@@ -43,9 +44,9 @@ def write_problems(recipe: Any) -> list[str]:
     return notes
 
 
-def _rows(given: Prompted, tokenizer: Any) -> Iterator[dict[str, Any]]:
-    for index, (problem, text) in enumerate(zip(given.problems, given.texts, strict=True)):
-        ids = given.ids[problem.id]
+def _rows(problems: Prompted, tokenizer: Any) -> Iterator[dict[str, Any]]:
+    for index, (problem, text) in enumerate(zip(problems.problems, problems.texts, strict=True)):
+        ids = problems.ids[problem.id]
         if tokenizer(text, add_special_tokens=False)["input_ids"] != ids:  # verl puts no begin token in front
             text = tokenizer.bos_token + text
         yield {

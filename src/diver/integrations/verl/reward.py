@@ -1,4 +1,4 @@
-"""Our grades as verl's reward: outcome 1 for a correct response, else 0, graded graded as by the built-in trainer."""
+"""Our grades as verl's reward: outcome 1 for a correct response, else 0, graded as by the built-in trainer."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from diver.config.data import Source
 from diver.config.verification import Verification
 from diver.data.sources import to_problem
 from diver.integrations.verl.config import KEY, NAME, read_plugin
-from diver.types import DiverError, Grade, Problem
-from diver.verify import VERIFIERS, grades
+from diver.types import Grade, Problem
+from diver.verify import get_grader, grade
 
 
 @register(NAME)
@@ -63,8 +63,8 @@ class BatchedGrader:
         while self.waiting:
             cases, self.waiting = self.waiting, []
             try:
-                found = await asyncio.to_thread(
-                    grades,
+                results = await asyncio.to_thread(
+                    grade,
                     [(response, problem) for response, problem, _, _ in cases],
                     self.settings,
                     truncated=[truncated for _, _, truncated, _ in cases],
@@ -74,17 +74,17 @@ class BatchedGrader:
                     if not answer.done():
                         answer.set_exception(error)
             else:
-                for (*_, answer), grade in zip(cases, found, strict=True):
+                for (*_, answer), result in zip(cases, results, strict=True):
                     if not answer.done():
-                        answer.set_result(grade)
+                        answer.set_result(result)
 
 
 def problem_of(columns: Mapping[str, Any]) -> Problem:
     """The problem of a row of verl's data. `extra_info.verifier` names its grader; without one it is found as for any file."""
     info = columns.get("extra_info") or {}
     verifier = info.get("verifier", "auto")
-    if verifier not in ("auto", *VERIFIERS):
-        raise DiverError(f"extra_info.verifier: unknown verifier {verifier!r}; choose one of {', '.join(VERIFIERS)}")
+    if verifier != "auto":
+        get_grader(verifier, "extra_info.verifier")
     row = {
         "prompt": [dict(message) for message in columns["raw_prompt"]],
         "reward_model": columns.get("reward_model"),

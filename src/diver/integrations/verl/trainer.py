@@ -8,7 +8,7 @@ log, dump       critic/score is the task's reward, critic/rewards the shaped one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import transfer_queue
@@ -23,7 +23,7 @@ from diver.integrations.verl import nodes
 from diver.integrations.verl.batch import columns, put, read_groups
 from diver.integrations.verl.config import KEY, NAME, check, read_plugin
 from diver.integrations.verl.estimator import override_advantages
-from diver.types import Grade, Group, Progress, Rollout
+from diver.types import Group, Progress, Rollout, grade_fractions
 
 
 @register_trainer(NAME)
@@ -61,8 +61,10 @@ class DiverTrainer(PPOTrainerSync):
         self._rollouts = {}
         for keys, group in zip(sampled, trained, strict=True):
             self._rollouts |= _under_keys(keys, group)
-        found = self.method.metrics(trained, progress, sampled=list(sampled.values()))
-        metrics.update({f"{NAME}/{name}": value for name, value in {**found, **_grades(sampled.values())}.items()})
+        logged = self.method.metrics(trained, progress, sampled=list(sampled.values()))
+        metrics.update(
+            {f"{NAME}/{name}": value for name, value in {**logged, **grade_fractions(sampled.values())}.items()}
+        )
         dropped = [key for key in batch.keys if key not in self._rollouts]
         if not dropped:
             return batch
@@ -98,14 +100,6 @@ class DiverTrainer(PPOTrainerSync):
 def _under_keys(keys: Sequence[str], group: Group) -> dict[str, Rollout]:
     """The rollouts that were kept, each under its key, in verl's order of the samples."""
     return {keys[rollout.index]: rollout for rollout in group.rollouts}
-
-
-def _grades(groups: Iterable[Group]) -> dict[str, float]:
-    """grade/<grade>, shares of all the samples; nothing where another reward manager judged them."""
-    grades = [rollout.grade for group in groups for rollout in group.rollouts]
-    if None in grades:
-        return {}
-    return {f"grade/{grade}": grades.count(grade) / len(grades) for grade in Grade}
 
 
 def _columns(rollout: Rollout) -> Mapping[str, Any]:

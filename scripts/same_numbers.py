@@ -1,0 +1,249 @@
+"""Do two trees give the same numbers? `python scripts/same_numbers.py BEFORE AFTER`, each a commit or a checkout's folder.
+
+Short runs of every method are made in both trees and compared value by value, responses included; so are the study's
+records and pages, as committed and as `diver reproduce` makes them anew. same_numbers.toml has the runs, renamed.toml the
+names that changed. Exit code 1 for any difference. What a commit gave is kept under --work; a folder is run anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fnmatch
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import tomllib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tqdm import tqdm
+
+ROOT = Path(__file__).resolve().parents[1]
+RUNS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+NAMES = tomllib.loads(Path(__file__).with_name("renamed.toml").read_text())
+LOCK = threading.Lock()
+NUMBER = re.compile(r"(?<![\w.])[-+±]?\d+(?:,\d{3})*(?:\.\d+)?|\*\*[^*]+\*\*")  # or what is bold
+START = (  # the tree's own command, and nobody else's package
+    "import sys, pathlib, importlib, diver; tree, module, function = (sys.argv.pop(1) for _ in range(3))\n"
+    "assert pathlib.Path(diver.__file__).resolve().is_relative_to(tree), diver.__file__\n"
+    "getattr(importlib.import_module(module), function)()"
+)
+Values = dict[str, Any]
+
+
+class Tree(NamedTuple):
+    """A checkout, and the folder where what it makes is kept."""
+
+    label: str
+    path: Path
+    kept: Path
+
+    def diver(self, *words: str) -> str:
+        """What `diver WORDS` prints; RuntimeError with the last line that it complains in."""
+        entry = tomllib.loads((self.path / "pyproject.toml").read_text())["project"]["scripts"]["diver"]
+        paths = os.pathsep.join(str(p) for p in (self.path / "src", self.path / "studies") if p.exists())
+        command = [sys.executable, "-c", START, str(self.path), *entry.split(":"), *words]
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": paths}
+        # A run takes 20 s; a study that takes longer than this has not found its records and begins to train.
+        done = subprocess.run(command, cwd=self.path, env=env, capture_output=True, text=True, timeout=600)
+        if done.returncode:
+            raise RuntimeError((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
+        return done.stdout
+
+    def find(self, pattern: str) -> list[Path]:
+        """Files of the study: its pages and records."""
+        return [path for top in ("docs", "studies") for path in sorted((self.path / top).rglob(pattern))]
+
+
+@contextlib.contextmanager
+def checkout(name: str, work: Path) -> Iterator[Tree]:
+    """The tree of a folder, or of a commit as a git worktree that is removed at the end."""
+    if (Path(name) / "pyproject.toml").exists():
+        path = Path(name).resolve()
+        kept = work / f"folder-{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+        shutil.rmtree(kept, ignore_errors=True)  # the files may have changed since
+        yield Tree(name, path, kept)
+        return
+    git = ["git", "-C", str(ROOT)]
+    found = subprocess.run([*git, "rev-parse", "--verify", f"{name}^{{commit}}"], capture_output=True, text=True)
+    if not (commit := found.stdout.strip()):
+        sys.exit(f"{name}: is neither a checkout nor a commit of {ROOT}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder).resolve() / "tree"
+        subprocess.run([*git, "worktree", "add", "--quiet", "--detach", str(path), commit], check=True)
+        try:
+            yield Tree(name, path, work / commit)
+        finally:
+            subprocess.run([*git, "worktree", "remove", "--force", str(path)], check=True)
+
+
+@cache
+def renamed(table: str, name: str) -> str:
+    """The new name of `name`; itself where it has none, or is new already."""
+    for old, new in sorted(NAMES[table].items(), key=lambda pair: -len(pair[0])):
+        pattern = re.escape(old).replace(r"\*", r"([^./]+)")
+        if found := re.match(rf"{pattern}(?=[./]|$)", name):
+            return new.replace("*", found[1] if found.lastindex else "*") + name[found.end() :]
+    return name
+
+
+def flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted name, leaf) of nested tables and lists."""
+    if isinstance(value, dict | list) and value:
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from flat(inner, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, value
+
+
+def named(table: str, value: Any, label: str = "") -> Values:
+    """The leaves of `value` under new names, less what is left out."""
+    pairs = ((renamed(table, name) if table in NAMES else name, leaf) for name, leaf in flat(value))
+    skipped = NAMES["left_out"].get(table, [])
+    return {label + name: leaf for name, leaf in pairs if not any(fnmatch.fnmatch(name, p) for p in skipped)}
+
+
+def recipe_in(tree: Tree, run: str) -> str:
+    """The recipe of a run as TOML, every key by the name that --dry-run says the tree knows."""
+    method = RUNS["method"][run]
+    short = tree.kept / "recipes" / f"{method['name']}.toml"
+    with LOCK:
+        if not (printed := short.with_suffix(".json")).exists():
+            short.parent.mkdir(parents=True, exist_ok=True)
+            short.write_text(f'model.path = "countdown"\ndata.path = "countdown"\nmethod.name = "{method["name"]}"\n')
+            printed.write_text(tree.diver("train", str(short), "--dry-run"))
+    known = {name for name, _ in flat(json.loads(printed.read_text()))}
+    pairs = flat(RUNS["base"] | RUNS["instead"].get(run, {}) | {"method": method})
+    return "".join(f"{k if k in known else renamed('recipe', k)} = {json.dumps(value)}\n" for k, value in pairs)
+
+
+def train(run: str, tree: Tree) -> Values:
+    """Every value that the run leaves behind; made unless it is there."""
+    recipe = recipe_in(tree, run)
+    key = hashlib.sha256(repr((recipe, sys.version, version("torch"), version("transformers"))).encode()).hexdigest()
+    folder = tree.kept / f"{run}-{key[:12]}"
+    if not folder.exists():
+        path, part = tree.kept / "recipes" / f"run-{run}.toml", folder.with_name(f".{folder.name}.part")
+        path.write_text(recipe)
+        shutil.rmtree(part, ignore_errors=True)
+        tree.diver("train", str(path), "--run.folder", str(part))
+        shutil.rmtree(part / "checkpoints")
+        part.rename(folder)
+    found: Values = {}
+    for row in map(json.loads, (folder / "metrics.jsonl").open()):
+        found |= named("metrics", row, f"step {row['step']}: ")
+    for file in sorted((folder / "rollouts").iterdir()):
+        for i, row in enumerate(map(json.loads, file.open())):
+            found |= named("rows", row, f"{file.name}, row {i}: ")
+    for file in sorted((folder / "eval").iterdir()):
+        found |= named("evaluations", json.loads(file.read_text()), f"eval/{file.name}: ")
+    return found
+
+
+def pages(tree: Tree) -> dict[str, Path]:
+    """New name -> page, of the folder that has main-tiny.md."""
+    every = tree.find("main-tiny.md")[0].parent.glob("*.md")
+    return {renamed("pages", path.stem): path for path in every if path.stem != "README"}
+
+
+def page(name: str, tree: Tree) -> Values:
+    """The numbers of a page as committed, and as the tree's own code makes it from its records."""
+    path = pages(tree)[name]
+    found, kept = numbers(path, "committed"), tree.kept / "pages" / path.stem
+    if not name.endswith("-tiny"):  # not made by diver reproduce
+        return named("pages", found)
+    if not (kept / path.name).exists():
+        (kept / "runs").mkdir(parents=True, exist_ok=True)
+        shutil.copytree(path.parent, kept, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.md", "*.png"))
+        for record in tree.find("*_seed[0-9]*.json"):
+            shutil.copy(record, kept / "runs")
+        tree.diver("reproduce", path.stem.removesuffix("-tiny"), "--out", str(kept))
+        shutil.rmtree(kept / "runs")
+    return named("pages", found | numbers(kept / path.name, "made anew"))
+
+
+def numbers(path: Path, label: str) -> Values:
+    """The numbers of a page in their order, its tables apart from its prose, and what is bold in the tables."""
+    kinds: dict[str, list[str]] = {"table": [], "prose": []}
+    for line in path.read_text().splitlines():
+        table = line.startswith("|")
+        found = [text for text in NUMBER.findall(line) if table or not text.startswith("*")]
+        kinds["table" if table else "prose"] += [NAMES["statuses"].get(t.strip("*"), t.strip("*")) for t in found]
+    return {f"{label}, {kind}, value {i + 1}": t for kind, texts in kinds.items() for i, t in enumerate(texts)}
+
+
+def records(tree: Tree) -> Values:
+    """Every record, and what models have measured. A run's name: what is in its recipe, in new names, and not in all."""
+    loaded = [json.loads(path.read_text()) for path in tree.find("*_seed[0-9]*.json")]
+    recipes = [set(named("recipe", record.pop("recipe")).items()) for record in loaded]
+    regime = set.intersection(*recipes) if recipes else set()
+    found: Values = {f"the regime: {name}": value for name, value in sorted(regime)}
+    for record, recipe in zip(loaded, recipes, strict=True):
+        run = " ".join(f"{name}={value}" for name, value in sorted(recipe - regime, key=str))
+        record["metrics"] = {renamed("metrics", name): column for name, column in record["metrics"].items()}
+        record["evaluations"] = {step: named("evaluations", of) for step, of in record["evaluations"].items()}
+        found |= named("records", record, f"{run}, {len(record['metrics'])} columns: ")
+    for path in tree.find("metric-validity-tiny.json"):
+        found |= named("", json.loads(path.read_text()), f"{path.name}: ")
+    return found
+
+
+def compare(before: Values | str, after: Values | str) -> tuple[int, str]:
+    """(Values compared, the first difference or ""); a string is what went wrong."""
+    if isinstance(before, str) or isinstance(after, str):
+        return 0, "; ".join(v for v in (before, after) if isinstance(v, str))
+    for name in before | after:
+        first, second = (of.get(name, "absent") for of in (before, after))
+        if first != second:
+            return len(before), f"{name}: {first!r} before, {second!r} after"
+    return len(before), "" if before else "nothing to compare"
+
+
+def table(*trees: Tree) -> dict[str, Callable[[Tree], Values]]:
+    """Row -> what gives its values in a tree."""
+    runs = {f"train {run}": partial(train, run) for run in RUNS["method"]}
+    names = sorted({name for tree in trees for name in pages(tree)})
+    return {**runs, "records": records, **{f"page {name}": partial(page, name) for name in names}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trees", nargs=2, metavar="TREE", help="BEFORE and AFTER: a commit, or a checkout's folder")
+    parser.add_argument("--jobs", type=int, default=2, help="commands side by side, one thread each")
+    parser.add_argument("--work", type=Path, default=ROOT / "runs" / "same_numbers", help="where runs are kept")
+    parser.add_argument("--only", default="", help="the rows of the table that contain this")
+    arguments = parser.parse_args()
+    work, trees = arguments.work.resolve(), arguments.trees
+    with checkout(trees[0], work) as before, checkout(trees[1], work) as after:
+        assert before.kept != after.kept, "BEFORE and AFTER are one commit"
+        rows = {name: f for name, f in table(before, after).items() if arguments.only in name}
+        found: dict[tuple[str, Tree], Values | str] = {}
+        pool = ThreadPoolExecutor(arguments.jobs)
+        todo = {pool.submit(f, tree): (row, tree) for row, f in rows.items() for tree in (before, after)}
+        try:
+            for done in tqdm(as_completed(todo), total=len(todo), dynamic_ncols=True):
+                error = done.exception()
+                found[todo[done]] = done.result() if error is None else f"{todo[done][1].label}: {error!r}"
+        finally:
+            pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for what has not begun
+    results = {row: compare(found[row, before], found[row, after]) for row in rows}
+    for row, (compared, difference) in results.items():
+        print(f"{row:{max(map(len, rows))}}  {compared:7,}  {difference or 'equal'}")
+    different = sum(bool(difference) for _, difference in results.values())
+    print(f"{different} of {len(rows)} differ between {before.label} and {after.label}")
+    sys.exit(1 if different or not rows else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""The rows of a source, each with where it stands: files, folders, data sets on the hub, functions of one's own."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from diver.config.data import Source
+from diver.data import hub
+from diver.io.readers import READERS
+from diver.types import DiverError, Problem
+from diver.verify.custom import check_function
+
+IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+Adapt = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+Rows = Iterable[tuple[str, Any]]
+"""(Where it stands, a mapping or a Problem)."""
+
+
+def read_rows(source: Source, key: str) -> tuple[Rows, str | None]:
+    """The rows of a source, and the commit of one on the hub."""
+    path = Path(source.path).expanduser()
+    if path.is_dir():
+        files = sorted(p for p in path.iterdir() if p.suffix in READERS)
+        if not files:
+            raise DiverError(f"{path}: no {' or '.join(READERS)} file in this folder")
+        return itertools.chain.from_iterable(READERS[file.suffix](file) for file in files), None
+    if path.is_file():
+        if path.suffix not in READERS:
+            raise DiverError(f"{path}: a file must be {' or '.join(READERS)}, not {path.suffix or 'without suffix'}")
+        return READERS[path.suffix](path), None
+    if IMPORT_PATH.fullmatch(source.path):
+        return _called(source.path, key), None
+    if path.suffix or not re.fullmatch(r"[\w.-]+/[\w.-]+", source.path):
+        raise DiverError(
+            f"{source.path}: no such file or folder, and not the id of a data set on the hub (owner/name) or a function "
+            "(package.module:name)"
+        )
+    return from_hub(source)
+
+
+def _called(path: str, key: str) -> Rows:
+    """What a function of one's own returns or yields: rows as in a file, or problems."""
+    rows = check_function(path, (), key)()
+    if not isinstance(rows, Iterable):
+        raise DiverError(f"{key}: {path!r} must return or yield problems, not {type(rows).__name__}")
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, Mapping | Problem):
+            raise DiverError(f"{path}, problem {number}: a {type(row).__name__}, not a Problem or a dict")
+        yield f"{path}, problem {number}", row
+
+
+def adapted(rows: Rows, adapt: Adapt, name: str) -> Rows:
+    for where, row in rows:
+        try:
+            yield where, adapt(row)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise DiverError(f"{where}: not a row of {name} ({type(error).__name__}: {error})") from error
+
+
+def from_hub(source: Source) -> tuple[Rows, str | None]:
+    try:
+        import datasets
+    except ImportError as error:
+        raise DiverError(f"{source.path}: a data set on the hub needs `pip install 'diver-rl[train]'`") from error
+    revision = hub.newest_commit(source.path, "dataset", source.revision)
+    try:
+        table = datasets.load_dataset(
+            source.path, source.config, split=source.split, revision=revision or source.revision
+        )
+    except Exception as error:  # the hub and `datasets` raise some twenty kinds
+        reason = "; ".join(hub.one_line(e) for e in (error, error.__cause__) if e)
+        if revision is None and isinstance(error, ConnectionError):
+            reason = "HF_HUB_OFFLINE is set, and it was not downloaded before"
+        raise DiverError(
+            f"{source.path} (config {source.config}, split {source.split!r}): {reason}; check config and split, or give a "
+            "local .jsonl or .parquet file"
+        ) from error
+    return hub_rows(table, source.path), revision
+
+
+def hub_rows(table: Iterable[Mapping[str, Any]], name: str) -> Rows:
+    """The rows of a `datasets.Dataset`."""
+    return ((f"{name}, row {number}", row) for number, row in enumerate(table, start=1))

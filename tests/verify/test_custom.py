@@ -1,0 +1,108 @@
+"""A verifier of one's own, in real worker processes."""
+
+import numpy as np
+import pytest
+
+from diver.config.verification import Verification
+from diver.types import DiverError, Grade, Problem
+from diver.verify import get_grader, grade, solution
+
+MODULE = """
+import os, time
+import diver                                   # the whole package is there
+from diver.types import Grade
+from diver.verify.mathematics import boxed
+
+def check(response, problem):
+    print("lost")
+    if response == "hang":
+        time.sleep(60)
+    if response == "die":
+        os._exit(3)
+    if response == "raise":
+        raise KeyError(problem.id)
+    if response == "odd":
+        return 7
+    if response == "named":
+        return "timeout"
+    if response == "grade":
+        return Grade.WRONG
+    if response == "meta":
+        return problem.meta == {"numbers": [3, 5], "deep": {"k": 2}} and problem.prompt[0]["role"] == "user"
+    found = boxed(response)
+    return None if not found else found[0][::-1] == problem.answer
+
+def without_arguments(): ...
+def lenient(response, problem, *, tolerance=0.1): return True
+NUMBER = 5
+"""
+PROBLEM = Problem("p", "Backwards?", "abc", verifier="my_checks:check")
+SETTINGS = Verification(timeout_s=3.0, workers=2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def module(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "my_checks.py").write_text(MODULE)
+    (folder / "broken_checks.py").write_text("import no_such_module")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield folder
+
+
+def test_what_the_function_returns_is_the_grade():
+    chat = Problem(
+        "q",
+        ({"role": "user", "content": "?"},),
+        "",
+        "",
+        "my_checks:check",
+        {"numbers": np.array([3, 5]), "deep": {"k": 2}},
+    )
+    cases = [
+        (r"\boxed{cba}", PROBLEM, False, "correct"),
+        (r"\boxed{abc}", PROBLEM, True, "wrong"),
+        ("nothing", PROBLEM, False, "no_answer"),
+        ("nothing, cut", PROBLEM, True, "truncated"),
+        ("named", PROBLEM, False, "timeout"),
+        ("grade", PROBLEM, False, "wrong"),
+        ("meta", chat, False, "correct"),
+        ("odd", PROBLEM, False, "error"),
+        ("raise", PROBLEM, False, "error"),
+        ("die", PROBLEM, False, "error"),
+        ("hang", PROBLEM, False, "timeout"),
+        (r"\boxed{5}", Problem("m", "?", "5"), False, "correct"),  # of another verifier, in the same call
+    ]
+    pairs = [(response, problem) for response, problem, *_ in cases]
+    grades = grade(pairs, SETTINGS, truncated=[cut for *_, cut, _ in cases])
+    assert [str(g) for g in grades] == [expected for *_, expected in cases]
+
+
+def test_as_the_grader_of_all():
+    assert grade([(r"\boxed{5}", Problem("m", "?", "5"))], SETTINGS, grader="my_checks:lenient") == [Grade.CORRECT]
+
+
+def test_its_name_and_version(module):
+    grader = get_grader("my_checks:check")
+    name, _, version = str(grader).partition("@")
+    assert name == "my_checks:check" and len(version) == 8 and grader is get_grader("my_checks:check")
+    assert grader.votes and grader.final_answer(r"\boxed{7}", PROBLEM) == "7"
+    assert solution(PROBLEM, r"so \( 1 + 2 \)") == solution(PROBLEM, r"as \(1+2\)") != solution(PROBLEM, r"\(2+1\)")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("my_checks:no_such", "data.verifier: 'my_checks:no_such' cannot be imported .AttributeError"),
+        ("no_such_checks:f", "data.verifier: 'no_such_checks:f' cannot be imported .ModuleNotFoundError"),
+        ("broken_checks:f", "data.verifier: 'broken_checks:f' cannot be imported .*no_such_module"),
+        ("my_checks:NUMBER", "data.verifier: 'my_checks:NUMBER' is a int, not a function"),
+        ("my_checks:without_arguments", r"data.verifier: .* must take \(response, problem\): too many positional"),
+        ("__main__:f", "data.verifier: '__main__:f': put the function into a module"),
+        ("maths", "data.verifier: unknown choice 'maths', did you mean 'math'"),
+    ],
+)
+def test_what_cannot_be_a_verifier_is_one_line(name, message):
+    with pytest.raises(DiverError, match=message) as caught:
+        get_grader(name, "data.verifier")
+    assert "\n" not in str(caught.value)
