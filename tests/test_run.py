@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 
 from diver.io.files import write_text
-from diver.io.jsonl import read_rows, to_json
+from diver.io.jsonl import read_jsonl, to_json, write_jsonl
+from diver.io.rollout_rows import groups_from_rows, rollout_row
 from diver.io.run_folder import RunFolder
 from diver.io.seeds import stream_seed
-from diver.types import DiverError
+from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
 CONFIG = {"recipe": {}, "schedule_steps": 4}
+ROLLOUT = Rollout(
+    "so \\boxed{7}", num_tokens=4, index=1, truncated=True, grade=Grade.CORRECT, reward=Reward(1.0, 0.05, -0.5),
+    diversity={"textual": 0.25, "odd": math.nan}, advantage=-1.5,
+)  # fmt: skip
+OTHER = ROLLOUT.replace(index=3, grade=Grade.WRONG, reward=Reward(0.0), diversity={}, advantage=math.nan)
+GROUP = Group(Problem("p", "Q?", "7", meta={"step": 2}), (ROLLOUT, OTHER), prompt="User: Q?")
 
 
 def open_folder(path, **identity):
@@ -31,6 +38,42 @@ def test_streams_differ_by_every_part_of_their_key():
     assert stream_seed(0, "sample", 1) == stream_seed(0, "sample", 1)
 
 
+def test_a_rollout_row_by_hand_and_back(tmp_path):
+    assert rollout_row(2, GROUP, ROLLOUT) == {
+        "step": 2, "problem": "p", "sample": 1, "prompt": "User: Q?", "answer": "7", "response": "so \\boxed{7}",
+        "grade": "correct", "reward": {"outcome": 1.0, "diversity": 0.05, "length": -0.5, "total": 0.55},
+        "diversity": ROLLOUT.diversity, "advantage": -1.5, "length": 4, "truncated": True,
+    }  # fmt: skip
+    folder = open_folder(tmp_path / "run")
+    folder.write_rollouts(2, [GROUP, GROUP, Group(Problem("q", "R?", "8"), (ROLLOUT,))])
+    first, again, other = folder.rollouts(2)
+    assert (first.problem.id, first.problem.answer, first.problem.meta) == ("p", "7", {"step": 2})
+    assert first.prompt == first.problem.prompt == "User: Q?"  # the bare question is not in a row
+    assert repr(first.rollouts) == repr(again.rollouts) == repr(GROUP.rollouts)  # NaN is not equal to itself
+    assert (other.problem.id, len(other)) == ("q", 1)
+    with pytest.raises(ValueError, match="without a reward"):
+        rollout_row(2, GROUP, Rollout("x", num_tokens=1))
+
+
+def test_a_lenient_reader_of_rollouts_leaves_values_unknown():
+    odd = {"problem": "p", "response": None, "grade": ["correct"], "reward": {"diversity": 1.0}, "length": "3"}
+    (group,) = groups_from_rows(
+        [("a", odd | {"diversity": [], "advantage": True}), ("b", {"problem": "p"})], lenient=True
+    )
+    for rollout in group.rollouts:
+        assert (rollout.response, rollout.grade, rollout.reward, rollout.diversity) == ("", None, None, {})
+        assert rollout.num_tokens is None and math.isnan(rollout.advantage)
+    assert [r.index for r in group.rollouts] == [0, 1]
+    for row, message in [
+        ({}, "x:1: has no grade, problem, response, reward, sample"),
+        (odd | {"sample": 0}, "x:1: a response must be a text, not None"),
+        (odd | {"sample": 0, "response": "r"}, r"x:1: unknown grade \['correct'\]; choose from correct"),
+        (odd | {"sample": 0, "response": "r", "grade": None, "reward": {"outcome": True}}, "x:1: an outcome must be"),
+    ]:
+        with pytest.raises(DiverError, match=message):
+            groups_from_rows([("x:1", row)])
+
+
 def test_json_has_no_nan():
     assert json.loads(to_json({"a": math.nan, "b": [math.inf, 1.5]})) == {"a": None, "b": [None, 1.5]}
 
@@ -43,13 +86,13 @@ def test_half_a_row_is_left_out_and_then_dropped(tmp_path):
     whole = metrics.read_text()
     metrics.write_text(whole + '{"step": 4, "x"')
     assert [row["step"] for row in folder.rows("metrics.jsonl")] == [0, 1, 2, 3]
-    folder.write_rollouts(2, [{"a": 1}])
-    folder.write_rollouts(3, [{"a": 1}])
+    folder.write_rollouts(2, [GROUP])
+    folder.write_rollouts(3, [GROUP])
     folder.write_evaluation(3, {"b": 1})
     folder.keep_until(2)
     assert metrics.read_text() == "".join(whole.splitlines(keepends=True)[:3])
     assert [p.name for p in (folder.path / "rollouts").iterdir()] == ["step_0002.jsonl"]
-    assert folder.evaluation(3) is None
+    assert list((folder.path / "eval").iterdir()) == []
 
 
 def test_another_recipe_is_refused_and_nothing_is_overwritten(tmp_path):
@@ -81,7 +124,7 @@ def test_a_kill_while_the_first_file_is_written_leaves_a_usable_folder(tmp_path)
     assert (folder.path / "config.json").exists()
 
 
-def test_a_run_from_before_a_setting_existed_goes_on(tmp_path):
+def test_a_run_from_before_a_setting_existed_resumes(tmp_path):
     open_folder(tmp_path / "run").close()
     now = {"train.batch_size": 8, "train.new": 1.0}
     RunFolder(tmp_path / "run", CONFIG, now, defaults={"train.batch_size": 4, "train.new": 1.0}).close()
@@ -91,8 +134,37 @@ def test_a_run_from_before_a_setting_existed_goes_on(tmp_path):
 
 def test_a_broken_line_is_named(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"step": 0}\n{"step": }\n{"step": 2}\n')
-    with pytest.raises(DiverError, match=r"metrics.jsonl:2: is not JSON"):
-        read_rows(tmp_path / "metrics.jsonl")
+    with pytest.raises(DiverError, match=r"metrics.jsonl:2: not JSON"):
+        open_rows = read_jsonl(tmp_path / "metrics.jsonl", appended=True)
+        assert next(open_rows) == (f"{tmp_path / 'metrics.jsonl'}:1", {"step": 0})
+        next(open_rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [1, 3]),  # of other people's files the last line counts, with or without its newline
+        ({"appended": True}, [1]),
+        ({"lenient": True}, [1, 3]),
+    ],
+)
+def test_the_last_line_without_its_newline(tmp_path, options, expected):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"a": 1}\r\n\n{"a": 3}')
+    assert [(where, row["a"]) for where, row in read_jsonl(path, **options)] == [(f"{path}:{n}", n) for n in expected]
+
+
+def test_a_lenient_reader_leaves_out_what_is_no_row(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"a": 1}\nnonsense\n[2]\n{"a": "\xff"}\n' + b"[" * 100_000 + b'\n{"a": 5}\n{"a": 6')
+    assert [row["a"] for _, row in read_jsonl(path, lenient=True)] == [1, "\ufffd", 5]
+
+
+def test_rows_are_written_and_read_back(tmp_path):
+    rows = [{"a": [1.5, None, "ü\n\u2028"]}, {"b": {"c": "\udc80"}}]
+    write_jsonl(tmp_path / "rows.jsonl", rows)
+    assert [row for _, row in read_jsonl(tmp_path / "rows.jsonl")] == rows
+    assert list(read_jsonl(tmp_path / "none", appended=True)) == []
 
 
 def test_one_process_at_a_time(tmp_path):
@@ -136,7 +208,6 @@ def test_checkpoint_is_whole_or_absent(tmp_path):
 
 def test_write_text_takes_any_string(tmp_path):
     write_text(tmp_path / "a", "lone \ud800 surrogate, null \0")
-    assert read_rows(tmp_path / "none") == []
     assert (tmp_path / "a").read_text() == "lone \\ud800 surrogate, null \0"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from diver.io.files import write_bytes
-from diver.render.style import COLOURS
+from diver.render.figures import COLOURS
 from diver_paper.catalogue import METHODS, Panel
 from diver_paper.claims import INITIAL
 from diver_paper.reading import Record, Study, level, of_samples

@@ -15,8 +15,8 @@ import random
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,19 +127,12 @@ def _step(checkpoint: Path | None) -> int:
 def columns(run: RunFolder) -> dict[str, list[Any]]:
     """metrics.jsonl a column a metric, and where the signal of each step came from."""
     rows = [
-        {**row, **signal(_groups(run.rows(f"rollouts/step_{row['step']:04d}.jsonl")))}
+        {**row, **signal([(group.outcomes, group.advantages) for group in run.rollouts(row["step"])])}
         for row in run.rows("metrics.jsonl")
         if "time/update" in row
     ]
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [rounded(row.get(name)) for row in rows] for name in names}
-
-
-def _groups(rows: Iterable[Mapping[str, Any]]) -> list[tuple[np.ndarray, np.ndarray]]:
-    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for row in rows:
-        found[row["problem"]].append((row["reward"]["outcome"], row["advantage"]))
-    return [(np.array([o for o, _ in group]), np.array([a for _, a in group])) for group in found.values()]
 
 
 def signal(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:

@@ -188,7 +188,7 @@ def test_bad_sources(tmp_path):
         (Source(path=str(tmp_path / "empty")), "no .jsonl or .parquet file in this folder"),
         (Source(path=str(tmp_path / "x.csv")), "must be .jsonl or .parquet, not .csv"),
         (Source(path=str(tmp_path / "x.parquet")), "x.parquet: not a readable parquet file"),
-        (Source(path=str(tmp_path / "x.jsonl")), "x.jsonl: not a text file in UTF-8"),
+        (Source(path=str(tmp_path / "x.jsonl")), "x.jsonl:1: not UTF-8"),
         (Source(), "path: name a .jsonl or .parquet file"),
         (Source(path="a", columns={"solution": "x"}), "columns: unknown solution; choose from prompt, answer"),
         (

@@ -19,7 +19,7 @@ from diver.data.benchmarks import BENCHMARKS
 from diver.data.countdown import policy_folder
 from diver.evaluate.plan import Plan, make_tasks
 from diver.evaluate.samplers import asked_of, drawing
-from diver.io.jsonl import Journal
+from diver.io.jsonl import JsonlLog
 from diver.types import DiverError
 
 DIVER = [sys.executable, "-c", "from diver.cli import main; main()"]
@@ -61,7 +61,7 @@ def results(folder):
 def responses(folder, name="countdown"):
     return {
         (row["problem"], row["sample"]): row["response"]
-        for row in Journal(Path(folder) / f"generations/{name}.jsonl").rows()
+        for row in JsonlLog(Path(folder) / f"generations/{name}.jsonl").rows()
     }
 
 
@@ -78,7 +78,7 @@ def test_what_is_written_and_told(whole):
     found = results(folder)
     countdown = found["benchmarks"]["countdown"]
     assert found["model"].startswith("countdown@") and countdown["seed"] == 0 and countdown["sampler"] == "embedded"
-    (signed,) = Journal(folder / "provenance.jsonl").rows()
+    (signed,) = JsonlLog(folder / "provenance.jsonl").rows()
     assert signed["versions"]["torch"] and signed.keys() == {"started", "commit", "versions"}
     assert sum(countdown["grades"].values()) == 4 * 128 == sum(row["n"] for row in countdown["per_problem"])
     passes = [countdown["estimates"][f"pass@{k}"]["mean"] for k in (1, 2, 4, 8, 16, 32, 64, 128)]
@@ -116,7 +116,7 @@ def test_killed_at_a_random_moment_it_ends_with_the_same_results(whole, where):
     finish(*SMALL, "--samples", 128, "--k", "1,...,128", "--out", "out")
     assert Path("out/results.json").read_bytes() == (whole[0] / "results.json").read_bytes()
     assert responses("out") == responses(whole[0])
-    assert len([*Journal(Path("out/provenance.jsonl")).rows()]) == 2
+    assert len([*JsonlLog(Path("out/provenance.jsonl")).rows()]) == 2
 
 
 def test_nothing_left_to_do_loads_no_model_and_changes_nothing(whole, tmp_path):

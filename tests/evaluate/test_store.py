@@ -5,13 +5,13 @@ import json
 import pytest
 
 from diver.evaluate.store import ResultFolder, read_results
-from diver.io.jsonl import Journal
+from diver.io.jsonl import JsonlLog
 from diver.io.seeds import digest
 from diver.types import DiverError
 
 
 def test_a_half_row_is_skipped_and_cut_off_before_the_next_append(tmp_path):
-    journal = Journal(tmp_path / "deep" / "rows.jsonl")
+    journal = JsonlLog(tmp_path / "deep" / "rows.jsonl")
     assert list(journal.rows()) == []
     with journal:
         journal.append({"a": 1})
@@ -29,11 +29,11 @@ def test_a_half_row_is_skipped_and_cut_off_before_the_next_append(tmp_path):
 def test_a_half_row_of_any_length_is_cut_off(tmp_path, length):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'{"a": 1}\n' + b"x" * length)
-    with Journal(path) as journal:
+    with JsonlLog(path) as journal:
         journal.append({"a": 2})
     assert path.read_bytes() == b'{"a": 1}\n{"a": 2}\n'
     path.write_bytes(b"x" * length)
-    with Journal(path) as journal:
+    with JsonlLog(path) as journal:
         journal.append({"a": 2})
     assert path.read_bytes() == b'{"a": 2}\n'
 
@@ -42,7 +42,7 @@ def test_a_whole_line_that_is_no_row_is_named(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"a": 1}\nnonsense\n{"a": 2}\n')
     with pytest.raises(DiverError, match="rows.jsonl:2"):
-        list(Journal(path).rows())
+        list(JsonlLog(path).rows())
 
 
 def test_a_folder_belongs_to_one_model_and_one_process(tmp_path):
@@ -80,8 +80,8 @@ def test_a_command_signs_what_it_adds_once(tmp_path):
         with ResultFolder(tmp_path / "out", "m@1", {"commit": commit}) as folder:
             for _ in range(2):
                 if commit != "b":  # which added nothing
-                    folder.sign()
-    assert [row["commit"] for row in Journal(tmp_path / "out" / "provenance.jsonl").rows()] == ["a", "c"]
+                    folder.record_provenance()
+    assert [row["commit"] for row in JsonlLog(tmp_path / "out" / "provenance.jsonl").rows()] == ["a", "c"]
 
 
 def test_digest_sees_every_part():

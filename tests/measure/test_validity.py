@@ -26,16 +26,19 @@ def test_correlations_are_over_problems():
     assert found["textual", "words"].mean == pytest.approx(np.corrcoef([1, 2, 3, 4, 5], [1.5, 1.5, 3.5, 3.5, 5])[0, 1])
 
 
-def test_the_length_is_held():
+def test_the_length_is_the_control():
     rng = np.random.default_rng(2)
     words = rng.permutation(200)
     near = {name: words + rng.normal(scale=60, size=200) for name in ("textual", "embedding")}
     result = validity({"plain": table({**near, "words": words})})
     pair = ("textual", "embedding")
-    assert result.correlations["plain"][pair].low > 0.3 and abs(result.held["plain"][pair].mean) < 0.2
-    assert list(result.held["plain"]) == [pair]
-    assert "… length held" in correlation_table(result).splitlines()[3]
-    assert as_json(result)["plain"]["length held"]["textual ~ embedding"]["mean"] == result.held["plain"][pair].mean
+    assert result.correlations["plain"][pair].low > 0.3 and abs(result.partial["plain"][pair].mean) < 0.2
+    assert list(result.partial["plain"]) == [pair]
+    assert "… given the length" in correlation_table(result).splitlines()[3]
+    assert (
+        as_json(result)["plain"]["given the length"]["textual ~ embedding"]["mean"]
+        == result.partial["plain"][pair].mean
+    )
 
 
 def test_a_column_with_gaps_has_a_mean_but_no_correlation():

@@ -1,4 +1,4 @@
-"""A run folder as the engine writes one: numbers that move as real ones do, and text that no page should trust."""
+"""A run folder as the trainer writes one: numbers that move as real ones do, and text that no page should trust."""
 
 import json
 import math
@@ -54,8 +54,8 @@ def _config(steps: int, seed: int) -> dict:
         "run": {"folder": "runs/quickstart", "seed": seed},
         "model": {"path": "countdown"},
         "data": {"name": "countdown", "problems": 4096},
-        "sample": {"problems": 64, "samples": 8, "temperature": 1.0, "tokens": 40},
-        "method": {"name": "diver-mix", "ratio": {"start": 0.1, "end": 0.0, "schedule": "cosine"}, "bound": 0.65},
+        "sample": {"group_size": 8, "temperature": 1.0, "max_tokens": 40},
+        "method": {"name": "diver-mix", "shaping": {"coef": 0.1, "clip_max": 0.65, "schedule": {"kind": "cosine"}}},
         "train": {"steps": steps, "learning_rate": 1e-4, "clip_low": 0.2, "clip_high": 0.28},
         "evaluate": {"every": 10, "problems": 256, "num_samples": 64},
         "log": {"to": None},
@@ -73,8 +73,8 @@ def _config(steps: int, seed: int) -> dict:
 
 
 def _metrics(t: float, rng: random.Random) -> dict[str, float]:
-    def near(value: float, spread: float) -> float:
-        return max(0.0, value + rng.gauss(0, spread))
+    def near(value: float, std: float) -> float:
+        return max(0.0, value + rng.gauss(0, std))
 
     outcome = near(0.32 + 0.3 * (1 - math.exp(-3 * t)), 0.03)
     return {

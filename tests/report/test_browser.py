@@ -13,7 +13,7 @@ from test_report import packed, written
 
 from diver.diversity import formulas, textual_dissimilarity
 from diver.report import write_browser
-from diver.report.browser import BYTES, RESPONSES, Shown, browser_data, pack, segments, spread
+from diver.report.browser import BYTES, RESPONSES, Shown, browser_data, evenly_spaced, pack, segments
 from diver.report.mathematics import ATTRIBUTES, ELEMENTS, Formulas, mathml
 from diver.types import Grade, Group, Problem, Reward, Rollout
 
@@ -112,9 +112,9 @@ def test_whatever_is_written_as_latex_the_tree_is_harmless(pieces):
 
 
 def test_equal_formulas_are_converted_once_and_only_so_many():
-    converted = Formulas(most=2)
+    converted = Formulas(limit=2)
     assert [converted(f, False) for f in ("x", " x ", "y", "z", "x")] == [0, 0, 1, None, 0]
-    assert len(converted.trees) == 2 and converted.left_as_written == 1
+    assert len(converted.trees) == 2 and converted.unconverted == 1
 
 
 # --- segments
@@ -179,19 +179,16 @@ def test_what_is_unique_is_unique_in_the_whole_group_as_in_ed():
         assert len(formulas(response) - others) == len(marked[i])
 
 
-def test_the_matrix_is_that_of_textual_diversity_or_the_one_given():
+def test_the_matrix_is_that_of_textual_diversity():
     responses = ["a b c d e", "a b c d f", "x y z"]
     (group,) = browser_data([Shown(group_of(*responses))])["groups"]
     np.testing.assert_array_equal(group["matrix"], np.rint(100 * textual_dissimilarity(responses)))
-    given = np.array([[0, 0.25, np.nan], [0.5, 0, 1], [1, 1, 0]])
-    (group,) = browser_data([Shown(group_of(*responses), matrix=given)])["groups"]
-    assert group["matrix"] == [[0, 25, 0], [50, 0, 100], [100, 100, 0]]
-    with pytest.raises(ValueError, match=r"problem 'p': a matrix of shape \(2, 2\), 3 responses"):
-        browser_data([Shown(group_of(*responses), matrix=given[:2, :2])])
+    (alone,) = browser_data([Shown(group_of("a b"))])["groups"]
+    assert alone["matrix"] == [[0]]
 
 
 def test_figures_of_a_response():
-    rollout = Rollout("x", [1, 2, 3], grade=Grade.CORRECT, reward=Reward(1.0, 0.05), diversity={"textual": 1 / 3})
+    rollout = Rollout("x", num_tokens=3, grade=Grade.CORRECT, reward=Reward(1.0, 0.05), diversity={"textual": 1 / 3})
     bare = Rollout("y")
     (group,) = browser_data([Shown(Group(Problem("p", "?", ""), (rollout, bare)), step=4)])["groups"]
     first, second = group["responses"]
@@ -221,7 +218,7 @@ def test_long_texts_are_cut_so_that_the_page_stays_small(tmp_path, monkeypatch):
     path = write_browser(tmp_path / "page.html", groups, title="t")
     data = packed(path.read_text())["browser"]
     assert len(pack(data)) <= BYTES // 10 and path.stat().st_size < 350_000
-    assert 800 <= data["characters"] < len(groups[0].responses[0])
+    assert 800 <= data["max_chars"] < len(groups[0].responses[0])
     assert all(any(isinstance(p, dict) for p in g["responses"][0]["text"]) for g in data["groups"])
 
 
@@ -230,7 +227,7 @@ def test_long_texts_are_cut_so_that_the_page_stays_small(tmp_path, monkeypatch):
     [(5, 3, [0, 2, 4]), (3, 5, [0, 1, 2]), (1, 1, [0]), (9, 1, [0]), (9, 0, []), (0, 3, []), (100, 2, [0, 99])],
 )
 def test_even_spacing(total, count, expected):
-    assert spread(total, count) == expected
+    assert evenly_spaced(total, count) == expected
 
 
 def test_a_page_for_groups_of_any_origin(tmp_path):
@@ -248,8 +245,6 @@ def test_a_page_for_groups_of_any_origin(tmp_path):
     assert "<script>alert" not in html and "&lt;0.5&gt;" in html and "&lt;x&gt;.jsonl" in html
     assert "3 groups, evenly spaced" in html and not re.search(r'id="curves"', html)
     assert [g["problem"] for g in packed(html)["browser"]["groups"]] == ["<b>0</b>", "<b>2</b>", "<b>4</b>"]
-    assert "shown as written" not in html
+    assert "could not be converted" not in html
     broken = write_browser(path, [group_of(r"\( \frac{1} \)", "b")], title="").read_text()
-    assert "All groups." in broken and "Formulas that could not be converted are shown as written (1)." in broken
-    with pytest.raises(ValueError, match="5 groups need as many matrices, got 1"):
-        write_browser(path, groups, title="", matrices=[np.zeros((2, 2))])
+    assert "All groups." in broken and "Formulas that could not be converted are shown as LaTeX (1)." in broken

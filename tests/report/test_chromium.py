@@ -113,16 +113,16 @@ def test_values_under_the_pointer_are_those_of_the_metrics(visit, run):
     picture.focus()
     visit.page.keyboard.press("Home")
     for row in rows[1:]:
-        told = float(visit.page.locator("#curve-reward-outcome figcaption b").inner_text())
-        assert told == pytest.approx(row["reward/outcome"], abs=6e-4)
+        value = float(visit.page.locator("#curve-reward-outcome figcaption b").inner_text())
+        assert value == pytest.approx(row["reward/outcome"], abs=6e-4)
         visit.page.keyboard.press("ArrowRight")
 
 
 def test_held_out_values_show_their_interval(visit, run):
     estimate = json.loads((run / "eval" / "step_0006.json").read_text())["estimates"]["pass@1"]
     mean, low, high = (f"{100 * estimate[end]:.1f}" for end in ("mean", "low", "high"))
-    told = visit.page.locator("#curve-eval-pass-1 figcaption b").inner_text()
-    assert told.replace("\xa0", " ") == f"{mean} % [{low}, {high}]"
+    caption = visit.page.locator("#curve-eval-pass-1 figcaption b").inner_text()
+    assert caption.replace("\xa0", " ") == f"{mean} % [{low}, {high}]"
 
 
 def test_smoothing_changes_the_line(visit):
@@ -151,14 +151,14 @@ def test_a_search_finds_a_group_and_shows_its_matrix(visit, run):
     ]
     assert shown == pytest.approx([row["reward"]["total"] for row in rows[:8]], abs=6e-4)
     visit.page.get_by_label("Search").fill("there is no such group")
-    assert visit.page.locator(".groups button").count() == 0 and "No group fits" in visit.page.inner_text("nav")
+    assert visit.page.locator(".groups button").count() == 0 and "No matching group" in visit.page.inner_text("nav")
 
 
 def test_filter_and_order(visit):
-    visit.page.get_by_label("Grade").select_option("none")
-    told = visit.page.locator(".groups .what:last-child").all_inner_texts()
-    assert told and all(text.startswith("0 of 8 right") for text in told)
-    visit.page.get_by_label("Grade").select_option("")
+    visit.page.get_by_label("Grade", exact=True).select_option("none")
+    lines = visit.page.locator(".groups .what:last-child").all_inner_texts()
+    assert lines and all(line.startswith("0 of 8 correct") for line in lines)
+    visit.page.get_by_label("Grade", exact=True).select_option("")
     visit.page.get_by_label("Sort by").select_option("textual down")
     values = [
         float(text.split("TD ")[1][:4]) for text in visit.page.locator(".groups .what:last-child").all_inner_texts()
@@ -190,8 +190,8 @@ def test_a_pair_is_chosen_by_a_click_and_its_shared_words_are_marked(chromium, t
     visit.page.locator(".heat rect.cell").nth(1).click()
     assert "Responses 2 and 1" in visit.page.inner_text(".pair")
     marks = visit.page.locator(".sides > div:last-child mark")
-    told = marks.evaluate_all("l => l.map(m => [m.className, m.textContent.trim()])")
-    assert told == [["n3", "we add one"], ["n2", "get three"]]
+    shared = marks.evaluate_all("l => l.map(m => [m.className, m.textContent.trim()])")
+    assert shared == [["n3", "we add one"], ["n2", "get three"]]
     assert visit.quiet()
 
 

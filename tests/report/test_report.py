@@ -20,13 +20,13 @@ from synthetic_run import HOSTILE, write_run
 from diver.cli import main
 from diver.report import headline, summary_table, write_report
 from diver.report.curves import PANELS, points
-from diver.report.reading import RunRecord, as_group
+from diver.report.run_record import RunRecord
 from diver.report.sections import labels
 from diver.report.summary import Comparison, compare, duration
 from diver.report.text import clean, text
 from diver.report.write import render
 from diver.stats import Estimate
-from diver.types import DiverError, Grade
+from diver.types import DiverError
 
 VOID = {"meta", "br"}
 
@@ -145,11 +145,11 @@ def test_the_page_stays_small(html, run):
     assert len(html) < 400_000
     data = packed(html)["browser"]
     longest = max((part for g in data["groups"] for r in g["responses"] for part in r["text"]), key=len)
-    assert len(longest) <= data["characters"] == 12_000
+    assert len(longest) <= data["max_chars"] == 12_000
 
 
 def test_the_summary_comes_first_and_all_parts_are_there(page, html):
-    headings = ["Base against trained", "What to look at", "Curves", "Groups", "How it was made"]
+    headings = ["Base vs. trained", "Alerts", "Curves", "Groups", "Provenance"]
     places = [page.text.index(heading) for heading in ["Pass@1 rose from", *headings]]
     assert places == sorted(places)
     for word in ("countdown", "diver-mix", "diver train recipes/quickstart.toml", '"learning_rate": 0.0001', "0b1a489"):
@@ -248,26 +248,28 @@ def test_the_terminal_gets_the_same_table(tmp_path):
         "countdown trained with diver-mix: 2 of 4 steps in 3 min 04 s",
         "256 held-out problems, 64 samples each at temperature 1",
         "",
-        "                base               trained              change",
-        "Pass@1          31.0 [28.0, 34.0]    50.0 [47.0, 53.0]   +19.0 *",
-        "Distinct of 64   6.4 [6.0, 6.8]       6.1 [5.7, 6.5]      -0.3",
+        "|             |              base |           trained | change   |",
+        "| ----------- | ----------------: | ----------------: | -------: |",
+        "| Pass@1      | 31.0 [28.0, 34.0] | 50.0 [47.0, 53.0] |  +19.0 * |",
+        "| Distinct@64 |    6.4 [6.0, 6.8] |    6.1 [5.7, 6.5] |   -0.3   |",
         "",
-        "Pass@k in percent; Distinct: different correct solutions. [ ]: 95 % intervals",
-        "over problems (of the change: paired); *: base and trained do not overlap.",
+        "Pass@k in percent; Distinct@n: distinct correct solutions among n samples.",
+        "[ ]: 95 % intervals over problems (of the change: paired); *: those of base",
+        "and trained do not overlap.",
         "",
-        f"Curves and answers to read:  diver report {folder}",
-        f"Every step in numbers:       {folder / 'metrics.jsonl'}",
+        f"Report:   diver report {folder}",
+        f"Metrics:  {folder / 'metrics.jsonl'}",
     ]
 
 
 def _evaluated(folder, base, trained, samples=4):
-    """A run whose evaluations tell of each problem: {id: (correct, distinct)}. Means are those of the test below."""
+    """A run whose evaluations have a row for each problem: {id: (c, distinct)}. Means are those of the test below."""
     _config_only(folder)
     (folder / "eval").mkdir()
     names = ("pass@1", "pass@2", f"distinct@{samples}")
     for step, found, means in ((0, base, (1 / 8, 1 / 4, 1 / 2)), (9, trained, (3 / 8, 2 / 3, 3 / 2))):
         estimates = {name: {"mean": mean} for name, mean in zip(names, means, strict=True)}
-        rows = [{"id": name, "correct": c, "distinct": d} for name, (c, d) in found.items()]
+        rows = [{"id": name, "n": samples, "c": c, "distinct": d} for name, (c, d) in found.items()]
         row = {"samples": samples, "per_problem": rows, "estimates": estimates}
         (folder / "eval" / f"step_{step:04}.json").write_text(json.dumps(row))
     return folder
@@ -280,13 +282,15 @@ def test_the_interval_of_the_change_pairs_problems_by_id(tmp_path):
     """
     folder = _evaluated(tmp_path / "run", {"a": (1, 1), "b": (0, 0)}, {"b": (1, 2), "a": (2, 1)})
     rows = compare(RunRecord.read(folder))
-    assert [row.label for row in rows] == ["Pass@1", "Pass@2", "Distinct of 4"]
+    assert [row.label for row in rows] == ["Pass@1", "Pass@2", "Distinct@4"]
     expected = [(1 / 4, 1 / 4, 1 / 4), (5 / 12, 1 / 3, 1 / 2), (1.0, 0.0, 2.0)]
     np.testing.assert_allclose([row.paired for row in rows], expected)
-    assert [line.split() for line in summary_table(folder).split("\n")[4:7]] == [
-        ["Pass@1", "12.5", "37.5", "+25.0", "[25.0,", "25.0]"],
-        ["Pass@2", "25.0", "66.7", "+41.7", "[33.3,", "50.0]"],
-        ["Distinct", "of", "4", "0.5", "1.5", "+1.0", "[0.0,", "2.0]"],
+    assert summary_table(folder).split("\n")[3:8] == [
+        "|            | base | trained |             change   |",
+        "| ---------- | ---: | ------: | -------------------: |",
+        "| Pass@1     | 12.5 |    37.5 | +25.0 [25.0, 25.0]   |",
+        "| Pass@2     | 25.0 |    66.7 | +41.7 [33.3, 50.0]   |",
+        "| Distinct@4 |  0.5 |     1.5 |    +1.0 [0.0, 2.0]   |",
     ]
     page = Page(render([RunRecord.read(folder)]))
     assert "[33.3, 50.0]" in page.text and "[0.0, 2.0]" in page.text
@@ -310,11 +314,16 @@ def test_without_the_same_problems_the_change_has_no_interval(tmp_path, trained)
         assert all(map(math.isnan, row.paired)) and row.interval(row.paired) == ""
 
 
-def test_a_run_that_is_going_on(tmp_path):
+def test_a_run_that_is_still_training(tmp_path):
     """During training fewer samples are drawn, so that Pass@k can be paired and the number of distinct ones cannot."""
     folder = _evaluated(tmp_path / "run", {"a": (1, 1), "b": (0, 0)}, {"a": (2, 1), "b": (1, 1)})
     path = folder / "eval" / "step_0009.json"
-    path.write_text(path.read_text().replace('"samples": 4', '"samples": 2').replace("distinct@4", "distinct@2"))
+    path.write_text(
+        path.read_text()
+        .replace('"samples": 4', '"samples": 2')
+        .replace('"n": 4', '"n": 2')
+        .replace("distinct@4", "distinct@2")
+    )
     (folder / "eval" / ".step_0010.json.part").write_text('{"step": 10, "estim')
     (folder / "config.json").write_text('{"recipe": {"train": {"steps": 40}}}')
     (folder / "metrics.jsonl").write_text('{"step": 0}\n{"step": 9, "reward/outcome": 0.5}\n{"step": 10, "rew')
@@ -322,7 +331,7 @@ def test_a_run_that_is_going_on(tmp_path):
     lines = summary_table(folder).split("\n")
     assert "9 of 40 steps" in lines[0] and lines[1] == "4 then 2 samples each"
     known = {row.label: not math.isnan(row.paired.mean) for row in compare(RunRecord.read(folder))}
-    assert known == {"Pass@1": True, "Pass@2": True, "Distinct of 2": False, "Distinct of 4": False}
+    assert known == {"Pass@1": True, "Pass@2": True, "Distinct@2": False, "Distinct@4": False}
 
 
 def test_the_table_of_a_whole_run_fits_on_one_screen(run):
@@ -333,7 +342,7 @@ def test_the_table_of_a_whole_run_fits_on_one_screen(run):
         "Pass@4",
         "Pass@16",
         "Pass@64",
-        "Distinct of 64",
+        "Distinct@64",
     ]
 
 
@@ -349,49 +358,16 @@ def test_unknown_intervals_are_not_separate():
     assert not row.separate and row.interval(row.base) == "" and row.interval(row.trained) == "[80.0, 100.0]"
 
 
-def test_groups_are_runs_of_one_problem(tmp_path):
+def test_groups_are_consecutive_rows_of_one_problem_with_rising_samples(tmp_path):
     folder = _config_only(tmp_path / "run")
     (folder / "rollouts").mkdir()
-    told = [
-        ("a", 0, 1),
-        ("a", 1, 1),
-        ("b", 0, 0),
-        ("b", 1, 0),
-        ("b", 0, 0),
-        ("b", 1, 1),
-        ("c", 0, 0),
-        ("c", 1, 1),
-        ("c", 2, 1),
-    ]
-    rows = [json.dumps({"problem": p, "sample": s, "reward": {"outcome": r}}) for p, s, r in told]
+    samples = [("a", 0), ("a", 1), ("b", 0), ("b", 3), ("b", 0), ("b", 1), ("c", 0), ("c", 1), ("c", 2)]
+    rows = [json.dumps({"problem": p, "sample": s, "reward": {"outcome": 1.0}}) for p, s in samples]
     for step in (9_999, 10_000):
         (folder / "rollouts" / f"step_{step}.jsonl").write_text("\n".join(rows))
     record = RunRecord.read(folder)
     assert list(record.rollout_files) == [9_999, 10_000]
-    groups = record.groups(10_000)
-    assert [(g[0]["problem"], len(g)) for g in groups] == [("a", 2), ("b", 2), ("b", 2), ("c", 3)]
-
-
-def test_rows_become_a_group_as_far_as_they_can():
-    rows = [
-        {
-            "problem": "p",
-            "prompt": "?",
-            "answer": 7,
-            "response": "x",
-            "grade": "wrong",
-            "length": 3,
-            "advantage": -1.0,
-        }
-        | {"reward": {"outcome": 0.0, "diversity": 0.1, "total": 9.0}, "diversity": {"textual": 0.5, "odd": None}},
-        {"response": None, "grade": ["correct"], "reward": {"diversity": 1.0}, "diversity": [], "length": "3"},
-    ]
-    group, lengths = as_group(rows)
-    first, second = group.rollouts
-    assert (group.problem.id, group.problem.answer, first.grade) == ("p", "7", Grade.WRONG)
-    assert first.reward.total == 0.1 and first.diversity["textual"] == 0.5 and math.isnan(first.diversity["odd"])
-    assert (second.grade, second.reward, second.diversity) == (None, None, {}) and math.isnan(second.advantage)
-    assert lengths[0] == 3 and math.isnan(lengths[1])
+    assert [(g.problem.id, len(g)) for g in record.groups(10_000)] == [("a", 2), ("b", 2), ("b", 2), ("c", 3)]
 
 
 def test_several_runs_side_by_side(tmp_path):
@@ -424,7 +400,7 @@ def test_the_command_for_one_run_and_for_several(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ([], "name at least one run folder: diver report runs/quickstart"),
         (["a", "--groups", "-1"], "groups must be at least 0, not -1"),
@@ -432,13 +408,13 @@ def test_the_command_for_one_run_and_for_several(tmp_path, monkeypatch, capsys):
         (["a/config.json"], "a/config.json: not a run folder, it has no config.json"),
     ],
 )
-def test_what_the_command_cannot_do_is_told_in_one_line(tmp_path, monkeypatch, capsys, arguments, told):
+def test_a_wrong_argument_is_a_one_line_error(tmp_path, monkeypatch, capsys, arguments, message):
     write_run(tmp_path / "a", steps=2, rollouts=1)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["diver", "report", *arguments])
     with pytest.raises(SystemExit) as stopped:
         main()
-    assert stopped.value.code == 2 and capsys.readouterr().err == f"diver: {told}\n"
+    assert stopped.value.code == 2 and capsys.readouterr().err == f"diver: {message}\n"
     assert {p.name for p in tmp_path.iterdir()} == {"a"} and not (tmp_path / "a" / "report.html").exists()
 
 

@@ -47,6 +47,8 @@ def test_a_run_folder(tmp_path):
     ]
     rollout = found.groups[0].rollouts[0]
     assert rollout.grade is Grade.CORRECT and rollout.advantage == -0.5 and rollout.reward.diversity == 0.05
+    assert (rollout.diversity, rollout.length, found.groups[0].prompt) == ({"textual": 0.4}, 3, "Q?")
+    assert [[r.index for r in g.rollouts] for g in found.groups] == [[0, 1], [0, 1], [0, 1], [0]]
     assert found.groups[0].problem.prompt == "Q?" and found.groups[0].problem.answer == "7"
     assert [g.problem.meta["step"] for g in read_groups(tmp_path, steps="last")] == [12, 12, 12]
     assert len(read_groups(tmp_path, steps="1,5-20")) == 4
@@ -68,7 +70,7 @@ def test_an_evaluation_with_its_grades(tmp_path):
     (p, q) = found.groups
     assert (found.layout, p.problem.id, p.responses, q.responses) == ("diver eval", "p", ["x", "z"], ["y"])
     assert p.rollouts[0].reward.outcome == 1 and p.rollouts[1].reward is None  # unscored is not wrong
-    assert q.outcomes.tolist() == [0]
+    assert q.outcomes.tolist() == [0] and q.rollouts[0].length == 3
     write(file, [*rows, generation("other", "p", 0, "w")])
     found = read_rollouts(tmp_path)
     assert len(found.groups) == 3 and "generations of several settings" in found.notes[1]
@@ -105,6 +107,7 @@ def test_verls_dump(tmp_path):
         ("problem-2", 2, ["b"], [0]),
         ("problem-1", 10, ["d"], [1]),  # 10 comes after 2, and it is the same problem
     ]
+    assert [r.index for r in groups[0].rollouts] == [0, 1]
     assert groups[0].problem.answer == "7"
     new = [
         row(1, "P", f"o{n}", 1.0, uid=f"{uid}_{i}_0") for n, (uid, i) in enumerate([("u_1", 0), ("u_1", 1), ("u_2", 0)])

@@ -11,7 +11,7 @@ from diver.config.flags import one_line_errors
 
 def command(args: Sequence[str]) -> None:
     """Measure how diverse the responses are in rollouts of any origin."""
-    from diver.measure.command import Measure, run
+    from diver.measure.run import Measure, run
 
     with one_line_errors():
         measure = tyro.cli(Measure, prog="diver measure", args=args)

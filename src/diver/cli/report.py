@@ -15,7 +15,7 @@ from diver.types import DiverError
 
 @dataclasses.dataclass
 class Report:
-    """Write one page of a run, or of several side by side: summary, warning signs, curves, groups to browse.
+    """Write one page of a run, or of several side by side: summary, alerts, curves, groups to browse.
 
     The page works offline and from a file. A run that has not finished is shown as far as it is.
     """
@@ -29,7 +29,7 @@ class Report:
 
 
 def command(args: Sequence[str]) -> None:
-    """Write one page of a run, or of several side by side: summary, warning signs, curves, groups to browse."""
+    """Write one page of a run, or of several side by side: summary, alerts, curves, groups to browse."""
     from diver.report import headline, summary_table, write_report
 
     with one_line_errors():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from diver.io.jsonl import Journal
+from diver.io.jsonl import JsonlLog
 from diver.io.seeds import digest
 from diver.types import Grade, Problem
 from diver.verify import Grader, get_grader, solution
@@ -40,7 +40,7 @@ def grade_key(generation_key: str, problem: Problem, grader: str) -> str:
 
 def grade(
     responses: Iterable[Mapping[str, Any]],
-    into: Journal,
+    into: JsonlLog,
     problems: Mapping[str, Problem],
     grader: str,
     progress: Callable[[int], Any] = lambda graded: None,
@@ -70,7 +70,7 @@ def grade(
 
 
 def ungraded(
-    generations: Journal, keys: Mapping[str, str], samples: int, graded: Mapping[tuple[str, int], Any]
+    generations: JsonlLog, keys: Mapping[str, str], samples: int, graded: Mapping[tuple[str, int], Any]
 ) -> Iterator[dict[str, Any]]:
     """The stored responses that count and have no grade yet; `keys` is the settings key of each problem."""
     for row in generations.rows():

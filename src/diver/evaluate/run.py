@@ -22,7 +22,7 @@ from diver.evaluate.store import ResultFolder
 from diver.evaluate.tables import benchmark_table, write_curves, write_paper_tables
 from diver.generate.base import Generator, Prompt, Request, TooLong, requests, room_for
 from diver.io.files import write_text
-from diver.io.jsonl import Journal, to_json
+from diver.io.jsonl import JsonlLog, to_json
 from diver.types import DiverError, Grade, Problem
 
 Tell = Callable[[str], Any]
@@ -67,7 +67,7 @@ def _without_long(task: Task, folder: ResultFolder, drawn_by: Drawing) -> Task:
             for problem in unknown:
                 tokens, room = room_for(prompt(problem, task.template, generator), generator)
                 row = {"key": task.keys[problem.id], "problem": problem.id, "tokens": tokens, "room": room}
-                folder.sign()
+                folder.record_provenance()
                 lengths.append(row)
                 known[problem.id] = row
     long = {name for name, row in known.items() if row["room"] is not None and row["tokens"] >= row["room"]}
@@ -89,7 +89,7 @@ def _do(plan: Plan, task: Task, folder: ResultFolder, drawn_by: Drawing, tell: T
         samples = _graded(grades, judged_by, task.samples)
         total = len(problems) * task.samples
         if left := total - len(samples):
-            folder.sign()
+            folder.record_provenance()
         with _bar(left, f"{name}: grade") as bar:
             waiting = ungraded(generations, task.keys, task.samples, samples) if left else iter(())
             graded = grade(waiting, grades, problems, task.grader, bar.update)
@@ -104,7 +104,7 @@ def _do(plan: Plan, task: Task, folder: ResultFolder, drawn_by: Drawing, tell: T
     return {**_description(plan, task), **reduced}
 
 
-def _draw(plan: Plan, task: Task, folder: ResultFolder, into: Journal, open_generator: Callable[[], Generator]) -> int:
+def _draw(plan: Plan, task: Task, folder: ResultFolder, into: JsonlLog, open_generator: Callable[[], Generator]) -> int:
     """Draw and store the responses that are missing; returns how many."""
     have = {
         (row["problem"], row["sample"])
@@ -121,7 +121,7 @@ def _draw(plan: Plan, task: Task, folder: ResultFolder, into: Journal, open_gene
         asked += requests(plan.seed, benchmark.name, problem.id, text, range(task.samples))
     drawn = generator.generate(asked, temperature=benchmark.temperature, max_tokens=benchmark.max_tokens, have=have)
     with _bar(left, f"{benchmark.name}: draw") as bar:
-        folder.sign()
+        folder.record_provenance()
         try:
             for g in drawn:
                 row = g._asdict()
@@ -148,7 +148,7 @@ def prompt(problem: Problem, chosen: Template, generator: Generator) -> Prompt:
     return [*system, {"role": "user", "content": chosen.user.replace(QUESTION, problem.prompt)}]
 
 
-def _graded(grades: Journal, keys: Mapping[str, str], samples: int) -> dict[tuple[str, int], Sample]:
+def _graded(grades: JsonlLog, keys: Mapping[str, str], samples: int) -> dict[tuple[str, int], Sample]:
     """The grades that count, by problem and sample."""
     return {
         (row["problem"], row["sample"]): Sample(Grade(row["grade"]), row["answer"], row["solution"])

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from diver.io.files import lock, write_text
-from diver.io.jsonl import Journal
+from diver.io.jsonl import JsonlLog
 from diver.types import DiverError
 
 
@@ -61,21 +61,21 @@ class ResultFolder:
         if self._lock is not None:
             self._lock.close()
 
-    def sign(self) -> None:
+    def record_provenance(self) -> None:
         """Record where what is about to be added comes from, once; results.json depends on settings alone."""
         if self.provenance:
-            with Journal(self.path / "provenance.jsonl") as signed:
+            with JsonlLog(self.path / "provenance.jsonl") as signed:
                 signed.append(self.provenance)
         self.provenance = {}
 
-    def prompts(self, benchmark: str) -> Journal:
-        return Journal(self.path / "prompts" / f"{benchmark}.jsonl")
+    def prompts(self, benchmark: str) -> JsonlLog:
+        return JsonlLog(self.path / "prompts" / f"{benchmark}.jsonl")
 
-    def generations(self, benchmark: str) -> Journal:
-        return Journal(self.path / "generations" / f"{benchmark}.jsonl")
+    def generations(self, benchmark: str) -> JsonlLog:
+        return JsonlLog(self.path / "generations" / f"{benchmark}.jsonl")
 
-    def grades(self, benchmark: str, grader: str) -> Journal:
-        return Journal(self.path / "grades" / f"{benchmark}.{grader}.jsonl")
+    def grades(self, benchmark: str, grader: str) -> JsonlLog:
+        return JsonlLog(self.path / "grades" / f"{benchmark}.{grader}.jsonl")
 
     def results(self) -> dict[str, Any]:
         """The benchmarks of results.json, empty where there is none."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from diver.evaluate import layout
-from diver.io.files import write_bytes, write_text
-from diver.render.style import COLOURS
+from diver.io.files import write_text
+from diver.render.figures import COLOURS, drawing, frame, percent
 from diver.render.tables import markdown
 
 Results = Mapping[str, Mapping[str, Any]]
@@ -78,21 +77,18 @@ def write_paper_tables(results: Results, model: str, folder: Path) -> str:
 
 def write_curves(results: Results, folder: Path) -> None:
     """pass_at_k.png and pass_at_k.svg: a line a benchmark over k, its interval as a band."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    style: Any = {"svg.fonttype": "none", "svg.hashsalt": "pass_at_k", "font.family": "sans-serif", "font.size": 9.0}
-    with rc_context(style):
-        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    ks = _ks(results, "pass")
+    with drawing(folder / "pass_at_k.png", folder / "pass_at_k.svg", size=(6.4, 4.0)) as figure:
         axes = figure.add_subplot()
-        for (_, result), colour in zip(results.items(), COLOURS * len(results), strict=False):
+        for result, colour in zip(results.values(), COLOURS * len(results), strict=False):
             _line(axes, result, colour)
-        _frame(axes, _ks(results, "pass"))
-        picture, drawing = io.BytesIO(), io.StringIO()
-        figure.savefig(picture, format="png", dpi=160, facecolor="white", metadata={"Software": None})
-        figure.savefig(drawing, format="svg", metadata={"Date": None})
-    write_text(folder / "pass_at_k.svg", drawing.getvalue())
-    write_bytes(folder / "pass_at_k.png", picture.getvalue())
+        frame(axes, "Pass@k", "k, samples a problem")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ks, [str(k) for k in ks], minor=False)
+        axes.set_ylim(0, 1)
+        axes.yaxis.set_major_formatter(percent)
+        if axes.lines:
+            axes.legend(frameon=False, fontsize=8)
 
 
 def _line(axes: Any, result: Mapping[str, Any], colour: str) -> None:
@@ -106,17 +102,3 @@ def _line(axes: Any, result: Mapping[str, Any], colour: str) -> None:
     axes.plot(ks, mean, color=colour, linewidth=1.5, marker="o", markersize=3, label=result["title"], clip_on=False)
     if None not in (*low, *high):
         axes.fill_between(ks, low, high, color=colour, alpha=0.13, linewidth=0)
-
-
-def _frame(axes: Any, ks: Sequence[int]) -> None:
-    axes.set_title("Pass@k", loc="left", fontweight="bold", color="#1b1f24")
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(ks, [str(k) for k in ks], minor=False)
-    axes.set_ylim(0, 1)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
-    axes.set_xlabel("k, samples a problem", color="#5c6470")
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.grid(axis="y", color="#e6e8ec", linewidth=0.6)
-    axes.tick_params(colors="#5c6470", length=0)
-    if axes.lines:
-        axes.legend(frameon=False, fontsize=8)

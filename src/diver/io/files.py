@@ -30,11 +30,11 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def lock(folder: Path) -> IO[str]:
-    """Hold `folder` against other processes until the returned file is closed, by the end of this process at the latest."""
+    """Lock `folder` against other processes until the returned file is closed or this process ends."""
     file = open(folder / ".lock", "w")  # noqa: SIM115
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
-        raise DiverError(f"{folder}: another process is at work in this folder") from None
+        raise DiverError(f"{folder}: another process is using this folder") from None
     return file

@@ -6,11 +6,16 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from diver.io.files import write_text
 from diver.types import DiverError
+
+Rows = Iterable[tuple[str, Mapping[str, Any]]]
+"""Rows of a file, each with its place: `FILE:LINE`."""
 
 
 def to_json(value: Any) -> str:
@@ -30,35 +35,61 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The whole rows of a JSONL file; a last line without its newline was cut off by a kill and is left out."""
-    if not path.exists():
-        return []
-    text = path.read_text(encoding="utf-8")
-    rows = []
-    for number, line in enumerate(text[: text.rfind("\n") + 1].split("\n"), start=1):
-        if line:
+def number(value: Any) -> float:
+    """A finite number as a float; NaN for everything else, so that an odd value never breaks a reader."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return float(value) if known else math.nan
+
+
+def table(row: Any, *keys: str) -> dict[str, Any]:
+    """row[key][key]...: the table there, or an empty one."""
+    for key in keys:
+        row = row.get(key) if isinstance(row, Mapping) else None
+    return dict(row) if isinstance(row, Mapping) else {}
+
+
+def read_jsonl(path: Path, *, appended: bool = False, lenient: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows of a JSONL file, one by one, each after its place `FILE:LINE`; blank lines are skipped.
+
+    appended: the file is one that `JsonlLog` appends to. It may not exist yet, and a last line without its newline was
+    cut off by a kill and is left out. lenient: lines that are not objects are skipped rather than a DiverError.
+    """
+    if appended and not path.exists():
+        return
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if appended and not line.endswith(b"\n"):
+                return
+            if not line.strip():
+                continue
+            where = f"{path}:{number}"
             try:
-                rows.append(json.loads(line))
-            except ValueError as e:
-                raise DiverError(f"{path}:{number}: is not JSON ({e}); mend or delete this line") from None
-    return rows
+                row = _row(line, where, "replace" if lenient else "strict")
+            except DiverError:
+                if lenient:
+                    continue
+                raise
+            yield where, row
 
 
-def append_row(fd: int, row: Mapping[str, Any]) -> None:
-    """Add one row to an open JSONL file by a single write; one that does not fit on the disk is taken back."""
-    data = (to_json(row) + "\n").encode("utf-8", errors="backslashreplace")
-    size = os.fstat(fd).st_size
+def _row(line: bytes, where: str, errors: str) -> dict[str, Any]:
     try:
-        while data:
-            data = data[os.write(fd, data) :]
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.ftruncate(fd, size)
-        raise
+        row = json.loads(line.decode("utf-8", errors))
+    except UnicodeDecodeError as error:
+        raise DiverError(f"{where}: not UTF-8 ({error.reason} at byte {error.start} of the line)") from error
+    except (ValueError, RecursionError) as error:  # a ValueError alone for a number of more than 4,300 digits
+        raise DiverError(f"{where}: not JSON ({error}); each line must be one object") from error
+    if not isinstance(row, dict):
+        raise DiverError(f"{where}: a {type(row).__name__}, not an object")
+    return row
 
 
-class Journal:
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a whole file of rows; it is whole or absent."""
+    write_text(path, "".join(to_json(row) + "\n" for row in rows))
+
+
+class JsonlLog:
     """A JSONL file that grows by whole rows; one writer at a time."""
 
     def __init__(self, path: Path) -> None:
@@ -67,31 +98,27 @@ class Journal:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The whole rows, one by one: a file may hold more text than memory."""
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.endswith(b"\n"):
-                    return
-                try:
-                    row = json.loads(line)
-                except ValueError:
-                    row = None
-                if not isinstance(row, dict):
-                    raise DiverError(
-                        f"{self.path}:{number}: is no row of this file; delete that line, and it is made again"
-                    )
-                yield row
+        return (row for _, row in read_jsonl(self.path, appended=True))
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Add a row by one write; where the disk is full it is taken back, and the OSError goes on."""
-        append_row(self._open(), row)
+        """Add a row by a single write. Where the disk is full it is taken back and the OSError raised."""
+        fd = self._open()
+        data = (to_json(row) + "\n").encode("utf-8", errors="backslashreplace")
+        size = os.fstat(fd).st_size
+        try:
+            while data:
+                data = data[os.write(fd, data) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, size)
+            raise
 
     def _open(self) -> int:
+        """The file, without what a kill left of a last row."""
         if self._fd is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-            os.ftruncate(self._fd, _whole(self._fd))
+            os.ftruncate(self._fd, _length_of_whole_lines(self._fd))
         return self._fd
 
     def close(self) -> None:
@@ -99,20 +126,20 @@ class Journal:
             os.close(self._fd)
             self._fd = None
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> JsonlLog:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _whole(fd: int) -> int:
+def _length_of_whole_lines(fd: int) -> int:
     """The length of the file up to its last newline, searched from its end."""
     end = os.fstat(fd).st_size
     while end:
         start = max(0, end - (1 << 16))
-        found = os.pread(fd, end - start, start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        newline = os.pread(fd, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
         end = start
     return 0

@@ -5,7 +5,7 @@
     rollouts/step_NNNN.jsonl, eval/step_NNNN.json, checkpoints/step_NNNN/, report.html
 
 Every file but metrics.jsonl is written aside and renamed, so it is whole or absent. A row of metrics.jsonl is one
-write; what a killed run left after its last checkpoint, half a row included, is dropped when the run goes on.
+write; what a killed run left after its last checkpoint, half a row included, is dropped when the run resumes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import IO, Any
 
 from diver.io.files import lock, write_text
-from diver.io.jsonl import append_row, read_rows, to_json
-from diver.types import DiverError
+from diver.io.jsonl import JsonlLog, read_jsonl, to_json, write_jsonl
+from diver.io.rollout_rows import groups_from_rows, rollout_row
+from diver.types import DiverError, Group
 
 
 class RunFolder:
     """One run's folder. Nothing is written before `begin`, which locks it until `close`.
 
-    `identity` is the recipe without steps, paths and loggers: another recipe may not go on in this folder.
+    `identity` is the recipe without steps, paths and loggers: a run of another recipe may not resume in this folder.
     """
 
     def __init__(
@@ -41,24 +42,24 @@ class RunFolder:
         self._lock: IO[str] | None = None
         if path.exists() and not path.is_dir():
             raise DiverError(f"{path}: is a file; run.folder must name a folder")
-        known = path / "config.json"
-        if path.exists() and not known.exists() and any(not p.name.startswith(".") for p in path.iterdir()):
+        config_file = path / "config.json"
+        if path.exists() and not config_file.exists() and any(not p.name.startswith(".") for p in path.iterdir()):
             raise DiverError(f"{path}: has files but no config.json, so it is no run folder; choose another run.folder")
-        if known.exists():
-            self.config = self._read_config(known)
+        if config_file.exists():
+            self.config = self._read_config(config_file)
             self._check_identity(identity, defaults or {})
-            self._hold()  # before the checkpoints are looked at
+            self._acquire_lock()  # before the checkpoints are looked at
         else:
             self.config = json.loads(to_json({**config, "identity": identity}))
 
     def begin(self) -> None:
         """Make the folder, lock it against other processes, and write config.json if there is none."""
         self.path.mkdir(parents=True, exist_ok=True)
-        self._hold()
+        self._acquire_lock()
         if not (self.path / "config.json").exists():
             write_text(self.path / "config.json", json.dumps(self.config, indent=2, ensure_ascii=False) + "\n")
 
-    def _hold(self) -> None:
+    def _acquire_lock(self) -> None:
         self._lock = self._lock or lock(self.path)
 
     @staticmethod
@@ -76,42 +77,44 @@ class RunFolder:
         if mine == theirs:
             return
         keys = sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))
-        told = "; ".join(f"{k} was {theirs.get(k)!r}, now {mine.get(k)!r}" for k in keys[:4])
-        raise DiverError(f"{self.path}: holds a run of another recipe ({told}); choose another run.folder or delete it")
+        changes = "; ".join(f"{k} was {theirs.get(k)!r}, now {mine.get(k)!r}" for k in keys[:4])
+        raise DiverError(
+            f"{self.path}: has a run of another recipe ({changes}); choose another run.folder or delete it"
+        )
 
     def append(self, name: str, row: Mapping[str, Any]) -> None:
-        fd = os.open(self.path / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            append_row(fd, row)
-        finally:
-            os.close(fd)
+        with JsonlLog(self.path / name) as log:
+            log.append(row)
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        return read_rows(self.path / name)
+        return list(JsonlLog(self.path / name).rows())
 
     def keep_until(self, step: int) -> None:
-        """Drop what was written after `step`, the last checkpoint: these steps are made again, to the same end."""
+        """Drop what was written after `step`, the last checkpoint: these steps are repeated with the same results."""
         metrics = [row for row in self.rows("metrics.jsonl") if row["step"] <= step]
         if (self.path / "metrics.jsonl").exists():
-            write_text(self.path / "metrics.jsonl", "".join(to_json(row) + "\n" for row in metrics))
+            write_jsonl(self.path / "metrics.jsonl", metrics)
         for folder, suffix in (("rollouts", ".jsonl"), ("eval", ".json")):
             for path in (self.path / folder).glob(f"step_*{suffix}"):
                 if _step_of(path) > step:
                     path.unlink()
 
-    def write_rollouts(self, step: int, rows: Iterable[Mapping[str, Any]]) -> None:
-        write_text(self.path / "rollouts" / f"step_{step:04d}.jsonl", "".join(to_json(row) + "\n" for row in rows))
+    def write_rollouts(self, step: int, groups: Iterable[Group]) -> None:
+        rows = (rollout_row(step, group, rollout) for group in groups for rollout in group.rollouts)
+        write_jsonl(self._rollouts(step), rows)
+
+    def rollouts(self, step: int) -> list[Group]:
+        return groups_from_rows(read_jsonl(self._rollouts(step)))
+
+    def _rollouts(self, step: int) -> Path:
+        return self.path / "rollouts" / f"step_{step:04d}.jsonl"
 
     def write_evaluation(self, step: int, result: Mapping[str, Any]) -> None:
         write_text(self.path / "eval" / f"step_{step:04d}.json", json.dumps(json.loads(to_json(result)), indent=1))
 
-    def evaluation(self, step: int) -> dict[str, Any] | None:
-        path = self.path / "eval" / f"step_{step:04d}.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-
     @contextlib.contextmanager
     def new_checkpoint(self, step: int) -> Iterator[Path]:
-        """A folder to fill; it becomes checkpoints/step_NNNN when the block ends well, and vanishes otherwise."""
+        """A folder to fill; it becomes checkpoints/step_NNNN when the block succeeds, and is removed otherwise."""
         final = self.path / "checkpoints" / f"step_{step:04d}"
         aside = final.with_name(f".{final.name}.part")
         shutil.rmtree(aside, ignore_errors=True)

@@ -27,19 +27,19 @@ def measured(
     groups: Iterable[Group],
     metrics: Sequence[str],
     settings: Diversity = PAPER,
-    progress: Callable[[int], Any] = lambda done: None,
+    progress: Callable[[int], Any] = lambda groups: None,
 ) -> list[Group]:
-    """The groups, every rollout with these metrics in its `diversity` and no others; `progress` is told of each group.
+    """The groups, every rollout with these metrics in its `diversity` and no others; `progress(1)` is called after each group.
 
     Errors: see `diver.diversity.measure`.
     """
-    done = []
+    result = []
     for group in groups:
         columns = {name: values.tolist() for name, values in measure(group, metrics, settings).items()}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        done.append(group.with_each(diversity=rows))
+        result.append(group.with_each(diversity=rows))
         progress(1)
-    return done
+    return result
 
 
 def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> dict[str, float]:
@@ -68,7 +68,7 @@ def problem_table(groups: Sequence[Group], ks: Sequence[int] = (), threshold: fl
     for group in groups:
         rows[name_of(group.problem)].append(group_row(group, ks, threshold))
     names = next(iter(rows.values()))[0]
-    columns = {name: np.array([np.mean([row[name] for row in of]) for of in rows.values()]) for name in names}
+    columns = {name: np.array([np.mean([row[name] for row in problem]) for problem in rows.values()]) for name in names}
     return ProblemTable(list(rows), columns)
 
 

@@ -33,8 +33,9 @@ class Validity(NamedTuple):
 
     means: dict[str, Mapping[str, Estimate]]
     correlations: dict[str, dict[Pair, Estimate]]
-    held: dict[str, dict[Pair, Estimate]]
-    """The same of pairs of metrics, with the length of the responses held: longer ones differ more, or less, by any metric."""
+    partial: dict[str, dict[Pair, Estimate]]
+    """The partial correlation of two metrics with the length of the responses as control: longer responses differ more,
+    or less, by any metric."""
     problems: dict[str, int]
     between: dict[Pair, float]
     """How the means of the methods correlate, which is all that the paper's table shows; empty for fewer than 3."""
@@ -48,39 +49,40 @@ def title(name: str) -> str:
 def validity(tables: Mapping[str, ProblemTable]) -> Validity:
     """The means and correlations of the columns of each method's table.
 
-    Every metric is a diversity, so two that agree have a correlation above 0, and still with the length held. Columns with a missing value are left out of
-    the correlations; a pair of which one does not vary has NaN.
+    Every metric is a diversity, so two that agree have a correlation above 0, and with the length as control still. Columns
+    with a missing value are left out of the correlations; a pair of which one does not vary has NaN.
     """
-    correlations, held = {}, {}
+    correlations, partial = {}, {}
     for method, table in tables.items():
         names = [name for name, values in table.columns.items() if not np.isnan(values).any()]
         values = np.column_stack([table.columns[name] for name in names])
         correlations[method] = dict(_pairs(names, rank_correlations(values)))
         by_length = rank_correlations(values, held=names.index("words")) if "words" in names else None
-        found = dict(_pairs(names, by_length)) if by_length else {}
-        held[method] = {pair: rho for pair, rho in found.items() if all(map(is_metric, pair))}
+        controlled = _pairs(names, by_length) if by_length else ()
+        partial[method] = {pair: rho for pair, rho in controlled if all(map(is_metric, pair))}
     means = {method: summary(table) for method, table in tables.items()}
     problems = {method: len(table.problems) for method, table in tables.items()}
-    return Validity(means, correlations, held, problems, _between(means))
+    return Validity(means, correlations, partial, problems, _between(means))
 
 
 def _between(means: Mapping[str, Mapping[str, Estimate]]) -> dict[Pair, float]:
     if len(means) < 3:
         return {}
-    shared = [name for name in next(iter(means.values())) if all(name in of for of in means.values())]
-    values = [[of[name].mean for name in shared] for of in means.values()]
+    shared = [name for name in next(iter(means.values())) if all(name in columns for columns in means.values())]
+    values = [[columns[name].mean for name in shared] for columns in means.values()]
     return {pair: e.mean for pair, e in _pairs(shared, rank_correlations(values, resamples=1))}
 
 
-def _pairs(names: Sequence[str], found: Correlations) -> Iterator[tuple[Pair, Estimate]]:
+def _pairs(names: Sequence[str], estimates: Correlations) -> Iterator[tuple[Pair, Estimate]]:
     for (i, a), (j, b) in combinations(enumerate(names), 2):
-        yield (a, b), Estimate(float(found.rho[i, j]), float(found.low[i, j]), float(found.high[i, j]))
+        yield (a, b), Estimate(*(float(table[i, j]) for table in estimates))
 
 
 def pairs(result: Validity) -> list[Pair]:
     """Every pair with a metric in it that some method has, those of two metrics first."""
-    found = dict.fromkeys(pair for of in result.correlations.values() for pair in of if any(map(is_metric, pair)))
-    return sorted(found, key=lambda pair: not all(map(is_metric, pair)))
+    tables = result.correlations.values()
+    known = dict.fromkeys(pair for table in tables for pair in table if any(map(is_metric, pair)))
+    return sorted(known, key=lambda pair: not all(map(is_metric, pair)))
 
 
 def is_metric(name: str) -> bool:
@@ -96,11 +98,11 @@ def strength(rho: Estimate) -> str:
 
 def means_table(result: Validity) -> str:
     """The paper's table: a row a method; of the two that models compute, the similarity (lower is more diverse)."""
-    names = list(dict.fromkeys(name for of in result.means.values() for name in of))
+    names = list(dict.fromkeys(name for columns in result.means.values() for name in columns))
     header = ["", "problems", *map(_heading, names)]
     rows = [
-        [method, str(result.problems[method]), *(cell(name, _as_the_paper(name, of.get(name))) for name in names)]
-        for method, of in result.means.items()
+        [method, str(result.problems[method]), *(cell(name, _as_the_paper(name, means.get(name))) for name in names)]
+        for method, means in result.means.items()
     ]
     return markdown(header, rows)
 
@@ -128,12 +130,12 @@ def correlation_table(result: Validity) -> str:
     """A row a pair, a column a method: Spearman's correlation over problems, its interval, and what to call it."""
     header, rows = ["", *result.correlations], []
     for pair in pairs(result):
-        cells = [_rho_cell(of.get(pair)) for of in result.correlations.values()]
+        cells = [_rho_cell(table.get(pair)) for table in result.correlations.values()]
         between = [f"{result.between[pair]:+.2f}" if pair in result.between else "–"] if result.between else []
         rows.append([" ~ ".join(map(title, pair)), *cells, *between])
-        if any(pair in of for of in result.held.values()):
-            cells = [_rho_cell(of.get(pair)) for of in result.held.values()]
-            rows.append(["… length held", *cells, *["–" for _ in between]])
+        if any(pair in table for table in result.partial.values()):
+            cells = [_rho_cell(table.get(pair)) for table in result.partial.values()]
+            rows.append(["… given the length", *cells, *["–" for _ in between]])
     return markdown([*header, *([f"{len(result.means)} means"] if result.between else [])], rows)
 
 
@@ -150,7 +152,7 @@ def as_json(result: Validity) -> dict[str, Any]:
             "problems": result.problems[method],
             "means": {name: e._asdict() for name, e in result.means[method].items()},
             "correlations": {f"{a} ~ {b}": e._asdict() for (a, b), e in result.correlations[method].items()},
-            "length held": {f"{a} ~ {b}": e._asdict() for (a, b), e in result.held[method].items()},
+            "given the length": {f"{a} ~ {b}": e._asdict() for (a, b), e in result.partial[method].items()},
         }
         for method in result.means
     }

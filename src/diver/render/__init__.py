@@ -1,1 +1,1 @@
-"""Tables and pictures."""
+"""Tables and figures, in one style."""

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose first column is text, the others numbers, padded so that it can be read as it is."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    line = "| " + " | ".join(["-" * widths[0], *("-" * (w - 1) + ":" for w in widths[1:])]) + " |"
-    padded = [
-        "| "
-        + " | ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-        + " |"
+    lines = [
+        [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
         for row in (header, *rows)
     ]
-    return "\n".join([padded[0], line, *padded[1:]]) + "\n"
+    lines.insert(1, ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])])
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)

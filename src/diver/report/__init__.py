@@ -2,9 +2,4 @@
 
 from diver.report.write import headline, summary_table, write_browser, write_report
 
-__all__ = [
-    "headline",
-    "summary_table",
-    "write_browser",
-    "write_report",
-]
+__all__ = ["headline", "summary_table", "write_browser", "write_report"]

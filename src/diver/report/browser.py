@@ -1,4 +1,4 @@
-"""Groups to look at: what the page's group browser shows, as plain data, bounded so that the page stays small."""
+"""What the page's group browser shows, as plain data, bounded so that the page stays small."""
 
 from __future__ import annotations
 
@@ -27,24 +27,19 @@ LENGTHS = (12_000, 6_000, 3_000, 1_500, 800, 400, 200, 100)  # characters of a r
 _BOX = re.compile(
     r"\\boxed\s{0,4}\{(?:[^{}]|\{[^{}]{0,200}\}){0,200}\}"
 )  # an answer outside of a formula, drawn all the same
-HEAD = 0.7  # of a text too long, this share is its beginning; the rest is its end, where the answer stands
+HEAD = 0.7  # this fraction of a text that is too long is its beginning; the rest is its end, where the answer is
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A group and where it comes from. `matrix` float64 [G, G]: its dissimilarities; None: the textual ones.
-
-    `lengths` are policy tokens, NaN where unknown; `run` is an index into the page's runs.
-    """
+    """A group and its origin: `run` is an index into the page's runs."""
 
     group: Group
     run: int = 0
     step: int | None = None
-    lengths: Sequence[float] = ()
-    matrix: np.ndarray | None = None
 
 
-def spread(total: int, count: int) -> list[int]:
+def evenly_spaced(total: int, count: int) -> list[int]:
     """At most `count` of the indices 0..total-1, evenly spaced, the first and the last among them."""
     if count <= 1 or total <= 1:
         return list(range(min(total, count)))
@@ -52,10 +47,10 @@ def spread(total: int, count: int) -> list[int]:
 
 
 def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
-    """What the browser draws: {groups, formulas, characters, as_written}.
+    """What the browser draws: {groups, formulas, max_chars, unconverted}.
 
-    `characters` is how much of a long text is kept, `as_written` how many formulas could not be converted.
-    Texts are kept as long as the compressed data of `limit` groups stays within the page's share of 3 MB.
+    `max_chars` is how much of a long text is kept, `unconverted` how many formulas could not be converted.
+    Texts are kept as long as the compressed data of `limit` groups stays within its part of a page of 3 MB.
     """
     budget = BYTES * max(1.0, limit / GROUPS)
     prepared = [_Prepared.of(s) for s in tqdm(shown, desc="groups of the page", unit="group", delay=3, leave=False)]
@@ -67,8 +62,8 @@ def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
         data = {
             "groups": groups,
             "formulas": converted.trees,
-            "characters": characters,
-            "as_written": converted.left_as_written,
+            "max_chars": characters,
+            "unconverted": converted.unconverted,
         }
         if len(pack(data)) <= budget:
             break
@@ -90,25 +85,26 @@ class _Prepared:
     texts: list[str]
     unique: list[frozenset[str]]
     matrix: list[list[int]]
+    """Dissimilarities of the responses that are shown, in hundredths."""
 
     @classmethod
     def of(cls, shown: Shown) -> _Prepared:
         texts = [clean(r) for r in shown.group.responses]
-        found = [formulas(t) for t in texts]
-        holders = Counter(f for fs in found for f in fs)
-        index = spread(len(texts), RESPONSES)
-        unique = [frozenset(f for f in found[i] if holders[f] == 1) for i in index]
+        of_each = [formulas(t) for t in texts]
+        counts = Counter(f for fs in of_each for f in fs)
+        index = evenly_spaced(len(texts), RESPONSES)
+        unique = [frozenset(f for f in of_each[i] if counts[f] == 1) for i in index]
         kept = [texts[i] for i in index]
-        return cls(shown, index, kept, unique, _percent(shown, kept, index))
+        matrix = np.rint(100 * textual_dissimilarity(kept)).astype(int).tolist()
+        return cls(shown, index, kept, unique, matrix)
 
     def size(self, characters: int) -> int:
         return sum(min(len(t), characters) for t in self.texts)
 
     def data(self, characters: int, converted: Formulas) -> dict[str, Any]:
         group, problem = self.shown.group, self.shown.group.problem
-        prompt = (
-            problem.prompt if isinstance(problem.prompt, str) else "\n\n".join(m["content"] for m in problem.prompt)
-        )
+        messages = [] if isinstance(problem.prompt, str) else [m["content"] for m in problem.prompt]
+        prompt = problem.prompt if isinstance(problem.prompt, str) else "\n\n".join(messages)
         return {
             "run": self.shown.run,
             "step": self.shown.step,
@@ -118,39 +114,22 @@ class _Prepared:
             "size": len(group),
             "matrix": self.matrix,
             "responses": [
-                {
-                    "index": i + 1,
-                    **self._figures(i),
-                    "text": segments(text, unique, converted, characters),
-                }
+                {"index": i + 1, **self._values(i), "text": segments(text, unique, converted, characters)}
                 for i, text, unique in zip(self.index, self.texts, self.unique, strict=True)
             ],
         }
 
-    def _figures(self, i: int) -> dict[str, Any]:
+    def _values(self, i: int) -> dict[str, Any]:
         rollout = self.shown.group.rollouts[i]
         reward = {} if rollout.reward is None else {**rollout.reward._asdict(), "total": rollout.reward.total}
-        length = self.shown.lengths[i] if self.shown.lengths else math.nan
-        if math.isnan(length) and rollout.tokens is not None:
-            length = rollout.length
+        known = rollout.tokens is not None or rollout.num_tokens is not None
         return {
             "grade": rollout.grade,
             "reward": {name: _number(value) for name, value in reward.items()},
             "diversity": {clean(name): _number(value) for name, value in rollout.diversity.items()},
             "advantage": _number(rollout.advantage),
-            "length": _number(length),
+            "length": rollout.length if known else None,
         }
-
-
-def _percent(shown: Shown, texts: list[str], index: list[int]) -> list[list[int]]:
-    """The dissimilarities of the responses that are shown, in hundredths."""
-    size = len(shown.group)
-    if shown.matrix is not None and shown.matrix.shape != (size, size):
-        raise ValueError(
-            f"problem {shown.group.problem.id!r}: a matrix of shape {shown.matrix.shape}, {size} responses"
-        )
-    part = textual_dissimilarity(texts) if shown.matrix is None else shown.matrix[np.ix_(index, index)]
-    return np.rint(100 * np.nan_to_num(part)).astype(int).tolist()
 
 
 def _number(value: float) -> float | None:
@@ -172,23 +151,23 @@ def segments(text: str, unique: frozenset[str], converted: Formulas, characters:
 
 
 def _parts(text: str, unique: frozenset[str], converted: Formulas) -> Iterator[Any]:
-    done = 0
+    position = 0
     for span in formula_spans(text):
         start, end = span.start - len(span.opener), span.end + len(span.opener)
-        yield from _boxes(text[done:start], converted)
+        yield from _boxes(text[position:start], converted)
         content = text[span.start : span.end].strip()
         display = span.opener in ("\\[", "$$")
         yield [text[start:end], converted(content, display), int(content in unique)]
-        done = end
-    yield from _boxes(text[done:], converted)
+        position = end
+    yield from _boxes(text[position:], converted)
 
 
 def _boxes(text: str, converted: Formulas) -> Iterator[Any]:
-    done = 0
+    position = 0
     for box in _BOX.finditer(text):
-        if box.start() > done:
-            yield text[done : box.start()]
+        if box.start() > position:
+            yield text[position : box.start()]
         yield [box[0], converted(box[0], False), 0]
-        done = box.end()
-    if done < len(text):
-        yield text[done:]
+        position = box.end()
+    if position < len(text):
+        yield text[position:]

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any
 from xml.etree.ElementTree import Element
 
-LONGEST = 1000  # characters of a formula; a longer one is shown as it was written
-DEEPEST = 24  # open braces, and elements inside each other
-MOST = 12_000  # formulas converted for one page, a few seconds of work
+MAX_CHARS = 1000  # characters of a formula; a longer one is shown as it was written
+MAX_DEPTH = 24  # open braces, and elements inside each other
+MAX_FORMULAS = 12_000  # formulas converted for one page, a few seconds of work
 
 # What may stand in a page. latex2mathml also writes href (of \href), style and class: they are left out here.
 ELEMENTS = frozenset(
@@ -30,28 +30,28 @@ Tree = list[Any]  # [element, {attribute: value}, child or text, ...]
 class Formulas:
     """The formulas of a page, each converted once: `self(latex, display)` is its index in `trees`, None if it has none."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, limit: int = MAX_FORMULAS) -> None:
         self.trees: list[Tree] = []
-        self.left_as_written = 0
-        self._most = most
+        self.unconverted = 0
+        self._limit = limit
         self._known: dict[tuple[str, bool], int | None] = {}
 
     def __call__(self, latex: str, display: bool) -> int | None:
         key = (latex.strip(), display)
         if key not in self._known:
-            tree = mathml(*key) if len(self._known) < self._most else None
+            tree = mathml(*key) if len(self._known) < self._limit else None
             self._known[key] = None if tree is None else len(self.trees)
             if tree is None:
-                self.left_as_written += 1
+                self.unconverted += 1
             else:
                 self.trees.append(tree)
         return self._known[key]
 
 
-@lru_cache(maxsize=MOST)  # a page is tried with shorter and shorter texts until it fits
+@lru_cache(maxsize=MAX_FORMULAS)  # a page is tried with shorter and shorter texts until it fits
 def mathml(latex: str, display: bool = False) -> Tree | None:
     """MathML of one formula as nested lists of allowed elements and attributes; None where it cannot be converted."""
-    if not latex or len(latex) > LONGEST or _depth(latex) > DEEPEST or _MACROS.search(latex):
+    if not latex or len(latex) > MAX_CHARS or _depth(latex) > MAX_DEPTH or _MACROS.search(latex):
         return None
     from latex2mathml.converter import convert_to_element
 
@@ -59,7 +59,7 @@ def mathml(latex: str, display: bool = False) -> Tree | None:
         element = convert_to_element(latex, display="block" if display else "inline")
     except Exception:  # other people's LaTeX: the converter raises whatever its parts raise
         return None
-    return _tree(element, 2 * DEEPEST)
+    return _tree(element, 2 * MAX_DEPTH)
 
 
 def _depth(latex: str) -> int:

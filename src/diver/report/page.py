@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,12 @@ from diver.report.text import text
 
 ASSETS = Path(__file__).with_name("assets")
 SCRIPTS = ("dom.js", "curves.js", "text.js", "matrix.js", "browser.js", "main.js")
-LEGEND = "Marked formulas stand in no other response of their group. Choose a pair in the matrix to see which words the two share."
-NOTHING = "<noscript><p class='note'>The curves and the groups are drawn by JavaScript, which is off.</p></noscript>"
+LEGEND = (
+    "Marked formulas occur in no other response of their group. Choose a pair in the matrix to compare two responses."
+)
+NOTHING = (
+    "<noscript><p class='note'>The curves and the groups are drawn by JavaScript, which is disabled.</p></noscript>"
+)
 
 
 @cache
@@ -71,15 +75,25 @@ def facts(table: Mapping[str, Any]) -> str:
     return f'<dl class="facts">{rows}</dl>'
 
 
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
+    """A table of cells of trusted HTML, of the class `kind`; the first cell of a row names it."""
+    head = "".join(f"<th>{cell}</th>" for cell in header)
+    lines = [f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in rest) for first, *rest in rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return (
+        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
 def groups_section(browser: Mapping[str, Any], total: int | None = None) -> str:
-    """The place of the group browser, with what it shows of what there is (`total` groups); nothing without a group."""
-    count, as_written = len(browser["groups"]), browser["as_written"]
+    """The place of the group browser, with how many of `total` groups it shows; nothing without a group."""
+    count, unconverted = len(browser["groups"]), browser["unconverted"]
     if not count:
         return ""
     shown = "All groups" if count == total else f"{count:,} groups, evenly spaced"
-    broken = f" Formulas that could not be converted are shown as written ({as_written:,})." if as_written else ""
+    broken = f" Formulas that could not be converted are shown as LaTeX ({unconverted:,})." if unconverted else ""
     return (
         f'<section id="groups"><h2>Groups</h2>\n<p class="note">{shown}. {text(LEGEND)} '
-        f"Texts of more than {browser['characters']:,} characters are cut in the middle.{broken}</p>\n"
+        f"Texts of more than {browser['max_chars']:,} characters are cut in the middle.{broken}</p>\n"
         f'<div id="browser"></div>{NOTHING}</section>'
     )

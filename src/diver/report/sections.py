@@ -1,4 +1,4 @@
-"""The sections of a run's page, of one run or of several side by side. All text of others is escaped here."""
+"""The sections of the page of one run, or of several side by side. All text of others is escaped here."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import math
 from collections.abc import Sequence
 
-from diver.report.page import NOTHING, facts
-from diver.report.reading import RunRecord, number, part
-from diver.report.signs import Sign, where
-from diver.report.summary import Comparison, compare, duration, held_out, named, progress
+from diver.io.jsonl import table
+from diver.report.alerts import Alert, span_text
+from diver.report.page import NOTHING, facts, html_table
+from diver.report.run_record import RunRecord
+from diver.report.summary import Comparison, compare, conditions, duration, named, progress
 from diver.report.text import minus, text
 
 
@@ -24,7 +25,7 @@ def labels(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def model_and_method(run: RunRecord) -> tuple[str, str]:
-    recipe = part(run.config, "recipe")
+    recipe = table(run.config, "recipe")
     return named(recipe.get("model")), named(recipe.get("method"))
 
 
@@ -41,31 +42,27 @@ def head(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
 
 def _facts(run: RunRecord) -> dict[str, object]:
     model, method = model_and_method(run)
-    versions = part(run.config, "versions")
-    told = {
+    versions = table(run.config, "versions")
+    version = versions.get("diver", versions.get("diver-rl"))
+    return {
         "Model": model,
         "Method": method,
         "Steps": progress(run).removesuffix(" steps"),
         "Training time": duration(run.seconds),
         "Started": str(run.config.get("started", "–"))[:16].replace("T", " "),
         "Seed": run.config.get("seed", "–"),
+        **({} if version is None else {"DIVER": version}),
     }
-    if "diver" in versions or "diver-rl" in versions:
-        told["DIVER"] = versions.get("diver", versions.get("diver-rl"))
-    return told
 
 
 def _runs_table(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
-    told = [_facts(run) for run in runs]
-    columns = list(dict.fromkeys(key for row in told for key in row))
-    header = "".join(f"<th>{text(key)}</th>" for key in columns)
-    rows = "".join(
-        f'<tr><th scope="row">{swatch(i)}{text(name)}</th>'
-        + "".join(f"<td>{text(row.get(key, ''))}</td>" for key in columns)
-        + "</tr>"
-        for i, (name, row) in enumerate(zip(names, told, strict=True))
-    )
-    return f'<div class="scroll"><table class="words"><thead><tr><th>Run</th>{header}</tr></thead><tbody>{rows}</tbody></table></div>'
+    of_runs = [_facts(run) for run in runs]
+    columns = list(dict.fromkeys(key for row in of_runs for key in row))
+    rows = [
+        [f"{swatch(i)}{text(name)}", *(text(row.get(key, "")) for key in columns)]
+        for i, (name, row) in enumerate(zip(names, of_runs, strict=True))
+    ]
+    return html_table(["Run", *map(text, columns)], rows, "words")
 
 
 def swatch(run: int) -> str:
@@ -73,18 +70,18 @@ def swatch(run: int) -> str:
 
 
 def one_line(run: RunRecord) -> str:
-    """The run in one sentence, as far as it has got."""
+    """The result of the run so far in one sentence."""
     first = next((row for row in compare(run) if row.percent and not math.isnan(row.change)), None)
     if first is None:
         return f"A run of {progress(run)}, not evaluated after training yet"
-    way = "went from" if not first.separate else "rose from" if first.change > 0 else "fell from"
+    verb = "went from" if not first.separate else "rose from" if first.change > 0 else "fell from"
     base, trained = first.show(first.base.mean), first.show(first.trained.mean)
     hedge = "" if first.separate else "; the intervals overlap"
-    return f"{first.label} {way} {base}\u00a0% to {trained}\u00a0% in {max(run.evaluations):,} steps{hedge}"
+    return f"{first.label} {verb} {base}\u00a0% to {trained}\u00a0% in {max(run.evaluations):,} steps{hedge}"
 
 
 def _best(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
-    """Which run ends highest in the first measure that all of them have, and whether that can be told apart."""
+    """Which run ends highest in the first measure that all of them have, and whether its interval is apart."""
     tables = [{row.label: row for row in compare(run) if row.percent} for run in runs]
     for label in tables[0]:
         rows = [table.get(label) for table in tables]
@@ -92,13 +89,13 @@ def _best(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
         if len(ends) < len(runs):
             continue
         best = max(range(len(ends)), key=lambda i: ends[i].mean)
-        apart = all(ends[best].low > e.high for i, e in enumerate(ends) if i != best)
-        hedge = "" if apart else "; the intervals overlap"
+        separate = all(ends[best].low > e.high for i, e in enumerate(ends) if i != best)
+        hedge = "" if separate else "; the intervals overlap"
         return f"{names[best]} ends highest in {label}, at {100 * ends[best].mean:.1f}\u00a0%{hedge}"
     return "Not all of these runs are evaluated after training yet"
 
 
-# --- base against trained
+# --- base vs. trained
 
 
 def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
@@ -118,11 +115,11 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
             which = f'<th scope="row">{swatch(i)}{text(names[i])}</th>' if many else ""
             start = ' class="first"' if place == 0 else ""
             body += f"<tr{start}>{first}{which}{_cells(row, 1.0 if row.percent else scale, i)}</tr>"
-    said = "; ".join(dict.fromkeys(filter(None, map(held_out, runs))))
+    basis = "; ".join(dict.fromkeys(filter(None, map(conditions, runs))))
     return (
-        f'<section><h2>Base against trained</h2>\n<p class="note">{text(said)}. Pass@k in percent; Distinct of n: '
-        "different correct solutions among n samples. In brackets 95 % intervals over problems; that of the change "
-        "compares each problem with itself. A coloured change: those of base and trained do not overlap.</p>\n"
+        f'<section><h2>Base vs. trained</h2>\n<p class="note">{text(basis)}. Pass@k in percent; Distinct@n: distinct '
+        "correct solutions among n samples. In brackets 95 % intervals over problems; that of the change is paired by "
+        "problem. A coloured change: the intervals of base and trained do not overlap.</p>\n"
         f'<div class="scroll"><table class="{"many" if many else "one"}"><thead><tr><th></th>{"<th>Run</th>" if many else ""}'
         '<th>Base</th><th>Trained</th><th>Change</th><th class="plot"></th></tr></thead>'
         f"<tbody>{body}</tbody></table></div>{'' if many else _grades(runs[0])}</section>"
@@ -155,60 +152,59 @@ def _interval_plot(row: Comparison, scale: float, run: int) -> str:
 
 def _grades(run: RunRecord) -> str:
     lines = []
-    for name, row in (("base", run.base), ("trained", run.trained)):
-        counts = {key: count for key, value in part(row, "grades").items() if (count := number(value)) > 0}
+    for name, evaluation in (("base", run.base), ("trained", run.trained)):
+        counts = evaluation.grades if evaluation else {}
         total = sum(counts.values())
-        words = [f"{100 * count / total:.1f} % {key.replace('_', ' ')}" for key, count in counts.items()]
+        words = [f"{100 * count / total:.1f} % {grade.replace('_', ' ')}" for grade, count in counts.items()]
         lines += [f"{name}: {', '.join(words)}"] if words else []
-    return f'<p class="note grades">Verdicts, {text("; ".join(lines))}.</p>' if lines else ""
+    return f'<p class="note grades">Grades, {text("; ".join(lines))}.</p>' if lines else ""
 
 
-# --- what to look at, curves, how it was made
+# --- alerts, curves, provenance
 
-
-def look_at(found: Sequence[Sequence[Sign]], names: Sequence[str]) -> str:
-    """The warning signs of all runs, each with its steps and a link to its curve."""
-    rows = "".join(
-        f"<li>{_whose(i, names)}<h3>{text(sign.title)}{_place(sign)}</h3><p class='note'>{text(sign.text)}</p></li>"
-        for i, signs in enumerate(found)
-        for sign in signs
-    )
-    said = f'<ul class="signs">{rows}</ul>' if rows else f'<p class="note">{text(CALM)}</p>'
-    return f"<section><h2>What to look at</h2>\n{said}</section>"
-
-
-CALM = (
-    "No warning sign: entropy, response length, truncation, groups without a right answer and the verifier stayed within "
-    "their bounds, and diversity did not rise while the outcome fell."
+NO_ALERTS = (
+    "No alerts: entropy, response length, truncation, groups without a correct response and verifier failures stayed "
+    "within their limits, and diversity did not rise while the outcome reward fell."
 )
 
 
-def _whose(run: int, names: Sequence[str]) -> str:
+def alerts_section(alerts: Sequence[Sequence[Alert]], names: Sequence[str]) -> str:
+    """The alerts of all runs, each with its steps and a link to its curve."""
+    rows = "".join(
+        f"<li>{_run_name(i, names)}<h3>{text(alert.title)}{_link(alert)}</h3><p class='note'>{text(alert.text)}</p></li>"
+        for i, of_run in enumerate(alerts)
+        for alert in of_run
+    )
+    content = f'<ul class="alerts">{rows}</ul>' if rows else f'<p class="note">{text(NO_ALERTS)}</p>'
+    return f"<section><h2>Alerts</h2>\n{content}</section>"
+
+
+def _run_name(run: int, names: Sequence[str]) -> str:
     return f'<p class="run">{swatch(run)}{text(names[run])}</p>' if len(names) > 1 else ""
 
 
-def _place(sign: Sign) -> str:
-    target = "curve-" + "".join(c if c.isalnum() else "-" for c in sign.metric)
-    return f' <a href="#{text(target)}">{text(where(sign.spans) or "curve")}</a>' if sign.metric else ""
+def _link(alert: Alert) -> str:
+    target = "curve-" + "".join(c if c.isalnum() else "-" for c in alert.metric)
+    return f' <a href="#{text(target)}">{text(span_text(alert.spans) or "curve")}</a>' if alert.metric else ""
 
 
 def curves() -> str:
     return (
-        '<section><h2>Curves</h2>\n<p class="note">By training step, all on the same steps. Point at a curve, or use the '
-        "arrow keys in it, to read every value of a step.</p>\n"
+        '<section><h2>Curves</h2>\n<p class="note">By training step, all on the same axis. Point at a curve, or use the '
+        "arrow keys in it, to read every value at a step.</p>\n"
         f'<div id="curves"></div>{NOTHING}</section>'
     )
 
 
-def making(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
-    return f"<section><h2>How it was made</h2>\n{''.join(map(_made, runs, names))}</section>"
+def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
+    return f"<section><h2>Provenance</h2>\n{''.join(map(_provenance, runs, names))}</section>"
 
 
-def _made(run: RunRecord, name: str) -> str:
-    versions = " · ".join(f"{key} {version}" for key, version in part(run.config, "versions").items())
-    told = {"Run": name, "Command": run.config.get("command"), "Commit": run.config.get("commit"), "Versions": versions}
+def _provenance(run: RunRecord, name: str) -> str:
+    versions = " · ".join(f"{key} {version}" for key, version in table(run.config, "versions").items())
+    rows = {"Run": name, "Command": run.config.get("command"), "Commit": run.config.get("commit"), "Versions": versions}
     recipe = json.dumps(run.config.get("recipe"), indent=2, ensure_ascii=False, default=str)
     return (
-        f"{facts({key: value for key, value in told.items() if value})}\n"
-        f'<details><summary>The recipe, resolved</summary><pre class="text">{text(recipe)}</pre></details>'
+        f"{facts({key: value for key, value in rows.items() if value})}\n"
+        f'<details><summary>The resolved recipe</summary><pre class="text">{text(recipe)}</pre></details>'
     )

@@ -1,4 +1,4 @@
-"""What a run comes to: base against trained, as rows, and as plain text for the terminal."""
+"""The result of a run: base vs. trained, as rows, and as a table for the terminal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 import shlex
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from diver.report.reading import RunRecord, number, part
+from diver.io.jsonl import table
+from diver.render.tables import markdown
+from diver.report.run_record import Evaluation, RunRecord
 from diver.report.text import clean
-from diver.stats import Estimate, paired_interval, pass_at_k
+from diver.stats import Estimate, paired_interval
 
 UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 
@@ -19,9 +19,9 @@ _ESTIMATE = re.compile(r"(pass|distinct)@(\d{1,9})")
 
 
 class Comparison(NamedTuple):
-    """One measure, before and after; in percent or as a count. Unknown ends are NaN.
+    """One measure before and after training, in percent or as a count. Unknown ends are NaN.
 
-    `paired` is the change over the same problems: what is hard for both cancels, so it is narrower than the others.
+    `paired` is the change over the same problems: their difficulty cancels, so it is narrower than the others.
     """
 
     label: str
@@ -49,40 +49,35 @@ class Comparison(NamedTuple):
 
 
 def compare(run: RunRecord) -> list[Comparison]:
-    """Pass@k by rising k, then the distinct correct solutions; whatever either evaluation has."""
-    tables = part(run.base, "estimates"), part(run.trained, "estimates")
-    found = {(m[1] != "pass", int(m[2]), key) for table in tables for key in table if (m := _ESTIMATE.fullmatch(key))}
-    rows = []
-    for distinct, k, key in sorted(found):
-        base, trained = (Estimate(*(number(part(t, key).get(end)) for end in Estimate._fields)) for t in tables)
-        label = f"Distinct of {k}" if distinct else f"Pass@{k}"
-        rows.append(Comparison(label, base, trained, not distinct, _paired(run.base, run.trained, distinct, k)))
-    return rows
+    """Pass@k by rising k, then the distinct correct solutions of all samples; whatever either evaluation has."""
+    base, trained = run.base or Evaluation(), run.trained or Evaluation()
+    keys = {
+        (m[1] == "distinct", int(m[2]), key)
+        for evaluation in (base, trained)
+        for key in evaluation.estimates
+        if (m := _ESTIMATE.fullmatch(key)) and (m[1] == "pass" or int(m[2]) == evaluation.samples)
+    }
+    return [
+        Comparison(
+            key.capitalize(),
+            base.estimates.get(key, UNKNOWN),
+            trained.estimates.get(key, UNKNOWN),
+            not distinct,
+            _paired(*(evaluation.values("distinct" if distinct else "pass", k) for evaluation in (base, trained))),
+        )
+        for distinct, k, key in sorted(keys)
+    ]
 
 
-def _paired(base: dict[str, Any], trained: dict[str, Any], distinct: bool, k: int) -> Estimate:
-    """The change with its interval; unknown unless both evaluations tell of each problem, and of the same ones."""
-    before, after = (_by_problem(row, distinct, k) for row in (base, trained))
+def _paired(before: dict[str, float], after: dict[str, float]) -> Estimate:
+    """The change with its interval; unknown unless both evaluations have the same problems."""
     if not before or before.keys() != after.keys():
         return UNKNOWN
     return paired_interval(list(before.values()), [after[problem] for problem in before])
 
 
-def _by_problem(row: dict[str, Any], distinct: bool, k: int) -> dict[str, float]:
-    """The measure of each problem of an evaluation, by id; empty where its counts are not all there."""
-    n, problems = number(row.get("samples")), row.get("per_problem")
-    if not k <= n or (distinct and k != n) or not isinstance(problems, list):
-        return {}
-    count = "distinct" if distinct else "correct"
-    found = {str(p.get("id")): number(p.get(count)) for p in problems if isinstance(p, dict)}
-    counts = np.array(list(found.values()))
-    if len(found) < len(problems) or not np.all((counts >= 0) & (counts <= n) & (counts % 1 == 0)):
-        return {}
-    return found if distinct else dict(zip(found, pass_at_k(int(n), counts.astype(int), k).tolist(), strict=True))
-
-
 def named(section: Any) -> str:
-    """What a section of a recipe is about: its name or path, else its first text."""
+    """The name or path in a section of a recipe, else its first text."""
     if not isinstance(section, dict):
         return clean(section) if isinstance(section, str) else "–"
     texts = {key: value for key, value in section.items() if isinstance(value, str) and value}
@@ -100,49 +95,44 @@ def duration(seconds: float) -> str:
 
 
 def progress(run: RunRecord) -> str:
-    done, planned = run.steps_done, run.steps_planned
+    done, planned = run.last_step, run.planned_steps
     return f"{done:,} steps" if done >= planned else f"{done:,} of {planned:,} steps"
 
 
-def held_out(run: RunRecord) -> str:
-    """On what the comparison rests, in words; empty without an evaluation."""
-    rows = [row for row in (run.base, run.trained) if row]
-    problems, temperature = (number(rows[-1].get(key)) if rows else math.nan for key in ("problems", "temperature"))
-    samples = dict.fromkeys(f"{n:.0f}" for row in rows if not math.isnan(n := number(row.get("samples"))))
-    words = [f"{problems:.0f} held-out problems"] if not math.isnan(problems) else []
+def conditions(run: RunRecord) -> str:
+    """Problems, samples and temperature of the evaluations, in words; empty without an evaluation."""
+    evaluations = [e for e in (run.base, run.trained) if e]
+    if not evaluations:
+        return ""
+    last = evaluations[-1]
+    samples = dict.fromkeys(f"{e.samples:.0f}" for e in evaluations if not math.isnan(e.samples))
+    words = [f"{last.problems:.0f} held-out problems"] if not math.isnan(last.problems) else []
     words += [f"{' then '.join(samples)} samples each"] if samples else []
-    return ", ".join(words) + (f" at temperature {temperature:g}" if words and not math.isnan(temperature) else "")
+    at = f" at temperature {last.temperature:g}" if words and not math.isnan(last.temperature) else ""
+    return ", ".join(words) + at
 
 
 def table_text(run: RunRecord) -> str:
-    """The comparison for a terminal: one screen, which ends with where to look."""
-    recipe = part(run.config, "recipe")
-    lines = [
-        f"{named(recipe.get('model'))} trained with {named(recipe.get('method'))}: "
-        f"{progress(run)} in {duration(run.seconds)}",
-    ]
+    """The comparison for a terminal: one screen, which ends with the files to look at."""
+    recipe = table(run.config, "recipe")
+    model, method = named(recipe.get("model")), named(recipe.get("method"))
+    lines = [f"{model} trained with {method}: {progress(run)} in {duration(run.seconds)}"]
     rows = compare(run)
     if rows:
-        lines += [held_out(run), "", f"{'':<14}{'base':>6}{'':<15}{'trained':>6}{'':<14}{'change':>6}"]
-        lines += [_row_text(row) for row in rows]
+        lines += [conditions(run), "", markdown(["", "base", "trained", "change  "], [_cells(row) for row in rows])]
         lines += [
-            "",
-            "Pass@k in percent; Distinct: different correct solutions. [ ]: 95 % intervals",
-            "over problems (of the change: paired); *: base and trained do not overlap.",
+            "Pass@k in percent; Distinct@n: distinct correct solutions among n samples.",
+            "[ ]: 95 % intervals over problems (of the change: paired); *: those of base",
+            "and trained do not overlap.",
         ]
     else:
         lines.append("No evaluation yet.")
     page = run.folder / "report.html"
     look = page if page.is_file() else f"diver report {shlex.quote(str(run.folder))}"
-    lines += [
-        "",
-        f"Curves and answers to read:  {look}",
-        f"Every step in numbers:       {run.folder / 'metrics.jsonl'}",
-    ]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", f"Report:   {look}", f"Metrics:  {run.folder / 'metrics.jsonl'}"])
 
 
-def _row_text(row: Comparison) -> str:
-    cells = "".join(f"{row.show(e.mean):>6} {row.interval(e):<14}" for e in (row.base, row.trained))
-    change = f"{row.show(row.change, '+'):>6} {row.interval(row.paired)}".rstrip()
-    return f"{row.label:<14}{cells}{change}{' *' if row.separate else ''}"
+def _cells(row: Comparison) -> list[str]:
+    estimates = [f"{row.show(e.mean)} {row.interval(e)}".rstrip() for e in (row.base, row.trained)]
+    change = f"{row.show(row.change, '+')} {row.interval(row.paired)}".rstrip()
+    return [row.label, *estimates, f"{change} {'*' if row.separate else ' '}"]

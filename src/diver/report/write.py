@@ -1,19 +1,17 @@
-"""From run folders, or any groups, to something to look at: one HTML page, one table for the terminal."""
+"""From run folders, or any groups, to one HTML page and one table for the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from diver.io.files import write_text
 from diver.report import sections, summary
-from diver.report.browser import GROUPS, Shown, browser_data, spread
+from diver.report.alerts import alerts
+from diver.report.browser import GROUPS, Shown, browser_data, evenly_spaced
 from diver.report.curves import curves_data
-from diver.report.page import document, facts, groups_section
-from diver.report.reading import RunRecord, as_group
-from diver.report.signs import signs
+from diver.report.page import document, facts, groups_section, html_table
+from diver.report.run_record import RunRecord
 from diver.report.text import text
 from diver.types import DiverError, Group
 
@@ -23,8 +21,8 @@ STEPS = 20  # of a run from which groups are shown
 def write_report(*folders: Path, path: Path | None = None, groups: int = GROUPS) -> Path:
     """Write the page of one run, or of several side by side, and return its path; by default into the one run's folder.
 
-    At most `groups` groups are shown, evenly spaced over the runs. The runs may still be going on, and a page that is
-    there is replaced whole or not at all. DiverError where one of `folders` is no run folder.
+    At most `groups` groups are shown, evenly spaced over the runs. The runs may still be training, and an existing
+    page is replaced whole or not at all. DiverError where one of `folders` is no run folder.
     """
     runs = [RunRecord.read(Path(folder)) for folder in folders]
     if not runs or (len(runs) > 1 and path is None):
@@ -38,31 +36,29 @@ def write_report(*folders: Path, path: Path | None = None, groups: int = GROUPS)
 
 def render(runs: Sequence[RunRecord], groups: int = GROUPS) -> str:
     """The page of one or more runs."""
-    names, found = sections.labels(runs), [signs(run) for run in runs]
+    names, of_runs = sections.labels(runs), [alerts(run) for run in runs]
     shown = [s for i, run in enumerate(runs) for s in _shown(run, i, groups // len(runs))]
     browser = browser_data(shown, groups)
-    told = " · ".join(sections.model_and_method(runs[0])) if len(runs) == 1 else " · ".join(names)
+    title = " · ".join(sections.model_and_method(runs[0]) if len(runs) == 1 else names)
     parts = (
         sections.head(runs, names),
         sections.comparison(runs, names),
-        sections.look_at(found, names),
+        sections.alerts_section(of_runs, names),
         sections.curves() if any(run.metrics or run.evaluations for run in runs) else "",
         groups_section(browser),
-        sections.making(runs, names),
+        sections.provenance(runs, names),
     )
-    return document(told, parts, {"runs": names, "curves": curves_data(runs, found), "browser": browser})
+    return document(title, parts, {"runs": names, "curves": curves_data(runs, of_runs), "browser": browser})
 
 
 def _shown(run: RunRecord, index: int, limit: int) -> list[Shown]:
     """At most `limit` groups of a run: of up to STEPS steps evenly spaced, as many of each, evenly spaced too."""
     recorded = list(run.rollout_files)
-    steps = [recorded[i] for i in spread(len(recorded), min(STEPS, limit))]
+    steps = [recorded[i] for i in evenly_spaced(len(recorded), min(STEPS, limit))]
     shown = []
     for step in steps:
-        rows = run.groups(step)
-        for i in spread(len(rows), limit // len(steps)):
-            group, lengths = as_group(rows[i])
-            shown.append(Shown(group, index, step, lengths))
+        groups = run.groups(step)
+        shown += [Shown(groups[i], index, step) for i in evenly_spaced(len(groups), limit // len(steps))]
     return shown
 
 
@@ -74,20 +70,15 @@ def write_browser(
     about: Mapping[str, object] | None = None,
     table: Sequence[Sequence[str]] = (),
     notes: Sequence[str] = (),
-    matrices: Sequence[np.ndarray] | None = None,
     limit: int = GROUPS,
 ) -> Path:
     """Write a page with the group browser for groups of any origin, and return its path.
 
     title: the headline; about: label -> value under it; table: a header row and rows, shown as text; notes: sentences
-    under the table. matrices: dissimilarities [G, G] of each group, None: textual ones. At most `limit` groups are shown,
-    evenly spaced.
+    under the table. At most `limit` groups are shown, evenly spaced.
     """
-    if matrices is not None and len(matrices) != len(groups):
-        raise ValueError(f"{len(groups)} groups need as many matrices, got {len(matrices)}")
-    index = spread(len(groups), limit)
-    shown = [Shown(groups[i], matrix=None if matrices is None else np.asarray(matrices[i])) for i in index]
-    browser = browser_data(shown, limit)
+    index = evenly_spaced(len(groups), limit)
+    browser = browser_data([Shown(groups[i]) for i in index], limit)
     parts = (
         f'<header><p class="eyebrow">diver measure</p>\n<h1>{text(title)}</h1>\n{facts(about or {})}</header>',
         _summary_section(table, notes),
@@ -100,22 +91,17 @@ def write_browser(
 def _summary_section(table: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
     if not table and not notes:
         return ""
-    header, rows = (table[0], table[1:]) if table else ((), ())
-    head = "".join(f"<th>{text(cell)}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    said = "".join(f'<p class="note">{text(note)}</p>' for note in notes)
-    return (
-        f'<section><h2>Summary</h2>\n<div class="scroll"><table class="fit"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-        f"{said}</section>"
-    )
+    header, *rows = [[text(cell) for cell in row] for row in table or [[]]]
+    below = "".join(f'<p class="note">{text(note)}</p>' for note in notes)
+    return f"<section><h2>Summary</h2>\n{html_table(header, rows, 'fit')}{below}</section>"
 
 
 def summary_table(run_folder: Path) -> str:
-    """Base against trained as plain text of one screen, ending with where to look."""
+    """Base vs. trained as plain text of one screen, ending with the files to look at."""
     return summary.table_text(RunRecord.read(Path(run_folder)))
 
 
 def headline(run_folder: Path) -> str:
-    """The run in one line: its folder, and what its evaluations came to."""
+    """The run in one line: its folder and the result of its evaluations."""
     run = RunRecord.read(Path(run_folder))
     return f"{run.folder}: {sections.one_line(run)}"

@@ -1,4 +1,4 @@
-"""From one row of a file to the responses in it, layout by layout; the columns of a file's first row tell its layout."""
+"""From the rows of a file to responses, layout by layout; the columns of the first row tell a file's layout."""
 
 from __future__ import annotations
 
@@ -7,31 +7,28 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from diver.data.sources import first_value, value_at
+from diver.io import rollout_rows
+from diver.io.jsonl import number, read_jsonl
 from diver.settings import settings
-from diver.types import DiverError, Grade, Problem, Reward, Rollout
+from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
 PROBLEMS = ("problem", "question", "prompt", "messages", "input", "problem_id")
 RESPONSES = (
-    "response",
-    "responses",
-    "completion",
-    "completions",
-    "output",
-    "outputs",
-    "generation",
-    "generations",
-    "text",
-)
+    "response", "responses", "completion", "completions", "output", "outputs", "generation", "generations", "text",
+)  # fmt: skip
 OUTCOMES = ("outcome", "correct", "is_correct", "score", "reward", "accuracy")
 ANSWERS = ("answer", "solution", "ground_truth", "reward_model.ground_truth", "gold", "target")
+
+Row = Mapping[str, Any]
 
 
 @settings
 class Columns:
-    """What the columns of a file are called; none: as its layout has them. A dot reaches into a column."""
+    """The names of a file's columns; an empty name stands for those of its layout. A dot reaches into a column."""
 
     problem: str = ""
     response: str = ""
@@ -39,98 +36,148 @@ class Columns:
     answer: str = ""
 
 
-class Found(NamedTuple):
-    """One response. Rows of a group share the `key`; a `sample` that comes again begins another group."""
+class File(NamedTuple):
+    """The rows of a file, each with its place, and how to read them; a reader adds to `notes` what a user should know."""
+
+    path: Path
+    rows: list[tuple[str, Row]]
+    columns: Columns
+    notes: list[str]
+
+
+class Part(NamedTuple):
+    """Responses to one problem. Parts with the same key in the same step are one group."""
 
     key: str
-    problem: Problem
-    rollout: Rollout
-    sample: Any = None
+    group: Group
 
 
-Row = Mapping[str, Any]
+def diver_train(file: File) -> Iterator[Part]:
+    for place, group in enumerate(rollout_rows.groups_from_rows(file.rows)):
+        yield Part(f"{file.path}:{place}", group)
 
 
-def diver_train(row: Row, where: str, columns: Columns) -> Iterator[Found]:
-    parts = row["reward"] if isinstance(row["reward"], Mapping) else {}
-    outcome = _outcome(parts.get("outcome"), where)
-    rollout = Rollout(
-        _text(row["response"], where),
-        truncated=bool(row.get("truncated")),
-        grade=_grade(row["grade"], where),
-        reward=None if outcome is None else Reward(outcome, parts.get("diversity") or 0.0, parts.get("length") or 0.0),
-        advantage=_known(row.get("advantage")),
-    )
-    problem = Problem(str(row["problem"]), str(row.get("prompt") or ""), _answer(row, columns), meta=_meta(row))
-    yield Found(problem.id, problem, rollout, row["sample"])
+def diver_eval(file: File) -> Iterator[Part]:
+    """Generations, with the grades that stand beside them in a result folder."""
+    in_folder = file.path.parent.name == "generations"
+    grades = _stored_grades(file)
+    for where, row in file.rows:
+        stored = row.get("grade") if grades is None else grades.get((row["problem"], row["sample"]))
+        grade = rollout_rows.read_grade(stored, where)
+        scored = grade not in (None, Grade.TIMEOUT, Grade.ERROR)
+        rollout = Rollout(
+            _text(row["response"], where),
+            num_tokens=row["tokens"] if isinstance(row.get("tokens"), int) else None,
+            truncated=bool(row["truncated"]),
+            grade=grade,
+            reward=Reward(float(grade is Grade.CORRECT)) if scored else None,
+        )
+        source = file.path.stem if in_folder else ""  # outside of its folder a file may be called anything
+        problem = Problem(str(row["problem"]), "", "", source=source)
+        yield Part(f"{source} {row['key']} {problem.id}", Group(problem, (rollout,)))
 
 
-def diver_eval(row: Row, where: str, columns: Columns) -> Iterator[Found]:
-    grade = _grade(row.get("grade"), where)
-    scored = grade not in (None, Grade.TIMEOUT, Grade.ERROR)
-    reward = Reward(float(grade is Grade.CORRECT)) if scored else None
-    rollout = Rollout(_text(row["response"], where), truncated=bool(row["truncated"]), grade=grade, reward=reward)
-    problem = Problem(str(row["problem"]), "", "", source=row.get("benchmark", ""))
-    yield Found(f"{problem.source} {row['key']} {problem.id}", problem, rollout)
+def _stored_grades(file: File) -> dict[tuple[Any, Any], Any] | None:
+    files = sorted((file.path.parent.parent / "grades").glob(f"{file.path.stem}.*.jsonl"))
+    if not files:
+        return None
+    if len({(row["problem"], row["sample"]) for _, row in file.rows}) < len(file.rows):
+        file.notes.append(
+            f"{file.path}: generations of several settings, so whose the grades are is not known; left out"
+        )
+        return None
+    if len(files) > 1:
+        file.notes.append(f"{file.path}: grades from {files[0].name}, the first of {len(files)}")
+    return {(row["problem"], row["sample"]): row["grade"] for _, row in read_jsonl(files[0], appended=True)}
 
 
-def verl(row: Row, where: str, columns: Columns) -> Iterator[Found]:
-    outcome = _outcome(value_at(row, columns.outcome or "score"), where)
-    session = re.fullmatch(r"(.+)_\d+_\d+", str(row.get("uid", "")))  # uid, rollout, output: the first is the group's
-    problem = Problem("", _prompt(row["input"], where), str(row.get("gts") or ""), meta=_meta(row))
-    yield Found(session[1] if session else _key(row["input"]), problem, _rollout(row["output"], outcome, where))
+def verl(file: File) -> Iterator[Part]:
+    for where, row in file.rows:
+        outcome = _outcome(value_at(row, file.columns.outcome or "score"), where)
+        session = re.fullmatch(r"(.+)_\d+_\d+", str(row.get("uid", "")))  # uid, rollout, output: the first is the group
+        problem = Problem("", _prompt(row["input"], where), str(row.get("gts") or ""), meta=_step(row))
+        rollout = _rollout(row["output"], outcome, where)
+        yield Part(session[1] if session else _key(row["input"]), Group(problem, (rollout,)))
 
 
-def trl(row: Row, where: str, columns: Columns) -> Iterator[Found]:
-    outcome = _outcome(value_at(row, columns.outcome), where) if columns.outcome else None
-    problem = Problem("", _prompt(row["prompt"], where), _answer(row, columns), meta=_meta(row))
-    rollout = _rollout(row["completion"], outcome, where).replace(advantage=_known(row["advantage"]))
-    yield Found(_key(row["prompt"]), problem, rollout)
+def trl(file: File) -> Iterator[Part]:
+    name = file.columns.outcome or _trl_reward(file.rows[0][1])
+    if not name:
+        columns = ", ".join(file.rows[0][1])
+        file.notes.append(f"{file.path}: the outcome column is ambiguous; --outcome names one of {columns}")
+    for where, row in file.rows:
+        outcome = _outcome(value_at(row, name), where) if name else None
+        problem = Problem("", _prompt(row["prompt"], where), _answer(row, file.columns), meta=_step(row))
+        rollout = _rollout(row["completion"], outcome, where)
+        advantage = number(row["advantage"])
+        yield Part(_key(row["prompt"]), Group(problem, (rollout.replace(advantage=advantage),)))
 
 
-def lm_eval(row: Row, where: str, columns: Columns) -> Iterator[Found]:
-    arguments, resps = row["arguments"], row["resps"]
-    request = arguments.get("gen_args_0") if isinstance(arguments, Mapping) else None
-    if not isinstance(request, Mapping) or not isinstance(request.get("arg_1"), Mapping):
-        raise DiverError(f"{where}: a task of log-likelihoods has no responses; give the samples of one that generates")
-    if not (isinstance(resps, list) and resps and isinstance(resps[0], list)):
-        raise DiverError(f"{where}: resps must be a list of lists of texts, not {resps!r:.60}")
-    metrics = row.get("metrics") or []
-    name = columns.outcome or (metrics[0] if len(metrics) == 1 else "")
-    # Of several responses the metric judges one, and does not say which.
-    outcome = _outcome(value_at(row, name), where) if name and len(resps[0]) == 1 else None
-    problem = Problem(f"doc-{row['doc_id']}", _prompt(request.get("arg_0"), where), str(row.get("target") or ""))
-    for response in resps[0]:
-        yield Found(str(row.get("doc_hash") or row["doc_id"]), problem, _rollout(response, outcome, where))
+def _trl_reward(row: Row) -> str:
+    """The outcome column of TRL's completions: one of OUTCOMES, or the only one of numbers; else none."""
+    known = [name for name in OUTCOMES if name in row]
+    numbers = [k for k, v in row.items() if k not in ("step", "advantage") and _is_number(v)]
+    return known[0] if known else numbers[0] if len(numbers) == 1 else ""
 
 
-def plain(row: Row, where: str, columns: Columns) -> Iterator[Found]:
-    value = _needed(row, "problem", columns.problem, PROBLEMS, where)
-    texts = _needed(row, "response", columns.response, RESPONSES, where)
-    found = value_at(row, columns.outcome) if columns.outcome else _first_outcome(row)
-    several = isinstance(texts, list) and not _is_messages(texts)
-    responses = texts if several else [texts]
-    outcomes = found if several and isinstance(found, list) else [found] * len(responses)
-    if len(outcomes) != len(responses):
-        raise DiverError(f"{where}: {len(responses)} responses, but {len(outcomes)} outcomes")
-    problem = Problem("", _prompt(value, where), _answer(row, columns), meta=_meta(row))
-    for response, outcome in zip(responses, outcomes, strict=True):
-        yield Found(_key(value), problem, _rollout(response, _outcome(outcome, where), where))
+def lm_eval(file: File) -> Iterator[Part]:
+    """lm-eval repeats the responses of a document for each of its filters: the first filter is read."""
+    first = file.rows[0][1].get("filter")
+    rows = [(where, row) for where, row in file.rows if row.get("filter") == first]
+    if len(rows) < len(file.rows):
+        file.notes.append(f"{file.path}: the rows of filter {first!r}; the others repeat their responses")
+    for where, row in rows:
+        arguments, resps = row["arguments"], row["resps"]
+        request = arguments.get("gen_args_0") if isinstance(arguments, Mapping) else None
+        if not isinstance(request, Mapping) or not isinstance(request.get("arg_1"), Mapping):
+            raise DiverError(
+                f"{where}: a task of log-likelihoods has no responses; give the samples of one that generates"
+            )
+        if not (isinstance(resps, list) and resps and isinstance(resps[0], list)):
+            raise DiverError(f"{where}: resps must be a list of lists of texts, not {resps!r:.60}")
+        metrics = row.get("metrics") or []
+        name = file.columns.outcome or (metrics[0] if len(metrics) == 1 else "")
+        # Of several responses the metric scores one, and does not say which.
+        outcome = _outcome(value_at(row, name), where) if name and len(resps[0]) == 1 else None
+        prompt = _prompt(request.get("arg_0"), where)
+        problem = Problem(f"doc-{row['doc_id']}", prompt, str(row.get("target") or ""))
+        rollouts = [_rollout(response, outcome, where) for response in resps[0]]
+        yield from _parts(str(row.get("doc_hash") or row["doc_id"]), problem, rollouts)
+
+
+def named_columns(file: File) -> Iterator[Part]:
+    columns = file.columns
+    for where, row in file.rows:
+        value = _needed(row, "problem", columns.problem, PROBLEMS, where)
+        texts = _needed(row, "response", columns.response, RESPONSES, where)
+        outcome = value_at(row, columns.outcome) if columns.outcome else _first_outcome(row)
+        several = isinstance(texts, list) and not _is_messages(texts)
+        responses = texts if several else [texts]
+        outcomes = outcome if several and isinstance(outcome, list) else [outcome] * len(responses)
+        if len(outcomes) != len(responses):
+            raise DiverError(f"{where}: {len(responses)} responses, but {len(outcomes)} outcomes")
+        problem = Problem("", _prompt(value, where), _answer(row, columns), meta=_step(row))
+        pairs = zip(responses, outcomes, strict=True)
+        yield from _parts(_key(value), problem, [_rollout(text, _outcome(o, where), where) for text, o in pairs])
 
 
 class Layout(NamedTuple):
-    marks: frozenset[str]
-    """The columns by which it is recognised."""
-    read: Callable[[Row, str, Columns], Iterator[Found]]
+    columns: frozenset[str]
+    """By which it is recognised; every row has them."""
+    read: Callable[[File], Iterator[Part]]
+    fixed: bool = False
+    """Its columns are always called the same, so a name for another one is not looked for."""
+    repeats: bool = False
+    """A file may repeat the one before it."""
 
 
 LAYOUTS = {
-    "diver train": Layout(frozenset({"problem", "sample", "response", "grade", "reward"}), diver_train),
-    "diver eval": Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), diver_eval),
+    "diver train": Layout(rollout_rows.REQUIRED, diver_train, fixed=True),
+    "diver eval": Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), diver_eval, fixed=True),
     "verl": Layout(frozenset({"input", "output", "score"}), verl),
-    "TRL": Layout(frozenset({"prompt", "completion", "advantage"}), trl),
+    "TRL": Layout(frozenset({"prompt", "completion", "advantage"}), trl, repeats=True),
     "lm-eval": Layout(frozenset({"doc_id", "arguments", "resps"}), lm_eval),
-    "named columns": Layout(frozenset(), plain),
+    "named columns": Layout(frozenset(), named_columns),
 }
 
 
@@ -138,17 +185,16 @@ def layout_of(row: Row, columns: Columns) -> str:
     """The name of the first layout whose columns the row has; named columns where the caller names them."""
     if columns.problem or columns.response:
         return "named columns"
-    return next(name for name, layout in LAYOUTS.items() if row.keys() >= layout.marks)
-
-
-def trl_reward(row: Row) -> str:
-    """Which column of TRL's completions is the outcome: one of OUTCOMES, or the only one of numbers; else none."""
-    known = [name for name in OUTCOMES if name in row]
-    numbers = [k for k, v in row.items() if k not in ("step", "advantage") and _is_number(v)]
-    return known[0] if known else numbers[0] if len(numbers) == 1 else ""
+    return next(name for name, layout in LAYOUTS.items() if row.keys() >= layout.columns)
 
 
 # ---- values ------------------------------------------------------------------------------------------------------------
+
+
+def _parts(key: str, problem: Problem, rollouts: Sequence[Rollout]) -> Iterator[Part]:
+    """The rollouts of a row as one part; none for a row without any."""
+    if rollouts:
+        yield Part(key, Group(problem, tuple(rollouts)).with_each(index=range(len(rollouts))))
 
 
 def _rollout(value: Any, outcome: float | None, where: str) -> Rollout:
@@ -156,7 +202,7 @@ def _rollout(value: Any, outcome: float | None, where: str) -> Rollout:
 
 
 def _text(value: Any, where: str) -> str:
-    """A response: a text, or the messages of a chat, whose assistant's words count."""
+    """A response: a text, or the messages of a chat, of which the assistant's count."""
     if _is_messages(value):
         return "\n".join(str(m["content"] or "") for m in value if m.get("role", "assistant") == "assistant")
     if not isinstance(value, str):
@@ -180,7 +226,7 @@ def _outcome(value: Any, where: str) -> float | None:
     """true is 1, false 0; None and NaN are unknown."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
-    if not isinstance(value, bool | int | float) or not abs(value) <= sys.float_info.max:
+    if not _is_number(value) or not abs(value) <= sys.float_info.max:
         raise DiverError(f"{where}: an outcome must be true, false or a finite number, not {value!r:.60}")
     return float(value)
 
@@ -195,18 +241,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, bool | int | float)
 
 
-def _known(value: Any) -> float:
-    return float(value) if _is_number(value) else math.nan
-
-
-def _grade(value: Any, where: str) -> Grade | None:
-    try:
-        return None if value is None else Grade(value)
-    except ValueError:
-        raise DiverError(f"{where}: unknown grade {value!r:.60}; choose from {', '.join(Grade)}") from None
-
-
-def _meta(row: Row) -> dict[str, Any]:
+def _step(row: Row) -> dict[str, Any]:
     return {"step": row["step"]} if isinstance(row.get("step"), int) else {}
 
 
@@ -220,10 +255,9 @@ def _key(value: Any) -> str:
 
 
 def _needed(row: Row, what: str, named: str, known: Sequence[str], where: str) -> Any:
-    tried = (named,) if named else known
-    value = first_value(row, tried)
+    names = (named,) if named else known
+    value = first_value(row, names)
     if value is None:
-        raise DiverError(
-            f"{where}: no {what}: found {', '.join(row) or 'nothing'}; accepted {', '.join(tried)} (--{what} names another)"
-        )
+        found, accepted = ", ".join(row) or "nothing", ", ".join(names)
+        raise DiverError(f"{where}: no {what}: found {found}; accepted {accepted} (--{what} names another)")
     return value

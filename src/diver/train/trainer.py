@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -104,7 +103,7 @@ class Trainer:
         with _timed(clock, "time/diversity"):
             bar.set_description("shape")
             groups = method.apply(verified, progress, self._decode)
-        self.folder.write_rollouts(step, self._rollout_rows(step, groups))
+        self.folder.write_rollouts(step, groups)
         with _timed(clock, "time/update"):
             bar.set_description("update")
             self._set_learning_rate(step)
@@ -163,25 +162,6 @@ class Trainer:
             )
         self.folder.write_evaluation(step, {"step": step, **result})
         return {**evaluation.metrics(result), **clock}
-
-    def _rollout_rows(self, step: int, groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
-        for group in groups:
-            for r in group.rollouts:
-                assert r.reward is not None
-                yield {
-                    "step": step,
-                    "problem": group.problem.id,
-                    "sample": r.index,
-                    "prompt": group.prompt,
-                    "answer": group.problem.answer,
-                    "response": r.response,
-                    "grade": r.grade,
-                    "reward": {**r.reward._asdict(), "total": r.reward.total},
-                    "diversity": r.diversity,
-                    "advantage": r.advantage,
-                    "length": r.length,
-                    "truncated": r.truncated,
-                }
 
     def _start(self) -> None:
         """Tell what is about to happen: the first rendered prompt, and anything odd about the data."""

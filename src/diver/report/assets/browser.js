@@ -1,18 +1,18 @@
-// The group browser: a list to search, filter and sort; the chosen group with its matrix, a pair of it, and all responses.
+// The group browser: a list to search, filter and sort; the selected group with its matrix, a pair of it, and all responses.
 
 const GRADES = { correct: "correct", wrong: "wrong", no_answer: "no answer", truncated: "truncated", timeout: "timeout", error: "error" };
 const SHORT = { textual: "TD", equational: "ED" };
 const short = (name) => SHORT[name] ?? name;
 
 function drawBrowser(root, data, names) {
-  const groups = data.groups.map((group) => ({ ...group, about: describe(group) }));
-  const state = { query: "", run: "", step: "", grade: "", sort: "step", shown: [], chosen: null, source: false };
+  const groups = data.groups.map((group) => ({ ...group, stats: describe(group) }));
+  const state = { query: "", run: "", step: "", grade: "", sort: "step", shown: [], selected: null, source: false };
   const list = html("ol", { class: "groups", "aria-label": "Groups" });
   const count = html("p", { class: "note", role: "status" });
   const detail = html("div", { class: "detail" });
 
-  const choose = (group, focus) => {
-    state.chosen = group;
+  const select = (group, focus) => {
+    state.selected = group;
     for (const button of list.querySelectorAll("button")) {
       const now = state.shown[button.dataset.at] === group;
       button.setAttribute("aria-pressed", now);
@@ -23,18 +23,18 @@ function drawBrowser(root, data, names) {
   };
   const refresh = () => {
     state.shown = sorted(groups.filter((group) => matches(group, state)), state.sort);
-    list.replaceChildren(...state.shown.map((group, i) => listItem(group, i, names, () => choose(group))));
+    list.replaceChildren(...state.shown.map((group, i) => listItem(group, i, names, () => select(group))));
     const n = state.shown.length;
-    count.textContent = n ? `${n} of ${groups.length} ${groups.length === 1 ? "group" : "groups"}` : "No group fits: change the search or the filter.";
-    const telling = state.shown.find((group) => kinds(group).includes("mixed")) ?? state.shown[0] ?? null;
-    choose(state.shown.includes(state.chosen) ? state.chosen : telling);
+    count.textContent = n ? `${n} of ${groups.length} ${groups.length === 1 ? "group" : "groups"}` : "No matching group: change the search or the filters.";
+    const first = state.shown.find((group) => kinds(group).includes("mixed")) ?? state.shown[0] ?? null;
+    select(state.shown.includes(state.selected) ? state.selected : first);
   };
   list.addEventListener("keydown", (event) => {
-    const now = state.shown.indexOf(state.chosen), last = state.shown.length - 1;
+    const now = state.shown.indexOf(state.selected), last = state.shown.length - 1;
     const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: last }[event.key];
     if (to === undefined) return;
     event.preventDefault();
-    choose(state.shown[Math.min(Math.max(to, 0), last)], true);
+    select(state.shown[Math.min(Math.max(to, 0), last)], true);
   });
   root.append(
     filters(groups, names, state, refresh),
@@ -61,21 +61,21 @@ function matches(group, { query, run, step, grade }) {
   return (run === "" || group.run === Number(run))
     && (step === "" || group.step === Number(step))
     && (grade === "" || kinds(group).includes(grade))
-    && query.toLowerCase().split(/\s+/).every((word) => group.about.text.includes(word));
+    && query.toLowerCase().split(/\s+/).every((word) => group.stats.text.includes(word));
 }
 
 /** The filters a group passes: a grade that one of its responses has, or how many of them are correct. */
 function kinds(group) {
   const grades = group.responses.map((r) => r.grade);
-  const right = grades.filter((grade) => grade === "correct").length;
-  const whole = right === grades.length ? "all" : right === 0 ? "none" : "mixed";
-  return [...grades.map((grade) => grade ?? "not judged"), whole];
+  const correct = grades.filter((grade) => grade === "correct").length;
+  const whole = correct === grades.length ? "all" : correct === 0 ? "none" : "mixed";
+  return [...grades.map((grade) => grade ?? "not graded"), whole];
 }
 
 function sorted(groups, by) {
   const [key, direction] = by.split(" ");
   if (key === "step") return groups;
-  const value = (group) => (key === "reward" ? group.about.reward : group.about.diversity[key]) ?? -Infinity;
+  const value = (group) => (key === "reward" ? group.stats.reward : group.stats.diversity[key]) ?? -Infinity;
   return [...groups].sort((a, b) => (direction === "up" ? value(a) - value(b) : value(b) - value(a)));
 }
 
@@ -89,10 +89,10 @@ function filters(groups, names, state, refresh) {
     input: () => { state.query = search.value; refresh(); },
   });
   const steps = [...new Set(groups.map((group) => group.step))].filter((step) => step !== null).sort((a, b) => a - b);
-  const found = new Set(groups.flatMap((group) => kinds(group)));
-  const told = Object.entries({ ...GRADES, "not judged": "not judged" }).filter(([key]) => found.has(key));
-  const metrics = [...new Set(groups.flatMap((group) => Object.keys(group.about.diversity)))];
-  const rewarded = groups.some((group) => group.about.reward !== null);
+  const existing = new Set(groups.flatMap((group) => kinds(group)));
+  const present = Object.entries({ ...GRADES, "not graded": "not graded" }).filter(([key]) => existing.has(key));
+  const metrics = [...new Set(groups.flatMap((group) => Object.keys(group.stats.diversity)))];
+  const rewarded = groups.some((group) => group.stats.reward !== null);
   const orders = [...(rewarded ? ["reward"] : []), ...metrics].flatMap((name) =>
     [[`${name} down`, `${short(name)}, highest first`], [`${name} up`, `${short(name)}, lowest first`]]);
   return html(
@@ -101,17 +101,17 @@ function filters(groups, names, state, refresh) {
     names.length > 1 ? select("Run", "run", [["", "all"], ...names.map((name, i) => [i, name])]) : null,
     steps.length > 1 ? select("Step", "step", [["", "all"], ...steps.map((step) => [step, step.toLocaleString("en")])]) : null,
     select("Grade", "grade", [
-      ["", "all groups"], ["mixed", "right and wrong"], ["all", "all right"], ["none", "none right"],
-      ...told.map(([key, words]) => [key, `with ${words}`]),
+      ["", "all groups"], ["mixed", "some correct"], ["all", "all correct"], ["none", "none correct"],
+      ...present.map(([key, words]) => [key, `with ${words}`]),
     ]),
     select("Sort by", "sort", [["step", steps.length ? "step" : "order of the file"], ...orders]),
   );
 }
 
 function listItem(group, at, names, choose) {
-  const right = group.responses.filter((r) => r.grade === "correct").length;
+  const correct = group.responses.filter((r) => r.grade === "correct").length;
   const where = group.step === null ? group.problem : `Step ${group.step.toLocaleString("en")}`;
-  const figures = Object.entries(group.about.diversity).slice(0, 2).map(([name, value]) => `${short(name)} ${value === null ? "–" : value.toFixed(2)}`);
+  const figures = Object.entries(group.stats.diversity).slice(0, 2).map(([name, value]) => `${short(name)} ${value === null ? "–" : value.toFixed(2)}`);
   const marks = group.responses.length <= 12
     ? html("span", { class: "dots", "aria-hidden": true }, ...group.responses.map((r) => html("i", { class: kind(r.grade) })))
     : null;
@@ -119,16 +119,16 @@ function listItem(group, at, names, choose) {
     "button", { type: "button", "data-at": at, click: choose },
     html("span", { class: "where" }, names.length > 1 ? swatch(group.run) : null, html("span", { class: "name" }, where), marks),
     html("span", { class: "what" }, group.step === null ? sourceOf(group.prompt).slice(0, 90) : group.problem),
-    html("span", { class: "what" }, [`${right} of ${group.responses.length} right`, ...figures].join(" · ")),
+    html("span", { class: "what" }, [`${correct} of ${group.responses.length} correct`, ...figures].join(" · ")),
   ));
 }
 
 const kind = (grade) => (grade === "correct" ? "correct" : grade === "wrong" ? "wrong" : "other");
 
 function groupDetail(group, formulas, state) {
-  const right = group.responses.filter((r) => r.grade === "correct").length;
+  const correct = group.responses.filter((r) => r.grade === "correct").length;
   const few = group.size > group.responses.length ? `, ${group.responses.length} of ${group.size} responses shown` : "";
-  const pair = alike(group.matrix);
+  const pair = mostSimilar(group.matrix);
   const compared = html("div", { class: "pair" });
   const cards = html("div", { class: "cards" });
   const choose = (i, j) => {
@@ -142,7 +142,7 @@ function groupDetail(group, formulas, state) {
   const parts = [
     html("header", {},
       html("h3", {}, group.step === null ? "" : `Step ${group.step.toLocaleString("en")} · `, html("span", { dir: "auto" }, group.problem)),
-      html("p", { class: "note" }, `${right} of ${group.responses.length} right${few}`,
+      html("p", { class: "note" }, `${correct} of ${group.responses.length} correct${few}`,
         group.answer ? html("span", { dir: "auto" }, ` · reference answer ${group.answer}`) : null)),
     html("div", { class: "prompt" }, textBlock(group.prompt, formulas, state.source)),
   ];
@@ -150,16 +150,16 @@ function groupDetail(group, formulas, state) {
     const labels = group.responses.map((r) => r.index);
     parts.push(html("div", { class: "against" },
       html("figure", {}, heatMap(group.matrix, labels, pair, choose),
-        html("figcaption", { class: "note" }, "Dissimilarity of the row to the column: 0 the same, 1 nothing shared.")),
+        html("figcaption", { class: "note" }, "Dissimilarity of the row to the column: 0 identical, 1 nothing in common.")),
       compared));
     choose(...pair);
   }
-  parts.push(html("div", { class: "bar" }, html("h4", {}, "Responses"), html("label", {}, toggle, " LaTeX as written")), cards);
+  parts.push(html("div", { class: "bar" }, html("h4", {}, "Responses"), html("label", {}, toggle, " Show LaTeX")), cards);
   return parts;
 }
 
 /** The pair with the smallest dissimilarity above 0, or the first two. */
-function alike(matrix) {
+function mostSimilar(matrix) {
   let best = [0, Math.min(1, matrix.length - 1)], least = Infinity;
   matrix.forEach((row, i) => row.forEach((value, j) => {
     if (i !== j && value > 0 && value < least) [best, least] = [[i, j], value];
@@ -170,15 +170,15 @@ function alike(matrix) {
 function showPair(root, group, i, j) {
   const [a, b] = [group.responses[i], group.responses[j]];
   if (i === j) {
-    root.replaceChildren(html("p", { class: "note" }, `Response ${a.index} itself: choose a cell beside the diagonal.`));
+    root.replaceChildren(html("p", { class: "note" }, `Response ${a.index} itself: choose a cell off the diagonal.`));
     return;
   }
   const [first, second] = [sourceOf(a.text), sourceOf(b.text)];
   const side = (response, text, other) => html("div", {},
-    html("p", { class: "label" }, badge(response), verdictOf(response)), comparedBlock(text, other));
+    html("p", { class: "label" }, badge(response), gradeOf(response)), comparedBlock(text, other));
   root.replaceChildren(
     html("p", { role: "status" }, `Responses ${a.index} and ${b.index}: dissimilarity `,
-      html("b", {}, (group.matrix[i][j] / 100).toFixed(2)), `, the other way ${(group.matrix[j][i] / 100).toFixed(2)}`),
+      html("b", {}, (group.matrix[i][j] / 100).toFixed(2)), `, in the other direction ${(group.matrix[j][i] / 100).toFixed(2)}`),
     html("p", { class: "note key" }, "In both: ",
       ...["one word", "two in a row", "three", "four or more"].map((words, n) => html("mark", { class: `n${n + 1}` }, words))),
     html("div", { class: "sides" }, side(a, first, second), side(b, second, first)),
@@ -186,25 +186,25 @@ function showPair(root, group, i, j) {
 }
 
 const badge = (response) => html("span", { class: "badge" }, String(response.index));
-const verdictOf = (response) => html("span", { class: `grade ${kind(response.grade)}` }, GRADES[response.grade] ?? "not judged");
+const gradeOf = (response) => html("span", { class: `grade ${kind(response.grade)}` }, GRADES[response.grade] ?? "not graded");
 
 function card(response, formulas, source) {
   return html("article", {},
-    html("header", {}, badge(response), verdictOf(response),
+    html("header", {}, badge(response), gradeOf(response),
       response.length === null ? null : html("span", { class: "size" }, `${figure(response.length)} tokens`)),
     textBlock(response.text, formulas, source),
     html("dl", {}, ...figures(response).map(([name, value]) => html("div", {}, html("dt", {}, name), html("dd", {}, value)))));
 }
 
-/** What is known of a response in numbers: the reward and its parts, the advantage, the diversities. */
+/** The numbers of a response: the reward and its parts, the advantage, the diversities. */
 function figures(response) {
   const { reward, diversity, advantage } = response;
-  const share = (value) => (value ? signed(value, 3) : null);
+  const part = (value) => (value ? signed(value, 3) : null);
   return [
     ["Reward", reward.total === undefined ? null : figure(reward.total)],
     ["outcome", reward.outcome === undefined ? null : figure(reward.outcome)],
-    ["diversity", share(reward.diversity)],
-    ["length", share(reward.length)],
+    ["diversity", part(reward.diversity)],
+    ["length", part(reward.length)],
     ["Advantage", advantage === null ? null : signed(advantage)],
     ...Object.entries(diversity).map(([name, value]) => [short(name), value === null ? null : value.toFixed(2)]),
   ].filter(([, value]) => value !== null);

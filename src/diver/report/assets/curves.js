@@ -17,21 +17,21 @@ function drawCurves(root, data, names) {
 function curveControls(data, shared) {
   const most = Math.min(101, Math.max(1, 2 * Math.floor(data.steps / 6) + 1));
   const start = data.steps < 40 ? 0 : Math.floor(data.steps / 30);
-  const told = html("output", {});
+  const output = html("output", {});
   const slider = html("input", {
     type: "range", id: "smoothing", min: 0, max: (most - 1) / 2, step: 1, value: start,
     input: () => set(Number(slider.value)),
   });
   function set(reach) {
     shared.smoothing = reach;
-    told.textContent = reach ? `mean over ${2 * reach + 1} steps` : "off";
+    output.textContent = reach ? `mean over ${2 * reach + 1} steps` : "off";
     shared.panels.forEach((panel) => panel.draw());
   }
   set(start);
   const legend = shared.names.length > 1 ? shared.names.map((name, i) => html("span", {}, swatch(i), name)) : [];
   return html(
     "div", { class: "controls" },
-    html("label", { for: "smoothing" }, "Smoothing"), slider, told,
+    html("label", { for: "smoothing" }, "Smoothing"), slider, output,
     html("span", { class: "legend" }, ...legend),
   );
 }
@@ -52,11 +52,11 @@ function drawPanel(panel, shared) {
   };
   const point = () => {
     const at = panel.lines.map((line) => nearest(line, shared.cursor));
-    const told = panel.lines.map((line, i) => valueAt(line, at[i], panel.percent));
+    const current = panel.lines.map((line, i) => valueAt(line, at[i], panel.percent));
     values.replaceChildren(...panel.lines.map((line, i) =>
-      html("span", {}, shared.names.length > 1 ? swatch(line.run) : null, told[i])));
+      html("span", {}, shared.names.length > 1 ? swatch(line.run) : null, current[i])));
     note.textContent = shared.cursor === null ? panel.note : `step ${panel.lines[0].steps[at[0]].toLocaleString("en")}`;
-    picture.setAttribute("aria-label", `${panel.title} by step: ${told.join(", ")}`);
+    picture.setAttribute("aria-label", `${panel.title} by step: ${current.join(", ")}`);
     cursor.replaceChildren(...(shared.cursor === null ? [] : drawCursor(panel, scale, shared.cursor, at)));
   };
   const move = (step) => {
@@ -152,13 +152,13 @@ function smoothed(values, reach) {
   });
 }
 
-/** The stretches of warning signs, on the axis. */
+/** The steps of alerts, on the axis. */
 function drawSpans(panel, scale) {
   return panel.spans.map(([first, last]) => {
     const x = scale.x(first - 0.5), width = Math.max(3, scale.x(last + 0.5) - x);
     const place = first === last ? `step ${first}` : `steps ${first}–${last}`;
-    return svg("rect", { class: "sign", x, width, y: HEIGHT - BOTTOM - 1.5, height: 3 },
-      svg("title", {}, `see "What to look at": ${place}`));
+    return svg("rect", { class: "alert", x, width, y: HEIGHT - BOTTOM - 1.5, height: 3 },
+      svg("title", {}, `see "Alerts": ${place}`));
   });
 }
 

@@ -1,4 +1,4 @@
-// Draw what this page has a place for.
+// Draw the parts for which this page has an element.
 
 unpack().then((data) => {
   const places = { curves: drawCurves, browser: drawBrowser };
@@ -8,7 +8,7 @@ unpack().then((data) => {
   }
   document.documentElement.dataset.ready = "";
 }).catch((error) => {
-  const told = `The curves and groups could not be drawn (${error.message}): this page needs a browser of 2023 or later.`;
-  document.querySelector("main").append(html("p", { class: "note", role: "alert" }, told));
+  const message = `The curves and groups could not be drawn (${error.message}): this page needs a browser of 2023 or later.`;
+  document.querySelector("main").append(html("p", { class: "note", role: "alert" }, message));
   throw error;
 });

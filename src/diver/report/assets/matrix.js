@@ -46,11 +46,11 @@ function heatMap(matrix, labels, pair, choose) {
 
 function cell(i, j, value, size, count, labels) {
   const gap = count > 24 ? 0 : 1.5;
-  const told = i === j ? `response ${labels[i]}` : `${labels[i]} against ${labels[j]}: ${(value / 100).toFixed(2)}`;
+  const label = i === j ? `response ${labels[i]}` : `${labels[i]} against ${labels[j]}: ${(value / 100).toFixed(2)}`;
   const rect = svg("rect", {
     class: i === j ? "same" : "cell", x: j * size + gap / 2, y: i * size + gap / 2, width: size - gap, height: size - gap,
     rx: count > 24 ? 0 : 2, "fill-opacity": i === j ? 1 : (0.04 + 0.92 * (value / 100) ** 2).toFixed(3), // long texts are all far apart: squared
-  }, svg("title", {}, told));
+  }, svg("title", {}, label));
   if (count > 12 || i === j) return [rect];
   const text = svg("text", {
     class: value > 74 ? "figure on" : "figure", x: (j + 0.5) * size, y: (i + 0.5) * size + 3.5, "text-anchor": "middle",

@@ -1,4 +1,4 @@
-// What a model wrote: mathematics drawn or as its source, formulas of its own marked, words shared with another marked.
+// What a model wrote: mathematics drawn or as its source, formulas that no other response has marked, words shared with another marked.
 
 const ORDERS = 4; // of BLEU: n-grams of one to four words
 

@@ -1,4 +1,4 @@
-"""`diver measure`: read, measure, tell; write down where a folder is named."""
+"""`diver measure`: read rollouts, measure their diversity, print a table and write the results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tyro.conf import Positional
 from diver.diversity import Diversity, resolve
 from diver.evaluate.plan import parse_ks
 from diver.io.files import write_text
-from diver.io.jsonl import to_json
+from diver.io.jsonl import to_json, write_jsonl
 from diver.measure.picture import write_picture
 from diver.measure.problems import ProblemTable, group_row, measured, name_of, problem_table, summary
 from diver.measure.validity import as_json, cell, correlation_table, means_table, title, validity
@@ -26,9 +26,9 @@ from diver.types import DiverError, Grade, Group
 PAPER = ("textual", "equational")
 VALIDITY = (*PAPER, "hidden-state", "embedding")
 NOTE = "Means over problems, with 95 % bootstrap intervals."
-WRITTEN = ("groups.jsonl", "index.html", "summary.json")
-WRITTEN_OF_VALIDITY = ("validity.json", "validity.md", "validity.png")
-Tell = Callable[[str], Any]
+FILES = ("groups.jsonl", "index.html", "summary.json")
+VALIDITY_FILES = ("validity.json", "validity.md", "validity.png")
+Log = Callable[[str], Any]
 
 
 @settings
@@ -40,7 +40,7 @@ class Measure:
     """
 
     rollouts: Positional[tuple[str, ...]]
-    """Files or folders, each told apart in the tables; NAME=PATH gives a name."""
+    """Files or folders, each a column of the table; NAME=PATH gives a name."""
     metrics: str = ""
     """Names with commas between: textual, equational, hidden-state, embedding, distinct-n, self-bleu, or package.module.function.
     Nothing: textual,equational, and with --validity hidden-state,embedding too."""
@@ -59,12 +59,12 @@ class Measure:
     k: str = "1,8"
     """Values of k for Pass@k, where outcomes are known."""
     validity: bool = False
-    """Also how the metrics correlate with each other, over problems."""
+    """Also report how the metrics correlate with each other over problems."""
     out: Path | None = None
-    """Write groups.jsonl, summary.json and index.html, a page to browse the groups, into this folder; with --validity also
-    its tables and picture."""
+    """The folder for groups.jsonl, summary.json and index.html, a page to browse the groups; with --validity also for its
+    tables and figure."""
     groups: int = 200
-    """At most so many groups in the page, evenly spaced."""
+    """The page shows at most this many groups, evenly spaced."""
     diversity: Diversity = Diversity()
     """How the metrics are measured; the same keys as method.diversity of a recipe."""
 
@@ -88,39 +88,39 @@ class Measure:
         return list(dict.fromkeys(name.strip() for name in self.metrics.split(",") if name.strip())) or list(default)
 
 
-def run(how: Measure, tell: Tell = print) -> None:
-    """Measure the rollouts as asked, tell the summary, and write it all down where `out` names a folder."""
-    if how.out is not None and how.out.exists() and not how.out.is_dir():
-        raise DiverError(f"--out {how.out}: is a file; name a folder")
-    ks = parse_ks(how.k)
-    groups = {name: _measured(how, name, found) for name, found in _read(how, tell)}
-    known = [len(group) for of in groups.values() for group in of if any(r.reward for r in group.rollouts)]
-    most = max(known, default=0)
-    if known and (beyond := [str(k) for k in ks if k > most]):
-        tell(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {most}")
-    tables = {name: problem_table(of, ks, how.threshold) for name, of in groups.items()}
-    tell(f"\n{markdown(*_table(tables))}\n{NOTE}")
-    if how.out is not None:
-        write_text(how.out / "groups.jsonl", "".join(to_json(row) + "\n" for row in _rows(groups, ks, how.threshold)))
-        write_text(how.out / "summary.json", to_json(_summaries(how, tables)) + "\n")
-        _write_page(how, groups, tables)
-    if how.validity:
-        _validity(tables, how.out, tell)
-    if how.out is not None:
-        tell(f"written: {', '.join((*WRITTEN, *(WRITTEN_OF_VALIDITY if how.validity else ())))} in {how.out}")
+def run(config: Measure, log: Log = print) -> None:
+    """Measure the rollouts, log the summary, and write the results where `out` names a folder."""
+    out = config.out
+    if out is not None and out.exists() and not out.is_dir():
+        raise DiverError(f"--out {out}: is a file; name a folder")
+    ks = parse_ks(config.k)
+    groups = {name: _measured(config, name, read) for name, read in _read(config, log)}
+    every = [group for measured_groups in groups.values() for group in measured_groups]
+    largest = max((len(group) for group in every if any(r.reward for r in group.rollouts)), default=0)
+    if largest and (beyond := [str(k) for k in ks if k > largest]):
+        log(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {largest}")
+    tables = {name: problem_table(measured_groups, ks, config.threshold) for name, measured_groups in groups.items()}
+    log(f"\n{markdown(*_table(tables))}\n{NOTE}")
+    if config.validity:
+        _validity(tables, out, log)
+    if out is not None:
+        write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
+        write_text(out / "summary.json", to_json(_summaries(config, tables)) + "\n")
+        _write_page(config, out, groups, tables)
+        log(f"written: {', '.join((*FILES, *(VALIDITY_FILES if config.validity else ())))} in {out}")
 
 
-def _read(how: Measure, tell: Tell) -> Iterator[tuple[str, list[Group]]]:
-    """The groups of each path, by the name that tells it apart."""
-    columns = Columns(problem=how.problem, response=how.response, outcome=how.outcome, answer=how.answer)
-    paths = dict(map(_named, how.rollouts))
-    if len(paths) < len(how.rollouts):
+def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
+    """The groups of each path, by its name in the table."""
+    columns = Columns(problem=config.problem, response=config.response, outcome=config.outcome, answer=config.answer)
+    paths = dict(map(_named, config.rollouts))
+    if len(paths) < len(config.rollouts):
         raise DiverError("two of the paths have the same name; tell them apart by NAME=PATH")
     for name, path in paths.items():
-        found = read_rollouts(path.expanduser(), columns, how.steps)
-        for note in found.notes:
-            tell(note)
-        yield name, found.groups
+        rollouts = read_rollouts(path.expanduser(), columns, config.steps)
+        for note in rollouts.notes:
+            log(note)
+        yield name, rollouts.groups
 
 
 def _named(text: str) -> tuple[str, Path]:
@@ -132,45 +132,42 @@ def _named(text: str) -> tuple[str, Path]:
     return Path(text).stem if Path(text).is_file() else Path(text).name, Path(text)
 
 
-def _measured(how: Measure, name: str, groups: Sequence[Group]) -> list[Group]:
+def _measured(config: Measure, name: str, groups: Sequence[Group]) -> list[Group]:
     from tqdm import tqdm
 
     with tqdm(total=len(groups), desc=f"{name}: measure", unit="group", leave=False, dynamic_ncols=True) as bar:
-        return measured(groups, how.names, how.diversity, bar.update)
+        return measured(groups, config.names, config.diversity, bar.update)
 
 
 def _table(tables: Mapping[str, ProblemTable]) -> tuple[list[str], list[list[str]]]:
     """A row an estimate, a column a path."""
-    of = {name: summary(table) for name, table in tables.items()}
-    columns = dict.fromkeys(column for found in of.values() for column in found)
+    summaries = [summary(table) for table in tables.values()]
+    estimates = dict.fromkeys(name for means in summaries for name in means)
     rows = [["problems", *(str(len(table.problems)) for table in tables.values())]]
-    rows += [[title(column), *(cell(column, found.get(column)) for found in of.values())] for column in columns]
-    return ["", *of], rows
+    rows += [[title(name), *(cell(name, means.get(name)) for means in summaries)] for name in estimates]
+    return ["", *tables], rows
 
 
-def _write_page(how: Measure, groups: Mapping[str, Sequence[Group]], tables: Mapping[str, ProblemTable]) -> None:
-    assert how.out is not None
-    several = len(groups) > 1
-    shown = [_shown(group, f"{name}: " * several, how.threshold) for name, of in groups.items() for group in of]
+def _write_page(
+    config: Measure, out: Path, groups: Mapping[str, Sequence[Group]], tables: Mapping[str, ProblemTable]
+) -> None:
+    prefixes = {name: f"{name}: " if len(groups) > 1 else "" for name in groups}
+    shown = [_with_page_name(g, prefixes[name], config.threshold) for name, of_path in groups.items() for g in of_path]
+    about = {"groups": len(shown), "responses": sum(map(len, shown)), "metrics": ", ".join(map(title, config.names))}
     header, rows = _table(tables)
     write_browser(
-        how.out / "index.html",
+        out / "index.html",
         shown,
         title=", ".join(groups),
-        about={
-            "groups": len(shown),
-            "responses": sum(map(len, shown)),
-            "metrics": ", ".join(map(title, how.names)),
-            **({"steps": how.steps} if how.steps else {}),
-        },
+        about={**about, **({"steps": config.steps} if config.steps else {})},
         table=[header, *rows],
         notes=[NOTE],
-        limit=how.groups,
+        limit=config.groups,
     )
 
 
-def _shown(group: Group, prefix: str, threshold: float) -> Group:
-    """The group under a name that says where it is from; what has an outcome and no grade is right or wrong by it."""
+def _with_page_name(group: Group, prefix: str, threshold: float) -> Group:
+    """The group under a name that says where it is from; an outcome without a grade becomes correct or wrong."""
     problem, step = group.problem, group.problem.meta.get("step")
     name = f"{prefix}{name_of(problem)}" + (f", step {step}" if step is not None else "")
     by_outcome = [Grade.CORRECT if outcome >= threshold else Grade.WRONG for outcome in group.outcomes]
@@ -179,8 +176,9 @@ def _shown(group: Group, prefix: str, threshold: float) -> Group:
 
 
 def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: float) -> Iterator[dict[str, Any]]:
-    for name, of in groups.items():
-        for group in of:
+    for name, measured_groups in groups.items():
+        for group in measured_groups:
+            metrics = group.rollouts[0].diversity
             yield {
                 "rollouts": name,
                 **({"benchmark": group.problem.source} if group.problem.source else {}),
@@ -190,23 +188,21 @@ def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: f
                 "size": len(group),
                 **group_row(group, ks, threshold),
                 "outcomes": group.outcomes.tolist(),
-                "each": {
-                    metric: [r.diversity[metric] for r in group.rollouts] for metric in group.rollouts[0].diversity
-                },
+                "each": {metric: [r.diversity[metric] for r in group.rollouts] for metric in metrics},
             }
 
 
-def _summaries(how: Measure, tables: Mapping[str, ProblemTable]) -> dict[str, Any]:
-    found = {
+def _summaries(config: Measure, tables: Mapping[str, ProblemTable]) -> dict[str, Any]:
+    by_name = {
         name: {"problems": len(table.problems), "means": {k: e._asdict() for k, e in summary(table).items()}}
         for name, table in tables.items()
     }
-    return {"metrics": how.names, "diversity": dataclasses.asdict(how.diversity), "rollouts": found}
+    return {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": by_name}
 
 
-def _validity(tables: Mapping[str, ProblemTable], out: Path | None, tell: Tell) -> None:
+def _validity(tables: Mapping[str, ProblemTable], out: Path | None, log: Log) -> None:
     result = validity(tables)
-    tell(f"\n{correlation_table(result)}\nSpearman's correlation over problems, with 95 % bootstrap intervals.")
+    log(f"\n{correlation_table(result)}\nSpearman's correlation over problems, with 95 % bootstrap intervals.")
     if out is not None:
         write_text(out / "validity.md", f"{means_table(result)}\n{correlation_table(result)}")
         write_text(out / "validity.json", to_json(as_json(result)) + "\n")

@@ -1,12 +1,12 @@
-"""Warning signs on made-up metrics whose answer is known."""
+"""Alerts on made-up metrics whose answer is known."""
 
 import json
 
 import numpy as np
 import pytest
 
-from diver.report.reading import RunRecord
-from diver.report.signs import signs, smooth, where, window
+from diver.report.alerts import alerts, smooth, span_text, window
+from diver.report.run_record import RunRecord
 
 
 def run_of(folder, **columns):
@@ -34,14 +34,14 @@ def test_a_calm_run_has_none(tmp_path):
         diversity__textual=steady(0.6),
         response__truncated=steady(0.19),
         group__solve_none=steady(0.49),
-        verify__timeout=steady(0.005),
+        grade__timeout=steady(0.005),
     )
-    assert signs(run) == []
+    assert alerts(run) == []
 
 
-def test_no_metrics_no_signs(tmp_path):
-    assert signs(run_of(tmp_path / "run")) == []
-    assert signs(run_of(tmp_path / "short", policy__entropy=[0.0], reward__outcome=[1.0])) == []
+def test_no_metrics_no_alerts(tmp_path):
+    assert alerts(run_of(tmp_path / "run")) == []
+    assert alerts(run_of(tmp_path / "short", policy__entropy=[0.0], reward__outcome=[1.0])) == []
 
 
 @pytest.mark.parametrize(
@@ -49,34 +49,34 @@ def test_no_metrics_no_signs(tmp_path):
     [
         ("policy__entropy", np.where(np.arange(1, 101) <= 60, 1.0, 0.2), "Entropy collapse"),
         ("response__length_mean", np.where(np.arange(1, 101) <= 60, 100.0, 250.0), "Length explosion"),
-        ("response__truncated", np.where(np.arange(1, 101) <= 60, 0.0, 0.9), "Responses are cut off"),
-        ("group__solve_none", np.where(np.arange(1, 101) <= 60, 0.1, 0.9), "Most groups have no right answer"),
-        ("verify__timeout", np.where(np.arange(1, 101) <= 60, 0.0, 0.03), "The verifier ran out of time"),
-        ("verify__error", np.where(np.arange(1, 101) <= 60, 0.0, 0.03), "The verifier failed"),
+        ("response__truncated", np.where(np.arange(1, 101) <= 60, 0.0, 0.9), "Truncated responses"),
+        ("group__solve_none", np.where(np.arange(1, 101) <= 60, 0.1, 0.9), "Most groups have no correct response"),
+        ("grade__timeout", np.where(np.arange(1, 101) <= 60, 0.0, 0.03), "Verifier timeouts"),
+        ("grade__error", np.where(np.arange(1, 101) <= 60, 0.0, 0.03), "Verifier errors"),
     ],
 )
-def test_a_level_crossed_at_step_61_is_told_from_there(tmp_path, metric, values, title):
-    """The mean is over 11 steps, so the sign may begin up to 5 steps before or after the jump."""
-    (sign,) = signs(run_of(tmp_path / "run", **{metric: values}))
-    assert sign.title == title and sign.metric == metric.replace("__", "/")
-    ((first, last),) = sign.spans
+def test_a_level_crossed_at_step_61_is_an_alert_from_there(tmp_path, metric, values, title):
+    """The mean is over 11 steps, so the alert may begin up to 5 steps before or after the jump."""
+    (alert,) = alerts(run_of(tmp_path / "run", **{metric: values}))
+    assert alert.title == title and alert.metric == metric.replace("__", "/")
+    ((first, last),) = alert.spans
     assert abs(first - 61) <= 5 and last == 100
 
 
-def test_one_odd_step_is_no_sign(tmp_path):
+def test_one_odd_step_is_no_alert(tmp_path):
     values = np.full(100, 0.05)
     values[50] = 1.0
-    assert signs(run_of(tmp_path / "run", response__truncated=values)) == []
+    assert alerts(run_of(tmp_path / "run", response__truncated=values)) == []
 
 
 def test_diversity_that_rises_while_the_outcome_falls(tmp_path):
     falls, rises = steady(0.5) - 0.2 * (np.arange(100) >= 50), steady(0.4) + 0.3 * (np.arange(100) >= 50)
-    (sign,) = signs(run_of(tmp_path / "run", reward__outcome=falls, diversity__equational=rises))
-    assert sign.title == "Diversity rises while the outcome falls" and "(equational diversity)" in sign.text
-    ((first, last),) = sign.spans
+    (alert,) = alerts(run_of(tmp_path / "run", reward__outcome=falls, diversity__equational=rises))
+    assert alert.title == "Diversity rises while the outcome reward falls" and "(equational diversity)" in alert.text
+    ((first, last),) = alert.spans
     assert 51 <= first < last < 100  # and not for ever after: both stand still again
-    assert signs(run_of(tmp_path / "both", reward__outcome=rises, diversity__textual=rises)) == []
-    assert signs(run_of(tmp_path / "flat", reward__outcome=steady(0.5), diversity__textual=rises)) == []
+    assert alerts(run_of(tmp_path / "both", reward__outcome=rises, diversity__textual=rises)) == []
+    assert alerts(run_of(tmp_path / "flat", reward__outcome=steady(0.5), diversity__textual=rises)) == []
 
 
 def test_noise_that_moves_nothing_seldom_warns(tmp_path):
@@ -84,7 +84,7 @@ def test_noise_that_moves_nothing_seldom_warns(tmp_path):
     warned = 0
     for i in range(20):
         outcome, diversity = rng.normal(0.5, 0.05, (2, 100))
-        warned += bool(signs(run_of(tmp_path / str(i), reward__outcome=outcome, diversity__textual=diversity)))
+        warned += bool(alerts(run_of(tmp_path / str(i), reward__outcome=outcome, diversity__textual=diversity)))
     assert warned <= 4
 
 
@@ -94,19 +94,19 @@ def test_more_right_answers_on_fewer_problems(tmp_path):
     run_of(tmp_path / "run")
     (tmp_path / "run" / "eval").mkdir()
     for step, counts in ((0, [1] * 40), (9, [3] * 20 + [0] * 20)):
-        rows = [{"id": str(i), "correct": c, "distinct": c} for i, c in enumerate(counts)]
+        rows = [{"id": str(i), "n": 4, "c": c, "distinct": c} for i, c in enumerate(counts)]
         estimates = {"pass@1": {"mean": sum(counts) / 160}, "pass@4": {"mean": np.mean(np.array(counts) > 0)}}
         row = {"samples": 4, "per_problem": rows, "estimates": estimates}
         (tmp_path / "run" / "eval" / f"step_{step:04}.json").write_text(json.dumps(row))
-    (sign,) = signs(RunRecord.read(tmp_path / "run"))
-    assert sign.text.startswith("Pass@1 rose by +12.5 points while Pass@4 fell by 50.0".replace("+", ""))
-    assert sign.metric == "eval/pass@4" and sign.spans == ()
+    (alert,) = alerts(RunRecord.read(tmp_path / "run"))
+    assert alert.text.startswith("Pass@1 rose by +12.5 points while Pass@4 fell by 50.0".replace("+", ""))
+    assert alert.metric == "eval/pass@4" and alert.spans == ()
 
 
-def test_stretches_in_words():
-    assert where(()) == "" and where(((3, 3),)) == "step 3" and where(((3, 9),)) == "steps 3–9"
-    assert where(((3, 3), (5, 9))) == "steps 3 and 5–9"
-    assert where(((1, 1), (3, 3), (5, 5), (7, 7), (9, 9), (11, 11))) == "steps 1, 3, 5, 7 and 2 later stretches"
+def test_intervals_in_words():
+    assert span_text(()) == "" and span_text(((3, 3),)) == "step 3" and span_text(((3, 9),)) == "steps 3–9"
+    assert span_text(((3, 3), (5, 9))) == "steps 3 and 5–9"
+    assert span_text(((1, 1), (3, 3), (5, 5), (7, 7), (9, 9), (11, 11))) == "steps 1, 3, 5, 7 and 2 later intervals"
 
 
 def test_smoothing_by_hand():

@@ -43,22 +43,12 @@ def test_a_plain_file_from_beginning_to_end(tmp_path):
     write(tmp_path / "mine.jsonl", ROWS)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "of-another").touch()
-    done = diver(
-        "measure",
-        "mine.jsonl",
-        "--k",
-        "1,4",
-        "--validity",
-        "--metrics",
-        "textual,equational,self-bleu",
-        "--out",
-        "out",
-        cwd=tmp_path,
-    )
+    metrics = ["--metrics", "textual,equational,self-bleu"]
+    done = diver("measure", "mine.jsonl", "--k", "1,4", "--validity", *metrics, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "mine.jsonl: named columns: 16 responses to 4 problems in 4 groups of 4" in done.stdout
-    for told in ("| TD ", "| ED ", "| 1 - Self-BLEU ", "| Pass@4 ", "| TD ~ ED ", "index.html"):
-        assert told in done.stdout
+    for words in ("| TD ", "| ED ", "| 1 - Self-BLEU ", "| Pass@4 ", "| TD ~ ED ", "index.html"):
+        assert words in done.stdout
     rows = read(tmp_path / "out" / "groups.jsonl")
     responses = [row["response"] for row in ROWS[:4]]
     assert (rows[0]["size"], rows[0]["pass@4"], rows[0]["outcomes"]) == (4, 1.0, [1, 0, 0, 1])
@@ -105,7 +95,7 @@ def test_two_files_side_by_side_with_settings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments, told",
+    "arguments, message",
     [
         (["no.jsonl"], "no.jsonl: no such file or folder"),
         (["mine.jsonl", "--metrics", "textul"], "no diversity metric 'textul'"),
@@ -126,12 +116,12 @@ def test_two_files_side_by_side_with_settings(tmp_path):
         (["mine.jsonl", "--answer", "gold"], "no column 'gold', which --answer names"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(arguments, told, tmp_path):
+def test_a_wrong_argument_is_a_one_line_error(arguments, message, tmp_path):
     (tmp_path / "a").mkdir()
     for path in (tmp_path / "mine.jsonl", tmp_path / "a" / "mine.jsonl"):
         write(path, ROWS)
     done = diver("measure", *arguments, cwd=tmp_path)
-    assert done.returncode == 2 and told in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
 def test_a_thousand_long_responses_to_one_problem(tmp_path):
@@ -162,21 +152,15 @@ def test_real_rollouts_say_what_the_pure_functions_say(name, groups, tmp_path):
         assert row["each"]["equational"] == equational_diversity(responses).tolist()
 
 
-def test_what_training_and_evaluation_leave_is_read(tmp_path):
-    """A run that pays for hidden states, and an evaluation."""
+def test_rollouts_of_training_and_evaluation_are_read(tmp_path):
+    """A run with a reward for hidden states, and an evaluation."""
     small = [
-        "sample.group_size",
-        4,
-        "train.batch_size",
-        4,
-        "train.mini_batch_size",
-        4,
-        "train.steps",
-        2,
-        "evaluate.problems",
-        0,
-    ]
-    model = ["method.diversity.hidden-state.model", policy_folder(), "method.pays.hidden-state.weight", 1.0]
+        "sample.group_size", 4, "train.batch_size", 4, "train.mini_batch_size", 4, "train.steps", 2,
+        "evaluate.problems", 0,
+    ]  # fmt: skip
+    model = [
+        "method.diversity.hidden-state.model", policy_folder(), "method.diversity_rewards.hidden-state.weight", 1.0,
+    ]  # fmt: skip
     flags = [f"--{word}" if i % 2 == 0 else word for i, word in enumerate([*small, *model, "run.folder", "run"])]
     trained = diver("train", QUICKSTART, *flags, cwd=tmp_path)
     assert trained.returncode == 0, trained.stderr

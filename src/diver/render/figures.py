@@ -1,0 +1,46 @@
+"""The style of all figures, and how they are written: the same data gives the same bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from diver.io.files import write_bytes
+
+COLOURS = ("#2456c5", "#c2571a", "#1f8a5b", "#8a4fbf", "#b3232f", "#5c6470", "#0e8fa8", "#a8862b", "#d0569a", "#1b1f24")
+INK, GREY, RULE = "#1b1f24", "#5c6470", "#e6e8ec"
+
+
+@contextmanager
+def drawing(*paths: Path, size: tuple[float, float], font_size: float = 9.0, dpi: int = 160) -> Iterator[Any]:
+    """A matplotlib Figure of `size` inches, on white; the paths (.png or .svg) are written when the block ends."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    style: Any = {"font.family": "sans-serif", "font.size": font_size, "svg.fonttype": "none"}
+    with rc_context({**style, "svg.hashsalt": paths[0].stem}):
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure
+        for path in paths:
+            out, kind = io.BytesIO(), path.suffix.removeprefix(".")
+            undated: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
+            figure.savefig(out, format=kind, dpi=dpi, facecolor="white", metadata=undated)
+            write_bytes(path, out.getvalue())
+
+
+def frame(axes: Any, title: str, x: str = "", grid: str = "y") -> None:
+    """Title and name of the x axis, no frame but the lower line, a pale grid along the axis `grid`."""
+    axes.set_title(title, loc="left", fontweight="bold", color=INK)
+    axes.set_xlabel(x, color=GREY)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.grid(axis=grid, color=RULE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=GREY, length=0)
+
+
+def percent(value: float, _: int | None = None) -> str:
+    """A share as an axis shows it."""
+    return f"{100 * value:.0f} %"
