@@ -10,9 +10,9 @@ import pytest
 from diver.data.benchmarks import BENCHMARKS, find, load
 from diver.data.choices import listed
 from diver.data.templates import TEMPLATES
-from diver.evaluate import paper
 from diver.types import DiverError, Grade
 from diver.verify import VERIFIERS, grades
+from diver_paper import paper
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FILES = {
@@ -165,7 +165,7 @@ def test_rows_that_repeat_are_folded_and_counted(tmp_path):
 def test_a_file_is_a_benchmark_of_its_own(tmp_path):
     rows = [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in range(3)]
     loaded = load(str(write(tmp_path, rows, "my sums.jsonl")), 0)
-    assert (loaded.benchmark.name, loaded.benchmark.domain, loaded.chance) == ("my-sums", "lab", None)
+    assert (loaded.benchmark.name, loaded.benchmark.domain, loaded.chance) == ("my-sums", "synthetic", None)
     assert loaded.benchmark.grader == "auto" and len(loaded.problems) == 3
     assert len(load(str(tmp_path / "my sums.jsonl"), 0, limit=2).problems) == 2
     assert find(str(tmp_path / "aime24.jsonl")).name == "aime24-file"

@@ -46,7 +46,7 @@ class Benchmark:
     template: str = "paper"
     temperature: float = 0.6
     max_tokens: int = 8192
-    domain: Literal["in", "out", "lab"] = "in"
+    domain: Literal["in", "out", "synthetic"] = "in"
     options: bool = False
     """Multiple choice: the options are shuffled."""
     size: int | None = None
@@ -223,7 +223,7 @@ _ENTRIES = (
         template="plain",
         max_tokens=40,
         temperature=1.0,
-        domain="lab",
+        domain="synthetic",
         citation="ours: held-out problems of diver.data.countdown",
     ),
 )
@@ -275,13 +275,13 @@ def find(name_or_path: str) -> Benchmark:
         )
     own = re.sub(r"[^\w.-]+", "-", file.stem) or "problems"
     own = f"{own}-file" if own in BENCHMARKS else own
-    return Benchmark(own, own, Source(path=name_or_path), grader="auto", domain="lab", citation=name_or_path)
+    return Benchmark(own, own, Source(path=name_or_path), grader="auto", domain="synthetic", citation=name_or_path)
 
 
 def _read(benchmark: Benchmark) -> Problems:
     """The problems of the source, its rows adapted; prompts that are chat messages become their question."""
     source, path = benchmark.source, Path(benchmark.source.path).expanduser()
-    if benchmark.domain == "lab":
+    if benchmark.domain == "synthetic":
         return load_problems(source)
     revision = None
     if path.is_file() and path.suffix in READERS:

@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from diver.evaluate import paper
+from diver.data.benchmarks import load
+from diver.data.templates import QUESTION, TEMPLATES, render
+from diver.types import Grade, Problem
+from diver.verify import grades
+from diver_paper import paper
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))
 TEX = DATA.parent / "paper" / "diver.tex"
@@ -18,8 +22,13 @@ LABELS = {
 NUMBER = r"\d+(?:\.\d+)?"
 
 
+def find(model, table="main", group=None):
+    """The first row of that model, and group where one is given."""
+    return next(r for r in paper.TABLES[table] if r.model == model and group in (None, r.group))
+
+
 def printed_rows(label):
-    """(model, [(score, spread or None)]) of every row of a table of the paper's source."""
+    """(model, [(score, std or None)]) of every row of a table of the paper's source."""
     body = TEX.read_text(encoding="utf-8").split(rf"\label{{{label}}}")[1].split(r"\end{tabular}")[0]
     body = "\n".join(line for line in body.splitlines() if not line.lstrip().startswith("%"))
     body = re.sub(r"\\c?midrule(\(lr\))?(\{\d+-\d+\})?", "", body)
@@ -44,12 +53,12 @@ def test_every_number_is_the_one_in_the_paper(table):
         spelt = model.replace("GPRO", "GRPO").replace("DVIER", "DIVER").replace("Higher", "higher")
         assert spelt.replace("(ours)", "") == row.model
         assert [score for score, _ in cells] == list(row.scores.values())
-        assert [spread for _, spread in cells if spread is not None] == list(row.spread.values())
+        assert [std for _, std in cells if std is not None] == list(row.std.values())
 
 
 def test_tables_have_as_many_numbers_as_the_paper_prints():
-    counts = {name: sum(len(r.scores) + len(r.spread) for r in rows) for name, rows in paper.TABLES.items()}
-    # rows x scores, and of Pass@k the 7 in-domain columns have a spread
+    counts = {name: sum(len(r.scores) + len(r.std) for r in rows) for name, rows in paper.TABLES.items()}
+    # rows x scores, and of Pass@k the 7 in-domain columns have a std
     assert counts == {
         "main": 10 * 11,
         "pass@k": 25 * (11 + 7),
@@ -62,13 +71,13 @@ def test_tables_have_as_many_numbers_as_the_paper_prints():
 def test_the_errata_are_exactly_the_averages_that_rounding_cannot_explain():
     """Columns and average are each rounded to 0.1: together they can be off by 0.1, counted in tenths here."""
     off = set()
-    for rows in paper.TABLES.values():
+    for table, rows in paper.TABLES.items():
         for row in rows:
             for average, columns in paper.AVERAGES.items():
                 if average in row.scores:
                     tenths = [round(10 * row.scores[c]) for c in columns]
                     if abs(sum(tenths) - len(columns) * round(10 * row.scores[average])) > len(columns):
-                        off.add((row.table, row.group, row.model, average))
+                        off.add((table, row.group, row.model, average))
     errata = {e[:4] for e in paper.ERRATA if e.text.startswith("the printed average")}
     assert off == errata
     assert errata == {
@@ -83,7 +92,7 @@ def test_the_errata_are_exactly_the_averages_that_rounding_cannot_explain():
 def test_the_errata_say_the_right_means():
     for erratum in paper.ERRATA:
         if erratum.text.startswith("the printed average"):
-            row = paper.row(erratum.model, erratum.table, erratum.group)
+            row = find(erratum.model, erratum.table, erratum.group)
             printed, mean = re.findall(NUMBER, erratum.text)
             columns = paper.AVERAGES[erratum.column]
             assert float(printed) == row.scores[erratum.column]
@@ -94,7 +103,9 @@ def test_the_errata_say_the_right_means():
 def test_base_and_clip_higher_are_equal_out_of_domain_at_every_k_and_no_other_pair_is():
     for k in (2, 4, 8, 16, 32):
         scores = {
-            r.model: tuple(r.scores[c] for c in paper.OUT_OF_DOMAIN) for r in paper.PASS_AT_K if r.group == f"k={k}"
+            r.model: tuple(r.scores[c] for c in paper.OUT_OF_DOMAIN)
+            for r in paper.TABLES["pass@k"]
+            if r.group == f"k={k}"
         }
         equal = {(a, b) for a in scores for b in scores if a < b and scores[a] == scores[b]}
         assert equal == {("GRPO w/ Clip-higher", "Qwen2.5-Math-7B")}
@@ -102,20 +113,20 @@ def test_base_and_clip_higher_are_equal_out_of_domain_at_every_k_and_no_other_pa
 
 
 def test_the_other_oddities_are_in_the_numbers():
-    assert paper.row("DIVER", "pass@k", "k=32").scores["aime25"] == 48.9
-    assert paper.row("DIVER", "pass@k", "k=32").scores["olympiad"] == 69.0
-    pair = [paper.row(m, "models", "Qwen2.5-Math-1.5B").scores for m in ("GRPO w/ Clip-higher", "DIVER")]
+    assert find("DIVER", "pass@k", "k=32").scores["aime25"] == 48.9
+    assert find("DIVER", "pass@k", "k=32").scores["olympiad"] == 69.0
+    pair = [find(m, "models", "Qwen2.5-Math-1.5B").scores for m in ("GRPO w/ Clip-higher", "DIVER")]
     assert [(s["arc-c"], s["gpqa"]) for s in pair] == [(59.5, 30.1), (33.2, 59.1)]
-    aime = [[paper.row(m).scores[c] for c in ("aime24", "aime25")] for m in ("DIVER-ED", "Pass@k Training")]
+    aime = [[find(m).scores[c] for c in ("aime24", "aime25")] for m in ("DIVER-ED", "Pass@k Training")]
     assert aime[0] == aime[1] == [20.9, 15.7]
 
 
 def test_every_erratum_belongs_to_a_number_and_no_number_has_two():
     for erratum in paper.ERRATA:
-        assert erratum.column in paper.row(erratum.model, erratum.table, erratum.group).scores
+        assert erratum.column in find(erratum.model, erratum.table, erratum.group).scores
     assert len({e[:4] for e in paper.ERRATA}) == len(paper.ERRATA)
-    assert set(paper.row("DIVER", "pass@k", "k=32").notes) == {"in", "aime25", "olympiad"}
-    assert paper.row("DIVER-MIX").notes == {}
+    assert set(find("DIVER", "pass@k", "k=32").notes) == {"in", "aime25", "olympiad"}
+    assert find("DIVER-MIX").notes == {}
 
 
 @pytest.mark.skipif(not TEX.is_file(), reason="no copy of the paper's source beside DIVER_DATA")
@@ -124,5 +135,46 @@ def test_the_text_says_what_the_errata_say_it_does():
     assert r"\textbf{50.0} on AIME25" in sentence and r"\textbf{68.9} points on OlympiadBench" in sentence
 
 
-def test_a_row_that_is_not_there():
-    assert paper.row("GPT-2") is None and paper.row("DIVER", "main") is None
+PROBLEM = Problem("p", "What is {1} + 1?", "2")
+ASKED = {  # template -> how its prompt begins and ends, and a response in the form that the model was trained to give
+    "qwen-math": (
+        "<|im_start|>system\nPlease reason step by step, and put your final answer within \\boxed{}.<|im_end|>\n",
+        "<|im_start|>user\nWhat is {1} + 1?<|im_end|>\n<|im_start|>assistant\n",
+        "To add, count on. The answer is \\(\\boxed{2}\\).",
+    ),
+    "qwen-boxed": (
+        "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\nWhat is {1} + 1?\n",
+        "\nPlease reason step by step, and put your final answer within \\boxed{}.<|im_end|>\n<|im_start|>assistant\n",
+        "First, 1.\nThen, 1 more.\n\nThe final answer is: $\\boxed{2}$",
+    ),
+    "open-reasoner-zero": (
+        "A conversation between User and Assistant. The User asks",
+        "by the \\boxed{} tag.\nThis is the problem:\nWhat is {1} + 1?\nAssistant: <think>",
+        " It could be \\boxed{3}. No: 2. </think> <answer> The sum is \\boxed{2}. </answer>",
+    ),
+    "prime-zero": (
+        "A conversation between User and Assistant. The user asks",
+        "</answer>. User: What is {1} + 1?\n\nPresent the answer in LaTex format: \\boxed{Your answer}. Assistant:",
+        " <think> Is it 3? No. </think> <answer> \\boxed{2} </answer>",
+    ),
+}
+
+
+def test_public_models_are_rows_of_the_main_table_and_have_templates():
+    assert {m.row for m in paper.MODELS} == {
+        r.model for r in paper.TABLES["main"] if r.group in ("", "Previous RLVR methods")
+    }
+    assert {m.template for m in paper.MODELS} == {*ASKED} <= {*TEMPLATES}
+    assert all(m.path.count("/") == 1 and m.source.startswith("arXiv:") for m in paper.MODELS)
+
+
+@pytest.mark.parametrize("template", ASKED)
+def test_prompts_and_answers_of_public_models(template):
+    begins, ends, response = ASKED[template]
+    prompt = render(PROBLEM, template)
+    assert prompt.startswith(begins) and prompt.endswith(ends)
+    assert prompt.count(PROBLEM.prompt) == 1 and QUESTION not in prompt
+    assert grades([(response, PROBLEM)]) == [Grade.CORRECT]
+    assert grades([(response.replace("\\boxed{2}", "\\boxed{3}"), PROBLEM)]) == [Grade.WRONG]
+    countdown = load("countdown", 0, limit=1).problems[0]
+    assert countdown.prompt in render(countdown, template)
