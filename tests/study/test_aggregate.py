@@ -5,13 +5,12 @@ import pytest
 
 from diver.types import Grade, Group, Problem, Rollout
 from diver.verify import verify
-from diver_paper.catalogue import EXPERIMENTS, Experiment
-from diver_paper.claims import INITIAL, Claim
-from diver_paper.reading import Study, difference, jobs, level, values, verdict
-from diver_paper.special import distinct
-from diver_paper.work import signal
+from diver_paper.aggregate import Study, claim_status, difference, jobs, level, values
+from diver_paper.custom_pages import distinct
+from diver_paper.experiments import EXPERIMENTS, INITIAL, Claim, Experiment
+from diver_paper.worker import signal
 
-TINY = Experiment(name="x", title="", answers="", varied="", variants={"a": {}, "b": {}})
+TINY = Experiment(name="x", title="", reproduces="", varied="", variants={"a": {}, "b": {}}, paper_variants={})
 
 
 def record(solutions, metrics=None, samples=4):
@@ -29,7 +28,7 @@ def test_measures_by_hand():
     np.testing.assert_allclose(values(run, "held-out/textual"), [0.5, 0.25, 0.0])
     assert len(values(run, "held-out/equational")) == 0
     np.testing.assert_allclose(values(run, "pass@2 - pass@1"), [0.25, 0.0, 0.0])
-    assert len(values(run, "pass@8 - pass@1")) == len(values(run, "kept/embedding")) == 0
+    assert len(values(run, "pass@8 - pass@1")) == len(values(run, "saved/embedding")) == 0
     assert len(values(run, "pass@8")) == len(values(run, "none")) == len(values(run, "unknown")) == 0
 
 
@@ -42,19 +41,19 @@ def test_differences_are_paired_over_the_seeds_that_both_have():
     assert np.isnan(difference(study, "a", "c", "pass@1")).all()
 
 
-def test_a_claim_holds_where_the_interval_is_above_zero_and_only_there():
+def test_a_claim_is_supported_where_the_interval_is_above_zero_and_only_there():
     def study(high):
         rng = np.random.default_rng(0)
         draw = lambda top: record([[int(c)] if c else [] for c in rng.integers(0, top, 200)], samples=100)  # noqa: E731
         return Study(TINY, {"a": {s: draw(high) for s in range(4)}, "b": {s: draw(50) for s in range(4)}})
 
     claim = Claim("", "pass@1", "a", "b")
-    assert verdict(study(90), claim)[0] == "holds"
-    assert verdict(study(20), claim)[0] == "does not hold"
-    assert verdict(study(50), claim)[0] == "cannot be seen"
-    assert verdict(Study(TINY, {}), claim)[0] == "not run"
+    assert claim_status(study(90), claim)[0] == "supported"
+    assert claim_status(study(20), claim)[0] == "contradicted"
+    assert claim_status(study(50), claim)[0] == "inconclusive"
+    assert claim_status(Study(TINY, {}), claim)[0] == "not run"
     one = Study(TINY, {name: {0: runs[0]} for name, runs in study(90).runs.items()})
-    assert verdict(one, claim)[0] == "open, on one seed"
+    assert claim_status(one, claim)[0] == "one seed"
 
 
 def test_runs_come_seed_by_seed():

@@ -1,8 +1,8 @@
-"""One run of a study: train as the recipe says, sample from every checkpoint, keep what the tables need.
+"""One run of a study: train by the recipe, sample from every checkpoint, save what the tables need.
 
-    python -c "from diver_paper.work import main; main()" < job.json
+    python -c "from diver_paper.worker import main; main()" < job.json
 
-The job comes on standard input, which stays open for as long as the sweep lives: when it closes, so does this process.
+The job is read from standard input, which stays open as long as the sweep lives: when it closes, this process exits.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from diver.stats import distinct_at_k, pass_at_k
 from diver.train.trainer import Trainer
 from diver.types import Grade, Group, Problem, Rollout
 from diver.verify import verify
-from diver_paper.store import Job, rounded, save
+from diver_paper.records import Job, rounded, save
 
 CURVE = (1, 4, 16)  # k of the evaluations during training
-SHOWN = 32  # problems of which 8 responses are kept
+SHOWN = 32  # problems of which 8 responses are saved
 SHOWN_RESPONSES = 8
 ROWS = 2048  # prefixes in flight
 
 
 def main() -> None:
     job = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with_the_sweep, daemon=True).start()
-    carry_out(
+    threading.Thread(target=_exit_with_the_sweep, daemon=True).start()
+    run_job(
         Job(job["changes"], job["seed"], job["trained"]),
         job["regime"],
         Path(job["folder"]),
@@ -56,40 +56,40 @@ def main() -> None:
     )
 
 
-def _end_with_the_sweep() -> None:
+def _exit_with_the_sweep() -> None:
     sys.stdin.read()
     os._exit(1)
 
 
-def carry_out(
+def run_job(
     job: Job,
     regime: Mapping[str, Any],
     folder: Path,
     out: Path,
     provenance: Mapping[str, Any],
 ) -> None:
-    """Make the run in `folder`, going on where it was, and write its record into `out`.
+    """Train in `folder`, resuming where it was stopped, evaluate, and write the record into `out`.
 
-    The evaluation, which changes nothing in the training, is left to the end: of every checkpoint, by `sample.tree`. A run
-    that was begun at another commit has both, A..B, and the time of one that was gone on with is not known.
+    Every checkpoint is evaluated after the training, which no evaluation changes. The commit of a run that was resumed at
+    another one is A..B, and its training time is unknown.
     """
-    told = job.recipe(regime)
-    recipe = make_recipe(told)
+    settings = job.recipe(regime)
+    recipe = make_recipe(settings)
     start = time.process_time()
-    begun = job.trained and (folder / "config.json").exists()
-    made, commit = _train(recipe, job, folder, provenance) if job.trained else ({}, provenance.get("commit"))
+    resumed = job.trained and (folder / "config.json").exists()
+    metrics, commit = _train(recipe, job, folder, provenance) if job.trained else ({}, provenance.get("commit"))
     trained = time.process_time()
     checkpoints = sorted((folder / "checkpoints").glob("step_*")) if job.trained else [None]
     evaluations = {_step(path): evaluate(recipe, path, last=path == checkpoints[-1]) for path in checkpoints}
     record = {
-        "recipe": told,
+        "recipe": settings,
         "seed": job.seed,
         "command": job.command,
         **provenance,
         "commit": commit,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "cpu_seconds": {"train": None if begun else trained - start, "evaluate": time.process_time() - trained},
-        "metrics": made,
+        "cpu_seconds": {"train": None if resumed else trained - start, "evaluate": time.process_time() - trained},
+        "metrics": metrics,
         "evaluations": evaluations,
     }
     save(out, job, record)
@@ -98,20 +98,20 @@ def carry_out(
 def _train(
     recipe: Recipe, job: Job, folder: Path, provenance: Mapping[str, Any]
 ) -> tuple[dict[str, list[Any]], str | None]:
-    """Train, or go on with it; the columns of its metrics, and the commits of the code that did it."""
-    unwatched = dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, problems=0))
+    """Train or resume; the columns of its metrics, and the commits of the code that trained."""
+    without_evaluation = dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, problems=0))
     config = {
-        "recipe": dataclasses.asdict(unwatched),
+        "recipe": dataclasses.asdict(without_evaluation),
         "seed": job.seed,
         "schedule_steps": recipe.train.steps,
         "command": job.command,
         **provenance,
     }
-    run = RunFolder(folder, config, unwatched.identity(), make_recipe({}).identity())
+    run = RunFolder(folder, config, without_evaluation.identity(), make_recipe({}).identity())
     try:
         saved = run.checkpoints()
         if not saved or _step(saved[-1]) < recipe.train.steps:
-            Trainer(unwatched, run).run()
+            Trainer(without_evaluation, run).run()
         first, now = run.config.get("commit"), provenance.get("commit")
         return columns(run), now if first == now else f"{first}..{now}"
     finally:
@@ -122,7 +122,7 @@ def _step(checkpoint: Path | None) -> int:
     return int(checkpoint.name.removeprefix("step_")) if checkpoint else 0
 
 
-# ---- what the training did ---------------------------------------------------------------------------------------------
+# ---- metrics of the training -------------------------------------------------------------------------------------------
 
 
 def columns(run: RunFolder) -> dict[str, list[Any]]:
@@ -146,8 +146,8 @@ def _groups(rows: Iterable[Mapping[str, Any]]) -> list[tuple[np.ndarray, np.ndar
 def signal(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
     """The share of the sum of |A| that comes from groups all correct, mixed, and with none correct; 0 of nothing.
 
-    groups: (outcomes [G], advantages [G]). In a group all correct or all wrong the outcome says nothing, so whatever
-    signal there is comes from the diversity reward, and does not depend on lambda.
+    groups: (outcomes [G], advantages [G]). In a group all correct or all wrong the outcome gives no advantage, so whatever
+    there is comes from the diversity reward, and does not depend on lambda.
     """
     weight = dict.fromkeys(("all_correct", "mixed", "none_correct"), 0.0)
     for outcomes, advantages in groups:
@@ -158,7 +158,7 @@ def signal(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
     return {f"signal/{kind}": value / total if total else 0.0 for kind, value in weight.items()}
 
 
-# ---- what the policy can do --------------------------------------------------------------------------------------------
+# ---- evaluation of a policy --------------------------------------------------------------------------------------------
 
 
 def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Curves of many runs: small multiples, a line a variant, its band or last bar what the seeds and problems leave open.
+"""Curves of many runs: small multiples, a line a variant, with bands or bars for the range over seeds or the interval.
 
 `stacked` and `dots` are for the pages that have no curves.
 """
@@ -14,18 +14,17 @@ import numpy as np
 
 from diver.io.files import write_bytes
 from diver.render.style import COLOURS
-from diver_paper.catalogue import METHODS, Panel
-from diver_paper.claims import INITIAL
-from diver_paper.reading import Record, Study, level, of_samples
+from diver_paper.aggregate import Record, Study, level, of_samples
+from diver_paper.experiments import INITIAL, METHODS, Panel
 
 SMOOTH = 9  # steps that a training metric is averaged over; odd, so that it is centred
 MANY = 5  # variants; the bands of more would hide each other, so they have bars at their ends
 _TEXT, _RULE, _FADED = "#5c6470", "#e6e8ec", "#8a93a1"
-_LINES = tuple(colour for colour in COLOURS if colour != _TEXT)  # too near to that of the untrained policy
+_LINES = tuple(colour for colour in COLOURS if colour != _TEXT)  # too close to that of the untrained policy
 _STYLE: Any = {"font.family": "sans-serif", "font.size": 8.0, "axes.linewidth": 0.6}
 
 
-def picture(study: Study, path: Path) -> None:
+def draw(study: Study, path: Path) -> None:
     """Every panel of the experiment, three to a row, and one legend for all."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -37,14 +36,14 @@ def picture(study: Study, path: Path) -> None:
     with rc_context(_STYLE):
         figure = Figure(figsize=(3.4 * columns, 2.5 * rows + 0.4), layout="constrained")
         axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
-        for panel, at in zip(panels, axes, strict=False):
-            for place, variant in enumerate(study.runs):
-                _line(at, study, variant, panel, colours[variant], place)
-            _frame(at, panel, "k" if panel.x == "k" else "rollout step")
-        for at in axes[len(panels) :]:
-            at.axis("off")
+        for panel, box in zip(panels, axes, strict=False):
+            for i, variant in enumerate(study.runs):
+                _line(box, study, variant, panel, colours[variant], i)
+            _frame(box, panel, "k" if panel.x == "k" else "rollout step")
+        for box in axes[len(panels) :]:
+            box.axis("off")
         lines = {
-            line.get_label(): line for at in axes for line in at.lines if not str(line.get_label()).startswith("_")
+            line.get_label(): line for box in axes for line in box.lines if not str(line.get_label()).startswith("_")
         }
         _write(figure, lines, path)
 
@@ -59,7 +58,7 @@ def stacked(shares: Mapping[str, np.ndarray], parts: Sequence[str], path: Path) 
         axes: Any = figure.subplots()
         left, bars = np.zeros(len(shares)), {}
         for i, part in enumerate(parts):
-            width = np.array([of[i] for of in shares.values()])
+            width = np.array([share[i] for share in shares.values()])
             bars[part] = axes.barh(list(shares), width, left=left, height=0.7, color=COLOURS[i])
             left = left + width
         axes.invert_yaxis()
@@ -71,19 +70,19 @@ def stacked(shares: Mapping[str, np.ndarray], parts: Sequence[str], path: Path) 
 
 
 def dots(panels: Sequence[tuple[str, str, np.ndarray]], variants: Sequence[str], path: Path) -> None:
-    """Panels of (what x is, what y is, [runs, 2]), three to a row; `variants` names that of each run."""
+    """Panels of (label of x, label of y, [runs, 2]), three to a row; `variants` names the variant of each run."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     rows = -(-len(panels) // 3)
-    at = np.array(variants)
+    names = np.array(variants)
     with rc_context(_STYLE):
         figure = Figure(figsize=(10.2, 2.6 * rows + 0.4), layout="constrained")
         axes = np.atleast_1d(figure.subplots(rows, 3)).ravel()
         shown, colours = {}, _colours(dict.fromkeys(variants))
         for (x, y, points), box in zip(panels, axes, strict=False):
             for variant, colour in colours.items():
-                shown[variant] = box.scatter(*points[at == variant].T, s=16, color=colour, zorder=3)
+                shown[variant] = box.scatter(*points[names == variant].T, s=16, color=colour, zorder=3)
             _frame(box, Panel(y, y), x)
             box.grid(axis="x", color=_RULE, linewidth=0.6)
         for box in axes[len(panels) :]:
@@ -92,7 +91,7 @@ def dots(panels: Sequence[tuple[str, str, np.ndarray]], variants: Sequence[str],
 
 
 def _write(figure: Any, shown: Mapping[str, Any], path: Path) -> None:
-    """With one legend for all of it, aside and then renamed."""
+    """With one legend for the whole figure."""
     figure.legend(
         shown.values(), shown.keys(), loc="outside lower center", ncols=min(5, len(shown) or 1), frameon=False
     )
@@ -108,7 +107,7 @@ def _colours(variants: Iterable[str]) -> dict[str, str]:
     return {name: _LINES[order.index(name) % len(_LINES)] for name in names}
 
 
-def _line(axes: Any, study: Study, variant: str, panel: Panel, colour: str, place: int) -> None:
+def _line(axes: Any, study: Study, variant: str, panel: Panel, colour: str, index: int) -> None:
     if panel.x == "k":
         points = [(k, level(study, variant, f"{panel.measure}@{k}")) for k in panel.ks]
         points = [(k, e) for k, e in points if not np.isnan(e.mean)]
@@ -116,14 +115,14 @@ def _line(axes: Any, study: Study, variant: str, panel: Panel, colour: str, plac
         low, high = [e.low for _, e in points], [e.high for _, e in points]
     else:
         start = [curve(record, panel.measure) for record in study.runs.get(INITIAL, {}).values()]
-        found = [curve(record, panel.measure) for record in study.runs[variant].values()] if variant != INITIAL else []
-        x, mean, low, high = _over_runs([{**(start[0] if start else {}), **c} for c in found if c])
+        curves = [curve(record, panel.measure) for record in study.runs[variant].values()] if variant != INITIAL else []
+        x, mean, low, high = _over_runs([{**(start[0] if start else {}), **c} for c in curves if c])
     if x:
         axes.plot(x, mean, color=colour, linewidth=1.8 if variant.startswith("diver") else 1.1, label=variant)
         if _bands(study):
             axes.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
         elif panel.x == "step":
-            axes.vlines(x[-1] * (1.02 + 0.015 * place), low[-1], high[-1], color=colour, linewidth=1.4)
+            axes.vlines(x[-1] * (1.02 + 0.015 * index), low[-1], high[-1], color=colour, linewidth=1.4)
 
 
 def _bands(study: Study) -> bool:
@@ -147,8 +146,8 @@ def _evaluated(evaluation: Mapping[str, Any], measure: str) -> float | None:
     if "solutions" not in evaluation:
         return evaluation.get(measure)
     kind, _, k = measure.partition("@")
-    found = of_samples(evaluation, kind, int(k))
-    return float(found.mean()) if len(found) else None
+    values = of_samples(evaluation, kind, int(k))
+    return float(values.mean()) if len(values) else None
 
 
 def _over_runs(curves: list[dict[int, float]]) -> tuple[list[int], list[float], list[float], list[float]]:
@@ -181,11 +180,11 @@ def _per_cent(value: float, _: int | None = None) -> str:
 
 
 def legend_note(study: Study) -> str:
-    """What the lines and bands of the picture are."""
+    """The meaning of the lines and bands."""
     bands = _bands(study)
-    told = {
+    notes = {
         "step": f"over steps: means over seeds, {'bands' if bands else 'bars at the end'} from the lowest to the highest seed",
         "k": "over k: means over seeds and problems"
         + (", bands are 95 % intervals over both (those of paired differences, below, are narrower)" if bands else ""),
     }
-    return "; ".join(told[kind] for kind in sorted({panel.x for panel in study.experiment.panels}, reverse=True))
+    return "; ".join(notes[kind] for kind in sorted({panel.x for panel in study.experiment.panels}, reverse=True))

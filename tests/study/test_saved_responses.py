@@ -9,12 +9,11 @@ from diver.data import countdown
 from diver.diversity import METRICS
 from diver.settings import merge
 from diver.types import DiverError
-from diver_paper import kept
-from diver_paper.catalogue import EXPERIMENTS
-from diver_paper.claims import INITIAL
-from diver_paper.reading import Study, level
+from diver_paper import saved_responses
+from diver_paper.aggregate import Study, level
+from diver_paper.experiments import EXPERIMENTS, INITIAL
+from diver_paper.records import Job
 from diver_paper.reproduce import Arguments, load_regime, reproduce, write
-from diver_paper.store import Job
 
 REGIME = merge(load_regime(), {"data": {"countdown": {"problems": 8}}, "evaluate": {"problems": 3, "num_samples": 8}})
 PROBLEMS = countdown.problems(countdown.Countdown(mix={"three": 0.9, "four": 0.1}), 3, held=True)
@@ -67,49 +66,55 @@ def lengths(monkeypatch):
 
 
 def test_kept_responses_are_judged_again(study):
-    (first, *_) = kept.groups(study.runs["diver-mix"][1])
+    (first, *_) = saved_responses.groups(study.runs["diver-mix"][1])
     assert [r.grade.value for r in first.rollouts] == ["correct"] * 3 + ["wrong"] * 5
 
 
 def test_models_measure_once_and_their_numbers_are_stored(study, tmp_path, lengths):
-    kept.measure_by_models(study, {"embedding": "letters=some/folder"}, tmp_path)
-    stored = json.loads((tmp_path / kept.STORED).read_text())
-    assert stored["embedding"]["model"] == "letters" and "some/folder" not in (tmp_path / kept.STORED).read_text()
+    saved_responses.measure_by_models(study, {"embedding": "letters=some/folder"}, tmp_path)
+    stored = json.loads((tmp_path / saved_responses.STORED).read_text())
+    assert (
+        stored["embedding"]["model"] == "letters"
+        and "some/folder" not in (tmp_path / saved_responses.STORED).read_text()
+    )
     assert len(stored["embedding"]["runs"]) == 11 and len(lengths) == 33
-    kept.measure_by_models(study, {"embedding": "letters=elsewhere"}, tmp_path)
+    saved_responses.measure_by_models(study, {"embedding": "letters=elsewhere"}, tmp_path)
     assert len(lengths) == 33
-    kept.measure_by_models(study, {"embedding": "another"}, tmp_path)
-    assert len(lengths) == 66 and kept.read(tmp_path / kept.STORED)["embedding"]["model"] == "another"
+    saved_responses.measure_by_models(study, {"embedding": "another"}, tmp_path)
+    assert (
+        len(lengths) == 66
+        and saved_responses.read(tmp_path / saved_responses.STORED)["embedding"]["model"] == "another"
+    )
 
-    found = kept.with_measures(study, tmp_path)
+    found = saved_responses.with_measures(study, tmp_path)
     # 6 equal and 2 others of 8: (6 x 2/8 + 2 x 7/8) / 8, halved
-    assert level(found, "clip-higher", "kept/embedding").mean == pytest.approx(np.mean([(6 * 2 + 2 * 7) / 128, (7 + 7) / 128]), rel=1e-3)  # fmt: skip
-    assert level(found, "clip-higher", "kept/pass@1").mean == pytest.approx(6.5 / 8)
-    assert np.isnan(level(found, "clip-higher", "kept/hidden-state").mean)
+    assert level(found, "clip-higher", "saved/embedding").mean == pytest.approx(np.mean([(6 * 2 + 2 * 7) / 128, (7 + 7) / 128]), rel=1e-3)  # fmt: skip
+    assert level(found, "clip-higher", "saved/pass@1").mean == pytest.approx(6.5 / 8)
+    assert np.isnan(level(found, "clip-higher", "saved/hidden-state").mean)
 
 
 def test_numbers_of_other_responses_are_not_taken(study, tmp_path, lengths):
-    kept.measure_by_models(study, {"embedding": "letters"}, tmp_path)
+    saved_responses.measure_by_models(study, {"embedding": "letters"}, tmp_path)
     other = Study(study.experiment, {"clip-higher": {0: record("clip-higher", 0, 1)}})
-    assert "embedding" not in kept.with_measures(other, tmp_path).runs["clip-higher"][0]["kept"]
-    kept.measure_by_models(other, {"embedding": "letters"}, tmp_path)
-    assert "embedding" in kept.with_measures(other, tmp_path).runs["clip-higher"][0]["kept"]
+    assert "embedding" not in saved_responses.with_measures(other, tmp_path).runs["clip-higher"][0]["saved"]
+    saved_responses.measure_by_models(other, {"embedding": "letters"}, tmp_path)
+    assert "embedding" in saved_responses.with_measures(other, tmp_path).runs["clip-higher"][0]["saved"]
 
 
 def test_the_page_tells_which_models_measured_and_what_is_missing(study, tmp_path, lengths):
     write(study, tmp_path)
     page = (tmp_path / "metric-validity-tiny.md").read_text()
-    assert "Embedding: no model has measured it." in page and "not run: 6" in page
+    assert "Embedding: not measured by any model." in page and ", 6 not run." in page
     write(study, tmp_path, {"embedding": "letters=some/folder"})
     page = (tmp_path / "metric-validity-tiny.md").read_text()
     assert "Embedding: letters, 11 of 11 runs." in page and "TD ~ embedding" in page and "of 5 methods' means" in page
-    assert "Hidden state: no model has measured it." in page and "not run: 3" in page
+    assert "Hidden state: not measured by any model." in page and ", 3 not run." in page
     assert (tmp_path / "metric-validity-tiny.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_models_are_of_metric_validity_only_and_a_broken_store_is_told(tmp_path):
-    with pytest.raises(DiverError, match="of metric-validity, not of main"):
+    with pytest.raises(DiverError, match="for metric-validity, not for main"):
         reproduce(Arguments(name="main", embedding="x"), {})
-    (tmp_path / kept.STORED).write_text("{")
+    (tmp_path / saved_responses.STORED).write_text("{")
     with pytest.raises(DiverError, match="metric-validity-tiny.json: is not JSON"):
-        kept.read(tmp_path / kept.STORED)
+        saved_responses.read(tmp_path / saved_responses.STORED)

@@ -1,7 +1,7 @@
-"""What a run comes to, as one small JSON file: its recipe and seed, a column a metric, its evaluations.
+"""The result of a run as one small JSON file: its recipe and seed, a column a metric, its evaluations.
 
-A run is found again by its recipe as it was told (regime and changes, defaults left out), so experiments share runs, a
-study can be made in several sittings, and a default that is added later makes no old run another one.
+A run is found again by its recipe as given (regime and changes, without defaults), so experiments share runs, a study can be
+run in parts, and a default that is added later does not invalidate older runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DIGITS = 4  # significant ones that a metric keeps
 
 
 class Job(NamedTuple):
-    """One run to be made: `changes` to the regime, as nested tables, and a seed. Untrained: only evaluated."""
+    """A run to be made: `changes` to the regime, as nested tables, and a seed. Untrained: only evaluated."""
 
     changes: Mapping[str, Mapping[str, Any]]
     seed: int
@@ -45,13 +45,13 @@ class Job(NamedTuple):
 
     @property
     def command(self) -> str:
-        """What makes the run by hand; the untrained policy is only evaluated, by the study itself."""
+        """The command that makes the run by hand; the untrained policy is only evaluated, by the study itself."""
         if not self.trained:
             return "diver reproduce main"
         return shlex.join(["diver", "train", "studies/diver_paper/tiny.toml", *self.flags])
 
     def recipe(self, regime: Mapping[str, Any]) -> dict[str, Any]:
-        """The whole recipe as told, as nested tables."""
+        """The whole recipe as given, as nested tables."""
         return merge(merge(regime, self.changes), {"run": {"seed": self.seed}})
 
 
@@ -72,12 +72,12 @@ def find(folder: Path, job: Job, regime: Mapping[str, Any]) -> dict[str, Any] | 
     if mine == theirs:
         return record
     keys = sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))
-    told = "; ".join(f"{k} was {theirs.get(k)!r}, now {mine.get(k)!r}" for k in keys[:4])
-    raise DiverError(f"{path}: holds a run of another recipe ({told}); give another --out, or delete it")
+    changed = "; ".join(f"{k} was {theirs.get(k)!r}, now {mine.get(k)!r}" for k in keys[:4])
+    raise DiverError(f"{path}: holds a run of another recipe ({changed}); give another --out, or delete it")
 
 
 def save(folder: Path, job: Job, record: Mapping[str, Any]) -> None:
-    """Write the record: a line a key, a line a metric, so that a difference can be read."""
+    """Write the record: a line a key, a line a metric, for readable diffs."""
     lines = []
     for key, value in record.items():
         if isinstance(value, Mapping) and key in ("metrics", "evaluations"):
@@ -90,14 +90,16 @@ def save(folder: Path, job: Job, record: Mapping[str, Any]) -> None:
 
 def rounded(value: Any) -> Any:
     """Numbers with `DIGITS` significant digits: a record is read by people and kept in git."""
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    return value
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def flags(changes: Mapping[str, Any]) -> list[str]:
     """Nested tables as flags of the command line."""
-    return [part for key, value in _flat(changes).items() for part in (f"--{key}", _shown(value))]
+    return [
+        part
+        for key, value in _flat(changes).items()
+        for part in (f"--{key}", str(value).lower() if isinstance(value, bool) else str(value))
+    ]
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -105,7 +107,3 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in table.items():
         flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
-
-
-def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
