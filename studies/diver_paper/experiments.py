@@ -70,9 +70,9 @@ def _toml(name: str) -> dict[str, Any]:
     return tomllib.loads((files("diver_paper") / name).read_text(encoding="utf-8"))
 
 
-def _variants(told: list[str] | Mapping[str, Any]) -> dict[str, Changes]:
+def _variants(variants: list[str] | Mapping[str, Any]) -> dict[str, Changes]:
     """A list names methods; of a table, a string is the method of that name."""
-    table = {name: name for name in told} if isinstance(told, list) else told
+    table = {name: name for name in variants} if isinstance(variants, list) else variants
     return {label: {"method": {"name": c}} if isinstance(c, str) else c for label, c in table.items()}
 
 

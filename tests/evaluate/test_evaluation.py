@@ -320,7 +320,7 @@ def test_vllms_engine_gets_its_options_and_rows_are_not_known_by_them(monkeypatc
     alone, two = (make_tasks(plan, "m")[0].keys for plan in plans)
     assert alone == two
     asked = Plan(model="m", sampler="endpoint", extra='{"top_k": 2}')
-    assert not {*make_tasks(asked, "m", None)[0].keys.values()} & {*alone.values()}
+    assert not {*make_tasks(asked, "m")[0].keys.values()} & {*alone.values()}
     with pytest.raises(DiverError, match=r"--extra .*colour.*: vLLM's engine does not take it \(.*'colour'\)"):
         drawing(Plan(model="countdown", sampler="vllm", extra='{"colour": 1}'), "countdown").open()
 

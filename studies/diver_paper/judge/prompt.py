@@ -41,12 +41,12 @@ def question(problem: str, answers: Sequence[str], max_chars: int, structured: b
     return [{"role": "user", "content": text}]
 
 
-def repair(asked: Sequence[Message], reply: str, reason: str, n: int, structured: bool = False) -> list[Message]:
+def repair(messages: Sequence[Message], reply: str, reason: str, n: int, structured: bool = False) -> list[Message]:
     """The messages that ask again, after a reply that could not be parsed."""
     form = '{"ranking": "..."}' if structured else f"RANKING: {_example(n)}"
     again = _PROMPT["repair"].format(reason=reason, letters=", ".join(LETTERS[:n]), form=form)
     first = reply[-LONGEST_REPLY:] or "(nothing)"
-    return [*asked, {"role": "assistant", "content": first}, {"role": "user", "content": again}]
+    return [*messages, {"role": "assistant", "content": first}, {"role": "user", "content": again}]
 
 
 def rankings(letters: str) -> Iterator[str]:
