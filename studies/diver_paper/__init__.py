@@ -1,11 +1,14 @@
 """The paper's tables and figures by name, at laptop scale and at the paper's.
 
-catalogue.py   what each experiment varies and measures: declarative; claims.py: what the paper says of it
-store.py       what a run comes to: one small JSON file a run, found again by its recipe
-work.py        one run: train, then sample from its checkpoints
-sweep.py       many runs side by side, killed and gone on with
-reading.py     from the files of many runs to numbers with paired intervals
-kept.py        the responses that a record keeps, by metrics that need a model
-tables.py      numbers as Markdown; pictures.py: as curves; special.py: pages of another kind
-reproduce.py   the verb
+experiments.toml, claims.toml, tiny.toml, paper.toml: what each experiment varies and measures, the paper's claims on it, the
+regime of all runs, the paper's numbers; experiments.py and paper.py read them
+
+records.py          the result of a run: one small JSON file, found again by its recipe
+worker.py           one run: train, then sample from its checkpoints
+sweep.py            many runs in parallel, resumed after a kill
+aggregate.py        from the records of many runs to numbers with paired intervals, and the status of each claim
+saved_responses.py  the responses that a record keeps, measured by metrics that need a model
+pages.py            numbers as Markdown; figures.py: as curves; custom_pages.py: pages of another kind
+paper_table.py      results of `diver eval` beside the paper's main table
+reproduce.py        `diver reproduce`; judge/: `diver judge`
 """

@@ -5,22 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from diver.evaluate.paper import HYPERPARAMETERS, LARGER_PASS_AT_K, MAIN, PASS_AT_K
-from diver_paper import claims
-from diver_paper.catalogue import EXPERIMENTS
-from diver_paper.claims import INITIAL
-from diver_paper.reading import Study, verdict
-from diver_paper.tables import claims as told
+from diver_paper import paper
+from diver_paper.aggregate import Study, claim_status
+from diver_paper.experiments import EXPERIMENTS, INITIAL, Claim
+from diver_paper.pages import claims_section
 
-PRINTED = {
-    "diver-mix": "DIVER", "clip-higher": "GRPO w/ Clip-higher", "kl-cov": "Entropy-RL", "pass-at-k": "Pass@k Training",
-    INITIAL: "Qwen2.5-Math-7B", "diver-td": "DIVER-TD", "diver-ed": "DIVER-ED",
-}  # fmt: skip
+PRINTED = {**paper.NAMES, "diver-mix": "DIVER", INITIAL: "Qwen2.5-Math-7B"}
 
 
 def test_every_claim_and_comparison_names_variants_of_its_experiment():
     for experiment in EXPERIMENTS.values():
-        pairs = {variant: less for variant in experiment.variants if (less := experiment.baseline(variant))}
+        pairs = {variant: less for variant in experiment.variants if (less := experiment.baseline_of(variant))}
         assert {*pairs, *pairs.values()} <= experiment.variants.keys(), experiment.name
         assert len(pairs) >= len(experiment.variants) - 1, experiment.name
         for claim in experiment.claims:
@@ -35,23 +30,25 @@ def pass_at(measure, model):
     """The in-domain average of Pass@2..32; of larger k the mean of the three benchmarks."""
     k = int(measure.removeprefix("pass@"))
     if k <= 32:
-        return in_domain(PASS_AT_K, model, f"k={k}")
-    return np.mean([r.scores[measure] for r in LARGER_PASS_AT_K if r.model == model])
+        return in_domain(paper.TABLES["pass@k"], model, f"k={k}")
+    return np.mean([r.scores[measure] for r in paper.TABLES["larger-pass@k"] if r.model == model])
 
 
 def gap(measure, claim):
     return pass_at(measure, PRINTED[claim.more]) - pass_at(measure, PRINTED[claim.less])
 
 
-@pytest.mark.parametrize("claim", [c for c in claims.MAIN if c.paper], ids=lambda c: c.text)
+@pytest.mark.parametrize("claim", [c for c in EXPERIMENTS["main"].claims if c.paper], ids=lambda c: c.text)
 def test_figures_of_table_1(claim):
-    names = {**PRINTED, "diver-mix": "DIVER-MIX"}
-    difference = in_domain(MAIN, names[claim.more]) - in_domain(MAIN, names[claim.less])
+    main = paper.TABLES["main"]
+    difference = in_domain(main, paper.NAMES[claim.more]) - in_domain(main, paper.NAMES[claim.less])
     assert claim.paper == f"{difference:+.1f}"
 
 
 @pytest.mark.parametrize(
-    "claim", [c for c in claims.PASS_AT_K + claims.PASS_AT_K_LARGE if c.paper], ids=lambda c: f"{c.text}, {c.measure}"
+    "claim",
+    [c for name in ("pass-at-k", "pass-at-k-large") for c in EXPERIMENTS[name].claims if c.paper],
+    ids=lambda c: f"{c.text}, {c.measure}",
 )
 def test_figures_of_the_tables_of_pass_at_k(claim):
     first, _, second = claim.measure.partition(" - ")
@@ -61,9 +58,9 @@ def test_figures_of_the_tables_of_pass_at_k(claim):
 
 def test_figures_of_table_10():
     def at(group, variant):
-        return in_domain(HYPERPARAMETERS, PRINTED[variant.partition(",")[0]], group)
+        return in_domain(paper.TABLES["hyperparameters"], PRINTED[variant.partition(",")[0]], group)
 
-    four, cool, four_loss, cool_loss = claims.ROBUSTNESS
+    four, cool, four_loss, cool_loss = EXPERIMENTS["robustness"].claims
     for claim, group in ((four, "G = 4"), (cool, "t = 0.6")):
         assert claim.paper == f"{at(group, claim.more) - at(group, claim.less):+.1f}"
     for claim, before, after in ((four_loss, "G = 8", "G = 4"), (cool_loss, "t = 1.0", "t = 0.6")):
@@ -86,47 +83,45 @@ def study(**shares):
 
 
 def test_as_well_as_is_a_claim_of_a_small_difference():
-    near = claims.Claim("", "pass@1", "a", "b", within=0.03)
-    assert verdict(study(a=0.5, b=0.5), near)[0] == "holds"
-    assert verdict(study(a=0.5, b=0.7), near)[0] == verdict(study(a=0.7, b=0.5), near)[0] == "does not hold"
-    assert verdict(study(a=0.5, b=0.53), near)[0] == "cannot be seen"
+    near = Claim("", "pass@1", "a", "b", within=0.03)
+    assert claim_status(study(a=0.5, b=0.5), near)[0] == "supported"
+    assert claim_status(study(a=0.5, b=0.7), near)[0] == claim_status(study(a=0.7, b=0.5), near)[0] == "contradicted"
+    assert claim_status(study(a=0.5, b=0.53), near)[0] == "inconclusive"
 
 
 def test_a_loss_is_compared_with_another_loss():
     found = study(a=0.9, a_4=0.5, b=0.8, b_4=0.7)
-    more = claims.Claim("", "pass@1", "a", "a 4", beyond=("b", "b 4"))
-    told, difference = verdict(found, more)
-    assert told == "holds" and difference.mean == pytest.approx(0.4 - 0.1, abs=0.01)
-    assert verdict(found, more._replace(more="b", less="b 4", beyond=("a", "a 4")))[0] == "does not hold"
+    more = Claim("", "pass@1", "a", "a 4", beyond=("b", "b 4"))
+    status, difference = claim_status(found, more)
+    assert status == "supported" and difference.mean == pytest.approx(0.4 - 0.1, abs=0.01)
+    assert claim_status(found, more._replace(more="b", less="b 4", beyond=("a", "a 4")))[0] == "contradicted"
 
 
 def test_the_untrained_policy_is_the_same_for_every_seed():
     found = study(a=0.6, before_training=0.4)
     one = Study(found.experiment, {"a": found.runs["a"], INITIAL: {0: found.runs[INITIAL][0]}})
-    told, difference = verdict(one, claims.Claim("", "pass@1", "a", INITIAL))
-    assert told == "holds" and difference.mean == pytest.approx(0.2, abs=0.01)
-    assert (
-        verdict(Study(one.experiment, {"a": one.runs["a"]}), claims.Claim("", "pass@1", "a", INITIAL))[0] == "not run"
-    )
+    status, difference = claim_status(one, Claim("", "pass@1", "a", INITIAL))
+    assert status == "supported" and difference.mean == pytest.approx(0.2, abs=0.01)
+    assert claim_status(Study(one.experiment, {"a": one.runs["a"]}), Claim("", "pass@1", "a", INITIAL))[0] == "not run"
 
 
 def test_the_table_of_claims_counts_them_and_shows_each():
     found = study(**{"λ 0.1": 0.6, "λ 0.2": 0.6, "λ 0.5": 0.4})
-    page = told(found)
-    assert page.startswith("Of 4 claims: holds: 2, does not hold: 1, not run: 1.")
+    page = claims_section(found)
+    assert page.startswith("Of 4 claims: 2 supported, 1 contradicted, 1 not run.")
     assert page.count("\n| ") == 6 and "within its bounds" in page
 
 
-def test_there_is_no_room_above_a_variant_that_solves_every_problem():
+def test_a_variant_that_solves_every_problem_is_the_ceiling():
     found = study(a=0.9, b=1.0)
-    assert verdict(found, claims.Claim("", "pass@1", "a", "b"))[0] == "no room for it"
-    assert verdict(found, claims.Claim("", "pass@1", "b", "a"))[0] == "holds"
-    assert verdict(study(a=0.9, b=0.97), claims.Claim("", "pass@1", "a", "b"))[0] == "does not hold"
+    assert claim_status(found, Claim("", "pass@1", "a", "b"))[0] == "at ceiling"
+    assert claim_status(found, Claim("", "pass@1", "b", "a"))[0] == "supported"
+    assert claim_status(study(a=0.9, b=0.97), Claim("", "pass@1", "a", "b"))[0] == "contradicted"
 
 
-def test_what_cannot_be_seen_may_still_be_less_than_in_the_paper():
+def test_an_inconclusive_difference_may_still_be_smaller_than_the_papers():
     found = study(**{"λ 0.1": 0.6, "λ 0.5": 0.6})
-    for paper, note in (("+9.0", True), ("+0.1", False), ("", False)):
-        claim = claims.Claim("", "pass@1", "λ 0.1", "λ 0.5", paper)
-        page = told(found._replace(experiment=replace(found.experiment, claims=(claim,))))
-        assert "**cannot be seen**" in page and ("but it is less than in the paper" in page) == note
+    for printed, note in (("+9.0", True), ("+0.1", False), ("", False)):
+        claim = Claim("", "pass@1", "λ 0.1", "λ 0.5", printed)
+        page = claims_section(found._replace(experiment=replace(found.experiment, claims=(claim,))))
+        assert "**inconclusive**" in page and (", smaller than the paper's |" in page) == note

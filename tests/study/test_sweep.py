@@ -18,12 +18,12 @@ from diver.data.templates import TEMPLATES
 from diver.evaluate.plan import Plan
 from diver.settings import merge
 from diver.types import DiverError
-from diver_paper.catalogue import EXPERIMENTS
-from diver_paper.claims import INITIAL
-from diver_paper.reading import study
+from diver_paper import paper
+from diver_paper.aggregate import study
+from diver_paper.experiments import EXPERIMENTS, INITIAL
+from diver_paper.records import Job
 from diver_paper.reproduce import SMOKE, Arguments, load_regime, reproduce, write
-from diver_paper.store import Job
-from diver_paper.sweep import Places, sweep
+from diver_paper.sweep import Paths, sweep
 
 ROOT = Path(__file__).parents[2]
 REGIME = merge(load_regime(), merge(SMOKE, {"train": {"steps": 6}}))
@@ -31,10 +31,10 @@ JOBS = [Job({"method": {"name": name}}, 0) for name in ("clip-higher", "diver-mi
 SWEEP = """
 import json, sys
 from pathlib import Path
-from diver_paper.store import Job
-from diver_paper.sweep import Places, sweep
+from diver_paper.records import Job
+from diver_paper.sweep import Paths, sweep
 regime, jobs = json.loads(sys.argv[1]), [Job(*job) for job in json.loads(sys.argv[2])]
-sweep(jobs, regime, Places(Path("records"), Path("work")), 2, {"commit": None})
+sweep(jobs, regime, Paths(Path("records"), Path("work")), 2, {"commit": None})
 """
 
 
@@ -51,7 +51,7 @@ def told(folder):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    sweep(JOBS, REGIME, Places(folder / "records", folder / "work"), 2, {"commit": None})
+    sweep(JOBS, REGIME, Paths(folder / "records", folder / "work"), 2, {"commit": None})
     return told(folder / "records")
 
 
@@ -86,14 +86,14 @@ def test_finished_runs_are_not_made_again(whole, tmp_path, monkeypatch):
     for name, record in whole.items():
         (tmp_path / "runs" / name).write_text(json.dumps(record))
     monkeypatch.setattr(subprocess, "Popen", None)
-    sweep(JOBS, REGIME, Places(tmp_path / "runs", tmp_path / "work"), 1, {})
+    sweep(JOBS, REGIME, Paths(tmp_path / "runs", tmp_path / "work"), 1, {})
     assert not (tmp_path / "work").exists()
 
 
 def test_a_run_that_fails_is_named_with_its_log_and_the_others_are_made(tmp_path):
     wrong = Job({"method": {"name": "clip-higher", "loss": {"clip_low": -1.0}}}, 0)
     with pytest.raises(DiverError, match=r"1 of 2 runs failed \(.*clip_low--1.0_seed0.log\)"):
-        sweep([wrong, Job({}, 0, trained=False)], REGIME, Places(tmp_path / "runs", tmp_path / "work"), 1, {})
+        sweep([wrong, Job({}, 0, trained=False)], REGIME, Paths(tmp_path / "runs", tmp_path / "work"), 1, {})
     assert [path.name for path in (tmp_path / "runs").glob("*.json")] == ["initial_seed0.json"]
     assert "clip_low" in (tmp_path / "work" / f"{wrong.name}.log").read_text()
 
@@ -101,8 +101,8 @@ def test_a_run_that_fails_is_named_with_its_log_and_the_others_are_made(tmp_path
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_experiments_load(name):
     experiment = EXPERIMENTS[name]
-    assert experiment.title and experiment.answers and experiment.varied
-    assert (experiment.variants or experiment.paper) and experiment.recipes
+    assert experiment.title and experiment.reproduces and experiment.varied
+    assert experiment.paper_variants and experiment.recipes
 
 
 def test_what_cannot_be_reproduced_is_told():
@@ -131,12 +131,12 @@ NAMES = [
 def test_every_experiment_runs_and_has_its_page(name, smoked, capsys):
     reproduce(Arguments(name=name, smoke=True, out=smoked), {"commit": None})
     assert "can be made" in capsys.readouterr().out
-    regime, places = merge(load_regime(), SMOKE), Places(smoked / "runs", smoked)
-    found = study(EXPERIMENTS[name], 1, regime, places)
+    regime, paths = merge(load_regime(), SMOKE), Paths(smoked / "runs", smoked)
+    found = study(EXPERIMENTS[name], 1, regime, paths)
     assert list(found.runs) == [INITIAL, *EXPERIMENTS[name].variants]
     write(found, smoked / "pages")
     page = (smoked / "pages" / f"{name}-tiny.md").read_text()
-    assert EXPERIMENTS[name].answers in page and "1 seed" in page
+    assert EXPERIMENTS[name].reproduces in page and "1 seed" in page
     assert ("-tiny.png" in page) == (smoked / "pages" / f"{name}-tiny.png").exists()
     for variant in EXPERIMENTS[name].variants:
         assert variant in page
@@ -146,7 +146,7 @@ def test_the_list_names_every_experiment_and_what_has_been_run(tmp_path, whole, 
     reproduce(Arguments(list=True, out=tmp_path), {})
     told = capsys.readouterr().out
     for experiment in EXPERIMENTS.values():
-        assert experiment.name in told and experiment.answers in told
+        assert experiment.name in told and experiment.reproduces in told
     assert "0 of 41 runs" in told and "judge                Figure 9, Table 8     -" in told
 
 
@@ -159,11 +159,12 @@ def test_commands_at_paper_scale_are_ones_that_can_be_given(name, capsys, monkey
     for _, _, recipe, *flags in trained:
         load_recipe(Path(recipe), flags)
     asked = [tyro.cli(Plan, args=command[2:]) for command in commands if command[1] == "eval"]
-    assert len(asked) == len(trained) + len(EXPERIMENTS[name].recipes)  # the models at the start, too
+    public = len(paper.MODELS) * EXPERIMENTS[name].public_models
+    assert len(asked) == len(trained) + len(EXPERIMENTS[name].recipes) + public  # the base models, too
     for arguments in asked:
         assert {*arguments.benchmarks.split(",")} <= BENCHMARKS.keys() and arguments.template in TEMPLATES
     rest = [command for command in commands if command[1] not in ("verl", "eval")]
-    assert [command[1] for command in rest] == EXPERIMENTS[name].afterwards.split()[1:2]
+    assert [command[1] for command in rest] == EXPERIMENTS[name].then.split()[1:2]
     for command in rest:
         named = dict(part.split("=", 1) for part in command[2:] if "=runs/eval/" in part)
         assert {*named.values()} == {str(arguments.out) for arguments in asked}
@@ -171,7 +172,7 @@ def test_commands_at_paper_scale_are_ones_that_can_be_given(name, capsys, monkey
 
 def test_commands_at_paper_scale_need_the_recipes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DiverError, match="recipes/paper: is not here.*clone"):
+    with pytest.raises(DiverError, match="recipes/paper: not found.*clone"):
         reproduce(Arguments(name="main", scale="paper"), {})
 
 

@@ -43,6 +43,17 @@ PAPER_SYSTEM = (
 )
 _PAPER_USER = "This is the problem: {QUESTION}"
 
+_BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
+_FORMAT = "<think> reasoning process here </think> <answer> answer here </answer>"
+
+
+def _chatml(system: str, user: str) -> Template:
+    """A ChatML prompt as one text, special tokens included."""
+    return Template(
+        f"<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\n{user}<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
 TEMPLATES = {
     "plain": Template(),
     "chat": Template(chat=True),
@@ -56,8 +67,28 @@ TEMPLATES = {
     "paper-chat": Template(system=PAPER_SYSTEM, user=_PAPER_USER, assistant="<think>", chat=True),
     "paper-llama": Template(assistant="Let's think step by step.", user_label="User: ", assistant_label="Answer: "),
     "boxed": Template(user="{QUESTION}\n\nReason step by step, and put your final answer within \\boxed{}.", chat=True),
+    # Qwen2.5-Math's own (arXiv:2409.12122), for its base model too
+    "qwen-math": _chatml(_BOXED, QUESTION),
+    # SimpleRL-Zoo's `qwen-boxed` (hkust-nlp/simpleRL-reason, arXiv:2503.18892)
+    "qwen-boxed": _chatml("You are a helpful assistant.", f"{QUESTION}\n{_BOXED}"),
+    # Open-Reasoner-Zero's `zero_setting_base` (arXiv:2503.24290)
+    "open-reasoner-zero": Template(
+        "A conversation between User and Assistant. The User asks a question, and the Assistant solves it. The Assistant "
+        "first thinks about the reasoning process in the mind and then provides the User with the answer. The reasoning "
+        "process is enclosed within <think> </think> and answer is enclosed within <answer> </answer> tags, respectively, "
+        f"i.e., {_FORMAT}. User: You must put your answer inside <answer> </answer> tags, i.e., <answer> answer here "
+        "</answer>. And your final answer will be extracted automatically by the \\boxed{} tag.\nThis is the problem:\n"
+        f"{QUESTION}\nAssistant: <think>"
+    ),
+    # the model card of PRIME-RL/Eurus-2-7B-PRIME-Zero (arXiv:2502.01456)
+    "prime-zero": Template(
+        "A conversation between User and Assistant. The user asks a question, and the Assistant solves it. The assistant "
+        "first thinks about the reasoning process in the mind and then provides the user with the answer. The reasoning "
+        "process and answer are enclosed within <think> </think> and <answer> </answer> tags, respectively, i.e., "
+        f"{_FORMAT}. User: {QUESTION}\n\nPresent the answer in LaTex format: \\boxed{{Your answer}}. Assistant:"
+    ),
 }
-"""The question alone, as text or as a user message; the paper's two; and ours for instruct models, `boxed`."""
+"""The question alone, as text or as a user message; the paper's two; ours for instruct models, `boxed`; those of other models."""
 
 
 def render(problem: Problem, template: str | Template = "plain", tokenizer: Any = None) -> str:

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 from diver.data.benchmarks import Benchmark, Loaded, load
 from diver.data.templates import TEMPLATES, Template
 from diver.evaluate.grade import check_grader
-from diver.evaluate.models import NamedModel
 from diver.generate.endpoint import read_extra
 from diver.io.seeds import digest
 from diver.settings import settings
@@ -57,8 +56,9 @@ class Plan:
     seed: int = 0
     """Of the samples and of the order of options."""
     template: str = ""
-    """How a problem becomes a prompt: plain, chat, boxed, paper, paper-chat or paper-llama. Nothing: `paper`, a system prompt
-    of about 150 tokens and a response that begins with <think>; `plain` for Countdown; of a model known by name its own."""
+    """How a problem becomes a prompt: plain, chat, boxed, paper, paper-chat, paper-llama, qwen-math, qwen-boxed,
+    open-reasoner-zero or prime-zero. Nothing: `paper`, a system prompt of about 150 tokens and a response that begins with
+    <think>; `plain` for Countdown."""
     temperature: float | None = None
     """Of the samples. Nothing: 0.6, and 1.0 for Countdown."""
     max_tokens: int | None = None
@@ -114,9 +114,9 @@ class Task(NamedTuple):
         return self.loaded.benchmark
 
 
-def make_tasks(plan: Plan, model: str, named: NamedModel | None) -> list[Task]:
+def make_tasks(plan: Plan, model: str) -> list[Task]:
     """The benchmarks of a plan; `model` is the model's name for good. DiverError for whatever cannot be done."""
-    tasks = [_task(plan, name, model, named) for name in plan.benchmarks.split(",") if name]
+    tasks = [_task(plan, name, model) for name in plan.benchmarks.split(",") if name]
     if not tasks:
         raise DiverError("--benchmarks: names none")
     if repeated := [name for name, n in Counter(task.benchmark.name for task in tasks).items() if n > 1]:
@@ -124,11 +124,11 @@ def make_tasks(plan: Plan, model: str, named: NamedModel | None) -> list[Task]:
     return tasks
 
 
-def _task(plan: Plan, name: str, model: str, named: NamedModel | None) -> Task:
+def _task(plan: Plan, name: str, model: str) -> Task:
     loaded = load(name, plan.seed, plan.problems)
     if not loaded.problems:
         raise DiverError(f"{loaded.benchmark.name}: no problems are left")
-    benchmark, template = _as_asked(plan, loaded.benchmark, named)
+    benchmark, template = _as_asked(plan, loaded.benchmark)
     samples, ks = _samples(plan, benchmark)
     how = {
         "model": model,
@@ -146,14 +146,10 @@ def _prompt(problem: Problem) -> str | list[dict[str, str]]:
     return problem.prompt if isinstance(problem.prompt, str) else [dict(message) for message in problem.prompt]
 
 
-def _as_asked(plan: Plan, benchmark: Benchmark, named: NamedModel | None) -> tuple[Benchmark, Template]:
-    """The flags come first, then what a named model was trained for, then the benchmark's own."""
+def _as_asked(plan: Plan, benchmark: Benchmark) -> tuple[Benchmark, Template]:
+    """The flags come first, then the benchmark's own."""
     over = {field: getattr(plan, field) for field in ("template", "temperature", "max_tokens", "grader")}
-    if named and benchmark.domain != "synthetic":
-        over["grader"] = over["grader"] or (named.grader if benchmark.domain == "in" else "")
     benchmark = dataclasses.replace(benchmark, **{field: value for field, value in over.items() if value})
-    if named and benchmark.domain != "synthetic" and not plan.template:
-        return dataclasses.replace(benchmark, template=named.name), named.template
     return benchmark, TEMPLATES[benchmark.template]
 
 

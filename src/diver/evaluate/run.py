@@ -14,12 +14,11 @@ from typing import Any
 
 from diver.data.templates import QUESTION, Template, render
 from diver.evaluate.grade import grade, grade_key, grader_for, ungraded
-from diver.evaluate.models import named_model
 from diver.evaluate.plan import Plan, Task, make_tasks
 from diver.evaluate.reduce import Sample, summarise
 from diver.evaluate.samplers import Drawing, asked_of, drawing
 from diver.evaluate.store import ResultFolder
-from diver.evaluate.tables import benchmark_table, write_curves, write_paper_tables
+from diver.evaluate.tables import benchmark_table, write_curves
 from diver.generate.base import Generator, Prompt, Request, TooLong, requests, room_for
 from diver.io.files import write_text
 from diver.io.jsonl import JsonlLog, to_json
@@ -30,9 +29,8 @@ Tell = Callable[[str], Any]
 
 def evaluate(plan: Plan, provenance: Mapping[str, Any], tell: Tell = print) -> Path:
     """Do what is left to do of a plan; returns the folder. `provenance` (versions, commit) is kept if there was any."""
-    named = named_model(plan.model)
-    drawn_by = drawing(plan, named.path if named else plan.model)
-    tasks = make_tasks(plan, drawn_by.model, named)
+    drawn_by = drawing(plan, plan.model)
+    tasks = make_tasks(plan, drawn_by.model)
     out = plan.out or Path("runs/eval") / drawn_by.model.replace("/", "--")
     with ResultFolder(out, drawn_by.model, provenance) as folder:
         found = {}
@@ -49,8 +47,7 @@ def evaluate(plan: Plan, provenance: Mapping[str, Any], tell: Tell = print) -> P
         table = benchmark_table(results["benchmarks"])
         write_text(out / "table.md", table)
         write_curves(results["benchmarks"], out)
-        beside = write_paper_tables(results["benchmarks"], named.title if named else drawn_by.model, out)
-    tell(f"\n{table}\n{beside}{_where(out, found)}")
+    tell(f"\n{table}\n{_where(out, found)}")
     return out
 
 

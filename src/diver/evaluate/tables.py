@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from diver.evaluate import layout
-from diver.io.files import write_text
 from diver.render.figures import COLOURS, drawing, frame, percent
 from diver.render.tables import markdown
 
@@ -59,20 +57,6 @@ def _runs(spread: Mapping[str, Any] | None) -> str:
     if spread is None:
         return "–"
     return f"{100 * spread['mean']:.1f}" + ("" if spread["std"] is None else f" ± {100 * spread['std']:.1f}")
-
-
-def write_paper_tables(results: Results, model: str, folder: Path) -> str:
-    """paper.md and paper.tex: our Avg@n beside the paper's main table; "" where none of its benchmarks was evaluated."""
-    found = {
-        name: r["estimates"][f"avg@{r['samples']}"]["mean"] for name, r in results.items() if r["domain"] != "synthetic"
-    }
-    if not found:
-        return ""
-    lines = layout.beside_paper({model: {name: 100 * mean for name, mean in found.items() if mean is not None}})
-    text = layout.markdown(lines, "Ours beside the paper's main table")
-    write_text(folder / "paper.md", text)
-    write_text(folder / "paper.tex", layout.latex(lines, "Ours beside the paper's main table"))
-    return f"{text}\n"
 
 
 def write_curves(results: Results, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""`diver judge`: read the answers, ask what was not asked yet, decide, tell, write down."""
+"""`diver judge`: read the answers, request the missing replies, decide, report, write the results."""
 
 from __future__ import annotations
 
@@ -20,50 +20,50 @@ from diver.settings import settings
 from diver.types import DiverError
 from diver_paper.judge.answers import Case, read_cases
 from diver_paper.judge.comparisons import Comparison, Counting, Decision, ask, comparisons, decide, stored, whole_rounds
-from diver_paper.judge.prompt import LETTERS, MOST_HELD, response_format
-from diver_paper.judge.ranks import Standing, by_position, standing_of_none, standings
+from diver_paper.judge.prompt import LETTERS, MAX_STRUCTURED, response_format
+from diver_paper.judge.ranks import Standing, by_position, standings, unranked
 from diver_paper.judge.tables import OVERALL, Blocks, ranks_latex, ranks_markdown
 
-Tell = Callable[[str], Any]
+Log = Callable[[str], Any]
 
 
 @settings
 class Judge:
     """Let a language model rank the answers of several models to the same problems.
 
-    It judges completeness, logical consistency, relevance and efficiency, and does not see whose answer is whose. Each
-    answer is shown once at every place. The same command goes on where a stopped one was. Try:
-    diver judge base=runs/eval/base diver=runs/eval/diver --problems math500 --url http://127.0.0.1:8000/v1
+    It judges completeness, logical consistency, relevance and efficiency, blind to which model wrote which answer. Each
+    answer is shown once at every position. The same command resumes a stopped run. Try:
+    diver judge base=runs/eval/base diver=runs/eval/diver --benchmarks math500 --url http://127.0.0.1:8000/v1
     """
 
     models: Positional[tuple[str, ...]]
     """NAME=PATH of each model: a file or folder of its rollouts, of any origin that `diver measure` reads."""
-    problems: str = ""
-    """Benchmarks or problem files that have the problems' texts, for rollouts of `diver eval`, which do not."""
+    benchmarks: str = ""
+    """Benchmarks or problem files with the problems' texts, which rollouts of `diver eval` do not have."""
     answer: Literal["first", "correct"] = "first"
     """Which answer of several: the first, or the first correct one."""
     limit: int | None = None
-    """Only so many problems."""
+    """At most this many problems."""
     judge: str = ""
-    """The judge's name on its server; may be left out where that serves one model only."""
+    """The judge's name on its server; by default the only model that the server has."""
     url: str = "http://127.0.0.1:8000/v1"
-    """Its server, any that speaks OpenAI's protocol; the key is in OPENAI_API_KEY."""
+    """Any OpenAI-compatible server; its key is read from OPENAI_API_KEY."""
     extra: str = ""
     """Further keys of the request body, as JSON."""
-    hold: bool = False
-    """Its server holds every reply to a form, by `response_format`: for a judge too small to keep to one. Up to 5 models."""
+    structured_output: bool = False
+    """Constrain every reply to a JSON schema, by `response_format`: for a judge too small to follow a format. Up to 5 models."""
     rounds: int = 1
-    """In a round the answers to a problem are compared as often as there are models, in different orders."""
+    """In a round the answers to a problem are compared once per model, in different orders."""
     temperature: float = 0.0
     """Of the judge."""
     max_tokens: int = 2048
-    """The longest reply; it may think before it ranks."""
+    """Of a reply; the judge may think before it ranks."""
     concurrency: int = 16
-    """Requests in flight at a time."""
-    longest: int = 12_000
-    """Characters of an answer that are shown; a longer one is cut in its middle."""
+    """Simultaneous requests."""
+    max_chars: int = 12_000
+    """Of an answer; a longer one is cut in its middle."""
     price: str = ""
-    """IN,OUT: dollars for a million tokens of prompt and of reply, to tell what it cost."""
+    """IN,OUT: dollars per million tokens of prompt and of reply, to report the cost."""
     seed: int = 0
     """Of the orders."""
     out: Path = Path("runs/judge")
@@ -72,32 +72,33 @@ class Judge:
     def __post_init__(self) -> None:
         if not 2 <= len(self.named) <= len(LETTERS):
             raise DiverError(f"name 2 to {len(LETTERS)} models as NAME=PATH; {len(self.named)} are named")
-        for name in ("limit", "rounds", "max_tokens", "concurrency", "longest"):
+        for name in ("limit", "rounds", "max_tokens", "concurrency", "max_chars"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, is {value}")
         if not 0 <= self.temperature < math.inf:
             raise DiverError(f"--temperature: must be a finite number of at least 0, is {self.temperature}")
         if not self.url.startswith(("http://", "https://")):
             raise DiverError(f"--url {self.url}: must begin with http:// or https://")
-        if self.hold and len(self.named) > MOST_HELD:
+        if self.structured_output and len(self.named) > MAX_STRUCTURED:
             raise DiverError(
-                f"--hold: takes up to {MOST_HELD} models, for it lists all their rankings; {len(self.named)} are named"
+                f"--structured-output: takes at most {MAX_STRUCTURED} models, since its schema lists all their rankings; "
+                f"{len(self.named)} are named"
             )
-        if self.hold and "response_format" in self.body:
-            raise DiverError("--extra: has response_format, which is what --hold sets; leave one of them out")
+        if self.structured_output and "response_format" in self.body:
+            raise DiverError("--extra: has response_format, which --structured-output sets; leave one of them out")
         _ = self.body, self.prices
 
     @property
     def named(self) -> dict[str, Path]:
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         for text in self.models:
             name, equals, path = text.partition("=")
             if not equals or not name or not path:
                 raise DiverError(f"{text}: must be NAME=PATH, such as base=runs/eval/base")
-            if name in found:
-                raise DiverError(f"{text}: there is another model {name!r}")
-            found[name] = Path(path)
-        return found
+            if name in paths:
+                raise DiverError(f"{text}: another model is named {name!r}")
+            paths[name] = Path(path)
+        return paths
 
     @property
     def body(self) -> dict[str, Any]:
@@ -115,59 +116,61 @@ class Judge:
         return prices  # type: ignore[return-value]
 
 
-def run(how: Judge, tell: Tell = print) -> None:
+def run(judge: Judge, log: Log = print) -> None:
     """Have the answers ranked; write replies.jsonl, comparisons.jsonl, ranks.json, table.md and table.tex."""
-    cases = read_cases(how.named, how.problems, how.answer, how.limit, tell)
-    if how.out.exists() and not how.out.is_dir():
-        raise DiverError(f"--out {how.out}: is a file; name a folder")
-    how.out.mkdir(parents=True, exist_ok=True)
-    held = lock(how.out)
+    cases = read_cases(judge.named, judge.benchmarks, judge.answer, judge.limit, log)
+    if judge.out.exists() and not judge.out.is_dir():
+        raise DiverError(f"--out {judge.out}: is a file; name a folder")
+    judge.out.mkdir(parents=True, exist_ok=True)
+    lock_file = lock(judge.out)
     try:
-        with JsonlLog(how.out / "replies.jsonl") as journal:
-            wanted, judge = _ask(how, cases, journal, tell)
-            replies = stored(journal)
+        with JsonlLog(judge.out / "replies.jsonl") as replies_log:
+            wanted, name = _ask(judge, cases, replies_log, log)
+            replies = stored(replies_log)
         decisions = [decide(c, replies) for c in wanted]
         keys = {c.key for c in wanted}
         rows = [row for row in replies.values() if row["key"] in keys]
-        result = {"judge": judge, "models": list(how.named), "answer": how.answer, **_counts(how, decisions, rows)}
+        result = {"judge": name, "models": list(judge.named), "answer": judge.answer, **_counts(judge, decisions, rows)}
         blocks = _blocks(cases, decisions)
-        table = ranks_markdown(blocks, list(how.named))
-        _write(how, result, blocks, decisions, table)
+        table = ranks_markdown(blocks, list(judge.named))
+        _write(judge, result, blocks, decisions, table)
     finally:
-        held.close()
-    tell(f"\n{table}\n{_told(result, decisions)}")
-    tell(f"written: table.md, table.tex, ranks.json, comparisons.jsonl, replies.jsonl in {how.out}")
+        lock_file.close()
+    log(f"\n{table}\n{_summary(result, decisions)}")
+    log(f"written: table.md, table.tex, ranks.json, comparisons.jsonl, replies.jsonl in {judge.out}")
 
 
-def _ask(how: Judge, cases: Sequence[Case], journal: JsonlLog, tell: Tell) -> tuple[list[Comparison], str]:
-    """All comparisons, asked; and the judge's name."""
+def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -> tuple[list[Comparison], str]:
+    """All comparisons, their replies stored; and the judge's name."""
     from tqdm import tqdm
 
     @functools.cache
     def connect(attempt: int) -> Counting:
         # A repair leaves no room to think: a judge that was cut off in its thoughts has a verdict all the same.
-        form = {"response_format": response_format(len(how.named), thinking=not attempt)} if how.hold else {}
-        extra = how.body | form
-        return Counting(Endpoint(url=how.url, model=how.judge, concurrency=how.concurrency, extra=extra))
+        form = {}
+        if judge.structured_output:
+            form = {"response_format": response_format(len(judge.named), thinking=not attempt)}
+        extra = judge.body | form
+        return Counting(Endpoint(url=judge.url, model=judge.judge, concurrency=judge.concurrency, extra=extra))
 
-    judge = how.judge or connect(0).name
-    asked_with = {"judge": judge, "temperature": how.temperature, "max_tokens": how.max_tokens, "extra": how.body}
-    asked_with |= {"hold": True} if how.hold else {}  # keys of replies that are not held stay what they were
-    wanted = comparisons(cases, how.rounds, how.longest, asked_with, how.seed)
-    there = stored(journal)
+    name = judge.judge or connect(0).name
+    config = {"judge": name, "temperature": judge.temperature, "max_tokens": judge.max_tokens, "extra": judge.body}
+    config |= {"structured_output": True} if judge.structured_output else {}
+    wanted = comparisons(cases, judge.rounds, judge.max_chars, config, judge.seed)
+    replies = stored(replies_log)
     keys = {c.key for c in wanted}
-    left = sum((key, 0) not in there for key in keys)
-    tell(
-        f"{len(cases)} problems, {len(how.named)} answers to each in {how.rounds * len(how.named)} orders: "
-        f"{len(wanted)} comparisons by {judge}; {left} to ask, {len(keys) - left} replies were there"
+    missing = sum((key, 0) not in replies for key in keys)
+    log(
+        f"{len(cases)} problems, {len(judge.named)} answers to each in {judge.rounds * len(judge.named)} orders: "
+        f"{len(wanted)} comparisons by {name}; {missing} to request, {len(keys) - missing} replies stored"
     )
-    with tqdm(total=left, desc="judge", unit="reply", leave=False, dynamic_ncols=True, file=sys.stderr) as bar:
-        ask(wanted, journal, connect, asked_with, bar.update)
-    return wanted, judge
+    with tqdm(total=missing, desc="judge", unit="reply", leave=False, dynamic_ncols=True, file=sys.stderr) as bar:
+        ask(wanted, replies_log, connect, config, bar.update)
+    return wanted, name
 
 
 def _blocks(cases: Sequence[Case], decisions: Sequence[Decision]) -> dict[str, list[Standing]]:
-    """Overall, then each benchmark where there are several; what has no whole round is empty."""
+    """Overall, then each benchmark where there are several; empty where there is no whole round."""
     ranks: dict[int, list[tuple[int, ...]]] = {}
     number = {case: i for i, case in enumerate(cases)}
     for d in whole_rounds(decisions):
@@ -175,24 +178,24 @@ def _blocks(cases: Sequence[Case], decisions: Sequence[Decision]) -> dict[str, l
     models = len(cases[0].answers)
 
     def block(benchmark: str | None) -> list[Standing]:
-        of = {str(i): np.array(r) for i, r in ranks.items() if benchmark in (None, cases[i].benchmark)}
-        found = standings(of, {p: cases[int(p)].benchmark for p in of})
-        return found or [standing_of_none(models)] * models
+        of_benchmark = {str(i): np.array(r) for i, r in ranks.items() if benchmark in (None, cases[i].benchmark)}
+        benchmarks = {p: cases[int(p)].benchmark for p in of_benchmark}
+        return standings(of_benchmark, benchmarks) or [unranked(models)] * models
 
     names = list(dict.fromkeys(case.benchmark for case in cases))
     return {OVERALL: block(None)} | ({name: block(name) for name in names} if len(names) > 1 else {})
 
 
-def _counts(how: Judge, decisions: Sequence[Decision], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What was decided and what it took."""
+def _counts(judge: Judge, decisions: Sequence[Decision], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Numbers of problems, comparisons, requests and tokens, and the cost."""
     spent = {
         "prompt_tokens": sum(row["prompt_tokens"] or 0 for row in rows),
         "tokens": sum(row["tokens"] for row in rows),
         "prompts_not_counted": sum(row["prompt_tokens"] is None for row in rows),
     }
     dollars = None
-    if how.prices:
-        dollars = (spent["prompt_tokens"] * how.prices[0] + spent["tokens"] * how.prices[1]) / 1e6
+    if judge.prices:
+        dollars = (spent["prompt_tokens"] * judge.prices[0] + spent["tokens"] * judge.prices[1]) / 1e6
     whole = whole_rounds(decisions)
     return {
         "problems": len({d.comparison.case for d in decisions}),
@@ -204,23 +207,23 @@ def _counts(how: Judge, decisions: Sequence[Decision], rows: Sequence[Mapping[st
         "repairs": sum(row["attempt"] for row in rows),
         **spent,
         "dollars": dollars,
-        "mean_rank_by_place": by_position([d.shown for d in whole]),
+        "mean_rank_by_position": by_position([d.shown for d in whole]),
     }
 
 
-def _write(how: Judge, result: Mapping[str, Any], blocks: Blocks, decisions: Sequence[Decision], table: str) -> None:
-    models = list(how.named)
+def _write(judge: Judge, result: Mapping[str, Any], blocks: Blocks, decisions: Sequence[Decision], table: str) -> None:
+    models = list(judge.named)
     ranked = {
         benchmark: {
             model: {"rank": s.rank._asdict(), "shares": [share._asdict() for share in s.shares]}
-            for model, s in zip(models, found, strict=True)
+            for model, s in zip(models, standings, strict=True)
         }
-        for benchmark, found in blocks.items()
+        for benchmark, standings in blocks.items()
     }
-    write_text(how.out / "comparisons.jsonl", "".join(to_json(_row(d, models)) + "\n" for d in decisions))
-    write_text(how.out / "ranks.json", to_json({**result, "standings": ranked}) + "\n")
-    write_text(how.out / "table.md", table)
-    write_text(how.out / "table.tex", ranks_latex(blocks, models))
+    write_text(judge.out / "comparisons.jsonl", "".join(to_json(_row(d, models)) + "\n" for d in decisions))
+    write_text(judge.out / "ranks.json", to_json({**result, "standings": ranked}) + "\n")
+    write_text(judge.out / "table.md", table)
+    write_text(judge.out / "table.tex", ranks_latex(blocks, models))
 
 
 def _row(d: Decision, models: Sequence[str]) -> dict[str, Any]:
@@ -236,7 +239,7 @@ def _row(d: Decision, models: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _told(result: Mapping[str, Any], decisions: Sequence[Decision]) -> str:
+def _summary(result: Mapping[str, Any], decisions: Sequence[Decision]) -> str:
     """The summary under the table."""
     lines = [
         "Lower is better; 95 % bootstrap intervals over problems. Equal ranks are allowed, so shares of a rank need not add "
@@ -246,11 +249,9 @@ def _told(result: Mapping[str, Any], decisions: Sequence[Decision]) -> str:
         f"{result['requests']} requests, {result['repairs']} of them repairs: {result['prompt_tokens']:,} tokens of prompt, "
         f"{result['tokens']:,} of reply" + ("" if result["dollars"] is None else f", ${result['dollars']:.4f}"),
     ]
-    if places := result["mean_rank_by_place"]:
-        shown = ", ".join(f"{rank:.2f}" for rank in places)
-        lines.append(
-            f"mean rank of the answer shown first, second, ...: {shown}; a judge blind to places gives all the same"
-        )
+    if mean_ranks := result["mean_rank_by_position"]:
+        shown = ", ".join(f"{rank:.2f}" for rank in mean_ranks)
+        lines.append(f"mean rank of the answer shown first, second, ...: {shown}; equal without position bias")
     if reasons := Counter(d.reason for d in decisions if d.ranks is None):
         reason, times = reasons.most_common(1)[0]
         lines.append(f"no verdict, most often ({times} times): {reason}; the replies are in replies.jsonl")

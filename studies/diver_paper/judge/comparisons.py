@@ -1,8 +1,8 @@
-"""Every comparison that is needed, asked once, its reply stored as it comes.
+"""Every comparison, requested once, its reply stored as it arrives.
 
-The answers of a problem are shown in as many orders as there are models, each turned on by one place from the last: so
-every answer stands once at every place, and a judge that goes by places alone gives every model every rank once. That
-is a round; a round counts only as a whole, because without one of its orders the places would decide.
+The answers of a problem are shown in as many orders as there are models, each rotated by one position from the last: so
+every answer is shown once at every position, and a judge with a pure position bias gives every model every rank once. That
+is a round; a round counts only as a whole, because without one of its orders the positions would decide.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from diver_paper.judge.prompt import Message, question, read_ranks, repair
 
 
 class Comparison(NamedTuple):
-    """One question to the judge: `order[place]` is the model whose answer is shown there."""
+    """One question to the judge: `order[i]` is the model whose answer is shown at position i."""
 
     case: Case
     round: int
     order: tuple[int, ...]
     key: str
-    """Names all that the reply depends on."""
+    """A digest of all that the reply depends on."""
     messages: list[Message]
-    held: bool
-    """Whether the server holds the reply to its form."""
+    structured: bool
+    """Whether the reply is structured output."""
 
 
 class Decision(NamedTuple):
-    """What a comparison came to: the rank of each model, or why there is no verdict."""
+    """The result of a comparison: the rank of each model, or the reason why there is no verdict."""
 
     comparison: Comparison
     ranks: tuple[int, ...] | None
@@ -43,24 +43,24 @@ class Decision(NamedTuple):
 
 
 def comparisons(
-    cases: Sequence[Case], rounds: int, longest: int, how: Mapping[str, Any], seed: int
+    cases: Sequence[Case], rounds: int, max_chars: int, config: Mapping[str, Any], seed: int
 ) -> list[Comparison]:
-    """All questions; `how` says which judge answers them and with which settings, `hold` among them where it is set."""
-    return [c for case in cases for r in range(rounds) for c in _round(case, r, longest, how, seed)]
+    """All questions; `config` is the judge and its settings, `structured_output` among them where it is set."""
+    return [c for case in cases for r in range(rounds) for c in _round(case, r, max_chars, config, seed)]
 
 
-def _round(case: Case, number: int, longest: int, how: Mapping[str, Any], seed: int) -> Iterator[Comparison]:
+def _round(case: Case, number: int, max_chars: int, config: Mapping[str, Any], seed: int) -> Iterator[Comparison]:
     n = len(case.answers)
-    held = how.get("hold", False)
+    structured = config.get("structured_output", False)
     start = random.Random(stream_seed(seed, "judge", case.benchmark, case.problem_id, number)).sample(range(n), n)
-    for turn in range(n):
-        order = tuple(start[turn:] + start[:turn])
-        messages = question(case.problem, [case.answers[m] for m in order], longest, held)
-        yield Comparison(case, number, order, digest(dict(how), number, messages), messages, held)
+    for shift in range(n):
+        order = tuple(start[shift:] + start[:shift])
+        messages = question(case.problem, [case.answers[m] for m in order], max_chars, structured)
+        yield Comparison(case, number, order, digest(dict(config), number, messages), messages, structured)
 
 
 class Counting(EndpointGenerator):
-    """An endpoint that remembers how long each prompt was, where the server says so."""
+    """An endpoint that records the length of each prompt, where the server reports it."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
@@ -73,28 +73,32 @@ class Counting(EndpointGenerator):
 
 def ask(
     wanted: Sequence[Comparison],
-    into: JsonlLog,
+    log: JsonlLog,
     connect: Callable[[int], Counting],
-    how: Mapping[str, Any],
-    progress: Callable[[int], Any] = lambda asked: None,
+    config: Mapping[str, Any],
+    progress: Callable[[int], Any] = lambda replies: None,
 ) -> None:
-    """Ask what has no stored reply yet, and once more where the reply cannot be read; `connect` is told the attempt."""
-    replies = stored(into)
+    """Request what has no stored reply yet, and once more where the reply cannot be parsed; `connect` takes the attempt."""
+    replies = stored(log)
     for attempt in (0, 1):
         requests: dict[str, Request] = {}  # equal answers make equal questions: one reply serves them
         for c in wanted:
             messages: list[Message] | None = c.messages
             if attempt:
                 first = replies[c.key, 0]["reply"]
-                failed = read_ranks(first, len(c.order), c.held)
-                messages = repair(c.messages, first, failed, len(c.order), c.held) if isinstance(failed, str) else None
+                failed = read_ranks(first, len(c.order), c.structured)
+                messages = (
+                    repair(c.messages, first, failed, len(c.order), c.structured) if isinstance(failed, str) else None
+                )
             if messages and (c.key, attempt) not in replies:
                 requests[c.key] = Request(c.key, attempt, messages, stream_seed(0, "judge", c.key, attempt))
         if not requests:
             continue
-        judge, about = connect(attempt), {c.key: c for c in wanted}
-        for g in judge.generate(list(requests.values()), temperature=how["temperature"], max_tokens=how["max_tokens"]):
-            c = about[g.problem_id]
+        judge, by_key = connect(attempt), {c.key: c for c in wanted}
+        for g in judge.generate(
+            list(requests.values()), temperature=config["temperature"], max_tokens=config["max_tokens"]
+        ):
+            c = by_key[g.problem_id]
             row = {
                 "key": c.key,
                 "attempt": g.sample,
@@ -107,7 +111,7 @@ def ask(
                 "prompt_tokens": judge.prompt_tokens.pop((g.problem_id, g.sample), None),
                 "truncated": g.truncated,
             }
-            into.append(row)
+            log.append(row)
             replies[c.key, g.sample] = row
             progress(1)
 
@@ -120,13 +124,13 @@ def decide(comparison: Comparison, replies: Mapping[tuple[str, int], Mapping[str
     """The ranks by the last reply to this comparison."""
     rows = [replies[comparison.key, a] for a in (0, 1) if (comparison.key, a) in replies]
     if not rows:
-        return Decision(comparison, None, "it was not asked")
-    shown = read_ranks(rows[-1]["reply"], len(comparison.order), comparison.held)
+        return Decision(comparison, None, "it was not requested")
+    shown = read_ranks(rows[-1]["reply"], len(comparison.order), comparison.structured)
     if isinstance(shown, str):
         cut = "; the reply was cut off, so --max-tokens may be too low" if rows[-1]["truncated"] else ""
         return Decision(comparison, None, shown + cut)
-    place = {model: i for i, model in enumerate(comparison.order)}
-    return Decision(comparison, tuple(shown[place[m]] for m in range(len(shown))), "", tuple(shown))
+    position = {model: i for i, model in enumerate(comparison.order)}
+    return Decision(comparison, tuple(shown[position[m]] for m in range(len(shown))), "", tuple(shown))
 
 
 def whole_rounds(decisions: Sequence[Decision]) -> list[Decision]:

