@@ -162,7 +162,7 @@ def paper_commands(experiment: Experiment) -> str:
                 train.append(shlex.join(["diver", "verl", str(recipe), *told, "--run.folder", f"runs/{label}"]))
                 model = f"runs/{label}/verl/checkpoints/global_step_{settings.train.steps}/actor/huggingface"
             out = f"runs/eval/{label}"
-            asked = ["--model", model, "--template", settings.data.template, "--sampler", "vllm", "--out", out]
+            asked = ["--model", model, "--template", settings.data.template, "--generator", "vllm", "--out", out]
             evaluate.append(shlex.join(["diver", "eval", *asked, *shlex.split(experiment.asked)]))
             results.append(f"{label.removeprefix(name + '_')}={out}")
     lines = [

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from diver.evaluate.store import ResultFolder, read_results
-from diver.io.jsonl import Journal
+from diver.io.jsonl import JsonlLog
 from diver.io.seeds import digest
 from diver.types import DiverError
 
 
 def test_a_half_row_is_skipped_and_cut_off_before_the_next_append(tmp_path):
-    journal = Journal(tmp_path / "deep" / "rows.jsonl")
+    journal = JsonlLog(tmp_path / "deep" / "rows.jsonl")
     assert list(journal.rows()) == []
     with journal:
         journal.append({"a": 1})
@@ -29,11 +29,11 @@ def test_a_half_row_is_skipped_and_cut_off_before_the_next_append(tmp_path):
 def test_a_half_row_of_any_length_is_cut_off(tmp_path, length):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'{"a": 1}\n' + b"x" * length)
-    with Journal(path) as journal:
+    with JsonlLog(path) as journal:
         journal.append({"a": 2})
     assert path.read_bytes() == b'{"a": 1}\n{"a": 2}\n'
     path.write_bytes(b"x" * length)
-    with Journal(path) as journal:
+    with JsonlLog(path) as journal:
         journal.append({"a": 2})
     assert path.read_bytes() == b'{"a": 2}\n'
 
@@ -42,7 +42,7 @@ def test_a_whole_line_that_is_no_row_is_named(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"a": 1}\nnonsense\n{"a": 2}\n')
     with pytest.raises(DiverError, match="rows.jsonl:2"):
-        list(Journal(path).rows())
+        list(JsonlLog(path).rows())
 
 
 def test_a_folder_belongs_to_one_model_and_one_process(tmp_path):
@@ -54,7 +54,7 @@ def test_a_folder_belongs_to_one_model_and_one_process(tmp_path):
         pass
     with ResultFolder(tmp_path / "out", "m@1", {}):
         assert json.loads((tmp_path / "out" / "config.json").read_text()) == {"model": "m@1"}
-    with pytest.raises(DiverError, match="holds results of m@1, not of m@2"):
+    with pytest.raises(DiverError, match="has results of m@1, not of m@2"):
         ResultFolder(tmp_path / "out", "m@2", {})
 
 
@@ -64,24 +64,24 @@ def test_folders_that_hold_something_else_are_refused(tmp_path):
     (tmp_path / "thesis" / "chapter1.tex").write_text("")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text('{"recipe": {}}')
-    for name, told in (("file", "is a file"), ("thesis", "holds no evaluation"), ("run", "is not the config.json")):
+    for name, told in (("file", "is a file"), ("thesis", "no evaluation"), ("run", "is not the config.json")):
         with pytest.raises(DiverError, match=told):
             ResultFolder(tmp_path / name, "m", {})
     for name in ("absent", "thesis", "run"):
         with pytest.raises(DiverError, match="results.json"):
             read_results(tmp_path / name)
     (tmp_path / "run" / "results.json").write_text("[1]")
-    with pytest.raises(DiverError, match="is not the results.json"):
+    with pytest.raises(DiverError, match="is not the results of an evaluation"):
         read_results(tmp_path / "run")
 
 
-def test_a_command_signs_what_it_adds_once(tmp_path):
+def test_a_command_records_where_what_it_adds_comes_from_once(tmp_path):
     for commit in "abc":
         with ResultFolder(tmp_path / "out", "m@1", {"commit": commit}) as folder:
             for _ in range(2):
                 if commit != "b":  # which added nothing
-                    folder.sign()
-    assert [row["commit"] for row in Journal(tmp_path / "out" / "provenance.jsonl").rows()] == ["a", "c"]
+                    folder.record_provenance()
+    assert [row["commit"] for row in JsonlLog(tmp_path / "out" / "provenance.jsonl").rows()] == ["a", "c"]
 
 
 def test_digest_sees_every_part():

@@ -15,7 +15,7 @@ import pytest
 
 from diver.data import countdown
 from diver.generate.base import requests
-from diver.types import DiverError, Grade
+from diver.types import DiverError, Grade, Rollout
 from diver.verify.countdown import judge
 
 pytest.importorskip("openai")
@@ -141,13 +141,13 @@ def generate(server, wanted, **settings):
 
 def check(got, wanted):
     """Every request is answered once, by the response to it."""
-    assert Counter(g[:2] for g in got) == Counter(r[:2] for r in wanted)
+    assert Counter(g.key for g in got) == Counter(r.key for r in wanted)
     by_key = {r[:2]: r for r in wanted}
     for g in got:
-        r = by_key[g[:2]]
+        r = by_key[g.key]
         question = r.prompt if isinstance(r.prompt, str) else r.prompt[0]["content"]
         text = f"{question} {r.seed}"
-        assert g[2:] == (text, len(text), bool(r.seed % 2), None)
+        assert g.rollout == Rollout(text, num_tokens=len(text), index=r.sample, truncated=bool(r.seed % 2))
 
 
 @pytest.mark.parametrize("chat", [False, True])
@@ -199,7 +199,7 @@ def test_slow_ones_do_not_hold_up_the_others():
 def test_a_response_that_takes_too_long():
     with (
         serving(faults={0: 1.0}) as server,
-        pytest.raises(DiverError, match=r"^http://127.*/v1: no answer \(.*[Tt]ime.*\); is the server up"),
+        pytest.raises(DiverError, match=r"^http://127.*/v1: no reply \(.*[Tt]ime.*\); is the server up"),
     ):
         generate(server, asked(1, 1), timeout=0.2, retries=0)
 
@@ -249,7 +249,7 @@ GARBAGE = {
 def test_nonsense(garbage):
     with serving(faults={0: garbage}) as server, pytest.raises(DiverError) as e:
         generate(server, asked(1, 1))
-    assert str(e.value).startswith(f"{server.url}: the answer to problem 'p0', sample 0 is no completion (")
+    assert str(e.value).startswith(f"{server.url}: the reply to problem 'p0', sample 0 is not a completion (")
     assert GARBAGE[garbage] in str(e.value) and "\n" not in str(e.value) and len(str(e.value)) < 600
 
 
@@ -263,21 +263,21 @@ def test_nobody_there(monkeypatch):
     url = f"http://127.0.0.1:{free_port()}/v1"
     slept, sleep = [], anyio.sleep
     monkeypatch.setattr(anyio, "sleep", lambda seconds: slept.append(seconds) or sleep(seconds))
-    with pytest.raises(DiverError, match=rf"^{url}: no answer \(.*\); is the server up, and is the address right\?$"):
+    with pytest.raises(DiverError, match=rf"^{url}: no reply \(.*\); is the server up, and is the address right\?$"):
         EndpointGenerator(Endpoint(url=url, model="tiny"))
     assert len(slept) == 1 and sum(slept) < 5  # asked once more, and not for long
 
 
 def test_another_address_another_key_another_model(monkeypatch):
     with serving(models=("small", "tiny")) as server:
-        with pytest.raises(DiverError, match=r"/models: the answer is no list of models.*ends in /v1$"):
+        with pytest.raises(DiverError, match=r"/models: the reply is not a list of models.*ends in /v1$"):
             EndpointGenerator(Endpoint(url=server.url.removesuffix("/v1")))
         with pytest.raises(DiverError, match=r"/v1: serves small, tiny; name one of them as the model$"):
             EndpointGenerator(Endpoint(url=server.url))
         with pytest.raises(DiverError, match=r"/v1: does not know the model 'large'; it serves small, tiny$"):
             generate(server, asked(), model="large")
         monkeypatch.setenv("MY_KEY", "wrong")
-        with pytest.raises(DiverError, match=r"/v1: refuses the key; put the right one into the variable MY_KEY$"):
+        with pytest.raises(DiverError, match=r"/v1: refuses the API key; set the environment variable MY_KEY$"):
             EndpointGenerator(Endpoint(url=server.url, key="MY_KEY"))
     with serving() as server:
         assert EndpointGenerator(Endpoint(url=server.url)).name == "tiny"
@@ -325,10 +325,10 @@ def test_transformers_serve_stopped_and_started_again():
     finally:
         second.kill()
         second.wait()
-    assert Counter(g[:2] for g in got) == Counter(r[:2] for r in wanted)
-    assert len({g.response for g in got}) > 2 * len(problems)
-    assert all(0 < g.tokens <= 40 for g in got)
-    assert sum(judge(g.response, problems[g.problem_id]) is Grade.CORRECT for g in got) >= 4
+    assert Counter(g.key for g in got) == Counter(r.key for r in wanted)
+    assert len({g.rollout.response for g in got}) > 2 * len(problems)
+    assert all(0 < g.rollout.length <= 40 for g in got)
+    assert sum(judge(g.rollout.response, problems[g.problem_id]) is Grade.CORRECT for g in got) >= 4
 
 
 def transformers_serve(model, port):

@@ -261,13 +261,13 @@ def test_the_terminal_gets_the_same_table(tmp_path):
 
 
 def _evaluated(folder, base, trained, samples=4):
-    """A run whose evaluations tell of each problem: {id: (correct, distinct)}. Means are those of the test below."""
+    """A run whose evaluations tell of each problem: {id: (c, distinct)}. Means are those of the test below."""
     _config_only(folder)
     (folder / "eval").mkdir()
     names = ("pass@1", "pass@2", f"distinct@{samples}")
     for step, found, means in ((0, base, (1 / 8, 1 / 4, 1 / 2)), (9, trained, (3 / 8, 2 / 3, 3 / 2))):
         estimates = {name: {"mean": mean} for name, mean in zip(names, means, strict=True)}
-        rows = [{"id": name, "correct": c, "distinct": d} for name, (c, d) in found.items()]
+        rows = [{"id": name, "n": samples, "c": c, "distinct": d} for name, (c, d) in found.items()]
         row = {"samples": samples, "per_problem": rows, "estimates": estimates}
         (folder / "eval" / f"step_{step:04}.json").write_text(json.dumps(row))
     return folder

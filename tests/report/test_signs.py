@@ -94,7 +94,7 @@ def test_more_right_answers_on_fewer_problems(tmp_path):
     run_of(tmp_path / "run")
     (tmp_path / "run" / "eval").mkdir()
     for step, counts in ((0, [1] * 40), (9, [3] * 20 + [0] * 20)):
-        rows = [{"id": str(i), "correct": c, "distinct": c} for i, c in enumerate(counts)]
+        rows = [{"id": str(i), "n": 4, "c": c, "distinct": c} for i, c in enumerate(counts)]
         estimates = {"pass@1": {"mean": sum(counts) / 160}, "pass@4": {"mean": np.mean(np.array(counts) > 0)}}
         row = {"samples": 4, "per_problem": rows, "estimates": estimates}
         (tmp_path / "run" / "eval" / f"step_{step:04}.json").write_text(json.dumps(row))

@@ -112,16 +112,16 @@ def verl(args: Sequence[str]) -> None:
 def evaluate(args: Sequence[str]) -> None:
     """Draw many samples of each problem, grade them, estimate Avg@k and Pass@k; or compare such results."""
     from diver.evaluate.compare import compare
-    from diver.evaluate.plan import Plan
-    from diver.evaluate.run import evaluate as run_plan
+    from diver.evaluate.config import EvalConfig
+    from diver.evaluate.run import run
 
-    plan = tyro.cli(Plan, prog="diver eval", args=args)
-    if plan.compare:
-        print(compare(plan.compare))
+    config = tyro.cli(EvalConfig, prog="diver eval", args=args)
+    if config.compare:
+        print(compare(config.compare))
         return
-    if plan.sampler == "embedded":
-        _need("the embedded sampler needs", "torch", "transformers")
-    run_plan(plan, _provenance())
+    if config.generator == "transformers":
+        _need("--generator transformers needs", "torch", "transformers")
+    run(config, _provenance())
 
 
 def measure(args: Sequence[str]) -> None:

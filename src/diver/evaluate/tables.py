@@ -1,4 +1,4 @@
-"""The results of one model, as results.json has them, as a Markdown table and as a picture of the Pass@k curves."""
+"""The results of one model as a Markdown table and as a figure of the Pass@k curves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from diver.evaluate import layout
 from diver.io.files import write_bytes, write_text
 from diver.render.style import COLOURS
 from diver.render.tables import markdown
@@ -20,7 +19,7 @@ NOTE = (
 
 
 def benchmark_table(results: Results) -> str:
-    """A column a benchmark, a row an estimate; what was not asked for is a dash."""
+    """A column a benchmark, a row an estimate; an estimate that a benchmark does not have is a dash."""
     rows = [
         ["problems x samples", *(f"{r['problems']} x {r['samples']}" for r in results.values())],
         ["Avg@n", *(_cell(r["estimates"].get(f"avg@{r['samples']}")) for r in results.values())],
@@ -28,19 +27,19 @@ def benchmark_table(results: Results) -> str:
     for title, kind in (("Pass", "pass"), ("Maj", "maj")):
         for k in _ks(results, kind):
             rows.append([f"{title}@{k}", *(_cell(r["estimates"].get(f"{kind}@{k}")) for r in results.values())])
-    for k in _ks(results, "distinct", of="runs"):
+    for k in _ks(results, "pass", "runs"):
         rows.append([f"best of {k}, runs", *(_runs(r.get("runs", {}).get(f"pass@{k}")) for r in results.values())])
     if largest := _ks(results, "distinct")[-1:]:
         name = f"distinct@{largest[0]}"
         rows.append([name, *(_cell(r["estimates"].get(name), scale=1) for r in results.values())])
-    rows.append(["chance", *("–" if r["chance"] is None else f"{100 * r['chance']:.1f}" for r in results.values())])
+    baselines = (r["random_baseline"] for r in results.values())
+    rows.append(["random baseline", *("–" if b is None else f"{100 * b:.1f}" for b in baselines)])
     rows.append(["unscored", *(str(r["unscored"]) for r in results.values())])
     return markdown(["", *(r["title"] for r in results.values())], rows) + f"\n{NOTE}\n"
 
 
-def _ks(results: Results, kind: str, of: str = "estimates") -> list[int]:
-    kind = "pass" if of == "runs" else kind
-    names = {name for r in results.values() for name in r.get(of, {}) if name.startswith(f"{kind}@")}
+def _ks(results: Results, kind: str, table: str = "estimates") -> list[int]:
+    names = {name for r in results.values() for name in r.get(table, {}) if name.startswith(f"{kind}@")}
     return sorted(int(name.partition("@")[2]) for name in names)
 
 
@@ -51,22 +50,10 @@ def _cell(estimate: Mapping[str, Any] | None, scale: int = 100) -> str:
     return f"{scale * mean:.1f}" + ("" if low is None else f" ({scale * low:.1f}–{scale * high:.1f})")
 
 
-def _runs(spread: Mapping[str, Any] | None) -> str:
-    if spread is None:
+def _runs(runs: Mapping[str, Any] | None) -> str:
+    if runs is None:
         return "–"
-    return f"{100 * spread['mean']:.1f}" + ("" if spread["std"] is None else f" ± {100 * spread['std']:.1f}")
-
-
-def write_paper_tables(results: Results, model: str, folder: Path) -> str:
-    """paper.md and paper.tex: our Avg@n beside the paper's main table; "" where none of its benchmarks was evaluated."""
-    found = {name: r["estimates"][f"avg@{r['samples']}"]["mean"] for name, r in results.items() if r["domain"] != "lab"}
-    if not found:
-        return ""
-    lines = layout.beside_paper({model: {name: 100 * mean for name, mean in found.items() if mean is not None}})
-    text = layout.markdown(lines, "Ours beside the paper's main table")
-    write_text(folder / "paper.md", text)
-    write_text(folder / "paper.tex", layout.latex(lines, "Ours beside the paper's main table"))
-    return f"{text}\n"
+    return f"{100 * runs['mean']:.1f}" + ("" if runs["std"] is None else f" ± {100 * runs['std']:.1f}")
 
 
 def write_curves(results: Results, folder: Path) -> None:
@@ -81,11 +68,11 @@ def write_curves(results: Results, folder: Path) -> None:
         for (_, result), colour in zip(results.items(), COLOURS * len(results), strict=False):
             _line(axes, result, colour)
         _frame(axes, _ks(results, "pass"))
-        picture, drawing = io.BytesIO(), io.StringIO()
-        figure.savefig(picture, format="png", dpi=160, facecolor="white", metadata={"Software": None})
-        figure.savefig(drawing, format="svg", metadata={"Date": None})
-    write_text(folder / "pass_at_k.svg", drawing.getvalue())
-    write_bytes(folder / "pass_at_k.png", picture.getvalue())
+        png, svg = io.BytesIO(), io.StringIO()
+        figure.savefig(png, format="png", dpi=160, facecolor="white", metadata={"Software": None})
+        figure.savefig(svg, format="svg", metadata={"Date": None})
+    write_text(folder / "pass_at_k.svg", svg.getvalue())
+    write_bytes(folder / "pass_at_k.png", png.getvalue())
 
 
 def _line(axes: Any, result: Mapping[str, Any], colour: str) -> None:

@@ -58,7 +58,7 @@ def append_row(fd: int, row: Mapping[str, Any]) -> None:
         raise
 
 
-class Journal:
+class JsonlLog:
     """A JSONL file that grows by whole rows; one writer at a time."""
 
     def __init__(self, path: Path) -> None:
@@ -99,7 +99,7 @@ class Journal:
             os.close(self._fd)
             self._fd = None
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> JsonlLog:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -49,9 +49,14 @@ class Comparison(NamedTuple):
 
 
 def compare(run: RunRecord) -> list[Comparison]:
-    """Pass@k by rising k, then the distinct correct solutions; whatever either evaluation has."""
+    """Pass@k by rising k, then the distinct correct solutions of all samples; whatever either evaluation has."""
     tables = part(run.base, "estimates"), part(run.trained, "estimates")
-    found = {(m[1] != "pass", int(m[2]), key) for table in tables for key in table if (m := _ESTIMATE.fullmatch(key))}
+    found = {
+        (m[1] != "pass", int(m[2]), key)
+        for row, table in zip((run.base, run.trained), tables, strict=True)
+        for key in table
+        if (m := _ESTIMATE.fullmatch(key)) and (m[1] == "pass" or int(m[2]) == number(row.get("samples")))
+    }
     rows = []
     for distinct, k, key in sorted(found):
         base, trained = (Estimate(*(number(part(t, key).get(end)) for end in Estimate._fields)) for t in tables)
@@ -70,15 +75,17 @@ def _paired(base: dict[str, Any], trained: dict[str, Any], distinct: bool, k: in
 
 def _by_problem(row: dict[str, Any], distinct: bool, k: int) -> dict[str, float]:
     """The measure of each problem of an evaluation, by id; empty where its counts are not all there."""
-    n, problems = number(row.get("samples")), row.get("per_problem")
-    if not k <= n or (distinct and k != n) or not isinstance(problems, list):
+    problems = row.get("per_problem")
+    if (distinct and k != number(row.get("samples"))) or not isinstance(problems, list):
         return {}
-    count = "distinct" if distinct else "correct"
-    found = {str(p.get("id")): number(p.get(count)) for p in problems if isinstance(p, dict)}
-    counts = np.array(list(found.values()))
-    if len(found) < len(problems) or not np.all((counts >= 0) & (counts <= n) & (counts % 1 == 0)):
+    known = [p for p in problems if isinstance(p, dict)]
+    rows = {str(p.get("id")): [number(p.get(key)) for key in ("n", "c", "distinct")] for p in known}
+    n, c, solutions = np.array(list(rows.values())).reshape(-1, 3).T
+    counts = solutions if distinct else c
+    if len(rows) < len(problems) or not np.all((counts >= 0) & (counts <= n) & (counts % 1 == 0) & (n % 1 == 0)):
         return {}
-    return found if distinct else dict(zip(found, pass_at_k(int(n), counts.astype(int), k).tolist(), strict=True))
+    values = np.where(n >= k, solutions, np.nan) if distinct else pass_at_k(n.astype(int), c.astype(int), k)
+    return dict(zip(rows, values.tolist(), strict=True))
 
 
 def named(section: Any) -> str:

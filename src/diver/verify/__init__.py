@@ -2,9 +2,10 @@
 
 from diver.config.verification import Bounds, Verification
 from diver.verify.graders import GRADERS, VERIFIERS, Grader, grader_of
-from diver.verify.grading import grade, grades, verify
+from diver.verify.grading import DEFAULT, grade, grades, verify
 
 __all__ = [
+    "DEFAULT",
     "GRADERS",
     "VERIFIERS",
     "Bounds",

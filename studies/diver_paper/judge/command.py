@@ -15,7 +15,7 @@ from tyro.conf import Positional
 
 from diver.generate.endpoint import Endpoint, read_extra
 from diver.io.files import lock, write_text
-from diver.io.jsonl import Journal, to_json
+from diver.io.jsonl import JsonlLog, to_json
 from diver.settings import settings
 from diver.types import DiverError
 from diver_paper.judge.answers import Case, read_cases
@@ -123,7 +123,7 @@ def run(how: Judge, tell: Tell = print) -> None:
     how.out.mkdir(parents=True, exist_ok=True)
     held = lock(how.out)
     try:
-        with Journal(how.out / "replies.jsonl") as journal:
+        with JsonlLog(how.out / "replies.jsonl") as journal:
             wanted, judge = _ask(how, cases, journal, tell)
             replies = stored(journal)
         decisions = [decide(c, replies) for c in wanted]
@@ -139,7 +139,7 @@ def run(how: Judge, tell: Tell = print) -> None:
     tell(f"written: table.md, table.tex, ranks.json, comparisons.jsonl, replies.jsonl in {how.out}")
 
 
-def _ask(how: Judge, cases: Sequence[Case], journal: Journal, tell: Tell) -> tuple[list[Comparison], str]:
+def _ask(how: Judge, cases: Sequence[Case], journal: JsonlLog, tell: Tell) -> tuple[list[Comparison], str]:
     """All comparisons, asked; and the judge's name."""
     from tqdm import tqdm
 

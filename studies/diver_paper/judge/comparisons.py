@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from diver.generate.base import Generation, Request
 from diver.generate.endpoint import Endpoint, EndpointGenerator
-from diver.io.jsonl import Journal
+from diver.io.jsonl import JsonlLog
 from diver.io.seeds import digest, stream_seed
 from diver_paper.judge.answers import Case
 from diver_paper.judge.prompt import Message, question, read_ranks, repair
@@ -73,7 +73,7 @@ class Counting(EndpointGenerator):
 
 def ask(
     wanted: Sequence[Comparison],
-    into: Journal,
+    into: JsonlLog,
     connect: Callable[[int], Counting],
     how: Mapping[str, Any],
     progress: Callable[[int], Any] = lambda asked: None,
@@ -102,17 +102,17 @@ def ask(
                 "problem": c.case.problem_id,
                 "round": c.round,
                 "order": c.order,
-                "reply": g.response,
-                "tokens": g.tokens,
+                "reply": g.rollout.response,
+                "tokens": g.rollout.length,
                 "prompt_tokens": judge.prompt_tokens.pop((g.problem_id, g.sample), None),
-                "truncated": g.truncated,
+                "truncated": g.rollout.truncated,
             }
             into.append(row)
             replies[c.key, g.sample] = row
             progress(1)
 
 
-def stored(replies: Journal) -> dict[tuple[str, int], dict[str, Any]]:
+def stored(replies: JsonlLog) -> dict[tuple[str, int], dict[str, Any]]:
     return {(row["key"], row["attempt"]): row for row in replies.rows()}
 
 
