@@ -199,7 +199,7 @@ def test_slow_ones_do_not_hold_up_the_others():
 def test_a_response_that_takes_too_long():
     with (
         serving(faults={0: 1.0}) as server,
-        pytest.raises(DiverError, match=r"^http://127.*/v1: no reply \(.*[Tt]ime.*\); is the server up"),
+        pytest.raises(DiverError, match=r"^http://127.*/v1: no answer \(.*[Tt]ime.*\); is the server up"),
     ):
         generate(server, asked(1, 1), timeout=0.2, retries=0)
 
@@ -263,7 +263,7 @@ def test_nobody_there(monkeypatch):
     url = f"http://127.0.0.1:{free_port()}/v1"
     slept, sleep = [], anyio.sleep
     monkeypatch.setattr(anyio, "sleep", lambda seconds: slept.append(seconds) or sleep(seconds))
-    with pytest.raises(DiverError, match=rf"^{url}: no reply \(.*\); is the server up, and is the address right\?$"):
+    with pytest.raises(DiverError, match=rf"^{url}: no answer \(.*\); is the server up, and is the address right\?$"):
         EndpointGenerator(Endpoint(url=url, model="tiny"))
     assert len(slept) == 1 and sum(slept) < 5  # asked once more, and not for long
 

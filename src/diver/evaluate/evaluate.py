@@ -78,17 +78,17 @@ def _sample(
     if not missing:
         return 0
     generator = open_generator()
-    asked = [
+    wanted = [
         request
         for problem in task.problems
         for request in requests(
             task.seed, task.name, problem.id, render_prompt(problem, task.template, generator), range(task.samples)
         )
     ]
-    found = generator.generate(asked, temperature=task.temperature, max_tokens=task.max_tokens, have=have)
+    sampled = generator.generate(wanted, temperature=task.temperature, max_tokens=task.max_tokens, have=have)
     with _bar(f"{task.name}: sample", missing, progress) as bar:
         try:
-            for generation in found:
+            for generation in sampled:
                 into.append(_row(generation, keys[generation.problem_id]))
                 bar.update(generation.count)
         except PromptTooLong as error:

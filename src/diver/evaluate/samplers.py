@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from diver.data import countdown, hub
 from diver.evaluate.config import EvalConfig
 from diver.generate.base import Generator
-from diver.generate.endpoint import Endpoint
+from diver.generate.endpoint import Endpoint, EndpointGenerator
 from diver.types import DiverError
 
 SECRET = re.compile(r"(key|token|secret|password|authorization)$", re.IGNORECASE)
@@ -94,8 +94,6 @@ def endpoint(config: EvalConfig) -> SamplerHandle:
 
     @functools.cache
     def connect() -> Generator:
-        from diver.generate.endpoint import EndpointGenerator
-
         return EndpointGenerator(
             Endpoint(url=config.url or Endpoint.url, model=config.model, extra=config.extra_options)
         )

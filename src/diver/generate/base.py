@@ -100,13 +100,13 @@ def sample_groups(
 
     Rollout j of problem i has the stream (seed, i, j): a problem that comes twice in a batch has two groups.
     """
-    asked = [
+    batch = [
         Request(problem.id, j, prompt, stream_seed(seed, i, j))
         for i, (problem, prompt) in enumerate(zip(problems, prompts, strict=True))
         for j in range(size)
     ]
-    found = generator.generate(asked, temperature=temperature, max_tokens=max_tokens, in_order=True)
-    rollouts = (generation.rollout for generation in found)
+    generations = generator.generate(batch, temperature=temperature, max_tokens=max_tokens, in_order=True)
+    rollouts = (generation.rollout for generation in generations)
     tokens = encode(generator.tokenizer, prompts)
     return [
         Group(problem, tuple(islice(rollouts, size)), prompt, tuple(ids))

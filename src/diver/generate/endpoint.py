@@ -190,7 +190,7 @@ class EndpointGenerator:
         url = self.endpoint.url
         if isinstance(error, self._openai.APIConnectionError):  # timeouts too
             why = one_line(error.__cause__ or error) or type(error.__cause__).__name__
-            return DiverError(f"{url}: no reply ({why}); is the server up, and is the address right?")
+            return DiverError(f"{url}: no answer ({why}); is the server up, and is the address right?")
         if isinstance(error, self._openai.AuthenticationError | self._openai.PermissionDeniedError):
             return DiverError(f"{url}: refuses the API key; set the environment variable {self.endpoint.key}")
         if not isinstance(error, self._openai.APIStatusError):
