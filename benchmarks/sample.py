@@ -1,7 +1,7 @@
 r"""The transformers generator against transformers' generate: tokens per CPU second at 64 samples a problem, one thread.
 
 Same weights and prompts, temperature 0.6, nothing cut off the distribution; only tokens up to the end of a response
-count. The contestants take turns, and the best trial of each counts. tests/generate/test_generate.py holds that both draw
+count. The contestants take turns, and the best trial of each counts. tests/generate/test_passes.py checks that both sample
 from the same distribution.
 
     python benchmarks/sample.py [--loads countdown smollm2] [--smollm2 build/smollm2-135m-instruct]
