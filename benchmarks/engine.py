@@ -200,12 +200,13 @@ def trl(load: Load, micro_batch: int) -> Seconds:
 
 
 def ours(load: Load, without: str | None = None) -> Seconds:
-    """One rollout batch of the embedded engine, with one of WITHOUT switched off."""
-    from diver.generate.hf import EmbeddedSampler
+    """One rollout batch of the built-in trainer, with one of WITHOUT switched off."""
+    from diver.generate.base import sample_groups
+    from diver.generate.hf import HFGenerator
     from diver.generate.policy import Policy
     from diver.methods import method_named
     from diver.train import update as engine
-    from diver.types import Group, Reward
+    from diver.types import Group, Problem, Reward
 
     model, tokenizer = load.policy()
     policy = Policy(model, tokenizer, None)
@@ -223,9 +224,12 @@ def ours(load: Load, without: str | None = None) -> Seconds:
         once = without == "prompts run once for the group"
         asked, count = ([p for p in prompts for _ in range(G)], 1) if once else (prompts, G)
         with timed(clock, "sample"):
-            sampler = EmbeddedSampler(model, tokenizer)
-            drawn = sampler(asked, count, temperature=1.0, max_tokens=load.max_tokens, rows=PROBLEMS * G, seed=1)
-        rollouts = [r for part in drawn for r in part]
+            problems = [Problem(str(i), prompt, "") for i, prompt in enumerate(asked)]
+            generator = HFGenerator(policy, max_num_seqs=PROBLEMS * G)
+            drawn = sample_groups(
+                generator, problems, asked, count, temperature=1.0, max_tokens=load.max_tokens, seed=1
+            )
+        rollouts = [r for group in drawn for r in group.rollouts]
         groups = [
             Group(
                 p,
@@ -266,12 +270,14 @@ def unsorted(rows: Sequence[Any], budget: int) -> list[list[Any]]:
 
 
 def plain_cache() -> Any:
-    return mock.patch("diver.generate.hf.roomy_cache", lambda model: transformers.DynamicCache(config=model.config))
+    return mock.patch(
+        "diver.generate.hf.preallocated_cache", lambda model: transformers.DynamicCache(config=model.config)
+    )
 
 
 WITHOUT: dict[str, Callable[[], Any]] = {
-    "a cache with room to grow": plain_cache,
-    "finished rows leaving": lambda: mock.patch("diver.generate.hf.LEAVE_SHARE", math.inf),
+    "a preallocated cache": plain_cache,
+    "finished rows leaving": lambda: mock.patch("diver.generate.hf.COMPACT_FRACTION", math.inf),
     "prompts run once for the group": contextlib.nullcontext,
     "sampler's log-probs reused": contextlib.nullcontext,
     "micro-batches sorted by length": lambda: mock.patch("diver.train.update.micro_batches", unsorted),

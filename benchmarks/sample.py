@@ -1,7 +1,7 @@
-r"""The embedded sampler against transformers' generate: tokens per CPU second at 64 samples a problem, one thread.
+r"""The transformers generator against transformers' generate: tokens per CPU second at 64 samples a problem, one thread.
 
 Same weights and prompts, temperature 0.6, nothing cut off the distribution; only tokens up to the end of a response
-count. The contestants take turns, and the best trial of each counts. tests/generate/test_generate.py holds that both draw
+count. The contestants take turns, and the best trial of each counts. tests/generate/test_passes.py checks that both sample
 from the same distribution.
 
     python benchmarks/sample.py [--loads countdown smollm2] [--smollm2 build/smollm2-135m-instruct]
@@ -13,8 +13,8 @@ Loads:
 Contestants:
     generate           num_return_sequences=64, a problem at a time
     generate, 512 rows   eight problems a pass, padded on the left
-    diver eval         the sampler as evaluation uses it: requests in passes of 512 rows
-    training           the sampler as training uses it: groups in passes of 512 rows
+    diver eval         HFGenerator as evaluation uses it: requests in passes of 512 rows
+    training           HFGenerator as training uses it: groups in passes of 512 rows
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ import transformers
 from diver.config.sections import Model
 from diver.data import countdown
 from diver.data.templates import render
-from diver.generate.base import EmbeddedGenerator, requests
-from diver.generate.hf import EmbeddedSampler
+from diver.generate.base import requests, sample_groups
+from diver.generate.hf import HFGenerator, end_tokens
 from diver.generate.policy import Policy, load_policy
 from diver.types import Problem
 
@@ -72,7 +72,7 @@ def generate(load: Load, rows: int) -> int:
     """The tokens drawn by transformers, `rows` at a time."""
     model, tokenizer = load.policy.model, load.policy.tokenizer
     tokenizer.padding_side, tokenizer.pad_token = "left", tokenizer.pad_token or tokenizer.eos_token
-    ends = EmbeddedSampler(model, tokenizer).ends
+    ends = torch.tensor(end_tokens(model, tokenizer), device=model.device)
     at_once, drawn = max(1, rows // SAMPLES), 0
     for start in range(0, len(load.prompts), at_once):
         texts = load.prompts[start : start + at_once]
@@ -94,17 +94,16 @@ def generate(load: Load, rows: int) -> int:
 
 
 def training(load: Load) -> int:
-    sampler = EmbeddedSampler(load.policy.model, load.policy.tokenizer)
-    drawn = sampler(load.prompts, SAMPLES, temperature=TEMPERATURE, max_tokens=load.max_tokens, rows=ROWS, seed=0)
-    return sum(rollout.length for group in drawn for rollout in group)
+    problems = [Problem(str(i), prompt, "") for i, prompt in enumerate(load.prompts)]
+    how: dict[str, Any] = {"temperature": TEMPERATURE, "max_tokens": load.max_tokens, "seed": 0}
+    groups = sample_groups(HFGenerator(load.policy, max_num_seqs=ROWS), problems, load.prompts, SAMPLES, **how)
+    return sum(rollout.length for group in groups for rollout in group.rollouts)
 
 
 def evaluation(load: Load) -> int:
-    policy = load.policy
-    sampler = EmbeddedSampler(policy.model, policy.tokenizer)
-    generator = EmbeddedGenerator(load.name, sampler, policy.tokenizer, policy.context, ROWS)
+    generator = HFGenerator(load.policy, load.name, ROWS)
     asked = [r for i, p in enumerate(load.prompts) for r in requests(0, load.name, str(i), p, range(SAMPLES))]
-    return sum(g.tokens for g in generator.generate(asked, temperature=TEMPERATURE, max_tokens=load.max_tokens))
+    return sum(g.rollout.length for g in generator.generate(asked, temperature=TEMPERATURE, max_tokens=load.max_tokens))
 
 
 def measure(load: Load) -> dict[str, dict[str, float]]:

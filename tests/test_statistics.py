@@ -250,12 +250,12 @@ def test_rank_correlations_of_what_does_not_vary():
         rank_correlations([[1, np.nan]] * 4)
 
 
-def test_a_column_that_is_held_leaves_what_the_others_share_besides():
+def test_a_control_column_leaves_what_the_others_share_besides():
     """The formula of the partial correlation, and by residuals of ranks."""
     rng = np.random.default_rng(1)
     length = rng.normal(size=300)
     x = np.column_stack([length + rng.normal(size=300), length + rng.normal(size=300), length])
-    found = rank_correlations(x, held=2, resamples=100)
+    found = rank_correlations(x, control=2, resamples=100)
     ranks = rankdata(x, axis=0)
     line = np.column_stack([np.ones(300), ranks[:, 2]])
     rest = ranks[:, :2] - line @ np.linalg.lstsq(line, ranks[:, :2], rcond=None)[0]

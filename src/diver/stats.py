@@ -39,7 +39,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
     """The chance that at least one of k samples is correct: 1 - C(n-c, k) / C(n, k) (arXiv 2107.03374, eq. 1).
 
     n: samples of each problem; c: how many of them are correct; they broadcast. Returns float64 [problems] in [0, 1].
-    NaN where n < k: so few samples say nothing about Pass@k. The mean over problems is Pass@k of the set.
+    NaN where n < k: the estimate is undefined. The mean over problems is Pass@k of the set.
     """
     n, c = np.broadcast_arrays(np.asarray(n), np.asarray(c))
     if not (np.issubdtype(n.dtype, np.integer) and np.issubdtype(c.dtype, np.integer)):
@@ -64,7 +64,7 @@ def avg_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
 
 
 def distinct_at_k(n: int, counts: ArrayLike, k: int) -> float:
-    """How many distinct correct solutions k of the n samples of one problem hold, in expectation over all subsets.
+    """The expected number of distinct correct solutions among k of the n samples of one problem, over all subsets.
 
     counts [solutions]: how often each distinct correct solution was sampled. Each is found with the chance that
     `pass_at_k` gives it, and chances add up. 0 without correct samples; NaN where n < k.
@@ -79,7 +79,7 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
     """The chance that the most frequent answer of k samples is correct (self-consistency, arXiv 2203.11171).
 
     votes [n]: the answer of each sample as a number, 0 for correct (the judge's, so that 1/2 and 0.5 are one answer),
-    negative for no answer, which casts no vote. The mean over the floor(n / k) disjoint runs of k samples in a row; of
+    negative for no answer, which is no vote. The mean over the floor(n / k) disjoint runs of k samples in a row; of
     t answers that are equally frequent, each counts 1/t. A run without any vote is 0; NaN where n < k.
     """
     votes = np.asarray(votes)
@@ -159,15 +159,14 @@ def paired_interval(a: ArrayLike, b: ArrayLike, level: float = 0.95, resamples: 
 
 
 def rank_correlations(
-    values: ArrayLike, held: int | None = None, level: float = 0.95, resamples: int = 2000, seed: int = 0
+    values: ArrayLike, control: int | None = None, level: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> Correlations:
     """Spearman's correlation of the columns of values [problems, M], with percentile bootstrap intervals over problems.
 
-    Of values [runs, problems, M], the mean of the runs' correlations; the problems are drawn once for all runs, which share
-    them.
-    With `held`, the partial correlation: what is left where the ranks of that column are held fixed, NaN for itself. Ties
-    have their mean rank. NaN for a column that does not vary, and everywhere with fewer than 3 problems; a resample, or a
-    run, in which a column does not vary is left out.
+    Of values [runs, problems, M], the mean of the runs' correlations; a resample draws the same problems for all runs. With
+    `control`, the partial correlation given the ranks of that column, NaN for itself. Ties have their mean rank. NaN for a
+    column that does not vary, and everywhere with fewer than 3 problems; a resample, or a run, in which a column does not
+    vary is left out.
     """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim not in (2, 3) or not np.isfinite(x).all():
@@ -180,19 +179,19 @@ def rank_correlations(
     sizes = [min(block, resamples - done) for done in range(0, resamples, block)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # all NaN, where a column does not vary
-        drawn = [_mean_spearman(x[:, rng.integers(problems, size=(rows, problems))], held) for rows in sizes]
+        drawn = [_mean_spearman(x[:, rng.integers(problems, size=(rows, problems))], control) for rows in sizes]
         low, high = np.nanquantile(np.concatenate(drawn), [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
-        return Correlations(_mean_spearman(x[:, None], held)[0], low, high)
+        return Correlations(_mean_spearman(x[:, None], control)[0], low, high)
 
 
-def _mean_spearman(x: np.ndarray, held: int | None) -> np.ndarray:
+def _mean_spearman(x: np.ndarray, control: int | None) -> np.ndarray:
     """[draws, M, M] of x [runs, draws, problems, M]."""
     runs, draws = x.shape[:2]
-    rho = _spearman(x.reshape(-1, *x.shape[2:]), held)
+    rho = _spearman(x.reshape(-1, *x.shape[2:]), control)
     return np.nanmean(rho.reshape(runs, draws, *rho.shape[1:]), axis=0)
 
 
-def _spearman(x: np.ndarray, held: int | None) -> np.ndarray:
+def _spearman(x: np.ndarray, control: int | None) -> np.ndarray:
     """[draws, M, M] of x [draws, problems, M]."""
     from scipy.stats import rankdata
 
@@ -201,17 +200,17 @@ def _spearman(x: np.ndarray, held: int | None) -> np.ndarray:
     norm = np.sqrt((centred**2).sum(axis=1, keepdims=True))
     unit = np.divide(centred, norm, out=np.full_like(centred, np.nan), where=norm > 0)
     rho = np.clip(unit.transpose(0, 2, 1) @ unit, -1.0, 1.0)
-    if held is None:
+    if control is None:
         return rho
-    with_held = rho[:, :, held, None]
-    left = np.sqrt(1.0 - with_held**2)
+    with_control = rho[:, :, control, None]
+    left = np.sqrt(1.0 - with_control**2)
     scale = left * left.transpose(0, 2, 1)
-    rest = rho - with_held * with_held.transpose(0, 2, 1)
+    rest = rho - with_control * with_control.transpose(0, 2, 1)
     return np.clip(np.divide(rest, scale, out=np.full_like(rho, np.nan), where=scale > 1e-9), -1.0, 1.0)
 
 
 def two_level_interval(values: ArrayLike, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Estimate:
-    """The mean of values [seeds, problems] with its bootstrap interval; both seeds and problems are drawn anew.
+    """The mean of values [seeds, problems] with its bootstrap interval; both seeds and problems are resampled.
 
     Of n, n - 1 are drawn with replacement, which makes the variance of the drawn means unbiased (Rao and Wu 1988): with 5
     seeds, drawing 5 would make it a fifth too small. What belongs to a seed and a problem together counts about three

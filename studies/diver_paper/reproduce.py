@@ -183,7 +183,7 @@ def paper_commands(experiment: Experiment) -> str:
 
     def add_evaluation(name: str, folder: str, model: str, template: str) -> None:
         out = f"runs/eval/{folder}"
-        options = ["--model", model, "--template", template, "--sampler", "vllm", "--out", out]
+        options = ["--model", model, "--template", template, "--generator", "vllm", "--out", out]
         evaluate.append(shlex.join(["diver", "eval", *options, *shlex.split(experiment.eval_options)]))
         results.append(f"{name}={out}")
 

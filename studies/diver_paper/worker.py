@@ -15,7 +15,6 @@ import random
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,21 +25,21 @@ from diver.config.recipe import Recipe, make_recipe
 from diver.data.prompts import prompted
 from diver.data.splits import load
 from diver.diversity import measure
+from diver.evaluate.evaluate import evaluate as evaluate_task
+from diver.evaluate.store import MemoryLog
+from diver.evaluate.task import Task
 from diver.generate.policy import load_policy
-from diver.generate.prefix_tree import Tally, tally
+from diver.generate.prefix_tree import PrefixTreeGenerator
 from diver.io.run_folder import RunFolder
 from diver.io.seeds import stream_seed
 from diver.methods import OBSERVED
-from diver.stats import distinct_at_k, pass_at_k
 from diver.train.trainer import Trainer
-from diver.types import Grade, Group, Problem, Rollout
-from diver.verify import solution, verify
+from diver.types import Group, Problem, Rollout
 from diver_paper.records import Job, rounded, save
 
 CURVE = (1, 4, 16)  # k of the evaluations during training
 SHOWN = 32  # problems of which 8 responses are saved
 SHOWN_RESPONSES = 8
-ROWS = 2048  # prefixes in flight
 
 
 def main() -> None:
@@ -163,55 +162,46 @@ def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool) -> dict[str
     samples = how.num_samples if last else how.num_samples_in_training
     _, held, _ = load(recipe.data, how.source, how.problems, recipe.run.seed)
     policy = load_policy(recipe.model, checkpoint)
-    asked = prompted(held, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
-    tallies = tally(
-        policy.model,
-        policy.tokenizer,
-        asked.texts,
-        samples,
+    problems = prompted(held, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens).problems
+    task = Task(
+        name="held-out",
+        problems=problems,
+        template=recipe.data.template,
         temperature=how.temperature,
         max_tokens=recipe.sample.max_tokens,
-        rows=ROWS,
-        seed=stream_seed(recipe.run.seed, "evaluate", checkpoint.name if checkpoint else "initial"),
+        samples=samples,
+        ks=[k for k in CURVE if k <= samples],
     )
-    groups = verify([Group(p, tuple(t.rollout for t in ts)) for p, ts in zip(asked.problems, tallies, strict=True)])
-    counts = [solutions(group, [t.times for t in ts]) for group, ts in zip(groups, tallies, strict=True)]
-    about = {"samples": samples, "temperature": how.temperature, "problems": len(groups)}
+    seed = stream_seed(recipe.run.seed, "evaluate", checkpoint.name if checkpoint else "initial")
+    generations = MemoryLog()
+    result = evaluate_task(
+        task, lambda: PrefixTreeGenerator(policy, seed=seed), generations, solutions=True, progress=False
+    )
+    about = {"samples": samples, "temperature": how.temperature, "problems": len(problems)}
     if not last:
-        return {**about, **_estimates(samples, counts)}
-    drawn = [draw(g.problem, ts, recipe.run.seed) for g, ts in zip(groups, tallies, strict=True)]
+        names = [*(f"pass@{k}" for k in task.ks), f"distinct@{max(task.ks)}"]
+        return {**about, **{name: rounded(result["estimates"][name]["mean"]) for name in names}}
+    drawn = draw(problems, generations, recipe.run.seed)
     return {
         **about,
-        "solutions": counts,
+        "solutions": [row["solutions"] for row in result["per_problem"]],
         "diversity": _diversity(drawn),
-        "responses": [[r.response for r in group.rollouts] for group in drawn[:SHOWN]],
+        "responses": [group.responses for group in drawn[:SHOWN]],
         "ids": [group.problem.id for group in drawn[:SHOWN]],
     }
 
 
-def solutions(group: Group, counts: Sequence[int]) -> list[int]:
-    """How often each distinct correct solution came, most frequent first; their sum is how many samples were correct."""
-    found: Counter[str] = Counter()
-    for rollout, count in zip(group.rollouts, counts, strict=True):
-        if rollout.grade is Grade.CORRECT:
-            found[solution(group.problem, rollout.response)] += count
-    return sorted(found.values(), reverse=True)
-
-
-def _estimates(n: int, counts: Sequence[Sequence[int]]) -> dict[str, float]:
-    correct = np.array([sum(c) for c in counts])
-    ks = [k for k in CURVE if k <= n]
-    found = {f"pass@{k}": float(pass_at_k(n, correct, k).mean()) for k in ks}
-    found |= {f"distinct@{k}": float(np.mean([distinct_at_k(n, c, k) for c in counts])) for k in ks[-1:]}
-    return {name: rounded(value) for name, value in found.items()}
-
-
-def draw(problem: Problem, tallies: Sequence[Tally], seed: int) -> Group:
-    """A group of 8 of the samples, in random order: as good as 8 samples of its own."""
-    pool = [t.rollout for t in tallies for _ in range(t.times)]
-    rng = random.Random(stream_seed(seed, "shown", problem.id))
-    chosen: list[Rollout] = rng.sample(pool, min(SHOWN_RESPONSES, len(pool)))
-    return Group(problem, tuple(chosen))
+def draw(problems: Sequence[Problem], generations: MemoryLog, seed: int) -> list[Group]:
+    """A group of 8 of the samples of each problem, in random order: as good as 8 samples of its own."""
+    pools: dict[str, list[str]] = {problem.id: [] for problem in problems}
+    for row in generations.rows():
+        pools[row["problem"]] += [row["response"]] * row.get("count", 1)
+    groups = []
+    for problem in problems:
+        pool = pools[problem.id]
+        chosen = random.Random(stream_seed(seed, "shown", problem.id)).sample(pool, min(SHOWN_RESPONSES, len(pool)))
+        groups.append(Group(problem, tuple(Rollout(response) for response in chosen)))
+    return groups
 
 
 def _diversity(groups: Sequence[Group]) -> dict[str, list[float]]:

@@ -6,7 +6,8 @@ import pytest
 from diver.config.data import Countdown
 from diver.config.sections import Model
 from diver.data.countdown import problems, solution
-from diver.generate.hf import EmbeddedSampler
+from diver.generate.base import sample_groups
+from diver.generate.hf import HFGenerator
 from diver.generate.policy import load_policy
 from diver.stats import pass_at_k
 
@@ -14,13 +15,13 @@ from diver.stats import pass_at_k
 @pytest.mark.slow
 def test_base_pass_at_1_and_64_on_the_default_mix():
     policy = load_policy(Model())
-    evaluated = problems(Countdown(), 128, held_out=True)
-    how = {"temperature": 1.0, "max_tokens": 40, "rows": 1024, "seed": 11}
-    drawn = EmbeddedSampler(policy.model, policy.tokenizer)([p.prompt for p in evaluated], 64, **how)
+    held = problems(Countdown(), 128, held=True)
+    how = {"temperature": 1.0, "max_tokens": 40, "seed": 11}
+    groups = sample_groups(HFGenerator(policy, max_num_seqs=1024), held, [p.prompt for p in held], 64, **how)
     correct = np.array(
         [
-            sum(solution(r.response, p.meta["numbers"], p.meta["target"]) is not None for r in group)
-            for p, group in zip(evaluated, drawn, strict=True)
+            sum(solution(text, g.problem.meta["numbers"], g.problem.meta["target"]) is not None for text in g.responses)
+            for g in groups
         ]
     )
     assert 0.2 < pass_at_k(64, correct, 1).mean() < 0.5

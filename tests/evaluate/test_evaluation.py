@@ -1,6 +1,7 @@
 """The real command on the bundled policy: kill -9, more samples later, other graders, wrong input."""
 
 import contextlib
+import io
 import json
 import os
 import random
@@ -11,20 +12,22 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from diver import cli
 from diver.data.benchmarks import BENCHMARKS
 from diver.data.countdown import policy_folder
-from diver.evaluate.plan import Plan, make_tasks
-from diver.evaluate.samplers import asked_of, drawing
+from diver.evaluate.config import EvalConfig
+from diver.evaluate.samplers import sampler, sampler_metadata
+from diver.evaluate.task import make_tasks
 from diver.io.jsonl import JsonlLog
 from diver.types import DiverError
 
 DIVER = [sys.executable, "-c", "from diver.cli import main; main()"]
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
-SMALL = ("--model", "countdown", "--benchmarks", "countdown", "--problems", "4")
+SMALL = ("--model", "countdown", "--benchmarks", "countdown", "--limit", "4")
 
 
 @pytest.fixture(autouse=True)
@@ -38,18 +41,21 @@ def start(*args, cwd=None):
     return subprocess.Popen(command, cwd=cwd, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def finish(*args, cwd=None):
-    process = start(*args, cwd=cwd)
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    return out
+def finish(*args):
+    """The command in this process; what it prints."""
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        mock.patch.object(sys, "argv", ["diver", "eval", *map(str, args)]),
+    ):
+        cli.main()
+    return out.getvalue()
 
 
 def fails(capsys, monkeypatch, *args):
     monkeypatch.setattr(sys, "argv", ["diver", "eval", *map(str, args)])
     with pytest.raises(SystemExit) as stop:
         cli.main()
-    line = capsys.readouterr().err.strip()
+    line = capsys.readouterr().err.rpartition("\r")[2].strip()  # after the progress bar
     assert stop.value.code == 2 and line.count("\n") == 0 and line.startswith("diver: "), line
     return line
 
@@ -69,15 +75,17 @@ def responses(folder, name="countdown"):
 def whole(tmp_path_factory):
     """One uninterrupted evaluation of 4 problems with 128 samples."""
     folder = tmp_path_factory.mktemp("whole")
-    out = finish(*SMALL, "--samples", 128, "--k", "1,...,128", "--out", "out", cwd=folder)
-    return folder / "out", out
+    with contextlib.chdir(folder):
+        return folder / "out", finish(*SMALL, "--samples", 128, "--k", "1,...,128", "--out", "out")
 
 
 def test_what_is_written_and_told(whole):
     folder, out = whole
     found = results(folder)
     countdown = found["benchmarks"]["countdown"]
-    assert found["model"].startswith("countdown@") and countdown["seed"] == 0 and countdown["sampler"] == "embedded"
+    assert (
+        found["model"].startswith("countdown@") and countdown["seed"] == 0 and countdown["generator"] == "transformers"
+    )
     (signed,) = JsonlLog(folder / "provenance.jsonl").rows()
     assert signed["versions"]["torch"] and signed.keys() == {"started", "commit", "versions"}
     assert sum(countdown["grades"].values()) == 4 * 128 == sum(row["n"] for row in countdown["per_problem"])
@@ -86,7 +94,9 @@ def test_what_is_written_and_told(whole):
     assert countdown["estimates"]["avg@128"] == countdown["estimates"]["pass@1"]
     right = [row["c"] / 128 for row in countdown["per_problem"]]
     assert countdown["estimates"]["pass@1"]["mean"] == pytest.approx(sum(right) / 4)
-    assert "512 drawn, 0 were there; 512 graded" in out and "Pass@128" in out and "results: out/results.json" in out
+    assert (
+        "512 sampled, 0 stored before; 512 graded" in out and "Pass@128" in out and "results: out/results.json" in out
+    )
     assert (folder / "table.md").read_text() in out
     assert {p.name for p in folder.iterdir()} >= {"config.json", "pass_at_k.png", "pass_at_k.svg"}
 
@@ -125,16 +135,16 @@ def test_nothing_left_to_do_loads_no_model_and_changes_nothing(whole, tmp_path):
     args = ["diver", "eval", *SMALL, "--samples", "128", "--k", "1,...,128", "--out", str(whole[0])]
     done = subprocess.run([sys.executable, "-c", program, *args], env=ENV, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout.endswith("False\n"), done.stderr
-    assert "0 drawn, 512 were there; 0 graded" in done.stdout
+    assert "0 sampled, 512 stored before; 0 graded" in done.stdout
     assert {p: p.read_bytes() for p in whole[0].rglob("*") if p.is_file()} == before
 
 
 def test_more_samples_and_problems_later_are_added(whole):
-    finish(*SMALL[:4], "--problems", 2, "--samples", 70, "--out", "out")
+    finish(*SMALL[:4], "--limit", 2, "--samples", 70, "--out", "out")
     files = [Path("out/generations/countdown.jsonl"), Path("out/grades/countdown.countdown.jsonl")]
     before = [file.read_bytes() for file in files]
     out = finish(*SMALL, "--samples", 128, "--k", "1,...,128", "--out", "out")
-    assert f"{4 * 128 - 2 * 70} drawn, {2 * 70} were there" in out
+    assert f"{4 * 128 - 2 * 70} sampled, {2 * 70} stored before" in out
     assert all(file.read_bytes().startswith(old) for file, old in zip(files, before, strict=True))
     # The same streams as in one go, in other passes: rounding may change a few.
     at_once, in_two = responses(whole[0]), responses("out")
@@ -145,8 +155,8 @@ def test_another_temperature_is_other_samples_in_the_same_folder(whole):
     finish(*SMALL, "--samples", 4, "--out", "out")
     rows = Path("out/generations/countdown.jsonl").read_text()
     out = finish(*SMALL, "--samples", 4, "--out", "out", "--temperature", "0.2")
-    assert "16 drawn, 0 were there" in out and Path("out/generations/countdown.jsonl").read_text().startswith(rows)
-    assert "0 drawn, 16 were there; 0 graded" in finish(*SMALL, "--samples", 4, "--out", "out")
+    assert "16 sampled, 0 stored before" in out and Path("out/generations/countdown.jsonl").read_text().startswith(rows)
+    assert "0 sampled, 16 stored before; 0 graded" in finish(*SMALL, "--samples", 4, "--out", "out")
 
 
 def test_the_papers_protocol_beside_the_unbiased_estimate(whole):
@@ -175,22 +185,22 @@ def test_a_file_of_problems_graded_again_by_another_grader_without_the_model(who
         "plain",
     )
     out = finish(*small, "--out", "out")
-    assert "3 duplicate rows left out, 3 problems remain" in out and "24 drawn" in out and "Maj@8" in out
+    assert "3 repeated rows folded, 3 problems left" in out and "24 sampled" in out and "Maj@8" in out
     before = Path("out/generations/sums.jsonl").read_bytes()
     out = finish(*small, "--out", "out", "--grader", "gsm8k")
-    assert "0 drawn, 24 were there; 24 graded" in out
+    assert "0 sampled, 24 stored before; 24 graded" in out
     assert Path("out/generations/sums.jsonl").read_bytes() == before
     graders = {
         row["grader"] for p in Path("out/grades").iterdir() for row in map(json.loads, p.read_text().splitlines())
     }
-    assert {g.partition("@")[0] for g in graders} == {"math", "gsm8k"} and all("@" in g for g in graders)
+    assert {g.partition("@")[0] for g in graders} == {"math-verify", "gsm8k"} and all("@" in g for g in graders)
     Path("sums.jsonl").write_text(json.dumps({**rows[0], "answer": "99"}) + "\n")  # a known answer put right
-    assert "0 drawn, 8 were there; 8 graded" in finish(*small, "--out", "out")
+    assert "0 sampled, 8 stored before; 8 graded" in finish(*small, "--out", "out")
 
 
 def test_what_is_asked_and_of_how_many_problems_is_reported(whole):
     Path("math.jsonl").write_text(json.dumps({"problem": "Use 1 and 2 to make 3.", "answer": "3"}) + "\n")
-    args = ("--model", "countdown", "--benchmarks", "math500=math.jsonl,countdown", "--problems", 2, "--samples", 4)
+    args = ("--model", "countdown", "--benchmarks", "math500=math.jsonl,countdown", "--limit", 2, "--samples", 4)
     out = finish(*args, "--template", "plain", "--max-tokens", 30, "--out", "out")
     assert "1 of its 500 problems" in out
     assert "math500: template 'plain', temperature 0.6, up to 30 tokens a response" in out
@@ -229,11 +239,11 @@ def test_an_endpoint_stopped_and_started_again_loses_nothing(whole):
     args = (
         "--model",
         policy_folder(),
-        "--sampler",
+        "--generator",
         "endpoint",
         "--url",
         f"http://127.0.0.1:{port}/v1",
-        "--problems",
+        "--limit",
         4,
     )
     args += ("--extra", json.dumps({"generation_config": how}), "--samples", 8, "--out", "out")
@@ -263,7 +273,7 @@ def test_an_endpoint_stopped_and_started_again_loses_nothing(whole):
     assert found["unscored"] == 0 and found["grades"]["correct"] >= 4
     rows = [line.split("|")[1] for line in Path("out/table.md").read_text().splitlines() if line.startswith("| Pass")]
     assert [row.strip() for row in rows] == ["Pass@1", "Pass@2", "Pass@4", "Pass@8"]
-    assert "0 drawn, 32 were there" in finish(*args)  # and no server is asked
+    assert "0 sampled, 32 stored before" in finish(*args)  # and no server is asked
 
 
 def test_problems_whose_prompts_are_too_long_are_left_out_where_asked(capsys, monkeypatch):
@@ -271,35 +281,38 @@ def test_problems_whose_prompts_are_too_long_are_left_out_where_asked(capsys, mo
     rows = [{"id": "long", "problem": "1 + 1 " * 60, "answer": "2"}, {"id": "short", "problem": "1 + 1", "answer": "2"}]
     Path("sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     args = ("--model", "countdown", "--benchmarks", "sums.jsonl", "--template", "plain", "--samples", 2, "--out", "out")
-    process = start(*args)
-    _, err = process.communicate(timeout=300)
-    told = r"diver: problem 'long': the prompt has \d+ tokens, but countdown@\S+ has room for 96 .*--leave-out-long.*; the template is 'plain'"
-    assert process.returncode == 2 and re.search(told, err)
-    out = finish(*args, "--leave-out-long")
-    assert "1 of 2 problems left out" in out and "2 drawn" in out
+    told = r"diver: problem 'long': the prompt has \d+ tokens, but the context of countdown@\S+ is 96 tokens.*--skip-long-prompts.*; another --template than 'plain' may be"
+    assert re.search(told, fails(capsys, monkeypatch, *args))
+    out = finish(*args, "--skip-long-prompts")
+    assert "1 of 2 problems are skipped" in out and "2 sampled" in out
     found = results("out")["benchmarks"]["sums"]
-    assert (found["problems"], found["left_out"], [row["id"] for row in found["per_problem"]]) == (1, 1, ["short"])
+    assert (found["problems"], found["skipped"], [row["id"] for row in found["per_problem"]]) == (1, 1, ["short"])
     before = Path("out/results.json").read_bytes()
     monkeypatch.setattr("diver.generate.policy.load_policy", None)
-    monkeypatch.setattr(sys, "argv", ["diver", "eval", *map(str, args), "--leave-out-long"])
+    monkeypatch.setattr(sys, "argv", ["diver", "eval", *map(str, args), "--skip-long-prompts"])
     cli.main()
-    assert "1 of 2 problems left out" in capsys.readouterr().out and Path("out/results.json").read_bytes() == before
+    assert "1 of 2 problems are skipped" in capsys.readouterr().out and Path("out/results.json").read_bytes() == before
     Path("sums.jsonl").write_text(json.dumps(rows[0]) + "\n")
-    line = fails(capsys, monkeypatch, *args, "--leave-out-long")
-    assert re.search("no prompt fits into countdown@.*; the template is 'plain', and another --template may be", line)
+    line = fails(capsys, monkeypatch, *args, "--skip-long-prompts")
+    assert re.search("no prompt fits into the context of countdown@.*; another --template than 'plain' may be", line)
 
 
 def test_how_a_server_was_asked_is_told_without_secrets():
     extra = {"top_k": -1, "stop_token_ids": [2], "api_key": "sk-1", "proxy": {"Authorization": "sk-2", "min_tokens": 3}}
-    plan = Plan(model="m", sampler="endpoint", url="https://me:sk-3@host:81/v1?token=sk-4#x", extra=json.dumps(extra))
-    told = asked_of(plan)
-    assert "sk-" not in json.dumps(told) and told["url"] == "https://host:81/v1" and told["sampler"] == "endpoint"
+    config = EvalConfig(
+        model="m", generator="endpoint", url="https://me:sk-3@host:81/v1?token=sk-4#x", extra=json.dumps(extra)
+    )
+    told = sampler_metadata(config)
+    assert "sk-" not in json.dumps(told) and told["url"] == "https://host:81/v1" and told["generator"] == "endpoint"
     assert told["extra"] == {
         "top_k": -1, "stop_token_ids": [2], "api_key": "(hidden)", "proxy": {"Authorization": "(hidden)", "min_tokens": 3}
     }  # fmt: skip
-    assert asked_of(Plan(model="m")) == {"sampler": "embedded"}
-    plan = Plan(model="m", sampler="vllm", extra='{"tensor_parallel_size": 2, "hf_token": "sk-1"}')
-    assert asked_of(plan) == {"sampler": "vllm", "extra": {"tensor_parallel_size": 2, "hf_token": "(hidden)"}}
+    assert sampler_metadata(EvalConfig(model="m")) == {"generator": "transformers"}
+    config = EvalConfig(model="m", generator="vllm", extra='{"tensor_parallel_size": 2, "hf_token": "sk-1"}')
+    assert sampler_metadata(config) == {
+        "generator": "vllm",
+        "extra": {"tensor_parallel_size": 2, "hf_token": "(hidden)"},
+    }
 
 
 def test_vllms_engine_gets_its_options_and_rows_are_not_known_by_them(monkeypatch):
@@ -311,18 +324,18 @@ def test_vllms_engine_gets_its_options_and_rows_are_not_known_by_them(monkeypatc
             if "colour" in options:
                 raise TypeError("LLM() got an unexpected keyword argument 'colour'")
 
-    monkeypatch.setattr("diver.generate.vllm.OfflineGenerator", Engine)
-    plans = [Plan(model="countdown", sampler="vllm", extra=e) for e in ("", '{"tensor_parallel_size": 2}')]
-    for plan in plans:
-        drawing(plan, plan.model).open()
+    monkeypatch.setattr("diver.generate.vllm.VLLMGenerator", Engine)
+    configs = [EvalConfig(model="countdown", generator="vllm", extra=e) for e in ("", '{"tensor_parallel_size": 2}')]
+    for config in configs:
+        sampler(config).open()
     assert [options for _, _, options in got] == [{}, {"tensor_parallel_size": 2}]
     assert got[0][:2] == got[1][:2] and got[0][1].endswith("-vllm")
-    alone, two = (make_tasks(plan, "m")[0].keys for plan in plans)
+    alone, two = (make_tasks(config, "m", {})[0].keys for config in configs)
     assert alone == two
-    asked = Plan(model="m", sampler="endpoint", extra='{"top_k": 2}')
-    assert not {*make_tasks(asked, "m")[0].keys.values()} & {*alone.values()}
+    asked = EvalConfig(model="m", generator="endpoint", extra='{"top_k": 2}')
+    assert not {*make_tasks(asked, "m", {})[0].keys.values()} & {*alone.values()}
     with pytest.raises(DiverError, match=r"--extra .*colour.*: vLLM's engine does not take it \(.*'colour'\)"):
-        drawing(Plan(model="countdown", sampler="vllm", extra='{"colour": 1}'), "countdown").open()
+        sampler(EvalConfig(model="countdown", generator="vllm", extra='{"colour": 1}')).open()
 
 
 def test_the_help_and_the_page_say_how_a_model_is_asked(capsys, monkeypatch):
@@ -335,7 +348,7 @@ def test_the_help_and_the_page_say_how_a_model_is_asked(capsys, monkeypatch):
     assert {(b.template, b.temperature, b.max_tokens) for b in others} == {("paper", 0.6, 8192)}
     lab = BENCHMARKS["countdown"]
     assert (lab.template, lab.temperature, lab.max_tokens) == ("plain", 1.0, 40)
-    for text in ("Nothing: `paper`", "`plain` for Countdown", "Nothing: 0.6, and 1.0", "Nothing: 8,192, and 40"):
+    for text in ("Default: `paper`", "`plain` for Countdown", "Default: 0.6, and 1.0", "Default: 8,192, and 40"):
         assert text in told
     assert "| `paper` | 0.6 | 8,192 tokens |" in page and "| `plain` | 1.0 | 40 tokens |" in page
 
@@ -357,7 +370,7 @@ def test_wrong_input_is_one_line_and_code_2_and_nothing_is_lost(whole, capsys, m
     before = {p: p.read_bytes() for p in whole[0].rglob("*") if p.is_file()}
     monkeypatch.setattr("diver.data.hub.newest_commit", lambda *args: "1234abcd")
     for args, told in [
-        ((*SMALL, "--samples", 4, "--k", "1,8", *out), r"k = 8 cannot be had from 4 samples"),
+        ((*SMALL, "--samples", 4, "--k", "1,8", *out), r"k = 8 needs more than 4 samples"),
         ((*SMALL, "--samples", 8, "--k", "4", "--protocol", "paper", *out), "3 runs of k = 4 fresh samples"),
         ((*SMALL, "--k", "one", *out), "--k one"),
         (("--model", "countdown", "--benchmarks", "aime42"), "aime42.*aime24, aime25, amc, math500"),
@@ -365,26 +378,26 @@ def test_wrong_input_is_one_line_and_code_2_and_nothing_is_lost(whole, capsys, m
         (("--model", "countdown", "--benchmarks", "none.jsonl"), "none.jsonl: no such file"),
         (("--model", "countdown", "--benchmarks", "countdown,countdown"), "twice"),
         (("--benchmarks", "countdown"), "--model: name"),
-        ((*SMALL, "--sampler", "dice"), "embedded, vllm, endpoint"),
+        ((*SMALL, "--generator", "dice"), "transformers, vllm, endpoint"),
         (
             (*SMALL, "--url", "http://host/v1"),
-            "--url http://host/v1: is asked only with --sampler endpoint, not 'embedded'",
+            "--url http://host/v1: is used only with --generator endpoint, not 'transformers'",
         ),
-        ((*SMALL, "--sampler", "vllm", "--url", "http://host/v1"), "with --sampler endpoint, not 'vllm'"),
-        ((*SMALL, "--extra", '{"top_k": 1}'), "is for --sampler endpoint .* or vllm .*, not 'embedded'"),
-        ((*SMALL, "--sampler", "vllm", "--extra", "2"), "--extra 2: must be a JSON object"),
-        ((*SMALL, "--sampler", "endpoint", "--url", "localhost"), "--url localhost: must begin with http"),
-        ((*SMALL, "--sampler", "endpoint", "--extra", "top_k=-1"), "--extra top_k=-1: must be a JSON object"),
+        ((*SMALL, "--generator", "vllm", "--url", "http://host/v1"), "with --generator endpoint, not 'vllm'"),
+        ((*SMALL, "--extra", '{"top_k": 1}'), "is for --generator endpoint .* or vllm .*, not 'transformers'"),
+        ((*SMALL, "--generator", "vllm", "--extra", "2"), "--extra 2: must be a JSON object"),
+        ((*SMALL, "--generator", "endpoint", "--url", "localhost"), "--url localhost: must begin with http"),
+        ((*SMALL, "--generator", "endpoint", "--extra", "top_k=-1"), "--extra top_k=-1: must be a JSON object"),
         ((*SMALL, "--grader", "teacher"), "teacher.*math-verify"),
         ((*SMALL, "--template", "poem"), "poem.*paper"),
         ((*SMALL, "--samples", 0), "--samples: must be at least 1"),
-        ((*SMALL, "--rows", -1), "--rows: must be at least 1"),
-        ((*SMALL, "--out", "thesis"), "thesis: has files but holds no evaluation"),
+        ((*SMALL, "--max-num-seqs", -1), "--max-num-seqs: must be at least 1"),
+        ((*SMALL, "--out", "thesis"), "thesis: has files but no evaluation"),
         (
             ("--model", "some/other", "--benchmarks", "countdown", *out),
-            "holds results of countdown@.*not of some/other",
+            "has results of countdown@.*not of some/other",
         ),
-        (("--compare", whole[0]), "two result folders"),
+        (("--compare", whole[0]), "two results or more"),
         (("--compare", whole[0], "thesis"), "thesis.*no results.json"),
     ]:
         line = fails(capsys, monkeypatch, *args)

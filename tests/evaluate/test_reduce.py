@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from diver.evaluate.compare import compare, differences
+from diver.evaluate.config import parse_ks
 from diver.evaluate.grade import answer
-from diver.evaluate.plan import parse_ks
-from diver.evaluate.reduce import Sample, summarise
+from diver.evaluate.reduce import Sample, reduce
 from diver.evaluate.tables import benchmark_table, write_curves
 from diver.io.jsonl import to_json
 from diver.render.tables import markdown
@@ -21,7 +21,7 @@ B = [Sample(W, "8", None), Sample(W, "8", None), Sample(C, "7", "x"), Sample(T, 
 
 
 def test_by_hand():
-    result = summarise(PROBLEMS, {"a": A, "b": B}, [1, 2, 3, 4], "auto", runs=0)
+    result = reduce(PROBLEMS, {"a": A, "b": B}, [1, 2, 3, 4], "auto", runs=0)
     mean = {name: e["mean"] for name, e in result["estimates"].items()}
     assert mean["avg@4"] == mean["pass@1"] == pytest.approx((2 / 4 + 1 / 3) / 2)
     assert mean["pass@2"] == pytest.approx((1 - 1 / 6 + 1 - 1 / 3) / 2)  # a misses in C(2,2)/C(4,2), b in C(2,2)/C(3,2)
@@ -37,8 +37,24 @@ def test_by_hand():
     assert "runs" not in result
 
 
+def test_counts_stand_for_samples():
+    """As `test_by_hand`, with a's correct responses three times each and b's wrong answer twice in one row."""
+    a = [Sample(C, None, "x", 3), Sample(C, None, "y", 3), Sample(W, None, None), Sample(N, None, None)]
+    b = [Sample(W, None, None, 2), Sample(C, None, "x"), Sample(T, None, None, 5)]
+    result = reduce(PROBLEMS, {"a": a, "b": b}, [1, 2, 4], "auto", solutions=True)
+    mean = {name: e["mean"] for name, e in result["estimates"].items()}
+    assert mean["avg@8"] == mean["pass@1"] == pytest.approx((6 / 8 + 1 / 3) / 2)
+    assert mean["distinct@2"] == pytest.approx((2 * (1 - 10 / 28) + 2 / 3) / 2)  # x is missed in C(5, 2) of C(8, 2)
+    assert not any(name.startswith("maj") for name in mean)  # which needs the samples in order
+    assert result["grades"] == {"correct": 7, "wrong": 3, "no_answer": 1, "timeout": 5} and result["unscored"] == 5
+    assert result["per_problem"] == [
+        {"id": "a", "n": 8, "c": 6, "distinct": 2, "solutions": [3, 3]},
+        {"id": "b", "n": 3, "c": 1, "distinct": 1, "solutions": [1]},
+    ]
+
+
 def test_the_papers_runs_beside_them():
-    result = summarise(PROBLEMS, {"a": A, "b": B}, [1, 2], "auto", runs=2)
+    result = reduce(PROBLEMS, {"a": A, "b": B}, [1, 2], "auto", runs=2)
     assert result["runs"]["pass@1"] == {"mean": 0.5, "std": 0.0, "values": [0.5, 0.5]}  # only a's first two are right
     assert result["runs"]["pass@2"]["values"] == [0.5, 0.5]  # a in run 1, b in run 2
     assert result["estimates"]["pass@2"]["mean"] == pytest.approx(0.75)
@@ -46,7 +62,7 @@ def test_the_papers_runs_beside_them():
 
 def test_countdown_is_not_voted_on():
     problem = Problem("c", "Use 1 and 2 to make 3.", "3", verifier="countdown", meta={"numbers": [1, 2], "target": 3})
-    result = summarise([problem], {"c": A}, [1, 4], "auto", 0)
+    result = reduce([problem], {"c": A}, [1, 4], "auto", 0)
     assert not any(name.startswith("maj") for name in result["estimates"])
 
 
@@ -84,7 +100,7 @@ def test_ks_that_are_none(text):
 
 
 def results(a, b, ks=(1, 2)):
-    reduced = summarise(PROBLEMS, {"a": a, "b": b}, ks, "auto", 0)
+    reduced = reduce(PROBLEMS, {"a": a, "b": b}, ks, "auto", 0)
     how = {"title": "Sums", "problems": 2, "samples": 4, "k": list(ks), "random_baseline": 0.25, "template": "plain",
            "temperature": 1.0, "max_tokens": 8, "graders": ["math"]}  # fmt: skip
     return json.loads(to_json({**how, **reduced}))  # as results.json has them
@@ -102,7 +118,7 @@ def test_differences_are_paired_and_over_shared_problems():
 
 
 def test_compare_needs_two_runs(tmp_path):
-    with pytest.raises(DiverError, match="two result folders"):
+    with pytest.raises(DiverError, match="two results or more"):
         compare([tmp_path])
 
 
@@ -126,6 +142,6 @@ def test_markdown_is_aligned():
 
 
 def test_unscored_problems_have_no_estimate():
-    result = summarise(PROBLEMS, {"a": [Sample(T, None, None)] * 2, "b": B[:2]}, [1, 2], "auto", 0)
+    result = reduce(PROBLEMS, {"a": [Sample(T, None, None)] * 2, "b": B[:2]}, [1, 2], "auto", 0)
     assert result["estimates"]["pass@1"]["problems"] == 1 and result["estimates"]["pass@1"]["mean"] == 0.0
     assert np.isnan(result["estimates"]["pass@2"]["low"])

@@ -12,11 +12,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from diver.verify.countdown import judge
 
 from diver.data import countdown
-from diver.data.countdown import grade
 from diver.generate.base import requests
-from diver.types import DiverError, Grade
+from diver.types import DiverError, Grade, Rollout
 
 pytest.importorskip("openai")
 import anyio  # by which the client waits to ask again
@@ -141,13 +141,13 @@ def generate(server, wanted, **settings):
 
 def check(got, wanted):
     """Every request is answered once, by the response to it."""
-    assert Counter(g[:2] for g in got) == Counter(r[:2] for r in wanted)
+    assert Counter(g.key for g in got) == Counter(r.key for r in wanted)
     by_key = {r[:2]: r for r in wanted}
     for g in got:
-        r = by_key[g[:2]]
+        r = by_key[g.key]
         question = r.prompt if isinstance(r.prompt, str) else r.prompt[0]["content"]
         text = f"{question} {r.seed}"
-        assert g[2:] == (text, len(text), bool(r.seed % 2), None)
+        assert g.rollout == Rollout(text, num_tokens=len(text), index=r.sample, truncated=bool(r.seed % 2))
 
 
 @pytest.mark.parametrize("chat", [False, True])
@@ -249,7 +249,7 @@ GARBAGE = {
 def test_nonsense(garbage):
     with serving(faults={0: garbage}) as server, pytest.raises(DiverError) as e:
         generate(server, asked(1, 1))
-    assert str(e.value).startswith(f"{server.url}: the answer to problem 'p0', sample 0 is no completion (")
+    assert str(e.value).startswith(f"{server.url}: the reply to problem 'p0', sample 0 is not a completion (")
     assert GARBAGE[garbage] in str(e.value) and "\n" not in str(e.value) and len(str(e.value)) < 600
 
 
@@ -270,14 +270,14 @@ def test_nobody_there(monkeypatch):
 
 def test_another_address_another_key_another_model(monkeypatch):
     with serving(models=("small", "tiny")) as server:
-        with pytest.raises(DiverError, match=r"/models: the answer is no list of models.*ends in /v1$"):
+        with pytest.raises(DiverError, match=r"/models: the reply is not a list of models.*ends in /v1$"):
             EndpointGenerator(Endpoint(url=server.url.removesuffix("/v1")))
         with pytest.raises(DiverError, match=r"/v1: serves small, tiny; name one of them as the model$"):
             EndpointGenerator(Endpoint(url=server.url))
         with pytest.raises(DiverError, match=r"/v1: does not know the model 'large'; it serves small, tiny$"):
             generate(server, asked(), model="large")
         monkeypatch.setenv("MY_KEY", "wrong")
-        with pytest.raises(DiverError, match=r"/v1: refuses the key; put the right one into the variable MY_KEY$"):
+        with pytest.raises(DiverError, match=r"/v1: refuses the API key; set the environment variable MY_KEY$"):
             EndpointGenerator(Endpoint(url=server.url, key="MY_KEY"))
     with serving() as server:
         assert EndpointGenerator(Endpoint(url=server.url)).name == "tiny"
@@ -305,7 +305,7 @@ def test_transformers_serve_stopped_and_started_again():
     for package in ("fastapi", "uvicorn"):
         pytest.importorskip(package)
     model, port = str(countdown.policy_folder()), free_port()
-    problems = {p.id: p for p in countdown.problems(countdown.Countdown(), 4, held_out=True)}
+    problems = {p.id: p for p in countdown.problems(countdown.Countdown(), 4, held=True)}
     wanted = [r for p in problems.values() for r in requests(0, "countdown", p.id, p.prompt, range(8))]
     # Without do_sample, `transformers serve` stays greedy unless the model's own settings sample.
     how = json.dumps({"do_sample": True, "top_k": 0, "temperature": 1.0, "max_new_tokens": 40})
@@ -325,10 +325,10 @@ def test_transformers_serve_stopped_and_started_again():
     finally:
         second.kill()
         second.wait()
-    assert Counter(g[:2] for g in got) == Counter(r[:2] for r in wanted)
-    assert len({g.response for g in got}) > 2 * len(problems)
-    assert all(0 < g.tokens <= 40 for g in got)
-    assert sum(grade(g.response, problems[g.problem_id]) is Grade.CORRECT for g in got) >= 4
+    assert Counter(g.key for g in got) == Counter(r.key for r in wanted)
+    assert len({g.rollout.response for g in got}) > 2 * len(problems)
+    assert all(0 < g.rollout.length <= 40 for g in got)
+    assert sum(judge(g.rollout.response, problems[g.problem_id]) is Grade.CORRECT for g in got) >= 4
 
 
 def transformers_serve(model, port):

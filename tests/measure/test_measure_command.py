@@ -165,7 +165,7 @@ def test_rollouts_of_training_and_evaluation_are_read(tmp_path):
     trained = diver("train", QUICKSTART, *flags, cwd=tmp_path)
     assert trained.returncode == 0, trained.stderr
     (logged, _) = read(tmp_path / "run" / "metrics.jsonl")
-    drawn = diver("eval", "--model", "countdown", "--samples", 4, "--problems", 3, "--out", "drawn", cwd=tmp_path)
+    drawn = diver("eval", "--model", "countdown", "--samples", 4, "--limit", 3, "--out", "drawn", cwd=tmp_path)
     assert drawn.returncode == 0, drawn.stderr
     how = ["--metrics", "textual,hidden-state", "--diversity.hidden-state.model", policy_folder(), "--out", "out"]
     done = diver("measure", "run", "drawn", *how, cwd=tmp_path)

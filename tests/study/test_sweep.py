@@ -15,7 +15,7 @@ import tyro
 from diver.config.load import load_recipe
 from diver.data.benchmarks import BENCHMARKS
 from diver.data.templates import TEMPLATES
-from diver.evaluate.plan import Plan
+from diver.evaluate.config import EvalConfig
 from diver.settings import merge
 from diver.types import DiverError
 from diver_paper import paper
@@ -158,7 +158,7 @@ def test_commands_at_paper_scale_are_ones_that_can_be_given(name, capsys, monkey
     trained = [command for command in commands if command[1] == "verl"]
     for _, _, recipe, *flags in trained:
         load_recipe(Path(recipe), flags)
-    asked = [tyro.cli(Plan, args=command[2:]) for command in commands if command[1] == "eval"]
+    asked = [tyro.cli(EvalConfig, args=command[2:]) for command in commands if command[1] == "eval"]
     public = len(paper.MODELS) * EXPERIMENTS[name].public_models
     assert len(asked) == len(trained) + len(EXPERIMENTS[name].recipes) + public  # the base models, too
     for arguments in asked:

@@ -37,7 +37,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     shutil.copytree(policy_folder(), saved)
     weights = (saved / "model.safetensors").read_bytes()
     (saved / "model.safetensors").write_bytes(weights[: len(weights) // 2])
-    with pytest.raises(DiverError, match=r"^checkpoint .*/step_0010: cannot be loaded .*delete it to go on"):
+    with pytest.raises(DiverError, match=r"^checkpoint .*/step_0010: cannot be loaded .*delete it to resume"):
         load_policy(Model(), saved)
     with pytest.raises(DiverError, match="^model.path .*/step_0010': cannot be loaded"):
         load_policy(Model(path=str(saved)))

@@ -14,14 +14,14 @@ from diver.io.provenance import provenance
 def command(args: Sequence[str]) -> None:
     """Sample many responses to each problem, grade them, estimate Avg@k and Pass@k; or compare such results."""
     from diver.evaluate.compare import compare
-    from diver.evaluate.plan import Plan
-    from diver.evaluate.run import evaluate
+    from diver.evaluate.config import EvalConfig
+    from diver.evaluate.run import run
 
     with one_line_errors():
-        plan = tyro.cli(Plan, prog="diver eval", args=args)
-    if plan.compare:
-        print(compare(plan.compare))
+        config = tyro.cli(EvalConfig, prog="diver eval", args=args)
+    if config.compare:
+        print(compare(config.compare))
         return
-    if plan.sampler == "embedded":
-        need_torch("the embedded sampler")
-    evaluate(plan, provenance())
+    if config.generator == "transformers":
+        need_torch("--generator transformers")
+    run(config, provenance())

@@ -1,1 +1,1 @@
-"""Evaluation: many samples, graded once, reduced many ways, beside the numbers of the paper."""
+"""Evaluation: sample, grade, reduce, store, compare. Training, `diver eval` and studies all use `evaluate`."""

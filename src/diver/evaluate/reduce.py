@@ -1,56 +1,65 @@
-"""From the grades of many samples to estimates: sampled once, reduced many ways."""
+"""From the grades of many samples to estimates: sampled once, reduced in many ways."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from diver.evaluate.grade import SCORED, votes
+from diver.evaluate.grade import SCORED, has_votes
 from diver.stats import avg_at_k, best_of_k, bootstrap_interval, distinct_at_k, maj_at_k, over_runs, pass_at_k
 from diver.types import Grade, Problem
 
 
-class Sample(NamedTuple):
-    """One graded response: what it votes for, and its solution if it is correct."""
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A graded response, its vote, and its solution if it is correct; `count` samples are this response."""
 
     grade: Grade
     answer: str | None
     solution: str | None
+    count: int = 1
 
 
-def summarise(
-    problems: Sequence[Problem], samples: Mapping[str, Sequence[Sample]], ks: Sequence[int], grader: str, runs: int
+def reduce(
+    problems: Sequence[Problem],
+    samples: Mapping[str, Sequence[Sample]],
+    ks: Sequence[int],
+    grader: str,
+    runs: int = 0,
+    solutions: bool = False,
 ) -> dict[str, Any]:
-    """Estimates over problems with 95 % bootstrap intervals, counts of grades, a row a problem.
+    """Estimates over problems with 95 % bootstrap intervals, counts of grades, and a row for each problem.
 
-    n of a problem are its scored samples: a sample without a grade is left out, and a problem with n < k has no
-    estimate at that k (`problems` of an estimate says how many have one). `runs` > 0 adds the paper's best of k, in
-    which a sample without a grade counts as wrong, as it does there.
+    n of a problem are its scored samples and c the correct ones: a sample whose grade is timeout or error is left out,
+    and a problem with n < k has no estimate at that k (`problems` of an estimate says how many have one). maj@k needs
+    single samples in order, so there is none where a response has a count, nor where answers are not voted on. `runs` > 0
+    adds the paper's best of k fresh samples, in which an unscored sample is wrong, as it is there. `solutions` adds to
+    each row how often each distinct correct solution was sampled, most frequent first.
     """
-    scored = {name: [s for s in drawn if s.grade in SCORED] for name, drawn in samples.items()}
-    rows = [_row(problem.id, scored[problem.id]) for problem in problems]
+    scored = {name: [s for s in sampled if s.grade in SCORED] for name, sampled in samples.items()}
+    found = [_solutions(scored[problem.id]) for problem in problems]
+    rows = [_row(p.id, scored[p.id], counts, solutions) for p, counts in zip(problems, found, strict=True)]
     n, c = (np.array([row[name] for row in rows]) for name in ("n", "c"))
-    drawn = max(map(len, samples.values()))
-    estimates = {f"avg@{drawn}": avg_at_k(n, c, 1)}
-    estimates |= {f"pass@{k}": pass_at_k(n, c, k) for k in ks}
-    if all(votes(problem, grader) for problem in problems):
-        ballots = [_ballots(scored[problem.id]) for problem in problems]
-        estimates |= {f"maj@{k}": np.array([maj_at_k(b, k) for b in ballots]) for k in ks if k > 1}
-    counts = [Counter(s.solution for s in scored[p.id] if s.solution is not None) for p in problems]
-    estimates |= {
-        f"distinct@{k}": np.array(
-            [distinct_at_k(row["n"], [*q.values()], k) for row, q in zip(rows, counts, strict=True)]
-        )
+    values = {f"avg@{max(sum(s.count for s in sampled) for sampled in samples.values())}": avg_at_k(n, c, 1)}
+    values |= {f"pass@{k}": pass_at_k(n, c, k) for k in ks}
+    if all(has_votes(p, grader) for p in problems) and all(s.count == 1 for p in problems for s in scored[p.id]):
+        votes = [_votes(scored[problem.id]) for problem in problems]
+        values |= {f"maj@{k}": np.array([maj_at_k(v, k) for v in votes]) for k in ks if k > 1}
+    values |= {
+        f"distinct@{k}": np.array([distinct_at_k(row["n"], f, k) for row, f in zip(rows, found, strict=True)])
         for k in ks
     }
-    grades = Counter(s.grade for drawn in samples.values() for s in drawn)
+    grades: Counter[Grade] = Counter()
+    for sample in (s for sampled in samples.values() for s in sampled):
+        grades[sample.grade] += sample.count
     result: dict[str, Any] = {
-        "estimates": {name: _estimate(values) for name, values in estimates.items()},
-        "grades": {str(v): grades[v] for v in Grade if grades[v]},
-        "unscored": sum(count for v, count in grades.items() if v not in SCORED),
+        "estimates": {name: _estimate(v) for name, v in values.items()},
+        "grades": {str(grade): grades[grade] for grade in Grade if grades[grade]},
+        "unscored": sum(count for grade, count in grades.items() if grade not in SCORED),
     }
     if runs:
         correct = np.array([[s.grade is Grade.CORRECT for s in samples[p.id]] for p in problems])
@@ -59,24 +68,33 @@ def summarise(
     return {**result, "per_problem": rows}
 
 
-def _row(name: str, scored: Sequence[Sample]) -> dict[str, Any]:
-    solutions = {s.solution for s in scored if s.solution is not None}
-    correct = sum(s.grade is Grade.CORRECT for s in scored)
-    return {"id": name, "n": len(scored), "c": correct, "distinct": len(solutions)}
+def _solutions(scored: Sequence[Sample]) -> list[int]:
+    """How often each distinct correct solution was sampled, most frequent first."""
+    counts: Counter[str] = Counter()
+    for sample in scored:
+        if sample.solution is not None:
+            counts[sample.solution] += sample.count
+    return sorted(counts.values(), reverse=True)
 
 
-def _ballots(scored: Iterable[Sample]) -> np.ndarray:
+def _row(name: str, scored: Sequence[Sample], counts: list[int], solutions: bool) -> dict[str, Any]:
+    correct = sum(s.count for s in scored if s.grade is Grade.CORRECT)
+    row = {"id": name, "n": sum(s.count for s in scored), "c": correct, "distinct": len(counts)}
+    return {**row, "solutions": counts} if solutions else row
+
+
+def _votes(scored: Sequence[Sample]) -> np.ndarray:
     """Votes as `maj_at_k` takes them: 0 for a correct answer, -1 for none, else a number for each answer."""
     numbers: dict[str, int] = {}
-    ballots = []
+    votes = []
     for sample in scored:
         if sample.grade is Grade.CORRECT:
-            ballots.append(0)
+            votes.append(0)
         elif sample.grade is Grade.WRONG and sample.answer is not None:
-            ballots.append(numbers.setdefault(sample.answer, len(numbers) + 1))
+            votes.append(numbers.setdefault(sample.answer, len(numbers) + 1))
         else:
-            ballots.append(-1)
-    return np.array(ballots, dtype=np.int64)
+            votes.append(-1)
+    return np.array(votes, dtype=np.int64)
 
 
 def _estimate(values: np.ndarray) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The results of one model, as results.json has them, as a Markdown table and as a picture of the Pass@k curves."""
+"""The results of one model as a Markdown table and as a figure of the Pass@k curves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTE = (
 
 
 def benchmark_table(results: Results) -> str:
-    """A column a benchmark, a row an estimate; what was not asked for is a dash."""
+    """A column a benchmark, a row an estimate; an estimate that a benchmark does not have is a dash."""
     rows = [
         ["problems x samples", *(f"{r['problems']} x {r['samples']}" for r in results.values())],
         ["Avg@n", *(_cell(r["estimates"].get(f"avg@{r['samples']}")) for r in results.values())],
@@ -25,7 +25,7 @@ def benchmark_table(results: Results) -> str:
     for title, kind in (("Pass", "pass"), ("Maj", "maj")):
         for k in _ks(results, kind):
             rows.append([f"{title}@{k}", *(_cell(r["estimates"].get(f"{kind}@{k}")) for r in results.values())])
-    for k in _ks(results, "distinct", of="runs"):
+    for k in _ks(results, "pass", "runs"):
         rows.append([f"best of {k}, runs", *(_runs(r.get("runs", {}).get(f"pass@{k}")) for r in results.values())])
     if largest := _ks(results, "distinct")[-1:]:
         name = f"distinct@{largest[0]}"
@@ -40,9 +40,8 @@ def benchmark_table(results: Results) -> str:
     return markdown(["", *(r["title"] for r in results.values())], rows) + f"\n{NOTE}\n"
 
 
-def _ks(results: Results, kind: str, of: str = "estimates") -> list[int]:
-    kind = "pass" if of == "runs" else kind
-    names = {name for r in results.values() for name in r.get(of, {}) if name.startswith(f"{kind}@")}
+def _ks(results: Results, kind: str, table: str = "estimates") -> list[int]:
+    names = {name for r in results.values() for name in r.get(table, {}) if name.startswith(f"{kind}@")}
     return sorted(int(name.partition("@")[2]) for name in names)
 
 
@@ -53,10 +52,10 @@ def _cell(estimate: Mapping[str, Any] | None, scale: int = 100) -> str:
     return f"{scale * mean:.1f}" + ("" if low is None else f" ({scale * low:.1f}–{scale * high:.1f})")
 
 
-def _runs(spread: Mapping[str, Any] | None) -> str:
-    if spread is None:
+def _runs(runs: Mapping[str, Any] | None) -> str:
+    if runs is None:
         return "–"
-    return f"{100 * spread['mean']:.1f}" + ("" if spread["std"] is None else f" ± {100 * spread['std']:.1f}")
+    return f"{100 * runs['mean']:.1f}" + ("" if runs["std"] is None else f" ± {100 * runs['std']:.1f}")
 
 
 def write_curves(results: Results, folder: Path) -> None:

@@ -1,1 +1,1 @@
-"""From prompts to responses, behind one interface."""
+"""From prompts to responses, behind one interface: `diver.generate.base.Generator`."""

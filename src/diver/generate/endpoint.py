@@ -1,7 +1,7 @@
 """Generations from any server that speaks OpenAI's protocol: vLLM, SGLang, llama.cpp, `transformers serve`, a provider.
 
-One request is one sample: many servers ignore `n`. A seed goes with each, but under concurrency few servers reproduce by
-it, so a generation is known by its problem and sample, never drawn again to be checked.
+One request is one sample: many servers ignore `n`. Each carries its seed, but under concurrency few servers reproduce
+responses by it.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from typing import Any
 from diver.data.hub import one_line
 from diver.generate.base import Generation, Key, Request
 from diver.settings import settings
-from diver.types import DiverError
+from diver.types import DiverError, Rollout
 
 
 @settings
 class Endpoint:
-    """A server, the model on it, and how it is asked."""
+    """A server, the model on it, and the settings of requests."""
 
     url: str = "http://127.0.0.1:8000/v1"
     """Its address, which ends in /v1 on most servers."""
     model: str = ""
-    """The name by which it serves the model; may be left out where it serves one only."""
+    """The name under which it serves the model; not needed where it serves only one."""
     key: str = "OPENAI_API_KEY"
-    """The environment variable that holds its key, for servers that want one."""
+    """The environment variable with the API key, for servers that need one."""
     concurrency: int = 64
     """Requests in flight at a time."""
     retries: int = 8
-    """How often a request is sent again after 408, 409, 429, 5xx or a lost connection: after half a second, then twice
-    as long each time up to 8 s, or after the time the server asks for; 8 bridge about 40 s."""
+    """Retries of a request after 408, 409, 429, 5xx or a lost connection: after half a second, then twice as long each
+    time up to 8 s, or after the time the server asks for; 8 retries span about 40 s."""
     timeout: float = 1800.0
     """Seconds that one response may take."""
     extra: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Further keys of the request body. Servers may take top_k and the like from the model's own settings where the
-    request is silent: vLLM draws from the plain distribution with top_k = -1, `transformers serve` with
+    request does not set them: vLLM samples the unmodified distribution with top_k = -1, `transformers serve` with
     generation_config = '{"do_sample": true, "top_k": 0}'."""
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class Endpoint:
 
 
 def read_extra(text: str) -> dict[str, Any]:
-    """The flag --extra, a JSON object or nothing, as it is sent."""
+    """The flag --extra, a JSON object or nothing."""
     try:
         body = json.loads(text or "{}")
     except ValueError:
@@ -63,8 +63,8 @@ def read_extra(text: str) -> dict[str, Any]:
 class EndpointGenerator:
     """See `diver.generate.base.Generator`. Prompts that are text go to /completions, messages to /chat/completions.
 
-    DiverError, after what has come was yielded: nobody answers, the key or the model is refused, a request is refused
-    or fails after all retries, an answer is no completion.
+    DiverError, after the completed responses were yielded: the server does not answer, the key or the model is refused,
+    a request is refused or fails after all retries, a reply is not a completion.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -82,24 +82,24 @@ class EndpointGenerator:
 
     @property
     def name(self) -> str:
-        """The model's: a server may come back under another address."""
+        """The model's: a server may restart at another address."""
         return self.model
 
     def generate(
         self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ()
     ) -> Iterator[Generation]:
-        """As answers come. The event loop runs while the next one is waited for, so at most `concurrency` requests
+        """As replies come. The event loop runs while the next one is waited for, so at most `concurrency` requests
         are lost when the consumer dies."""
-        how = {"model": self.model, "temperature": temperature, "top_p": 1.0, "max_tokens": max_tokens}
+        params = {"model": self.model, "temperature": temperature, "top_p": 1.0, "max_tokens": max_tokens}
         waiting = (request for request in requests if request.key not in have)
         tasks: set[asyncio.Task[Generation]] = set()
         with asyncio.Runner() as runner:
             client = self._client(self.endpoint.retries)
             try:
                 while True:
-                    room = self.endpoint.concurrency - len(tasks)
-                    answers = [self._answer(client, request, how) for request in islice(waiting, room)]
-                    tasks |= set(map(runner.get_loop().create_task, answers))
+                    free = self.endpoint.concurrency - len(tasks)
+                    replies = [self._reply(client, request, params) for request in islice(waiting, free)]
+                    tasks |= set(map(runner.get_loop().create_task, replies))
                     if not tasks:
                         return
                     done, tasks = runner.run(_first(tasks))
@@ -118,7 +118,7 @@ class EndpointGenerator:
         )
 
     async def _connect(self) -> None:
-        """Nobody there, or no model named where several are served, is told before anything is asked.
+        """Check that the server is up and, without a model name, that it serves exactly one model.
 
         With a name, the list itself does not matter: gateways and servers that load on demand list less than they
         serve, or nothing; the first request decides.
@@ -127,13 +127,13 @@ class EndpointGenerator:
             if not self.model:
                 names = await self._models(client)
                 if len(names) != 1:
-                    raise DiverError(f"{self.endpoint.url}: serves {_listed(names)}; name one of them as the model")
+                    raise DiverError(f"{self.endpoint.url}: serves {_names(names)}; name one of them as the model")
                 (self.model,) = names
                 return
             try:
                 await client.models.list()
             except self._openai.APIConnectionError as error:
-                raise self._told(error) from None
+                raise self._error(error) from None
             except (self._openai.OpenAIError, ValueError):
                 pass
 
@@ -142,65 +142,66 @@ class EndpointGenerator:
             return sorted(str(model.id) for model in (await client.models.list()).data)
         except (self._openai.NotFoundError, AttributeError, TypeError, ValueError):
             raise DiverError(
-                f"{self.endpoint.url}/models: the answer is no list of models, so this is no OpenAI-compatible endpoint; "
+                f"{self.endpoint.url}/models: the reply is not a list of models, so this is not an OpenAI-compatible endpoint; "
                 "its address usually ends in /v1"
             ) from None
         except self._openai.OpenAIError as error:
-            raise self._told(error) from None
+            raise self._error(error) from None
 
-    async def _answer(self, client: Any, request: Request, how: Mapping[str, Any]) -> Generation:
-        body = {**how, "seed": request.seed, "extra_body": dict(self.endpoint.extra)}
+    async def _reply(self, client: Any, request: Request, params: Mapping[str, Any]) -> Generation:
+        body = {**params, "seed": request.seed, "extra_body": dict(self.endpoint.extra)}
         try:
             if isinstance(request.prompt, str):
-                answer = await client.completions.create(prompt=request.prompt, **body)
+                reply = await client.completions.create(prompt=request.prompt, **body)
             else:
-                answer = await client.chat.completions.create(messages=[dict(m) for m in request.prompt], **body)
+                reply = await client.chat.completions.create(messages=[dict(m) for m in request.prompt], **body)
         except self._openai.NotFoundError as error:
             names = await self._models(client)
             if self.model in names:
-                raise self._told(error) from None
-            url, served = self.endpoint.url, _listed(names)
+                raise self._error(error) from None
+            url, served = self.endpoint.url, _names(names)
             raise DiverError(f"{url}: does not know the model {self.model!r}; it serves {served}") from None
         except self._openai.OpenAIError as error:
-            raise self._told(error) from None
+            raise self._error(error) from None
         except ValueError as error:
-            raise self._nonsense(request, f"not JSON, {one_line(error)}") from None
-        return self._generation(request, answer)
+            raise self._malformed(request, f"not JSON, {one_line(error)}") from None
+        return self._generation(request, reply)
 
-    def _generation(self, request: Request, answer: Any) -> Generation:
+    def _generation(self, request: Request, reply: Any) -> Generation:
         try:
-            choice, tokens = answer.choices[0], answer.usage.completion_tokens
+            choice, tokens = reply.choices[0], reply.usage.completion_tokens
             # A server that parses reasoning out leaves no content where the response was cut off before its end.
             text = choice.text if isinstance(request.prompt, str) else choice.message.content or ""
             truncated = choice.finish_reason == "length"
         except (AttributeError, TypeError, IndexError, KeyError):
-            raise self._nonsense(request, f"a part is missing in {str(answer)[:200]!r}") from None
+            raise self._malformed(request, f"a part is missing in {str(reply)[:200]!r}") from None
         if not isinstance(text, str) or not isinstance(tokens, int):
-            raise self._nonsense(request, f"the text or the number of tokens is missing in {str(answer)[:200]!r}")
-        return Generation(request.problem_id, request.sample, text, tokens, truncated, None)
+            raise self._malformed(request, f"the text or the number of tokens is missing in {str(reply)[:200]!r}")
+        rollout = Rollout(text, num_tokens=tokens, index=request.sample, truncated=truncated)
+        return Generation(*request.key, rollout)
 
-    def _nonsense(self, request: Request, what: str) -> DiverError:
+    def _malformed(self, request: Request, what: str) -> DiverError:
         return DiverError(
-            f"{self.endpoint.url}: the answer to problem {request.problem_id!r}, sample {request.sample} is no completion "
+            f"{self.endpoint.url}: the reply to problem {request.problem_id!r}, sample {request.sample} is not a completion "
             f"({what}); is this an OpenAI-compatible endpoint?"
         )
 
-    def _told(self, error: Any) -> DiverError:
+    def _error(self, error: Any) -> DiverError:
         url = self.endpoint.url
         if isinstance(error, self._openai.APIConnectionError):  # timeouts too
             why = one_line(error.__cause__ or error) or type(error.__cause__).__name__
             return DiverError(f"{url}: no answer ({why}); is the server up, and is the address right?")
         if isinstance(error, self._openai.AuthenticationError | self._openai.PermissionDeniedError):
-            return DiverError(f"{url}: refuses the key; put the right one into the variable {self.endpoint.key}")
+            return DiverError(f"{url}: refuses the API key; set the environment variable {self.endpoint.key}")
         if not isinstance(error, self._openai.APIStatusError):
             return DiverError(f"{url}: {one_line(error)}")
-        said = (isinstance(error.body, dict) and error.body.get("message")) or error.response.text
-        return DiverError(f"{url}: refused a request ({error.status_code}: {' '.join(str(said).split())[:300]})")
+        message = (isinstance(error.body, dict) and error.body.get("message")) or error.response.text
+        return DiverError(f"{url}: refused a request ({error.status_code}: {' '.join(str(message).split())[:300]})")
 
 
 async def _first(tasks: set[asyncio.Task[Generation]]) -> tuple[set[Any], set[Any]]:
     return await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "") if names else "none"

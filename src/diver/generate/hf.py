@@ -1,14 +1,16 @@
-"""The embedded sampler: whole groups from a causal model of transformers, in this process.
+"""Responses from a causal model of transformers, in this process: evaluation and training sample by it.
 
-Each prompt is run through the model once and its cache expanded to the group; rows that have ended leave the batch;
-the cache is written into room kept ahead. The log-prob and the entropy of every sampled token are kept, so training
-needs no second pass over them.
+Each prompt is run through the model once and its cache expanded to the samples; rows that have ended leave the batch;
+the cache is written into memory allocated ahead. The log-prob and the entropy of every sampled token are kept, so
+training needs no second pass over them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,20 +19,26 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from diver.data.prompts import encode
+from diver.generate.base import Generation, Key, Request, prompts_that_fit
+from diver.generate.policy import Policy
 from diver.generate.streams import uniform
-from diver.io.seeds import stream_seed
-from diver.losses.logprobs import entropy
+from diver.losses.loss import entropy
 from diver.types import DiverError, Rollout
 
-# Rows are moved together when this share of the batch has ended: moving costs a copy of the cache.
-LEAVE_SHARE = 0.25
+# Ended rows are removed when they are this fraction of the batch: removing them copies the cache.
+COMPACT_FRACTION = 0.25
+BLOCK = 64  # samples of a problem in one pass of an evaluation
+MAX_PROMPTS = 64  # in one pass, so that the prefill needs no more memory than the decoding
+MAX_NUM_SEQS = 512  # throughput hardly grows beyond
+MIN_NUM_SEQS = 64
+MAX_TOKENS_IN_FLIGHT = {"cpu": 1 << 16}  # where responses may be long: their cache must fit, and a kill loses a pass
+MAX_TOKENS_IN_FLIGHT_GPU = 1 << 19
 
 
-class RoomyLayer(DynamicLayer):
-    """A cache layer that doubles its room when full, where `DynamicLayer` copies itself at every token."""
+class PreallocatedCacheLayer(DynamicLayer):
+    """A cache layer that doubles its capacity when full, where `DynamicLayer` copies itself at every token."""
 
-    room: Any = None  # keys and values with room for more, of which the layer's own are the beginning
+    buffers: Any = None  # keys and values with spare capacity, of which the layer's own are the beginning
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
@@ -38,40 +46,40 @@ class RoomyLayer(DynamicLayer):
         key_states = key_states.to(value_states.dtype)  # under autocast the rotation leaves them in float32
         old = self.get_seq_length()
         new = old + key_states.shape[-2]
-        if self.room is None or self.room[0].shape[-2] < new:
+        if self.buffers is None or self.buffers[0].shape[-2] < new:
             both: Any = ((self.keys, key_states), (self.values, value_states))
-            self.room = [_room(kept, states, old, new) for kept, states in both]
-        keys, values = self.room
+            self.buffers = [_enlarged(kept, states, old, new) for kept, states in both]
+        keys, values = self.buffers
         keys[..., old:new, :], values[..., old:new, :] = key_states, value_states
         self.keys, self.values = keys[..., :new, :], values[..., :new, :]
         return self.keys, self.values
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         super().batch_repeat_interleave(repeats)
-        self.room = None
+        self.buffers = None
 
     def batch_select_indices(self, indices: Tensor) -> None:
         super().batch_select_indices(indices)
-        self.room = None
+        self.buffers = None
 
 
-def _room(kept: Tensor, states: Tensor, old: int, new: int) -> Tensor:
+def _enlarged(kept: Tensor, states: Tensor, old: int, new: int) -> Tensor:
     shape = list(states.shape)
     shape[-2] = max(2 * old, new + 32)
-    room = states.new_empty(shape)
+    buffer = states.new_empty(shape)
     if old:
-        room[..., :old, :] = kept
-    return room
+        buffer[..., :old, :] = kept
+    return buffer
 
 
-def roomy_cache(model: Any) -> DynamicCache:
-    """The model's own kind of cache, with every plain layer replaced by a roomy one."""
+def preallocated_cache(model: Any) -> DynamicCache:
+    """The model's own kind of cache, with every plain layer replaced by a `PreallocatedCacheLayer`."""
     cache = DynamicCache(config=model.config)
     if not all(isinstance(layer, DynamicLayer) for layer in cache.layers):
         raise DiverError(
             f"model type {model.config.model_type!r}: layers without a key-value cache are not supported here"
         )
-    cache.layers = [RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    cache.layers = [PreallocatedCacheLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     return cache
 
 
@@ -117,42 +125,83 @@ def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
     return torch.searchsorted(cumulative, at * cumulative[:, -1:])[:, 0]
 
 
-class EmbeddedSampler:
-    """Samples from `model`; see `diver.generate.Sampler`. `precision` is the autocast dtype on a GPU, or None."""
+def passes(requests: Iterable[Request], max_num_seqs: int) -> Iterator[list[list[Request]]]:
+    """Requests in their order, as they go through a model together: up to `max_num_seqs` in blocks of one problem.
 
-    def __init__(self, model: Any, tokenizer: Any, precision: torch.dtype | None = None) -> None:
-        self.model, self.tokenizer, self.precision = model, tokenizer, precision
-        self.ends = torch.tensor(end_tokens(model, tokenizer), device=model.device)
+    Consecutive requests of a problem are a block, whose prompt a pass computes once; a block that fits into one pass is
+    not split.
+    """
+    batch: list[list[Request]] = []
+    for block in _blocks(requests, max_num_seqs):
+        if batch and (len(batch) == MAX_PROMPTS or sum(map(len, batch)) + len(block) > max_num_seqs):
+            yield batch
+            batch = []
+        batch.append(block)
+    if batch:
+        yield batch
 
-    def __call__(
+
+def _blocks(requests: Iterable[Request], longest: int) -> Iterator[list[Request]]:
+    block: list[Request] = []
+    for request in requests:
+        same = bool(block) and request.problem_id == block[-1].problem_id and request.sample > block[-1].sample
+        if block and (not same or len(block) == longest):
+            yield block
+            block = []
+        block.append(request)
+    if block:
+        yield block
+
+
+class HFGenerator:
+    """See `diver.generate.base.Generator`; generations come a pass at a time.
+
+    Each response has a stream of its own; the others in its pass affect it by rounding alone (see `respond`). Passes are
+    cut from all requests, those in `have` included, and run whole, so an evaluation that was killed and resumed is equal
+    to an uninterrupted one to the last bit. `max_num_seqs` bounds the responses in a pass; 0 chooses up to 512, fewer
+    where responses may be long. `context` is the model's number of positions, None if unknown.
+    """
+
+    def __init__(self, policy: Policy, name: str = "", max_num_seqs: int = 0) -> None:
+        if max_num_seqs < 0:
+            raise ValueError(f"max_num_seqs is {max_num_seqs}; it must be at least 1, or 0 for automatic")
+        self.name, self.max_num_seqs, self.context = name, max_num_seqs, policy.context
+        self.model, self.tokenizer, self.precision = policy
+        self.ends = torch.tensor(end_tokens(self.model, self.tokenizer), device=self.model.device)
+
+    def generate(
         self,
-        prompts: Sequence[str],
-        count: int,
+        requests: Sequence[Request],
         *,
         temperature: float,
         max_tokens: int,
-        rows: int,
-        seed: int,
-        progress: Callable[[int], Any] = lambda drawn: None,
-    ) -> list[list[Rollout]]:
-        drawn: list[list[Rollout]] = [[] for _ in prompts]
-        seeds = [[stream_seed(seed, i, j) for j in range(count)] for i in range(len(prompts))]
-        ids = encode(self.tokenizer, prompts)
-        at_once = max(1, rows // count)
-        with self.inference():
-            for start in range(0, len(prompts), at_once):
-                part = slice(start, start + at_once)
-                for done in range(0, count, rows):  # more samples than rows: the same prompts again
-                    some = [own[done : done + rows] for own in seeds[part]]
-                    found = self.respond(ids[part], some, [max_tokens] * len(some), temperature)
-                    for i, rollouts in enumerate(found, start):
-                        drawn[i] += rollouts
-                    progress(sum(map(len, some)))
-        return drawn
+        have: Container[Key] = (),
+        in_order: bool = False,
+    ) -> Iterator[Generation]:
+        """Unless `in_order`, the first samples of all problems come first, so that more samples later are further
+        passes, and among them prompts of similar length share a pass."""
+        tokens = prompts_that_fit(requests, self)
+        in_flight = MAX_TOKENS_IN_FLIGHT.get(self.model.device.type, MAX_TOKENS_IN_FLIGHT_GPU)
+        rows = self.max_num_seqs or min(MAX_NUM_SEQS, max(MIN_NUM_SEQS, in_flight // max_tokens))
+        if not in_order:
+            place = {name: (len(ids), i) for i, (name, ids) in enumerate(tokens.items())}
+            requests = sorted(requests, key=lambda r: (r.sample // min(BLOCK, rows), place[r.problem_id]))
+        for blocks in passes(requests, rows):
+            batch = [request for block in blocks for request in block]
+            if all(request.key in have for request in batch):
+                continue
+            prompts = [tokens[block[0].problem_id] for block in blocks]
+            seeds = [[request.seed for request in block] for block in blocks]
+            limits = [min(max_tokens, (self.context or sys.maxsize) - len(prompt)) for prompt in prompts]
+            with self.inference():
+                groups = self.respond(prompts, seeds, limits, temperature)
+            for request, rollout in zip(batch, chain.from_iterable(groups), strict=True):
+                if request.key not in have:
+                    yield Generation(*request.key, rollout.replace(index=request.sample))
 
     @contextmanager
     def inference(self) -> Iterator[None]:
-        """The model as `respond` needs it; one context for many passes, so that autocast casts the weights once."""
+        """The model in the state in which `respond` needs it."""
         training = self.model.training
         self.model.eval()
         with (
@@ -168,22 +217,22 @@ class EmbeddedSampler:
         self,
         prompts: Sequence[list[int]],
         seeds: Sequence[Sequence[int]],
-        longest: Sequence[int],
+        limits: Sequence[int],
         temperature: float,
     ) -> list[list[Rollout]]:
-        """One pass, all rows side by side: a response of up to `longest[i]` tokens to prompt i for each of `seeds[i]`.
+        """One pass, all rows in one batch: a response of up to `limits[i]` tokens to prompt i for each of `seeds[i]`.
 
-        A response draws its tokens by its own seed. Its companions touch it by rounding only: products of other sizes may
-        be summed in other orders, and a token is another where its number falls into the gap.
+        A response draws its tokens by its own seed. The others in the batch affect it by rounding only: products of
+        other sizes may be summed in other orders, and a token differs where its random number falls into the gap.
         """
         device = self.model.device
-        of = [i for i, own in enumerate(seeds) for _ in own]  # row -> prompt
+        prompt_of = [i for i, own in enumerate(seeds) for _ in own]  # row -> prompt
         streams = np.array([seed for own in seeds for seed in own], np.uint64)
-        logits, mask, cache = self._prefill(prompts, torch.tensor(of, device=device))
+        logits, mask, cache = self._prefill(prompts, torch.tensor(prompt_of, device=device))
         position = mask.sum(-1, keepdim=True)
-        limit = torch.tensor([longest[i] for i in of], device=device)
-        row = torch.arange(len(of), device=device)  # row of the batch -> rollout
-        ended = torch.zeros(len(of), dtype=torch.bool, device=device)
+        limit = torch.tensor([limits[i] for i in prompt_of], device=device)
+        row = torch.arange(len(prompt_of), device=device)  # row of the batch -> rollout
+        ended = torch.zeros(len(prompt_of), dtype=torch.bool, device=device)
         steps: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         while True:
             scaled = logits.float() / temperature
@@ -192,34 +241,34 @@ class EmbeddedSampler:
             live = ~ended
             steps.append((row[live], token[live], logprob[live], entropy(scaled[live])))
             ended = ended | torch.isin(token, self.ends) | (limit == len(steps))
-            gone = int(ended.sum())
-            if gone == len(ended):
+            num_ended = int(ended.sum())
+            if num_ended == len(ended):
                 break
-            if gone >= LEAVE_SHARE * len(ended):
+            if num_ended >= COMPACT_FRACTION * len(ended):
                 stay = (~ended).nonzero()[:, 0]
                 cache.batch_select_indices(stay)
                 row, token, mask, position, limit, ended = (x[stay] for x in (row, token, mask, position, limit, ended))
                 streams = streams[stay.cpu().numpy()]
             mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
             logits = next_logits(self.model, token[:, None], mask, position, cache)
-            position = position + ~ended[:, None]  # rows that wait to leave stay within the model's positions
-        rollouts = iter(self._collect(len(of), steps))
+            position = position + ~ended[:, None]  # ended rows stay within the model's positions
+        rollouts = iter(self._collect(len(prompt_of), steps))
         return [[next(rollouts) for _ in own] for own in seeds]
 
-    def _prefill(self, prompts: Sequence[list[int]], of: Tensor) -> tuple[Tensor, Tensor, DynamicCache]:
-        """Each prompt once through the model, padded on the left; then a row for each entry of `of`."""
+    def _prefill(self, prompts: Sequence[list[int]], prompt_of: Tensor) -> tuple[Tensor, Tensor, DynamicCache]:
+        """Each prompt once through the model, padded on the left; then a row for each entry of `prompt_of`."""
         ids, mask, position = left_padded(prompts, self.model.device)
-        cache = roomy_cache(self.model)
+        cache = preallocated_cache(self.model)
         logits = next_logits(self.model, ids, mask, position, cache)
-        cache.batch_select_indices(of)
-        return logits[of], mask[of], cache
+        cache.batch_select_indices(prompt_of)
+        return logits[prompt_of], mask[prompt_of], cache
 
     def _collect(self, n: int, steps: list[tuple[Tensor, Tensor, Tensor, Tensor]]) -> list[Rollout]:
-        """Turn the tokens drawn at each step into rollouts: a stable sort by row keeps them in order of time."""
-        row, token, logprob, spread = (torch.cat(column).cpu().numpy() for column in zip(*steps, strict=True))
+        """Turn the tokens sampled at each step into rollouts: a stable sort by row keeps them in order of time."""
+        row, token, logprob, entropies = (torch.cat(column).cpu().numpy() for column in zip(*steps, strict=True))
         order = np.argsort(row, kind="stable")
         cuts = np.cumsum(np.bincount(row, minlength=n))[:-1]
-        columns = [np.split(column[order], cuts) for column in (token, logprob, spread)]
+        columns = [np.split(column[order], cuts) for column in (token, logprob, entropies)]
         ends = set(self.ends.tolist())
         texts = self.tokenizer.batch_decode([t.tolist() for t in columns[0]], skip_special_tokens=True)
         return [

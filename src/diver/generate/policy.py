@@ -40,7 +40,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
     device = torch.device(automatic if settings.device == "auto" else settings.device)
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    disable_progress_bar()  # of reading the weights, under ours
+    disable_progress_bar()  # of the weights, which would break ours
     options = {"revision": settings.revision} if settings.revision and not checkpoint else {}
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, **options)
@@ -50,8 +50,8 @@ def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
         if checkpoint:
             raise DiverError(
-                f"checkpoint {checkpoint}: cannot be loaded ({hub.one_line(e)}); if its files are damaged, delete it to go "
-                "on from the one before"
+                f"checkpoint {checkpoint}: cannot be loaded ({hub.one_line(e)}); if its files are damaged, delete it to "
+                "resume from the previous one"
             ) from None
         raise DiverError(
             f"model.path {settings.path!r}: cannot be loaded ({hub.one_line(e)}); give a folder with config.json, weights "
@@ -87,19 +87,15 @@ def _place(settings: Model, checkpoint: Path | None = None) -> str:
     if Path(path).is_dir():
         check_folder(Path(path), f"checkpoint {checkpoint}" if checkpoint else f"model.path {settings.path!r}")
     else:
-        _check_hub(settings)
+        try:
+            hub.newest_commit(settings.path, "model", settings.revision)
+        except DiverError as e:
+            raise DiverError(f"model.path {e}") from None
     return path
 
 
-def _check_hub(settings: Model) -> None:
-    try:
-        hub.newest_commit(settings.path, "model", settings.revision)
-    except DiverError as e:
-        raise DiverError(f"model.path {e}") from None
-
-
 def check_folder(folder: Path, what: str) -> None:
-    """A model folder needs a configuration, weights and a tokenizer; what is missing is named."""
+    """A model folder needs a configuration, weights and a tokenizer; the DiverError names what is missing."""
     if not (folder / "config.json").exists():
         raise DiverError(f"{what}: the folder has no config.json, so it is no Hugging Face model folder")
     try:

@@ -1,15 +1,17 @@
-"""How often each response comes among many samples of a prompt, at the price of the different prefixes only.
+"""How often each response comes among many samples of a prompt, at the cost of the distinct prefixes only.
 
-Samples are exchangeable: Pass@k, distinct solutions and the spread of answers need how often each response came, and not
-in which order. So n samples at a prefix are split over the next tokens by n draws from the policy, each child prefix goes
-on with its share, and every prefix is run through the model once. A trained policy repeats itself: 1,024 samples of a
-Countdown problem share a few dozen prefixes a token, where the sampler of whole rows runs 1,024.
+Samples are exchangeable: Pass@k, distinct solutions and the distribution of answers need how often each response came,
+not in which order. So n samples at a prefix are split over the next tokens by n draws from the policy, each child prefix
+continues with its count, and every prefix is run through the model once. A trained policy repeats itself: 1,024 samples
+of a Countdown problem share a few dozen prefixes a token, where `HFGenerator` runs 1,024 rows.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+import sys
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,15 +19,16 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from diver.data.prompts import encode
+from diver.generate.base import Generation, Key, Request, prompts_that_fit
 from diver.generate.hf import end_tokens, left_padded, next_logits
+from diver.generate.policy import Policy
 from diver.types import Rollout
 
-AT_ONCE = 16  # prompts that are begun together; what follows is bounded by `rows`
+MAX_PROMPTS = 16  # that are begun together; what follows is bounded by `max_prefixes`
 
 
 class Prefixes(NamedTuple):
-    """Prefixes of one length: their cache and mask, the logits after them, whose they are, their tokens, and n."""
+    """Prefixes of one length: their cache and mask, the logits after them, their prompts, their tokens, and n."""
 
     cache: DynamicCache
     mask: Tensor
@@ -35,63 +38,81 @@ class Prefixes(NamedTuple):
     n: np.ndarray
 
 
-class Tally(NamedTuple):
-    """One response and how many of the samples are it."""
+class PrefixTreeGenerator:
+    """See `diver.generate.base.Generator`; a generation stands for `count` samples, the most frequent response first.
 
-    rollout: Rollout
-    times: int
+    All samples of a call come from one random stream, keyed by `seed`; the seeds of the requests are not used. The
+    rollouts have no log-probs and no entropy. Samples cannot be completed later, so `have` must be empty.
+    """
+
+    def __init__(self, policy: Policy, name: str = "", *, seed: int, max_prefixes: int = 2048) -> None:
+        self.policy, self.tokenizer, self.context = policy, policy.tokenizer, policy.context
+        self.name, self.seed, self.max_prefixes = name, seed, max_prefixes
+
+    def generate(
+        self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ()
+    ) -> Iterator[Generation]:
+        if any(request.key in have for request in requests):
+            raise ValueError("the prefix tree samples all responses of a problem at once: `have` must be empty")
+        tokens = prompts_that_fit(requests, self)
+        samples = Counter(request.problem_id for request in requests)
+        rng = np.random.default_rng(self.seed)
+        for start in range(0, len(tokens), MAX_PROMPTS):
+            names = [*tokens][start : start + MAX_PROMPTS]
+            prompts, counts = [tokens[name] for name in names], [samples[name] for name in names]
+            found = sample_counts(self.policy, prompts, counts, temperature, max_tokens, self.max_prefixes, rng)
+            for name, responses in zip(names, found, strict=True):
+                sample = 0
+                for rollout, count in responses:
+                    yield Generation(name, sample, rollout.replace(index=sample), count)
+                    sample += count
 
 
 @torch.no_grad()
-def tally(
-    model: Any,
-    tokenizer: Any,
-    prompts: Sequence[str],
-    count: int,
-    *,
+def sample_counts(
+    policy: Policy,
+    prompts: Sequence[list[int]],
+    counts: Sequence[int],
     temperature: float,
     max_tokens: int,
-    rows: int,
-    seed: int,
-    progress: Callable[[int], Any] = lambda drawn: None,
-) -> list[list[Tally]]:
-    """The different responses among `count` samples of each prompt, most frequent first; their counts add up to `count`.
+    max_prefixes: int,
+    rng: np.random.Generator,
+) -> list[list[tuple[Rollout, int]]]:
+    """The distinct responses among `counts[i]` samples of prompt i, most frequent first, each with its count.
 
-    Of more than `rows` prefixes, a part at a time goes on; their children are run together before. The rollouts have
-    no log-probs and no entropy.
+    Of more than `max_prefixes` prefixes, a part at a time continues; its children are run before the other part.
     """
+    model, tokenizer = policy.model, policy.tokenizer
     ends = end_tokens(model, tokenizer)
-    rng = np.random.default_rng(seed)
-    found: list[list[Tally]] = [[] for _ in prompts]
+    limits = np.array([min(max_tokens, (policy.context or sys.maxsize) - len(prompt)) for prompt in prompts])
+    found: list[list[tuple[Rollout, int]]] = [[] for _ in prompts]
     model.eval()
-    for start in range(0, len(prompts), AT_ONCE):
-        waiting = [_start(model, encode(tokenizer, prompts[start : start + AT_ONCE]), count)]
-        while waiting:
-            now = waiting.pop()
-            if len(now.n) > rows:
-                waiting += _halves(now)
-                continue
-            parent, token, n = _children(now, temperature, rng)
-            tokens = [(*now.tokens[i], int(t)) for i, t in zip(parent, token, strict=True)]
-            ended = np.isin(token, ends)
-            last = ended | (len(tokens[0]) >= max_tokens)
-            for i in last.nonzero()[0]:
-                text = tokenizer.decode(tokens[i], skip_special_tokens=True)
-                rollout = Rollout(response=text, tokens=tokens[i], truncated=not ended[i])
-                found[start + now.prompt[parent[i]]].append(Tally(rollout, int(n[i])))
-            progress(int(n[last].sum()))
-            stay = (~last).nonzero()[0]
-            if len(stay):
-                waiting.append(_grow(model, now, parent[stay], [tokens[i] for i in stay], n[stay]))
-    return [sorted(tallies, key=lambda t: (-t.times, t.rollout.tokens)) for tallies in found]
+    waiting = [_start(model, prompts, counts)]
+    while waiting:
+        now = waiting.pop()
+        if len(now.n) > max_prefixes:
+            waiting += _halves(now)
+            continue
+        parent, token, n = _children(now, temperature, rng)
+        tokens = [(*now.tokens[i], int(t)) for i, t in zip(parent, token, strict=True)]
+        ended = np.isin(token, ends)
+        complete = ended | (len(tokens[0]) >= limits[now.prompt[parent]])
+        for i in complete.nonzero()[0]:
+            text = tokenizer.decode(tokens[i], skip_special_tokens=True)
+            rollout = Rollout(response=text, tokens=tokens[i], truncated=not ended[i])
+            found[now.prompt[parent[i]]].append((rollout, int(n[i])))
+        rest = (~complete).nonzero()[0]
+        if len(rest):
+            waiting.append(_grow(model, now, parent[rest], [tokens[i] for i in rest], n[rest]))
+    return [sorted(responses, key=lambda r: (-r[1], r[0].tokens)) for responses in found]
 
 
-def _start(model: Any, ids: list[list[int]], count: int) -> Prefixes:
+def _start(model: Any, ids: Sequence[list[int]], counts: Sequence[int]) -> Prefixes:
     """The prompts themselves, padded on the left."""
     padded, mask, position = left_padded(ids, model.device)
     cache = DynamicCache(config=model.config)
     logits = next_logits(model, padded, mask, position, cache)
-    return Prefixes(cache, mask, logits, np.arange(len(ids)), [()] * len(ids), np.full(len(ids), count))
+    return Prefixes(cache, mask, logits, np.arange(len(ids)), [()] * len(ids), np.array(counts))
 
 
 def _children(now: Prefixes, temperature: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -103,17 +124,17 @@ def _children(now: Prefixes, temperature: float, rng: np.random.Generator) -> tu
     cumulative /= cumulative[:, -1:]
     size = cumulative.shape[1]
     line = (cumulative + np.arange(len(cumulative))[:, None]).ravel()
-    whose = np.repeat(np.arange(len(now.n)), now.n)
-    at = np.searchsorted(line, whose + 1 - rng.random(len(whose)))
-    cell, n = np.unique(np.maximum(at, whose * size), return_counts=True)  # i + 1e-17 is i: not the prefix before
+    prefix = np.repeat(np.arange(len(now.n)), now.n)
+    cell = np.searchsorted(line, prefix + 1 - rng.random(len(prefix)))
+    cell, n = np.unique(np.maximum(cell, prefix * size), return_counts=True)  # i + 1e-17 is i: not the prefix before
     return cell // size, cell % size, n
 
 
 def _grow(model: Any, now: Prefixes, parent: np.ndarray, tokens: list[tuple[int, ...]], n: np.ndarray) -> Prefixes:
     """The children that have not ended, run through the model. The parents' cache becomes theirs."""
-    chosen = torch.from_numpy(parent).to(now.mask.device)
-    now.cache.batch_select_indices(chosen)
-    mask = torch.cat([now.mask[chosen], now.mask.new_ones(len(parent), 1)], 1)
+    selected = torch.from_numpy(parent).to(now.mask.device)
+    now.cache.batch_select_indices(selected)
+    mask = torch.cat([now.mask[selected], now.mask.new_ones(len(parent), 1)], 1)
     newest = torch.tensor([[t[-1]] for t in tokens], device=mask.device)
     logits = next_logits(model, newest, mask, mask.sum(-1, keepdim=True) - 1, now.cache)
     return Prefixes(now.cache, mask, logits, now.prompt[parent], tokens, n)
@@ -123,9 +144,9 @@ def _halves(now: Prefixes) -> list[Prefixes]:
     """The same prefixes in two parts, each with a cache of its own."""
     parts = []
     for index in np.array_split(np.arange(len(now.n)), 2):
-        chosen = torch.from_numpy(index).to(now.mask.device)
+        selected = torch.from_numpy(index).to(now.mask.device)
         cache = copy.deepcopy(now.cache)
-        cache.batch_select_indices(chosen)
+        cache.batch_select_indices(selected)
         tokens = [now.tokens[i] for i in index]
-        parts.append(Prefixes(cache, now.mask[chosen], now.logits[chosen], now.prompt[index], tokens, now.n[index]))
+        parts.append(Prefixes(cache, now.mask[selected], now.logits[selected], now.prompt[index], tokens, now.n[index]))
     return parts

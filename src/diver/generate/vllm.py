@@ -6,15 +6,15 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from diver.data.hub import one_line
-from diver.generate.base import Generation, Key, Request, prompt_ids
-from diver.types import DiverError
+from diver.generate.base import Generation, Key, Request, prompts_that_fit
+from diver.types import DiverError, Rollout
 
-# Requests handed over at once: vLLM.generate returns when all are done, so a killed run loses at most these.
-AT_ONCE = 2048
+# Requests submitted at once: vLLM.generate returns when all are done, so a killed run loses at most these.
+BATCH = 2048
 
 
-def sampling(request: Request, temperature: float, max_tokens: int) -> dict[str, Any]:
-    """Arguments of vllm.SamplingParams: one sample, by its own seed, from the plain distribution."""
+def sampling_params(request: Request, temperature: float, max_tokens: int) -> dict[str, Any]:
+    """Arguments of vllm.SamplingParams: one sample, by its own seed, from the unmodified distribution."""
     return {
         "n": 1,
         "seed": request.seed,
@@ -28,13 +28,13 @@ def sampling(request: Request, temperature: float, max_tokens: int) -> dict[str,
 
 
 def generation(request: Request, output: Any) -> Generation:
-    """From a vllm.RequestOutput. Its log-probs are the model's before the temperature, so none is kept."""
+    """From a vllm.RequestOutput. Its log-probs are the model's before the temperature, so they are not kept."""
     (one,) = output.outputs
-    truncated = one.finish_reason == "length"
-    return Generation(request.problem_id, request.sample, one.text, len(one.token_ids), truncated, None)
+    cut = one.finish_reason == "length"
+    return Generation(*request.key, Rollout(one.text, tuple(one.token_ids), index=request.sample, truncated=cut))
 
 
-class OfflineGenerator:
+class VLLMGenerator:
     """See `diver.generate.base.Generator`. `options` go to vllm.LLM: tensor_parallel_size, max_model_len, ..."""
 
     def __init__(self, model: str, name: str = "", **options: Any) -> None:
@@ -55,13 +55,13 @@ class OfflineGenerator:
         self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ()
     ) -> Iterator[Generation]:
         missing = [request for request in requests if request.key not in have]
-        ids = prompt_ids(missing, self)
-        for start in range(0, len(missing), AT_ONCE):
-            part = missing[start : start + AT_ONCE]
-            prompts = [ids[request.problem_id] for request in part]
-            how = [
-                self._vllm.SamplingParams(**sampling(request, temperature, min(max_tokens, self.context - len(row))))
-                for request, row in zip(part, prompts, strict=True)
+        tokens = prompts_that_fit(missing, self)
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            prompts = [tokens[request.problem_id] for request in batch]
+            params = [
+                self._vllm.SamplingParams(**sampling_params(r, temperature, min(max_tokens, self.context - len(ids))))
+                for r, ids in zip(batch, prompts, strict=True)
             ]
-            outputs = self.engine.generate([{"prompt_token_ids": row} for row in prompts], how, use_tqdm=False)
-            yield from (generation(request, output) for request, output in zip(part, outputs, strict=True))
+            outputs = self.engine.generate([{"prompt_token_ids": ids} for ids in prompts], params, use_tqdm=False)
+            yield from (generation(request, output) for request, output in zip(batch, outputs, strict=True))

@@ -11,7 +11,7 @@ from typing import Any
 from tyro.conf import Positional
 
 from diver.diversity import Diversity, resolve
-from diver.evaluate.plan import parse_ks
+from diver.evaluate.config import parse_ks
 from diver.io.files import write_text
 from diver.io.jsonl import to_json, write_jsonl
 from diver.measure.picture import write_picture

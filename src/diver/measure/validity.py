@@ -57,7 +57,7 @@ def validity(tables: Mapping[str, ProblemTable]) -> Validity:
         names = [name for name, values in table.columns.items() if not np.isnan(values).any()]
         values = np.column_stack([table.columns[name] for name in names])
         correlations[method] = dict(_pairs(names, rank_correlations(values)))
-        by_length = rank_correlations(values, held=names.index("words")) if "words" in names else None
+        by_length = rank_correlations(values, control=names.index("words")) if "words" in names else None
         controlled = _pairs(names, by_length) if by_length else ()
         partial[method] = {pair: rho for pair, rho in controlled if all(map(is_metric, pair))}
     means = {method: summary(table) for method, table in tables.items()}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from tqdm import tqdm
@@ -19,8 +20,10 @@ from tqdm import tqdm
 from diver.config.recipe import Recipe
 from diver.data.prompts import Prompted, prompted
 from diver.data.splits import draw_indices, load
-from diver.evaluate import in_training as evaluation
-from diver.generate.hf import EmbeddedSampler
+from diver.evaluate.evaluate import evaluate, metrics
+from diver.evaluate.task import Task
+from diver.generate.base import sample_groups
+from diver.generate.hf import HFGenerator
 from diver.generate.policy import Policy, load_policy
 from diver.io.run_folder import RunFolder
 from diver.io.seeds import stream_seed
@@ -28,8 +31,10 @@ from diver.methods import NEEDS, check_needs
 from diver.train import checkpoint
 from diver.train.loggers import Logger, open_loggers
 from diver.train.update import update
-from diver.types import DiverError, Group, Problem, Progress, Rollout, grade_fractions
+from diver.types import DiverError, Group, Problem, Progress, grade_fractions
 from diver.verify import verify
+
+KS = (1, 4, 16, 64)  # of Pass@k on the held-out problems
 
 
 class Trainer:
@@ -45,7 +50,7 @@ class Trainer:
         self.policy = load_policy(recipe.model, saved[-1] if saved else None)
         self.reference = self._reference()
         self.train, self.held = self._prompted(train), self._prompted(held)
-        self.sampler = EmbeddedSampler(self.policy.model, self.policy.tokenizer, self.policy.precision)
+        self.generator = HFGenerator(self.policy, recipe.model.path, recipe.sample.max_num_seqs)
         self._check()
         self.optimizer = torch.optim.AdamW(
             self.policy.model.parameters(),
@@ -123,45 +128,38 @@ class Trainer:
     def _sample(self, step: int) -> list[Group]:
         how = self.recipe.sample
         index = draw_indices(step, self.recipe.train.batch_size, len(self.train.problems), self.recipe.run.seed)
-        rollouts = self.sampler(
+        return sample_groups(
+            self.generator,
+            [self.train.problems[i] for i in index],
             [self.train.texts[i] for i in index],
             how.group_size * self.method.selection.multiplier,
             temperature=how.temperature,
             max_tokens=how.max_tokens,
-            rows=how.max_num_seqs,
             seed=stream_seed(self.recipe.run.seed, "sample", step),
         )
-        return [self._group(i, drawn) for i, drawn in zip(index, rollouts, strict=True)]
-
-    def _group(self, i: int, rollouts: Sequence[Rollout]) -> Group:
-        """The responses to training problem i, numbered, with the prompt that the policy saw."""
-        problem = self.train.problems[i]
-        numbered = tuple(rollout.replace(index=j) for j, rollout in enumerate(rollouts))
-        return Group(problem, numbered, self.train.texts[i], tuple(self.train.ids[problem.id]))
 
     def _evaluate(self, step: int, samples: int) -> dict[str, float]:
-        """Pass@k on the held-out problems, also written to eval/step_NNNN.json."""
-        how, e = self.recipe.sample, self.recipe.evaluate
-        clock: dict[str, float] = {}
-        total = len(self.held.problems) * samples
-        with (
-            _timed(clock, "time/evaluate"),
-            tqdm(total=total, desc=f"evaluate step {step}", unit="response", leave=False, dynamic_ncols=True) as bar,
-        ):
-            result = evaluation.evaluate(
-                self.sampler,
-                self.held.problems,
-                self.held.texts,
-                lambda groups: verify(groups, self.recipe.verify),
-                samples,
-                temperature=e.temperature,
-                max_tokens=how.max_tokens,
-                rows=how.max_num_seqs,
-                seed=stream_seed(self.recipe.run.seed, "evaluate", step),
-                progress=bar.update,
-            )
-        self.folder.write_evaluation(step, {"step": step, **result})
-        return {**evaluation.metrics(result), **clock}
+        """Pass@k on the held-out problems, also written to eval/step_NNNN.json.
+
+        Every step has the same random streams, so that a policy that has not changed has not changed here, either.
+        """
+        recipe, clock = self.recipe, dict[str, float]()
+        task = Task(
+            name=Path((recipe.evaluate.source or recipe.data).path).stem,
+            problems=self.held.problems,
+            template=recipe.data.template,
+            temperature=recipe.evaluate.temperature,
+            max_tokens=recipe.sample.max_tokens,
+            samples=samples,
+            ks=[k for k in KS if k <= samples],
+            seed=recipe.run.seed,
+            info={"generator": "transformers"},
+        )
+        with _timed(clock, "time/evaluate"):
+            result = evaluate(task, lambda: self.generator, verification=recipe.verify)
+        about = {"step": step, "model": recipe.model.path, "benchmark": task.name}
+        self.folder.write_evaluation(step, {**about, **result})
+        return {**metrics(result), **clock}
 
     def _start(self) -> None:
         """Tell what is about to happen: the first rendered prompt, and anything odd about the data."""
@@ -210,7 +208,7 @@ class Trainer:
         for what, left in (("train on", self.train), ("evaluate on", self.held)):
             if not left.problems and (left is self.train or self.recipe.evaluate.problems):
                 raise DiverError(f"no problem is left to {what}. {' '.join(self.notes)}")
-        if not len(self.sampler.ends):
+        if not len(self.generator.ends):
             raise DiverError(f"model.path {self.recipe.model.path!r}: neither tokenizer nor model names an end token")
         if batch > len(self.train.problems):
             raise DiverError(

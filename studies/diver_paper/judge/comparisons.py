@@ -106,10 +106,10 @@ def ask(
                 "problem": c.case.problem_id,
                 "round": c.round,
                 "order": c.order,
-                "reply": g.response,
-                "tokens": g.tokens,
+                "reply": g.rollout.response,
+                "tokens": g.rollout.length,
                 "prompt_tokens": judge.prompt_tokens.pop((g.problem_id, g.sample), None),
-                "truncated": g.truncated,
+                "truncated": g.rollout.truncated,
             }
             log.append(row)
             replies[c.key, g.sample] = row

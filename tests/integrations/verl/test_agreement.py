@@ -18,11 +18,11 @@ import stock
 from diver.config.recipe import make_recipe
 from diver.data.prompts import prompted
 from diver.data.splits import load
-from diver.generate.hf import EmbeddedSampler
+from diver.generate.base import sample_groups
+from diver.generate.hf import HFGenerator
 from diver.generate.policy import load_policy
 from diver.integrations.verl.launch import command
 from diver.train.update import update
-from diver.types import Group
 from diver.verify import verify
 
 HERE = Path(__file__).parent
@@ -62,19 +62,16 @@ def rollout_batch(policy):
     recipe = recipe_of("grpo", {})
     train, _, _ = load(recipe.data, None, 0, 0)
     given = prompted(train[:PROMPTS], "plain", policy.tokenizer, 24)
-    sampler = EmbeddedSampler(policy.model, policy.tokenizer)
-    drawn = sampler(given.texts, G, temperature=0.8, max_tokens=40, rows=64, seed=4)
+    generator = HFGenerator(policy, max_num_seqs=64)
+    groups = sample_groups(generator, given.problems, given.texts, G, temperature=0.8, max_tokens=40, seed=4)
     rng = np.random.default_rng(3)
     moved = [
-        tuple(r.replace(logprobs=(r.logprobs + rng.uniform(-1.6, 1.6, r.length)).astype(np.float32)) for r in rollouts)
-        for rollouts in drawn
+        group.with_each(
+            logprobs=[(r.logprobs + rng.uniform(-1.6, 1.6, r.length)).astype(np.float32) for r in group.rollouts]
+        )
+        for group in groups
     ]
-    return verify(
-        [
-            Group(p, rollouts, prompt_tokens=tuple(given.ids[p.id]))
-            for p, rollouts in zip(given.problems, moved, strict=True)
-        ]
-    )
+    return verify(moved)
 
 
 class Recorder(torch.optim.SGD):

@@ -1,4 +1,4 @@
-"""The sampler on the bundled policy, against transformers' own generate and forward pass."""
+"""HFGenerator on the bundled policy, against transformers' own generate and forward pass."""
 
 import numpy as np
 import pytest
@@ -10,12 +10,14 @@ from diver.config.data import Countdown
 from diver.config.sections import Model
 from diver.data.countdown import problems
 from diver.data.prompts import encode
-from diver.generate.hf import EmbeddedSampler, draw, roomy_cache
-from diver.generate.policy import load_policy
+from diver.generate.base import sample_groups
+from diver.generate.hf import HFGenerator, draw, preallocated_cache
+from diver.generate.policy import Policy, load_policy
 from diver.io.seeds import stream_seed
 from diver.types import DiverError
 
-PROMPTS = [p.prompt for p in problems(Countdown(), 12, held_out=True)]
+PROBLEMS = problems(Countdown(), 12, held=True)
+PROMPTS = [p.prompt for p in PROBLEMS]
 HOW = {"temperature": 1.0, "max_tokens": 40, "rows": 64, "seed": 3}
 
 
@@ -25,8 +27,20 @@ def policy():
 
 
 @pytest.fixture(scope="module")
+def generator(policy):
+    return HFGenerator(policy)
+
+
+@pytest.fixture(scope="module")
 def sampler(policy):
-    return EmbeddedSampler(policy.model, policy.tokenizer)
+    """`count` rollouts of each prompt, as training samples them."""
+
+    def sample(prompts, count, *, rows, **how):
+        generator = HFGenerator(policy, max_num_seqs=rows)
+        groups = sample_groups(generator, PROBLEMS[: len(prompts)], prompts, count, **how)
+        return [group.rollouts for group in groups]
+
+    return sample
 
 
 def forward(policy, prompt, tokens, temperature):
@@ -49,9 +63,9 @@ def test_logprobs_and_entropies_are_those_of_the_whole_forward_pass(policy, samp
             assert rollout.entropy == pytest.approx(float(-(np.exp(logp) * logp).sum(-1).mean()), abs=1e-4)
 
 
-def test_an_error_leaves_the_model_as_it_was(policy, sampler):
+def test_an_error_leaves_the_model_as_it_was(policy, generator):
     policy.model.train()
-    with pytest.raises(DiverError), sampler.inference():
+    with pytest.raises(DiverError), generator.inference():
         assert not policy.model.training
         raise DiverError("stop")
     assert policy.model.training
@@ -100,7 +114,7 @@ def test_recurrent_layers_are_refused_in_one_line():
         num_key_value_heads=2, layer_types=["conv", "full_attention"],
     )  # fmt: skip
     with pytest.raises(DiverError, match="'lfm2': layers without a key-value cache"):
-        roomy_cache(Lfm2ForCausalLM(config))
+        preallocated_cache(Lfm2ForCausalLM(config))
 
 
 def test_same_seed_same_rollouts_and_other_seed_others(sampler):
@@ -109,14 +123,14 @@ def test_same_seed_same_rollouts_and_other_seed_others(sampler):
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_a_response_is_that_of_its_seed_whatever_its_companions(policy, sampler):
+def test_a_response_is_that_of_its_seed_whatever_its_companions(policy, generator):
     """Other prompts, other rows, another order: the same tokens, but for what rounding changes."""
     ids = encode(policy.tokenizer, PROMPTS)
     seeds = [[stream_seed(5, i, j) for j in range(8)] for i in range(12)]
-    with sampler.inference():
-        whole = sampler.respond(ids, seeds, [40] * 12, 1.0)
-        parts = [sampler.respond([ids[i]], [seeds[i][2:]], [40], 1.0)[0] for i in range(12)]
-        turned = sampler.respond(ids[::-1], [own[::-1] for own in seeds[::-1]], [40] * 12, 1.0)
+    with generator.inference():
+        whole = generator.respond(ids, seeds, [40] * 12, 1.0)
+        parts = [generator.respond([ids[i]], [seeds[i][2:]], [40], 1.0)[0] for i in range(12)]
+        turned = generator.respond(ids[::-1], [own[::-1] for own in seeds[::-1]], [40] * 12, 1.0)
     assert len({tuple(r.tokens) for group in whole for r in group}) > 40
     pairs = [(r, p) for group, part in zip(whole, parts, strict=True) for r, p in zip(group[2:], part, strict=True)]
     pairs += [
@@ -125,10 +139,10 @@ def test_a_response_is_that_of_its_seed_whatever_its_companions(policy, sampler)
     assert len(pairs) == 168 and sum(a.tokens == b.tokens for a, b in pairs) >= 165
 
 
-def test_prompts_of_one_pass_may_have_other_numbers_of_responses_and_other_limits(policy, sampler):
+def test_prompts_of_one_pass_may_have_other_numbers_of_responses_and_other_limits(policy, generator):
     ids = encode(policy.tokenizer, PROMPTS[:3])
-    with sampler.inference():
-        drawn = sampler.respond(ids, [[1, 2, 3], [4], [5, 6]], [2, 30, 1], 1.0)
+    with generator.inference():
+        drawn = generator.respond(ids, [[1, 2, 3], [4], [5, 6]], [2, 30, 1], 1.0)
     assert [[r.length for r in group] for group in drawn][::2] == [[2, 2, 2], [1, 1]]
     assert drawn[1][0].length > 2 and all(r.truncated for r in [*drawn[0], *drawn[2]])
 
@@ -138,10 +152,10 @@ def test_rows_past_their_limit_stay_within_the_models_positions(policy):
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=11, n_positions=12, n_embd=8, n_layer=1, n_head=2, bos_token_id=10, eos_token_id=10)
     model = GPT2LMHeadModel(config).eval()
-    sampler = EmbeddedSampler(model, policy.tokenizer)
-    sampler.ends = torch.tensor([10])
-    with sampler.inference():
-        drawn = sampler.respond([[1] * 10, [2]], [list(range(3)), list(range(3, 20))], [2, 11], 1.0)
+    generator = HFGenerator(Policy(model, policy.tokenizer, None))
+    generator.ends = torch.tensor([10])
+    with generator.inference():
+        drawn = generator.respond([[1] * 10, [2]], [list(range(3)), list(range(3, 20))], [2, 11], 1.0)
     assert all(r.length <= 2 for r in drawn[0]) and max(r.length for r in drawn[1]) == 11
 
 
@@ -155,7 +169,6 @@ def test_ends_and_truncation(policy, sampler):
 
 
 def test_more_samples_than_rows_are_drawn_in_turns(sampler):
-    told = []
-    drawn = sampler(PROMPTS[:2], 10, **{**HOW, "rows": 4}, progress=told.append)
-    assert [len(group) for group in drawn] == [10, 10] and sum(told) == 20
+    drawn = sampler(PROMPTS[:2], 10, **{**HOW, "rows": 4})
+    assert [len(group) for group in drawn] == [10, 10]
     assert len({r.response for r in drawn[0]}) > 3

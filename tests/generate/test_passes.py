@@ -1,6 +1,7 @@
 """Seeds that all differ, passes that are a function of what is wanted, and the distribution of what is drawn."""
 
 from collections import Counter
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -13,11 +14,11 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from diver.config.sections import Model
 from diver.data import countdown
-from diver.generate.base import PROMPTS, EmbeddedGenerator, passes, requests
-from diver.generate.hf import EmbeddedSampler
-from diver.generate.policy import load_policy
+from diver.generate.base import Request, requests, sample_groups
+from diver.generate.hf import MAX_PROMPTS, HFGenerator, passes
+from diver.generate.policy import Policy, load_policy
 from diver.io.seeds import stream_seed
-from diver.types import DiverError
+from diver.types import DiverError, Rollout
 
 PROBLEMS = countdown.problems(countdown.Countdown(), 4, held_out=True)
 HOW = {"temperature": 1.0, "max_tokens": 40}
@@ -30,8 +31,13 @@ def policy():
 
 @pytest.fixture(scope="module")
 def generator(policy):
-    sampler = EmbeddedSampler(policy.model, policy.tokenizer)
-    return EmbeddedGenerator("countdown", sampler, policy.tokenizer, policy.context, rows=32)
+    return HFGenerator(policy, "countdown", max_num_seqs=32)
+
+
+def told(generation):
+    """A generation in values that can be compared to the last bit."""
+    r = generation.rollout
+    return *generation.key, r.response, tuple(r.tokens), r.logprobs.tolist(), r.entropy, r.truncated, r.index
 
 
 def asked(samples, problems=PROBLEMS, seed=0, benchmark="countdown"):
@@ -54,61 +60,86 @@ def test_no_two_requests_have_the_same_stream():
 
 @given(
     st.lists(st.integers(1, 200), min_size=1, max_size=90),
-    st.lists(st.integers(1, 50), min_size=90),
     st.integers(1, 600),
 )
-def test_passes_hold_every_request_once_in_whole_blocks_within_their_bounds(samples, lengths, rows):
+def test_passes_hold_every_request_once_in_order_in_whole_blocks_within_their_bounds(samples, rows):
     names = [str(i) for i in range(len(samples))]
     wanted = [r for n, name in zip(samples, names, strict=True) for r in requests(0, "b", name, "?", range(n))]
-    found = list(passes(wanted, dict(zip(names, lengths, strict=False)), rows))
-    assert sorted(r.key for blocks in found for block in blocks for r in block) == sorted(r.key for r in wanted)
+    found = list(passes(wanted, rows))
+    assert [r.key for blocks in found for block in blocks for r in block] == [r.key for r in wanted]
     for blocks in found:
-        assert len(blocks) <= PROMPTS and sum(map(len, blocks)) <= rows
-        assert all(len({r.problem_id for r in block}) == 1 and len(block) <= 64 for block in blocks)
-    firsts = [block[0].sample for blocks in found for block in blocks]
-    assert firsts == sorted(firsts)  # so more samples are further passes
+        assert len(blocks) <= MAX_PROMPTS and sum(map(len, blocks)) <= rows
+        assert all(len({r.problem_id for r in block}) == 1 for block in blocks)
+    cut = [block for blocks in found for block in blocks if len(block) < samples[int(block[0].problem_id)]]
+    assert all(samples[int(block[0].problem_id)] > rows for block in cut)
 
 
-def test_passes_are_full_and_prompts_of_like_length_share_them():
-    wanted = [r for i in range(16) for r in requests(0, "b", str(i), "?", range(128))]
-    lengths = {str(i): 7 * i % 16 for i in range(16)}
-    found = list(passes(wanted, lengths, 512))
-    assert [sum(map(len, blocks)) for blocks in found] == [512] * 4
-    assert [[lengths[block[0].problem_id] for block in blocks] for blocks in found[:2]] == [
-        [*range(8)],
-        [*range(8, 16)],
+def test_a_problem_that_comes_twice_in_a_batch_has_two_blocks():
+    wanted = [Request("p", j, "?", 10 * i + j) for i in range(2) for j in range(4)]
+    assert [[len(block) for block in blocks] for blocks in passes(wanted, 6)] == [[4], [4]]
+
+
+def test_passes_are_full_and_prompts_of_similar_length_share_them(generator, policy, monkeypatch):
+    """The first 64 samples of all problems come first, so that more samples later are further passes."""
+    seen = []
+
+    def respond(prompts, seeds, limits, temperature):
+        seen.append(([len(prompt) for prompt in prompts], [len(own) for own in seeds]))
+        return [[Rollout("", tokens=(1,)) for _ in own] for own in seeds]
+
+    monkeypatch.setattr(generator, "respond", respond)
+    monkeypatch.setattr(generator, "max_num_seqs", 512)
+    wanted = [r for i in range(16) for r in requests(0, "b", str(i), "1 " * (1 + 7 * i % 16), range(128))]
+    assert len(list(generator.generate(wanted, **HOW))) == 16 * 128
+    lengths = [
+        sorted(len(policy.tokenizer("1 " * n)["input_ids"]) for n in part) for part in (range(1, 9), range(9, 17))
     ]
+    assert seen == [(part, [64] * 8) for part in 2 * lengths]
 
 
 def test_what_is_there_is_not_drawn_again_and_the_rest_is_the_same_to_the_last_bit(generator):
     """As after a kill: any part of the whole may have been stored."""
     wanted = asked(range(24))
-    whole = {g[:2]: g for g in generator.generate(wanted, **HOW)}
-    assert whole.keys() == {r.key for r in wanted} and len({g.response for g in whole.values()}) > len(PROBLEMS)
+    whole = {g.key: told(g) for g in generator.generate(wanted, **HOW)}
+    assert whole.keys() == {r.key for r in wanted} and len({g[2] for g in whole.values()}) > len(PROBLEMS)
 
     @settings(max_examples=8, deadline=None)
     @given(st.sets(st.sampled_from([*whole])))
     def rest(have):
         got = list(generator.generate(wanted, **HOW, have=have))
-        assert sorted(g[:2] for g in got) == sorted(whole.keys() - have)
-        assert all(g == whole[g[:2]] for g in got)
+        assert sorted(g.key for g in got) == sorted(whole.keys() - have)
+        assert all(told(g) == whole[g.key] for g in got)
 
     rest()
 
 
 def test_a_generation_is_what_the_sampler_draws_by_the_seed_of_its_request(generator, policy):
     wanted = asked([0, 1, 9, 30], PROBLEMS[:2])
-    got = {g[:2]: g for g in generator.generate(wanted, **HOW)}
+    got = {g.key: g.rollout for g in generator.generate(wanted, **HOW)}
     assert got.keys() == {r.key for r in wanted}
     ids = [policy.tokenizer(p.prompt, add_special_tokens=False)["input_ids"] for p in PROBLEMS[:2]]
     seeds = [[r.seed for r in wanted if r.problem_id == p.id] for p in PROBLEMS[:2]]
-    sampler = EmbeddedSampler(policy.model, policy.tokenizer)
-    with sampler.inference():
-        drawn = sampler.respond(ids, seeds, [40, 40], 1.0)
+    with generator.inference():
+        drawn = generator.respond(ids, seeds, [40, 40], 1.0)
     for request, r in zip(wanted, [r for group in drawn for r in group], strict=True):
         g = got[request.key]
-        assert (g.response, g.tokens, g.truncated) == (r.response, len(r.tokens), r.truncated)
-        assert g.logprob == pytest.approx(r.logprobs.sum(), abs=1e-3)
+        assert (g.response, g.tokens, g.truncated, g.index) == (r.response, r.tokens, r.truncated, request.sample)
+        assert g.logprobs.sum() == pytest.approx(r.logprobs.sum(), abs=1e-3)
+
+
+def test_training_samples_whole_groups_in_order(generator, policy):
+    """Rollout j of problem i has the stream (seed, i, j), also where a problem comes twice in a batch."""
+    problems = [*PROBLEMS[:2], PROBLEMS[1]]
+    prompts = [p.prompt for p in problems]
+    groups = sample_groups(generator, problems, prompts, 20, **HOW, seed=7)
+    assert [g.problem.id for g in groups] == [p.id for p in problems] and [g.prompt for g in groups] == prompts
+    for i, group in enumerate(groups):
+        ids = policy.tokenizer(prompts[i], add_special_tokens=False)["input_ids"]
+        assert group.prompt_tokens == tuple(ids) and [r.index for r in group.rollouts] == [*range(20)]
+        with generator.inference():
+            (alone,) = generator.respond([ids], [[stream_seed(7, i, j) for j in range(20)]], [40], 1.0)
+        assert sum(r.tokens == a.tokens for r, a in zip(group.rollouts, alone, strict=True)) >= 19
+    assert groups[1].responses != groups[2].responses
 
 
 @pytest.fixture(scope="module")
@@ -148,13 +179,13 @@ def test_responses_follow_the_distribution_of_the_model_as_those_of_generate_do(
     assert len(exact) == 85 and sum(exact.values()) == pytest.approx(1)
     assert max(exact.values()) < 0.5
     n = 64 * 128
-    generator = EmbeddedGenerator("tiny", EmbeddedSampler(model, tokenizer), tokenizer)
+    generator = HFGenerator(Policy(model, tokenizer, None), "tiny")
     got = generator.generate(requests(0, "tiny", "p", "a b c", range(n)), temperature=0.8, max_tokens=3)
     torch.manual_seed(1)
     how = {"do_sample": True, "temperature": 0.8, "top_k": 0, "top_p": 1.0, "max_new_tokens": 3, "pad_token_id": 0}
     theirs = model.generate(torch.tensor([[1, 2, 3]]), num_return_sequences=n, **how)[:, 3:]
     texts = tokenizer.batch_decode(theirs, skip_special_tokens=True)
-    counts = [Counter(g.response for g in got), Counter(texts)]
+    counts = [Counter(g.rollout.response for g in got), Counter(texts)]
     assert set(counts[0]) | set(counts[1]) <= set(exact)
     common = [r for r, p in exact.items() if p * n > 5]
     table = np.array([[c[r] for r in common] + [n - sum(c[r] for r in common)] for c in counts])
@@ -168,24 +199,25 @@ def test_responses_follow_the_distribution_of_the_model_as_those_of_generate_do(
 
 def test_lazily_a_pass_at_a_time(generator, monkeypatch):
     """What has been drawn can be written down before the next pass is begun; a pass that is all there is left out."""
-    drawn, respond = [], generator.sampler.respond
-    monkeypatch.setattr(generator.sampler, "respond", lambda *a: drawn.append(1) or respond(*a))
+    drawn, respond = [], generator.respond
+    monkeypatch.setattr(generator, "respond", lambda *a: drawn.append(1) or respond(*a))
     wanted = asked(range(16))
     coming = generator.generate(wanted, **HOW)
     for i in range(1, 65):
         next(coming)
         assert len(drawn) == -(-i // 32)
-    first = {r.key for blocks in next(passes(wanted, dict.fromkeys((p.id for p in PROBLEMS), 0), 32)) for r in blocks}
+    first = {g.key for g in islice(generator.generate(wanted, **HOW), 32)}
     drawn.clear()
-    assert len(list(generator.generate(wanted, **HOW, have=first))) == 32 and len(drawn) >= 1
+    assert len(list(generator.generate(wanted, **HOW, have=first))) == 32 and len(drawn) == 1
 
 
 def test_truncated_by_max_tokens_and_by_the_context(generator, policy):
     (short,) = generator.generate(asked([0], PROBLEMS[:1]), temperature=1.0, max_tokens=2)
-    assert short.truncated and short.tokens == 2
+    assert short.rollout.truncated and short.rollout.length == 2
     length = len(policy.tokenizer(PROBLEMS[0].prompt)["input_ids"])
-    narrow = EmbeddedGenerator("narrow", generator.sampler, policy.tokenizer, context=length + 3)
-    assert next(narrow.generate(asked([0], PROBLEMS[:1]), **HOW)).tokens == 3
+    narrow = HFGenerator(policy, "narrow")
+    narrow.context = length + 3
+    assert next(narrow.generate(asked([0], PROBLEMS[:1]), **HOW)).rollout.length == 3
     narrow.context = length
     with pytest.raises(DiverError, match=rf"^problem '{PROBLEMS[0].id}': the prompt has {length} tokens"):
         list(narrow.generate(asked([0], PROBLEMS[:1]), **HOW))
@@ -196,12 +228,12 @@ def test_messages_go_through_the_chat_template(generator, policy, monkeypatch):
     (text,) = generator.generate(asked([3], PROBLEMS[:1]), **HOW)
     messages = [{"role": "user", "content": PROBLEMS[0].prompt}]
     (chat,) = generator.generate(requests(0, "countdown", PROBLEMS[0].id, messages, [3]), **HOW)
-    assert chat == text
+    assert told(chat) == told(text)
     monkeypatch.setattr(policy.tokenizer, "chat_template", None)
     with pytest.raises(DiverError, match="chat template"):
         list(generator.generate(requests(0, "countdown", "p", messages, [3]), **HOW))
 
 
-def test_wrong_rows():
+def test_wrong_max_num_seqs(policy):
     with pytest.raises(ValueError, match="at least 1"):
-        EmbeddedGenerator("m", None, None, rows=-1)
+        HFGenerator(policy, max_num_seqs=-1)

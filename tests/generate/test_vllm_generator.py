@@ -13,29 +13,30 @@ import pytest
 from scipy.stats import chisquare
 
 from diver.data import countdown
-from diver.generate import vllm as offline
+from diver.generate import vllm
 from diver.generate.base import Request
-from diver.types import DiverError
+from diver.types import DiverError, Rollout
 
 
 def test_what_vllm_is_asked_and_how_its_answer_is_read():
     """vLLM itself needs a GPU; here its arguments, and an output as its documentation gives it."""
     request = Request("p", 3, "Hello", 2**62 + 1)
-    assert offline.sampling(request, 0.6, 8192) == {
+    assert vllm.sampling_params(request, 0.6, 8192) == {
         "n": 1, "seed": 2**62 + 1, "temperature": 0.6, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "max_tokens": 8192,
         "skip_special_tokens": True,
     }  # fmt: skip
     for reason, truncated in (("stop", False), ("length", True)):
         completion = SimpleNamespace(text=" there", token_ids=(5, 6, 2), finish_reason=reason)
         output = SimpleNamespace(outputs=[completion])
-        assert offline.generation(request, output) == ("p", 3, " there", 3, truncated, None)
+        got = vllm.generation(request, output)
+        assert got.key == ("p", 3) and got.rollout == Rollout(" there", (5, 6, 2), index=3, truncated=truncated)
 
 
 def test_vllm_that_is_not_installed_is_told():
     if find_spec("vllm"):
         pytest.skip("vllm is installed")
     with pytest.raises(DiverError, match=r"pip install 'diver-rl\[vllm\]'"):
-        offline.OfflineGenerator("some/model")
+        vllm.VLLMGenerator("some/model")
 
 
 def run(program, folder, *args):
@@ -50,14 +51,15 @@ def run(program, folder, *args):
 DRAW = """
 import json, sys
 from diver.generate.base import requests
-from diver.generate.vllm import OfflineGenerator
+from diver.generate.vllm import VLLMGenerator
 
 if __name__ == "__main__":
     folder, prompt, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    generator = OfflineGenerator(folder, dtype="float32", enforce_eager=True)
+    generator = VLLMGenerator(folder, dtype="float32", enforce_eager=True)
     wanted = requests(0, "countdown", "p", prompt, range(n))
     drawn = [list(generator.generate(wanted, temperature=0.6, max_tokens=3, have=have)) for have in ((), {("p", 0)})]
-    print(json.dumps([generator.context, *drawn]))
+    rows = [[(g.sample, g.rollout.response) for g in part] for part in drawn]
+    print(json.dumps([generator.context, *rows]))
 """
 
 
@@ -73,7 +75,7 @@ def test_vllm_draws_from_the_distribution_of_the_model_by_the_seed_of_each_reque
     context, first, again = json.loads(
         next(line for line in out.splitlines() if line.startswith("[96"))
     )  # amid its log
-    assert context == 96 and [g[1] for g in first] == [*range(n)]
+    assert context == 96 and [g[0] for g in first] == [*range(n)]
     assert sum(a == b for a, b in zip(first[1:], again, strict=True)) >= 0.99 * n
     policy = load_policy(Model())
     encoded = policy.tokenizer(problem.prompt, add_special_tokens=False)["input_ids"]
@@ -81,7 +83,7 @@ def test_vllm_draws_from_the_distribution_of_the_model_by_the_seed_of_each_reque
     with torch.no_grad():
         logits = policy.model(torch.tensor([encoded + begun])).logits[0, -1].double()
     chance = torch.softmax(logits / 0.6, -1).numpy()
-    seen = Counter(policy.tokenizer(g[2], add_special_tokens=False)["input_ids"][1] for g in first)
+    seen = Counter(policy.tokenizer(g[1], add_special_tokens=False)["input_ids"][1] for g in first)
     common = [token for token in np.argsort(-chance) if chance[token] * n > 5]
     observed = np.array([seen[int(token)] for token in common])
     expected = np.append(chance[common], 1 - chance[common].sum()) * n
@@ -92,11 +94,11 @@ def test_vllm_draws_from_the_distribution_of_the_model_by_the_seed_of_each_reque
 def test_diver_eval_by_vllm_and_again_without_it(tmp_path):
     pytest.importorskip("vllm")
     main = "from diver.cli import main\nif __name__ == '__main__': main()"
-    args = ("eval", "--model", "countdown", "--sampler", "vllm", "--problems", 4, "--samples", 16, "--out", "out")
-    assert "64 drawn, 0 were there; 64 graded" in run(main, tmp_path, *args)
+    args = ("eval", "--model", "countdown", "--generator", "vllm", "--limit", 4, "--samples", 16, "--out", "out")
+    assert "64 sampled, 0 stored before; 64 graded" in run(main, tmp_path, *args)
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     found = results["benchmarks"]["countdown"]
-    assert results["model"].endswith("-vllm") and found["sampler"] == "vllm"
+    assert results["model"].endswith("-vllm") and found["generator"] == "vllm"
     assert sum(found["grades"].values()) == 64 and found["grades"]["correct"] >= 8 and not found["unscored"]
     again = run("import sys; sys.modules['vllm'] = None\n" + main, tmp_path, *args)
-    assert "0 drawn, 64 were there; 0 graded" in again
+    assert "0 sampled, 64 stored before; 0 graded" in again

@@ -8,11 +8,12 @@ from scipy.stats import chisquare
 from diver.config.data import Countdown
 from diver.config.sections import Model
 from diver.data.countdown import problems
+from diver.generate.base import requests
 from diver.generate.policy import load_policy
-from diver.generate.prefix_tree import tally
+from diver.generate.prefix_tree import PrefixTreeGenerator
 
-PROMPTS = [p.prompt for p in problems(Countdown(), 20, held_out=True)]
-HOW = {"temperature": 1.0, "max_tokens": 40, "rows": 512, "seed": 3}
+PROMPTS = [p.prompt for p in problems(Countdown(), 20, held=True)]
+HOW = {"temperature": 1.0, "max_tokens": 40}
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +21,14 @@ def policy():
     return load_policy(Model(threads=1))
 
 
-def count(policy, prompts, n, **how):
-    return tally(policy.model, policy.tokenizer, prompts, n, **{**HOW, **how})
+def count(policy, prompts, n, *, seed=3, max_prefixes=512, **how):
+    """The generations of each prompt."""
+    generator = PrefixTreeGenerator(policy, seed=seed, max_prefixes=max_prefixes)
+    wanted = [r for i, prompt in enumerate(prompts) for r in requests(0, "b", str(i), prompt, range(n))]
+    found = [[] for _ in prompts]
+    for generation in generator.generate(wanted, **{**HOW, **how}):
+        found[int(generation.problem_id)].append(generation)
+    return found
 
 
 def probability(policy, prompt, tokens, temperature):
@@ -31,14 +38,14 @@ def probability(policy, prompt, tokens, temperature):
     return float(torch.log_softmax(logits / temperature, -1)[range(len(tokens)), list(tokens)].sum().exp())
 
 
-@pytest.mark.parametrize(("temperature", "rows"), [(0.6, 512), (1.0, 40)])
-def test_responses_come_as_often_as_their_probability_says(policy, temperature, rows):
-    """Prompts of different lengths side by side; few rows cut the frontier into parts again and again."""
-    n, how = 2000, {"temperature": temperature, "rows": rows}
+@pytest.mark.parametrize(("temperature", "max_prefixes"), [(0.6, 512), (1.0, 40)])
+def test_responses_come_as_often_as_their_probability_says(policy, temperature, max_prefixes):
+    """Prompts of different lengths side by side; few prefixes at once cut the frontier into parts again and again."""
+    n, how = 2000, {"temperature": temperature, "max_prefixes": max_prefixes}
     named = count(policy, PROMPTS[:2], n, seed=4, **how)  # which responses are looked at is settled by other samples
     for prompt, others, tallies in zip(PROMPTS[:2], named, count(policy, PROMPTS[:2], n, **how), strict=True):
-        assert sum(t.times for t in tallies) == n
-        seen = {t.rollout.tokens: t.times for t in tallies}
+        assert sum(t.count for t in tallies) == n
+        seen = {t.rollout.tokens: t.count for t in tallies}
         expected = {t.rollout.tokens: probability(policy, prompt, t.rollout.tokens, temperature) for t in others[:15]}
         expected = {tokens: n * p for tokens, p in expected.items() if n * p > 5}
         found = [seen.get(tokens, 0) for tokens in expected]
@@ -48,12 +55,12 @@ def test_responses_come_as_often_as_their_probability_says(policy, temperature, 
 
 
 def test_every_prompt_has_its_own_samples_in_its_own_place(policy):
-    told = []
-    found = count(policy, PROMPTS, 16, progress=told.append)
-    assert len(found) == len(PROMPTS) > 16 and sum(told) == 16 * len(PROMPTS)
+    found = count(policy, PROMPTS, 16)
+    assert len(found) == len(PROMPTS) > 16
     for i, tallies in enumerate(found):
-        assert sum(t.times for t in tallies) == 16 and len({t.rollout.tokens for t in tallies}) == len(tallies)
-        assert [t.times for t in tallies] == sorted((t.times for t in tallies), reverse=True)
+        assert sum(t.count for t in tallies) == 16 and len({t.rollout.tokens for t in tallies}) == len(tallies)
+        assert [t.count for t in tallies] == sorted((t.count for t in tallies), reverse=True)
+        assert [t.sample for t in tallies] == [sum(t.count for t in tallies[:j]) for j in range(len(tallies))]
         answer = tallies[0].rollout.tokens
         assert probability(policy, PROMPTS[i], answer, 1.0) > 5 * probability(policy, PROMPTS[i - 1], answer, 1.0)
 
@@ -67,7 +74,7 @@ def test_a_cut_is_told_from_an_end(policy):
 
 def test_the_same_seed_gives_the_same_counts(policy):
     def told(seed):
-        return [[(t.rollout.tokens, t.times) for t in tallies] for tallies in count(policy, PROMPTS[:2], 64, seed=seed)]
+        return [[(t.rollout.tokens, t.count) for t in tallies] for tallies in count(policy, PROMPTS[:2], 64, seed=seed)]
 
     assert told(1) == told(1) != told(2)
 
@@ -75,5 +82,11 @@ def test_the_same_seed_gives_the_same_counts(policy):
 def test_a_sharp_policy_runs_few_prefixes(policy):
     """Near temperature 0 all samples are one response, so 100,000 of them are one row."""
     (tallies,) = count(policy, PROMPTS[:1], 100_000, temperature=1e-4)
-    assert len(tallies) == 1 and tallies[0].times == 100_000
+    assert len(tallies) == 1 and tallies[0].count == 100_000
     assert np.isclose(probability(policy, PROMPTS[0], tallies[0].rollout.tokens, 1e-4), 1.0)
+
+
+def test_samples_cannot_be_completed_later(policy):
+    generator = PrefixTreeGenerator(policy, seed=0)
+    with pytest.raises(ValueError, match="must be empty"):
+        list(generator.generate(requests(0, "b", "p", PROMPTS[0], range(2)), **HOW, have={("p", 0)}))

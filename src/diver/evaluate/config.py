@@ -1,0 +1,114 @@
+"""The settings of `diver eval`, checked before anything is sampled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from diver.data.templates import TEMPLATES
+from diver.evaluate.grade import check_grader
+from diver.generate.endpoint import read_extra
+from diver.settings import settings
+from diver.types import DiverError
+
+
+@settings
+class EvalConfig:
+    """Sample many responses to each problem, grade them, and estimate Avg@k and Pass@k.
+
+    The same command resumes where a stopped one was; a larger --samples later adds to the stored ones.
+    Try: diver eval --model countdown --samples 64 --k 1,...,64
+    """
+
+    model: str = ""
+    """A folder in Hugging Face layout, a hub name, or `countdown` for the bundled policy."""
+    benchmarks: str = "countdown"
+    """Names separated by commas, or problem files (.jsonl, .parquet)."""
+    samples: int | None = None
+    """Responses to each problem. Default: the paper's 32 or 1, or as many as --k needs."""
+    k: str = ""
+    """Values of k for Pass@k, such as 1,8,64; `...` doubles in between: 1,...,1024. Default: 1, 2, 4 up to samples."""
+    runs: int = 3
+    """Runs of k fresh samples each, with --protocol paper."""
+    protocol: Literal["unbiased", "paper"] = "unbiased"
+    """paper: in addition the best of k fresh samples, mean and standard deviation over runs; needs runs x k samples."""
+    limit: int | None = None
+    """Only this many problems of each benchmark, from its beginning."""
+    skip_long_prompts: bool = False
+    """Leave out, and count, problems whose prompts are too long for the model; by default they stop the evaluation."""
+    out: Path | None = None
+    """The folder of the results. Default: runs/eval/MODEL."""
+    generator: str = "transformers"
+    """transformers, vllm, or endpoint (any OpenAI-compatible server)."""
+    max_num_seqs: int = 0
+    """Responses in one batch of --generator transformers; 0 is 512, or fewer where they may be long. Less needs less memory."""
+    url: str = ""
+    """Of --generator endpoint, such as http://127.0.0.1:8000/v1; its key is read from OPENAI_API_KEY."""
+    extra: str = ""
+    """As JSON: with --generator endpoint further keys of the request body, such as '{"top_k": -1}'; with --generator vllm
+    options of its engine, such as '{"tensor_parallel_size": 2}'."""
+    grader: str = ""
+    """Grades all benchmarks, by a name of diver.verify.graders."""
+    seed: int = 0
+    """Of the samples and of the order of options."""
+    template: str = ""
+    """How a problem becomes a prompt: a name of diver.data.templates, such as plain, chat, boxed, paper, paper-chat or
+    paper-llama. Default: `paper`, a system prompt of about 150 tokens and a response that begins with <think>; `plain` for
+    Countdown."""
+    temperature: float | None = None
+    """Of the samples. Default: 0.6, and 1.0 for Countdown."""
+    max_tokens: int | None = None
+    """The longest response. Default: 8,192, and 40 for Countdown."""
+    compare: tuple[Path, ...] = ()
+    """Sample nothing; compare these results, each with the first, problem by problem: folders of `diver eval`, run folders
+    (their last evaluation), or single files eval/step_NNNN.json of a run."""
+
+    def __post_init__(self) -> None:
+        for name in ("samples", "runs", "limit", "max_tokens"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, is {value}")
+        if self.max_num_seqs < 0:
+            raise DiverError(f"--max-num-seqs: must be at least 1, or 0 for automatic, is {self.max_num_seqs}")
+        if self.temperature is not None and not self.temperature > 0:
+            raise DiverError(f"--temperature: must be above 0, is {self.temperature}")
+        if self.template and self.template not in TEMPLATES:
+            raise DiverError(f"--template: unknown {self.template!r}; choose one of {', '.join(TEMPLATES)}")
+        if self.grader:
+            check_grader(self.grader)
+        if self.url and self.generator != "endpoint":
+            raise DiverError(
+                f"--url {self.url}: is used only with --generator endpoint, not {self.generator!r}; add that, or omit --url"
+            )
+        if self.extra and self.generator == "transformers":
+            raise DiverError(
+                f"--extra {self.extra}: is for --generator endpoint (keys of a request) or vllm (options of its engine), "
+                "not 'transformers'; add one of them, or omit --extra"
+            )
+        if self.url and not self.url.startswith(("http://", "https://")):
+            raise DiverError(f"--url {self.url}: must begin with http:// or https://")
+        _ = self.extra_options
+
+    @property
+    def extra_options(self) -> dict[str, Any]:
+        """`extra` as a table."""
+        return read_extra(self.extra)
+
+
+def parse_ks(text: str) -> list[int]:
+    """1,8,64 as it is; `...` doubles from the number before it to below the number after it: 1,...,1024."""
+    ks: list[int] = []
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        for i, part in enumerate(parts):
+            if part in ("...", "…"):
+                k, end = 2 * ks[-1], int(parts[i + 1])
+                while 0 < k < end:
+                    ks.append(k)
+                    k *= 2
+            else:
+                ks.append(int(part))
+    except (ValueError, IndexError):
+        raise DiverError(f"--k {text}: must be numbers separated by commas, such as 1,8,64 or 1,...,1024") from None
+    if any(k < 1 for k in ks):
+        raise DiverError(f"--k {text}: every k must be at least 1")
+    return sorted(set(ks))

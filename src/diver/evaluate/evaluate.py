@@ -1,0 +1,141 @@
+"""The one evaluation: sample, grade, reduce. `diver eval` stores the rows in between, training keeps them in memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from diver.data.templates import QUESTION, TEMPLATES, render
+from diver.evaluate.grade import grade_keys, grade_rows
+from diver.evaluate.reduce import Sample, reduce
+from diver.evaluate.store import Log, MemoryLog
+from diver.evaluate.task import Task
+from diver.generate.base import Generation, Generator, Key, Prompt, PromptTooLong, requests
+from diver.types import DiverError, Grade, Problem
+from diver.verify import DEFAULT, Verification
+
+
+def evaluate(
+    task: Task,
+    open_generator: Callable[[], Generator],
+    generations: Log | None = None,
+    grades: Log | None = None,
+    *,
+    verification: Verification = DEFAULT,
+    solutions: bool = False,
+    log: Callable[[str], Any] = lambda line: None,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Sample the responses that `generations` lacks, grade those that `grades` lacks, and reduce all of them.
+
+    The logs may have rows of a stopped evaluation and of other settings; without them nothing is stored. The generator
+    is opened only if a response is missing. Returns the settings of the task and what `reduce` returns.
+    """
+    generations, grades = generations or MemoryLog(), grades or MemoryLog()
+    problems = {problem.id: problem for problem in task.problems}
+    keys = {name: task.keys.get(name, "") for name in problems}
+    keys_of_grades = grade_keys(task.problems, keys, task.grader)
+    total = len(problems) * task.samples
+    sampled = _sample(task, open_generator, generations, keys, progress)
+    known, graded = _known(task, grades, keys_of_grades), 0
+    if len(known) < total:
+        ungraded = (row for row in _rows(task, generations, keys) if (row["problem"], row["sample"]) not in known)
+        with _bar(f"{task.name}: grade", total - len(known), progress) as bar:
+            for row in grade_rows(ungraded, problems, keys_of_grades, task.grader, verification):
+                grades.append(row)
+                graded += row.get("count", 1)
+                bar.update(row.get("count", 1))
+        known = _known(task, grades, keys_of_grades)
+    log(
+        f"{task.name}: {len(problems)} problems x {task.samples} samples: {sampled} sampled, {total - sampled} stored "
+        f"before; {graded} graded"
+    )
+    samples: dict[str, list[Sample]] = {name: [] for name in problems}
+    for name, index in sorted(known):
+        samples[name].append(known[name, index])
+    return {**task.settings(), **reduce(task.problems, samples, task.ks, task.grader, task.runs, solutions)}
+
+
+def _rows(task: Task, log: Log, keys: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The rows that belong to the task."""
+    return (r for r in log.rows() if keys.get(r["problem"]) == r["key"] and r["sample"] < task.samples)
+
+
+def _known(task: Task, grades: Log, keys: Mapping[str, str]) -> dict[Key, Sample]:
+    return {
+        (r["problem"], r["sample"]): Sample(Grade(r["grade"]), r["answer"], r["solution"], r.get("count", 1))
+        for r in _rows(task, grades, keys)
+    }
+
+
+def _sample(
+    task: Task, open_generator: Callable[[], Generator], into: Log, keys: Mapping[str, str], progress: bool
+) -> int:
+    """Sample and store the responses that are missing; returns how many."""
+    have = {(row["problem"], row["sample"]) for row in _rows(task, into, keys)}
+    missing = len(task.problems) * task.samples - len(have)
+    if not missing:
+        return 0
+    generator = open_generator()
+    wanted = [
+        request
+        for problem in task.problems
+        for request in requests(
+            task.seed, task.name, problem.id, render_prompt(problem, task.template, generator), range(task.samples)
+        )
+    ]
+    sampled = generator.generate(wanted, temperature=task.temperature, max_tokens=task.max_tokens, have=have)
+    with _bar(f"{task.name}: sample", missing, progress) as bar:
+        try:
+            for generation in sampled:
+                into.append(_row(generation, keys[generation.problem_id]))
+                bar.update(generation.count)
+        except PromptTooLong as error:
+            raise DiverError(f"{error}; another --template than {task.template!r} may be shorter") from None
+    return missing
+
+
+def _row(generation: Generation, key: str) -> dict[str, Any]:
+    """A generation as it is stored; `logprob` is the sum over the tokens, where the generator knows it."""
+    rollout = generation.rollout
+    row = {
+        "key": key,
+        "problem": generation.problem_id,
+        "sample": generation.sample,
+        "response": rollout.response,
+        "tokens": rollout.length,
+        "truncated": rollout.truncated,
+        "logprob": None if rollout.logprobs is None else float(rollout.logprobs.sum(dtype=float)),
+    }
+    return {**row, "count": generation.count} if generation.count > 1 else row
+
+
+def render_prompt(problem: Problem, template: str, generator: Generator) -> Prompt:
+    """Text where the generator has a tokenizer or the template needs none; messages where the server has it."""
+    tokenizer, chosen = getattr(generator, "tokenizer", None), TEMPLATES[template]
+    if tokenizer is not None or (isinstance(problem.prompt, str) and not chosen.chat):
+        return render(problem, template, tokenizer)
+    if not isinstance(problem.prompt, str):
+        return problem.prompt
+    if chosen.assistant:
+        raise DiverError(
+            f"--template: {template!r} begins the response with {chosen.assistant!r}, which {generator.name} cannot be "
+            "given in chat messages; choose a flat template such as 'paper', or 'chat'"
+        )
+    system = [{"role": "system", "content": chosen.system}] if chosen.system else []
+    return [*system, {"role": "user", "content": chosen.user.replace(QUESTION, problem.prompt)}]
+
+
+def metrics(result: Mapping[str, Any]) -> dict[str, float]:
+    """Of a result, what training logs: the means of eval/pass@k and of eval/distinct@n, n the number of samples."""
+    names = [f"pass@{k}" for k in result["k"]] + [f"distinct@{result['samples']}"]
+    return {f"eval/{name}": result["estimates"][name]["mean"] for name in names if name in result["estimates"]}
+
+
+def _bar(title: str, total: int, show: bool) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(
+        total=total, desc=title, unit="response", leave=False, dynamic_ncols=True, disable=not show, file=sys.stderr
+    )

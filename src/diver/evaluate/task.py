@@ -1,0 +1,123 @@
+"""What is evaluated: a set of problems, how they are prompted, sampled and graded."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from diver.data.benchmarks import Benchmark, load
+from diver.data.templates import TEMPLATES
+from diver.evaluate.config import EvalConfig, parse_ks
+from diver.evaluate.grade import AUTO, grader_for
+from diver.io.seeds import digest
+from diver.types import DiverError, Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """`name` names the benchmark: files and random streams are keyed by it."""
+
+    name: str
+    problems: Sequence[Problem]
+    template: str
+    temperature: float
+    max_tokens: int
+    samples: int
+    """Responses to each problem."""
+    ks: Sequence[int]
+    """Values of k of Pass@k, distinct@k and maj@k."""
+    seed: int = 0
+    grader: str = AUTO
+    runs: int = 0
+    """Runs of k fresh samples (the paper's protocol); 0 for none."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """By problem id, a digest of all that a response depends on; stored rows with another key belong to other settings."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """What the results say besides: title, source, ..."""
+
+    def settings(self) -> dict[str, Any]:
+        """The settings as the results have them."""
+        return {
+            "title": self.name,
+            **self.info,
+            "problems": len(self.problems),
+            "samples": self.samples,
+            "seed": self.seed,
+            "template": self.template,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "graders": sorted({str(grader_for(p, self.grader)) for p in self.problems}),
+            "k": list(self.ks),
+        }
+
+
+def make_tasks(config: EvalConfig, model: str, generator: Mapping[str, Any]) -> list[Task]:
+    """The benchmarks of `diver eval`; DiverError for whatever cannot be evaluated.
+
+    `model` is the model's permanent name, `generator` what the results say of the generator.
+    """
+    tasks = [_task(config, name, model, generator) for name in config.benchmarks.split(",") if name]
+    if not tasks:
+        raise DiverError("--benchmarks: names none")
+    if repeated := [name for name, n in Counter(task.name for task in tasks).items() if n > 1]:
+        raise DiverError(f"--benchmarks: {repeated[0]!r} is there twice")
+    return tasks
+
+
+def _task(config: EvalConfig, name: str, model: str, generator: Mapping[str, Any]) -> Task:
+    loaded = load(name, config.seed, config.limit)
+    if not loaded.problems:
+        raise DiverError(f"{loaded.benchmark.name}: no problems are left")
+    flags = {field: getattr(config, field) for field in ("template", "temperature", "max_tokens", "grader")}
+    benchmark = dataclasses.replace(loaded.benchmark, **{field: value for field, value in flags.items() if value})
+    samples, ks = _samples(config, benchmark)
+    depends_on = {
+        "model": model,
+        "template": dataclasses.asdict(TEMPLATES[benchmark.template]),
+        "temperature": benchmark.temperature,
+        "max_tokens": benchmark.max_tokens,
+        "seed": config.seed,
+        "extra": config.extra_options if config.generator == "endpoint" else {},  # of vLLM: see samplers.vllm
+    }
+    return Task(
+        name=benchmark.name,
+        problems=loaded.problems,
+        template=benchmark.template,
+        temperature=benchmark.temperature,
+        max_tokens=benchmark.max_tokens,
+        samples=samples,
+        ks=ks,
+        seed=config.seed,
+        grader=benchmark.grader,
+        runs=config.runs if config.protocol == "paper" else 0,
+        keys={p.id: digest(depends_on, _bare(p)) for p in loaded.problems},
+        info={
+            "title": benchmark.title,
+            "domain": benchmark.domain,
+            "source": {"path": benchmark.source.path, "notes": loaded.notes},
+            "skipped": 0,
+            "protocol": config.protocol,
+            "random_baseline": loaded.random_baseline,
+            **generator,
+        },
+    )
+
+
+def _bare(problem: Problem) -> str | list[dict[str, str]]:
+    return problem.prompt if isinstance(problem.prompt, str) else [dict(message) for message in problem.prompt]
+
+
+def _samples(config: EvalConfig, benchmark: Benchmark) -> tuple[int, list[int]]:
+    """How many samples of each problem, and the values of k."""
+    ks = parse_ks(config.k)
+    runs = config.runs if config.protocol == "paper" else 1
+    samples = config.samples or max([benchmark.samples, runs, *(k * runs for k in ks)])
+    if ks and max(ks) * runs > samples:
+        need = f"{runs} runs of k = {max(ks)} fresh samples" if runs > 1 else f"k = {max(ks)}"
+        raise DiverError(f"{benchmark.name}: {need} needs more than {samples} samples; raise --samples, or lower --k")
+    if samples < runs:
+        raise DiverError(f"{benchmark.name}: {runs} runs need at least as many --samples, not {samples}")
+    return samples, ks or [1 << i for i in range((samples // runs).bit_length())]

@@ -1,0 +1,130 @@
+"""One checkpoint has one Pass@k: training and `diver eval` sample, grade and reduce by the same function."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import diver.verify
+from diver import cli
+from diver.evaluate.compare import differences
+from diver.evaluate.evaluate import evaluate, metrics
+from diver.evaluate.store import MemoryLog, read_results
+from diver.evaluate.task import Task
+from diver.generate.base import Generation
+from diver.types import Grade, Problem, Rollout
+
+RECIPE = """
+[sample]
+group_size = 4
+max_tokens = 40
+max_prompt_tokens = 24
+[train]
+steps = 2
+batch_size = 4
+mini_batch_size = 2
+learning_rate = {rate}
+[data.countdown]
+problems = 64
+[evaluate]
+problems = 8
+num_samples = 16
+num_samples_in_training = 4
+every = 1
+temperature = 1.0
+"""
+
+
+def diver_command(monkeypatch, *args):
+    monkeypatch.setattr(sys, "argv", ["diver", *map(str, args)])
+    cli.main()
+
+
+def train(monkeypatch, folder, rate):
+    Path("recipe.toml").write_text(RECIPE.format(rate=rate))
+    diver_command(monkeypatch, "train", "recipe.toml", "--run.folder", folder, "--model.threads", 1)
+    return [json.loads((Path(folder) / f"eval/step_{step:04d}.json").read_text()) for step in (0, 1, 2)]
+
+
+def evaluated(monkeypatch, folder, name="out"):
+    args = ("--limit", 8, "--samples", 16, "--k", "1,4,16", "--out", name)
+    diver_command(monkeypatch, "eval", "--model", f"{folder}/checkpoints/step_0002", *args)
+    return json.loads((Path(name) / "results.json").read_text())["benchmarks"]["countdown"]
+
+
+@pytest.fixture(autouse=True)
+def in_tmp(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_checkpoint_has_the_pass_at_k_of_training_in_diver_eval_too(monkeypatch, capsys):
+    *_, last = train(monkeypatch, "run", "1e-4")
+    again = evaluated(monkeypatch, "run")
+    assert again["per_problem"] == last["per_problem"] and again["grades"] == last["grades"]
+    assert again["estimates"] == last["estimates"]
+    settings = ("problems", "samples", "seed", "template", "temperature", "max_tokens", "graders", "k", "generator")
+    assert [again[key] for key in settings] == [last[key] for key in settings]
+    capsys.readouterr()
+    diver_command(monkeypatch, "eval", "--compare", "run", "out", "run/eval/step_0000.json")
+    same, before = capsys.readouterr().out.split(" against run (countdown after 2 steps)")[1:]
+    assert same.count("+0.0 … +0.0") == 3 and "Pass@16" in same and "differs" not in same
+    assert before.count("+0.0 … +0.0") < 3
+    assert read_results(Path("run"))["model"] == "countdown after 2 steps"
+
+
+def test_a_policy_that_does_not_change_has_a_change_of_exactly_0(monkeypatch):
+    """At a learning rate below the precision of the weights; 4 samples during training are among the 16 before it."""
+    before, during, after = train(monkeypatch, "run", "1e-30")
+    assert before["per_problem"] == after["per_problem"] and before["estimates"] == after["estimates"]
+    assert all(gap == (0.0, 0.0, 0.0) for _, _, gap in differences(before, after).values())
+    assert during["samples"] == 4 and all(
+        few["n"] == 4 and few["c"] <= many["c"]
+        for few, many in zip(during["per_problem"], before["per_problem"], strict=True)
+    )
+
+
+def test_a_timeout_is_left_out_of_n_in_training_and_in_diver_eval(monkeypatch):
+    def every_fourth_ends_in_a_timeout(grade):
+        return lambda pairs, *args, **how: [
+            Grade.TIMEOUT if i % 4 == 0 else found for i, found in enumerate(grade(pairs, *args, **how))
+        ]
+
+    for name in ("grade", "grades"):
+        monkeypatch.setattr(diver.verify, name, every_fourth_ends_in_a_timeout(getattr(diver.verify, name)))
+    *_, last = train(monkeypatch, "run", "1e-4")
+    assert last["unscored"] == last["grades"]["timeout"] == 32
+    assert sum(row["n"] for row in last["per_problem"]) == 8 * 16 - 32
+    assert last["estimates"]["pass@16"] == {"mean": None, "low": None, "high": None, "problems": 0}  # n < 16
+    row = json.loads(Path("run/metrics.jsonl").read_text().splitlines()[-1])
+    assert row["eval/pass@16"] is None and row["eval/pass@4"] > 0
+    again = evaluated(monkeypatch, "run")
+    assert again["per_problem"] == last["per_problem"] and again["unscored"] == 32
+
+
+class Given:
+    """A generator that answers with given responses, each with a count, as the prefix tree does."""
+
+    name = "given"
+
+    def generate(self, requests, *, temperature, max_tokens, have=()):
+        assert len(requests) == 5 and not have
+        sample = 0
+        for text, count in (("2 + 2 = 4, so \\boxed{4}", 3), ("\\boxed{5}", 2)):
+            yield Generation("p", sample, Rollout(text, num_tokens=9, index=sample), count)
+            sample += count
+
+
+def test_counts_are_samples():
+    task = Task(
+        name="sums", problems=[Problem("p", "2 + 2?", "4")], template="plain", temperature=1.0, max_tokens=9, samples=5,
+        ks=[1, 2],
+    )  # fmt: skip
+    generations, grades = MemoryLog(), MemoryLog()
+    result = evaluate(task, Given, generations, grades, solutions=True, progress=False)
+    assert result["per_problem"] == [{"id": "p", "n": 5, "c": 3, "distinct": 1, "solutions": [3]}]
+    assert result["grades"] == {"correct": 3, "wrong": 2} and metrics(result) == {
+        "eval/pass@1": 0.6, "eval/pass@2": pytest.approx(0.9)
+    }  # fmt: skip
+    assert [(row["sample"], row["count"]) for row in generations.rows()] == [(0, 3), (3, 2)]
+    assert [(row["grade"], row["count"]) for row in grades.rows()] == [("correct", 3), ("wrong", 2)]
