@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from diver.verify.countdown import judge
+from diver.data.countdown import grade as judge
 
 from diver.data import countdown
 from diver.generate.base import requests

@@ -22,7 +22,7 @@ from transformers.cache_utils import DynamicLayer
 from diver.generate.base import Generation, Key, Request, prompts_that_fit
 from diver.generate.policy import Policy
 from diver.generate.streams import uniform
-from diver.losses.loss import entropy
+from diver.losses.logprobs import entropy
 from diver.types import DiverError, Rollout
 
 # Ended rows are removed when they are this fraction of the batch: removing them copies the cache.
