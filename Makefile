@@ -1,4 +1,4 @@
-# make train    from a fresh clone: train the bundled policy with DIVER, write runs/quickstart/report.html
+# make train    from a fresh clone: train clip-higher and DIVER side by side, write runs/quickstart/report.html
 # make test     the tests (make test-slow: those that take longer)
 # make check    ruff and mypy
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
@@ -14,7 +14,7 @@ export DIVER_DATA
 .PHONY: train test test-slow test-trl test-verl test-verl-vllm check bench real clean
 
 train: .venv/ready
-	$(BIN)/diver train recipes/quickstart.toml
+	$(BIN)/python scripts/quickstart.py
 
 # Files side by side, one thread each; what a file makes once stays in one process.
 test: .venv/ready
