@@ -31,7 +31,9 @@ def main() -> None:
         axes.axis("off")
         axes.set_xlim(0, 100)
         axes.set_ylim(-0.6, 5.4)
-        axes.text(0, 5.0, f"Use {NUMBERS[0]}, {NUMBERS[1]} and {NUMBERS[2]} to make {TARGET}.", color=INK, weight="bold")
+        axes.text(
+            0, 5.0, f"Use {NUMBERS[0]}, {NUMBERS[1]} and {NUMBERS[2]} to make {TARGET}.", color=INK, weight="bold"
+        )
         heads = ((0, "1  sample a group"), (30, "2  verify"), (43, "3  measure diversity"))
         for x, head in (*heads, (68, "4  advantage: GRPO"), (88, "DIVER")):
             axes.text(x, 4.1, head, color=GREY, size=9)

@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from diver.data.countdown import grade as judge
 
 from diver.data import countdown
+from diver.data.countdown import grade as judge
 from diver.generate.base import requests
 from diver.types import DiverError, Grade, Rollout
 
