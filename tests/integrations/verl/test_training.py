@@ -108,7 +108,7 @@ def test_diver_mix_selects_and_resumes_after_a_kill(folder):
     assert any(row["actor/grad_norm"] > 0 for row in after.values())
 
 
-@pytest.mark.parametrize("name", ["clip-cov", "kl-cov", "pass-at-k", "diver-mix"])
+@pytest.mark.parametrize("name", ["clip-cov", "kl-cov", "pass-at-k", "max-rl", "diver-mix"])
 def test_two_steps(folder, name):
     settings = {"k": 2} if name == "pass-at-k" else {}
     method = method_named(name, **settings)
