@@ -64,7 +64,7 @@ def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
     assert str(caught.value) == (
         f"train.batch_size: 16 problems in a step, but {recipe.data.path!r} has only 11 to train on; "
         f"{recipe.data.path}: 8 of 20 problems are set aside for evaluation (evaluate.problems); "
-        "1 of 12 prompts are longer than sample.max_prompt_tokens (32) and were left out"
+        "1 of 12 prompts are longer than sample.max_prompt_tokens (32) and were skipped"
     )
 
 
