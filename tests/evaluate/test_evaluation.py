@@ -108,7 +108,10 @@ def test_samples_of_one_seed_differ_and_rows_are_whole(whole):
     assert len({tuple(part) for part in parts}) == 8
 
 
-@pytest.mark.parametrize("where", range(3))
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("where", [pytest.param(0, marks=SLOW), 1, pytest.param(2, marks=SLOW)])
 def test_killed_at_a_random_moment_it_ends_with_the_same_results(whole, where):
     path = Path("out/generations/countdown.jsonl")
     size = (whole[0] / "generations/countdown.jsonl").stat().st_size

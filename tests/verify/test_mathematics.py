@@ -172,7 +172,7 @@ NUMBERS = st.one_of(
 )
 
 
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=3 * hypothesis_settings().max_examples // 2)
 @given(NUMBERS, NUMBERS)
 @example("1/2", "0.5")
 @example("1,000", "1000")
@@ -203,7 +203,7 @@ STARTS = [
 ]
 
 
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=3 * hypothesis_settings().max_examples // 2)
 @given(
     st.sampled_from(STARTS), st.sampled_from(ENDINGS), st.integers(-5, 12000).map(str), st.integers(-5, 12000).map(str)
 )
