@@ -13,12 +13,11 @@ import pytest
 from scipy.stats import zscore
 
 import diver
+from diver import cli
 from diver.integrations import trl
 from diver.integrations.verl import config as verl
 from diver.methods import method_named
 from diver.types import DiverError
-
-from diver import cli
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^\*\*`(.+?)`\*\*\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
