@@ -14,7 +14,7 @@ from diver.types import DiverError
 GROUP = "diver.commands"  # an installed package adds a verb here: a function of the words after it
 VERBS = {
     verb: EntryPoint(verb, f"diver.cli.{verb}:command", GROUP)
-    for verb in ("train", "verl", "eval", "measure", "report")
+    for verb in ("train", "verl", "eval", "measure", "report", "methods")
 }
 # What the user can put right: no room, no permission, a path that cannot be.
 USER_ERRORS = {
