@@ -1,4 +1,4 @@
-# make train    from a fresh clone: train the bundled policy with DIVER, write runs/quickstart/report.html
+# make train    from a fresh clone: train clip-higher and DIVER side by side, write runs/quickstart/report.html
 # make test     the tests (make test-slow: those that take longer, and five times the examples of each property)
 # make check    ruff and mypy
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
@@ -14,7 +14,7 @@ export DIVER_DATA
 .PHONY: train test test-slow test-trl test-verl test-verl-vllm check bench real clean
 
 train: .venv/ready
-	$(BIN)/diver train recipes/quickstart.toml
+	$(BIN)/python scripts/quickstart.py
 
 # Side by side, one thread each. Half of the tests go to each of two processes, and the one that is done first takes
 # half of what the other has left, so a file is cut in two at few places.

@@ -151,8 +151,8 @@ def test_rollouts_agree_with_the_pure_functions(whole):
         td = textual_diversity([r["response"] for r in group])
         ed = equational_diversity([r["response"] for r in group])
         assert np.allclose(td, [r["diversity"]["textual"] for r in group])
-        paid = 0.1 * (np.minimum(td, 0.65) + np.minimum(ed, 0.65)) / 2 * [r["grade"] == "correct" for r in group]
-        assert np.allclose(paid, [r["reward"]["diversity"] for r in group])
+        rewarded = 0.1 * (np.minimum(td, 0.65) + np.minimum(ed, 0.65)) / 2 * [r["grade"] == "correct" for r in group]
+        assert np.allclose(rewarded, [r["reward"]["diversity"] for r in group])
         total = np.array([r["reward"]["total"] for r in group])
         expected = (total - total.mean()) / total.std() if np.ptp(total) > 1e-8 else np.zeros(4)
         assert np.allclose(expected, [r["advantage"] for r in group])
@@ -212,7 +212,8 @@ def test_the_most_diverse_half_is_trained_on(whole):
 
 @pytest.mark.parametrize("method", ["clip-cov", "kl-cov", "pass-at-k", "entropy-bonus", "high-entropy"])
 def test_every_baseline_trains(method):
-    finish("--method", method, "--method.pass_at_k.k", "2", "--train.steps", "2", "--evaluate.problems", "0")
+    k = ("--method.k", "2") if method == "pass-at-k" else ()
+    finish("--method", method, *k, "--train.steps", "2", "--evaluate.problems", "0")
     row = metrics("runs/tiny")[1]
     assert row["policy/grad_norm"] > 0 and row["shaping/coef"] == 0
     assert ("policy/selected_frac" in row) == (method in ("clip-cov", "kl-cov", "high-entropy"))
@@ -276,7 +277,7 @@ def test_wrong_input_is_one_line_and_code_2():
         (("eval", "--samples", "x"), "command line: --samples: .*INT.*'x'"),
         (("measure",), "name at least one|rollouts"),
         (("report", "a", "--groups", "x"), "command line: --groups: invalid"),
-        (("verl", "tiny.toml", "--method.shaping.ratoi", 1), "method.shaping.ratoi: unknown key, did you mean 'ratio'"),
+        (("verl", "tiny.toml", "--method.shaping.coeff", 1), "method.shaping.coeff: unknown key, did you mean 'coef'"),
         (("train", "tiny.toml", "--sample.max_prompt_tokens", 1), "no problem is left to train on.*max_prompt_tokens"),
         (("trian", "tiny.toml"), "no command 'trian'"),
         (("report", "folder"), "folder"),
@@ -286,7 +287,7 @@ def test_wrong_input_is_one_line_and_code_2():
         assert not Path("runs").exists()
 
 
-def test_a_policy_that_diverges_is_told_and_its_weights_are_not_saved():
+def test_a_policy_that_diverges_is_reported_and_its_weights_are_not_saved():
     flags = ("--train.learning_rate", "1e30", "--train.save_steps", "1", "--evaluate.problems", "0")
     code, _, err = diver("train", "tiny.toml", *flags)
     assert code == 2 and "diverged" in err.strip().splitlines()[-1]
@@ -323,7 +324,7 @@ def test_dry_run_prints_the_resolved_recipe_and_writes_nothing():
 
 def test_help_teaches():
     code, out, _ = diver("train", "--help")
-    assert code == 0 and "--sample.group_size INT" in out and "--method.shaping.ratio FLOAT" in out
+    assert code == 0 and "--sample.group_size INT" in out and "--method.shaping.coef FLOAT" in out
     code, out, _ = diver("verl", "--help")
     assert code == 0 and "--problems_only" in out and "actor_rollout_ref.rollout.n" in out
     code, out, _ = diver("--help")

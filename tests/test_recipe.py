@@ -214,7 +214,10 @@ def test_help_lists_every_key_with_its_default_and_meaning(capsys, tmp_path):
         for field in dataclasses.fields(cls):
             assert f"--{section}.{field.name}" in text
     assert not re.search(r"(INT|STR|FLOAT|\}|\]) \(default", text)  # no key without a meaning
-    assert "--train.steps INT Rollout steps: batches of groups sampled and learned from. (default: 77)" in text
+    assert (
+        "--train.steps INT Number of rollout steps. In each, a batch of groups is sampled and the policy is updated on it. (default: 77)"
+        in text
+    )
 
 
 def test_every_method_loads_by_its_name():

@@ -31,7 +31,7 @@ def test_each_epoch_goes_through_all_problems_in_another_order():
 def test_problems_set_aside_leave_the_training(tmp_path):
     data = Data(path=jsonl(tmp_path, [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in range(20)]))
     train, held_out, notes = load(data, None, 5, seed=0)
-    assert notes == [f"{data.path}: 5 of 20 problems are set aside for evaluation (evaluate.problems)"]
+    assert notes == [f"{data.path}: 5 of 20 problems are held out for evaluation (evaluate.problems)"]
     assert load(data, None, 0, seed=0)[2] == []
     assert len(train) == 15 and len(held_out) == 5 and not {p.id for p in train} & {p.id for p in held_out}
     assert [p.id for p in load(data, None, 5, seed=0)[1]] == [p.id for p in held_out]
@@ -48,7 +48,7 @@ def test_a_verifier_for_generated_problems():
 
 
 def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
-    """20 problems, of which one is too long: 8 are set aside, and a batch needs 16."""
+    """20 problems, of which one is too long: 8 are held out, and a batch needs 16."""
     rows = [{"problem": f"{i}{'+0' * 60 * (not i)}+1?", "answer": str(i + 1)} for i in range(20)]  # the first is long
     recipe = make_recipe(
         {
@@ -63,8 +63,8 @@ def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
         Trainer(recipe, RunFolder(tmp_path / "run", {"schedule_steps": 1}, {}))
     assert str(caught.value) == (
         f"train.batch_size: 16 problems in a step, but {recipe.data.path!r} has only 11 to train on; "
-        f"{recipe.data.path}: 8 of 20 problems are set aside for evaluation (evaluate.problems); "
-        "1 of 12 prompts are longer than sample.max_prompt_tokens (32) and were left out"
+        f"{recipe.data.path}: 8 of 20 problems are held out for evaluation (evaluate.problems); "
+        "1 of 12 prompts are longer than sample.max_prompt_tokens (32) and were skipped"
     )
 
 

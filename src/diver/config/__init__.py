@@ -1,1 +1,1 @@
-"""Every settings class, and the recipe that they make together."""
+"""The settings of every package, and the recipe that combines them."""

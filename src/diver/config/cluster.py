@@ -1,4 +1,4 @@
-"""The settings that only `diver verl` reads: what a cluster adds to a recipe."""
+"""Settings that only `diver verl` reads: the cluster and verl's own options."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from diver.settings import settings
 
 @settings
 class Cluster:
-    """How verl runs the recipe; the built-in trainer does not look at it."""
+    """How verl runs the recipe. The built-in trainer ignores these settings."""
 
     nodes: int = 1
-    """Machines, each with `gpus` GPUs; Ray must span them."""
+    """Number of nodes, each with `gpus` GPUs and all in one Ray cluster."""
     gpus: int = 8
-    """GPUs of each node."""
+    """Number of GPUs per node."""
     tensor_parallel: int = 1
-    """GPUs over which vLLM spreads one copy of the model."""
+    """Number of GPUs over which vLLM shards the model (tensor parallelism)."""
     gpu_memory_utilization: float = 0.85
-    """Share of a GPU's memory that vLLM may take while it samples."""
+    """Fraction of each GPU's memory that vLLM may use while it samples."""
     tokens_per_gpu: int = 0
-    """Tokens in one forward pass of a GPU (dynamic batch size); 0: 16,384, or one longest prompt and response."""
+    """Maximum number of tokens per GPU in one forward pass (dynamic batch size). 0 means 16,384, or the longest prompt
+    and response together where these are longer."""
     validation_batch: int = 512
-    """Problems evaluated at a time."""
+    """Number of problems evaluated at a time."""
     attention: str = "flash_attention_2"
-    """transformers' attn_implementation in verl's actor; with flash_attention_2, rows are packed without padding."""
+    """The attn_implementation of transformers in verl's actor. With flash_attention_2, sequences are packed without padding."""
     overrides: tuple[str, ...] = ()
-    """verl's own options, key=value, which have the last word."""
+    """Options of verl as key=value, applied last."""
 
     def __post_init__(self) -> None:
         if min(self.nodes, self.gpus, self.tensor_parallel, self.validation_batch) < 1:

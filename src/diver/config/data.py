@@ -1,4 +1,4 @@
-"""Where problems come from, and how they become prompts."""
+"""Settings of the data: the source of the problems, and how they become prompts."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ class Source:
     """A set of problems."""
 
     path: str = ""
-    """A .jsonl or .parquet file, a folder of them, the id of a data set on the hub (owner/name), or
-    "my_module:my_function", which gives the problems."""
+    """A .jsonl or .parquet file, a folder of such files, the id of a data set on the hub (owner/name), or
+    "my_module:my_function", which returns the problems."""
     config: str | None = None
-    """Hub: the configuration, such as "main" of openai/gsm8k."""
+    """The configuration of a data set on the hub, such as "main" of openai/gsm8k."""
     split: str = "train"
-    """Hub: the split."""
+    """The split of a data set on the hub."""
     revision: str | None = None
-    """Hub: the commit, tag or branch; the newest where none is given."""
+    """The commit, tag or branch of a data set on the hub; the default is the newest commit."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """What the columns are called here: names for "prompt", "answer", "id", "source"."""
+    """Names of the columns that have "prompt", "answer", "id" and "source", where they differ from the known layouts."""
     verifier: str = "auto"
-    """How answers are graded: math, gsm8k, rule, choice, countdown, or "my_module:my_function"; auto: gsm8k for GSM8K,
-    choice for one letter with lettered options, else math."""
+    """The grader of the answers: math, gsm8k, rule, choice, countdown, or "my_module:my_function". auto selects gsm8k for
+    GSM8K, choice where the answer is a letter and the prompt has lettered options, and math otherwise."""
     limit: int | None = None
-    """Only so many problems from the beginning, counted without repeated ones."""
+    """Maximum number of problems, taken from the beginning and counted without duplicates."""
 
 
 class Level(NamedTuple):
-    """How many numbers, each drawn from 1..largest, and the largest target."""
+    """A level of difficulty: how many numbers, each drawn from 1..largest, and the largest target."""
 
     numbers: int
     largest: int
@@ -44,25 +44,25 @@ LEVELS = {"three": Level(3, 20, 100), "four": Level(4, 13, 100)}
 
 @settings
 class Countdown:
-    """The generator's settings."""
+    """Settings of the generated Countdown problems."""
 
     mix: Mapping[str, float] | None = None
-    """Weight of each level, for instance {three = 0.5, four = 0.5}; none given: equal shares."""
+    """Relative frequency of each level, such as {three = 0.5, four = 0.5}; the default is equal frequencies."""
     problems: int = 4096
-    """How many different training problems."""
+    """Number of distinct training problems."""
     seed: int = 0
-    """Of the problems; run.seed is that of the training."""
+    """Seed of the generated problems; the seed of the training is run.seed."""
 
     def __post_init__(self) -> None:
         if self.problems < 1:
             raise ValueError("countdown.problems must be at least 1")
-        for level, share in (self.mix or {}).items():
+        for level, weight in (self.mix or {}).items():
             if level not in LEVELS:
                 raise ValueError(f"countdown.mix: no level {level!r}; there are {', '.join(LEVELS)}")
-            if not share >= 0:
-                raise ValueError(f"countdown.mix: the share of {level!r} must not be negative")
+            if not weight >= 0:
+                raise ValueError(f"countdown.mix: the weight of {level!r} must not be negative")
         if self.mix and not any(self.mix.values()):
-            raise ValueError("countdown.mix: at least one share must be positive")
+            raise ValueError("countdown.mix: at least one weight must be positive")
 
 
 @settings
@@ -70,10 +70,11 @@ class Data(Source):
     """Problems to train on."""
 
     path: str = "countdown"
-    """countdown, a .jsonl or .parquet file, a folder of them, the id of a data set on the hub, or "my_module:my_function"."""
+    """countdown, a .jsonl or .parquet file, a folder of such files, the id of a data set on the hub, or
+    "my_module:my_function"."""
     template: str = "plain"
-    """How a problem becomes a prompt: plain, chat, boxed, paper, paper-chat or paper-llama."""
+    """The prompt template: plain, chat, boxed, paper, paper-chat or paper-llama."""
     messages: Literal["as-they-are", "question"] = "as-they-are"
-    """Prompts that are chat messages: used as they are, or only the last user message, as the template's question."""
+    """How prompts that are chat messages are used: unchanged, or only the last user message as the question of the template."""
     countdown: Countdown = Countdown()
-    """The generator's settings, for path = "countdown"."""
+    """Settings of the generated problems, for path = "countdown"."""

@@ -1,4 +1,4 @@
-"""tyro parses all flags and prints all help; here its errors, which it draws as a box, become one line."""
+"""tyro parses the flags and prints the help; its errors, which it prints in a box, become one-line errors."""
 
 from __future__ import annotations
 

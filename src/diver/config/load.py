@@ -1,4 +1,4 @@
-"""From a recipe file and the flags that change it to a `Recipe`."""
+"""Load a recipe: the TOML file and the flags that override it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ REWARDED = re.compile(r"method\.(diversity[-_]rewards)\.(.+)\.[^.]+")
 
 @dataclasses.dataclass(kw_only=True)
 class RecipeArguments:
-    """The flags of a command that takes a recipe: every key of the recipe, and what a subclass adds."""
+    """The flags of a command that takes a recipe: every key of the recipe, and the fields of a subclass."""
 
     recipe: Annotated[Recipe, tyro.conf.arg(name="")] = dataclasses.field(default_factory=Recipe)
 
 
 class _Unchecked(Recipe):
-    """The default of the flags: sections that need not go together before the flags have changed them."""
+    """A recipe whose sections are not validated together yet, because the flags may still change them."""
 
     def __post_init__(self) -> None:
         pass
@@ -42,7 +42,7 @@ T = TypeVar("T", bound=RecipeArguments)
 
 
 def load_recipe(path: Path, flags: Sequence[str] = ()) -> Recipe:
-    """Read `path` and change it by flags such as `--train.steps 20`. DiverError names the file and the key."""
+    """Read `path` and override it by flags such as `--train.steps 20`. DiverError names the file and the key."""
     return parse_arguments(RecipeArguments, [str(path), *flags], "diver train").recipe
 
 
@@ -104,15 +104,17 @@ def _checked(source: object, make: Callable[[Mapping[str, Any]], M], table: Mapp
 
 def _split(args: Sequence[str]) -> tuple[Path | None, list[str]]:
     """(The recipe file, which is the first word or the first that ends in .toml; the other words)."""
-    at = next((i for i, word in enumerate(args) if (not i and word[:1] != "-") or word.endswith(".toml")), len(args))
-    return Path(args[at]) if at < len(args) else None, [*args[:at], *args[at + 1 :]]
+    position = next(
+        (i for i, word in enumerate(args) if (not i and word[:1] != "-") or word.endswith(".toml")), len(args)
+    )
+    return Path(args[position]) if position < len(args) else None, [*args[:position], *args[position + 1 :]]
 
 
 def _names(flags: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """(What decides which flags there are, as tables; the other flags, the short ones written out).
+    """(The settings that decide which flags exist, as tables; the other flags, the short ones written out).
 
-    tyro makes the flags from the default: that of the named method and loss, with every rewarded metric, and with a
-    source of held-out problems where one is given or the help is to list its keys.
+    tyro derives the flags from the default, so the default needs the named method and loss, every rewarded metric, and
+    a source of held-out problems if one is given or the help lists its keys.
     """
     table: dict[str, Any] = {}
     rest: list[str] = []
@@ -136,7 +138,7 @@ def _nested(keys: Sequence[str], value: Any) -> dict[str, Any]:
 
 
 def _refuse(word: str, recipe: Mapping[str, Any]) -> None:
-    """Raises DiverError for a word that is no flag; where it names a section, with the keys of that section."""
+    """Raises DiverError for an unknown flag; if it names a section, the message has the keys of that section."""
     key = word.removeprefix("--").partition("=")[0].replace("-", "_")
     section, *keys = key.split(".")
     if word.startswith("--") and keys:

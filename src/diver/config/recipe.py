@@ -1,11 +1,11 @@
-"""A recipe: one TOML file that says everything about a run, and the flags that change it.
+"""A recipe: all settings of a run, read from a TOML file and overridden by flags.
 
     [model]
     path = "Qwen/Qwen2.5-Math-7B"
     [train]
     steps = 350
 
-Sections are the settings of the rooms. What is left out has the paper's value where the paper has one.
+Each section has the settings of one package. The default of a setting is the paper's value where the paper has one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from diver.settings import read, settings
 
 @settings
 class Recipe:
-    """Everything about a run, resolved."""
+    """All settings of a run, with defaults filled in."""
 
     run: Run = Run()
     model: Model = Model()
@@ -48,19 +48,20 @@ class Recipe:
         return Path(self.run.folder or "runs/recipe")
 
     def identity(self) -> dict[str, Any]:
-        """What makes two runs the same run, under dotted keys: every setting but steps, paths, loggers, [verl] and MACHINE.
+        """The settings that a resumed run must not change, by dotted key: all but steps, folder, loggers, [verl] and MACHINE.
 
-        Of a path the last part counts, so a folder may move but not turn into another model's or data set's.
+        Of a path only the last part is compared, so a folder of a model or data set may move.
         """
         flat = _flatten(dataclasses.asdict(self))
         skipped = ("train.steps", "run.folder", "log.", "verl.")
-        kept = {key: value for key, value in flat.items() if not key.startswith(skipped) and key not in MACHINE}
+        settings = {key: value for key, value in flat.items() if not key.startswith(skipped) and key not in MACHINE}
         return {
-            k: Path(v).name if k.endswith((".path", ".model")) and isinstance(v, str) else v for k, v in kept.items()
+            k: Path(v).name if k.endswith((".path", ".model")) and isinstance(v, str) else v
+            for k, v in settings.items()
         }
 
 
-# How a machine does the work, not what the work is: a run may go on with less memory or on another device.
+# These settings depend on the machine: a run may resume with less memory or on another device.
 MACHINE = frozenset(
     "model.device model.threads model.gradient_checkpointing model.attention sample.max_num_seqs train.micro_batch_tokens "
     "train.save_steps train.save_total_limit verify.workers verify.memory_mb "
@@ -71,12 +72,12 @@ SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in datacla
 
 
 def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
-    """A recipe from nested tables. The method's name gives its settings; other keys of [method] change them."""
+    """A recipe from nested tables. method.name selects the defaults of [method]; its other keys override them."""
     return Recipe(**make_sections(table))
 
 
 def make_sections(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Each section by itself, before `Recipe` checks them together."""
+    """Each section on its own; `Recipe` validates them together."""
     sections: dict[str, Any] = {}
     for name, cls in SECTIONS.items():
         body = dict(table.get(name, {}))

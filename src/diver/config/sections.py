@@ -1,4 +1,4 @@
-"""The sections of a recipe that belong to no method: run, model, sampling, training, evaluation, loggers."""
+"""Settings of the run, the model, sampling, training, evaluation and loggers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from diver.settings import settings
 
 @settings
 class Run:
-    """Where a run lives, and its seed."""
+    """The run folder and the seed."""
 
     folder: str | None = None
-    """The run folder; nothing means runs/ and the recipe's name."""
+    """The run folder; the default is runs/ and the name of the recipe."""
     seed: int = 0
-    """Of every random stream of the run."""
+    """Seed of all random numbers of the run."""
 
     def __post_init__(self) -> None:
         if self.folder == "":
@@ -25,22 +25,23 @@ class Run:
 
 @settings
 class Model:
-    """Which policy, and how it is held. Weights and optimizer are float32; a GPU computes in bfloat16."""
+    """The policy, and how it is loaded. Weights and optimizer state are in float32."""
 
     path: str = "countdown"
-    """A folder in Hugging Face layout, a hub name, or `countdown` for the bundled policy."""
+    """A folder in Hugging Face layout, the id of a model on the hub, or `countdown` for the bundled policy."""
     revision: str | None = None
-    """Of a hub name."""
+    """The commit, tag or branch of a model on the hub."""
     device: str = "auto"
-    """auto takes a GPU where there is one; or cpu, cuda, cuda:1."""
+    """auto, cpu, cuda, cuda:1 and so on. auto selects a GPU where there is one."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of the computation; auto is bfloat16 on a GPU and float32 on a CPU."""
+    """Precision of the computation; auto is bfloat16 on a GPU and float32 on a CPU."""
     threads: int = 0
-    """Threads on a CPU; 0 leaves torch's default, one a core. Results are exact for one number of threads."""
+    """Number of CPU threads; 0 is the default of torch, one per core. Results are reproducible for a fixed number of
+    threads."""
     gradient_checkpointing: bool = False
-    """Recompute activations in the backward pass: less memory, about a third slower."""
+    """Recompute activations in the backward pass, which saves memory and is about a third slower."""
     attention: str = "sdpa"
-    """transformers' attn_implementation: sdpa, eager, flash_attention_2, ..."""
+    """The attn_implementation of transformers: sdpa, eager, flash_attention_2 and so on."""
 
     def __post_init__(self) -> None:
         if self.threads < 0:
@@ -51,18 +52,18 @@ class Model:
 
 @settings
 class Sampling:
-    """How responses are drawn. Only the temperature shapes the distribution, so log-probs stay the policy's own."""
+    """How responses are sampled. There is no top-k or top-p, so log-probs are those of the policy at this temperature."""
 
     group_size: int = 8
-    """G: responses to each problem."""
+    """Number of responses to each problem (G)."""
     temperature: float = 1.0
-    """Logits are divided by it: when sampling, in old and new log-probs, and in the entropy."""
+    """Sampling temperature. It divides the logits of the sampler, of old and new log-probs, and of the entropy."""
     max_tokens: int = 8192
-    """The longest response, in policy tokens; longer ones are truncated."""
+    """Maximum length of a response, in tokens of the policy; longer responses are truncated."""
     max_prompt_tokens: int = 1024
-    """Problems whose rendered prompt is longer are left out, and counted."""
+    """Maximum length of a rendered prompt, in tokens. Problems with longer prompts are skipped and counted."""
     max_num_seqs: int = 512
-    """Responses in flight at a time: memory for the key-value cache grows with it."""
+    """Maximum number of responses sampled at a time. The memory of the key-value cache grows with it."""
 
     def __post_init__(self) -> None:
         if self.group_size < 2:
@@ -75,39 +76,39 @@ class Sampling:
 
 @settings
 class Update:
-    """One rollout batch is used once, in optimizer steps over mini-batches."""
+    """The update: one optimizer step for each mini-batch of a rollout batch, which is used once."""
 
     mini_batch_size: int = 32
-    """Problems (whole groups) in one optimizer step."""
+    """Number of problems, with their whole groups, in one optimizer step."""
     learning_rate: float = 1e-6
-    """AdamW's."""
+    """Learning rate of AdamW."""
     warmup_steps: int = 0
-    """Rollout steps over which the learning rate rises linearly to its full value."""
+    """Number of rollout steps over which the learning rate rises linearly to its full value."""
     weight_decay: float = 0.01
-    """AdamW's."""
+    """Weight decay of AdamW."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """AdamW's."""
+    """beta1 and beta2 of AdamW."""
     max_grad_norm: float = 1.0
-    """Largest norm of the gradient of a mini-batch; longer ones are scaled down."""
+    """Maximum norm of the gradient of a mini-batch (gradient clipping)."""
     micro_batch_tokens: int = 16384
-    """Prompt and response tokens, padding counted, in one forward pass. The logits take about 16 bytes for each of
-    these tokens and each word of the vocabulary; results do not depend on it."""
+    """Maximum number of prompt and response tokens in one forward pass, padding included. The logits take about 16 bytes
+    for each of these tokens and each token of the vocabulary. Results do not depend on it."""
     skip_zero_advantage: bool = True
-    """Leave out of the forward pass the rows whose gradient is exactly zero. Same gradient, less work."""
+    """Skip the forward pass of responses whose gradient is exactly zero. The gradient is the same."""
 
 
 @settings
 class Train(Update):
-    """How long, on how much at a time, and when to save."""
+    """The number of steps, the batch size, and checkpoints."""
 
     steps: int = 350
-    """Rollout steps: batches of groups sampled and learned from."""
+    """Number of rollout steps. In each, a batch of groups is sampled and the policy is updated on it."""
     batch_size: int = 128
-    """Problems in one rollout step."""
+    """Number of problems in one rollout step."""
     save_steps: int = 10
-    """Rollout steps between checkpoints; a killed run goes on from the last one."""
+    """Number of rollout steps between checkpoints. A killed run resumes from the last one."""
     save_total_limit: int = 2
-    """How many of the newest checkpoints stay."""
+    """Number of checkpoints kept; older ones are deleted."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "mini_batch_size", "save_steps", "save_total_limit", "micro_batch_tokens"):
@@ -127,20 +128,21 @@ class Train(Update):
 
 @settings
 class Evaluation:
-    """Held-out problems, sampled before, during and after training. It changes nothing in the training."""
+    """Evaluation on held-out problems before, during and after training. It does not influence the training."""
 
     source: Source | None = None
-    """Where held-out problems come from; nothing means: Countdown's own, or part of the training data set aside."""
+    """Source of the held-out problems. The default is Countdown's held-out problems, or a part of the training data that is
+    then excluded from training."""
     problems: int = 256
-    """How many; 0 turns evaluation off."""
+    """Number of held-out problems; 0 disables evaluation."""
     every: int = 0
-    """Rollout steps between evaluations during training; 0 means only before and after."""
+    """Number of rollout steps between evaluations; 0 means only before and after training."""
     num_samples: int = 64
-    """Responses to each problem before and after training."""
+    """Number of responses to each problem before and after training."""
     num_samples_in_training: int = 16
-    """Responses to each problem during training."""
+    """Number of responses to each problem during training."""
     temperature: float = 0.6
-    """The paper evaluates at 0.6."""
+    """Sampling temperature of the evaluation; 0.6 in the paper."""
 
     def __post_init__(self) -> None:
         if self.problems < 0 or self.every < 0:
@@ -153,9 +155,9 @@ class Evaluation:
 
 @settings
 class Log:
-    """Loggers beside the run folder."""
+    """Loggers in addition to metrics.jsonl in the run folder."""
 
     to: tuple[Literal["wandb", "tensorboard"], ...] = ()
-    """Any of wandb, tensorboard: pip install 'diver-rl[loggers]'."""
+    """Any of wandb and tensorboard, which need pip install 'diver-rl[loggers]'."""
     project: str = "diver"
-    """wandb's project."""
+    """The project of wandb."""

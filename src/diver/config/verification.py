@@ -1,4 +1,4 @@
-"""How answers are graded, and what the grader may see."""
+"""Settings of grading: time, memory, and the limits of what is passed to SymPy."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from diver.settings import settings
 
 @settings
 class Bounds:
-    """What SymPy may see of one answer."""
+    """Limits on an answer that is passed to SymPy; beyond them, an answer that needs algebra is graded as wrong."""
 
     length: int = 4096
-    """Characters."""
+    """Maximum number of characters."""
     nesting: int = 64
-    """Depth of braces, brackets and parentheses."""
+    """Maximum depth of nested braces, brackets and parentheses."""
     digits: int = 256
-    """Digits of any one number."""
+    """Maximum number of digits of a single number."""
     exponent: int = 100_000
-    """The largest numeric exponent, after evaluating a tower such as 2^{2^{10}}."""
+    """Maximum numeric exponent, after evaluation of a power tower such as 2^{2^{10}}."""
 
 
 @settings
@@ -24,13 +24,13 @@ class Verification:
     """How answers are graded."""
 
     timeout_s: float = 5.0
-    """Seconds for grading one answer, from when a worker begins with it; then the worker is killed."""
+    """Time limit for grading one answer, in seconds from when a worker starts on it. The worker is killed after it."""
     workers: int = 0
-    """Worker processes at most; 0 for as many as there are cores, at most 8."""
+    """Maximum number of worker processes; 0 means one per core, and at most 8."""
     memory_mb: int = 900
-    """Address space of a worker, in MiB."""
+    """Limit of the address space of a worker, in MiB."""
     bounds: Bounds = Bounds()
-    """What SymPy may see."""
+    """Limits on an answer that is passed to SymPy."""
 
     def __post_init__(self) -> None:
         if not self.timeout_s > 0 or self.workers < 0 or self.memory_mb < 256:

@@ -1,1 +1,1 @@
-"""Problems: where they come from, how they become prompts, and the testbeds."""
+"""Problems: sources, prompt templates, and synthetic tasks."""

@@ -5,7 +5,7 @@ in ours, `load("FILE", seed)` any JSONL or parquet file as a benchmark, `load("m
 
 Ids, configurations, splits and columns were checked against data set cards and public readers of them, in November
 2026, not against the hub itself. AIME 2024 and 2025 are the paper's footnotes; it cites papers for the others, so their
-ids are the usual ones. GPQA is gated: ask for access on the hub, or give a file. AIME-25 has its answers as JSON in
+ids are the usual ones. GPQA is gated: request access on the hub, or give a file. AIME-25 has its answers as JSON in
 `verification_info`, and an instruction to box the answer at the end of each prompt, which is cut off: the template has
 one. AMC answers are floats. OlympiadBench has 674 problems on the hub, 675 in the release's own evaluation file.
 """
@@ -105,7 +105,7 @@ def _arc(row: Row) -> Row:
     if "choices" not in row:
         return row
     options = dict(zip(row["choices"]["label"], row["choices"]["text"], strict=True))
-    return _choice(row["id"], row["question"], options, row["answerKey"])
+    return _choice_row(row["id"], row["question"], options, row["answerKey"])
 
 
 def _gpqa(row: Row) -> Row:
@@ -113,18 +113,18 @@ def _gpqa(row: Row) -> Row:
         return row
     texts = [row["Correct Answer"], *(row[f"Incorrect Answer {i}"] for i in (1, 2, 3))]
     options = {label: text.strip() for label, text in zip(LETTERS, texts, strict=False)}
-    return _choice(row.get("Record ID"), row["Question"], options, "A")
+    return _choice_row(row.get("Record ID"), row["Question"], options, "A")
 
 
 def _mmlu_pro(row: Row) -> Row:
     if "answer_index" not in row:
         return row
     options = dict(zip(LETTERS, row["options"], strict=False))
-    ours = _choice(row["question_id"], row["question"], options, LETTERS[row["answer_index"]])
+    ours = _choice_row(row["question_id"], row["question"], options, LETTERS[row["answer_index"]])
     return {**ours, "source": f"mmlu-pro/{row['category']}"}
 
 
-def _choice(identity: Any, question: str, options: Mapping[str, str], answer: str) -> Row:
+def _choice_row(identity: Any, question: str, options: Mapping[str, str], answer: str) -> Row:
     return {"id": identity, "problem": prompt_with_options(question, options), "answer": answer}
 
 
@@ -200,9 +200,11 @@ def load(name: str, seed: int, limit: int | None = None) -> Loaded:
     if not benchmark.options:
         return Loaded(benchmark, problems, notes, None, read.revision)
     moved = [(problem, shuffled(problem, seed)) for problem in problems]
-    if kept := sum(new is None for _, new in moved):
-        notes.append(f"{benchmark.name}: {kept} problems keep the order of their options, which could not be read")
-    problems = tuple(new or old for old, new in moved)
+    if unshuffled := sum(new is None for _, new in moved):
+        notes.append(
+            f"{benchmark.name}: {unshuffled} problems keep the order of their options, which could not be read"
+        )
+    problems = tuple(new or problem for problem, new in moved)
     return Loaded(benchmark, problems, notes, random_baseline(problems), read.revision)
 
 
@@ -219,9 +221,9 @@ def find(name: str) -> Benchmark:
         entry = BENCHMARKS[known]
         return dataclasses.replace(entry, source=Source(path=path, verifier=entry.source.verifier))
     if IMPORT_PATH.fullmatch(name):
-        found = import_object(name, "--benchmarks")
-        if isinstance(found, Benchmark):
-            return found
+        entry = import_object(name, "--benchmarks")
+        if isinstance(entry, Benchmark):
+            return entry
         check_function(name, (), "--benchmarks")
         return _own(name.partition(":")[2], name)
     file = Path(name).expanduser()

@@ -26,7 +26,7 @@ from diver.types import DiverError, Grade, Problem
 
 OPERATIONS = ("+", "-", r"\times", r"\div")
 LARGEST_RESULT = 400  # of any step; the bundled policy's vocabulary ends here
-HELD_OUT_SHARE = 8  # one problem in this many is held out
+HELD_OUT_EVERY = 8  # one problem in this many is held out
 
 
 class Step(NamedTuple):
@@ -55,7 +55,7 @@ def derive(numbers: list[int], rng: random.Random) -> list[Step]:
         operation = rng.choice(OPERATIONS)
         result = calculate(pool[a], operation, pool[b])
         if result is None:
-            continue  # another pair or operation is at hand: the larger minus the smaller, or a number over its equal
+            continue  # another pair or operation works: the larger minus the smaller, or a number over its equal
         steps.append(Step(pool[a], operation, pool[b], result))
         pool = [n for i, n in enumerate(pool) if i not in (a, b)] + [result]
     return steps
@@ -74,7 +74,7 @@ def response(steps: list[Step]) -> str:
 def is_held_out(numbers: list[int], target: int) -> bool:
     """Whether the problem, whatever the order of its numbers, is kept from training."""
     key = " ".join(map(str, [*sorted(numbers), target]))
-    return hashlib.blake2b(key.encode(), digest_size=8).digest()[0] % HELD_OUT_SHARE == 0
+    return hashlib.blake2b(key.encode(), digest_size=8).digest()[0] % HELD_OUT_EVERY == 0
 
 
 def draw(level: Level, rng: random.Random) -> tuple[list[int], list[Step]]:
@@ -116,10 +116,10 @@ def load(data: Data, count: int | None, held_out: bool) -> list[Problem]:
 
 def problems(settings: Countdown, count: int, *, held_out: bool) -> list[Problem]:
     """The first `count` problems of the stream."""
-    found = [p for p, _ in zip(generate(settings, held_out=held_out), range(count), strict=False)]
-    if len(found) < count:
-        raise DiverError(f"countdown: this mix has only {len(found)} different problems, fewer than {count}")
-    return found
+    result = [p for p, _ in zip(generate(settings, held_out=held_out), range(count), strict=False)]
+    if len(result) < count:
+        raise DiverError(f"countdown: this mix has only {len(result)} different problems, fewer than {count}")
+    return result
 
 
 _FORMULA = re.compile(r"\\\((.{0,60}?)\\\)", re.DOTALL)
@@ -144,27 +144,27 @@ def parse(text: str) -> tuple[list[Step] | None, int | None]:
 def solution(text: str, numbers: list[int], target: int) -> str | None:
     """The solution in canonical form, the same for 3 + 5 and 5 + 3 and whatever the order of the steps; None if wrong.
 
-    Correct means that every step is true, takes two of the numbers or earlier results at hand, and all are used up when
+    Correct means that every step is true, takes two of the numbers or earlier results, and all are used up when
     the last step and the box give the target.
     """
     steps, box = parse(text)
     if not steps or box != target:
         return None
-    at_hand: list[tuple[int, str]] = [(n, str(n)) for n in numbers]
+    available: list[tuple[int, str]] = [(n, str(n)) for n in numbers]
     for a, operation, b, result in steps:
         if calculate(a, operation, b) != result:
             return None
         operands = []
         for value in (a, b):
-            found = next((item for item in at_hand if item[0] == value), None)
-            if found is None:
+            operand = next((item for item in available if item[0] == value), None)
+            if operand is None:
                 return None
-            at_hand.remove(found)
-            operands.append(found[1])
+            available.remove(operand)
+            operands.append(operand[1])
         if operation in ("+", r"\times"):
             operands.sort()
-        at_hand.append((result, f"({operands[0]} {operation} {operands[1]})"))
-    return at_hand[0][1] if len(at_hand) == 1 and at_hand[0][0] == target else None
+        available.append((result, f"({operands[0]} {operation} {operands[1]})"))
+    return available[0][1] if len(available) == 1 and available[0][0] == target else None
 
 
 def grade(response: str, problem: Problem) -> Grade:

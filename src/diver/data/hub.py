@@ -1,6 +1,6 @@
 """The Hugging Face hub, checked once before anything is downloaded: a one-line error within seconds.
 
-Left to themselves, the libraries that fetch try each file six times where there is no network.
+Without this check, the libraries that download retry each file six times when there is no network.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
 
     hub = HfApi()
     try:
-        about = hub.repo_info(name, repo_type=kind, revision=revision, timeout=PATIENCE)
-        if about.gated:  # which only hides the files
+        info = hub.repo_info(name, repo_type=kind, revision=revision, timeout=PATIENCE)
+        if info.gated:  # which only hides the files
             hub.auth_check(name, repo_type=kind)
-        return about.sha
+        return info.sha
     except E.OfflineModeIsEnabled:
         return None
     except E.GatedRepoError:
         page = f"{hub.endpoint}/{'datasets/' if kind == 'dataset' else ''}{name}"
-        why = f"is gated; ask for access at {page}, then log in (hf auth login, or HF_TOKEN)"
+        reason = f"is gated; request access at {page}, then log in (hf auth login, or HF_TOKEN)"
     except E.RepositoryNotFoundError:
-        why = f"the hub has no such {kind}, or it is private; check the name, or log in (hf auth login, or HF_TOKEN)"
+        reason = f"the hub has no such {kind}, or it is private; check the name, or log in (hf auth login, or HF_TOKEN)"
     except E.RevisionNotFoundError:
-        why = f"has no revision {revision!r}; give a commit, a tag or a branch, or none for the newest"
+        reason = f"has no revision {revision!r}; give a commit, a tag or a branch, or none for the newest"
     except E.HfHubHTTPError as error:
-        why = f"refused by the hub ({one_line(error)}); try again later"
+        reason = f"refused by the hub ({one_line(error)}); try again later"
     except ValueError:
-        why = f"is neither here nor a name that a {kind} on the hub could have (owner/name)"
+        reason = f"is neither here nor a name that a {kind} on the hub could have (owner/name)"
     except Exception as error:  # of whichever HTTP library this release of huggingface_hub takes
-        here = "a folder" if kind == "model" else "a .jsonl or .parquet file"
-        why = (
-            f"the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {here} instead, or set "
+        local = "a folder" if kind == "model" else "a .jsonl or .parquet file"
+        reason = (
+            f"the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
             "HF_HUB_OFFLINE=1 to use what was downloaded before"
         )
-    raise DiverError(f"{name}: {why}")
+    raise DiverError(f"{name}: {reason}")
 
 
 def one_line(error: BaseException) -> str:

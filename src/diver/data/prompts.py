@@ -1,4 +1,4 @@
-"""The text and the tokens that the policy sees of a problem."""
+"""Rendered prompts and their tokens."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def prompted(problems: Sequence[Problem], template: str, tokenizer: Any, longest
     """Render and tokenise; prompts of more than `longest` tokens are left out."""
     texts = [render(p, template, tokenizer) for p in problems]
     ids = encode(tokenizer, texts)
-    kept = [i for i, row in enumerate(ids) if len(row) <= longest]
+    short = [i for i, row in enumerate(ids) if len(row) <= longest]
     return Prompted(
-        [problems[i] for i in kept],
-        [texts[i] for i in kept],
-        {problems[i].id: list(ids[i]) for i in kept},
-        len(problems) - len(kept),
+        [problems[i] for i in short],
+        [texts[i] for i in short],
+        {problems[i].id: list(ids[i]) for i in short},
+        len(problems) - len(short),
     )

@@ -1,4 +1,4 @@
-"""The rows of a source, each with where it stands: files, folders, data sets on the hub, functions of one's own."""
+"""The rows of a source, each with its location: files, folders, data sets on the hub, custom functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from diver.verify.custom import check_function
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 Adapt = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 Rows = Iterable[tuple[str, Any]]
-"""(Where it stands, a mapping or a Problem)."""
+"""(Location, a mapping or a Problem)."""
 
 
 def read_rows(source: Source, key: str) -> tuple[Rows, str | None]:
@@ -43,7 +43,7 @@ def read_rows(source: Source, key: str) -> tuple[Rows, str | None]:
 
 
 def _called(path: str, key: str) -> Rows:
-    """What a function of one's own returns or yields: rows as in a file, or problems."""
+    """The rows or problems that a custom function returns or yields."""
     rows = check_function(path, (), key)()
     if not isinstance(rows, Iterable):
         raise DiverError(f"{key}: {path!r} must return or yield problems, not {type(rows).__name__}")

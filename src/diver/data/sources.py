@@ -106,22 +106,22 @@ def _check(source: Source, prefix: str) -> None:
 
 def deduplicate(rows: Rows, source: Source, origin: str, revision: str | None = None) -> Problems:
     """The problems of the rows, repeated ones once."""
-    found: dict[str, Problem] = {}
+    problems_by_prompt: dict[str, Problem] = {}
     duplicates = conflicting = 0
     for where, row in rows:
-        problem = to_problem(row, where, source, number=len(found) + duplicates + conflicting)
+        problem = to_problem(row, where, source, number=len(problems_by_prompt) + duplicates + conflicting)
         key = problem.prompt if isinstance(problem.prompt, str) else json.dumps([dict(m) for m in problem.prompt])
-        if key not in found:
-            if source.limit is not None and len(found) == source.limit:
+        if key not in problems_by_prompt:
+            if source.limit is not None and len(problems_by_prompt) == source.limit:
                 break
-            found[key] = problem
-        elif found[key].answer == problem.answer:
+            problems_by_prompt[key] = problem
+        elif problems_by_prompt[key].answer == problem.answer:
             duplicates += 1
         else:
             conflicting += 1
-    if not found:
+    if not problems_by_prompt:
         raise DiverError(f"{origin}: empty, not one problem")
-    problems = _with_unique_ids(list(found.values()))
+    problems = _with_unique_ids(list(problems_by_prompt.values()))
     return Problems(problems, origin, duplicates, conflicting, revision)
 
 

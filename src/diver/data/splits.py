@@ -1,4 +1,4 @@
-"""Which problems are trained on, which are held out, and in which order the steps take them."""
+"""Training and evaluation problems, and the order in which steps use them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def load(
     if not eval_count:
         held_out: list[Problem] = []
     elif eval_source is None:
-        train, held_out = _set_aside(train, eval_count, seed, data.path)
+        train, held_out = _hold_out(train, eval_count, seed, data.path)
         notes.append(
-            f"{data.path}: {eval_count} of {len(train) + eval_count} problems are set aside for evaluation "
+            f"{data.path}: {eval_count} of {len(train) + eval_count} problems are held out for evaluation "
             "(evaluate.problems)"
         )
     else:
@@ -46,7 +46,7 @@ def _read(source: Source, data: Data, key: str, eval_count: int = 0) -> tuple[li
     return list(loaded)[: eval_count or None], loaded.notes
 
 
-def _set_aside(problems: list[Problem], count: int, seed: int, name: str) -> tuple[list[Problem], list[Problem]]:
+def _hold_out(problems: list[Problem], count: int, seed: int, name: str) -> tuple[list[Problem], list[Problem]]:
     if len(problems) <= count:
         raise DiverError(
             f"{name}: {len(problems)} problems are too few to hold out {count}; set evaluate.problems lower, or name "

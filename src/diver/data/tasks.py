@@ -1,6 +1,6 @@
-"""Tasks that generate their problems, and keep those for evaluation apart by themselves.
+"""Tasks that generate their problems and separate those for evaluation from those for training.
 
-A new one is a module and a line here, with a grader in `diver.verify.graders` where none there will do.
+A new task is a module and a line here, with a grader in `diver.verify.graders` if none there fits.
 """
 
 from __future__ import annotations

@@ -98,19 +98,19 @@ def render(problem: Problem, template: str | Template = "plain", tokenizer: Any 
     system text and instructions. What comes through a chat template already has its special tokens: encode it with
     `add_special_tokens=False`. DiverError: an unknown name, or no chat template where one is needed.
     """
-    chosen = _named(template)
+    layout = _named(template)
     if not isinstance(problem.prompt, str):
         return _through_chat(tokenizer, [dict(message) for message in problem.prompt], "", f"problem {problem.id!r}")
-    question = chosen.user.replace(QUESTION, problem.prompt)
-    if chosen.chat:
-        messages = [{"role": "system", "content": chosen.system}] if chosen.system else []
+    question = layout.user.replace(QUESTION, problem.prompt)
+    if layout.chat:
+        messages = [{"role": "system", "content": layout.system}] if layout.system else []
         messages.append({"role": "user", "content": question})
         name = template if isinstance(template, str) else "given"
-        return _through_chat(tokenizer, messages, chosen.assistant, f"the template {name!r}")
+        return _through_chat(tokenizer, messages, layout.assistant, f"the template {name!r}")
     parts = [
-        chosen.system,
-        chosen.user_label + question,
-        chosen.assistant_label + chosen.assistant,
+        layout.system,
+        layout.user_label + question,
+        layout.assistant_label + layout.assistant,
     ]
     return "\n\n".join(part for part in parts if part)
 

@@ -28,7 +28,7 @@ Key = tuple[str, int]
 
 
 class PromptTooLong(DiverError):
-    """A prompt that leaves no room for a response in the model's context."""
+    """A prompt that fills the model's context, so that no token of a response fits."""
 
 
 class Request(NamedTuple):
@@ -127,7 +127,7 @@ def prompt_tokens(requests: Iterable[Request], generator: Any) -> dict[str, list
 
 
 def prompts_that_fit(requests: Iterable[Request], generator: Any) -> dict[str, list[int]]:
-    """`prompt_tokens`; PromptTooLong where the model's context leaves no room for a response."""
+    """`prompt_tokens`; PromptTooLong where it fills the model's context."""
     tokens = prompt_tokens(requests, generator)
     for name, ids in tokens.items():
         if generator.context is not None and len(ids) >= generator.context:

@@ -22,23 +22,23 @@ from diver.types import DiverError, Rollout
 
 @settings
 class Endpoint:
-    """A server, the model on it, and the settings of requests."""
+    """The server, its model, and the settings of requests."""
 
     url: str = "http://127.0.0.1:8000/v1"
-    """Its address, which ends in /v1 on most servers."""
+    """Base URL of the server, which ends in /v1 on most servers."""
     model: str = ""
-    """The name under which it serves the model; not needed where it serves only one."""
+    """Name under which the server offers the model; not needed if it offers only one."""
     key: str = "OPENAI_API_KEY"
     """The environment variable with the API key, for servers that need one."""
     concurrency: int = 64
-    """Requests in flight at a time."""
+    """Maximum number of concurrent requests."""
     retries: int = 8
-    """Retries of a request after 408, 409, 429, 5xx or a lost connection: after half a second, then twice as long each
-    time up to 8 s, or after the time the server asks for; 8 retries span about 40 s."""
+    """Maximum number of retries of a request after 408, 409, 429, 5xx or a lost connection: after half a second, then twice as long each
+    time up to 8 s, or after the time that the server requests; 8 retries span about 40 s."""
     timeout: float = 1800.0
-    """Seconds that one response may take."""
+    """Time limit for one response, in seconds."""
     extra: Mapping[str, bool | int | float | str] = field(default_factory=dict)
-    """Further keys of the request body. Servers may take top_k and the like from the model's own settings where the
+    """Additional keys of the request body. Servers may take top_k and the like from the model's own settings where the
     request does not set them: vLLM samples the unmodified distribution with top_k = -1, `transformers serve` with
     generation_config = '{"do_sample": true, "top_k": 0}'."""
 
@@ -102,8 +102,8 @@ class EndpointGenerator:
                     tasks |= set(map(runner.get_loop().create_task, replies))
                     if not tasks:
                         return
-                    done, tasks = runner.run(_first(tasks))
-                    yield from (task.result() for task in sorted(done, key=lambda t: t.exception() is not None))
+                    completed, tasks = runner.run(_first(tasks))
+                    yield from (task.result() for task in sorted(completed, key=lambda t: t.exception() is not None))
             finally:
                 for task in tasks:
                     task.cancel()
@@ -180,17 +180,17 @@ class EndpointGenerator:
         rollout = Rollout(text, num_tokens=tokens, index=request.sample, truncated=truncated)
         return Generation(*request.key, rollout)
 
-    def _malformed(self, request: Request, what: str) -> DiverError:
+    def _malformed(self, request: Request, reason: str) -> DiverError:
         return DiverError(
             f"{self.endpoint.url}: the reply to problem {request.problem_id!r}, sample {request.sample} is not a completion "
-            f"({what}); is this an OpenAI-compatible endpoint?"
+            f"({reason}); is this an OpenAI-compatible endpoint?"
         )
 
     def _error(self, error: Any) -> DiverError:
         url = self.endpoint.url
         if isinstance(error, self._openai.APIConnectionError):  # timeouts too
-            why = one_line(error.__cause__ or error) or type(error.__cause__).__name__
-            return DiverError(f"{url}: no answer ({why}); is the server up, and is the address right?")
+            reason = one_line(error.__cause__ or error) or type(error.__cause__).__name__
+            return DiverError(f"{url}: no answer ({reason}); is the server up, and is the address right?")
         if isinstance(error, self._openai.AuthenticationError | self._openai.PermissionDeniedError):
             return DiverError(f"{url}: refuses the API key; set the environment variable {self.endpoint.key}")
         if not isinstance(error, self._openai.APIStatusError):

@@ -44,14 +44,14 @@ class PreallocatedCacheLayer(DynamicLayer):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         key_states = key_states.to(value_states.dtype)  # under autocast the rotation leaves them in float32
-        old = self.get_seq_length()
-        new = old + key_states.shape[-2]
-        if self.buffers is None or self.buffers[0].shape[-2] < new:
+        old_length = self.get_seq_length()
+        new_length = old_length + key_states.shape[-2]
+        if self.buffers is None or self.buffers[0].shape[-2] < new_length:
             both: Any = ((self.keys, key_states), (self.values, value_states))
-            self.buffers = [_enlarged(kept, states, old, new) for kept, states in both]
+            self.buffers = [_enlarged(cached, states, old_length, new_length) for cached, states in both]
         keys, values = self.buffers
-        keys[..., old:new, :], values[..., old:new, :] = key_states, value_states
-        self.keys, self.values = keys[..., :new, :], values[..., :new, :]
+        keys[..., old_length:new_length, :], values[..., old_length:new_length, :] = key_states, value_states
+        self.keys, self.values = keys[..., :new_length, :], values[..., :new_length, :]
         return self.keys, self.values
 
     def batch_repeat_interleave(self, repeats: int) -> None:
@@ -63,12 +63,12 @@ class PreallocatedCacheLayer(DynamicLayer):
         self.buffers = None
 
 
-def _enlarged(kept: Tensor, states: Tensor, old: int, new: int) -> Tensor:
+def _enlarged(cached: Tensor, states: Tensor, old_length: int, new_length: int) -> Tensor:
     shape = list(states.shape)
-    shape[-2] = max(2 * old, new + 32)
+    shape[-2] = max(2 * old_length, new_length + 32)
     buffer = states.new_empty(shape)
-    if old:
-        buffer[..., :old, :] = kept
+    if old_length:
+        buffer[..., :old_length, :] = cached
     return buffer
 
 
@@ -116,13 +116,13 @@ def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
 
     Added up in float64: in float32, tokens of a large vocabulary that come after most of the mass would never be drawn.
     """
-    wide = torch.float32 if probabilities.device.type == "mps" else torch.float64  # which Apple's GPUs have not
+    wide = torch.float32 if probabilities.device.type == "mps" else torch.float64  # which Apple's GPUs lack
     cumulative = probabilities.cumsum(-1, dtype=wide)
     if not torch.isfinite(cumulative[:, -1]).all():
         raise DiverError("the policy gives no finite probabilities: it has diverged, or sample.temperature is too low")
-    at = torch.from_numpy(numbers).to(cumulative)[:, None]
+    target = torch.from_numpy(numbers).to(cumulative)[:, None]
     # The first entry to reach it has a probability above 0, because it is above 0 itself; the last one where it is 1.
-    return torch.searchsorted(cumulative, at * cumulative[:, -1:])[:, 0]
+    return torch.searchsorted(cumulative, target * cumulative[:, -1:])[:, 0]
 
 
 def passes(requests: Iterable[Request], max_num_seqs: int) -> Iterator[list[list[Request]]]:
@@ -184,8 +184,8 @@ class HFGenerator:
         in_flight = MAX_TOKENS_IN_FLIGHT.get(self.model.device.type, MAX_TOKENS_IN_FLIGHT_GPU)
         rows = self.max_num_seqs or min(MAX_NUM_SEQS, max(MIN_NUM_SEQS, in_flight // max_tokens))
         if not in_order:
-            place = {name: (len(ids), i) for i, (name, ids) in enumerate(tokens.items())}
-            requests = sorted(requests, key=lambda r: (r.sample // min(BLOCK, rows), place[r.problem_id]))
+            order = {name: (len(ids), i) for i, (name, ids) in enumerate(tokens.items())}
+            requests = sorted(requests, key=lambda r: (r.sample // min(BLOCK, rows), order[r.problem_id]))
         for blocks in passes(requests, rows):
             batch = [request for block in blocks for request in block]
             if all(request.key in have for request in batch):

@@ -35,7 +35,7 @@ class Policy(NamedTuple):
 
 def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
     """The policy to train; with `checkpoint`, its weights and tokenizer come from there."""
-    path = _place(settings, checkpoint)
+    path = _locate(settings, checkpoint)
     automatic = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(automatic if settings.device == "auto" else settings.device)
     if settings.threads:
@@ -75,12 +75,12 @@ def load_tokenizer(settings: Model) -> Any:
     """The policy's tokenizer alone. DiverError where `path` is no model, or its tokenizer cannot be loaded."""
     options = {"revision": settings.revision} if settings.revision else {}
     try:
-        return AutoTokenizer.from_pretrained(_place(settings), trust_remote_code=False, **options)
+        return AutoTokenizer.from_pretrained(_locate(settings), trust_remote_code=False, **options)
     except (OSError, ValueError, KeyError, ImportError) as e:
         raise DiverError(f"model.path {settings.path!r}: its tokenizer cannot be loaded ({hub.one_line(e)})") from None
 
 
-def _place(settings: Model, checkpoint: Path | None = None) -> str:
+def _locate(settings: Model, checkpoint: Path | None = None) -> str:
     """The folder or the hub name to load from, checked."""
     bundled = countdown.policy_folder() if settings.path == "countdown" else None
     path = str(checkpoint or bundled or Path(settings.path).expanduser())
@@ -94,10 +94,10 @@ def _place(settings: Model, checkpoint: Path | None = None) -> str:
     return path
 
 
-def check_folder(folder: Path, what: str) -> None:
+def check_folder(folder: Path, name: str) -> None:
     """A model folder needs a configuration, weights and a tokenizer; the DiverError names what is missing."""
     if not (folder / "config.json").exists():
-        raise DiverError(f"{what}: the folder has no config.json, so it is no Hugging Face model folder")
+        raise DiverError(f"{name}: the folder has no config.json, so it is no Hugging Face model folder")
     try:
         json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except ValueError as e:
@@ -106,7 +106,7 @@ def check_folder(folder: Path, what: str) -> None:
         (folder / f).exists() for f in ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
     ):
         raise DiverError(
-            f"{what}: the folder has no tokenizer (tokenizer.json); save it there with tokenizer.save_pretrained"
+            f"{name}: the folder has no tokenizer (tokenizer.json); save it there with tokenizer.save_pretrained"
         )
     if not [*folder.glob("*.safetensors"), *folder.glob("*.bin")]:
-        raise DiverError(f"{what}: the folder has no weights (*.safetensors)")
+        raise DiverError(f"{name}: the folder has no weights (*.safetensors)")

@@ -60,8 +60,8 @@ class PrefixTreeGenerator:
         for start in range(0, len(tokens), MAX_PROMPTS):
             names = [*tokens][start : start + MAX_PROMPTS]
             prompts, counts = [tokens[name] for name in names], [samples[name] for name in names]
-            found = sample_counts(self.policy, prompts, counts, temperature, max_tokens, self.max_prefixes, rng)
-            for name, responses in zip(names, found, strict=True):
+            results = sample_counts(self.policy, prompts, counts, temperature, max_tokens, self.max_prefixes, rng)
+            for name, responses in zip(names, results, strict=True):
                 sample = 0
                 for rollout, count in responses:
                     yield Generation(name, sample, rollout.replace(index=sample), count)
@@ -85,7 +85,7 @@ def sample_counts(
     model, tokenizer = policy.model, policy.tokenizer
     ends = end_tokens(model, tokenizer)
     limits = np.array([min(max_tokens, (policy.context or sys.maxsize) - len(prompt)) for prompt in prompts])
-    found: list[list[tuple[Rollout, int]]] = [[] for _ in prompts]
+    results: list[list[tuple[Rollout, int]]] = [[] for _ in prompts]
     model.eval()
     waiting = [_start(model, prompts, counts)]
     while waiting:
@@ -100,11 +100,11 @@ def sample_counts(
         for i in complete.nonzero()[0]:
             text = tokenizer.decode(tokens[i], skip_special_tokens=True)
             rollout = Rollout(response=text, tokens=tokens[i], truncated=not ended[i])
-            found[now.prompt[parent[i]]].append((rollout, int(n[i])))
+            results[now.prompt[parent[i]]].append((rollout, int(n[i])))
         rest = (~complete).nonzero()[0]
         if len(rest):
             waiting.append(_grow(model, now, parent[rest], [tokens[i] for i in rest], n[rest]))
-    return [sorted(responses, key=lambda r: (-r[1], r[0].tokens)) for responses in found]
+    return [sorted(responses, key=lambda r: (-r[1], r[0].tokens)) for responses in results]
 
 
 def _start(model: Any, ids: Sequence[list[int]], counts: Sequence[int]) -> Prefixes:

@@ -29,9 +29,11 @@ def sampling_params(request: Request, temperature: float, max_tokens: int) -> di
 
 def generation(request: Request, output: Any) -> Generation:
     """From a vllm.RequestOutput. Its log-probs are the model's before the temperature, so they are not kept."""
-    (one,) = output.outputs
-    cut = one.finish_reason == "length"
-    return Generation(*request.key, Rollout(one.text, tuple(one.token_ids), index=request.sample, truncated=cut))
+    (completion,) = output.outputs
+    truncated = completion.finish_reason == "length"
+    return Generation(
+        *request.key, Rollout(completion.text, tuple(completion.token_ids), index=request.sample, truncated=truncated)
+    )
 
 
 class VLLMGenerator:

@@ -1,4 +1,4 @@
-"""Mini-batches of whole groups become rows, and rows become padded micro-batches under a token budget."""
+"""From mini-batches of whole groups to padded micro-batches under a token budget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from diver.types import Group
 
 
 class Row(NamedTuple):
-    """What the loss needs of one rollout; `start` is the index of its first token among all tokens of the mini-batch."""
+    """The inputs of the loss of one rollout; `start` is the index of its first token among all tokens of the mini-batch."""
 
     prompt: Sequence[int]
     tokens: Sequence[int]
@@ -56,9 +56,9 @@ def rows_of(groups: Sequence[Group], weights: Sequence[float]) -> list[Row]:
 
 
 def micro_batches(rows: Sequence[Row], budget: int) -> list[list[Row]]:
-    """Rows cut into batches of at most `budget` tokens, padding counted; one longer row makes a batch of its own.
+    """Split rows into batches of at most `budget` tokens, padding included; a longer row is a batch of its own.
 
-    Longest first: rows of like length share a batch, and what does not fit in memory fails at once.
+    Longest rows first, so that rows of similar length share a batch and a lack of memory shows at the first batch.
     """
     batches: list[list[Row]] = []
     widest = [0, 0]

@@ -1,4 +1,4 @@
-"""Other places that metrics go to. The run folder's metrics.jsonl is always written and is the record."""
+"""Loggers in addition to metrics.jsonl in the run folder, which is always written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TensorBoard:
     def __init__(self, folder: Path, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        # What was logged after the step that the run goes on from will come again.
+        # Steps after the one from which the run resumes are logged again.
         self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1 if step else None)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -36,7 +36,7 @@ class WandB:
     def __init__(self, folder: Path, project: str, config: Mapping[str, Any]) -> None:
         import wandb
 
-        # One id for one run folder from its first start on: a resumed run goes on in the same curves.
+        # One id per run folder and first start, so a resumed run continues the same curves.
         name = folder.resolve().name
         run_id = hashlib.blake2b(f"{folder.resolve()} {config['started']}".encode(), digest_size=8).hexdigest()
         try:
@@ -44,7 +44,7 @@ class WandB:
                 project=project, name=name, id=run_id, resume="allow", dir=str(folder), config=dict(config)
             )
         except wandb.errors.Error as e:
-            raise DiverError(f"log.to: wandb says: {e}") from None
+            raise DiverError(f"log.to: wandb: {e}") from None
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self._run.log(dict(metrics), step=step)
@@ -54,7 +54,7 @@ class WandB:
 
 
 def open_loggers(settings: Log, folder: Path, config: Mapping[str, Any], step: int) -> Sequence[Logger]:
-    """Empty where none is asked for. `step` is the last that is done."""
+    """The loggers of `settings.to`. `step` is the last completed step."""
     try:
         return [
             TensorBoard(folder, step) if name == "tensorboard" else WandB(folder, settings.project, config)

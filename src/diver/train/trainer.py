@@ -38,18 +38,20 @@ KS = (1, 4, 16, 64)  # of Pass@k on the held-out problems
 
 
 class Trainer:
-    """One run: everything that is made once."""
+    """A training run: data, policy, generator and optimizer, and the loop over rollout steps."""
 
     def __init__(self, recipe: Recipe, folder: RunFolder) -> None:
         self.recipe, self.folder, self.method = recipe, folder, recipe.method
         check_needs(self.method, "the built-in trainer", NEEDS)
         self.schedule_steps = int(folder.config["schedule_steps"])
         saved = folder.checkpoints()
-        # Problems first: a wrong name there should not cost the loading of a large model.
-        train, held, self.notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
+        # Problems first, so that a wrong name is reported before a large model is loaded.
+        train, held_out, self.notes = load(
+            recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed
+        )
         self.policy = load_policy(recipe.model, saved[-1] if saved else None)
         self.reference = self._reference()
-        self.train, self.held = self._prompted(train), self._prompted(held)
+        self.train, self.eval_problems = self._prompted(train), self._prompted(held_out)
         self.generator = HFGenerator(self.policy, recipe.model.path, recipe.sample.max_num_seqs)
         self._check()
         self.optimizer = torch.optim.AdamW(
@@ -61,20 +63,20 @@ class Trainer:
         self.step = checkpoint.restore(saved[-1], self.policy, self.optimizer) if saved else 0
 
     def run(self) -> None:
-        """Go on to the last step of the recipe; every step ends with a row in metrics.jsonl."""
+        """Train to the last step of the recipe; every step appends a row to metrics.jsonl."""
         steps, every = self.recipe.train.steps, self.recipe.evaluate.every
         self.folder.begin()
         self.folder.keep_until(self.step)
         loggers = open_loggers(self.recipe.log, self.folder.path, self.folder.config, self.step)
         self._start()
-        if self.held.problems and not self.folder.rows("metrics.jsonl"):
+        if self.eval_problems.problems and not self.folder.rows("metrics.jsonl"):
             self._record(0, self._evaluate(0, self.recipe.evaluate.num_samples), loggers)
         with tqdm(total=steps, initial=self.step, desc="train", unit="step", dynamic_ncols=True) as bar:
             while self.step < steps:
                 self.step += 1
                 row = self._step(self.step, bar)
                 last = self.step == steps
-                if self.held.problems and (last or (every and self.step % every == 0)):
+                if self.eval_problems.problems and (last or (every and self.step % every == 0)):
                     bar.set_description("evaluate")
                     e = self.recipe.evaluate
                     row |= self._evaluate(self.step, e.num_samples if last else e.num_samples_in_training)
@@ -95,25 +97,25 @@ class Trainer:
             logger.log(step, row)
 
     def _step(self, step: int, bar: tqdm) -> dict[str, float]:
-        """One rollout step: the four verbs, and what is worth knowing about them."""
+        """One rollout step: sample, verify, shape, update; returns its metrics."""
         recipe, method = self.recipe, self.method
         progress = Progress(step - 1, self.schedule_steps)
-        clock: dict[str, float] = {}
-        with _timed(clock, "time/sample"):
+        timings: dict[str, float] = {}
+        with _timed(timings, "time/sample"):
             bar.set_description("sample")
             sampled = self._sample(step)
-        with _timed(clock, "time/verify"):
+        with _timed(timings, "time/verify"):
             bar.set_description("verify")
             verified = verify(sampled, recipe.verify)
-        with _timed(clock, "time/diversity"):
+        with _timed(timings, "time/diversity"):
             bar.set_description("shape")
             groups = method.apply(verified, progress, self._decode)
         self.folder.write_rollouts(step, groups)
-        with _timed(clock, "time/update"):
+        with _timed(timings, "time/update"):
             bar.set_description("update")
             self._set_learning_rate(step)
             torch.manual_seed(stream_seed(recipe.run.seed, "dropout", step))  # of models that have it
-            learned = update(
+            update_metrics = update(
                 self.policy,
                 self.optimizer,
                 groups,
@@ -123,30 +125,35 @@ class Trainer:
                 seed=stream_seed(recipe.run.seed, "choose", step),
                 reference=self.reference,
             )
-        return {**method.metrics(groups, progress, verified), **_sampling_metrics(verified), **learned, **clock}
+        return {
+            **method.metrics(groups, progress, verified),
+            **_sampling_metrics(verified),
+            **update_metrics,
+            **timings,
+        }
 
     def _sample(self, step: int) -> list[Group]:
-        how = self.recipe.sample
+        sampling = self.recipe.sample
         index = draw_indices(step, self.recipe.train.batch_size, len(self.train.problems), self.recipe.run.seed)
         return sample_groups(
             self.generator,
             [self.train.problems[i] for i in index],
             [self.train.texts[i] for i in index],
-            how.group_size * self.method.selection.multiplier,
-            temperature=how.temperature,
-            max_tokens=how.max_tokens,
+            sampling.group_size * self.method.selection.multiplier,
+            temperature=sampling.temperature,
+            max_tokens=sampling.max_tokens,
             seed=stream_seed(self.recipe.run.seed, "sample", step),
         )
 
     def _evaluate(self, step: int, samples: int) -> dict[str, float]:
         """Pass@k on the held-out problems, also written to eval/step_NNNN.json.
 
-        Every step has the same random streams, so that a policy that has not changed has not changed here, either.
+        Every evaluation has the same random streams, so an unchanged policy has unchanged results.
         """
-        recipe, clock = self.recipe, dict[str, float]()
+        recipe, timings = self.recipe, dict[str, float]()
         task = Task(
             name=Path((recipe.evaluate.source or recipe.data).path).stem,
-            problems=self.held.problems,
+            problems=self.eval_problems.problems,
             template=recipe.data.template,
             temperature=recipe.evaluate.temperature,
             max_tokens=recipe.sample.max_tokens,
@@ -155,25 +162,24 @@ class Trainer:
             seed=recipe.run.seed,
             info={"generator": "transformers"},
         )
-        with _timed(clock, "time/evaluate"):
+        with _timed(timings, "time/evaluate"):
             result = evaluate(task, lambda: self.generator, verification=recipe.verify)
-        about = {"step": step, "model": recipe.model.path, "benchmark": task.name}
-        self.folder.write_evaluation(step, {**about, **result})
-        return {**metrics(result), **clock}
+        header = {"step": step, "model": recipe.model.path, "benchmark": task.name}
+        self.folder.write_evaluation(step, {**header, **result})
+        return {**metrics(result), **timings}
 
     def _start(self) -> None:
-        """Tell what is about to happen: the first rendered prompt, and anything odd about the data."""
-        say = tqdm.write
+        """Log the notes on the data and the first rendered prompt, or the step from which the run resumes."""
         for note in self.notes:
-            say(note)
+            tqdm.write(note)
         if self.step:
-            say(f"{self.folder.path}: going on after step {self.step}")
+            tqdm.write(f"{self.folder.path}: resuming after step {self.step}")
         elif self.recipe.train.steps:
-            say(f"first prompt:\n{self.train.texts[0]}\n")
+            tqdm.write(f"first prompt:\n{self.train.texts[0]}\n")
         if self.recipe.train.steps > self.schedule_steps:
             coef = self.method.coef(Progress(self.schedule_steps, self.schedule_steps))
-            say(
-                f"schedules run over the {self.schedule_steps} steps this run first had; steps after that keep lambda at its "
+            tqdm.write(
+                f"schedules run over the {self.schedule_steps} steps with which this run began; after them lambda keeps its "
                 f"last value, {coef:g}"
             )
 
@@ -194,28 +200,28 @@ class Trainer:
         return reference
 
     def _prompted(self, problems: Sequence[Problem]) -> Prompted:
-        how = self.recipe.sample
-        result = prompted(problems, self.recipe.data.template, self.policy.tokenizer, how.max_prompt_tokens)
+        limit = self.recipe.sample.max_prompt_tokens
+        result = prompted(problems, self.recipe.data.template, self.policy.tokenizer, limit)
         if result.skipped:
             self.notes.append(
                 f"{result.skipped} of {len(problems)} prompts are longer than sample.max_prompt_tokens "
-                f"({how.max_prompt_tokens}) and were left out"
+                f"({limit}) and were skipped"
             )
         return result
 
     def _check(self) -> None:
-        how, batch = self.recipe.sample, self.recipe.train.batch_size
-        for what, left in (("train on", self.train), ("evaluate on", self.held)):
-            if not left.problems and (left is self.train or self.recipe.evaluate.problems):
-                raise DiverError(f"no problem is left to {what}. {' '.join(self.notes)}")
+        sampling, batch_size = self.recipe.sample, self.recipe.train.batch_size
+        for purpose, prompts in (("train on", self.train), ("evaluate on", self.eval_problems)):
+            if not prompts.problems and (prompts is self.train or self.recipe.evaluate.problems):
+                raise DiverError(f"no problem is left to {purpose}. {' '.join(self.notes)}")
         if not len(self.generator.ends):
-            raise DiverError(f"model.path {self.recipe.model.path!r}: neither tokenizer nor model names an end token")
-        if batch > len(self.train.problems):
+            raise DiverError(f"model.path {self.recipe.model.path!r}: neither tokenizer nor model has an end token")
+        if batch_size > len(self.train.problems):
             raise DiverError(
-                f"train.batch_size: {batch} problems in a step, but {self.recipe.data.path!r} has only "
+                f"train.batch_size: {batch_size} problems in a step, but {self.recipe.data.path!r} has only "
                 f"{len(self.train.problems)} to train on" + "".join(f"; {note}" for note in self.notes)
             )
-        context, longest = self.policy.context, how.max_prompt_tokens + how.max_tokens
+        context, longest = self.policy.context, sampling.max_prompt_tokens + sampling.max_tokens
         if context is not None and longest > context:
             raise DiverError(
                 f"sample: max_prompt_tokens + max_tokens = {longest} exceeds the {context} positions of "
@@ -224,7 +230,7 @@ class Trainer:
 
 
 def _sampling_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Over every sampled rollout: grades, lengths, and the entropy as a mean over tokens."""
+    """Metrics of all sampled rollouts: grades, lengths, and the entropy as a mean over tokens."""
     rollouts = [r for g in groups for r in g.rollouts]
     tokens = sum(r.length for r in rollouts)
     return {
@@ -242,13 +248,13 @@ def _status(row: Mapping[str, float]) -> str:
         "diversity/equational": "ED",
         "policy/entropy": "entropy",
     }
-    told = [f"{short} {row[name]:.2f}" for name, short in names.items() if name in row]
-    cut = row.get("response/truncated", 0.0)
-    return "  ".join(told + [f"CUT OFF {cut:.0%}"] * (cut > 0.2))
+    parts = [f"{short} {row[name]:.2f}" for name, short in names.items() if name in row]
+    truncated = row.get("response/truncated", 0.0)
+    return "  ".join(parts + [f"TRUNCATED {truncated:.0%}"] * (truncated > 0.2))
 
 
 @contextmanager
-def _timed(clock: dict[str, float], name: str) -> Iterator[None]:
+def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
-    clock[name] = time.perf_counter() - start
+    timings[name] = time.perf_counter() - start

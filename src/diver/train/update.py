@@ -141,7 +141,7 @@ def update(
         for key, value in sums.items():
             totals[key] += value
         progress(len(mini_batch))
-    optimizer.zero_grad()  # frees them: sampling comes next
+    optimizer.zero_grad()  # frees the gradients before sampling
     tokens = max(1.0, totals["tokens"])
     metrics = {
         "policy/loss": totals["loss"] / len(norms),

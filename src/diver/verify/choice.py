@@ -8,7 +8,7 @@ What counts as the choice, in this order, always the last of its kind and only a
    letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
 4. The last capital that stands alone, where it can be no word: neither "A" nor "I" before a small letter.
 
-A box with something else in it is a wrong answer: what comes before it is not looked at. The options are
+A box with something else in it is a wrong answer: what comes before it is ignored. The options are
 `meta["options"]` (a list, or a mapping from letter to text), or the lines "A) ..." of the prompt.
 """
 
@@ -44,19 +44,19 @@ def grade(response: str, problem: Problem) -> Grade:
         raise ValueError(f"the answer {problem.answer[:40]!r} is neither the label nor the text of one option")
     text = after_thought(response)
     boxes = boxed(text)
-    chosen = _chosen(text, boxes, options)
-    if chosen is None and not (boxes and boxes[0].strip()):
+    choice = _choice(text, boxes, options)
+    if choice is None and not (boxes and boxes[0].strip()):
         return Grade.NO_ANSWER
-    return Grade.CORRECT if chosen == gold else Grade.WRONG
+    return Grade.CORRECT if choice == gold else Grade.WRONG
 
 
 def final_answer(response: str, problem: Problem) -> str | None:
     """The label of the choice, by which maj@k counts votes; None where there is none."""
     text = after_thought(response)
-    return _chosen(text, boxed(text), options_of(problem))
+    return _choice(text, boxed(text), options_of(problem))
 
 
-def _chosen(text: str, boxes: Sequence[str], options: Mapping[str, str]) -> str | None:
+def _choice(text: str, boxes: Sequence[str], options: Mapping[str, str]) -> str | None:
     if boxes:
         return _label(boxes[0], options)
     return (

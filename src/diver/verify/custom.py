@@ -59,11 +59,11 @@ def call(function: str, response: str, problem: str) -> str:
     fields = json.loads(problem)
     if not isinstance(fields["prompt"], str):
         fields["prompt"] = tuple(fields["prompt"])
-    found = import_object(function, "verifier")(response, Problem(**fields))
-    if found is None:
+    result = import_object(function, "verifier")(response, Problem(**fields))
+    if result is None:
         return Grade.NO_ANSWER
-    if isinstance(found, str):
-        return Grade(found)
-    if found not in (0, 1):
-        raise TypeError(f"{function} returned {found!r:.40}, not True, False, None or the name of a grade")
-    return Grade.CORRECT if found else Grade.WRONG
+    if isinstance(result, str):
+        return Grade(result)
+    if result not in (0, 1):
+        raise TypeError(f"{function} returned {result!r:.40}, not True, False, None or the name of a grade")
+    return Grade.CORRECT if result else Grade.WRONG

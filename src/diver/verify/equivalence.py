@@ -47,15 +47,15 @@ def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
     expected = [gold for text in golds for gold in _parse(text)]
     if not expected:
         raise ValueError(f"nothing to compare with in the known answer {golds[0][:80]!r}")
-    found = False
+    has_answer = False
     for answer in answers:
         parsed = _parse(answer)
-        found = found or bool(parsed)
+        has_answer = has_answer or bool(parsed)
         if _equal(expected, parsed) or any(_equal([g], [a]) for g, a in _other_kinds(expected, parsed)):
             return True
         if any(_equal(_parse(gold), _parse(other)) for gold, other in _readings(golds, answer)):
             return True
-    return False if found else None
+    return False if has_answer else None
 
 
 @lru_cache(maxsize=1024)  # a known answer comes with every answer to it

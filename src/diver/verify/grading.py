@@ -54,21 +54,21 @@ def grade(
     by_all = get_grader(grader).grade if grader else None
     known: dict[tuple[str, str], Problem] = {}
     read: dict[tuple[GradeFunction, str, int], Grade | Pending] = {}
-    found = []
+    results = []
     for response, problem in pairs:
         function = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier").grade
         first = known.setdefault((problem.id, problem.answer), problem)
         case = function, response, id(first if _equal(first, problem) else problem)
         if case not in read:
             read[case] = _read(function, response, problem)
-        found.append(read[case])
+        results.append(read[case])
     decided = _decide(
-        [f for f, was_cut in zip(found, cut, strict=True) if not isinstance(f, Grade) and not _is_guess(f, was_cut)],
+        [f for f, was_cut in zip(results, cut, strict=True) if not isinstance(f, Grade) and not _is_guess(f, was_cut)],
         settings,
         pool,
     )
     grades = []
-    for result, was_cut in zip(found, cut, strict=True):
+    for result, was_cut in zip(results, cut, strict=True):
         if not isinstance(result, Grade):
             result = Grade.NO_ANSWER if _is_guess(result, was_cut) else decided[result]
         grades.append(Grade.TRUNCATED if was_cut and result is Grade.NO_ANSWER else result)
@@ -103,16 +103,16 @@ def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | Non
     for item in dict.fromkeys(pending):
         if isinstance(item, custom.PendingCall):
             calls.setdefault(item.function.partition(":")[0], []).append(item)
-        elif isinstance(kept := bounded(item, settings.bounds), Grade):
-            decided[item] = kept
+        elif isinstance(comparison := bounded(item, settings.bounds), Grade):
+            decided[item] = comparison
         else:
-            comparisons[item] = kept
+            comparisons[item] = comparison
 
     def run(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], warm: str) -> list[Any]:
         workers = pool or shared_pool(settings.workers, settings.memory_mb, warm)
         return workers.map(function, jobs, settings.timeout_s) if jobs else []
 
-    jobs = [(kept.answers, kept.golds) for kept in comparisons.values()]
+    jobs = [(comparison.answers, comparison.golds) for comparison in comparisons.values()]
     values = run(equivalent, jobs, "diver.verify.equivalence:warm")
     decided |= {item: _grade_of(value, item) for item, value in zip(comparisons, values, strict=True)}
     for module, items in calls.items():

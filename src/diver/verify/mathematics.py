@@ -82,7 +82,7 @@ _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _NUMBER = re.compile(r"(?:(?<![\w)\]}])-)?(?:\\?\$)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|(?<![\w.])\.\d+")
 
 
-class _Found(NamedTuple):
+class _Box(NamedTuple):
     """Where a box and its content begin and end."""
 
     start: int
@@ -113,26 +113,26 @@ def boxed(text: str) -> list[str]:
     return distinct if len(distinct) == 1 else [contents[-1], ",".join(distinct)]
 
 
-def _boxes(text: str) -> list[_Found]:
+def _boxes(text: str) -> list[_Box]:
     """Every outermost box that closes, in order."""
     starts = [start for start in (text.find(r"\boxed"), text.find(r"\fbox")) if start >= 0]
     if not starts:
         return []
-    found: list[_Found] = []
+    boxes: list[_Box] = []
     opened: list[tuple[int, int] | None] = []  # for each open brace: where its \\boxed began, where its content begins
     for token in _BRACE.finditer(text, min(starts)):
         if token["open"]:
             opened.append((token.start(), token.end()))
         elif token["bare"]:
-            found.append(_Found(token.start(), *token.span("bare"), token.end()))
+            boxes.append(_Box(token.start(), *token.span("bare"), token.end()))
         elif token[0] == "{":
             opened.append(None)
         elif token[0] == "}" and opened and (box := opened.pop()):
             start, content = box
-            while found and found[-1].start > start:
-                found.pop()
-            found.append(_Found(start, content, token.start(), token.end()))
-    return found
+            while boxes and boxes[-1].start > start:
+                boxes.pop()
+            boxes.append(_Box(start, content, token.start(), token.end()))
+    return boxes
 
 
 def _closing(text: str) -> str | None:
@@ -149,8 +149,8 @@ def _closing(text: str) -> str | None:
 def final_answer(response: str, problem: Problem) -> str | None:
     """What a response votes for in maj@k: its last box, else its last number; None where it has neither."""
     text = after_thought(response)
-    found = boxed(text) or last_number(text)
-    return plain(found[0]) or None if found else None
+    answers = boxed(text) or last_number(text)
+    return plain(answers[0]) or None if answers else None
 
 
 def written_formulas(response: str, problem: Problem) -> str:
@@ -159,13 +159,13 @@ def written_formulas(response: str, problem: Problem) -> str:
 
 
 def last_number(text: str) -> list[str]:
-    found = ""
+    number = ""
     for start in (text.rstrip().rfind("\n") + 1, 0):  # the last line, then all
         for match in _NUMBER.finditer(text, start):
-            found = match[0]
-        if found:
+            number = match[0]
+        if number:
             break
-    return [re.sub(r"[\\$,]", "", found)] if found else []
+    return [re.sub(r"[\\$,]", "", number)] if number else []
 
 
 # ---- as math-verify should read it ------------------------------------------------------------------------------------

@@ -35,27 +35,27 @@ def listed(prompt: str) -> Listed | None:
     inside the question.
     """
     for labels in (LETTERS, NUMBERS):
-        found: list[re.Match[str]] = []
+        matches: list[re.Match[str]] = []
         for match in _LABEL.finditer(prompt):
             if match["label"] == labels[0]:
-                found = [match]
-            elif found and len(found) < len(labels) and match["label"] == labels[len(found)]:
-                found.append(match)
-        if len(found) > 1:
-            return _taken_apart(prompt, found)
+                matches = [match]
+            elif matches and len(matches) < len(labels) and match["label"] == labels[len(matches)]:
+                matches.append(match)
+        if len(matches) > 1:
+            return _parse(prompt, matches)
     return None
 
 
-def _taken_apart(prompt: str, found: Sequence[re.Match[str]]) -> Listed:
-    ends = [match.start() for match in found[1:]]
-    texts = [prompt[match.end() : end].strip() for match, end in zip(found, ends, strict=False)]
-    tail = prompt[found[-1].end() :]
+def _parse(prompt: str, matches: Sequence[re.Match[str]]) -> Listed:
+    ends = [match.start() for match in matches[1:]]
+    texts = [prompt[match.end() : end].strip() for match, end in zip(matches, ends, strict=False)]
+    tail = prompt[matches[-1].end() :]
     start = len(tail) - len(tail.lstrip())
     blank = re.compile(r"\s*\n[ \t]*\n|\s*$").search(tail, start)
     end = blank.start() if blank else len(tail)
     texts.append(tail[start:end])
-    options = {match["label"]: text for match, text in zip(found, texts, strict=True)}
-    return Listed(prompt[: found[0].start()], options, tail[end:], (found[0]["open"], found[0]["close"]))
+    options = {match["label"]: text for match, text in zip(matches, texts, strict=True)}
+    return Listed(prompt[: matches[0].start()], options, tail[end:], (matches[0]["open"], matches[0]["close"]))
 
 
 def options_of(problem: Problem) -> dict[str, str]:

@@ -36,13 +36,13 @@ def picked_number(text: str) -> str:
         return ""
     equals = text.rfind("=", mentions[0])
     if equals < 0:
-        found = _FIRST.match(text, mentions[0])
+        match = _FIRST.match(text, mentions[0])
     else:
         near = equals - mentions[0] <= 100 and "\n" not in text[mentions[0] : equals]
-        found = _AFTER_EQUALS.match(text, equals + 1) if near else None
-    return _text(found) if found else ""
+        match = _AFTER_EQUALS.match(text, equals + 1) if near else None
+    return _text(match) if match else ""
 
 
-def _text(found: re.Match[str]) -> str:
-    groups = found.groupdict()
+def _text(match: re.Match[str]) -> str:
+    groups = match.groupdict()
     return groups.get("fraction") or groups["number"] + ("%" if groups["percent"] else "")

@@ -71,10 +71,10 @@ def _reply(replies: IO[bytes], message: dict[str, Any]) -> None:
 
 def _find(name: str) -> Callable[..., Any]:
     module, _, path = name.partition(":")
-    found: Any = importlib.import_module(module)
+    target: Any = importlib.import_module(module)
     for part in path.split("."):
-        found = getattr(found, part)
-    return found
+        target = getattr(target, part)
+    return target
 
 
 def _limit_memory(megabytes: int) -> None:

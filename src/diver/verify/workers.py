@@ -172,8 +172,8 @@ class Pool:
                     left -= 1
         return results
 
-    def _grow(self, wanted: int) -> None:
-        while len(self._workers) < min(self.limit, wanted) and (
+    def _grow(self, count: int) -> None:
+        while len(self._workers) < min(self.limit, count) and (
             not self._workers
             or not self.patience
             or (all(w.ready for w in self._workers) and time.monotonic() >= self._grow_at)
