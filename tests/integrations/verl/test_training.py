@@ -110,7 +110,7 @@ def test_diver_mix_selects_and_resumes_after_a_kill(folder):
 
 @pytest.mark.parametrize(("name", "loss"), [("pass-at-k", "clip-cov"), ("max-rl", "kl-cov")])
 def test_two_steps(folder, name, loss):
-    """Every loss of verl that is not the clipped one, each with another method's advantages."""
+    """Every loss of verl, each with another method's advantages."""
     settings = {"loss": {"name": loss}, **({"k": 2} if name == "pass-at-k" else {})}
     method = method_named(name, **settings)
     stock.run(folder, stock.command(folder, method, 2, setting={"method": {"name": name, **settings}}))
