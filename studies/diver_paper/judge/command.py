@@ -146,7 +146,7 @@ def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -
 
     @functools.cache
     def connect(attempt: int) -> Counting:
-        # A repair leaves no room to think: a judge that was cut off in its thoughts has a verdict all the same.
+        # A repair has no tokens left for thoughts: a judge that was cut off in its thoughts has a verdict all the same.
         form = {}
         if judge.structured_output:
             form = {"response_format": response_format(len(judge.named), thinking=not attempt)}
