@@ -159,7 +159,7 @@ def test_rollouts_agree_with_the_pure_functions(whole):
         assert np.allclose(expected, [r["advantage"] for r in group])
 
 
-@pytest.mark.parametrize("rows_before_kill", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rows_before_kill", [pytest.param(2, marks=pytest.mark.slow), 4])
 def test_killed_and_run_again_ends_with_the_same_metrics(whole, rows_before_kill):
     process = subprocess.Popen(
         [*DIVER, "train", "tiny.toml", "--run.folder", "killed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
