@@ -13,9 +13,9 @@ from diver.types import Group, Progress
 
 @settings
 class MaxRl(Method):
-    """Correctness, divided by how often the group is correct; clip 0.20 / 0.28, as clip-higher.
+    """Correctness, divided by its mean in the group.
 
-    No correct response gives exact zeros, and so does a group all correct. Departure: the source adds 1e-6 to p; here
+    Clip 0.20 / 0.28, as clip-higher. No correct response gives exact zeros, and so does a group all correct. Departure: the source adds 1e-6 to p; here
     nothing is added.
     """
 
