@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,6 +32,7 @@ from diver_paper.worker import run_job
 ROOT = Path(__file__).parents[2]
 REGIME = merge(load_regime(), merge(SMOKE, {"train": {"steps": 6}}))
 JOBS = [Job({"method": {"name": name}}, 0) for name in ("clip-higher", "diver-mix")]
+WRONG = Job({"method": {"name": "clip-higher", "loss": {"clip_low": -1.0}}}, 0)
 SWEEP = """
 import json, sys
 from pathlib import Path
@@ -51,10 +54,17 @@ def told(folder):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def swept(tmp_path_factory):
+    """The folder of a sweep of one run that fails and of two that do not, and its error."""
     folder = tmp_path_factory.mktemp("whole")
-    sweep(JOBS, REGIME, Paths(folder / "records", folder / "work"), 2, {"commit": None})
-    return told(folder / "records")
+    with pytest.raises(DiverError) as failure:
+        sweep([WRONG, *JOBS], REGIME, Paths(folder / "records", folder / "work"), 2, {"commit": None})
+    return folder, str(failure.value)
+
+
+@pytest.fixture(scope="module")
+def whole(swept):
+    return told(swept[0] / "records")
 
 
 def test_a_record_has_what_the_tables_need(whole):
@@ -92,12 +102,11 @@ def test_finished_runs_are_not_made_again(whole, tmp_path, monkeypatch):
     assert not (tmp_path / "work").exists()
 
 
-def test_a_run_that_fails_is_named_with_its_log_and_the_others_are_made(tmp_path):
-    wrong = Job({"method": {"name": "clip-higher", "loss": {"clip_low": -1.0}}}, 0)
-    with pytest.raises(DiverError, match=r"1 of 2 runs failed \(.*clip_low--1.0_seed0.log\)"):
-        sweep([wrong, Job({}, 0, trained=False)], REGIME, Paths(tmp_path / "runs", tmp_path / "work"), 1, {})
-    assert [path.name for path in (tmp_path / "runs").glob("*.json")] == ["initial_seed0.json"]
-    assert "clip_low" in (tmp_path / "work" / f"{wrong.name}.log").read_text()
+def test_a_run_that_fails_is_named_with_its_log_and_the_others_are_made(swept):
+    folder, message = swept
+    assert re.search(r"1 of 3 runs failed \(.*clip_low--1.0_seed0.log\)", message)
+    assert {path.name for path in (folder / "records").glob("*.json")} == {f"{job.name}.json" for job in JOBS}
+    assert "clip_low" in (folder / "work" / f"{WRONG.name}.log").read_text()
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -164,6 +173,16 @@ def test_the_list_names_every_experiment_and_what_has_been_run(tmp_path, whole, 
     assert "0 of 41 runs" in told and "judge                Figure 9, Table 8     -" in told
 
 
+@cache  # the experiments share most of their commands
+def read_recipe(recipe, *flags):
+    load_recipe(Path(recipe), flags)
+
+
+@cache
+def read_evaluation(*flags):
+    return tyro.cli(EvalConfig, args=flags)
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_commands_at_paper_scale_are_ones_that_can_be_given(name, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
@@ -171,8 +190,8 @@ def test_commands_at_paper_scale_are_ones_that_can_be_given(name, capsys, monkey
     commands = [shlex.split(line) for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
     trained = [command for command in commands if command[1] == "verl"]
     for _, _, recipe, *flags in trained:
-        load_recipe(Path(recipe), flags)
-    asked = [tyro.cli(EvalConfig, args=command[2:]) for command in commands if command[1] == "eval"]
+        read_recipe(recipe, *flags)
+    asked = [read_evaluation(*command[2:]) for command in commands if command[1] == "eval"]
     public = len(paper.MODELS) * EXPERIMENTS[name].public_models
     assert len(asked) == len(trained) + len(EXPERIMENTS[name].recipes) + public  # the base models, too
     for arguments in asked:
