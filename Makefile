@@ -1,5 +1,5 @@
-# make train    from a fresh clone: train the bundled policy with DIVER, write runs/quickstart/report.html
-# make test     the tests (make test-slow: those that take longer)
+# make train    from a fresh clone: train clip-higher and DIVER side by side, write runs/quickstart/report.html
+# make test     the tests (make test-slow: those that take longer, and five times the examples of each property)
 # make check    ruff and mypy
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
 # make test-trl the TRL adapter under stock TRL on two processes, in an environment of its own
@@ -14,14 +14,17 @@ export DIVER_DATA
 .PHONY: train test test-slow test-trl test-verl test-verl-vllm check bench real clean
 
 train: .venv/ready
-	$(BIN)/diver train recipes/quickstart.toml
+	$(BIN)/python scripts/quickstart.py
 
-# Files side by side, one thread each; what a file makes once stays in one process.
+# Side by side, one thread each. Half of the tests go to each of two processes, and the one that is done first takes
+# half of what the other has left, so a file is cut in two at few places.
 test: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto --maxprocesses 4 --dist worksteal
 
+# A file stays in one process: what its tests share takes long to make.
 test-slow: .venv/ready
-	$(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile many \
+		-n auto --maxprocesses 4 --dist loadfile
 
 test-trl: .venv-bench/ready
 	.venv-bench/bin/python -m pytest tests/integrations/trl

@@ -47,3 +47,8 @@ def test_links_and_make_targets_exist():
             assert f"\n{target}:" in makefile, target
     for recipe in re.findall(r"recipes/\S+\.toml", README):
         assert (ROOT / recipe).exists(), recipe
+
+
+def test_the_first_screen_is_short():
+    assert len(README.splitlines()) <= 150
+    assert "arXiv preprint arXiv:2509.26209" in README

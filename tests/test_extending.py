@@ -8,7 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import zscore
+
+import diver
+from diver import cli
+from diver.integrations import trl
+from diver.integrations.verl import config as verl
+from diver.methods import method_named
+from diver.types import DiverError
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^\*\*`(.+?)`\*\*\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
@@ -19,8 +28,12 @@ def check_metric(folder, rows):
     assert all(0 < row["diversity/my_metric:first_step"] < 1 for row in rows[1:])
 
 
+def rollouts_of(folder):
+    return [json.loads(line) for path in sorted((folder / "rollouts").glob("*.jsonl")) for line in path.open()]
+
+
 def check_verifier(folder, rows):
-    rollouts = [json.loads(line) for path in sorted((folder / "rollouts").glob("*.jsonl")) for line in path.open()]
+    rollouts = rollouts_of(folder)
     assert len(rollouts) == 32 and {r["grade"] for r in rollouts if r"\div" in r["response"]} <= {"wrong", "no_answer"}
     assert "correct" in {r["grade"] for r in rollouts}
 
@@ -37,28 +50,109 @@ def check_task(folder, rows):
 
 
 def check_method(folder, rows):
-    assert len(rows) == 3
+    """beta 0.5 at G = 4: in a mixed group the correct responses have different ones of 1 - (4 - rank) / 8, others 0."""
+    rollouts, mixed = rollouts_of(folder), 0
+    assert len(rows) == 3 and len(rollouts) == 32
+    for group in (rollouts[i : i + 4] for i in range(0, 32, 4)):
+        assert len({row["problem"] for row in group}) == 1
+        outcomes, total = (np.array([row["reward"][part] for row in group]) for part in ("outcome", "total"))
+        advantages = np.array([row["advantage"] for row in group])
+        np.testing.assert_allclose(advantages, zscore(total) if np.ptp(total) else np.zeros(4), atol=1e-6)
+        rewarded = total[outcomes == 1].tolist()
+        if 0 < len(rewarded) < 4:
+            mixed += 1
+            assert set(rewarded) <= {0.5, 0.625, 0.75, 0.875} and len(set(rewarded)) == len(rewarded)
+        else:
+            assert not np.any(advantages) and rewarded in ([], [1.0] * 4)
+        assert not np.any(total[outcomes == 0])
+    assert mixed >= 2
+
+
+def check_loss(folder, rows):
+    loss = json.loads((folder / "config.json").read_text())["recipe"]["method"]["loss"]
+    assert (loss["name"], loss["clip_high"]) == ("my_loss:Cispo", 0.5)
+    # The weights are 1 where the policy is the one that sampled.
+    assert all(row["policy/clip_fraction"] == 0 and row["policy/grad_norm"] > 0 for row in rows[1:])
 
 
 CHECKS = {name.removeprefix("check_"): check for name, check in globals().items() if name.startswith("check_")}
 
 
 def test_the_page_has_a_file_for_each():
-    assert FILES.keys() >= {"tiny.toml", "my_metric.py", "my_verifier.py", "my_benchmark.py"}
-    assert len(COMMANDS) >= 4 and all(command.startswith("diver ") for command in COMMANDS)
+    assert {command.partition("runs/")[2].split()[0] for command in COMMANDS} == set(CHECKS)
+    assert all(name in FILES for name in ("tiny.toml", *(f"my_{what}.py" for what in CHECKS if what != "task")))
+    assert all(command.startswith("diver ") for command in COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: re.search(r"runs/(\w+)", command)[1])
-def test_command(command, tmp_path):
+def test_command(command, tmp_path, monkeypatch):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     words = shlex.split(command)[1:]
-    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
-    done = subprocess.run(
-        [sys.executable, "-m", "diver", *words], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    if command == COMMANDS[0]:
+        env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+        done = subprocess.run(
+            [sys.executable, "-m", "diver", *words], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+    else:  # in this process, from the same empty folder
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["diver", *words])
+        monkeypatch.setattr(sys, "path", [*sys.path])  # main adds the folder where the command is given
+        try:
+            cli.main()
+        finally:
+            for name in FILES:  # the next command has files of its own
+                sys.modules.pop(name.removesuffix(".py"), None)
     name = re.search(r"runs/(\w+)", command)[1]
     metrics = tmp_path / "runs" / name / "metrics.jsonl"
     rows = [json.loads(line) for line in metrics.open()] if metrics.exists() else []
     CHECKS[name](metrics.parent, rows)
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    for name in ("my_method", "my_loss"):
+        (tmp_path / f"{name}.py").write_text(FILES[f"{name}.py"], encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for name in ("my_method", "my_loss"):
+        sys.modules.pop(name, None)
+
+
+def test_the_method_by_hand(modules):
+    """Ranks 2, 0, 3, 1 of four: r' = 1 - 2/4 beta, 0, 1 - 1/4 beta, 0; the group all correct teaches nothing."""
+    likelihood = [[0.2], [0.9, 0.9], [0.1], [0.5]] * 2
+    given = [*"abcd"] * 2, [1, 0, 1, 0, 1, 1, 1, 1], [0] * 4 + [1] * 4
+    logprobs = [np.log(p) for p in likelihood]
+    result = diver.advantages(*given, method="my_method:Unlikeliness", logprobs=logprobs)
+    np.testing.assert_allclose(result, [*zscore([0.875, 0, 0.9375, 0]), 0, 0, 0, 0])
+    with pytest.raises(DiverError, match="method: beta must be between 0 and 1, not 2"):
+        method_named("my_method:Unlikeliness", beta=2.0)
+
+
+def test_the_loss_by_hand(modules):
+    torch = pytest.importorskip("torch")
+    logprobs = torch.tensor([[-1.0, -2.0], [-1.0, -2.0]], requires_grad=True)
+    ratio, advantages = torch.tensor([[0.5, 2.0], [0.5, 2.0]]), torch.tensor([1.0, -3.0])
+    loss, metrics = method_named("grpo", loss={"name": "my_loss:Cispo"}).loss.forward(
+        logprobs, logprobs.detach() - ratio.log(), advantages
+    )
+    (gradient,) = torch.autograd.grad(loss.sum(), logprobs)
+    torch.testing.assert_close(gradient, torch.tensor([[-0.5, -1.28], [1.5, 3.84]]))
+    assert metrics["clip_fraction"].tolist() == [[False, True]] * 2
+
+
+def test_the_messages_of_the_page(modules):
+    told = re.findall(r"^\| `?(TRL|verl|diver\.advantages)`? \| (`{1,2})(method.+?)\2 \|$", PAGE, re.MULTILINE)
+    assert len(told) == 5
+    engines = {
+        "TRL": trl.config,
+        "verl": verl.overrides,
+        "diver.advantages": lambda method: diver.advantages(["a", "b"], [0, 1], [0, 0], method),
+    }
+    loss = method_named("grpo", loss={"name": "my_loss:Cispo"})
+    for engine, _, message in told:
+        with pytest.raises(DiverError) as error:
+            engines[engine](loss if "loss" in message else method_named("my_method:Unlikeliness"))
+        assert str(error.value) == message

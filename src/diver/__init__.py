@@ -5,7 +5,7 @@ from diver.diversity import equational_diversity, textual_diversity
 from diver.methods import Method
 from diver.types import Grade, Group, Problem, Rollout
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Grade",

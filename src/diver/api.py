@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from diver.methods import Decode, Method, check_needs, method_named
-from diver.types import Group, Problem, Progress, Reward, Rollout
+from diver.methods import NEEDS, Decode, Method, check_needs, method_named
+from diver.types import DiverError, Group, Problem, Progress, Reward, Rollout
 
 
 def advantages(
@@ -20,6 +20,7 @@ def advantages(
     progress: Progress | float = 0.0,
     *,
     tokens: Iterable[Sequence[int]] | None = None,
+    logprobs: Iterable[Sequence[float]] | None = None,
     decode: Decode | None = None,
 ) -> np.ndarray:
     """The advantage of each response, float64 [B], for any trainer: rows in any order, answered in that order.
@@ -27,25 +28,33 @@ def advantages(
     `outcomes` [B] are rewards of correctness; those of at least `method.threshold` (0.5) count as correct.
     `group_ids` [B] say which rows answer the same prompt. `progress` = t/T is how far the run is, for the schedule of
     lambda. `tokens` are the policy's, without padding: needed for gamma < 1, a length penalty or a horizon in tokens,
-    the last with `decode`. Lists, arrays and tensors are taken. Raises ValueError where columns differ in length, an
-    outcome is not finite, or groups are not whole (all of one size, at least 2); DiverError for Pass@k with k >= G.
+    the last with `decode`; `logprobs` are the sampler's of these tokens. Lists, arrays and tensors are taken. Raises
+    ValueError where columns differ in length, an outcome is not finite, or groups are not whole (all of one size, at
+    least 2); DiverError for a method that needs a column that is not given or selects responses, and for Pass@k with
+    k >= G.
     """
     method = method_named(method) if isinstance(method, str) else method
     if method.selection.keep != "all":
-        raise ValueError("a method with a selection drops rows, so it has no advantage for each: use Method.apply")
-    if tokens is None:
-        check_needs(method, "diver.advantages without `tokens`", ("responses",))
-    check_needs(method, "diver.advantages", ("responses", "tokens"))
+        raise DiverError(
+            f"method {method.name!r}: a selection drops responses, so not each has an advantage; use Method.apply"
+        )
+    optional = {"tokens": tokens, "logprobs": logprobs}
+    missing = [need for need in sorted(method.needs) if need in optional and optional[need] is None]
+    check_needs(method, f"diver.advantages without `{'` and `'.join(missing)}`", {*NEEDS} - {*missing})
     texts, values, keys = _plain(responses), _plain(outcomes), _plain(group_ids)
-    ids = [None] * len(texts) if tokens is None else _plain(tokens)
-    if not len(texts) == len(values) == len(keys) == len(ids):
-        sizes = f"{len(texts)} responses, {len(values)} outcomes, {len(keys)} group_ids, {len(ids)} tokens"
+    ids, likelihoods = ([None] * len(texts) if column is None else _plain(column) for column in (tokens, logprobs))
+    if not len(texts) == len(values) == len(keys) == len(ids) == len(likelihoods):
+        sizes = (
+            f"{len(texts)} responses, {len(values)} outcomes, {len(keys)} group_ids, {len(ids)} tokens, "
+            f"{len(likelihoods)} logprobs"
+        )
         raise ValueError(f"the columns differ in length: {sizes}")
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"row {i}: a response is a text (str), not {type(text).__name__}")
     rollouts = [
-        Rollout(response=text, tokens=t, reward=Reward(float(r))) for text, t, r in zip(texts, ids, values, strict=True)
+        Rollout(text, tokens=t, logprobs=None if lp is None else np.asarray(lp, np.float32), reward=Reward(float(r)))
+        for text, t, lp, r in zip(texts, ids, likelihoods, values, strict=True)
     ]
     rows = _whole_groups(keys)
     if rows:

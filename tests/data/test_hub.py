@@ -12,8 +12,9 @@ from local_hub import COMMIT, GATED, LocalHub
 
 from diver.data.countdown import policy_folder
 
-needs_datasets = pytest.mark.skipif(find_spec("datasets") is None, reason="datasets is not installed")
-needs_transformers = pytest.mark.skipif(find_spec("transformers") is None, reason="transformers is not installed")
+pytestmark = pytest.mark.skipif(
+    not (find_spec("datasets") and find_spec("transformers")), reason="datasets or transformers is not installed"
+)
 
 CHAT = [{"role": "system", "content": "Think."}, {"role": "user", "content": "2+2?"}]
 GSM8K = {"question": "How many?", "answer": "It is 8.\n#### 8"}
@@ -70,6 +71,7 @@ def hub():
     hub.close()
 
 
+NOWHERE = "http://127.0.0.1:9"  # the port is closed
 PROGRAM = """
 import json, sys, time
 from diver.types import DiverError
@@ -91,17 +93,21 @@ def model(**settings):
     from diver.generate.policy import load_policy
     policy = load_policy(Model(**settings))
     return {"tokens": policy.tokenizer("Use 3")["input_ids"], "parameters": policy.model.num_parameters()}
-print(json.dumps([attempt(globals()[sys.argv[1]], settings) for settings in json.loads(sys.argv[2])]))
+asked = json.loads(sys.argv[1])
+print(json.dumps({name: [attempt(globals()[name.split()[-1]], s) for s in cases] for name, cases in asked.items()}))
 print(sum(slept))
 """
 
 
-def attempt(kind, cases, home, url, offline=False):
-    """What each of the settings gives, or its error, in a new process with a hub at `url`."""
+def attempt(asked, home, url, offline=False):
+    """What each of the settings gives, or its error, in a new process with a hub at `url`: one for each state of it.
+
+    `asked` has lists of settings by names that end in "data" or "model".
+    """
     env = {**os.environ, "HF_ENDPOINT": url, "HF_HOME": str(home), "HF_HUB_OFFLINE": str(int(offline))}
     env |= {"OMP_NUM_THREADS": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "no_proxy": "127.0.0.1"}
-    command = [sys.executable, "-c", PROGRAM, kind, json.dumps(cases)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-c", PROGRAM, json.dumps(asked)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     found, slept = done.stdout.splitlines()
     if url == NOWHERE:
@@ -109,21 +115,73 @@ def attempt(kind, cases, home, url, offline=False):
     return json.loads(found)
 
 
-def check_errors(found, expected):
+DATA = [
+    {"path": "openai/gsm8k", "config": "main"},
+    {"path": "openai/gsm8k", "config": "main", "split": "test", "revision": "main"},
+    {"path": "luffy/math"},
+    {"path": "trl/math", "revision": COMMIT},
+]
+WRONG_DATA = [
+    ({"path": "openai/gsm8k"}, ("openai/gsm8k", "Config name is missing", "['main', 'socratic']")),
+    ({"path": "openai/gsm8k", "config": "man"}, ("openai/gsm8k", "'man' not found", "['main', 'socratic']")),
+    (
+        {"path": "openai/gsm8k", "config": "main", "split": "dev"},
+        ("openai/gsm8k", 'Unknown split "dev"', "['train', 'test']"),
+    ),
+    ({"path": "openai/gsm9k"}, ("openai/gsm9k", "no such dataset", "hf auth login")),
+    ({"path": "lab/secret"}, ("lab/secret", "gated", "{hub}/datasets/lab/secret", "hf auth login")),
+    ({"path": "lab/wordless"}, ("lab/wordless, row 1", "no prompt: found text")),
+    ({"path": "lab/torn"}, ("lab/torn", "JSON", "check config and split")),
+    ({"path": "broken/data"}, ("broken/data", "refused by the hub", "500")),
+    ({"path": "openai/gsm8k", "revision": "v7"}, ("openai/gsm8k", "no revision 'v7'")),
+]
+WRONG_MODEL = [
+    ({"path": "lab/none"}, ("model.path lab/none", "no such model", "hf auth login")),
+    ({"path": "lab/secret"}, ("model.path lab/secret", "gated", "{hub}/lab/secret", "hf auth login")),
+    ({"path": "lab/empty"}, ("model.path 'lab/empty'", "cannot be loaded", "config.json")),
+    ({"path": "/no/such/folder"}, ("model.path /no/such/folder", "neither here nor a name")),
+    ({"path": "{torn}"}, ("model.path", "torn", "cannot be loaded", "give a folder")),
+    ({"path": "lab/countdown", "revision": "v7"}, ("model.path lab/countdown", "no revision 'v7'")),
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def online(hub, home, tmp_path_factory):
+    """With the hub and, at first, an empty cache."""
+    torn = tmp_path_factory.mktemp("models") / "torn"
+    torn.mkdir()
+    for file in policy_folder().iterdir():
+        (torn / file.name).write_bytes(file.read_bytes()[:20_000])
+    wrong_model = [{key: value.format(torn=torn) for key, value in case.items()} for case, _ in WRONG_MODEL]
+    asked = {
+        "wrong data": [case for case, _ in WRONG_DATA],
+        "wrong model": wrong_model,
+        "data": DATA,
+        "model": [{"path": "lab/countdown"}],
+    }
+    return attempt(asked, home, hub.url)
+
+
+@pytest.fixture(scope="module")
+def offline(online, home):
+    """Without a hub, by HF_HUB_OFFLINE, with the cache that the hub filled."""
+    asked = {"data": DATA[:3], "model": [{"path": "lab/countdown"}, {}], "new data": [{"path": "lab/wordy"}]}
+    return attempt(asked, home, NOWHERE, offline=True)
+
+
+def check_errors(found, expected, **places):
     for result, words in zip(found, expected, strict=True):
         line = result["error"]
-        assert "\n" not in line and all(word in line for word in words), line
+        assert "\n" not in line and all(word.format(**places) in line for word in words), line
 
 
-@needs_datasets
-def test_data_sets_of_every_layout_come_from_the_hub_and_then_from_the_cache(hub, tmp_path):
-    cases = [
-        {"path": "openai/gsm8k", "config": "main"},
-        {"path": "openai/gsm8k", "config": "main", "split": "test", "revision": "main"},
-        {"path": "luffy/math"},
-        {"path": "trl/math", "revision": COMMIT},
-    ]
-    found = attempt("data", cases, tmp_path, hub.url)
+def test_data_sets_of_every_layout_come_from_the_hub_and_then_from_the_cache(online, offline):
+    found = online["data"]
     assert [result.get("rows", result) for result in found] == [
         [["How many?", "8", "gsm8k", "gsm8k-0"]],
         [["How much?", "9", "gsm8k", "gsm8k-0"]],
@@ -132,67 +190,29 @@ def test_data_sets_of_every_layout_come_from_the_hub_and_then_from_the_cache(hub
     ]
     assert [result["duplicates"] for result in found] == [1, 0, 0, 0]
     assert {result["revision"] for result in found} == {COMMIT}
-    again = attempt("data", cases[:3], tmp_path, hub.url, offline=True)
-    assert [result["rows"] for result in again] == [result["rows"] for result in found[:3]]
+    assert [result["rows"] for result in offline["data"]] == [result["rows"] for result in found[:3]]
 
 
-@needs_datasets
-def test_what_is_wrong_with_a_data_set_is_told_in_one_line(hub, tmp_path):
-    cases = {
-        ("openai/gsm8k", None, "train"): ("openai/gsm8k", "Config name is missing", "['main', 'socratic']"),
-        ("openai/gsm8k", "man", "train"): ("openai/gsm8k", "'man' not found", "['main', 'socratic']"),
-        ("openai/gsm8k", "main", "dev"): ("openai/gsm8k", 'Unknown split "dev"', "['train', 'test']"),
-        ("openai/gsm9k", None, "train"): ("openai/gsm9k", "no such dataset", "hf auth login"),
-        ("lab/secret", None, "train"): ("lab/secret", "gated", f"{hub.url}/datasets/lab/secret", "hf auth login"),
-        ("lab/wordless", None, "train"): ("lab/wordless, row 1", "no prompt: found text"),
-        ("lab/torn", None, "train"): ("lab/torn", "JSON", "check config and split"),
-        ("broken/data", None, "train"): ("broken/data", "refused by the hub", "500"),
-    }
-    settings = [{"path": path, "config": config, "split": split} for path, config, split in cases]
-    settings.append({"path": "openai/gsm8k", "revision": "v7"})
-    expected = [*cases.values(), ("openai/gsm8k", "no revision 'v7'")]
-    check_errors(attempt("data", settings, tmp_path, hub.url), expected)
+def test_what_is_wrong_with_a_data_set_is_told_in_one_line(hub, online):
+    check_errors(online["wrong data"], [words for _, words in WRONG_DATA], hub=hub.url)
 
 
-NOWHERE = "http://127.0.0.1:9"  # the port is closed
-
-
-@needs_datasets
-def test_data_sets_out_of_reach_are_told_at_once(tmp_path):
-    cases = [{"path": "openai/gsm8k", "config": "main"}]
+def test_a_hub_out_of_reach_is_told_at_once(tmp_path, offline):
+    asked = {"data": [{"path": "openai/gsm8k", "config": "main"}], "model": [{"path": "lab/countdown"}]}
+    found = attempt(asked, tmp_path, NOWHERE)
     check_errors(
-        attempt("data", cases, tmp_path, NOWHERE),
+        found["data"],
         [("openai/gsm8k", NOWHERE, "cannot be reached", "a .jsonl or .parquet file", "HF_HUB_OFFLINE=1")],
     )
-    check_errors(
-        attempt("data", cases, tmp_path, NOWHERE, offline=True),
-        [("openai/gsm8k", "HF_HUB_OFFLINE is set", "not downloaded before", "local .jsonl")],
-    )
+    check_errors(found["model"], [("lab/countdown", "cannot be reached", "a folder", "HF_HUB_OFFLINE=1")])
+    check_errors(offline["new data"], [("lab/wordy", "HF_HUB_OFFLINE is set", "not downloaded before", "local .jsonl")])
 
 
-@needs_transformers
-def test_a_model_comes_from_the_hub_and_then_from_the_cache(hub, tmp_path):
-    (found,) = attempt("model", [{"path": "lab/countdown"}], tmp_path, hub.url)
-    again, bundled = attempt("model", [{"path": "lab/countdown"}, {}], tmp_path, hub.url, offline=True)
+def test_a_model_comes_from_the_hub_and_then_from_the_cache(online, offline):
+    (found,) = online["model"]
+    again, bundled = offline["model"]
     assert found == again == bundled
 
 
-@needs_transformers
-def test_what_is_wrong_with_a_model_is_told_in_one_line(hub, tmp_path):
-    torn = tmp_path / "torn"
-    torn.mkdir()
-    for file in policy_folder().iterdir():
-        (torn / file.name).write_bytes(file.read_bytes()[:20_000])
-    cases = {
-        "lab/none": ("model.path lab/none", "no such model", "hf auth login"),
-        "lab/secret": ("model.path lab/secret", "gated", f"{hub.url}/lab/secret"),
-        "lab/empty": ("model.path 'lab/empty'", "cannot be loaded", "config.json"),
-        "/no/such/folder": ("model.path /no/such/folder", "neither here nor a name"),
-        str(torn): ("model.path", "torn", "cannot be loaded", "give a folder"),
-    }
-    settings = [{"path": path} for path in cases]
-    settings.append({"path": "lab/countdown", "revision": "v7"})
-    expected = [*cases.values(), ("model.path lab/countdown", "no revision 'v7'")]
-    check_errors(attempt("model", settings, tmp_path / "home", hub.url), expected)
-    unreached = attempt("model", [{"path": "lab/countdown"}], tmp_path / "home", NOWHERE)
-    check_errors(unreached, [("lab/countdown", "cannot be reached", "a folder", "HF_HUB_OFFLINE=1")])
+def test_what_is_wrong_with_a_model_is_told_in_one_line(hub, online):
+    check_errors(online["wrong model"], [words for _, words in WRONG_MODEL], hub=hub.url)

@@ -201,7 +201,7 @@ GROUPS = st.lists(WORDS, min_size=1, max_size=6)
 
 
 @given(GROUPS, st.booleans(), st.integers(1, 6), st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=3 * settings().max_examples // 2)
 def test_properties(words, symmetric, orders, random):
     group = [" ".join(w) for w in words]
     d = textual_dissimilarity(group, orders=orders, symmetric=symmetric)

@@ -108,7 +108,10 @@ def test_samples_of_one_seed_differ_and_rows_are_whole(whole):
     assert len({tuple(part) for part in parts}) == 8
 
 
-@pytest.mark.parametrize("where", range(3))
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("where", [pytest.param(0, marks=SLOW), 1, pytest.param(2, marks=SLOW)])
 def test_killed_at_a_random_moment_it_ends_with_the_same_results(whole, where):
     path = Path("out/generations/countdown.jsonl")
     size = (whole[0] / "generations/countdown.jsonl").stat().st_size
@@ -388,7 +391,7 @@ def test_wrong_input_is_one_line_and_code_2_and_nothing_is_lost(whole, capsys, m
         ((*SMALL, "--generator", "vllm", "--extra", "2"), "--extra 2: must be a JSON object"),
         ((*SMALL, "--generator", "endpoint", "--url", "localhost"), "--url localhost: must begin with http"),
         ((*SMALL, "--generator", "endpoint", "--extra", "top_k=-1"), "--extra top_k=-1: must be a JSON object"),
-        ((*SMALL, "--grader", "teacher"), "teacher.*math"),
+        ((*SMALL, "--grader", "teacher"), "teacher.*math, gsm8k"),
         ((*SMALL, "--template", "poem"), "poem.*paper"),
         ((*SMALL, "--samples", 0), "--samples: must be at least 1"),
         ((*SMALL, "--max-num-seqs", -1), "--max-num-seqs: must be at least 1"),

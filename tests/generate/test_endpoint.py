@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from diver.data.countdown import grade as judge
 
 from diver.data import countdown
+from diver.data.countdown import grade as judge
 from diver.generate.base import requests
 from diver.types import DiverError, Grade, Rollout
 
@@ -305,7 +305,7 @@ def test_transformers_serve_stopped_and_started_again():
     for package in ("fastapi", "uvicorn"):
         pytest.importorskip(package)
     model, port = str(countdown.policy_folder()), free_port()
-    problems = {p.id: p for p in countdown.problems(countdown.Countdown(), 4, held=True)}
+    problems = {p.id: p for p in countdown.problems(countdown.Countdown(), 4, held_out=True)}
     wanted = [r for p in problems.values() for r in requests(0, "countdown", p.id, p.prompt, range(8))]
     # Without do_sample, `transformers serve` stays greedy unless the model's own settings sample.
     how = json.dumps({"do_sample": True, "top_k": 0, "temperature": 1.0, "max_new_tokens": 40})

@@ -16,7 +16,7 @@ from diver.generate.policy import Policy, load_policy
 from diver.io.seeds import stream_seed
 from diver.types import DiverError
 
-PROBLEMS = problems(Countdown(), 12, held=True)
+PROBLEMS = problems(Countdown(), 12, held_out=True)
 PROMPTS = [p.prompt for p in PROBLEMS]
 HOW = {"temperature": 1.0, "max_tokens": 40, "rows": 64, "seed": 3}
 

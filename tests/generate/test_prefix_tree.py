@@ -12,7 +12,7 @@ from diver.generate.base import requests
 from diver.generate.policy import load_policy
 from diver.generate.prefix_tree import PrefixTreeGenerator
 
-PROMPTS = [p.prompt for p in problems(Countdown(), 20, held=True)]
+PROMPTS = [p.prompt for p in problems(Countdown(), 20, held_out=True)]
 HOW = {"temperature": 1.0, "max_tokens": 40}
 
 

@@ -1,17 +1,20 @@
 """The real command, on rollouts of several origins."""
 
 import base64
+import contextlib
 import gzip
+import io
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from diver import cli
 from diver.data.countdown import policy_folder
 from diver.diversity import equational_diversity, textual_diversity
 
@@ -26,8 +29,21 @@ ROWS = [
 
 
 def diver(*arguments, cwd):
-    command = [Path(sys.executable).with_name("diver"), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+    """The command in this process, given in the folder `cwd`."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", ["diver", *map(str, arguments)])
+        patch.setattr(sys, "path", [*sys.path])  # main adds the folder where the command is given
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+    return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
 
 
 def write(path, rows):

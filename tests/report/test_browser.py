@@ -95,7 +95,7 @@ def test_macros_are_not_expanded_but_left_is_no_macro():
     assert mathml(r"\left( x \right)") is not None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=3 * settings().max_examples // 2)
 @given(
     st.lists(
         st.sampled_from(

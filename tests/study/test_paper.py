@@ -7,7 +7,7 @@ import pytest
 from diver.data.benchmarks import load
 from diver.data.templates import QUESTION, TEMPLATES, render
 from diver.types import Grade, Problem
-from diver.verify import grades
+from diver.verify import grade
 from diver_paper import paper
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -174,7 +174,7 @@ def test_prompts_and_answers_of_public_models(template):
     prompt = render(PROBLEM, template)
     assert prompt.startswith(begins) and prompt.endswith(ends)
     assert prompt.count(PROBLEM.prompt) == 1 and QUESTION not in prompt
-    assert grades([(response, PROBLEM)]) == [Grade.CORRECT]
-    assert grades([(response.replace("\\boxed{2}", "\\boxed{3}"), PROBLEM)]) == [Grade.WRONG]
+    assert grade([(response, PROBLEM)]) == [Grade.CORRECT]
+    assert grade([(response.replace("\\boxed{2}", "\\boxed{3}"), PROBLEM)]) == [Grade.WRONG]
     countdown = load("countdown", 0, limit=1).problems[0]
     assert countdown.prompt in render(countdown, template)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tyro
@@ -24,6 +25,7 @@ from diver_paper.experiments import EXPERIMENTS, INITIAL
 from diver_paper.records import Job
 from diver_paper.reproduce import SMOKE, Arguments, load_regime, reproduce, write
 from diver_paper.sweep import Paths, sweep
+from diver_paper.worker import run_job
 
 ROOT = Path(__file__).parents[2]
 REGIME = merge(load_regime(), merge(SMOKE, {"train": {"steps": 6}}))
@@ -119,6 +121,18 @@ def smoked(tmp_path_factory):
     return tmp_path_factory.mktemp("smoked")  # runs are shared by the experiments, here as in a study
 
 
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """The runs one after another in this process: loading torch takes longer than they do."""
+
+    def start(job, regime, paths, provenance):
+        run_job(job, regime, paths.work / job.name, paths.records, provenance)
+        return SimpleNamespace(returncode=0, poll=lambda: 0)
+
+    monkeypatch.setattr("diver_paper.sweep._start", start)
+    monkeypatch.setattr("diver_paper.sweep.POLL_SECONDS", 0)
+
+
 OF_MAIN = set(EXPERIMENTS["main"].variants)  # an experiment that only reads these runs costs nothing more
 NAMES = [
     pytest.param(name, marks=() if set(e.variants) <= OF_MAIN else pytest.mark.slow)
@@ -128,7 +142,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_experiment_runs_and_has_its_page(name, smoked, capsys):
+def test_every_experiment_runs_and_has_its_page(name, smoked, in_this_process, capsys):
     reproduce(Arguments(name=name, smoke=True, out=smoked), {"commit": None})
     assert "can be made" in capsys.readouterr().out
     regime, paths = merge(load_regime(), SMOKE), Paths(smoked / "runs", smoked)

@@ -4,6 +4,8 @@ The reference below shares nothing with the engine but the model: one response a
 plain sums. What it must tell apart (sign, kind of std, normaliser, temperature) is tried as well.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -57,9 +59,10 @@ def token_logprobs(model: LlamaForCausalLM, prompt: list[int], tokens: list[int]
     return torch.log_softmax(logits / temperature, -1)[torch.arange(len(tokens)), torch.tensor(tokens)]
 
 
-def rollout_batch(model: LlamaForCausalLM, temperature: float) -> list[Group]:
+@cache
+def rollout_batch(temperature: float) -> list[Group]:
     """Groups of responses of 1 to 13 tokens; old log-probs are off by up to 0.6, so many tokens are clipped."""
-    rng = np.random.default_rng(7)
+    model, rng = tiny_model(), np.random.default_rng(7)
     groups = []
     for g in range(GROUPS):
         problem = Problem(str(g), "", "")
@@ -124,7 +127,7 @@ class Recorder(torch.optim.SGD):
 
 def engine_gradients(temperature: float, aggregation: str, budget: int, skip: bool) -> list[torch.Tensor]:
     model = tiny_model()
-    groups = rollout_batch(model, temperature)
+    groups = rollout_batch(temperature)
     recorder = Recorder(model)
     update(
         Policy(model, Tokenizer(), None),
@@ -137,9 +140,10 @@ def engine_gradients(temperature: float, aggregation: str, budget: int, skip: bo
     return recorder.gradients
 
 
+@cache
 def reference_gradients(temperature: float, aggregation: str, **faults) -> list[torch.Tensor]:
     model = tiny_model()
-    groups = rollout_batch(model, temperature)
+    groups = rollout_batch(temperature)
     used = faults.pop("divided_by", temperature)
     return [written_out(model, groups[i : i + MINI], used, aggregation, **faults) for i in range(0, GROUPS, MINI)]
 
@@ -160,7 +164,7 @@ def test_equals_the_written_out_formula(temperature, aggregation, budget, skip):
 
 def test_tokens_of_both_signs_are_clipped_in_every_mini_batch():
     model = tiny_model()
-    groups = rollout_batch(model, 1.0)
+    groups = rollout_batch(1.0)
     for i in range(0, GROUPS, MINI):
         clipped = {1: 0, -1: 0}
         written_out(model, groups[i : i + MINI], 1.0, "token-mean", clipped=clipped)
@@ -184,7 +188,7 @@ def test_kl_and_entropy_reach_every_row():
     with torch.no_grad():
         for p in anchor.parameters():
             p.add_(0.05 * torch.randn_like(p))
-    groups = rollout_batch(model, temperature)
+    groups = rollout_batch(temperature)
     loss = ClipLoss(clip_low=LOW, clip_high=HIGH, kl_coef=beta, entropy_coef=bonus)
     recorder = Recorder(model)
     policies = [Policy(m, Tokenizer(), None) for m in (model, anchor)]
@@ -219,7 +223,7 @@ def test_kl_and_entropy_reach_every_row():
 
 def test_gradient_checkpointing_changes_nothing():
     model = tiny_model()
-    groups = rollout_batch(model, 1.0)
+    groups = rollout_batch(1.0)
     gradients = []
     for checkpointing in (False, True):
         if checkpointing:
@@ -235,7 +239,7 @@ def test_gradient_checkpointing_changes_nothing():
 def test_mini_batch_of_zero_advantages_still_takes_its_step():
     """Momentum goes on: the parameters move although the gradient is zero."""
     model = tiny_model()
-    groups = rollout_batch(model, 1.0)
+    groups = rollout_batch(1.0)
     policy, loss = Policy(model, Tokenizer(), None), ClipLoss()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     how = Update(mini_batch_size=GROUPS)

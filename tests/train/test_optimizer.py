@@ -17,7 +17,7 @@ def gradients(max_grad_norm):
     model = tiny_model()
     recorder = Recorder(model)
     config = Update(mini_batch_size=MINI, max_grad_norm=max_grad_norm)
-    groups = rollout_batch(model, 1.0)
+    groups = rollout_batch(1.0)
     metrics = update(Policy(model, Tokenizer(), None), recorder, groups, ClipLoss(), config, temperature=1.0)
     return [float(g.norm()) for g in recorder.gradients], metrics["policy/grad_norm"]
 

@@ -5,6 +5,7 @@ must tell apart: a selection within each micro-batch, and one that does not see 
 """
 
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ EACH = pytest.mark.parametrize("name", LOSSES)
 
 def engine(loss, budget=40, seed=SEED, skip=True):
     model = tiny_model()
-    groups = rollout_batch(model, TEMPERATURE)
+    groups = rollout_batch(TEMPERATURE)
     recorder = Recorder(model)
     how = Update(mini_batch_size=MINI, micro_batch_tokens=budget, skip_zero_advantage=skip, max_grad_norm=1e9)
     policy = Policy(model, Tokenizer(), None)
@@ -54,10 +55,11 @@ def selected_of(loss, tokens):
     return set(order[: max(1, int(fraction * len(tokens)))])
 
 
-def written_out(loss, micro=None, without_zeros=False):
+@cache
+def written_out(name, micro=None, without_zeros=False):
     """The gradient of every mini-batch; `micro` rows at a time choose for themselves (a fault)."""
-    model = tiny_model()
-    groups = rollout_batch(model, TEMPERATURE)
+    loss, model = LOSSES[name], tiny_model()
+    groups = rollout_batch(TEMPERATURE)
     random = torch.Generator().manual_seed(SEED)
     gradients = []
     for start in range(0, GROUPS, MINI):
@@ -97,7 +99,7 @@ def written_out(loss, micro=None, without_zeros=False):
 @pytest.mark.parametrize("budget", [1, 40, 10_000])
 def test_equals_the_written_out_formula_whatever_the_micro_batches(name, budget):
     ours, _ = engine(LOSSES[name], budget)
-    assert max(relative_errors(ours, written_out(LOSSES[name]))) < 1e-5
+    assert max(relative_errors(ours, written_out(name))) < 1e-5
 
 
 @EACH
@@ -105,7 +107,7 @@ def test_equals_the_written_out_formula_whatever_the_micro_batches(name, budget)
     "fault", [{"micro": 3}, {"without_zeros": True}], ids=["within micro-batches", "without zeros"]
 )
 def test_each_fault_is_told_apart(name, fault):
-    errors = relative_errors(engine(LOSSES[name])[0], written_out(LOSSES[name], **fault))
+    errors = relative_errors(engine(LOSSES[name])[0], written_out(name, **fault))
     assert max(errors) > 1e-3
 
 
@@ -126,7 +128,7 @@ def test_the_seed_is_that_of_clip_cov():
 
 def test_the_share_is_of_the_mini_batch():
     """Two fifths of the tokens of each mini-batch, rounded down."""
-    groups = rollout_batch(tiny_model(), TEMPERATURE)
+    groups = rollout_batch(TEMPERATURE)
     tokens = [sum(r.length for g in groups[i : i + MINI] for r in g.rollouts) for i in range(0, GROUPS, MINI)]
     _, metrics = engine(LOSSES["high-entropy"])
     assert metrics["policy/selected_frac"] == pytest.approx(sum(2 * n // 5 for n in tokens) / sum(tokens))
@@ -135,7 +137,7 @@ def test_the_share_is_of_the_mini_batch():
 def test_kl_cov_penalises_tokens_of_zero_advantage_too():
     """In a mini-batch of zero advantages all covariances are 0, the first quarter is selected, and only it is forwarded."""
     model = tiny_model()
-    groups = rollout_batch(model, TEMPERATURE)
+    groups = rollout_batch(TEMPERATURE)
     zeros = [g.with_each(advantage=[0.0] * len(g)) for g in groups]
     recorder, policy = Recorder(model), Policy(model, Tokenizer(), None)
     metrics = update(

@@ -80,7 +80,7 @@ CLOSED = st.recursive(
 )
 
 
-@hypothesis_settings(max_examples=50, deadline=None)
+@hypothesis_settings(max_examples=hypothesis_settings().max_examples // 2)
 @given(CLOSED, CLOSED)
 def test_math_verify_agrees_with_every_decision(answer, gold):
     if compare(answer, gold) is Grade.WRONG:

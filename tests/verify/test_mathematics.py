@@ -172,7 +172,7 @@ NUMBERS = st.one_of(
 )
 
 
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=3 * hypothesis_settings().max_examples // 2)
 @given(NUMBERS, NUMBERS)
 @example("1/2", "0.5")
 @example("1,000", "1000")
@@ -203,7 +203,7 @@ STARTS = [
 ]
 
 
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=3 * hypothesis_settings().max_examples // 2)
 @given(
     st.sampled_from(STARTS), st.sampled_from(ENDINGS), st.integers(-5, 12000).map(str), st.integers(-5, 12000).map(str)
 )
@@ -272,30 +272,34 @@ def test_beyond_the_bounds():
 
 
 @pytest.mark.parametrize(
-    "text",
+    "parts",  # the second and the third are repeated until they have the size together
     [
-        "\\boxed{" * 140000,
-        "\\boxed" * 160000,
-        "{" * 10**6,
-        "}" * 10**6,
-        "1," * 500000,
-        "9" * 10**6,
-        "$" * 10**6,
-        "\\boxed{1}" * 110000,
-        "\\boxed{1}, " * 90000,
-        "\\boxed{" * 60000 + "}" * 60000,
-        "final answer is " * 60000,
-        "\\boxed{" + "9^" * 500000 + "}",
-        "\\boxed{" + "{" * 500000 + "}" * 500000 + "}",
-        " " * 10**6,
-        "\\boxed{√(" * 110000,
+        ["", "\\boxed{", ""],
+        ["", "\\boxed", ""],
+        ["", "{", ""],
+        ["", "}", ""],
+        ["", "1,", ""],
+        ["", "9", ""],
+        ["", "$", ""],
+        ["", "\\boxed{1}", ""],
+        ["", "\\boxed{1}, ", ""],
+        ["", "\\boxed{", "}"],
+        ["", "final answer is ", ""],
+        ["\\boxed{", "9^", "", "}"],
+        ["\\boxed{", "{", "}", "}"],
+        ["", " ", ""],
+        ["", "\\boxed{√(", ""],
     ],
-    ids=lambda text: text[:12],
+    ids=lambda parts: "".join(parts)[:12],
 )
-def test_a_million_characters_take_no_time(text):
+@pytest.mark.parametrize("size", [10**5, pytest.param(10**6, marks=pytest.mark.slow)])
+def test_a_million_characters_take_no_time(parts, size):
+    before, left, right, *after = parts
+    repetitions = size // len(left + right)
+    text = before + left * repetitions + right * repetitions + "".join(after)
     start = time.process_time()
     for verifier in (grade, grade_gsm8k):
         found = verifier(text, problem("5"))
         if isinstance(found, PendingComparison):
             bounded(found, Bounds())
-    assert time.process_time() - start < 30  # measured below 1 s; a quadratic step takes minutes
+    assert time.process_time() - start < 3e-5 * size  # measured below 1 s in 30; a quadratic step takes minutes

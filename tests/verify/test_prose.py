@@ -64,7 +64,7 @@ WORDS = (
 )
 
 
-@hypothesis_settings(max_examples=200, deadline=None)
+@hypothesis_settings(max_examples=2 * hypothesis_settings().max_examples)
 @given(st.lists(st.sampled_from(WORDS.split("|")), min_size=2, max_size=9))
 def test_math_verify_picks_the_same(words):
     text = " ".join(words).strip()

@@ -13,9 +13,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from accelerate import PartialState
-from accelerate.utils import gather_object
-
 from diver.config.data import Source
 from diver.config.verification import Verification
 from diver.data.sources import to_problem
@@ -90,6 +87,9 @@ class GroupAdvantage:
         self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
     ) -> list[float]:
         """This process's advantages, in the order of its rows. TRL calls it, on all processes at once."""
+        from accelerate import PartialState  # comes with TRL; what TRL can carry is known without it
+        from accelerate.utils import gather_object
+
         rollouts = self._graded(prompts, completions, completion_ids, inputs)
         everyone = gather_object(list(zip(map(_text, prompts), rollouts, strict=True)))
         progress = self._progress(inputs["trainer_state"])
@@ -169,7 +169,7 @@ def _usable(method: str | Method) -> Method:
         )
     if type(method.loss) not in POLICY_LOSSES:
         raise DiverError(
-            f"method {method.name!r}: {method.loss.name} needs another loss than TRL's; choose another engine"
+            f"method.loss.name = {method.loss.name!r}: TRL has no such loss; train this method with another engine"
         )
     return method
 

@@ -17,7 +17,7 @@ from diver.types import DiverError, Group, Progress
 
 @settings
 class PassAtK(Method):
-    """The mean advantage of all sets of k responses that a response is in; it knows correct and wrong only.
+    """Correctness of the best of k. A is the mean advantage of all sets of k that a response is in.
 
     Clip 0.20 / 0.28, as clip-higher, so that a comparison with it shows one change.
     """

@@ -18,6 +18,7 @@ from diver.methods.entropy_bonus import EntropyBonus
 from diver.methods.grpo import Grpo
 from diver.methods.high_entropy import HighEntropy
 from diver.methods.kl_cov import KlCov
+from diver.methods.max_rl import MaxRl
 from diver.methods.pass_at_k import PassAtK
 from diver.settings import choose, import_object, merge, read
 from diver.types import DiverError
@@ -28,6 +29,7 @@ METHODS: dict[str, type[Method]] = {
     "clip-cov": ClipCov,
     "kl-cov": KlCov,
     "pass-at-k": PassAtK,
+    "max-rl": MaxRl,
     "entropy-bonus": EntropyBonus,
     "high-entropy": HighEntropy,
     "diver-td": DiverTd,

@@ -9,7 +9,8 @@ pytest.importorskip("accelerate")
 
 import diver
 from diver.integrations.trl import POLICY_LOSSES, GroupAdvantage, config
-from diver.methods import METHODS, method_named
+from diver.losses import PolicyLoss
+from diver.methods import METHODS, Grpo, method_named, settings
 from diver.types import DiverError, Progress
 
 TEXTS = [r"so $1+1=2$ \boxed{2}", r"we add: $2=1+1$, \boxed{2}", r"\boxed{3}", r"\boxed{2} it is"]
@@ -69,6 +70,40 @@ def test_pass_at_k_training_by_hand():
     method = method_named("pass-at-k", k=2)  # half of the pairs of 4 hold the one that is correct
     returned = GroupAdvantage(method, arguments(), outcome=lambda **_: [0.0, 1.0, 0.0, 0.0] * 2)(**Batch().given)
     np.testing.assert_allclose(returned, [-1 / 3, 1, -1 / 3, -1 / 3] * 2)
+
+
+@settings
+class MaxRl(Grpo):
+    """Correctness. MaxRL (arXiv 2602.02710): A_i = (r_i - mean) / mean."""
+
+    def advantages(self, group, progress):
+        r = group.rewards
+        return (r - r.mean()) / r.mean() if r.any() else r
+
+
+@settings
+class Likelihood(Grpo):
+    """A method that cannot do without the log-probs of the sampler."""
+
+    @property
+    def needs(self):
+        return frozenset({"logprobs"})
+
+
+@settings
+class Loss(PolicyLoss):
+    """A loss that only the built-in trainer can have."""
+
+
+def test_a_method_of_ones_own():
+    returned = GroupAdvantage(f"{__name__}:MaxRl", arguments())(**Batch().given)
+    np.testing.assert_allclose(returned, [1 / 3, 1 / 3, -1, 1 / 3] * 2)
+    with pytest.raises(DiverError) as error:
+        GroupAdvantage(f"{__name__}:Likelihood", arguments())
+    assert str(error.value) == f"method '{__name__}:Likelihood' needs logprobs, which TRL does not give it"
+    with pytest.raises(DiverError) as error:
+        GroupAdvantage(method_named("grpo", loss={"name": f"{__name__}:Loss"}), arguments())
+    assert str(error.value).startswith(f"method.loss.name = '{__name__}:Loss': TRL has no such loss; train")
 
 
 def test_lambda_goes_by_rollout_steps():
@@ -144,7 +179,7 @@ def test_a_configuration_that_would_change_advantages_is_refused(changes, told):
 def test_what_the_seam_cannot_give_is_refused():
     with pytest.raises(DiverError, match="a selection drops rollouts"):
         config(method_named("diver-mix", selection={"keep": "most"}))
-    with pytest.raises(DiverError, match="method 'clip-cov': clip-cov needs another loss than TRL's"):
+    with pytest.raises(DiverError, match="method.loss.name = 'clip-cov': TRL has no such loss"):
         GroupAdvantage("clip-cov", arguments())
     with pytest.raises(DiverError, match="method.k is 4 with num_generations = 4: k must be below G"):
         GroupAdvantage("pass-at-k", arguments())

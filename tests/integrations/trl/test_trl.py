@@ -23,7 +23,7 @@ trl = pytest.importorskip("trl")
 
 HERE = Path(__file__).parent
 README = (HERE.parents[2] / "README.md").read_text(encoding="utf-8")
-METHODS = ["diver-mix", "pass-at-k"]
+METHODS = ["diver-mix", "pass-at-k", "max-rl"]
 ROWS, G = 12, 8  # rows of each process: the second of three groups is split
 
 

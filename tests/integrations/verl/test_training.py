@@ -108,9 +108,10 @@ def test_diver_mix_selects_and_resumes_after_a_kill(folder):
     assert any(row["actor/grad_norm"] > 0 for row in after.values())
 
 
-@pytest.mark.parametrize("name", ["clip-cov", "kl-cov", "pass-at-k", "diver-mix"])
-def test_two_steps(folder, name):
-    settings = {"k": 2} if name == "pass-at-k" else {}
+@pytest.mark.parametrize(("name", "loss"), [("pass-at-k", "clip-cov"), ("max-rl", "kl-cov"), ("diver-mix", "clip")])
+def test_two_steps(folder, name, loss):
+    """Every loss of verl, each with another method's advantages."""
+    settings = {"loss": {"name": loss}, **({"k": 2} if name == "pass-at-k" else {})}
     method = method_named(name, **settings)
     stock.run(folder, stock.command(folder, method, 2, setting={"method": {"name": name, **settings}}))
     logged = stock.metrics(folder)
