@@ -1,4 +1,4 @@
-r"""The embedded engine against TRL 1.16's GRPOTrainer: CPU seconds for one rollout batch, sampling and training.
+r"""The built-in trainer against TRL 1.16's GRPOTrainer: CPU seconds for one rollout batch, sampling and training.
 
 Same weights, prompts, rewards and settings: 64 problems x 8 responses, four updates, temperature 1, clip .20/.28, beta
 0, AdamW, float32, one thread. Every trial starts from the same weights; the engines take turns, and the best trial of

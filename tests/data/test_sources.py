@@ -98,7 +98,7 @@ def test_a_folder(tmp_path):
     assert [p.prompt for p in load_problems(str(tmp_path))] == ["a", "b", "c"]
 
 
-def test_repeated_rows_are_folded_and_counted(tmp_path):
+def test_duplicate_rows_are_left_out_and_counted(tmp_path):
     rows = [{"problem": "1+1?", "answer": "2"}] * 32 + [{"problem": "2+2?", "answer": "4"}] * 32
     problems = load_problems(jsonl(tmp_path, *rows, {"problem": "1+1?", "answer": "3"}))
     assert [(p.prompt, p.answer) for p in problems] == [("1+1?", "2"), ("2+2?", "4")]

@@ -16,7 +16,7 @@ WORD, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """Four random 32-bit words for each column: counters [4, n] and keys [2, n], 32-bit words held in uint64."""
+    """Four random 32-bit words for each column: counters [4, n] and keys [2, n], 32-bit words in uint64."""
     even, odd = counter[::2], counter[1::2]
     for _ in range(ROUNDS):
         product = MULTIPLIERS * even
