@@ -211,13 +211,13 @@ def ours(load: Load, without: str | None = None) -> Seconds:
     model, tokenizer = load.policy()
     policy = Policy(model, tokenizer, None)
     method = method_named("clip-higher")
-    how = engine.Update(
+    config = engine.Update(
         mini_batch_size=PROBLEMS // UPDATES,
         learning_rate=LEARNING_RATE,
         micro_batch_tokens=2048,  # our fastest on a CPU, as 32 responses are TRL's
         skip_zero_advantage=without != "rows of zero advantage skipped",
     )
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=how.weight_decay)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=config.weight_decay)
     prompts = [str(p.prompt) for p in load.problems]
     clock = {"sample": 0.0, "train": 0.0}
     with WITHOUT[without]() if without else contextlib.nullcontext():
@@ -247,14 +247,14 @@ def ours(load: Load, without: str | None = None) -> Seconds:
         groups = method.apply(groups, 0.0)
         with timed(clock, "train"):
             if without == "sampler's log-probs reused":
-                recompute(policy, groups, how.micro_batch_tokens)
-            engine.update(policy, optimizer, groups, method.loss, how, temperature=1.0)
+                recompute(policy, groups, config.micro_batch_tokens)
+            engine.update(policy, optimizer, groups, method.loss, config, temperature=1.0)
     return Seconds(clock["sample"], clock["train"], float(np.mean([r.length for r in rollouts])))
 
 
 @torch.no_grad()
 def recompute(policy: Any, groups: Sequence[Any], budget: int) -> None:
-    """What an engine without the sampler's log-probs pays: one more pass over every response."""
+    """The cost for an engine without the sampler's log-probs: one more pass over every response."""
     from diver.train import batches, update
 
     rows = batches.rows_of(groups, [1.0] * (PROBLEMS * G))

@@ -105,8 +105,10 @@ def main() -> None:
         print(f"{'groups x responses x words':>28}{'CPU s':>10}{'memory MB':>12}{'rows MB':>10}{'mean TD':>10}")
         for row in found[name]:
             shape = f"{row['groups']} x {row['size']} x {row['words']}"
-            told = f"{row['cpu_seconds']:>10.3f}{row['memory_mb']:>12.0f}{row['rows_mb']:>10.1f}{row['textual']:>10.2f}"
-            print(f"{shape:>28}{told}")
+            columns = (
+                f"{row['cpu_seconds']:>10.3f}{row['memory_mb']:>12.0f}{row['rows_mb']:>10.1f}{row['textual']:>10.2f}"
+            )
+            print(f"{shape:>28}{columns}")
     machine = {"python": platform.python_version(), "numpy": np.__version__, "processor": platform.machine()}
     out = HERE / "results/scale.json"
     out.parent.mkdir(exist_ok=True)

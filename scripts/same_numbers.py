@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RUNS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 NAMES = tomllib.loads(Path(__file__).with_name("renamed.toml").read_text())
 LOCK = threading.Lock()
-NUMBER = re.compile(r"(?<![\w.])[-+±]?\d+(?:,\d{3})*(?:\.\d+)?|\*\*[^*]+\*\*")  # or what is bold
+NUMBER = re.compile(r"(?<![\w.@])[-+±]?\d+(?:,\d{3})*(?:\.\d+)?|\*\*[^*]+\*\*")  # not pass@4; or what is bold
 START = (  # the tree's own command, and nobody else's package
     "import sys, pathlib, importlib, diver; tree, module, function = (sys.argv.pop(1) for _ in range(3))\n"
     "assert pathlib.Path(diver.__file__).resolve().is_relative_to(tree), diver.__file__\n"
@@ -174,11 +174,11 @@ def page(name: str, tree: Tree) -> Values:
 
 
 def numbers(path: Path, label: str) -> Values:
-    """The numbers of a page in their order, its tables apart from its prose, and what is bold in the tables."""
+    """The numbers of a page in order, tables apart from prose, and what is bold in tables; not the words that name a row."""
     kinds: dict[str, list[str]] = {"table": [], "prose": []}
     for line in path.read_text().splitlines():
         table = line.startswith("|")
-        found = [text for text in NUMBER.findall(line) if table or not text.startswith("*")]
+        found = NUMBER.findall(line.split("|", 2)[2] if table else line.replace("**", ""))
         kinds["table" if table else "prose"] += [NAMES["statuses"].get(t.strip("*"), t.strip("*")) for t in found]
     return {f"{label}, {kind}, value {i + 1}": t for kind, texts in kinds.items() for i, t in enumerate(texts)}
 

@@ -19,6 +19,7 @@ import pytest
 from diver import cli
 from diver.cli.main import commands
 from diver.data.countdown import policy_folder
+from diver.methods import METHODS
 
 DIVER = [sys.executable, "-m", "diver"]
 RECIPE = """
@@ -158,7 +159,7 @@ def test_rollouts_agree_with_the_pure_functions(whole):
         assert np.allclose(expected, [r["advantage"] for r in group])
 
 
-@pytest.mark.parametrize("rows_before_kill", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rows_before_kill", [pytest.param(2, marks=pytest.mark.slow), 4])
 def test_killed_and_run_again_ends_with_the_same_metrics(whole, rows_before_kill):
     process = subprocess.Popen(
         [*DIVER, "train", "tiny.toml", "--run.folder", "killed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -333,6 +334,32 @@ def test_help_teaches():
     assert len({len(re.match(r"  \S+ +", line)[0]) for line in listed}) == 1  # the second column is one
 
 
+def test_methods_are_listed_with_their_engines():
+    code, out, _ = diver("methods")
+    header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()]
+    assert code == 0 and header == ["method", "rewarded", "loss, clip", "needs", "zero mean", "engines"]
+    assert [row[0] for row in rows] == list(METHODS)
+    assert rows[2][1:] == ["Correctness", "clip-cov 1.00 / 1.00", "outcomes", "yes", "built-in, verl, diver.advantages"]
+    assert rows[-1][3] == "responses" and rows[-1][5] == "built-in, TRL, verl, diver.advantages"
+
+
+def test_a_method_of_ones_own_is_listed_with_the_reasons_and_without_an_engine():
+    Path("listed.py").write_text(
+        "from diver.methods import Method, settings\n"
+        '@settings\nclass Mine(Method):\n    """Mine,\n    of 0.5. And more."""\n    needs = frozenset({"logprobs"})\n'
+    )
+    program = "import sys; from diver.cli import main; main(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program, "methods", "listed:Mine"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    _, _, row, trl, verl, modules = done.stdout.splitlines()
+    assert (
+        row == "| listed:Mine | Mine, of 0.5 | clip 0.20 / 0.28 | logprobs | no        | built-in, diver.advantages |"
+    )
+    assert trl == "method 'listed:Mine' needs logprobs, which TRL does not give it" and "which verl does not" in verl
+    assert not {"torch", "accelerate", "trl", "verl"} & set(modules.split())
+    assert "unknown choice 'mine'; choices: grpo" in fails("methods", "mine")
+
+
 def test_a_package_adds_a_command(tmp_path, monkeypatch):
     (tmp_path / "mine-1.0.dist-info").mkdir()
     (tmp_path / "mine-1.0.dist-info" / "METADATA").write_text("Name: mine\nVersion: 1.0\n")
@@ -341,7 +368,7 @@ def test_a_package_adds_a_command(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     assert diver("mine", "a", "--b") == (0, "['a', '--b']\n", "")
     assert "\n  mine      Do mine.\n" in diver("--help")[1]
-    assert "commands are train, verl, eval, measure, report, " in fails("thine") and "mine" in fails("thine")
+    assert "commands are train, verl, eval, measure, report, methods, " in fails("thine") and "mine" in fails("thine")
 
 
 def test_python_m_diver_is_the_command_and_begins_without_torch():

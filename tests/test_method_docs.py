@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from diver.config.recipe import Recipe
-from diver.integrations.verl import config as verl
+from diver.integrations.engines import engines, rewarded
 from diver.losses import LOSSES
 from diver.methods import METHODS, method_named
-from diver.types import DiverError
 
 ROOT = Path(__file__).parents[1]
 PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("method.md", "verl.md", "scale.md")}
 CODE = sorted({code for page in PAGES.values() for code in re.findall(r"`([^`\n]+)`", page)})
-METHOD_ROW = re.compile(r"^\| `([a-z0-9-]+)` \| [^|]+ \| `([a-z0-9-]+)`([^|]*) \| (built-in[^|]*) \|$", re.MULTILINE)
+METHOD_ROW = re.compile(r"^\| `([a-z0-9-]+)` \| ([^|]+) \| `([a-z0-9-]+)`([^|]*) \| (built-in[^|]*) \|$", re.MULTILINE)
 KEY = re.compile(rf"({'|'.join(f.name for f in dataclasses.fields(Recipe))})(\.[a-z_<>]+)+")
 
 
@@ -38,24 +37,13 @@ def recipe_keys():
     return found.union(*(keys(m, "method") for m in named), *(keys(c(), "method.loss") for c in LOSSES.values()))
 
 
-def engines(method, trl):
-    carried = ["built-in"]
-    for name, options in (("TRL", trl.config), ("verl", verl.overrides)):
-        try:
-            options(method)
-        except DiverError:
-            continue
-        carried.append(name)
-    return ", ".join(carried)
-
-
 def test_every_method_has_its_row():
-    trl = pytest.importorskip("diver.integrations.trl", reason="accelerate is not installed", exc_type=ImportError)
     rows = METHOD_ROW.findall(PAGES["method.md"])
     assert [row[0] for row in rows] == list(METHODS)
-    for name, loss, description, carried in rows:
+    for name, reward, loss, description, carried in rows:
         method = method_named(name)
-        assert (loss, carried) == (method.loss.name, engines(method, trl)), name
+        assert (loss, f"{carried}, diver.advantages") == (method.loss.name, ", ".join(engines(method))), name
+        assert reward == rewarded(method).replace("C", "c", 1), name
         if clip := re.match(r" ([\d.]+) / ([\d.]+)", description):
             assert (float(clip[1]), float(clip[2])) == (method.loss.clip_low, method.loss.clip_high), name
         else:

@@ -28,11 +28,14 @@ def read(cls: type[T], table: Mapping[str, Any], where: str) -> T:
 
     `where` is the dotted key of the table itself, "" at the top. Raises DiverError for the first thing that is wrong.
     """
-    from pydantic import TypeAdapter, ValidationError  # 0.1 s that `import diver` need not pay
+    from pydantic import (
+        TypeAdapter,
+        ValidationError,
+    )  # not at the top: it takes 0.1 s, which `import diver` does not need
     from pydantic_core import to_json
 
     try:
-        # Only JSON may be both strict and a table where a dataclass is asked for.
+        # Only JSON may be both strict and a table where a dataclass is expected.
         return TypeAdapter(cls).validate_json(to_json(table, inf_nan_mode="constants"), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -65,7 +68,7 @@ def import_object(path: str, where: str) -> Any:
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
-    except Exception as error:  # whatever a module of one's own raises while it is imported
+    except Exception as error:  # a custom module may raise anything while it is imported
         raise DiverError(f"{where}: {path!r} cannot be imported ({type(error).__name__}: {error})") from error
 
 

@@ -28,7 +28,7 @@ class Correlations(NamedTuple):
     high: np.ndarray
 
 
-class Spread(NamedTuple):
+class MeanStd(NamedTuple):
     """Mean and standard deviation over runs."""
 
     mean: float
@@ -78,7 +78,7 @@ def distinct_at_k(n: int, counts: ArrayLike, k: int) -> float:
 def maj_at_k(votes: ArrayLike, k: int) -> float:
     """The chance that the most frequent answer of k samples is correct (self-consistency, arXiv 2203.11171).
 
-    votes [n]: the answer of each sample as a number, 0 for correct (the judge's, so that 1/2 and 0.5 are one answer),
+    votes [n]: the answer of each sample as a number, 0 for correct (as graded, so that 1/2 and 0.5 are one answer),
     negative for no answer, which is no vote. The mean over the floor(n / k) disjoint runs of k samples in a row; of
     t answers that are equally frequent, each counts 1/t. A run without any vote is 0; NaN where n < k.
     """
@@ -103,7 +103,7 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
 def best_of_k(correct: ArrayLike, k: int, runs: int) -> np.ndarray:
     """Pass@k as the paper measures it: each run draws k fresh samples of every problem and takes the best of them.
 
-    correct [problems, n] bool, n >= runs * k: run r has the samples [r k, (r + 1) k). Returns float64 [runs], the share
+    correct [problems, n] bool, n >= runs * k: run r has the samples [r k, (r + 1) k). Returns float64 [runs], the fraction
     of problems with a correct sample. Unbiased too, but each value sees k samples where `pass_at_k` sees all.
     """
     correct = np.asarray(correct, dtype=bool)
@@ -116,19 +116,19 @@ def best_of_k(correct: ArrayLike, k: int, runs: int) -> np.ndarray:
     return correct[:, : runs * k].reshape(len(correct), runs, k).any(axis=2).mean(axis=0)
 
 
-def over_runs(values: ArrayLike) -> Spread:
+def over_runs(values: ArrayLike) -> MeanStd:
     """Mean and sample standard deviation (divided by runs - 1) of values [runs]; one run has no deviation (NaN)."""
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1 or not len(values):
         raise ValueError(f"values must be one a run, [runs]: got shape {values.shape}")
-    return Spread(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else np.nan)
+    return MeanStd(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else np.nan)
 
 
 def bootstrap_interval(values: ArrayLike, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Estimate:
     """The mean of values [problems] with its percentile bootstrap interval, problems drawn with replacement.
 
     A NaN is a problem without a value: it is left out, of the mean too. Without any value all three are NaN; one
-    problem has a mean but no interval (NaN). Equal values give an interval of width 0: the bootstrap sees no spread.
+    problem has a mean but no interval (NaN). Equal values give an interval of width 0: the bootstrap sees no variation.
     """
     known = np.asarray(values, dtype=np.float64)
     if known.ndim != 1:
@@ -141,7 +141,7 @@ def bootstrap_interval(values: ArrayLike, level: float = 0.95, resamples: int = 
     if len(known) < 2:
         return Estimate(float(known[0]) if len(known) else np.nan, np.nan, np.nan)
     rng, block = np.random.default_rng(seed), max(1, _DRAWS_AT_ONCE // len(known))
-    sizes = [min(block, resamples - done) for done in range(0, resamples, block)]
+    sizes = [min(block, resamples - start) for start in range(0, resamples, block)]
     means = np.concatenate([known[rng.integers(len(known), size=(rows, len(known)))].mean(axis=1) for rows in sizes])
     low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     return Estimate(float(known.mean()), float(low), float(high))
@@ -176,11 +176,11 @@ def rank_correlations(
     if problems < 3:
         return Correlations(*np.full((3, columns, columns), np.nan))
     rng, block = np.random.default_rng(seed), max(1, _DRAWS_AT_ONCE // (4 * x.size))
-    sizes = [min(block, resamples - done) for done in range(0, resamples, block)]
+    sizes = [min(block, resamples - start) for start in range(0, resamples, block)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # all NaN, where a column does not vary
-        drawn = [_mean_spearman(x[:, rng.integers(problems, size=(rows, problems))], control) for rows in sizes]
-        low, high = np.nanquantile(np.concatenate(drawn), [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+        correlations = [_mean_spearman(x[:, rng.integers(problems, size=(rows, problems))], control) for rows in sizes]
+        low, high = np.nanquantile(np.concatenate(correlations), [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
         return Correlations(_mean_spearman(x[:, None], control)[0], low, high)
 
 
@@ -253,5 +253,5 @@ def _two_weights(seeds: int, problems: int, resamples: int, seed: int) -> tuple[
 
 def _weights(rng: np.random.Generator, size: int, resamples: int) -> np.ndarray:
     """The weight of each of `size` items in each resample of size - 1 of them, [resamples, size]; rows add up to 1."""
-    drawn = max(1, size - 1)
-    return rng.multinomial(drawn, np.full(size, 1.0 / size), size=resamples) / drawn
+    num_draws = max(1, size - 1)
+    return rng.multinomial(num_draws, np.full(size, 1.0 / size), size=resamples) / num_draws

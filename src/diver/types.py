@@ -16,7 +16,7 @@ import numpy as np
 
 
 class DiverError(Exception):
-    """Input that cannot be used, in one line: which file, key or row, and what would be right."""
+    """Invalid input: a one-line error that names the file, key or row and what is valid."""
 
 
 class Grade(StrEnum):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.stats import Estimate, Spread, over_runs, pass_at_k, two_level_interval
+from diver.stats import Estimate, MeanStd, over_runs, pass_at_k, two_level_interval
 from diver_paper.experiments import INITIAL, Claim, Experiment
 from diver_paper.records import Job, find
 from diver_paper.sweep import Paths
@@ -102,10 +102,10 @@ def level(study: Study, variant: str, measure: str) -> Estimate:
     return two_level_interval(np.array(rows)) if rows else UNKNOWN
 
 
-def over_seeds(study: Study, variant: str, measure: str) -> Spread:
+def over_seeds(study: Study, variant: str, measure: str) -> MeanStd:
     """The mean and standard deviation over seeds of a measure's mean over problems; NaN without a run."""
     rows = _of_variant(study, variant, measure)
-    return over_runs(np.array([row.mean() for row in rows])) if rows else Spread(np.nan, np.nan)
+    return over_runs(np.array([row.mean() for row in rows])) if rows else MeanStd(np.nan, np.nan)
 
 
 def _of_variant(study: Study, variant: str, measure: str) -> list[np.ndarray]:
@@ -117,9 +117,11 @@ def difference(study: Study, more: str, less: str, measure: str) -> Estimate:
     return contrast(study, {more: 1, less: -1}, measure)
 
 
-def contrast(study: Study, signs: Mapping[str, int], measure: str) -> Estimate:
-    """The sum of a measure of several variants, each with its sign, paired as in `difference`."""
-    terms = [[sign * values(run[variant], measure) for variant, sign in signs.items()] for run in study.paired(signs)]
+def contrast(study: Study, weights: Mapping[str, int], measure: str) -> Estimate:
+    """The sum of a measure of several variants, each with its weight, +1 or -1, paired as in `difference`."""
+    terms = [
+        [weight * values(run[variant], measure) for variant, weight in weights.items()] for run in study.paired(weights)
+    ]
     rows = [sum(each) for each in terms if all(map(len, each))]
     return two_level_interval(np.array(rows)) if rows else UNKNOWN
 
@@ -138,13 +140,13 @@ def claim_status(study: Study, claim: Claim) -> tuple[str, Estimate]:
     outside; inconclusive otherwise. One seed settles nothing, whatever its interval over problems. At ceiling where the
     variant that is to be surpassed already solves every problem.
     """
-    signs = {claim.more: 1, claim.less: -1}
+    weights = {claim.more: 1, claim.less: -1}
     if claim.beyond:
-        signs |= {claim.beyond[0]: -1, claim.beyond[1]: 1}
-    gap = contrast(study, signs, claim.measure)
+        weights |= {claim.beyond[0]: -1, claim.beyond[1]: 1}
+    gap = contrast(study, weights, claim.measure)
     if np.isnan(gap.mean):
         return NOT_RUN, gap
-    if len(study.paired(signs)) < 2:
+    if len(study.paired(weights)) < 2:
         return ONE_SEED, gap
     if _at_ceiling(study, claim):
         return AT_CEILING, gap

@@ -39,16 +39,16 @@ COUNTS = ("responses", "formulas", "missed", "invented")
 
 
 def overhead(study: Study, out: Path) -> str:
-    """The share of diversity and of the other parts in a step, for every method; the paper's batch size beside them.
+    """The fraction of a step that diversity and the other parts take, for every method; the paper's batch size beside them.
 
     Not the seconds: on a machine with other load they are not comparable between methods.
     """
     name = study.experiment.name
-    shares = {variant: _shares(runs.values()) for variant, runs in study.runs.items() if variant != INITIAL}
-    stacked({variant: share.mean(axis=0) for variant, share in shares.items()}, list(PARTS), out / f"{name}-tiny.png")
+    fractions = {variant: _fractions(runs.values()) for variant, runs in study.runs.items() if variant != INITIAL}
+    stacked({variant: part.mean(axis=0) for variant, part in fractions.items()}, list(PARTS), out / f"{name}-tiny.png")
     rows = []
-    for variant, share in shares.items():
-        ends = zip(100 * share.mean(axis=0), 100 * share.min(axis=0), 100 * share.max(axis=0), strict=True)
+    for variant, part in fractions.items():
+        ends = zip(100 * part.mean(axis=0), 100 * part.min(axis=0), 100 * part.max(axis=0), strict=True)
         rows.append([variant, *(f"{mean:.1f} [{low:.1f}, {high:.1f}]" for mean, low, high in ends)])
     return "\n".join(
         [
@@ -67,7 +67,7 @@ def overhead(study: Study, out: Path) -> str:
     )
 
 
-def _shares(runs: Iterable[Record]) -> np.ndarray:
+def _fractions(runs: Iterable[Record]) -> np.ndarray:
     """Of medians over the steps, [runs, parts]."""
     seconds = np.array([[np.median(run["metrics"][name]) for name in PARTS.values()] for run in runs])
     return seconds / seconds.sum(axis=1, keepdims=True)
@@ -177,7 +177,7 @@ def _models_note(study: Study, out: Path) -> str:
     )
     stored, runs = (
         saved_responses.read(out / saved_responses.STORED),
-        [r["saved"] for of in study.runs.values() for r in of.values()],
+        [r["saved"] for by_seed in study.runs.values() for r in by_seed.values()],
     )
     for metric in saved_responses.MODEL_METRICS:
         count = sum(metric in columns for columns in runs)
@@ -209,13 +209,15 @@ def cases(study: Study, out: Path) -> str:
     """All methods on the problems on which their numbers of distinct correct solutions differ most, seed 0."""
     by_variant = {variant: groups(runs[0]) for variant, runs in study.runs.items() if 0 in runs}
     size = min(map(len, by_variant.values()))
-    std = [np.std([distinct(of[i]) for of in by_variant.values()]) for i in range(size)]
+    std = [np.std([distinct(groups[i]) for groups in by_variant.values()]) for i in range(size)]
     selected = sorted(range(size), key=lambda i: -std[i])[:CASES]
     note = (
         f"The {CASES} of {size} held-out problems on which the methods differ most in how many different correct solutions they "
         "have: selected to show differences, not typical cases.\n"
     )
-    return "\n".join([note, *(part for i in selected for part in _case({v: of[i] for v, of in by_variant.items()}))])
+    return "\n".join(
+        [note, *(part for i in selected for part in _case({v: groups[i] for v, groups in by_variant.items()}))]
+    )
 
 
 def distinct(group: Group) -> int:

@@ -48,18 +48,18 @@ def draw(study: Study, path: Path) -> None:
         _write(figure, lines, path)
 
 
-def stacked(shares: Mapping[str, np.ndarray], parts: Sequence[str], path: Path) -> None:
+def stacked(fractions: Mapping[str, np.ndarray], parts: Sequence[str], path: Path) -> None:
     """A bar a variant, of parts that add up to 1; variant -> [parts]."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     with rc_context(_STYLE):
-        figure = Figure(figsize=(7.0, 0.8 + 0.28 * len(shares)), layout="constrained")
+        figure = Figure(figsize=(7.0, 0.8 + 0.28 * len(fractions)), layout="constrained")
         axes: Any = figure.subplots()
-        left, bars = np.zeros(len(shares)), {}
+        left, bars = np.zeros(len(fractions)), {}
         for i, part in enumerate(parts):
-            width = np.array([share[i] for share in shares.values()])
-            bars[part] = axes.barh(list(shares), width, left=left, height=0.7, color=COLOURS[i])
+            width = np.array([row[i] for row in fractions.values()])
+            bars[part] = axes.barh(list(fractions), width, left=left, height=0.7, color=COLOURS[i])
             left = left + width
         axes.invert_yaxis()
         axes.set_xlim(0, 1)

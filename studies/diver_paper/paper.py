@@ -63,8 +63,8 @@ NAMES: Mapping[str, str] = _PAPER["names"]
 """Our methods -> their rows in the main table."""
 MODELS = tuple(PublicModel(**entry) for entry in _PAPER["models"])
 ERRATA = tuple(
-    Erratum(entry["table"], *place, entry["text"])
+    Erratum(entry["table"], *cell, entry["text"])
     for entry in _PAPER["errata"]
-    for place in product(entry["groups"], entry["models"], entry["columns"])
+    for cell in product(entry["groups"], entry["models"], entry["columns"])
 )
 TABLES: Mapping[str, tuple[Row, ...]] = {name: _rows(name, table) for name, table in _PAPER["tables"].items()}

@@ -77,8 +77,8 @@ class _Style(NamedTuple):
 
 def escape_latex(text: str) -> str:
     r"""Text that LaTeX prints as it is: `a_b & 5%` becomes `a\_b \& 5\%`."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return re.sub(r"[\\~^&%$#_{}]", lambda found: special.get(found[0], "\\" + found[0]), _one_line(text))
+    escapes = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return re.sub(r"[\\~^&%$#_{}]", lambda match: escapes.get(match[0], "\\" + match[0]), _one_line(text))
 
 
 def escape_markdown(text: str) -> str:

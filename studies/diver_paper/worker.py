@@ -135,7 +135,7 @@ def columns(run: RunFolder) -> dict[str, list[Any]]:
 
 
 def signal(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
-    """The share of the sum of |A| that comes from groups all correct, mixed, and with none correct; 0 of nothing.
+    """The fraction of the sum of |A| that comes from groups all correct, mixed, and with none correct; 0 of nothing.
 
     groups: (outcomes [G], advantages [G]). In a group all correct or all wrong the outcome gives no advantage, so whatever
     there is comes from the diversity reward, and does not depend on lambda.
@@ -158,16 +158,16 @@ def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool) -> dict[str
     After training: `solutions`, how often each distinct correct solution of each problem came, the `diversity` of 8 of the
     responses to each, and some `responses` to read; during training the estimates of `CURVE` only.
     """
-    how = recipe.evaluate
-    samples = how.num_samples if last else how.num_samples_in_training
-    _, held, _ = load(recipe.data, how.source, how.problems, recipe.run.seed)
+    config = recipe.evaluate
+    samples = config.num_samples if last else config.num_samples_in_training
+    _, held_out, _ = load(recipe.data, config.source, config.problems, recipe.run.seed)
     policy = load_policy(recipe.model, checkpoint)
-    problems = prompted(held, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens).problems
+    problems = prompted(held_out, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens).problems
     task = Task(
         name="held-out",
         problems=problems,
         template=recipe.data.template,
-        temperature=how.temperature,
+        temperature=config.temperature,
         max_tokens=recipe.sample.max_tokens,
         samples=samples,
         ks=[k for k in CURVE if k <= samples],
@@ -177,17 +177,17 @@ def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool) -> dict[str
     result = evaluate_task(
         task, lambda: PrefixTreeGenerator(policy, seed=seed), generations, solutions=True, progress=False
     )
-    about = {"samples": samples, "temperature": how.temperature, "problems": len(problems)}
+    header = {"samples": samples, "temperature": config.temperature, "problems": len(problems)}
     if not last:
         names = [*(f"pass@{k}" for k in task.ks), f"distinct@{max(task.ks)}"]
-        return {**about, **{name: rounded(result["estimates"][name]["mean"]) for name in names}}
-    drawn = draw(problems, generations, recipe.run.seed)
+        return {**header, **{name: rounded(result["estimates"][name]["mean"]) for name in names}}
+    groups = draw(problems, generations, recipe.run.seed)
     return {
-        **about,
+        **header,
         "solutions": [row["solutions"] for row in result["per_problem"]],
-        "diversity": _diversity(drawn),
-        "responses": [group.responses for group in drawn[:SHOWN]],
-        "ids": [group.problem.id for group in drawn[:SHOWN]],
+        "diversity": _diversity(groups),
+        "responses": [group.responses for group in groups[:SHOWN]],
+        "ids": [group.problem.id for group in groups[:SHOWN]],
     }
 
 
@@ -199,8 +199,8 @@ def draw(problems: Sequence[Problem], generations: MemoryLog, seed: int) -> list
     groups = []
     for problem in problems:
         pool = pools[problem.id]
-        chosen = random.Random(stream_seed(seed, "shown", problem.id)).sample(pool, min(SHOWN_RESPONSES, len(pool)))
-        groups.append(Group(problem, tuple(Rollout(response) for response in chosen)))
+        responses = random.Random(stream_seed(seed, "shown", problem.id)).sample(pool, min(SHOWN_RESPONSES, len(pool)))
+        groups.append(Group(problem, tuple(Rollout(response) for response in responses)))
     return groups
 
 

@@ -223,7 +223,7 @@ def test_every_split_of_the_work_gives_the_same(monkeypatch, share, cells):
     """All n-grams dense or nearly all sparse, whole or a few columns at a time."""
     group = random_group(7, size=40, vocabulary=30, longest=60)
     expected = bleu_matrix(group)
-    monkeypatch.setattr(bleu, "DENSE_SHARE", share)
+    monkeypatch.setattr(bleu, "DENSE_FRACTION", share)
     monkeypatch.setattr(bleu, "DENSE_CELLS", cells)
     assert (bleu_matrix(group) == expected).all()
 

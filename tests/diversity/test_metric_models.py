@@ -93,9 +93,10 @@ def test_measured_by_name_with_one_load(minilm):
     np.testing.assert_allclose(measured["hidden-state"], hidden_state_diversity(STEPS, POLICY), atol=1e-9)
 
 
-def test_paid_as_a_recipe_says_it(minilm):
+def test_rewarded_as_a_recipe_says(minilm):
     table = {"embedding": {"model": minilm.model}, "hidden_state": {"model": POLICY.model}}
-    method = method_named("grpo", diversity_rewards={"embedding": {"weight": 2.0}, "hidden-state": {}}, diversity=table)
+    rewards = {"embedding": {"weight": 2.0}, "hidden-state": {}, "textual": {"weight": 0.0}}
+    method = method_named("diver-td", diversity_rewards=rewards, diversity=table)
     (shaped,) = method.apply([group(STEPS)], progress=0.0)
     d = measure(group(STEPS), ["embedding", "hidden-state"], method.diversity)
     expected = 0.1 * (2 * np.clip(d["embedding"], 0, 0.65) + np.clip(d["hidden-state"], 0, 0.65)) / 3

@@ -14,16 +14,16 @@ from diver.types import DiverError
 GROUP = "diver.commands"  # an installed package adds a verb here: a function of the words after it
 VERBS = {
     verb: EntryPoint(verb, f"diver.cli.{verb}:command", GROUP)
-    for verb in ("train", "verl", "eval", "measure", "report")
+    for verb in ("train", "verl", "eval", "measure", "report", "methods")
 }
-# What the user can put right: no room, no permission, a path that cannot be.
+# Errors that the user can correct: a full disk, no permission, an invalid path.
 USER_ERRORS = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
 }  # fmt: skip
 
 
 def main() -> None:
-    """Exit code 0, 2 for what the user can put right, 130 when stopped by the keyboard."""
+    """Exit code 0; 2 for an error that the user can correct; 130 when interrupted by the keyboard."""
     sys.path.append(os.getcwd())  # a metric named by its dotted name may live where the command is given
     try:
         _run(sys.argv[1:])

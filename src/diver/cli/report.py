@@ -33,10 +33,10 @@ def command(args: Sequence[str]) -> None:
     from diver.report import headline, summary_table, write_report
 
     with one_line_errors():
-        given = tyro.cli(Report, prog="diver report", args=args)
-    if not given.runs:
+        arguments = tyro.cli(Report, prog="diver report", args=args)
+    if not arguments.runs:
         raise DiverError("name at least one run folder: diver report runs/quickstart")
-    out = given.out or (Path("comparison.html") if len(given.runs) > 1 else None)
-    path = write_report(*given.runs, path=out, groups=given.groups)
-    print(summary_table(given.runs[0]) if len(given.runs) == 1 else "\n".join(map(headline, given.runs)))
+    out = arguments.out or (Path("comparison.html") if len(arguments.runs) > 1 else None)
+    path = write_report(*arguments.runs, path=out, groups=arguments.groups)
+    print(summary_table(arguments.runs[0]) if len(arguments.runs) == 1 else "\n".join(map(headline, arguments.runs)))
     print(path)

@@ -63,7 +63,7 @@ def parse_arguments(kind: type[T], args: Sequence[str], command: str) -> T:
         table = {**table, "method": {}}  # a baseline must not keep the settings of the recipe's method
     default = _Unchecked(**_checked("command line", make_sections, merge(table, names)))
     with one_line_errors():
-        given, unknown = tyro.cli(
+        arguments, unknown = tyro.cli(
             kind,
             prog=f"{command} {path or 'RECIPE.toml'}",
             args=flags,
@@ -72,10 +72,12 @@ def parse_arguments(kind: type[T], args: Sequence[str], command: str) -> T:
             use_underscores=True,  # as the keys are written in the file; dashes are accepted, too
             config=(tyro.conf.AvoidSubcommands,),
         )
-    tables = dataclasses.asdict(given.recipe)
+    tables = dataclasses.asdict(arguments.recipe)
     if unknown:
         _refuse(unknown[0], tables)
-    return dataclasses.replace(given, recipe=_checked("command line" if names or flags else path, make_recipe, tables))
+    return dataclasses.replace(
+        arguments, recipe=_checked("command line" if names or flags else path, make_recipe, tables)
+    )
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
     BLEU(c, r) = BP * prod_n p_n^w_n,   BP = min(1, exp(1 - |r| / |c|))
 
-p_n is the share of the candidate's n-grams that the reference has too, each counted at most as often as there.
+p_n is the fraction of the candidate's n-grams that the reference has too, each counted at most as often as there.
 The pairs of a group share their work: its n-grams are numbered once, order by order, and because
 min(a, b) = sum_k [a > k][b > k] the clipped overlaps of all pairs are one product B B^T of a 0/1 matrix with a column
 for every n-gram and k. An n-gram seen once overlaps nothing, and neither does any longer one that begins with it.
@@ -16,7 +16,7 @@ import numpy as np
 
 from diver.diversity.ngrams import Response, number_tokens, order_weights, repeated_ngrams, weights_by_length
 
-DENSE_SHARE = 16  # an n-gram seen more than G / 16 times goes to BLAS, a rarer one to a sparse product
+DENSE_FRACTION = 16  # an n-gram seen more than G / 16 times goes to BLAS, a rarer one to a sparse product
 DENSE_CELLS = 1 << 22  # cells of B at a time
 
 
@@ -50,7 +50,7 @@ def _overlaps(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iterator[n
 
 def _shared(gram: np.ndarray, doc: np.ndarray, seen: np.ndarray, size: int) -> np.ndarray:
     """The clipped overlaps of all pairs, [G, G], from each occurrence's n-gram and response."""
-    common = seen > max(1, size // DENSE_SHARE)
+    common = seen > max(1, size // DENSE_FRACTION)
     rare = (seen > 1) & ~common
     if not rare.any():
         return _dense(_renumbered(gram, common), doc, int(common.sum()), size)

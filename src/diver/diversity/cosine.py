@@ -40,6 +40,6 @@ def encode_once(texts: Sequence[str], encode: Callable[[list[str]], np.ndarray])
     """The vectors of the texts, [G, H]; equal texts are encoded once."""
     if len(texts) == 0:
         raise ValueError("a group needs at least one response")
-    whole = [text.encode("utf-8", "replace").decode() for text in texts]  # tokenizers refuse half a surrogate pair
-    place = {text: i for i, text in enumerate(dict.fromkeys(whole))}
-    return encode(list(place))[[place[text] for text in whole]]
+    encodable = [text.encode("utf-8", "replace").decode() for text in texts]  # tokenizers refuse half a surrogate pair
+    index = {text: i for i, text in enumerate(dict.fromkeys(encodable))}
+    return encode(list(index))[[index[text] for text in encodable]]

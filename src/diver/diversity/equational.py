@@ -1,4 +1,4 @@
-"""Equational diversity: which share of a response's formulas no other response of its group has (section 3.3, "ED")."""
+"""Equational diversity: which fraction of a response's formulas no other response of its group has (section 3.3, "ED")."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def equational_diversity(
         raise ValueError("a group needs at least one response")
     if len(responses) == 1:
         return np.zeros(1)
-    found = [formulas(r, extractor, ignore_space) for r in responses]
-    holders = Counter(f for fs in found for f in fs)
-    return np.array([sum(holders[f] == 1 for f in fs) / max(len(fs), 1) for fs in found])
+    extracted = [formulas(r, extractor, ignore_space) for r in responses]
+    holders = Counter(f for fs in extracted for f in fs)
+    return np.array([sum(holders[f] == 1 for f in fs) / max(len(fs), 1) for fs in extracted])
 
 
 def formulas(response: str, extractor: Extractor = "nested", ignore_space: bool = False) -> frozenset[str]:
@@ -36,8 +36,8 @@ def formulas(response: str, extractor: Extractor = "nested", ignore_space: bool 
     """
     if extractor not in EXTRACTORS:
         raise ValueError(f"extractor {extractor!r}: choose from {', '.join(EXTRACTORS)}")
-    found = EXTRACTORS[extractor](response)
-    return frozenset("".join(f.split()) for f in found) if ignore_space else frozenset(found)
+    matches = EXTRACTORS[extractor](response)
+    return frozenset("".join(f.split()) for f in matches) if ignore_space else frozenset(matches)
 
 
 def _paper(text: str) -> list[str]:
@@ -47,16 +47,16 @@ def _paper(text: str) -> list[str]:
     strings and loses its content, `\$` opens a formula, two prices in prose make one, `\\[2pt]` opens one, and a
     `$x$` inside `\[ \]` counts a second time.
     """
-    found = re.findall(r"\$([^$]*)\$", text)
+    matches = re.findall(r"\$([^$]*)\$", text)
     for opener, closer in (("\\[", "]"), ("\\(", ")")):
         # As regular expressions these two are quadratic in a text of unclosed openers. All openers before the same
         # closing character succeed or fail together, by whether a backslash stands before it.
-        at = text.find(opener)
-        while at >= 0 and (end := text.find(closer, at + 2)) >= 0:
+        position = text.find(opener)
+        while position >= 0 and (end := text.find(closer, position + 2)) >= 0:
             if text[end - 1] == "\\":
-                found.append(text[at + 2 : end - 1])
-            at = text.find(opener, end + 1)
-    return found
+                matches.append(text[position + 2 : end - 1])
+            position = text.find(opener, end + 1)
+    return matches
 
 
 _TOKEN = re.compile(r"\\[\\()\[\]${}]|\$\$?|[{}]|\n[ \t]*\n")
@@ -81,20 +81,20 @@ def formula_spans(text: str) -> list[Span]:
 
     `\$`, `\{` and `\\` are characters, so `\\(` opens nothing. What stands inside a formula belongs to it, the `$x$` of
     `\text{if $x$}` too. An opener that is never closed is passed over, and what follows it is read all the same. `$`
-    and `$$` do not show their direction, so a blank line ends them, as in TeX, and `_is_closer` tells them from prices.
+    and `$$` do not show their direction, so a blank line ends them, as in TeX, and `_is_closer` distinguishes them from prices.
     """
-    open_, found = _Open(), list[Span]()
+    open_, spans = _Open(), list[Span]()
     for match in _TOKEN.finditer(text):
-        token, at, after = match.group(), match.start(), match.end()
+        token, position, after = match.group(), match.start(), match.end()
         if token in ("\\(", "\\["):
             open_.push(token, after)
         elif token in _OPENER:
-            open_.close(_OPENER[token], at, found)
+            open_.close(_OPENER[token], position, spans)
         elif token == "$$" and open_.depth["$$"]:
-            open_.close("$$", at, found)
+            open_.close("$$", position, spans)
         elif token in ("$", "$$"):
-            if open_.top == "$" and _is_closer(text, open_[-1][1], at):
-                open_.close("$", at, found)
+            if open_.top == "$" and _is_closer(text, open_[-1][1], position):
+                open_.close("$", position, spans)
                 if token == "$$":  # `$x$$y$`
                     open_.push("$", after)
             else:
@@ -109,7 +109,7 @@ def formula_spans(text: str) -> list[Span]:
         elif token[0] == "\n":
             while open_.top in ("{", "$", "$$"):
                 open_.drop(open_.top)
-    return found
+    return spans
 
 
 class _Open(list[tuple[str, int]]):
@@ -132,7 +132,7 @@ class _Open(list[tuple[str, int]]):
             self.pop()
             self.depth[kind] -= 1
 
-    def close(self, kind: str, end: int, found: list[Span]) -> None:
+    def close(self, kind: str, end: int, spans: list[Span]) -> None:
         """The last opener of this kind, if there is one, makes a formula in place of all inside it."""
         if not self.depth[kind]:
             return
@@ -140,21 +140,21 @@ class _Open(list[tuple[str, int]]):
             self.drop(self.top)
         start = self[-1][1]
         self.drop(kind)
-        while found and found[-1].start > start:
-            found.pop()
-        found.append(Span(start, end, kind))
+        while spans and spans[-1].start > start:
+            spans.pop()
+        spans.append(Span(start, end, kind))
 
 
-def _is_closer(text: str, start: int, at: int) -> bool:
-    """Does the `$` at `at` close the one whose content begins at `start`? Not if they are prices: "$5 and $6".
+def _is_closer(text: str, start: int, position: int) -> bool:
+    """Does the `$` at `position` close the one whose content begins at `start`? Not if they are prices: "$5 and $6".
 
     Both have white space inside (`$ x $`) or neither has; no number follows; and with white space inside no word.
     """
-    if start == at or text[start].isspace() != text[at - 1].isspace():
+    if start == position or text[start].isspace() != text[position - 1].isspace():
         return False
     if not text[start].isspace():
-        return not text[at + 1 : at + 2].isdigit()
-    return _WORD_OR_NUMBER.match(text, at + 1) is None
+        return not text[position + 1 : position + 2].isdigit()
+    return _WORD_OR_NUMBER.match(text, position + 1) is None
 
 
 EXTRACTORS: dict[Extractor, Callable[[str], list[str]]] = {"nested": _nested, "paper": _paper}

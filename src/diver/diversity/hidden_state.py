@@ -101,12 +101,12 @@ def _load(model: str, device: str) -> tuple[Any, Any]:
     except ImportError as error:
         raise DiverError(f"hidden-state diversity: {error}: pip install 'diver-rl[train]'") from None
     disable_progress_bar()  # of reading the weights
-    place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    dtype = torch.bfloat16 if place.startswith("cuda") else torch.float32
+    target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    dtype = torch.bfloat16 if target.startswith("cuda") else torch.float32
     try:
         tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
         loaded: Any = AutoModel.from_pretrained(model, dtype=dtype, trust_remote_code=False)
-        return loaded.to(place).eval(), tokenizer
+        return loaded.to(target).eval(), tokenizer
     except Exception as error:  # the hub, the files and torch raise some dozens of kinds
         raise DiverError(
             f"diversity.hidden_state.model {model!r}: cannot be loaded ({' '.join(str(error).split()):.200}); give the folder or the hub name of "

@@ -53,11 +53,11 @@ def self_bleu_diversity(
 def _closest(length: np.ndarray) -> np.ndarray:
     """For each response the length nearest to its own among the others, of two the shorter, [G]."""
     others = np.sort(length)
-    place = np.searchsorted(others, length)  # the first of those as long as itself
-    alone = np.searchsorted(others, length, side="right") - place == 1
-    below = others[np.maximum(place - 1, 0)]
-    above = others[np.minimum(place + 1, len(length) - 1)]
-    shorter = (place > 0) & ((place == len(length) - 1) | (length - below <= above - length))
+    nearest = np.searchsorted(others, length)  # the first of those as long as itself
+    alone = np.searchsorted(others, length, side="right") - nearest == 1
+    below = others[np.maximum(nearest - 1, 0)]
+    above = others[np.minimum(nearest + 1, len(length) - 1)]
+    shorter = (nearest > 0) & ((nearest == len(length) - 1) | (length - below <= above - length))
     return np.where(alone, np.where(shorter, below, above), length)
 
 

@@ -29,7 +29,7 @@ UNITS = ("words", "tokens")
 
 @settings
 class Diversity:
-    """What the diversity metrics look at; the defaults are the paper's."""
+    """Settings of the diversity metrics; the defaults are the paper's."""
 
     horizon: int | None = None
     """Only the first n policy tokens of a response count; None = all of them (best in the paper)."""

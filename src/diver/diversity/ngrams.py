@@ -92,6 +92,6 @@ def order_weights(orders: int, weights: Sequence[float] | None) -> np.ndarray:
 def weights_by_length(weight: np.ndarray, length: np.ndarray) -> np.ndarray:
     """[G, N]: for a response shorter than N, the weights of the orders it lacks move to those it has."""
     has = np.arange(1, len(weight) + 1) <= length[:, None]
-    kept = np.where(has, weight, 0.0)
-    kept = np.where(kept.any(axis=1, keepdims=True), kept, has)
-    return kept * (weight.sum() / np.maximum(kept.sum(axis=1, keepdims=True), np.finfo(float).tiny))
+    used = np.where(has, weight, 0.0)
+    used = np.where(used.any(axis=1, keepdims=True), used, has)
+    return used * (weight.sum() / np.maximum(used.sum(axis=1, keepdims=True), np.finfo(float).tiny))

@@ -57,10 +57,10 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[f
     both = [name for name in rows_a if name in rows_b]
     if not both:
         raise DiverError(f"--compare: the evaluations have no problem of {a['title']} in common")
-    found = {}
+    results = {}
     for k in sorted({1} | (set(a["k"]) & set(b["k"]))):
         x, y = (pass_at_k([rows[i]["n"] for i in both], [rows[i]["c"] for i in both], k) for rows in (rows_a, rows_b))
         known = ~np.isnan(x) & ~np.isnan(y)
         if known.any():
-            found[f"Pass@{k}"] = (float(x[known].mean()), float(y[known].mean()), paired_interval(x, y))
-    return found
+            results[f"Pass@{k}"] = (float(x[known].mean()), float(y[known].mean()), paired_interval(x, y))
+    return results

@@ -35,18 +35,18 @@ def evaluate(
     generations, grades = generations or MemoryLog(), grades or MemoryLog()
     problems = {problem.id: problem for problem in task.problems}
     keys = {name: task.keys.get(name, "") for name in problems}
-    keys_of_grades = grade_keys(task.problems, keys, task.grader)
+    graded_keys = grade_keys(task.problems, keys, task.grader)
     total = len(problems) * task.samples
     sampled = _sample(task, open_generator, generations, keys, progress)
-    known, graded = _known(task, grades, keys_of_grades), 0
+    known, graded = _known(task, grades, graded_keys), 0
     if len(known) < total:
         ungraded = (row for row in _rows(task, generations, keys) if (row["problem"], row["sample"]) not in known)
-        with _bar(f"{task.name}: grade", total - len(known), progress) as bar:
-            for row in grade_rows(ungraded, problems, keys_of_grades, task.grader, verification):
+        with _progress_bar(f"{task.name}: grade", total - len(known), progress) as bar:
+            for row in grade_rows(ungraded, problems, graded_keys, task.grader, verification):
                 grades.append(row)
                 graded += row.get("count", 1)
                 bar.update(row.get("count", 1))
-        known = _known(task, grades, keys_of_grades)
+        known = _known(task, grades, graded_keys)
     log(
         f"{task.name}: {len(problems)} problems x {task.samples} samples: {sampled} sampled, {total - sampled} stored "
         f"before; {graded} graded"
@@ -78,15 +78,15 @@ def _sample(
     if not missing:
         return 0
     generator = open_generator()
-    wanted = [
+    all_requests = [
         request
         for problem in task.problems
         for request in requests(
             task.seed, task.name, problem.id, render_prompt(problem, task.template, generator), range(task.samples)
         )
     ]
-    sampled = generator.generate(wanted, temperature=task.temperature, max_tokens=task.max_tokens, have=have)
-    with _bar(f"{task.name}: sample", missing, progress) as bar:
+    sampled = generator.generate(all_requests, temperature=task.temperature, max_tokens=task.max_tokens, have=have)
+    with _progress_bar(f"{task.name}: sample", missing, progress) as bar:
         try:
             for generation in sampled:
                 into.append(_row(generation, keys[generation.problem_id]))
@@ -113,18 +113,18 @@ def _row(generation: Generation, key: str) -> dict[str, Any]:
 
 def render_prompt(problem: Problem, template: str, generator: Generator) -> Prompt:
     """Text where the generator has a tokenizer or the template needs none; messages where the server has it."""
-    tokenizer, chosen = getattr(generator, "tokenizer", None), TEMPLATES[template]
-    if tokenizer is not None or (isinstance(problem.prompt, str) and not chosen.chat):
+    tokenizer, layout = getattr(generator, "tokenizer", None), TEMPLATES[template]
+    if tokenizer is not None or (isinstance(problem.prompt, str) and not layout.chat):
         return render(problem, template, tokenizer)
     if not isinstance(problem.prompt, str):
         return problem.prompt
-    if chosen.assistant:
+    if layout.assistant:
         raise DiverError(
-            f"--template: {template!r} begins the response with {chosen.assistant!r}, which {generator.name} cannot be "
+            f"--template: {template!r} begins the response with {layout.assistant!r}, which {generator.name} cannot be "
             "given in chat messages; choose a flat template such as 'paper', or 'chat'"
         )
-    system = [{"role": "system", "content": chosen.system}] if chosen.system else []
-    return [*system, {"role": "user", "content": chosen.user.replace(QUESTION, problem.prompt)}]
+    system = [{"role": "system", "content": layout.system}] if layout.system else []
+    return [*system, {"role": "user", "content": layout.user.replace(QUESTION, problem.prompt)}]
 
 
 def metrics(result: Mapping[str, Any]) -> dict[str, float]:
@@ -133,7 +133,7 @@ def metrics(result: Mapping[str, Any]) -> dict[str, float]:
     return {f"eval/{name}": result["estimates"][name]["mean"] for name in names if name in result["estimates"]}
 
 
-def _bar(title: str, total: int, show: bool) -> Any:
+def _progress_bar(title: str, total: int, show: bool) -> Any:
     from tqdm import tqdm
 
     return tqdm(

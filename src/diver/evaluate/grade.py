@@ -1,7 +1,7 @@
 """Grades of sampled responses, by a named grader; the model is not needed.
 
 A row of grades also has what the estimates need, so that they never read the responses again: `answer`, by which maj@k
-counts votes, and `solution`, by which distinct correct solutions are told apart.
+counts votes, and `solution`, which identifies distinct correct solutions.
 """
 
 from __future__ import annotations

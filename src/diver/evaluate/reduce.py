@@ -41,8 +41,8 @@ def reduce(
     each row how often each distinct correct solution was sampled, most frequent first.
     """
     scored = {name: [s for s in sampled if s.grade in SCORED] for name, sampled in samples.items()}
-    found = [_solutions(scored[problem.id]) for problem in problems]
-    rows = [_row(p.id, scored[p.id], counts, solutions) for p, counts in zip(problems, found, strict=True)]
+    solution_counts = [_solutions(scored[problem.id]) for problem in problems]
+    rows = [_row(p.id, scored[p.id], counts, solutions) for p, counts in zip(problems, solution_counts, strict=True)]
     n, c = (np.array([row[name] for row in rows]) for name in ("n", "c"))
     values = {f"avg@{max(sum(s.count for s in sampled) for sampled in samples.values())}": avg_at_k(n, c, 1)}
     values |= {f"pass@{k}": pass_at_k(n, c, k) for k in ks}
@@ -50,7 +50,9 @@ def reduce(
         votes = [_votes(scored[problem.id]) for problem in problems]
         values |= {f"maj@{k}": np.array([maj_at_k(v, k) for v in votes]) for k in ks if k > 1}
     values |= {
-        f"distinct@{k}": np.array([distinct_at_k(row["n"], f, k) for row, f in zip(rows, found, strict=True)])
+        f"distinct@{k}": np.array(
+            [distinct_at_k(row["n"], counts, k) for row, counts in zip(rows, solution_counts, strict=True)]
+        )
         for k in ks
     }
     grades: Counter[Grade] = Counter()

@@ -30,7 +30,7 @@ def run(config: EvalConfig, provenance: Mapping[str, Any], log: Callable[[str], 
     tasks = make_tasks(config, generator.model, sampler_metadata(config))
     out = config.out or Path("runs/eval") / generator.model.replace("/", "--")
     with ResultFolder(out, generator.model, provenance) as folder:
-        found = {}
+        results = {}
         for task in tasks:
             if config.skip_long_prompts:
                 task = _skip_long_prompts(task, folder, generator)
@@ -42,13 +42,13 @@ def run(config: EvalConfig, provenance: Mapping[str, Any], log: Callable[[str], 
                 folder.log("generations", task.name) as generations,
                 folder.log("grades", f"{task.name}.{task.grader}") as grades,
             ):
-                found[task.name] = evaluate(task, generator.open, generations, grades, log=log)
-        results = json.loads(to_json({"model": generator.model, "benchmarks": {**folder.results(), **found}}))
-        write_text(out / "results.json", json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-        table = benchmark_table(results["benchmarks"])
+                results[task.name] = evaluate(task, generator.open, generations, grades, log=log)
+        stored = json.loads(to_json({"model": generator.model, "benchmarks": {**folder.results(), **results}}))
+        write_text(out / "results.json", json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
+        table = benchmark_table(stored["benchmarks"])
         write_text(out / "table.md", table)
-        write_curves(results["benchmarks"], out)
-    log(f"\n{table}\n{_summary(out, found)}")
+        write_curves(stored["benchmarks"], out)
+    log(f"\n{table}\n{_summary(out, results)}")
     return out
 
 
@@ -68,22 +68,22 @@ def _skip_long_prompts(task: Task, folder: ResultFolder, generator: SamplerHandl
                 lengths.append(row)
                 known[name] = row
     long = {name for name, row in known.items() if row["context"] is not None and row["tokens"] >= row["context"]}
-    kept = [p for p in task.problems if p.id not in long]
-    if not kept:
+    short = [p for p in task.problems if p.id not in long]
+    if not short:
         raise DiverError(
             f"{task.name}: no problems are left: no prompt fits into the context of {generator.model}; another --template "
             f"than {task.template!r} may be shorter"
         )
-    skipped, source = len(task.problems) - len(kept), task.info["source"]
+    skipped, source = len(task.problems) - len(short), task.info["source"]
     if skipped:
         note = f"{task.name}: {skipped} of {len(task.problems)} problems are skipped, their prompts are too long"
         source = {**source, "notes": [*source["notes"], note]}
-    return dataclasses.replace(task, problems=kept, info={**task.info, "source": source, "skipped": skipped})
+    return dataclasses.replace(task, problems=short, info={**task.info, "source": source, "skipped": skipped})
 
 
-def _summary(out: Path, found: Mapping[str, Mapping[str, Any]]) -> str:
+def _summary(out: Path, results: Mapping[str, Mapping[str, Any]]) -> str:
     lines = []
-    for name, result in found.items():
+    for name, result in results.items():
         lines.append(f"{name}: " + ", ".join(f"{count} {grade}" for grade, count in result["grades"].items()))
         if result["unscored"]:
             lines.append(f"{name}: {result['unscored']} responses are unscored: left out, not counted as wrong")

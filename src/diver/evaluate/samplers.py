@@ -17,7 +17,7 @@ from diver.generate.endpoint import Endpoint, EndpointGenerator
 from diver.types import DiverError
 
 SECRET = re.compile(r"(key|token|secret|password|authorization)$", re.IGNORECASE)
-END = 1 << 20  # bytes hashed at either end of a file: enough to tell checkpoints apart, fast for any size
+END = 1 << 20  # bytes hashed at either end of a file: enough to distinguish checkpoints, fast for any size
 
 
 class SamplerHandle(NamedTuple):

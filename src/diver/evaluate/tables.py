@@ -75,9 +75,9 @@ def write_curves(results: Results, folder: Path) -> None:
 
 
 def _line(axes: Any, result: Mapping[str, Any], colour: str) -> None:
-    found = {k: result["estimates"].get(f"pass@{k}") for k in result["k"]}
+    estimates = {k: result["estimates"].get(f"pass@{k}") for k in result["k"]}
     points = [
-        (k, *(e[end] for end in ("mean", "low", "high"))) for k, e in found.items() if e and e["mean"] is not None
+        (k, *(e[end] for end in ("mean", "low", "high"))) for k, e in estimates.items() if e and e["mean"] is not None
     ]
     if not points:
         return

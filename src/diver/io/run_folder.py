@@ -1,4 +1,4 @@
-"""The run folder: what a run leaves behind, and how it survives being killed.
+"""The run folder: the files of a run, and how they survive a kill.
 
     config.json            the resolved recipe, versions, seed, commit, command
     metrics.jsonl          a row a step, only ever appended to
@@ -37,7 +37,7 @@ class RunFolder:
         identity: Mapping[str, Any],
         defaults: Mapping[str, Any] | None = None,
     ) -> None:
-        """`defaults` stand for the keys that an older run, made before they existed, does not have."""
+        """`defaults` are the values of keys that did not exist when an older run was made."""
         self.path = path
         self._lock: IO[str] | None = None
         if path.exists() and not path.is_dir():
@@ -48,7 +48,7 @@ class RunFolder:
         if config_file.exists():
             self.config = self._read_config(config_file)
             self._check_identity(identity, defaults or {})
-            self._acquire_lock()  # before the checkpoints are looked at
+            self._acquire_lock()  # before the checkpoints are read
         else:
             self.config = json.loads(to_json({**config, "identity": identity}))
 
@@ -132,16 +132,16 @@ class RunFolder:
 
     def checkpoints(self) -> list[Path]:
         """Whole checkpoints, oldest first."""
-        found = (p for p in (self.path / "checkpoints").glob("step_*") if p.name.removeprefix("step_").isdigit())
-        return sorted(found, key=_step_of)
+        folders = (p for p in (self.path / "checkpoints").glob("step_*") if p.name.removeprefix("step_").isdigit())
+        return sorted(folders, key=_step_of)
 
     def drop_checkpoints(self, keep: int) -> None:
         """All but the newest `keep`; renamed first, so that a kill leaves no half of one."""
         for path in self.checkpoints()[:-keep]:
-            gone = path.with_name(f".{path.name}.part")
-            shutil.rmtree(gone, ignore_errors=True)
-            os.replace(path, gone)
-            shutil.rmtree(gone)
+            aside = path.with_name(f".{path.name}.part")
+            shutil.rmtree(aside, ignore_errors=True)
+            os.replace(path, aside)
+            shutil.rmtree(aside)
 
     def close(self) -> None:
         if self._lock is not None:

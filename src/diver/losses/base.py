@@ -48,7 +48,7 @@ class PolicyLoss:
     selects_tokens: ClassVar[bool] = False
     """Whether tokens are selected over a whole mini-batch before its gradient is taken."""
     needs_entropy: ClassVar[bool] = False
-    """Whether the selection looks at the entropy of each token."""
+    """Whether the selection needs the entropy of each token."""
     selects_on_policy: ClassVar[bool] = True
     """Whether also in the first mini-batch of a step, where the policy still is the one that sampled."""
 

@@ -115,7 +115,7 @@ def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
     columns = Columns(problem=config.problem, response=config.response, outcome=config.outcome, answer=config.answer)
     paths = dict(map(_named, config.rollouts))
     if len(paths) < len(config.rollouts):
-        raise DiverError("two of the paths have the same name; tell them apart by NAME=PATH")
+        raise DiverError("two of the paths have the same name; distinguish them by NAME=PATH")
     for name, path in paths.items():
         rollouts = read_rollouts(path.expanduser(), columns, config.steps)
         for note in rollouts.notes:

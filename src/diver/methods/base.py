@@ -109,7 +109,7 @@ class Method:
         }
 
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
-        """The fraction of intrinsic rewards that a bound holds down; 0 for a method without them."""
+        """The fraction of intrinsic rewards that clip_max clips; 0 for a method without them."""
         return 0.0
 
     def _measured(self, group: Group, decode: Decode | None) -> Group:
@@ -121,8 +121,8 @@ class Method:
         if self.selection.keep == "all":
             return group
         score = np.mean([[r.diversity[name] for r in group.rollouts] for name in OBSERVED], axis=0)
-        kept = select(score, self.selection.kept_of(group), self.selection.keep)
-        return dataclasses.replace(group, rollouts=tuple(group.rollouts[i] for i in kept))
+        index = select(score, self.selection.num_kept(group), self.selection.keep)
+        return dataclasses.replace(group, rollouts=tuple(group.rollouts[i] for i in index))
 
 
 def _check_outcomes(group: Group) -> None:

@@ -9,7 +9,7 @@ from diver.settings import settings
 
 @settings
 class ClipCov(Grpo):
-    """Correctness as the reward; tokens whose log-prob and advantage vary together are left out; clip 0 to 2."""
+    """Correctness. Tokens whose log-prob and advantage vary together are left out of the loss; clip 0 to 2."""
 
     name: str = "clip-cov"
     loss: PolicyLoss = ClipCovLoss()

@@ -9,7 +9,7 @@ from diver.settings import settings
 
 @settings
 class ClipHigher(Grpo):
-    """GRPO's advantage, clip 0.20 / 0.28: the paper's "GRPO w/ Clip-higher", and the baseline of every comparison here."""
+    """Correctness. Clip 0.20 / 0.28: the paper's "GRPO w/ Clip-higher", and the baseline of every comparison here."""
 
     name: str = "clip-higher"
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.28)

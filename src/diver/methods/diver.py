@@ -84,7 +84,7 @@ class Diver(ClipHigher):
 
 @settings
 class DiverTd(Diver):
-    """Correctness, and textual diversity: 1 - BLEU against the other responses (Eq. 3)."""
+    """Correctness, and TD of correct responses. TD is 1 - BLEU against the other responses (Eq. 3)."""
 
     name: str = "diver-td"
     diversity_rewards: Mapping[str, DiversityReward] = field(default_factory=lambda: {"textual": DiversityReward()})
@@ -92,7 +92,7 @@ class DiverTd(Diver):
 
 @settings
 class DiverEd(Diver):
-    """Correctness, and equational diversity: the fraction of formulas that no other response has (Eqs. 4 and 5)."""
+    """Correctness, and ED of correct responses. ED is the fraction of formulas that no other response has (Eqs. 4 and 5)."""
 
     name: str = "diver-ed"
     diversity_rewards: Mapping[str, DiversityReward] = field(default_factory=lambda: {"equational": DiversityReward()})
@@ -100,7 +100,7 @@ class DiverEd(Diver):
 
 @settings
 class DiverMix(Diver):
-    """Correctness, and the mean of textual and equational diversity."""
+    """Correctness, and the mean of clipped TD and ED."""
 
     name: str = "diver-mix"
     diversity_rewards: Mapping[str, DiversityReward] = field(

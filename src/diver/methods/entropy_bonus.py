@@ -9,7 +9,7 @@ from diver.settings import settings
 
 @settings
 class EntropyBonus(Grpo):
-    """Correctness as the reward, and the entropy of the policy in the loss; clip 0.20 / 0.28 as clip-higher."""
+    """Correctness. The loss has an entropy bonus; clip 0.20 / 0.28 as clip-higher."""
 
     name: str = "entropy-bonus"
     loss: PolicyLoss = ClipLoss(entropy_coef=0.001)

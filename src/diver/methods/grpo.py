@@ -16,7 +16,7 @@ Std = Literal["population", "sample"]
 
 @settings
 class Grpo(Method):
-    """A_i = (r_i - mean) / std over the group, clip 0.20 / 0.20.
+    """Correctness. A_i = (r_i - mean) / std over the group, clip 0.20 / 0.20.
 
     Departure: verl and TRL divide by the standard deviation of the sample plus 1e-6 (1e-4); here, as in the paper's
     Eq. 2, by that of the population, and nothing is added.

@@ -9,7 +9,7 @@ from diver.settings import settings
 
 @settings
 class HighEntropy(Grpo):
-    """Correctness as the reward; only the fifth of the tokens with the highest entropy counts; clip 0.20 / 0.28."""
+    """Correctness. Only the fifth of the tokens with the highest entropy counts in the loss; clip 0.20 / 0.28."""
 
     name: str = "high-entropy"
     loss: PolicyLoss = HighEntropyLoss()

@@ -9,7 +9,7 @@ from diver.settings import settings
 
 @settings
 class KlCov(Grpo):
-    """Correctness as the reward; no clip. Stands for the paper's "Entropy-RL", which names no setting (docs/method.md)."""
+    """Correctness. No clip. Stands for the paper's "Entropy-RL", which names no setting (docs/method.md)."""
 
     name: str = "kl-cov"
     loss: PolicyLoss = KlCovLoss()

@@ -17,7 +17,7 @@ from diver.types import DiverError, Group, Progress
 
 @settings
 class PassAtK(Method):
-    """The mean advantage of all sets of k responses that a response is in; it knows correct and wrong only.
+    """Correctness of the best of k. A is the mean advantage of all sets of k that a response is in.
 
     Clip 0.20 / 0.28, as clip-higher, so that a comparison with it shows one change.
     """
@@ -60,7 +60,7 @@ def pass_at_k_advantage(rewards: np.ndarray, k: int, threshold: float = 0.5) -> 
     """The mean advantage of all sets of k responses that a response is in (Pass@k Training, arXiv 2508.10751): float64 [G].
 
     A set is worth 1 when one of its responses is correct (reward >= `threshold`; by how much does not matter), else 0.
-    Of all C(G, k) sets the share R = 1 - C(W, k) / C(G, k) is worth 1, with W wrong responses; their standard deviation
+    Of all C(G, k) sets the fraction R = 1 - C(W, k) / C(G, k) is worth 1, with W wrong responses; their standard deviation
     is s = sqrt(R (1 - R)). Every set with a correct response is worth 1, so a correct one has (1 - R) / s; a wrong one
     has (1 - R - C(W - 1, k - 1) / C(G - 1, k - 1)) / s = -(G - W) / W of that, so the mean is 0. k = 1 is GRPO.
 

@@ -55,10 +55,10 @@ def _class(name: str, known: Mapping[str, type[T]], base: type[T], where: str) -
     if ":" not in name:
         choose(name, known, where)
         return known[name]
-    found = import_object(name, where)
-    if not (isinstance(found, type) and issubclass(found, base) and "__pydantic_config__" in vars(found)):
+    cls = import_object(name, where)
+    if not (isinstance(cls, type) and issubclass(cls, base) and "__pydantic_config__" in vars(cls)):
         raise DiverError(f"{where}: {name!r} is not a subclass of {base.__name__} decorated with @settings")
-    return found
+    return cls
 
 
 def method_named(name: str = DEFAULT, **tables: Any) -> Method:

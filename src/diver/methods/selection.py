@@ -28,7 +28,7 @@ class Selection:
         """Rollouts sampled for each one kept."""
         return 1 if self.keep == "all" else self.samples
 
-    def kept_of(self, group: Group) -> int:
+    def num_kept(self, group: Group) -> int:
         """How many rollouts of a sampled group are kept. ValueError where it is not a whole number."""
         size, rest = divmod(len(group), self.samples)
         if rest or not size:

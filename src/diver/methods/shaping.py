@@ -59,8 +59,8 @@ class Schedule:
             return self.final
         if position <= self.start or self.kind == "step":
             return 1.0
-        done = (position - self.start) / (self.end - self.start)
-        left = 1 - done if self.kind == "linear" else (1 + math.cos(math.pi * done)) / 2
+        elapsed = (position - self.start) / (self.end - self.start)
+        left = 1 - elapsed if self.kind == "linear" else (1 + math.cos(math.pi * elapsed)) / 2
         return self.final + (1 - self.final) * left
 
     def _position(self, progress: Progress | float) -> float:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is text, the others numbers, padded so that it can be read as it is."""
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], text: int = 1) -> str:
+    """A table whose first `text` columns are text, the others numbers, padded so that it can be read as it is."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     lines = [
-        [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        [
+            cell.ljust(width) if i < text else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         for row in (header, *rows)
     ]
-    lines.insert(1, ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])])
+    lines.insert(1, ["-" * width if i < text else "-" * (width - 1) + ":" for i, width in enumerate(widths)])
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)

@@ -50,12 +50,12 @@ def _narrower(run: RunRecord) -> Alert | None:
     rows = [row for row in compare(run) if row.percent]
     if len(rows) < 2 or not (rows[0].paired.low > 0 and rows[-1].paired.high < 0):
         return None
-    one, many = rows[0], rows[-1]
+    first, last = rows[0], rows[-1]
     return Alert(
-        f"{one.label} rises while {many.label} falls",
-        f"{one.label} rose by {one.show(one.change)} points while {many.label} fell by {many.show(-many.change)}: given many "
+        f"{first.label} rises while {last.label} falls",
+        f"{first.label} rose by {first.show(first.change)} points while {last.label} fell by {last.show(-last.change)}: given many "
         "samples, the trained policy solves fewer problems than the base policy.",
-        f"eval/{many.label.lower()}",
+        f"eval/{last.label.lower()}",
     )
 
 

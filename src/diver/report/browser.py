@@ -53,7 +53,9 @@ def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
     Texts are kept as long as the compressed data of `limit` groups stays within its part of a page of 3 MB.
     """
     budget = BYTES * max(1.0, limit / GROUPS)
-    prepared = [_Prepared.of(s) for s in tqdm(shown, desc="groups of the page", unit="group", delay=3, leave=False)]
+    prepared = [
+        _Prepared.from_group(s) for s in tqdm(shown, desc="groups of the page", unit="group", delay=3, leave=False)
+    ]
     for characters in LENGTHS:
         if sum(p.size(characters) for p in prepared) > 6 * budget and characters != LENGTHS[-1]:
             continue  # text compresses up to about sixfold: not worth trying
@@ -88,15 +90,15 @@ class _Prepared:
     """Dissimilarities of the responses that are shown, in hundredths."""
 
     @classmethod
-    def of(cls, shown: Shown) -> _Prepared:
+    def from_group(cls, shown: Shown) -> _Prepared:
         texts = [clean(r) for r in shown.group.responses]
-        of_each = [formulas(t) for t in texts]
-        counts = Counter(f for fs in of_each for f in fs)
+        extracted = [formulas(t) for t in texts]
+        counts = Counter(f for fs in extracted for f in fs)
         index = evenly_spaced(len(texts), RESPONSES)
-        unique = [frozenset(f for f in of_each[i] if counts[f] == 1) for i in index]
-        kept = [texts[i] for i in index]
-        matrix = np.rint(100 * textual_dissimilarity(kept)).astype(int).tolist()
-        return cls(shown, index, kept, unique, matrix)
+        unique = [frozenset(f for f in extracted[i] if counts[f] == 1) for i in index]
+        selected = [texts[i] for i in index]
+        matrix = np.rint(100 * textual_dissimilarity(selected)).astype(int).tolist()
+        return cls(shown, index, selected, unique, matrix)
 
     def size(self, characters: int) -> int:
         return sum(min(len(t), characters) for t in self.texts)

@@ -81,9 +81,9 @@ def _panel(panel: Panel, runs: Sequence[RunRecord], alerts: Sequence[Sequence[Al
 
 def _line(run: RunRecord, metric: str) -> dict[str, Any]:
     steps, values, ends = points(run, metric)
-    kept = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), POINTS)).round().astype(int))
-    line = {"steps": steps[kept].tolist(), "values": _short(values[kept])}
-    return line if ends is None else line | {"low": _short(ends[0][kept]), "high": _short(ends[1][kept])}
+    index = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), POINTS)).round().astype(int))
+    line = {"steps": steps[index].tolist(), "values": _short(values[index])}
+    return line if ends is None else line | {"low": _short(ends[0][index]), "high": _short(ends[1][index])}
 
 
 def _short(values: np.ndarray) -> list[float | None]:

@@ -1,4 +1,4 @@
-"""LaTeX that a model wrote, as MathML that can do nothing but be looked at."""
+"""LaTeX that a model wrote, as inert MathML."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Evaluation:
     temperature: float = math.nan
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Evaluation:
+    def from_row(cls, row: Mapping[str, Any]) -> Evaluation:
         estimates = {key: Estimate(*(number(table(row, "estimates", key).get(end)) for end in Estimate._fields))
                      for key in table(row, "estimates")}  # fmt: skip
         return cls(
@@ -59,8 +59,8 @@ def _counts(rows: Any) -> dict[str, tuple[float, float, float]]:
     counts: dict[str, tuple[float, float, float]] = {}
     for row in rows if isinstance(rows, list) else []:
         n, c, distinct = (number(table(row).get(key)) for key in ("n", "c", "distinct"))
-        whole = all(value % 1 == 0 for value in (n, c, distinct))
-        if not (whole and 0 <= distinct <= n and 0 <= c <= n):
+        integral = all(value % 1 == 0 for value in (n, c, distinct))
+        if not (integral and 0 <= distinct <= n and 0 <= c <= n):
             return {}
         counts[str(row.get("id"))] = n, c, distinct
     return counts
@@ -151,4 +151,4 @@ def _evaluation(path: Path) -> Evaluation | None:
         row = json.loads(path.read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError, RecursionError):
         return None
-    return Evaluation.of(row) if isinstance(row, dict) else None
+    return Evaluation.from_row(row) if isinstance(row, dict) else None

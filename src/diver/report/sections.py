@@ -17,8 +17,8 @@ from diver.report.text import minus, text
 def labels(runs: Sequence[RunRecord]) -> list[str]:
     """A short name for each run, no two alike."""
     folders = [run.folder.resolve().parts for run in runs]
-    for kept in range(1, max(map(len, folders)) + 1):
-        short = ["/".join(parts[-kept:]) for parts in folders]
+    for depth in range(1, max(map(len, folders)) + 1):
+        short = ["/".join(parts[-depth:]) for parts in folders]
         if len(set(short)) == len(short):
             return short
     return [str(run.folder) for run in runs]  # one folder given twice
@@ -34,10 +34,10 @@ def model_and_method(run: RunRecord) -> tuple[str, str]:
 
 def head(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     if len(runs) == 1:
-        eyebrow, headline, about = " · ".join(model_and_method(runs[0])), one_line(runs[0]), facts(_facts(runs[0]))
+        eyebrow, headline, details = " · ".join(model_and_method(runs[0])), one_line(runs[0]), facts(_facts(runs[0]))
     else:
-        eyebrow, headline, about = f"{len(runs)} runs", _best(runs, names), _runs_table(runs, names)
-    return f'<header><p class="eyebrow">{text(eyebrow)}</p>\n<h1>{text(headline)}</h1>\n{about}</header>'
+        eyebrow, headline, details = f"{len(runs)} runs", _best(runs, names), _runs_table(runs, names)
+    return f'<header><p class="eyebrow">{text(eyebrow)}</p>\n<h1>{text(headline)}</h1>\n{details}</header>'
 
 
 def _facts(run: RunRecord) -> dict[str, object]:
@@ -56,11 +56,11 @@ def _facts(run: RunRecord) -> dict[str, object]:
 
 
 def _runs_table(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
-    of_runs = [_facts(run) for run in runs]
-    columns = list(dict.fromkeys(key for row in of_runs for key in row))
+    run_facts = [_facts(run) for run in runs]
+    columns = list(dict.fromkeys(key for row in run_facts for key in row))
     rows = [
         [f"{swatch(i)}{text(name)}", *(text(row.get(key, "")) for key in columns)]
-        for i, (name, row) in enumerate(zip(names, of_runs, strict=True))
+        for i, (name, row) in enumerate(zip(names, run_facts, strict=True))
     ]
     return html_table(["Run", *map(text, columns)], rows, "words")
 
@@ -105,24 +105,24 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
         return ""
     every = [row for table in tables for row in table.values() if not row.percent]
     scale = 1.1 * max((e.high for r in every for e in (r.base, r.trained) if e.high > 0), default=1.0)
-    many = len(runs) > 1
+    several = len(runs) > 1
     body = ""
     for label in order:
         shown = [(i, table[label]) for i, table in enumerate(tables) if label in table]
-        for place, (i, row) in enumerate(shown):
+        for number, (i, row) in enumerate(shown):
             span = f' rowspan="{len(shown)}"' if len(shown) > 1 else ""
-            first = f'<th scope="rowgroup"{span}>{text(label)}</th>' if place == 0 else ""
-            which = f'<th scope="row">{swatch(i)}{text(names[i])}</th>' if many else ""
-            start = ' class="first"' if place == 0 else ""
-            body += f"<tr{start}>{first}{which}{_cells(row, 1.0 if row.percent else scale, i)}</tr>"
+            first = f'<th scope="rowgroup"{span}>{text(label)}</th>' if number == 0 else ""
+            run_cell = f'<th scope="row">{swatch(i)}{text(names[i])}</th>' if several else ""
+            start = ' class="first"' if number == 0 else ""
+            body += f"<tr{start}>{first}{run_cell}{_cells(row, 1.0 if row.percent else scale, i)}</tr>"
     basis = "; ".join(dict.fromkeys(filter(None, map(conditions, runs))))
     return (
         f'<section><h2>Base vs. trained</h2>\n<p class="note">{text(basis)}. Pass@k in percent; Distinct@n: distinct '
         "correct solutions among n samples. In brackets 95 % intervals over problems; that of the change is paired by "
         "problem. A coloured change: the intervals of base and trained do not overlap.</p>\n"
-        f'<div class="scroll"><table class="{"many" if many else "one"}"><thead><tr><th></th>{"<th>Run</th>" if many else ""}'
+        f'<div class="scroll"><table class="{"many" if several else "one"}"><thead><tr><th></th>{"<th>Run</th>" if several else ""}'
         '<th>Base</th><th>Trained</th><th>Change</th><th class="plot"></th></tr></thead>'
-        f"<tbody>{body}</tbody></table></div>{'' if many else _grades(runs[0])}</section>"
+        f"<tbody>{body}</tbody></table></div>{'' if several else _grades(runs[0])}</section>"
     )
 
 

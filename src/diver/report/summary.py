@@ -95,8 +95,8 @@ def duration(seconds: float) -> str:
 
 
 def progress(run: RunRecord) -> str:
-    done, planned = run.last_step, run.planned_steps
-    return f"{done:,} steps" if done >= planned else f"{done:,} of {planned:,} steps"
+    completed, planned = run.last_step, run.planned_steps
+    return f"{completed:,} steps" if completed >= planned else f"{completed:,} of {planned:,} steps"
 
 
 def conditions(run: RunRecord) -> str:
@@ -108,12 +108,12 @@ def conditions(run: RunRecord) -> str:
     samples = dict.fromkeys(f"{e.samples:.0f}" for e in evaluations if not math.isnan(e.samples))
     words = [f"{last.problems:.0f} held-out problems"] if not math.isnan(last.problems) else []
     words += [f"{' then '.join(samples)} samples each"] if samples else []
-    at = f" at temperature {last.temperature:g}" if words and not math.isnan(last.temperature) else ""
-    return ", ".join(words) + at
+    temperature = f" at temperature {last.temperature:g}" if words and not math.isnan(last.temperature) else ""
+    return ", ".join(words) + temperature
 
 
 def table_text(run: RunRecord) -> str:
-    """The comparison for a terminal: one screen, which ends with the files to look at."""
+    """The comparison for a terminal: one screen, which ends with the files of the run."""
     recipe = table(run.config, "recipe")
     model, method = named(recipe.get("model")), named(recipe.get("method"))
     lines = [f"{model} trained with {method}: {progress(run)} in {duration(run.seconds)}"]

@@ -97,7 +97,7 @@ def _summary_section(table: Sequence[Sequence[str]], notes: Sequence[str]) -> st
 
 
 def summary_table(run_folder: Path) -> str:
-    """Base vs. trained as plain text of one screen, ending with the files to look at."""
+    """Base vs. trained as plain text of one screen, ending with the files of the run."""
     return summary.table_text(RunRecord.read(Path(run_folder)))
 
 

@@ -1,4 +1,4 @@
-"""From the rows of a file to responses, layout by layout; the columns of the first row tell a file's layout."""
+"""From the rows of a file to responses, layout by layout; the columns of the first row determine the layout."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Part(NamedTuple):
 
 
 def diver_train(file: File) -> Iterator[Part]:
-    for place, group in enumerate(rollout_rows.groups_from_rows(file.rows)):
-        yield Part(f"{file.path}:{place}", group)
+    for i, group in enumerate(rollout_rows.groups_from_rows(file.rows)):
+        yield Part(f"{file.path}:{i}", group)
 
 
 def diver_eval(file: File) -> Iterator[Part]:
@@ -254,10 +254,10 @@ def _key(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _needed(row: Row, what: str, named: str, known: Sequence[str], where: str) -> Any:
+def _needed(row: Row, column: str, named: str, known: Sequence[str], where: str) -> Any:
     names = (named,) if named else known
     value = first_value(row, names)
     if value is None:
-        found, accepted = ", ".join(row) or "nothing", ", ".join(names)
-        raise DiverError(f"{where}: no {what}: found {found}; accepted {accepted} (--{what} names another)")
+        present, accepted = ", ".join(row) or "nothing", ", ".join(names)
+        raise DiverError(f"{where}: no {column}: found {present}; accepted {accepted} (--{column} names another)")
     return value

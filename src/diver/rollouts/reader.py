@@ -78,7 +78,7 @@ _NUMBER = re.compile(r"(?:step_|completions_)?(\d+)")
 def _files(path: Path, steps: str) -> list[Path]:
     if path.is_file():
         if steps:
-            raise DiverError(f"--steps {steps}: chooses among the files of a folder, and {path} is one file")
+            raise DiverError(f"--steps {steps}: selects files of a folder, and {path} is one file")
         if path.suffix not in READERS:
             raise DiverError(f"{path}: a file must be {' or '.join(READERS)}")
         return [path]
@@ -88,15 +88,15 @@ def _files(path: Path, steps: str) -> list[Path]:
     files = [p for p in folder.iterdir() if p.suffix in READERS and not p.name.startswith(".")]
     number = {p: int(m[1]) for p in files if (m := _NUMBER.fullmatch(p.stem))}
     if steps:
-        wanted = _wanted(steps, max(number.values(), default=0))
-        files = [p for p in files if p in number and wanted(number[p])]
+        selected = _selected(steps, max(number.values(), default=0))
+        files = [p for p in files if p in number and selected(number[p])]
     if not files:
         of_steps = f" of steps {steps}" if steps else ""
         raise DiverError(f"{folder}: no {' or '.join(READERS)} file{of_steps} in this folder")
     return sorted(files, key=lambda p: (number.get(p, -1), p.name))
 
 
-def _wanted(steps: str, last: int) -> Callable[[int], bool]:
+def _selected(steps: str, last: int) -> Callable[[int], bool]:
     ranges = []
     for part in steps.replace("last", str(last)).split(","):
         ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
@@ -135,5 +135,5 @@ def _check_names(file: File) -> None:
     """A column named by mistake is an error, not one without values."""
     for option, name in (("outcome", file.columns.outcome), ("answer", file.columns.answer)):
         if name and not any(name in row or name.partition(".")[0] in row for _, row in file.rows):
-            found = ", ".join(file.rows[0][1])
-            raise DiverError(f"{file.path}: no column {name!r}, which --{option} names: found {found}")
+            present = ", ".join(file.rows[0][1])
+            raise DiverError(f"{file.path}: no column {name!r}, which --{option} names: found {present}")

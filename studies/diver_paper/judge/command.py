@@ -125,10 +125,10 @@ def run(judge: Judge, log: Log = print) -> None:
     lock_file = lock(judge.out)
     try:
         with JsonlLog(judge.out / "replies.jsonl") as replies_log:
-            wanted, name = _ask(judge, cases, replies_log, log)
+            requested, name = _ask(judge, cases, replies_log, log)
             replies = stored(replies_log)
-        decisions = [decide(c, replies) for c in wanted]
-        keys = {c.key for c in wanted}
+        decisions = [decide(c, replies) for c in requested]
+        keys = {c.key for c in requested}
         rows = [row for row in replies.values() if row["key"] in keys]
         result = {"judge": name, "models": list(judge.named), "answer": judge.answer, **_counts(judge, decisions, rows)}
         blocks = _blocks(cases, decisions)
@@ -146,7 +146,7 @@ def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -
 
     @functools.cache
     def connect(attempt: int) -> Counting:
-        # A repair leaves no room to think: a judge that was cut off in its thoughts has a verdict all the same.
+        # A repair has no tokens left for thoughts: a judge that was cut off in its thoughts has a verdict all the same.
         form = {}
         if judge.structured_output:
             form = {"response_format": response_format(len(judge.named), thinking=not attempt)}
@@ -156,17 +156,17 @@ def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -
     name = judge.judge or connect(0).name
     config = {"judge": name, "temperature": judge.temperature, "max_tokens": judge.max_tokens, "extra": judge.body}
     config |= {"structured_output": True} if judge.structured_output else {}
-    wanted = comparisons(cases, judge.rounds, judge.max_chars, config, judge.seed)
+    requested = comparisons(cases, judge.rounds, judge.max_chars, config, judge.seed)
     replies = stored(replies_log)
-    keys = {c.key for c in wanted}
+    keys = {c.key for c in requested}
     missing = sum((key, 0) not in replies for key in keys)
     log(
         f"{len(cases)} problems, {len(judge.named)} answers to each in {judge.rounds * len(judge.named)} orders: "
-        f"{len(wanted)} comparisons by {name}; {missing} to request, {len(keys) - missing} replies stored"
+        f"{len(requested)} comparisons by {name}; {missing} to request, {len(keys) - missing} replies stored"
     )
     with tqdm(total=missing, desc="judge", unit="reply", leave=False, dynamic_ncols=True, file=sys.stderr) as bar:
-        ask(wanted, replies_log, connect, config, bar.update)
-    return wanted, name
+        ask(requested, replies_log, connect, config, bar.update)
+    return requested, name
 
 
 def _blocks(cases: Sequence[Case], decisions: Sequence[Decision]) -> dict[str, list[Standing]]:

@@ -72,7 +72,7 @@ class Counting(EndpointGenerator):
 
 
 def ask(
-    wanted: Sequence[Comparison],
+    requested: Sequence[Comparison],
     log: JsonlLog,
     connect: Callable[[int], Counting],
     config: Mapping[str, Any],
@@ -82,7 +82,7 @@ def ask(
     replies = stored(log)
     for attempt in (0, 1):
         requests: dict[str, Request] = {}  # equal answers make equal questions: one reply serves them
-        for c in wanted:
+        for c in requested:
             messages: list[Message] | None = c.messages
             if attempt:
                 first = replies[c.key, 0]["reply"]
@@ -94,7 +94,7 @@ def ask(
                 requests[c.key] = Request(c.key, attempt, messages, stream_seed(0, "judge", c.key, attempt))
         if not requests:
             continue
-        judge, by_key = connect(attempt), {c.key: c for c in wanted}
+        judge, by_key = connect(attempt), {c.key: c for c in requested}
         for g in judge.generate(
             list(requests.values()), temperature=config["temperature"], max_tokens=config["max_tokens"]
         ):

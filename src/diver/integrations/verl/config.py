@@ -1,4 +1,4 @@
-"""What the plugin reads in verl's configuration, and what a method asks of verl's own settings.
+"""What the plugin reads in verl's configuration, and what a method requires of verl's own settings.
 
 Neither verl nor torch is imported here: `diver verl` writes with this what the plugin reads.
 
@@ -105,7 +105,7 @@ def _plain(value: Any) -> Any:
 
 
 def overrides(method: Method) -> dict[str, Any]:
-    """The settings of verl that `method` asks for, by their dotted keys. DiverError for what verl does not have."""
+    """The settings of verl that `method` requires, by their dotted keys. DiverError for what verl does not have."""
     check_needs(method, "verl", CARRIES)
     return {
         "trainer.v1.trainer_mode": NAME,
@@ -133,13 +133,13 @@ def _actor(loss: PolicyLoss) -> dict[str, Any]:
 
 
 def check(method: Method, select: Callable[[str], Any]) -> None:
-    """Raises DiverError, with the option to give, where verl's configuration is not what `method` asks for.
+    """Raises DiverError, with the option to give, where verl's configuration is not what `method` requires.
 
     `select` gives the value at a dotted key of verl's configuration, None where there is none. A reward manager of one's
     own is welcome.
     """
-    wanted = {key: value for key, value in overrides(method).items() if not key.startswith("reward.")}
-    wrong = [f"{key}={_written(value)}" for key, value in wanted.items() if not _same(select(key), value)]
+    required = {key: value for key, value in overrides(method).items() if not key.startswith("reward.")}
+    wrong = [f"{key}={_written(value)}" for key, value in required.items() if not _same(select(key), value)]
     if wrong:
         raise DiverError(
             f"verl is not configured for method {method.name!r}; add: {' '.join(wrong)} (or change {KEY} to what is meant)"
@@ -148,10 +148,10 @@ def check(method: Method, select: Callable[[str], Any]) -> None:
         method.check_group_size(size, GROUP)
 
 
-def _same(value: Any, wanted: Any) -> bool:
-    if isinstance(wanted, float) and isinstance(value, int | float):
-        return math.isclose(value, wanted)
-    return value == wanted
+def _same(value: Any, required: Any) -> bool:
+    if isinstance(required, float) and isinstance(value, int | float):
+        return math.isclose(value, required)
+    return value == required
 
 
 def _written(value: Any) -> str:

@@ -46,7 +46,7 @@ KEYS: dict[str, Key] = {
     "model.gradient_checkpointing": _to(f"{MODEL}.enable_gradient_checkpointing"),
     "model.attention": _apart("verl.attention is its counterpart"),
     "data.": IN_THE_PROBLEMS,
-    "sample.group_size": _to(f"{ROLLOUT}.n", note="a selection samples more, which the plugin asks for"),
+    "sample.group_size": _to(f"{ROLLOUT}.n", note="a selection samples more, which the plugin requests"),
     "sample.temperature": _to(f"{ROLLOUT}.temperature"),
     "sample.max_tokens": _to("data.max_response_length"),
     "sample.max_prompt_tokens": _to("data.max_prompt_length"),

@@ -1,4 +1,4 @@
-"""Is the plugin at work where it is needed? verl tells nobody when an entry point fails, so every node is asked."""
+"""Is the plugin loaded on every node? verl does not report an entry point that fails, so every node is checked."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def write_problems(recipe: Recipe) -> list[str]:
     """Write train.parquet and val.parquet of the run, and return notes about them.
 
     Prompts are rendered by the recipe's template and those too long left out, as the built-in trainer does. A run
-    without evaluation has the first training problem in val.parquet: verl asks for the file.
+    without evaluation has the first training problem in val.parquet: verl requires the file.
     """
     train, eval_problems, notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
     tokenizer = load_tokenizer(recipe.model)

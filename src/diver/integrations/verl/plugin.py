@@ -1,7 +1,7 @@
 """The entry point: registers with verl what this plugin adds. verl imports it at `import verl`, in every process.
 
-verl notes an entry point that fails at DEBUG only, and goes on. So a failure is logged here, and takes the place of the
-trainer: a run that asks for it ends with the reason instead of an unknown name.
+verl logs an entry point that fails at DEBUG only, and continues. So a failure is logged here and registered in place of
+the trainer: a run that uses the trainer ends with the reason instead of an unknown name.
 """
 
 from __future__ import annotations

@@ -1,0 +1,32 @@
+"""`diver methods`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import tyro
+from tyro.conf import Positional
+
+from diver.config.flags import one_line_errors
+
+
+@dataclasses.dataclass
+class Methods:
+    """List the methods: what each rewards, its loss, what it needs, and which engines can run it."""
+
+    names: Positional[tuple[str, ...]] = ()
+    """Which, by default all; my_module:MyMethod is one of your own. If an engine cannot run one of them, its message follows."""
+
+
+def command(args: Sequence[str]) -> None:
+    """List the methods: what each rewards, its loss, what it needs, and which engines can run it."""
+    from diver.integrations.engines import refusals, table
+    from diver.methods import METHODS, method_named
+
+    with one_line_errors():
+        names = tyro.cli(Methods, prog="diver methods", args=args).names
+    methods = [method_named(name) for name in names or METHODS]
+    print(table(methods), end="")
+    for reason in dict.fromkeys(reason for method in methods if names for reason in refusals(method).values()):
+        print(reason)

@@ -1,0 +1,67 @@
+"""Which engines can run a method, by what it declares; no engine is imported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from diver.api import advantages
+from diver.integrations import trl
+from diver.integrations.verl import config as verl
+from diver.methods import NEEDS, Method, check_needs
+from diver.render.tables import markdown
+from diver.types import DiverError
+
+ENGINES: dict[str, Callable[[Method], Any]] = {
+    "built-in": lambda method: check_needs(method, "the built-in trainer", NEEDS),
+    "TRL": trl.config,
+    "verl": verl.overrides,
+    "diver.advantages": lambda method: advantages(
+        [], [], [], method, tokens=[], logprobs=[]
+    ),  # the loss is the caller's
+}
+
+
+def refusals(method: Method) -> dict[str, str]:
+    """The engines that cannot run `method`, each with its one-line error."""
+    reasons = {}
+    for name, prepare in ENGINES.items():
+        try:
+            prepare(method)
+        except DiverError as error:
+            reasons[name] = str(error)
+    return reasons
+
+
+def engines(method: Method) -> list[str]:
+    """The engines that can run `method`."""
+    return [name for name in ENGINES if name not in refusals(method)]
+
+
+def table(methods: Sequence[Method]) -> str:
+    """A row for each method."""
+    header = ["method", "rewarded", "loss, clip", "needs", "zero mean", "engines"]
+    rows = [
+        [
+            method.name,
+            rewarded(method),
+            _loss(method),
+            ", ".join(need for need in NEEDS if need in method.needs) or "outcomes",
+            "yes" if method.zero_mean else "no",
+            ", ".join(engines(method)),
+        ]
+        for method in methods
+    ]
+    return markdown(header, rows, text=len(header))
+
+
+def rewarded(method: Method) -> str:
+    """The first sentence of its class, on one line; "" where it has no docstring."""
+    sentence = re.match(r"(.+?)\.(?=\s|$)", " ".join((type(method).__doc__ or "").split()))
+    return sentence[1] if sentence else ""
+
+
+def _loss(method: Method) -> str:
+    bounds = [getattr(method.loss, name, None) for name in ("clip_low", "clip_high")]
+    return f"{method.loss.name} {bounds[0]:.2f} / {bounds[1]:.2f}" if None not in bounds else method.loss.name
