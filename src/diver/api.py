@@ -44,11 +44,10 @@ def advantages(
     texts, values, keys = _plain(responses), _plain(outcomes), _plain(group_ids)
     ids, likelihoods = ([None] * len(texts) if column is None else _plain(column) for column in (tokens, logprobs))
     if not len(texts) == len(values) == len(keys) == len(ids) == len(likelihoods):
-        sizes = (
-            f"{len(texts)} responses, {len(values)} outcomes, {len(keys)} group_ids, {len(ids)} tokens, "
-            f"{len(likelihoods)} logprobs"
+        raise ValueError(
+            f"the columns differ in length: {len(texts)} responses, {len(values)} outcomes, {len(keys)} group_ids, "
+            f"{len(ids)} tokens, {len(likelihoods)} logprobs"
         )
-        raise ValueError(f"the columns differ in length: {sizes}")
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"row {i}: a response is a text (str), not {type(text).__name__}")
@@ -56,8 +55,7 @@ def advantages(
         Rollout(text, tokens=t, logprobs=None if lp is None else np.asarray(lp, np.float32), reward=Reward(float(r)))
         for text, t, lp, r in zip(texts, ids, likelihoods, values, strict=True)
     ]
-    rows = _whole_groups(keys)
-    if rows:
+    if rows := _whole_groups(keys):
         method.check_group_size(len(texts) // len(rows), "G")
     groups = [Group(Problem(str(key), "", ""), tuple(rollouts[i] for i in index)) for key, index in rows.items()]
     result = np.empty(len(rollouts))
