@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import zscore
 
 import diver
-from diver.methods import Grpo, method_named, settings
-from diver.types import DiverError, Progress, Reward
+from diver.methods import method_named
+from diver.types import DiverError, Progress
 
 SAME, OTHER = r"we add \( a + b = c \)", r"rather multiply $ d * e = f $ now"  # TD 0.5, 0.5, 1 and ED 0, 0, 1
 RESPONSES, OUTCOMES, IDS = [SAME, SAME, OTHER] * 2, [1, 0, 1, 1, 1, 1], ["a"] * 3 + ["b"] * 3
@@ -50,41 +50,20 @@ def test_pass_at_k_training():
         diver.advantages(["a", "b", "c"], [0, 0, 1], [7] * 3, method="pass-at-k")
 
 
-@settings
-class MaxRl(Grpo):
-    """Correctness. MaxRL (arXiv 2602.02710): A_i = (r_i - mean) / mean."""
-
-    def advantages(self, group, progress):
-        r = group.rewards
-        return (r - r.mean()) / r.mean() if r.any() else r
-
-
-@settings
-class Likelihood(Grpo):
-    """Correctness, minus the likelihood of the response."""
-
-    @property
-    def needs(self):
-        return frozenset({"logprobs"})
-
-    def rewards(self, group, progress):
-        return [Reward(r.reward.outcome, -float(np.exp(r.logprobs.sum()))) for r in group.rollouts]
-
-
 def test_a_method_of_ones_own():
     given = ["a", "b", "c", "d"], [1, 0, 0, 1], [7] * 4
-    assert diver.advantages(*given, method=f"{__name__}:MaxRl").tolist() == [1, -1, -1, 1]
+    assert diver.advantages(*given, method="own_methods:MaxRl").tolist() == [1, -1, -1, 1]
     logprobs = [np.log([0.5, 0.5]), np.log([0.5]), np.log([0.5]), np.log([0.25, 1])]
     by_hand = zscore([0.75, -0.5, -0.5, 0.75])
     for column in (logprobs, [values.tolist() for values in logprobs]):
-        result = diver.advantages(*given, method=f"{__name__}:Likelihood", logprobs=column)
+        result = diver.advantages(*given, method="own_methods:Likelihood", logprobs=column)
         np.testing.assert_allclose(result, by_hand, atol=1e-6)
-    told = f"method '{__name__}:Likelihood' needs logprobs, which diver.advantages without `logprobs` does not give it"
+    told = "method 'own_methods:Likelihood' needs logprobs, which diver.advantages without `logprobs` does not give it"
     with pytest.raises(DiverError) as error:
-        diver.advantages(*given, method=f"{__name__}:Likelihood")
+        diver.advantages(*given, method="own_methods:Likelihood")
     assert str(error.value) == told
     with pytest.raises(ValueError, match="4 responses, 4 outcomes, 4 group_ids, 4 tokens, 3 logprobs"):
-        diver.advantages(*given, method=f"{__name__}:Likelihood", logprobs=logprobs[1:])
+        diver.advantages(*given, method="own_methods:Likelihood", logprobs=logprobs[1:])
 
 
 def test_arrays_are_taken():

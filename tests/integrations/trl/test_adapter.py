@@ -9,8 +9,7 @@ pytest.importorskip("accelerate")
 
 import diver
 from diver.integrations.trl import POLICY_LOSSES, GroupAdvantage, config
-from diver.losses import PolicyLoss
-from diver.methods import METHODS, Grpo, method_named, settings
+from diver.methods import METHODS, method_named
 from diver.types import DiverError, Progress
 
 TEXTS = [r"so $1+1=2$ \boxed{2}", r"we add: $2=1+1$, \boxed{2}", r"\boxed{3}", r"\boxed{2} it is"]
@@ -72,38 +71,15 @@ def test_pass_at_k_training_by_hand():
     np.testing.assert_allclose(returned, [-1 / 3, 1, -1 / 3, -1 / 3] * 2)
 
 
-@settings
-class MaxRl(Grpo):
-    """Correctness. MaxRL (arXiv 2602.02710): A_i = (r_i - mean) / mean."""
-
-    def advantages(self, group, progress):
-        r = group.rewards
-        return (r - r.mean()) / r.mean() if r.any() else r
-
-
-@settings
-class Likelihood(Grpo):
-    """A method that cannot do without the log-probs of the sampler."""
-
-    @property
-    def needs(self):
-        return frozenset({"logprobs"})
-
-
-@settings
-class Loss(PolicyLoss):
-    """A loss that only the built-in trainer can have."""
-
-
 def test_a_method_of_ones_own():
-    returned = GroupAdvantage(f"{__name__}:MaxRl", arguments())(**Batch().given)
+    returned = GroupAdvantage("own_methods:MaxRl", arguments())(**Batch().given)
     np.testing.assert_allclose(returned, [1 / 3, 1 / 3, -1, 1 / 3] * 2)
     with pytest.raises(DiverError) as error:
-        GroupAdvantage(f"{__name__}:Likelihood", arguments())
-    assert str(error.value) == f"method '{__name__}:Likelihood' needs logprobs, which TRL does not give it"
+        GroupAdvantage("own_methods:Likelihood", arguments())
+    assert str(error.value) == "method 'own_methods:Likelihood' needs logprobs, which TRL does not give it"
     with pytest.raises(DiverError) as error:
-        GroupAdvantage(method_named("grpo", loss={"name": f"{__name__}:Loss"}), arguments())
-    assert str(error.value).startswith(f"method.loss.name = '{__name__}:Loss': TRL has no such loss; train")
+        GroupAdvantage(method_named("grpo", loss={"name": "own_methods:Loss"}), arguments())
+    assert str(error.value).startswith("method.loss.name = 'own_methods:Loss': TRL has no such loss; train")
 
 
 def test_lambda_goes_by_rollout_steps():

@@ -7,11 +7,11 @@ import subprocess
 import sys
 
 import pytest
+from own_methods import MaxRl
 
 from diver.config.verification import Verification
 from diver.integrations.verl.config import GROUP, KEY, check, overrides, read_plugin
-from diver.losses import PolicyLoss
-from diver.methods import METHODS, Grpo, method_named, settings
+from diver.methods import METHODS, method_named
 from diver.types import DiverError
 
 ACTOR = "actor_rollout_ref.actor"
@@ -35,46 +35,23 @@ def test_a_whole_method_survives_json(name):
     assert (plugin.method, plugin.verify) == (method, verify)
 
 
-@settings
-class MaxRl(Grpo):
-    """Correctness. MaxRL (arXiv 2602.02710): A_i = (r_i - mean) / mean."""
-
-    def advantages(self, group, progress):
-        r = group.rewards
-        return (r - r.mean()) / r.mean() if r.any() else r
-
-
-@settings
-class Likelihood(Grpo):
-    """A method that cannot do without the log-probs of the sampler."""
-
-    @property
-    def needs(self):
-        return frozenset({"logprobs"})
-
-
-@settings
-class Loss(PolicyLoss):
-    """A loss that only the built-in trainer can have."""
-
-
 def test_a_method_of_ones_own():
-    own = f"{__name__}:MaxRl"
+    own = "own_methods:MaxRl"
     for value in (own, {"method": {"name": own}}, json.dumps({"method": own})):
         assert read_plugin(value).method == MaxRl(name=own)
     assert read_plugin({"method": {"name": own, "std": "sample"}}).method == MaxRl(name=own, std="sample")
     given = overrides(method_named("grpo"))
     check(method_named(own), given.get)
     with pytest.raises(DiverError) as error:
-        check(method_named(f"{__name__}:Likelihood"), given.get)
-    assert str(error.value) == f"method '{__name__}:Likelihood' needs logprobs, which verl does not give it"
+        check(method_named("own_methods:Likelihood"), given.get)
+    assert str(error.value) == "method 'own_methods:Likelihood' needs logprobs, which verl does not give it"
     with pytest.raises(DiverError) as error:
-        check(method_named("grpo", loss={"name": f"{__name__}:Loss"}), given.get)
-    assert str(error.value).startswith(f"method.loss.name = '{__name__}:Loss': verl has no such loss; train")
+        check(method_named("grpo", loss={"name": "own_methods:Loss"}), given.get)
+    assert str(error.value).startswith("method.loss.name = 'own_methods:Loss': verl has no such loss; train")
     with pytest.raises(DiverError, match="algorithm.diver.method.name: 'nowhere:Mine' cannot be imported"):
         read_plugin("nowhere:Mine")
     with pytest.raises(DiverError, match="is not a subclass of Method decorated with @settings"):
-        read_plugin(f"{__name__}:Loss")
+        read_plugin("own_methods:Loss")
 
 
 @pytest.mark.parametrize(
