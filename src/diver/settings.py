@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def settings(cls: type) -> type:
-    """A frozen, keyword-only dataclass whose unknown keys pydantic refuses (see `recipe.py`)."""
+    """A frozen, keyword-only dataclass whose unknown keys `read` refuses."""
     cls.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # type: ignore[attr-defined]
     return dataclass(frozen=True, kw_only=True)(cls)
 
@@ -28,10 +28,8 @@ def read(cls: type[T], table: Mapping[str, Any], where: str) -> T:
 
     `where` is the dotted key of the table itself, "" at the top. Raises DiverError for the first thing that is wrong.
     """
-    from pydantic import (
-        TypeAdapter,
-        ValidationError,
-    )  # not at the top: it takes 0.1 s, which `import diver` does not need
+    # Not at the top: it takes 0.1 s, which `import diver` does not need.
+    from pydantic import TypeAdapter, ValidationError
     from pydantic_core import to_json
 
     try:

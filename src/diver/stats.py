@@ -243,9 +243,8 @@ def _student(values: np.ndarray, level: float) -> Estimate:
     return Estimate(mean, mean - half, mean + half)
 
 
-@lru_cache(
-    maxsize=8
-)  # a page of results asks for a few shapes some hundred times, and drawing takes nearly all of the time
+# A page of results asks for a few shapes some hundred times, and drawing takes nearly all of the time.
+@lru_cache(maxsize=8)
 def _two_weights(seeds: int, problems: int, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     return _weights(rng, seeds, resamples), _weights(rng, problems, resamples)

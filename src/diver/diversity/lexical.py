@@ -13,8 +13,8 @@ def distinct_n(responses: Sequence[Response], *, orders: int = 4, weights: Seque
     """d(o_i) = mean over n of the mean over the n-grams g of o_i of 1 / count(g) in the group, float64 [G] in [0, 1].
 
     For each n, the mean of these over the responses, weighted by their numbers of n-grams, is the Distinct-n of the group
-    (arXiv 1510.03055): its distinct n-grams, divided by all of them. So d(o_i) is what o_i contributes. `weights` of the orders are
-    scaled to the sum 1. A response shorter than n is judged by the orders it has; an empty one has 0.
+    (arXiv 1510.03055): its distinct n-grams, divided by all of them. So d(o_i) is what o_i contributes. `weights` of
+    the orders are scaled to the sum 1. A response shorter than n is judged by the orders it has; an empty one has 0.
     Errors: as `diver.diversity.bleu.bleu_matrix`.
     """
     weight = order_weights(orders, weights)

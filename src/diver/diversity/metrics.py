@@ -69,9 +69,8 @@ METRICS: dict[str, Callable[[Diversity], Metric]] = {
     "distinct-n": lambda s: partial(distinct_n, orders=s.orders, weights=s.weights),
     "self-bleu": lambda s: partial(self_bleu_diversity, orders=s.orders, weights=s.weights),
 }
-ON_TOKENS = frozenset(
-    {"textual", "distinct-n", "self-bleu"}
-)  # these take token ids in place of strings, when `units` says so
+# These take token ids in place of strings, when `units` says so.
+ON_TOKENS = frozenset({"textual", "distinct-n", "self-bleu"})
 
 
 def resolve(name: str, settings: Diversity = PAPER) -> Metric:

@@ -33,8 +33,8 @@ class Endpoint:
     concurrency: int = 64
     """Maximum number of concurrent requests."""
     retries: int = 8
-    """Maximum number of retries of a request after 408, 409, 429, 5xx or a lost connection: after half a second, then twice as long each
-    time up to 8 s, or after the time that the server requests; 8 retries span about 40 s."""
+    """Maximum number of retries of a request after 408, 409, 429, 5xx or a lost connection: after half a second, then
+    twice as long each time up to 8 s, or after the time that the server requests; 8 retries span about 40 s."""
     timeout: float = 1800.0
     """Time limit for one response, in seconds."""
     extra: Mapping[str, bool | int | float | str] = field(default_factory=dict)

@@ -29,7 +29,7 @@ class Method:
     """What a group of graded rollouts becomes before the update. A name and nothing else is the source's setting."""
 
     name: str = ""
-    """Its name in METHODS, or `package.module:Class`."""
+    """Its name in METHODS, or `package.module:Class`. As a flag it replaces the whole table [method] of the recipe."""
     threshold: float = 0.5
     """A response is correct when its outcome is at least this."""
     diversity: Diversity = Diversity()

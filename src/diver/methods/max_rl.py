@@ -15,8 +15,8 @@ from diver.types import Group, Progress
 class MaxRl(Method):
     """Correctness, divided by its mean in the group.
 
-    Clip 0.20 / 0.28, as clip-higher. No correct response gives exact zeros, and so does a group all correct. Departure: the source adds 1e-6 to p; here
-    nothing is added.
+    Clip 0.20 / 0.28, as clip-higher. No correct response gives exact zeros, and so does a group all correct.
+    Departure: the source adds 1e-6 to p; here nothing is added.
     """
 
     name: str = "max-rl"

@@ -179,9 +179,8 @@ def _backward(
     if config.skip_zero_advantage:
         rows = with_gradient(rows, loss, selected)
     rows = [row for row in rows if len(row.tokens)]
-    for p in (
-        policy.model.parameters()
-    ):  # zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all
+    # Zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all.
+    for p in policy.model.parameters():
         if p.requires_grad:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad.zero_()
     sums = accumulate(policy, rows, loss, temperature, config.micro_batch_tokens, selected, reference)

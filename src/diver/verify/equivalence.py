@@ -10,7 +10,8 @@ says no, these readings are tried, because they mean the same:
 - A lone `i` is the imaginary unit in both: `i(2-i)` and `1+2i`.
 - A row or column of a matrix and the tuple with the same entries.
 
-An interval and the inequality that describes it are compared, whichever of them is known. Where math-verify says yes, two numbers below 1e-4 must also agree to one per cent: it rounds to six decimals.
+An interval and the inequality that describes it are compared, whichever of them is known. Where math-verify says yes,
+two numbers below 1e-4 must also agree to one per cent: it rounds to six decimals.
 """
 
 from __future__ import annotations

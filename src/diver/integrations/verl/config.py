@@ -52,10 +52,8 @@ POLICY_LOSSES: dict[type[PolicyLoss], tuple[str, dict[str, str]]] = {
 }
 """The losses that verl has: its loss_mode, and option -> our setting. verl selects tokens in each micro-batch, the built-in
 trainer in each mini-batch."""
-CARRIES = (
-    "responses",
-    "tokens",
-)  # what a method may need with the trainer mode; the estimator alone gives outcomes only
+CARRIES = ("responses", "tokens")
+"""What a method may need with the trainer mode; the estimator alone gives outcomes only."""
 
 
 @settings

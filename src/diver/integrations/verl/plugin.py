@@ -13,9 +13,8 @@ from typing import Any, NoReturn
 from diver.integrations.verl.config import NAME
 from diver.types import DiverError
 
-VERSIONS = (
-    "0.9.1",
-)  # the hooks of the trainer are not a public interface, so each version is tried before it is named
+# The hooks of the trainer are not a public interface, so each version is tried before it is named.
+VERSIONS = ("0.9.1",)
 
 logger = logging.getLogger(__name__)
 
