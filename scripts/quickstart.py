@@ -67,7 +67,7 @@ def evaluation(path: str, temperature: float) -> list[dict[str, Any]]:
     from diver.generate.prefix_tree import PrefixTreeGenerator
 
     folder = Path(path).parents[1] if path else FOLDER
-    stored = folder / f"{'trained' if path else 'base'}-temperature-{temperature}.json"
+    stored = folder / f"{Path(path).name or 'base'}-temperature-{temperature}.json"  # of a longer run: another step
     if stored.exists():
         return json.loads(stored.read_text())
     recipe = load_recipe(RECIPE)
