@@ -27,3 +27,12 @@ def judge(args: Sequence[str]) -> None:
     with one_line_errors():
         arguments = tyro.cli(Judge, prog="diver judge", args=args)
     run(arguments)
+
+
+def validity(args: Sequence[str]) -> None:
+    """Measure rollouts by several metrics of diversity, and how the metrics correlate over problems."""
+    from diver_paper.validity_command import MetricValidity, run
+
+    with one_line_errors():
+        arguments = tyro.cli(MetricValidity, prog="diver validity", args=args)
+    run(arguments)

@@ -16,13 +16,13 @@ import numpy as np
 from diver.data import countdown
 from diver.diversity import formulas
 from diver.diversity.equational import Extractor
-from diver.measure.validity import title
+from diver.measure.problems import title
 from diver.render.tables import markdown
-from diver.stats import rank_correlations
 from diver.types import Grade, Group
 from diver.verify import solution
 from diver_paper import pages, saved_responses
 from diver_paper.aggregate import Record, Study
+from diver_paper.correlations import rank_correlations
 from diver_paper.experiments import INITIAL
 from diver_paper.figures import dots, stacked
 from diver_paper.saved_responses import groups

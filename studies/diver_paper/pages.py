@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 
-from diver.measure.validity import title as title_of_metric
+from diver.measure.problems import title as title_of_metric
 from diver.render.tables import markdown
 from diver.stats import Estimate
 from diver_paper.aggregate import (

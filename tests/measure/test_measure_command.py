@@ -60,10 +60,10 @@ def test_a_plain_file_from_beginning_to_end(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "of-another").touch()
     metrics = ["--metrics", "textual,equational,self-bleu"]
-    done = diver("measure", "mine.jsonl", "--k", "1,4", "--validity", *metrics, "--out", "out", cwd=tmp_path)
+    done = diver("measure", "mine.jsonl", "--k", "1,4", *metrics, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "mine.jsonl: named columns: 16 responses to 4 problems in 4 groups of 4" in done.stdout
-    for words in ("| TD ", "| ED ", "| 1 - Self-BLEU ", "| Pass@4 ", "| TD ~ ED ", "index.html"):
+    for words in ("| TD ", "| ED ", "| 1 - Self-BLEU ", "| Pass@4 ", "index.html"):
         assert words in done.stdout
     rows = read(tmp_path / "out" / "groups.jsonl")
     responses = [row["response"] for row in ROWS[:4]]
@@ -77,7 +77,7 @@ def test_a_plain_file_from_beginning_to_end(tmp_path):
     assert "<script>alert" not in page and "one" in page and '"correct"' in page and '"wrong"' in page
     written = re.search("^written: (.*) in out$", done.stdout, re.MULTILINE)[1].split(", ")
     assert {p.name for p in (tmp_path / "out").iterdir()} - {"of-another"} == set(written) == {
-        "groups.jsonl", "summary.json", "index.html", "validity.md", "validity.json", "validity.png",
+        "groups.jsonl", "summary.json", "index.html",
     }  # fmt: skip
 
 

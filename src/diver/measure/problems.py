@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,6 +13,11 @@ from diver.diversity import Diversity, measure
 from diver.diversity.metrics import PAPER
 from diver.stats import Estimate, bootstrap_interval, pass_at_k
 from diver.types import Group, Problem
+
+TITLES = {
+    "textual": "TD", "equational": "ED", "hidden-state": "hidden state", "embedding": "embedding", "distinct-n": "Distinct-n",
+    "self-bleu": "1 - Self-BLEU", "words": "length in words",
+}  # fmt: skip
 
 
 class ProblemTable(NamedTuple):
@@ -75,3 +81,21 @@ def problem_table(groups: Sequence[Group], ks: Sequence[int] = (), threshold: fl
 def summary(table: ProblemTable) -> Mapping[str, Estimate]:
     """The mean of each column over problems with its 95 % bootstrap interval; columns without any value are left out."""
     return {name: bootstrap_interval(v) for name, v in table.columns.items() if not np.isnan(v).all()}
+
+
+def title(name: str) -> str:
+    """A column as tables and figures call it."""
+    return TITLES.get(name, name.replace("pass@", "Pass@"))
+
+
+def is_metric(name: str) -> bool:
+    return name != "words" and not name.startswith("pass@")
+
+
+def cell(name: str, e: Estimate | None) -> str:
+    """A mean with its interval: Pass@k in per cent, lengths with one decimal."""
+    if e is None:
+        return "–"
+    scale, digits = 100 if name.startswith("pass@") else 1, 3 if is_metric(name) else 1
+    mean, low, high = (f"{scale * value:.{digits}f}" for value in e)
+    return mean if math.isnan(e.low) else f"{mean} [{low}, {high}]"

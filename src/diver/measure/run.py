@@ -14,20 +14,14 @@ from diver.diversity import Diversity, resolve
 from diver.evaluate.config import parse_ks
 from diver.io.files import write_text
 from diver.io.jsonl import to_json, write_jsonl
-from diver.measure.picture import write_picture
-from diver.measure.problems import ProblemTable, group_row, measured, name_of, problem_table, summary
-from diver.measure.validity import as_json, cell, correlation_table, means_table, title, validity
+from diver.measure.problems import ProblemTable, cell, group_row, measured, name_of, problem_table, summary, title
 from diver.render.tables import markdown
 from diver.report import write_browser
 from diver.rollouts import Columns, read_rollouts
 from diver.settings import settings
 from diver.types import DiverError, Grade, Group
 
-PAPER = ("textual", "equational")
-VALIDITY = (*PAPER, "hidden-state", "embedding")
 NOTE = "Means over problems, with 95 % bootstrap intervals."
-FILES = ("groups.jsonl", "index.html", "summary.json")
-VALIDITY_FILES = ("validity.json", "validity.md", "validity.png")
 Log = Callable[[str], Any]
 
 
@@ -41,9 +35,8 @@ class Measure:
 
     rollouts: Positional[tuple[str, ...]]
     """Files or folders, each a column of the table; NAME=PATH gives a name."""
-    metrics: str = ""
-    """Names with commas between: textual, equational, hidden-state, embedding, distinct-n, self-bleu, or package.module.function.
-    Nothing: textual,equational, and with --validity hidden-state,embedding too."""
+    metrics: str = "textual,equational"
+    """Names with commas between: textual, equational, hidden-state, embedding, distinct-n, self-bleu, or package.module.function."""
     steps: str = ""
     """Of a folder, only the files of these steps: 100, or 1,50-60,last."""
     problem: str = ""
@@ -58,11 +51,8 @@ class Measure:
     """An outcome of at least this is correct."""
     k: str = "1,8"
     """Values of k for Pass@k, where outcomes are known."""
-    validity: bool = False
-    """Also report how the metrics correlate with each other over problems."""
     out: Path | None = None
-    """The folder for groups.jsonl, summary.json and index.html, a page to browse the groups; with --validity also for its
-    tables and figure."""
+    """The folder for groups.jsonl, summary.json and index.html, a page to browse the groups."""
     groups: int = 200
     """The page shows at most this many groups, evenly spaced."""
     diversity: Diversity = Diversity()
@@ -84,12 +74,11 @@ class Measure:
 
     @property
     def names(self) -> list[str]:
-        default = VALIDITY if self.validity else PAPER
-        return list(dict.fromkeys(name.strip() for name in self.metrics.split(",") if name.strip())) or list(default)
+        return list(dict.fromkeys(name.strip() for name in self.metrics.split(",") if name.strip()))
 
 
-def run(config: Measure, log: Log = print) -> None:
-    """Measure the rollouts, log the summary, and write the results where `out` names a folder."""
+def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
+    """Measure the rollouts, log the summary, and write the results where `out` names a folder; the tables by name."""
     out = config.out
     if out is not None and out.exists() and not out.is_dir():
         raise DiverError(f"--out {out}: is a file; name a folder")
@@ -101,13 +90,12 @@ def run(config: Measure, log: Log = print) -> None:
         log(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {largest}")
     tables = {name: problem_table(measured_groups, ks, config.threshold) for name, measured_groups in groups.items()}
     log(f"\n{markdown(*_table(tables))}\n{NOTE}")
-    if config.validity:
-        _validity(tables, out, log)
     if out is not None:
         write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
         write_text(out / "summary.json", to_json(_summaries(config, tables)) + "\n")
         _write_page(config, out, groups, tables)
-        log(f"written: {', '.join((*FILES, *(VALIDITY_FILES if config.validity else ())))} in {out}")
+        log(f"written: groups.jsonl, index.html, summary.json in {out}")
+    return tables
 
 
 def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
@@ -198,12 +186,3 @@ def _summaries(config: Measure, tables: Mapping[str, ProblemTable]) -> dict[str,
         for name, table in tables.items()
     }
     return {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": by_name}
-
-
-def _validity(tables: Mapping[str, ProblemTable], out: Path | None, log: Log) -> None:
-    result = validity(tables)
-    log(f"\n{correlation_table(result)}\nSpearman's correlation over problems, with 95 % bootstrap intervals.")
-    if out is not None:
-        write_text(out / "validity.md", f"{means_table(result)}\n{correlation_table(result)}")
-        write_text(out / "validity.json", to_json(as_json(result)) + "\n")
-        write_picture(result, out / "validity.png")

@@ -6,8 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from diver.measure.validity import Pair, Validity, is_metric, pairs, title
+from diver.measure.problems import is_metric, title
 from diver.render.figures import COLOURS, GREY, drawing, frame
+from diver_paper.validity import Pair, Validity, pairs
 
 
 def write_picture(result: Validity, path: Path) -> None:

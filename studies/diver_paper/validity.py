@@ -14,14 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.measure.problems import ProblemTable, summary
+from diver.measure.problems import ProblemTable, cell, is_metric, summary, title
 from diver.render.tables import markdown
-from diver.stats import Correlations, Estimate, rank_correlations
+from diver.stats import Estimate
+from diver_paper.correlations import Correlations, rank_correlations
 
-TITLES = {
-    "textual": "TD", "equational": "ED", "hidden-state": "hidden state", "embedding": "embedding", "distinct-n": "Distinct-n",
-    "self-bleu": "1 - Self-BLEU", "words": "length in words",
-}  # fmt: skip
 SIMILARITIES = ("hidden-state", "embedding")  # the paper's table has 1 - d of these
 
 
@@ -39,11 +36,6 @@ class Validity(NamedTuple):
     problems: dict[str, int]
     between: dict[Pair, float]
     """How the means of the methods correlate, which is all that the paper's table shows; empty for fewer than 3."""
-
-
-def title(name: str) -> str:
-    """A column as tables and pictures call it."""
-    return TITLES.get(name, name.replace("pass@", "Pass@"))
 
 
 def validity(tables: Mapping[str, ProblemTable]) -> Validity:
@@ -85,10 +77,6 @@ def pairs(result: Validity) -> list[Pair]:
     return sorted(known, key=lambda pair: not all(map(is_metric, pair)))
 
 
-def is_metric(name: str) -> bool:
-    return name != "words" and not name.startswith("pass@")
-
-
 def strength(rho: Estimate) -> str:
     """The size of a correlation in words, by Cohen's limits (.1, .3, .5); whether its interval leaves 0 in."""
     size = abs(rho.mean)
@@ -115,15 +103,6 @@ def _heading(name: str) -> str:
     if name in SIMILARITIES:
         return f"{title(name)} similarity ↓"
     return "words" if name == "words" else f"{title(name)} ↑"
-
-
-def cell(name: str, e: Estimate | None) -> str:
-    """A mean with its interval: Pass@k in per cent, lengths with one decimal."""
-    if e is None:
-        return "–"
-    scale, digits = 100 if name.startswith("pass@") else 1, 3 if is_metric(name) else 1
-    mean, low, high = (f"{scale * value:.{digits}f}" for value in e)
-    return mean if math.isnan(e.low) else f"{mean} [{low}, {high}]"
 
 
 def correlation_table(result: Validity) -> str:

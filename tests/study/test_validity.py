@@ -1,10 +1,14 @@
+import json
+
 import numpy as np
 import pytest
 
-from diver.measure import ProblemTable, validity
-from diver.measure.picture import write_picture
-from diver.measure.validity import as_json, cell, correlation_table, means_table, pairs, strength
+from diver.measure import ProblemTable
+from diver.measure.problems import cell
 from diver.stats import Estimate
+from diver_paper.commands import validity as command
+from diver_paper.validity import as_json, correlation_table, means_table, pairs, strength, validity
+from diver_paper.validity_picture import write_picture
 
 
 def table(columns):
@@ -99,3 +103,24 @@ def test_the_picture_is_a_png(tmp_path):
     write_picture(validity({"plain": PLAIN}), tmp_path / "new" / "validity.png")
     assert (tmp_path / "new" / "validity.png").read_bytes().startswith(b"\x89PNG")
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["validity.png"]
+
+
+def test_the_command(tmp_path, monkeypatch, capsys):
+    """What `diver measure` writes, and beside it the correlations, of the same numbers."""
+    rows = [
+        {"problem": p, "response": f"{'a b c d e' if (i + n) % (n + 2) else 'we add $1+1=2$ and'} {p}", "correct": i % 3 == 0}
+        for n, p in enumerate(("one", "two", "three", "four"))
+        for i in range(4)
+    ]  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command(["mine.jsonl", "--k", "1,4", "--metrics", "textual,equational,self-bleu", "--out", "out"])
+    printed = capsys.readouterr().out
+    assert "| TD ~ ED " in printed and "written: validity.json, validity.md, validity.png in out" in printed
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        "groups.jsonl", "summary.json", "index.html", "validity.md", "validity.json", "validity.png",
+    }  # fmt: skip
+    written = json.loads((tmp_path / "out" / "validity.json").read_text())["mine"]
+    measured = json.loads((tmp_path / "out" / "summary.json").read_text())["rollouts"]["mine"]
+    assert written["means"] == measured["means"] and written["problems"] == 4
+    assert "textual ~ self-bleu" in written["correlations"]
