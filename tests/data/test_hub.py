@@ -87,7 +87,7 @@ def data(**settings):
     from diver.data.sources import load_problems
     found = load_problems(Source(**settings))
     rows = [[p.prompt, p.answer, p.verifier, p.id] for p in found]
-    return {"rows": rows, "revision": found.revision, "duplicates": found.duplicates}
+    return {"rows": rows, "revision": found.revision, "notes": found.notes}
 def model(**settings):
     from diver.config.sections import Model
     from diver.generate.policy import load_policy
@@ -188,7 +188,12 @@ def test_data_sets_of_every_layout_come_from_the_hub_and_then_from_the_cache(onl
         [[CHAT, "4", "gsm8k", "-1"]],
         [[CHAT[1:], r"$\frac{1}{2}$", "math", "math-0"]],
     ]
-    assert [result["duplicates"] for result in found] == [1, 0, 0, 0]
+    assert [any("1 duplicate rows" in note for note in result["notes"]) for result in found] == [
+        True,
+        False,
+        False,
+        False,
+    ]
     assert {result["revision"] for result in found} == {COMMIT}
     assert [result["rows"] for result in offline["data"]] == [result["rows"] for result in found[:3]]
 

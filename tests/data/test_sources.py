@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from diver.config.data import Source
-from diver.data.rows import hub_rows
 from diver.data.sources import deduplicate, load_problems
 from diver.types import DiverError, Problem
 from diver.verify.options import options_of
@@ -102,7 +101,6 @@ def test_duplicate_rows_are_left_out_and_counted(tmp_path):
     rows = [{"problem": "1+1?", "answer": "2"}] * 32 + [{"problem": "2+2?", "answer": "4"}] * 32
     problems = load_problems(jsonl(tmp_path, *rows, {"problem": "1+1?", "answer": "3"}))
     assert [(p.prompt, p.answer) for p in problems] == [("1+1?", "2"), ("2+2?", "4")]
-    assert (len(problems), problems.duplicates, problems.conflicting) == (2, 62, 1)
     assert "62 duplicate rows left out, 2 problems remain" in problems.notes[0]
     assert "1 rows repeat a prompt with another answer" in problems.notes[1]
 
@@ -215,19 +213,16 @@ HUB_ROWS = [
 
 
 def test_rows_of_the_hub():
-    try:
-        from datasets import Dataset
-
-        table = Dataset.from_list(HUB_ROWS)
-    except ImportError:
-        table = HUB_ROWS
     source = Source(path="openai/gsm8k", config="main")
-    problems = deduplicate(hub_rows(table, source.path), source, origin=source.path, revision="e53f048")
+    rows = [(f"row {number}", row) for number, row in enumerate(HUB_ROWS, start=1)]
+    problems = deduplicate(rows, source, source.path, "e53f048")
     assert [(p.answer, p.verifier, p.id) for p in problems] == [("8", "gsm8k", "gsm8k-0"), ("9", "gsm8k", "gsm8k-2")]
-    assert problems.duplicates == 1 and problems.revision == "e53f048"
-    assert problems.notes[0] == "openai/gsm8k: revision e53f048"
-    with pytest.raises(DiverError, match="openai/gsm8k, row 1: no answer"):
-        deduplicate(hub_rows([{"question": "?"}], source.path), source, origin=source.path)
+    assert problems.revision == "e53f048" and problems.notes == [
+        "openai/gsm8k: revision e53f048",
+        "openai/gsm8k: 1 duplicate rows left out, 2 problems remain",
+    ]
+    with pytest.raises(DiverError, match="row 1: no answer"):
+        deduplicate([("row 1", {"question": "?"})], source, source.path)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +268,7 @@ def test_a_function_of_problems(tmp_path, monkeypatch):
     loaded = load_problems("own_problems:rows")
     (first, *_), count = loaded, len(loaded)
     assert (first.id, first.prompt, first.answer, first.verifier) == ("own_problems:rows-0", "0+1?", "1", "math")
-    assert count == 3 and loaded.duplicates == 1
+    assert count == 3 and loaded.notes == ["own_problems:rows: 1 duplicate rows left out, 3 problems remain"]
     ruled = load_problems(Source(path="own_problems:problems", verifier="rule"))
     assert [(p.id, p.verifier) for p in ruled] == [("a", "rule"), ("b", "rule")]
     assert len(load_problems(Source(path="own_problems:endless", limit=7))) == 7

@@ -3,7 +3,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
-from diver.data.templates import PAPER_SYSTEM, TEMPLATES, Template, render
+from diver.data.templates import TEMPLATES, Template, render
 from diver.types import DiverError, Problem
 
 CHATML = (
@@ -28,7 +28,7 @@ def problem(prompt="What is $1+1$?"):
 
 
 def test_the_papers_prompt():
-    assert PAPER_SYSTEM == SYSTEM
+    assert TEMPLATES["paper"].system == SYSTEM
     expected = SYSTEM + "\n\nUser: This is the problem: What is $1+1$?\n\nAssistant: <think>"
     assert render(problem(), "paper") == expected
 

@@ -1,13 +1,7 @@
-r"""The paper's nine benchmarks and Countdown, one entry each, any file of problems, and benchmarks of one's own.
+"""The paper's nine benchmarks and Countdown (benchmarks.toml), any file of problems, and benchmarks of one's own.
 
 `load("aime24", seed)` takes the problems from the hub, `load("aime24=FILE", seed)` from a file in the hub's layout or
 in ours, `load("FILE", seed)` any JSONL or parquet file as a benchmark, `load("my_module:MINE", seed)` a `Benchmark`.
-
-Ids, configurations, splits and columns were checked against data set cards and public readers of them, in November
-2026, not against the hub itself. AIME 2024 and 2025 are the paper's footnotes; it cites papers for the others, so their
-ids are the usual ones. GPQA is gated: request access on the hub, or give a file. AIME-25 has its answers as JSON in
-`verification_info`, and an instruction to box the answer at the end of each prompt, which is cut off: the template has
-one. AMC answers are floats. OlympiadBench has 674 problems on the hub, 675 in the release's own evaluation file.
 """
 
 from __future__ import annotations
@@ -15,18 +9,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from diver.config.data import Data, Source
 from diver.data.choices import prompt_with_options, random_baseline, shuffled
 from diver.data.rows import IMPORT_PATH, Adapt
-from diver.data.sources import load_problems, question_only
-from diver.data.tasks import TASKS, generate
+from diver.data.sources import TASKS, generate, load_problems, question_only
 from diver.io.readers import READERS
-from diver.settings import import_object
+from diver.settings import import_object, read, settings
 from diver.types import DiverError, Problem
 from diver.verify.custom import check_function
 from diver.verify.options import LETTERS
@@ -34,7 +28,7 @@ from diver.verify.options import LETTERS
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@settings
 class Benchmark:
     """Which problems, how they become prompts, and how many samples of each are drawn."""
 
@@ -56,7 +50,6 @@ class Benchmark:
     """Multiple choice: the options are shuffled."""
     size: int | None = None
     """How many problems the whole benchmark has."""
-    citation: str = ""
     adapt: Adapt | None = None
     """From a row of the hub to one of ours; a row that is already ours stays as it is."""
 
@@ -78,105 +71,65 @@ class Loaded(NamedTuple):
 
 
 def _aime25(row: Row) -> Row:
-    if "verification_info" not in row:
-        return row
+    """Its answers are JSON; an instruction to box the answer ends each prompt, and is cut off: the template has one."""
     question = re.sub(r"\s*Mark your solution with \\boxed\S*\s*$", "", row["prompt"])
     answer = json.loads(row["verification_info"])["ground_truth"]
     return {"id": row.get("problem_id"), "problem": question, "answer": str(answer)}
 
 
-def _amc(row: Row) -> Row:
-    answer = row.get("answer")
-    return {**row, "answer": int(answer)} if isinstance(answer, float) and answer.is_integer() else row
-
-
 def _math500(row: Row) -> Row:
-    return {**row, "id": row["unique_id"]} if "unique_id" in row else row
+    return {**row, "id": row["unique_id"]}
 
 
 def _olympiad(row: Row) -> Row:
-    if "final_answer" not in row:
-        return row
     question = "\n".join(part.strip() for part in (row.get("context"), row["question"]) if part)
     return {"id": row.get("id"), "problem": question, "answer": ", ".join(row["final_answer"])}
 
 
 def _arc(row: Row) -> Row:
-    if "choices" not in row:
-        return row
     options = dict(zip(row["choices"]["label"], row["choices"]["text"], strict=True))
-    return _choice_row(row["id"], row["question"], options, row["answerKey"])
+    return {"id": row["id"], "problem": prompt_with_options(row["question"], options), "answer": row["answerKey"]}
+
+
+_GPQA_OPTIONS = ("Correct Answer", *(f"Incorrect Answer {i}" for i in (1, 2, 3)))
 
 
 def _gpqa(row: Row) -> Row:
-    if "Correct Answer" not in row:
-        return row
-    texts = [row["Correct Answer"], *(row[f"Incorrect Answer {i}"] for i in (1, 2, 3))]
-    options = {label: text.strip() for label, text in zip(LETTERS, texts, strict=False)}
-    return _choice_row(row.get("Record ID"), row["Question"], options, "A")
+    options = dict(zip("ABCD", map(row.__getitem__, _GPQA_OPTIONS), strict=True))
+    return {"id": row.get("Record ID"), "problem": prompt_with_options(row["Question"], options), "answer": "A"}
 
 
 def _mmlu_pro(row: Row) -> Row:
-    if "answer_index" not in row:
-        return row
     options = dict(zip(LETTERS, row["options"], strict=False))
-    ours = _choice_row(row["question_id"], row["question"], options, LETTERS[row["answer_index"]])
-    return {**ours, "source": f"mmlu-pro/{row['category']}"}
+    return {
+        "id": row["question_id"],
+        "problem": prompt_with_options(row["question"], options),
+        "answer": LETTERS[row["answer_index"]],
+        "source": f"mmlu-pro/{row['category']}",
+    }
 
 
-def _choice_row(identity: Any, question: str, options: Mapping[str, str], answer: str) -> Row:
-    return {"id": identity, "problem": prompt_with_options(question, options), "answer": answer}
+_HUB_ROWS: dict[str, tuple[str, Adapt]] = {
+    "aime25": ("verification_info", _aime25),
+    "math500": ("unique_id", _math500),
+    "olympiad": ("final_answer", _olympiad),
+    "arc-c": ("choices", _arc),
+    "gpqa": ("Correct Answer", _gpqa),
+    "mmlu-pro": ("answer_index", _mmlu_pro),
+}
+"""Benchmark -> the column by which a row of the hub is known, and what makes it a row of ours."""
 
 
-# ---- the entries -------------------------------------------------------------------------------------------------------
+def _adapt(name: str) -> Adapt | None:
+    column, adapt = _HUB_ROWS.get(name, ("", None))
+    return adapt and (lambda row: adapt(row) if column in row else row)
 
 
-def _mathematics(name: str, title: str, path: str, size: int, citation: str, **more: Any) -> Benchmark:
-    source = Source(path=path, config=more.pop("config", None), split=more.pop("split", "train"), verifier="math")
-    return Benchmark(
-        name, title, source, "math", domain="in", messages="question", size=size, citation=citation, **more
-    )
-
-
-def _multiple_choice(name: str, title: str, path: str, size: int, citation: str, adapt: Adapt, **hub: Any) -> Benchmark:
-    source = Source(path=path, verifier="choice", **hub)
-    known: dict[str, Any] = {"size": size, "citation": citation, "adapt": adapt}
-    return Benchmark(name, title, source, "choice", domain="out", messages="question", options=True, **known)
-
-
-_AIME = "American Invitational Mathematics Examination {}, (c) MAA"
-_AMC = "AMC 12 of 2022 and 2023, (c) MAA; collected for NuminaMath (Li et al. 2024)"
-_MATH500 = "arXiv:2103.03874; the 500 of arXiv:2305.20050"
-_PART = "OE_TO_maths_en_COMP"
-_COUNTDOWN = Source(path="countdown", verifier="countdown", limit=64)
-
-_ENTRIES = (
-    _mathematics("aime24", "AIME 24", "HuggingFaceH4/aime_2024", 30, _AIME.format(2024), samples=32),
-    _mathematics("aime25", "AIME 25", "PrimeIntellect/AIME-25", 30, _AIME.format(2025), samples=32, adapt=_aime25),
-    _mathematics("amc", "AMC", "AI-MO/aimo-validation-amc", 83, _AMC, samples=32, adapt=_amc),
-    _mathematics("math500", "MATH-500", "HuggingFaceH4/MATH-500", 500, _MATH500, split="test", adapt=_math500),
-    _mathematics("minerva", "Minerva", "math-ai/minervamath", 272, "arXiv:2206.14858", split="test"),
-    _mathematics(
-        "olympiad", "Olympiad", "Hothan/OlympiadBench", 674, "arXiv:2402.14008", config=_PART, adapt=_olympiad
-    ),
-    _multiple_choice(
-        "arc-c", "ARC-c", "allenai/ai2_arc", 1172, "arXiv:1803.05457", _arc, config="ARC-Challenge", split="test"
-    ),
-    _multiple_choice("gpqa", "GPQA*", "Idavidrein/gpqa", 198, "arXiv:2311.12022", _gpqa, config="gpqa_diamond"),
-    _multiple_choice("mmlu-pro", "MMLU-Pro", "TIGER-Lab/MMLU-Pro", 12032, "arXiv:2406.01574", _mmlu_pro, split="test"),
-    Benchmark(
-        "countdown",
-        "Countdown",
-        _COUNTDOWN,
-        "countdown",
-        template="plain",
-        max_tokens=40,
-        temperature=1.0,
-        citation="ours: held-out problems of diver.data.countdown",
-    ),
-)
-
-BENCHMARKS: dict[str, Benchmark] = {entry.name: entry for entry in _ENTRIES}
+_ENTRIES = tomllib.loads((files("diver.data") / "benchmarks.toml").read_text("utf-8"))
+BENCHMARKS = {
+    name: dataclasses.replace(read(Benchmark, {"name": name, **entry}, name), adapt=_adapt(name))
+    for name, entry in _ENTRIES.items()
+}
 
 
 # ---- loading -----------------------------------------------------------------------------------------------------------
@@ -192,20 +145,20 @@ def load(name: str, seed: int, limit: int | None = None) -> Loaded:
     benchmark = dataclasses.replace(benchmark, source=source)
     if source.path in TASKS:
         return Loaded(benchmark, tuple(generate(source, Data(), source.limit, True, benchmark.name)), [], None)
-    read = load_problems(source, benchmark.name, benchmark.name, benchmark.adapt)
-    notes = read.notes
-    problems = tuple(question_only(p) if benchmark.messages == "question" else p for p in read)
+    loaded = load_problems(source, benchmark.name, benchmark.name, benchmark.adapt)
+    notes = loaded.notes
+    problems = tuple(question_only(p) if benchmark.messages == "question" else p for p in loaded)
     if benchmark.size and len(problems) < benchmark.size:
         notes.append(f"{benchmark.name}: {len(problems)} of its {benchmark.size} problems")
     if not benchmark.options:
-        return Loaded(benchmark, problems, notes, None, read.revision)
-    moved = [(problem, shuffled(problem, seed)) for problem in problems]
-    if unshuffled := sum(new is None for _, new in moved):
+        return Loaded(benchmark, problems, notes, None, loaded.revision)
+    moved = [shuffled(problem, seed) for problem in problems]
+    if unshuffled := moved.count(None):
         notes.append(
             f"{benchmark.name}: {unshuffled} problems keep the order of their options, which could not be read"
         )
-    problems = tuple(new or problem for problem, new in moved)
-    return Loaded(benchmark, problems, notes, random_baseline(problems), read.revision)
+    problems = tuple(new or problem for new, problem in zip(moved, problems, strict=True))
+    return Loaded(benchmark, problems, notes, random_baseline(problems), loaded.revision)
 
 
 def find(name: str) -> Benchmark:
@@ -237,4 +190,5 @@ def find(name: str) -> Benchmark:
 
 def _own(name: str, path: str) -> Benchmark:
     name = re.sub(r"[^\w.-]+", "-", name) or "problems"
-    return Benchmark(f"{name}-file" if name in BENCHMARKS else name, name, Source(path=path), citation=path)
+    known = name in BENCHMARKS
+    return Benchmark(name=f"{name}-file" if known else name, title=name, source=Source(path=path))

@@ -79,9 +79,4 @@ def from_hub(source: Source) -> tuple[Rows, str | None]:
             f"{source.path} (config {source.config}, split {source.split!r}): {reason}; check config and split, or give a "
             "local .jsonl or .parquet file"
         ) from error
-    return hub_rows(table, source.path), revision
-
-
-def hub_rows(table: Iterable[Mapping[str, Any]], name: str) -> Rows:
-    """The rows of a `datasets.Dataset`."""
-    return ((f"{name}, row {number}", row) for number, row in enumerate(table, start=1))
+    return ((f"{source.path}, row {number}", row) for number, row in enumerate(table, start=1)), revision

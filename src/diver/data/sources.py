@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from diver.config.data import Source
+from diver.config.data import Data, Source
+from diver.data import countdown
 from diver.data.rows import Adapt, Rows, adapted, read_rows
 from diver.types import DiverError, Problem
 from diver.verify import get_grader
@@ -34,40 +35,20 @@ SOURCES = ("source", "data_source")
 NAMES = ("prompt", "answer", "id", "source")
 
 
-@dataclass(frozen=True)
-class Problems(Sequence[Problem]):
+TASKS: dict[str, Callable[[Data, int | None, bool], list[Problem]]] = {"countdown": countdown.load}
+"""Tasks that generate their problems: `data.path` -> (settings, count, held_out) -> problems, as many as the settings say
+without a count. Held-out problems are none of those for training. A new task is a module and a line here."""
+
+
+class Problems(list[Problem]):
     """The problems, each once, in the order of the source.
 
-    `duplicates` counts rows that repeated an earlier prompt and answer. `conflicting` counts rows that repeated an earlier
-    prompt with another answer: the first answer is kept. `revision` is the hub's commit.
+    `notes` are for the log: duplicate rows left out, rows that repeat a prompt with another answer (the first is kept).
+    `revision` is the hub's commit.
     """
 
-    problems: tuple[Problem, ...]
-    origin: str
-    duplicates: int = 0
-    conflicting: int = 0
-    revision: str | None = None
-
-    def __len__(self) -> int:
-        return len(self.problems)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.problems[index]
-
-    def __iter__(self) -> Iterator[Problem]:
-        return iter(self.problems)
-
-    @property
-    def notes(self) -> list[str]:
-        """For the log at the start of a run; empty where there is nothing unusual."""
-        notes = [f"{self.origin}: revision {self.revision}"] if self.revision else []
-        if self.duplicates:
-            notes.append(f"{self.origin}: {self.duplicates} duplicate rows left out, {len(self)} problems remain")
-        if self.conflicting:
-            notes.append(
-                f"{self.origin}: {self.conflicting} rows repeat a prompt with another answer; the first is kept"
-            )
-        return notes
+    notes: list[str]
+    revision: str | None
 
 
 def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Adapt | None = None) -> Problems:
@@ -77,18 +58,7 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
     source into one of ours.
     """
     source = Source(path=source) if isinstance(source, str) else source
-    _check(source, f"{key}." if key else "")
-    rows, revision = read_rows(source, f"{key}.path" if key else "path")
-    if adapt:
-        rows = adapted(rows, adapt, name)
-    named = replace(source, path=name) if name else source
-    problems = deduplicate(rows, named, origin=source.path, revision=revision)
-    for verifier in {problem.verifier for problem in problems}:
-        get_grader(verifier, f"{key}.verifier" if key else "verifier")
-    return problems
-
-
-def _check(source: Source, prefix: str) -> None:
+    prefix = f"{key}." if key else ""
     if not source.path:
         raise DiverError(
             f"{prefix}path: name a .jsonl or .parquet file, a folder of them, or a data set on the hub (owner/name)"
@@ -99,52 +69,65 @@ def _check(source: Source, prefix: str) -> None:
         raise DiverError(f"{prefix}columns: unknown {', '.join(sorted(unknown))}; choose from {', '.join(NAMES)}")
     if source.limit is not None and source.limit < 1:
         raise DiverError(f"{prefix}limit: must be at least 1, is {source.limit}")
+    rows, revision = read_rows(source, f"{prefix}path")
+    if adapt:
+        rows = adapted(rows, adapt, name)
+    problems = deduplicate(rows, replace(source, path=name or source.path), source.path, revision)
+    for verifier in {problem.verifier for problem in problems}:
+        get_grader(verifier, f"{prefix}verifier")
+    return problems
+
+
+def generate(source: Source, data: Data, count: int | None, held_out: bool, key: str) -> list[Problem]:
+    """`count` problems of the task that `source` names, with its verifier; `key` is the source's in the recipe."""
+    if source.verifier != "auto":
+        get_grader(source.verifier, f"{key}.verifier")
+    return [_with_verifier(problem, source.verifier) for problem in TASKS[source.path](data, count, held_out)]
 
 
 # ---- from a row to a problem -------------------------------------------------------------------------------------------
 
 
 def deduplicate(rows: Rows, source: Source, origin: str, revision: str | None = None) -> Problems:
-    """The problems of the rows, repeated ones once."""
-    problems_by_prompt: dict[str, Problem] = {}
+    """The problems of the rows, repeated ones once; an id that names an earlier problem gets the problem's number."""
+    by_prompt: dict[str, Problem] = {}
+    ids: set[str] = set()
     duplicates = conflicting = 0
     for where, row in rows:
-        problem = to_problem(row, where, source, number=len(problems_by_prompt) + duplicates + conflicting)
+        problem = to_problem(row, where, source, number=len(by_prompt) + duplicates + conflicting)
         key = problem.prompt if isinstance(problem.prompt, str) else json.dumps([dict(m) for m in problem.prompt])
-        if key not in problems_by_prompt:
-            if source.limit is not None and len(problems_by_prompt) == source.limit:
-                break
-            problems_by_prompt[key] = problem
-        elif problems_by_prompt[key].answer == problem.answer:
-            duplicates += 1
-        else:
-            conflicting += 1
-    if not problems_by_prompt:
+        if key in by_prompt:
+            same = by_prompt[key].answer == problem.answer
+            duplicates, conflicting = duplicates + same, conflicting + (not same)
+            continue
+        if len(by_prompt) == source.limit:
+            break
+        if problem.id in ids:
+            problem = replace(problem, id=f"{problem.id}#{len(by_prompt)}")
+        ids.add(problem.id)
+        by_prompt[key] = problem
+    if not by_prompt:
         raise DiverError(f"{origin}: empty, not one problem")
-    problems = _with_unique_ids(list(problems_by_prompt.values()))
-    return Problems(problems, origin, duplicates, conflicting, revision)
-
-
-def _with_unique_ids(problems: list[Problem]) -> tuple[Problem, ...]:
-    """Ids name rollouts in the run folder: where a source repeats one, the problem's number is appended."""
-    seen: set[str] = set()
-    unique = []
-    for number, problem in enumerate(problems):
-        if problem.id in seen:
-            problem = replace(problem, id=f"{problem.id}#{number}")
-        seen.add(problem.id)
-        unique.append(problem)
-    return tuple(unique)
+    problems = Problems(by_prompt.values())
+    problems.revision = revision
+    problems.notes = [f"{origin}: revision {revision}"] if revision else []
+    if duplicates:
+        problems.notes.append(f"{origin}: {duplicates} duplicate rows left out, {len(problems)} problems remain")
+    if conflicting:
+        problems.notes.append(f"{origin}: {conflicting} rows repeat a prompt with another answer; the first is kept")
+    return problems
 
 
 def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, number: int = 0) -> Problem:
     """One row as a problem; `where` begins the error if that cannot be."""
     if isinstance(row, Problem):
-        return with_verifier(row, source.verifier)
+        return _with_verifier(row, source.verifier)
     prompt = _prompt(_value(row, "prompt", PROMPTS, source, where), where)
     raw = _value(row, "answer", ANSWERS, source, where)
     if isinstance(raw, list) and len(raw) == 1:
         raw = raw[0]
+    if isinstance(raw, float) and raw.is_integer():  # a column of numbers, some of which are missing
+        raw = int(raw)
     if not isinstance(raw, str | int | float) or isinstance(raw, bool) or not str(raw).strip():
         raise DiverError(f"{where}: the answer must be text or a number, not {raw!r:.60}")
     name = str(_value(row, "source", SOURCES, source) or "")
@@ -169,8 +152,7 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
     )
 
 
-def with_verifier(problem: Problem, verifier: str) -> Problem:
-    """The problem, graded by `verifier` instead of its own unless that is "auto"."""
+def _with_verifier(problem: Problem, verifier: str) -> Problem:
     return problem if verifier == "auto" else replace(problem, verifier=verifier)
 
 
@@ -195,12 +177,9 @@ def _auto_verifier(prompt: str, answer: str, is_gsm8k: bool) -> str:
 def _prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
     if isinstance(value, str) and value.strip():
         return value
-    if (
-        isinstance(value, list)
-        and value
-        and all(isinstance(m, Mapping) and {"role", "content"} <= m.keys() for m in value)
-    ):
-        return tuple({"role": str(m["role"]), "content": str(m["content"])} for m in value)
+    messages = value if isinstance(value, list) else []
+    if messages and all(isinstance(m, Mapping) and {"role", "content"} <= m.keys() for m in messages):
+        return tuple({"role": str(m["role"]), "content": str(m["content"])} for m in messages)
     raise DiverError(f"{where}: the prompt must be text or a list of messages with role and content, not {value!r:.60}")
 
 

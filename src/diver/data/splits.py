@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 
 from diver.config.data import Data, Source
-from diver.data.sources import load_problems, question_only
-from diver.data.tasks import TASKS, generate
+from diver.data.sources import TASKS, generate, load_problems, question_only
 from diver.io.seeds import stream_seed
 from diver.types import DiverError, Problem
 
