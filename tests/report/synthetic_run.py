@@ -133,10 +133,7 @@ def _group(step: int, problem: int, rng: random.Random, hostile: bool) -> list[d
         response = CORRECT.format(a, b, a * b, a * b, c, a * b - c, a * b - c)
         grade = "correct" if outcome else "wrong"
         if hostile and problem == 0:
-            response, grade = (
-                HOSTILE[(sample + 8 * (step > 1)) % len(HOSTILE)],
-                HOSTILE[0] if sample == 1 else grade,
-            )
+            response = HOSTILE[(sample + 8 * (step > 1)) % len(HOSTILE)]
         textual, equational = rng.random(), rng.random()
         extra = 0.1 * min(0.65, (textual + equational) / 2) * outcome
         rows.append(

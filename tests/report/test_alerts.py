@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from diver.report.alerts import alerts, smooth, span_text, window
@@ -110,6 +111,6 @@ def test_intervals_in_words():
 
 
 def test_smoothing_by_hand():
-    np.testing.assert_allclose(smooth(np.array([0.0, 3.0, 6.0, 0.0]), 3), [1.5, 3.0, 3.0, 3.0])
-    assert len(smooth(np.array([]), 3)) == 0
+    np.testing.assert_allclose(smooth(pd.Series([0.0, 3.0, 6.0, 0.0]), 3), [1.5, 3.0, 3.0, 3.0])
+    assert len(smooth(pd.Series([], dtype=float), 3)) == 0
     assert [window(n) for n in (1, 40, 100, 1000)] == [3, 5, 11, 25]

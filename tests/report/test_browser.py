@@ -195,7 +195,7 @@ def test_figures_of_a_response():
     assert first["reward"] == {"outcome": 1.0, "diversity": 0.05, "length": 0.0, "total": 1.05}
     assert (first["grade"], first["diversity"], first["advantage"], first["length"]) == (
         "correct",
-        {"textual": 0.3333},
+        {"textual": 0.33333},
         None,
         3,
     )

@@ -48,11 +48,11 @@ def table(row: Any, *keys: str) -> dict[str, Any]:
     return dict(row) if isinstance(row, Mapping) else {}
 
 
-def read_jsonl(path: Path, *, appended: bool = False, lenient: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_jsonl(path: Path, *, appended: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of a JSONL file, one by one, each after its place `FILE:LINE`; blank lines are skipped.
 
     appended: the file is one that `JsonlLog` appends to. It may not exist yet, and a last line without its newline was
-    cut off by a kill and is left out. lenient: lines that are not objects are skipped rather than a DiverError.
+    cut off by a kill and is left out. DiverError for a line that is not an object.
     """
     if appended and not path.exists():
         return
@@ -60,21 +60,14 @@ def read_jsonl(path: Path, *, appended: bool = False, lenient: bool = False) -> 
         for number, line in enumerate(lines, start=1):
             if appended and not line.endswith(b"\n"):
                 return
-            if not line.strip():
-                continue
-            where = f"{path}:{number}"
-            try:
-                row = _row(line, where, "replace" if lenient else "strict")
-            except DiverError:
-                if lenient:
-                    continue
-                raise
-            yield where, row
+            if line.strip():
+                where = f"{path}:{number}"
+                yield where, _row(line, where)
 
 
-def _row(line: bytes, where: str, errors: str) -> dict[str, Any]:
+def _row(line: bytes, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line.decode("utf-8", errors))
+        row = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise DiverError(f"{where}: not UTF-8 ({error.reason} at byte {error.start} of the line)") from error
     except (ValueError, RecursionError) as error:  # a ValueError alone for a number of more than 4,300 digits
@@ -102,7 +95,11 @@ class JsonlLog:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row by a single write. Where the disk is full it is taken back and the OSError raised."""
-        fd = self._open()
+        if self._fd is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            os.ftruncate(self._fd, _length_of_whole_lines(self._fd))  # a kill may have left half a row
+        fd = self._fd
         data = (to_json(row) + "\n").encode("utf-8", errors="backslashreplace")
         size = os.fstat(fd).st_size
         try:
@@ -112,14 +109,6 @@ class JsonlLog:
             with contextlib.suppress(OSError):
                 os.ftruncate(fd, size)
             raise
-
-    def _open(self) -> int:
-        """The file, without what a kill left of a last row."""
-        if self._fd is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-            os.ftruncate(self._fd, _length_of_whole_lines(self._fd))
-        return self._fd
 
     def close(self) -> None:
         if self._fd is not None:

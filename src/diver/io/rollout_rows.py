@@ -40,39 +40,23 @@ def rollout_row(step: int, group: Group, rollout: Rollout) -> dict[str, Any]:
     }
 
 
-def groups_from_rows(rows: Rows, *, lenient: bool = False) -> list[Group]:
+def groups_from_rows(rows: Rows) -> list[Group]:
     """Groups from rows with their places: consecutive rows of one step and problem whose sample index rises.
 
     The step is `problem.meta["step"]`. The bare question is not in a row: `problem.prompt` is the rendered prompt, as
-    `group.prompt` is. DiverError where a value is of the wrong kind; lenient: such a value is unknown.
+    `group.prompt` is. DiverError where a column is missing or a value of the wrong kind.
     """
-    groups: list[Group] = []
-    rollouts: list[list[Rollout]] = []
+    groups: list[tuple[Problem, list[Rollout]]] = []
     for where, row in rows:
-        if not lenient:
-            _check(row, where)
-        problem = Problem(_text(row, "problem"), _text(row, "prompt"), _text(row, "answer"), meta=_step(row))
-        same = bool(groups) and (problem.id, problem.meta) == (groups[-1].problem.id, groups[-1].problem.meta)
-        previous = rollouts[-1][-1].index if same else -1
-        index = row["sample"] if isinstance(row.get("sample"), int) else previous + 1
-        rollout = _rollout(row, index)
-        if same and index > previous:
-            rollouts[-1].append(rollout)
+        rollout = _rollout(row, where)
+        meta = {"step": row["step"]} if isinstance(row.get("step"), int) else {}
+        name, prompt, answer = (str(row.get(key) or "") for key in ("problem", "prompt", "answer"))
+        problem = Problem(name, prompt, answer, meta=meta)
+        if groups and groups[-1][0] == problem and groups[-1][1][-1].index < rollout.index:
+            groups[-1][1].append(rollout)
         else:
-            groups.append(Group(problem, (rollout,), prompt=_text(row, "prompt")))
-            rollouts.append([rollout])
-    return [Group(g.problem, tuple(r), g.prompt) for g, r in zip(groups, rollouts, strict=True)]
-
-
-def _check(row: Mapping[str, Any], where: str) -> None:
-    if missing := REQUIRED - row.keys():
-        raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, so it is no rollout of `diver train`")
-    if not isinstance(row["response"], str):
-        raise DiverError(f"{where}: a response must be a text, not {row['response']!r:.60}")
-    read_grade(row["grade"], where)
-    outcome = table(row, "reward").get("outcome")
-    if outcome is not None and math.isnan(number(outcome)):
-        raise DiverError(f"{where}: an outcome must be a finite number, not {outcome!r:.60}")
+            groups.append((problem, [rollout]))
+    return [Group(problem, tuple(rollouts), str(problem.prompt)) for problem, rollouts in groups]
 
 
 def read_grade(value: Any, where: str) -> Grade | None:
@@ -81,26 +65,24 @@ def read_grade(value: Any, where: str) -> Grade | None:
     return None if value is None else Grade(value)
 
 
-def _rollout(row: Mapping[str, Any], index: int) -> Rollout:
-    parts = {name: number(table(row, "reward").get(name)) for name in Reward._fields}
-    grade, length = row.get("grade"), number(row.get("length"))
-    known = {name: value for name, value in parts.items() if not math.isnan(value)}
+def _rollout(row: Mapping[str, Any], where: str) -> Rollout:
+    if missing := REQUIRED - row.keys():
+        raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, so it is no rollout of `diver train`")
+    if not isinstance(row["response"], str):
+        raise DiverError(f"{where}: a response must be a text, not {row['response']!r:.60}")
+    if not isinstance(row["sample"], int):
+        raise DiverError(f"{where}: sample must be an index, not {row['sample']!r:.60}")
+    reward, length = table(row, "reward"), number(row.get("length"))
+    parts = {name: value for name in Reward._fields if not math.isnan(value := number(reward.get(name)))}
+    if reward.get("outcome") is not None and "outcome" not in parts:
+        raise DiverError(f"{where}: an outcome must be a finite number, not {reward['outcome']!r:.60}")
     return Rollout(
-        _text(row, "response"),
-        index=index,
+        row["response"],
+        index=row["sample"],
         num_tokens=None if math.isnan(length) else int(length),
         truncated=row.get("truncated") is True,
-        grade=Grade(grade) if grade in tuple(Grade) else None,
-        reward=Reward(**known) if "outcome" in known else None,
+        grade=read_grade(row["grade"], where),
+        reward=Reward(**parts) if "outcome" in parts else None,
         diversity={name: number(value) for name, value in table(row, "diversity").items()},
         advantage=number(row.get("advantage")),
     )
-
-
-def _text(row: Mapping[str, Any], key: str) -> str:
-    value = row.get(key)
-    return value if isinstance(value, str) else str(value) if isinstance(value, int | float) else ""
-
-
-def _step(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"step": row["step"]} if isinstance(row.get("step"), int) else {}

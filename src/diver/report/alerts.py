@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from diver.report.run_record import RunRecord
 from diver.report.summary import compare
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLLAPSED = 0.3  # of the entropy at the start
 EXPLODED = 2.0  # times the length at the start
@@ -64,8 +67,9 @@ def _diverging(run: RunRecord) -> Alert | None:
     spans: set[tuple[int, int]] = set()
     metrics = []
     for metric in ("textual", "equational"):
-        steps, outcome, diversity = _together(run, "reward/outcome", f"diversity/{metric}")
-        intervals = _spans(steps, (_moves(diversity) > NOISE) & (_moves(outcome) < -NOISE))
+        columns = ["reward/outcome", f"diversity/{metric}"]
+        both = run.metrics.reindex(columns=columns).dropna().apply(_moves)
+        intervals = _spans((both[columns[0]] < -NOISE) & (both[columns[1]] > NOISE))
         spans.update(intervals)
         metrics += [metric] if intervals else []
     if not spans:
@@ -79,14 +83,15 @@ def _diverging(run: RunRecord) -> Alert | None:
     )
 
 
-def _level(metric: str, bad: Callable[[np.ndarray], np.ndarray], title: str, text: str) -> Check:
+def _level(metric: str, bad: Callable[[pd.Series], pd.Series], title: str, text: str) -> Check:
     """A check of a metric's moving mean; `text` may use its {first}, {low} and {high} value, {fall} and {rise} to them."""
 
     def check(run: RunRecord) -> Alert | None:
-        steps, values = _smoothed(run, metric)
-        if not len(steps) or not (spans := _spans(steps, bad(values))):
+        known = run.column(metric)
+        values = smooth(known, window(len(known)))
+        if not len(values) or not (spans := _spans(bad(values))):
             return None
-        first, low, high = values[0], values.min(), values.max()
+        first, low, high = values.iloc[0], values.min(), values.max()
         fall, rise = (low / first, high / first) if first > 0 else (math.nan, math.nan)
         return Alert(title, text.format(first=first, low=low, high=high, fall=fall, rise=rise), metric, spans)
 
@@ -96,14 +101,14 @@ def _level(metric: str, bad: Callable[[np.ndarray], np.ndarray], title: str, tex
 CHECKS: tuple[Check, ...] = (
     _level(
         "policy/entropy",
-        lambda values: values < COLLAPSED * values[0],
+        lambda values: values < COLLAPSED * values.iloc[0],
         "Entropy collapse",
         "The policy's entropy fell to {low:.2g} nats per token, {fall:.0%} of its first value. The samples of a group "
         "become copies of each other, and little is left to explore.",
     ),
     _level(
         "response/length_mean",
-        lambda values: (values > EXPLODED * values[0]) & (values[0] > 0),
+        lambda values: (values > EXPLODED * values.iloc[0]) & (values.iloc[0] > 0),
         "Length explosion",
         "The mean response length grew from {first:,.0f} to {high:,.0f} tokens, {rise:.1f} times its first value. Check "
         "that responses reason more and do not only repeat themselves: read the longest ones.",
@@ -145,44 +150,19 @@ def window(steps: int) -> int:
     return min(25, max(3, steps // 10)) | 1
 
 
-def smooth(values: np.ndarray, width: int) -> np.ndarray:
+def smooth(values: pd.Series, width: int) -> pd.Series:
     """Centred moving mean; at the ends over the part of the window that is there."""
-    if not len(values):
-        return values
-    reach = width // 2
-    total = np.concatenate([[0.0], np.cumsum(values)])
-    first, last = (
-        np.maximum(np.arange(len(values)) - reach, 0),
-        np.minimum(np.arange(len(values)) + reach + 1, len(values)),
-    )
-    return (total[last] - total[first]) / (last - first)
+    return values.rolling(width, center=True, min_periods=1).mean()
 
 
-def _smoothed(run: RunRecord, metric: str) -> tuple[np.ndarray, np.ndarray]:
-    steps, values = run.column(metric)
-    return steps, smooth(values, window(len(values)))
-
-
-def _together(run: RunRecord, one: str, other: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The steps at which both metrics are known, and both."""
-    (s, a), (t, b) = run.column(one), run.column(other)
-    both, i, j = np.intersect1d(s, t, return_indices=True)
-    return both, a[i], b[j]
-
-
-def _moves(values: np.ndarray) -> np.ndarray:
-    """By how many standard errors the mean of the `w` values up to each differs from that of the `w` before; else 0."""
+def _moves(values: pd.Series) -> pd.Series:
+    """By how many standard errors the mean of the `w` values up to each differs from that of the `w` before."""
     w = 2 * window(len(values))
-    moved = np.zeros(len(values))
-    for end in range(2 * w, len(values) + 1):
-        before, after = values[end - 2 * w : end - w], values[end - w : end]
-        error = math.sqrt((before.var(ddof=1) + after.var(ddof=1)) / w)
-        change = after.mean() - before.mean()
-        moved[end - 1] = change / error if error > 0 else math.copysign(math.inf, change) if change else 0.0
-    return moved
+    mean, var = values.rolling(w).mean(), values.rolling(w).var()
+    return (mean - mean.shift(w)) / ((var + var.shift(w)) / w) ** 0.5
 
 
-def _spans(steps: np.ndarray, flags: np.ndarray) -> tuple[tuple[int, int], ...]:
+def _spans(flags: pd.Series) -> tuple[tuple[int, int], ...]:
     """The intervals of recorded steps where `flags` is true."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(int)))
-    return tuple((int(steps[a]), int(steps[b - 1])) for a, b in zip(edges[::2], edges[1::2], strict=True))
+    return tuple((int(flags.index[a]), int(flags.index[b - 1])) for a, b in zip(edges[::2], edges[1::2], strict=True))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from tqdm import tqdm
 from diver.diversity import formulas, textual_dissimilarity
 from diver.diversity.equational import formula_spans
 from diver.report.mathematics import Formulas
-from diver.report.text import clean
+from diver.report.text import clean, short
 from diver.types import Group
 
 GROUPS = 200  # of a page
@@ -126,15 +125,11 @@ class _Prepared:
         known = rollout.tokens is not None or rollout.num_tokens is not None
         return {
             "grade": rollout.grade,
-            "reward": {name: _number(value) for name, value in reward.items()},
-            "diversity": {clean(name): _number(value) for name, value in rollout.diversity.items()},
-            "advantage": _number(rollout.advantage),
+            "reward": {name: short(value) for name, value in reward.items()},
+            "diversity": {clean(name): short(value) for name, value in rollout.diversity.items()},
+            "advantage": short(rollout.advantage),
             "length": rollout.length if known else None,
         }
-
-
-def _number(value: float) -> float | None:
-    return float(f"{value:.4g}") if math.isfinite(value) else None
 
 
 def segments(text: str, unique: frozenset[str], converted: Formulas, characters: int) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ import numpy as np
 
 from diver.report.alerts import Alert
 from diver.report.run_record import RunRecord
+from diver.report.text import short
 
 POINTS = 2_000  # of a line; a longer one is thinned evenly
 SECONDS = "time"  # the panel of `RunRecord.step_seconds`
@@ -49,7 +49,7 @@ def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) ->
     """
     panels = [*_pass_at_k_panels(runs), *PANELS]
     known = {p.metric for p in panels}
-    others = sorted({key for run in runs for row in run.metrics for key in row} - known - {"step"})
+    others = sorted({name for run in runs for name in run.metrics} - known)
     return {
         "steps": max([1, *(max(run.last_step, *run.evaluations, 0) for run in runs)]),
         "panels": [p for panel in panels if (p := _panel(panel, runs, alerts))["lines"]],
@@ -80,26 +80,17 @@ def _panel(panel: Panel, runs: Sequence[RunRecord], alerts: Sequence[Sequence[Al
 
 
 def _line(run: RunRecord, metric: str) -> dict[str, Any]:
-    steps, values, ends = points(run, metric)
-    index = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), POINTS)).round().astype(int))
-    line = {"steps": steps[index].tolist(), "values": _short(values[index])}
-    return line if ends is None else line | {"low": _short(ends[0][index]), "high": _short(ends[1][index])}
-
-
-def _short(values: np.ndarray) -> list[float | None]:
-    return [float(f"{v:.5g}") if math.isfinite(v) else None for v in values]
-
-
-def points(run: RunRecord, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """(steps int64 [m], values float64 [m], ends of the intervals [2, m] or None) of a metric where it is known.
-
-    Held-out values come from eval/ with their intervals if they can; SECONDS is the time of the step.
-    """
-    if metric == SECONDS:
-        return *run.step_seconds(), None
+    """A metric where it is known; held-out values come from eval/ with their intervals if they can."""
     key = metric.removeprefix("eval/")
-    rows = [(step, *e.estimates[key]) for step, e in run.evaluations.items() if key in e.estimates]
-    if metric == key or not rows:
-        return *run.column(metric), None
-    table = np.array(rows)
-    return table[:, 0].astype(np.int64), table[:, 1], table[:, 2:].T
+    evaluated = {step: e.estimates[key] for step, e in run.evaluations.items() if key in e.estimates}
+    if metric != key and evaluated:
+        mean, low, high = np.array(list(evaluated.values())).T
+        return _thinned(list(evaluated), values=mean, low=low, high=high)
+    values = run.step_seconds() if metric == SECONDS else run.column(metric)
+    return _thinned(values.index, values=values)
+
+
+def _thinned(steps: Any, **columns: Any) -> dict[str, Any]:
+    index = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), POINTS)).round().astype(int))
+    lines = {name: list(map(short, np.asarray(column)[index].tolist())) for name, column in columns.items()}
+    return {"steps": np.asarray(steps)[index].tolist(), **lines}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from typing import Any
 
@@ -14,6 +15,11 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u20
 def clean(value: Any) -> str:
     """Anything as text that can be written and shown: what cannot becomes U+FFFD."""
     return _UNSAFE.sub("\ufffd", str(value).replace("\r\n", "\n"))
+
+
+def short(value: float) -> float | None:
+    """A number with the digits that a page shows; None where it is not known."""
+    return float(f"{value:.5g}") if math.isfinite(value) else None
 
 
 def text(value: Any) -> str:

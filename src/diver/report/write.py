@@ -44,7 +44,7 @@ def render(runs: Sequence[RunRecord], groups: int = GROUPS) -> str:
         sections.head(runs, names),
         sections.comparison(runs, names),
         sections.alerts_section(of_runs, names),
-        sections.curves() if any(run.metrics or run.evaluations for run in runs) else "",
+        sections.curves() if any(len(run.metrics) or run.evaluations for run in runs) else "",
         groups_section(browser),
         sections.provenance(runs, names),
     )

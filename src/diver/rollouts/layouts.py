@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -92,12 +93,9 @@ def _stored_grades(file: File) -> dict[tuple[Any, Any], Any] | None:
 
 
 def verl(file: File) -> Iterator[Part]:
-    for where, row in file.rows:
-        outcome = _outcome(value_at(row, file.columns.outcome or "score"), where)
+    for (_, row), part in zip(file.rows, named_columns(file), strict=True):
         session = re.fullmatch(r"(.+)_\d+_\d+", str(row.get("uid", "")))  # uid, rollout, output: the first is the group
-        problem = Problem("", _prompt(row["input"], where), str(row.get("gts") or ""), meta=_step(row))
-        rollout = _rollout(row["output"], outcome, where)
-        yield Part(session[1] if session else _key(row["input"]), Group(problem, (rollout,)))
+        yield part._replace(key=session[1]) if session else part
 
 
 def trl(file: File) -> Iterator[Part]:
@@ -105,12 +103,7 @@ def trl(file: File) -> Iterator[Part]:
     if not name:
         columns = ", ".join(file.rows[0][1])
         file.notes.append(f"{file.path}: the outcome column is ambiguous; --outcome names one of {columns}")
-    for where, row in file.rows:
-        outcome = _outcome(value_at(row, name), where) if name else None
-        problem = Problem("", _prompt(row["prompt"], where), _answer(row, file.columns), meta=_step(row))
-        rollout = _rollout(row["completion"], outcome, where)
-        advantage = number(row["advantage"])
-        yield Part(_key(row["prompt"]), Group(problem, (rollout.replace(advantage=advantage),)))
+    return named_columns(file._replace(columns=dataclasses.replace(file.columns, outcome=name)))
 
 
 def _trl_reward(row: Row) -> str:
@@ -156,26 +149,32 @@ def named_columns(file: File) -> Iterator[Part]:
         outcomes = outcome if several and isinstance(outcome, list) else [outcome] * len(responses)
         if len(outcomes) != len(responses):
             raise DiverError(f"{where}: {len(responses)} responses, but {len(outcomes)} outcomes")
-        problem = Problem("", _prompt(value, where), _answer(row, columns), meta=_step(row))
-        pairs = zip(responses, outcomes, strict=True)
-        yield from _parts(_key(value), problem, [_rollout(text, _outcome(o, where), where) for text, o in pairs])
+        answer = first_value(row, (columns.answer,) if columns.answer else ANSWERS)
+        meta = {"step": row["step"]} if isinstance(row.get("step"), int) else {}
+        problem = Problem("", _prompt(value, where), "" if answer is None else str(answer), meta=meta)
+        rollouts = [_rollout(text, _outcome(o, where), where) for text, o in zip(responses, outcomes, strict=True)]
+        advantage = number(row.get("advantage"))
+        key = json.dumps(value, ensure_ascii=False, default=str)
+        yield from _parts(key, problem, [rollout.replace(advantage=advantage) for rollout in rollouts])
 
 
 class Layout(NamedTuple):
-    columns: frozenset[str]
-    """By which it is recognised; every row has them."""
+    required: frozenset[str]
+    """The columns by which it is recognised; every row has them."""
     read: Callable[[File], Iterator[Part]]
-    fixed: bool = False
-    """Its columns are always called the same, so a name for another one is not looked for."""
+    columns: Columns | None = Columns()
+    """What it calls them, where the user names no other; None: they are always called the same."""
     repeats: bool = False
     """A file may repeat the one before it."""
 
 
+VERL = Columns(problem="input", response="output", outcome="score", answer="gts")
+TRL = Columns(problem="prompt", response="completion")
 LAYOUTS = {
-    "diver train": Layout(rollout_rows.REQUIRED, diver_train, fixed=True),
-    "diver eval": Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), diver_eval, fixed=True),
-    "verl": Layout(frozenset({"input", "output", "score"}), verl),
-    "TRL": Layout(frozenset({"prompt", "completion", "advantage"}), trl, repeats=True),
+    "diver train": Layout(rollout_rows.REQUIRED, diver_train, None),
+    "diver eval": Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), diver_eval, None),
+    "verl": Layout(frozenset({"input", "output", "score"}), verl, VERL),
+    "TRL": Layout(frozenset({"prompt", "completion", "advantage"}), trl, TRL, repeats=True),
     "lm-eval": Layout(frozenset({"doc_id", "arguments", "resps"}), lm_eval),
     "named columns": Layout(frozenset(), named_columns),
 }
@@ -185,7 +184,7 @@ def layout_of(row: Row, columns: Columns) -> str:
     """The name of the first layout whose columns the row has; named columns where the caller names them."""
     if columns.problem or columns.response:
         return "named columns"
-    return next(name for name, layout in LAYOUTS.items() if row.keys() >= layout.columns)
+    return next(name for name, layout in LAYOUTS.items() if row.keys() >= layout.required)
 
 
 # ---- values ------------------------------------------------------------------------------------------------------------
@@ -239,19 +238,6 @@ def _first_outcome(row: Row) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, bool | int | float)
-
-
-def _step(row: Row) -> dict[str, Any]:
-    return {"step": row["step"]} if isinstance(row.get("step"), int) else {}
-
-
-def _answer(row: Row, columns: Columns) -> str:
-    value = first_value(row, (columns.answer,) if columns.answer else ANSWERS)
-    return "" if value is None else str(value)
-
-
-def _key(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _needed(row: Row, column: str, named: str, known: Sequence[str], where: str) -> Any:

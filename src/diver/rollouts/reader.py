@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from diver.io.jsonl import read_jsonl
 from diver.io.readers import READERS
-from diver.rollouts.layouts import LAYOUTS, Columns, File, Part, layout_of
+from diver.rollouts.layouts import LAYOUTS, Columns, File, Part, Row, layout_of
 from diver.types import DiverError, Group
 
 ANY_COLUMNS = Columns()
@@ -116,13 +116,14 @@ def _read_all(files: Sequence[Path], columns: Columns, notes: list[str]) -> Iter
         if not rows:
             continue
         name = layout_of(rows[0][1], columns)
-        layout, file = LAYOUTS[name], File(path, rows, columns, notes)
+        layout = LAYOUTS[name]
         for where, row in rows:
-            if missing := layout.columns - row.keys():
+            if missing := layout.required - row.keys():
                 raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, which the first row of {name} has")
-        if not layout.fixed:
-            _check_names(file)
-        parts = list(layout.read(file))
+        if layout.columns is not None:
+            _check_names(path, rows, columns)
+        named = {key: value for key, value in asdict(columns).items() if value}
+        parts = list(layout.read(File(path, rows, replace(layout.columns or columns, **named), notes)))
         responses = [(part.key, part.group.responses) for part in parts]
         if layout.repeats and responses == previous:
             notes.append(f"{path}: the same completions as in the file before, which {name} logs again; left out")
@@ -131,9 +132,8 @@ def _read_all(files: Sequence[Path], columns: Columns, notes: list[str]) -> Iter
         yield name, parts
 
 
-def _check_names(file: File) -> None:
+def _check_names(path: Path, rows: Sequence[tuple[str, Row]], columns: Columns) -> None:
     """A column named by mistake is an error, not one without values."""
-    for option, name in (("outcome", file.columns.outcome), ("answer", file.columns.answer)):
-        if name and not any(name in row or name.partition(".")[0] in row for _, row in file.rows):
-            present = ", ".join(file.rows[0][1])
-            raise DiverError(f"{file.path}: no column {name!r}, which --{option} names: found {present}")
+    for option, name in (("outcome", columns.outcome), ("answer", columns.answer)):
+        if name and not any(name in row or name.partition(".")[0] in row for _, row in rows):
+            raise DiverError(f"{path}: no column {name!r}, which --{option} names: found {', '.join(rows[0][1])}")
