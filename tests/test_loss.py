@@ -11,8 +11,9 @@ from scipy.special import log_softmax
 from scipy.stats import entropy as scipy_entropy
 
 from diver.losses import ClipCovLoss, ClipLoss, HighEntropyLoss, KlCovLoss, PolicyLoss
-from diver.losses.base import Tokens, covariance, row_weights
+from diver.losses.base import Tokens, row_weights
 from diver.losses.clip import clipped_surrogate
+from diver.losses.covariance import covariance
 from diver.losses.logprobs import entropy, kl_to_reference, token_logprobs
 
 LOG2 = math.log(2)

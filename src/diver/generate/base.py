@@ -64,13 +64,12 @@ class Generation:
 class Generator(Protocol):
     """Every request that is not in `have` is answered exactly once, in any order, as responses are completed.
 
-    `requests` are all requests of an evaluation, those in `have` included. DiverError if one cannot be answered.
+    `requests` are all requests of an evaluation, those in `have` included. DiverError if one cannot be answered. `name`
+    is the model's, by which stored responses are identified.
     """
 
     @property
-    def name(self) -> str:
-        """The model's name, by which stored responses are identified."""
-        ...
+    def name(self) -> str: ...
 
     def generate(
         self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ...
@@ -80,8 +79,7 @@ class Generator(Protocol):
 def requests(seed: int, benchmark: str, problem_id: str, prompt: Prompt, samples: Iterable[int]) -> list[Request]:
     """Requests for these samples of a problem of an evaluation.
 
-    The stream of a response is keyed by (seed, benchmark, problem, sample) alone, so every policy that is evaluated on
-    a problem draws from the same streams.
+    A stream is keyed by (seed, benchmark, problem, sample) alone, so every policy draws from the same ones.
     """
     return [Request(problem_id, i, prompt, stream_seed(seed, "generate", benchmark, problem_id, i)) for i in samples]
 

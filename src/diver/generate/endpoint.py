@@ -63,8 +63,7 @@ def read_extra(text: str) -> dict[str, Any]:
 class EndpointGenerator:
     """See `diver.generate.base.Generator`. Prompts that are text go to /completions, messages to /chat/completions.
 
-    DiverError, after the completed responses were yielded: the server does not answer, the key or the model is refused,
-    a request is refused or fails after all retries, a reply is not a completion.
+    A DiverError comes after the completed responses were yielded.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -102,7 +101,7 @@ class EndpointGenerator:
                     tasks |= set(map(runner.get_loop().create_task, replies))
                     if not tasks:
                         return
-                    completed, tasks = runner.run(_first(tasks))
+                    completed, tasks = runner.run(asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))
                     yield from (task.result() for task in sorted(completed, key=lambda t: t.exception() is not None))
             finally:
                 for task in tasks:
@@ -120,14 +119,14 @@ class EndpointGenerator:
     async def _connect(self) -> None:
         """Check that the server is up and, without a model name, that it serves exactly one model.
 
-        With a name, the list itself does not matter: gateways and servers that load on demand list less than they
-        serve, or nothing; the first request decides.
+        With a name, the first request decides: gateways and servers that load on demand list less than they serve.
         """
         async with self._client(retries=1) as client:
             if not self.model:
                 names = await self._models(client)
                 if len(names) != 1:
-                    raise DiverError(f"{self.endpoint.url}: serves {_names(names)}; name one of them as the model")
+                    served = ", ".join(names[:20]) or "none"
+                    raise DiverError(f"{self.endpoint.url}: serves {served}; name one of them as the model")
                 (self.model,) = names
                 return
             try:
@@ -138,6 +137,7 @@ class EndpointGenerator:
                 pass
 
     async def _models(self, client: Any) -> list[str]:
+        """What the server lists; DiverError where its reply is no list of models."""
         try:
             return sorted(str(model.id) for model in (await client.models.list()).data)
         except (self._openai.NotFoundError, AttributeError, TypeError, ValueError):
@@ -159,15 +159,14 @@ class EndpointGenerator:
             names = await self._models(client)
             if self.model in names:
                 raise self._error(error) from None
-            url, served = self.endpoint.url, _names(names)
-            raise DiverError(f"{url}: does not know the model {self.model!r}; it serves {served}") from None
+            served = ", ".join(names[:20]) or "none"
+            raise DiverError(
+                f"{self.endpoint.url}: does not know the model {self.model!r}; it serves {served}"
+            ) from None
         except self._openai.OpenAIError as error:
             raise self._error(error) from None
         except ValueError as error:
             raise self._malformed(request, f"not JSON, {one_line(error)}") from None
-        return self._generation(request, reply)
-
-    def _generation(self, request: Request, reply: Any) -> Generation:
         try:
             choice, tokens = reply.choices[0], reply.usage.completion_tokens
             # A server that parses reasoning out leaves no content where the response was cut off before its end.
@@ -197,11 +196,3 @@ class EndpointGenerator:
             return DiverError(f"{url}: {one_line(error)}")
         message = (isinstance(error.body, dict) and error.body.get("message")) or error.response.text
         return DiverError(f"{url}: refused a request ({error.status_code}: {' '.join(str(message).split())[:300]})")
-
-
-async def _first(tasks: set[asyncio.Task[Generation]]) -> tuple[set[Any], set[Any]]:
-    return await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "") if names else "none"

@@ -31,8 +31,7 @@ BLOCK = 64  # samples of a problem in one pass of an evaluation
 MAX_PROMPTS = 64  # in one pass, so that the prefill needs no more memory than the decoding
 MAX_NUM_SEQS = 512  # throughput hardly grows beyond
 MIN_NUM_SEQS = 64
-MAX_TOKENS_IN_FLIGHT = {"cpu": 1 << 16}  # where responses may be long: their cache must fit, and a kill loses a pass
-MAX_TOKENS_IN_FLIGHT_GPU = 1 << 19
+MAX_TOKENS_IN_FLIGHT = {"cpu": 1 << 16, "cuda": 1 << 19}  # of long responses: their cache must fit, a kill loses a pass
 
 
 class PreallocatedCacheLayer(DynamicLayer):
@@ -47,29 +46,19 @@ class PreallocatedCacheLayer(DynamicLayer):
         old_length = self.get_seq_length()
         new_length = old_length + key_states.shape[-2]
         if self.buffers is None or self.buffers[0].shape[-2] < new_length:
-            both: Any = ((self.keys, key_states), (self.values, value_states))
-            self.buffers = [_enlarged(cached, states, old_length, new_length) for cached, states in both]
+            capacity = max(2 * old_length, new_length + 32)
+            self.buffers = [s.new_empty((*s.shape[:-2], capacity, s.shape[-1])) for s in (key_states, value_states)]
+            if old_length:
+                for buffer, cached in zip(self.buffers, (self.keys, self.values), strict=True):
+                    buffer[..., :old_length, :] = cached
         keys, values = self.buffers
         keys[..., old_length:new_length, :], values[..., old_length:new_length, :] = key_states, value_states
         self.keys, self.values = keys[..., :new_length, :], values[..., :new_length, :]
         return self.keys, self.values
 
-    def batch_repeat_interleave(self, repeats: int) -> None:
-        super().batch_repeat_interleave(repeats)
-        self.buffers = None
-
     def batch_select_indices(self, indices: Tensor) -> None:
         super().batch_select_indices(indices)
         self.buffers = None
-
-
-def _enlarged(cached: Tensor, states: Tensor, old_length: int, new_length: int) -> Tensor:
-    shape = list(states.shape)
-    shape[-2] = max(2 * old_length, new_length + 32)
-    buffer = states.new_empty(shape)
-    if old_length:
-        buffer[..., :old_length, :] = cached
-    return buffer
 
 
 def preallocated_cache(model: Any) -> DynamicCache:
@@ -100,15 +89,8 @@ def left_padded(prompts: Sequence[list[int]], device: torch.device) -> tuple[Ten
 
 def next_logits(model: Any, ids: Tensor, mask: Tensor, position: Tensor, cache: DynamicCache) -> Tensor:
     """The logits after the last column, [n, V]; the cache takes in the columns of `ids`."""
-    out = model(
-        input_ids=ids,
-        attention_mask=mask,
-        position_ids=position,
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=1,
-    )
-    return out.logits[:, -1]
+    batch = {"input_ids": ids, "attention_mask": mask, "position_ids": position}
+    return model(**batch, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
 
 
 def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
@@ -131,26 +113,22 @@ def passes(requests: Iterable[Request], max_num_seqs: int) -> Iterator[list[list
     Consecutive requests of a problem are a block, whose prompt a pass computes once; a block that fits into one pass is
     not split.
     """
+    blocks: list[list[Request]] = []
+    for request in requests:
+        last = blocks[-1][-1] if blocks else None
+        same = last is not None and request.problem_id == last.problem_id and request.sample > last.sample
+        if same and len(blocks[-1]) < max_num_seqs:
+            blocks[-1].append(request)
+        else:
+            blocks.append([request])
     batch: list[list[Request]] = []
-    for block in _blocks(requests, max_num_seqs):
+    for block in blocks:
         if batch and (len(batch) == MAX_PROMPTS or sum(map(len, batch)) + len(block) > max_num_seqs):
             yield batch
             batch = []
         batch.append(block)
     if batch:
         yield batch
-
-
-def _blocks(requests: Iterable[Request], longest: int) -> Iterator[list[Request]]:
-    block: list[Request] = []
-    for request in requests:
-        same = bool(block) and request.problem_id == block[-1].problem_id and request.sample > block[-1].sample
-        if block and (not same or len(block) == longest):
-            yield block
-            block = []
-        block.append(request)
-    if block:
-        yield block
 
 
 class HFGenerator:
@@ -181,7 +159,7 @@ class HFGenerator:
         """Unless `in_order`, the first samples of all problems come first, so that more samples later are further
         passes, and among them prompts of similar length share a pass."""
         tokens = prompts_that_fit(requests, self)
-        in_flight = MAX_TOKENS_IN_FLIGHT.get(self.model.device.type, MAX_TOKENS_IN_FLIGHT_GPU)
+        in_flight = MAX_TOKENS_IN_FLIGHT.get(self.model.device.type, 1 << 19)
         rows = self.max_num_seqs or min(MAX_NUM_SEQS, max(MIN_NUM_SEQS, in_flight // max_tokens))
         if not in_order:
             order = {name: (len(ids), i) for i, (name, ids) in enumerate(tokens.items())}
@@ -204,21 +182,15 @@ class HFGenerator:
         """The model in the state in which `respond` needs it."""
         training = self.model.training
         self.model.eval()
-        with (
-            torch.no_grad(),
-            torch.autocast(self.model.device.type, self.precision, enabled=self.precision is not None),
-        ):
+        autocast = torch.autocast(self.model.device.type, self.precision, enabled=self.precision is not None)
+        with torch.no_grad(), autocast:
             try:
                 yield
             finally:
                 self.model.train(training)
 
     def respond(
-        self,
-        prompts: Sequence[list[int]],
-        seeds: Sequence[Sequence[int]],
-        limits: Sequence[int],
-        temperature: float,
+        self, prompts: Sequence[list[int]], seeds: Sequence[Sequence[int]], limits: Sequence[int], temperature: float
     ) -> list[list[Rollout]]:
         """One pass, all rows in one batch: a response of up to `limits[i]` tokens to prompt i for each of `seeds[i]`.
 

@@ -48,21 +48,20 @@ def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
             path, dtype=torch.float32, attn_implementation=settings.attention, trust_remote_code=False, **options
         )
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
+        name, advice = (
+            f"model.path {settings.path!r}",
+            "give a folder with config.json, weights and tokenizer, the name",
+        )
+        advice += " of such a model on the hub, or 'countdown'"
         if checkpoint:
-            raise DiverError(
-                f"checkpoint {checkpoint}: cannot be loaded ({hub.one_line(e)}); if its files are damaged, delete it to "
-                "resume from the previous one"
-            ) from None
-        raise DiverError(
-            f"model.path {settings.path!r}: cannot be loaded ({hub.one_line(e)}); give a folder with config.json, weights "
-            "and tokenizer, the name of such a model on the hub, or 'countdown'"
-        ) from None
+            name = f"checkpoint {checkpoint}"
+            advice = "if its files are damaged, delete it to resume from the previous one"
+        raise DiverError(f"{name}: cannot be loaded ({hub.one_line(e)}); {advice}") from None
     try:
         model = model.to(device)
     except (RuntimeError, AssertionError) as e:
-        raise DiverError(
-            f"model.device {settings.device!r}: {str(e).splitlines()[0]}; choose auto, cpu or cuda"
-        ) from None
+        reason = str(e).splitlines()[0]
+        raise DiverError(f"model.device {settings.device!r}: {reason}; choose auto, cpu or cuda") from None
     if settings.gradient_checkpointing:
         # transformers 5.23 calls it activation checkpointing.
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
@@ -96,17 +95,16 @@ def _locate(settings: Model, checkpoint: Path | None = None) -> str:
 
 def check_folder(folder: Path, name: str) -> None:
     """A model folder needs a configuration, weights and a tokenizer; the DiverError names what is missing."""
-    if not (folder / "config.json").exists():
+    files = {path.name for path in folder.iterdir()}
+    if "config.json" not in files:
         raise DiverError(f"{name}: the folder has no config.json, so it is no Hugging Face model folder")
     try:
         json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except ValueError as e:
         raise DiverError(f"{folder / 'config.json'}: is not JSON ({e})") from None
-    if not any(
-        (folder / f).exists() for f in ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
-    ):
+    if not files & {"tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json"}:
         raise DiverError(
-            f"{name}: the folder has no tokenizer (tokenizer.json); save it there with tokenizer.save_pretrained"
+            f"{name}: the folder has no tokenizer (tokenizer.json); save it with tokenizer.save_pretrained"
         )
     if not [*folder.glob("*.safetensors"), *folder.glob("*.bin")]:
         raise DiverError(f"{name}: the folder has no weights (*.safetensors)")

@@ -1,10 +1,9 @@
-"""Policy losses by name: one file each. A loss of one's own is named `package.module:Class`."""
+"""Policy losses by name. A loss of one's own is named `package.module:Class`."""
 
 from diver.losses.base import PolicyLoss
 from diver.losses.clip import ClipLoss
-from diver.losses.clip_cov import ClipCovLoss
+from diver.losses.covariance import ClipCovLoss, KlCovLoss
 from diver.losses.high_entropy import HighEntropyLoss
-from diver.losses.kl_cov import KlCovLoss
 
 LOSSES: dict[str, type[PolicyLoss]] = {
     "clip": ClipLoss,

@@ -84,8 +84,7 @@ def row_weights(lengths: Tensor, aggregation: str) -> Tensor:
     """
     if not len(lengths):
         raise ValueError("row_weights: a mini-batch needs at least one row")
-    lengths = lengths.double()
-    ones = lengths.new_ones(len(lengths))
+    lengths, ones = lengths.double(), lengths.double().fill_(1)
     if aggregation == "token-mean":
         return ones / lengths.sum().clamp(min=1)
     if aggregation == "sequence-mean":
@@ -108,11 +107,6 @@ def top_fraction(values: Tensor, fraction: float) -> Tensor:
     highest = torch.zeros_like(values, dtype=torch.bool)
     highest[order[: max(1, int(fraction * len(values)))]] = True
     return highest
-
-
-def covariance(logprobs: Tensor, advantages: Tensor) -> Tensor:
-    """(log pi - mean) (A - mean) of each token, the means over all N (arXiv 2505.22617): [N]."""
-    return (logprobs - logprobs.mean()) * (advantages - advantages.mean())
 
 
 def check_fraction(name: str, value: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -47,12 +46,12 @@ class Batch(NamedTuple):
 
 def rows_of(groups: Sequence[Group], weights: Sequence[float]) -> list[Row]:
     """A row for each rollout of groups with their `prompt_tokens`, in order."""
-    rollouts = [(g.prompt_tokens, r) for g in groups for r in g.rollouts]
-    starts = itertools.accumulate((r.length for _, r in rollouts), initial=0)
-    return [
-        Row(prompt, r.tokens, r.logprobs, r.advantage, float(w), start)  # type: ignore[arg-type]
-        for (prompt, r), w, start in zip(rollouts, weights, starts, strict=False)
-    ]
+    rows: list[Row] = []
+    start = 0
+    for (prompt, r), weight in zip(((g.prompt_tokens, r) for g in groups for r in g.rollouts), weights, strict=True):
+        rows.append(Row(prompt, r.tokens, r.logprobs, r.advantage, weight, start))  # type: ignore[arg-type]
+        start += r.length
+    return rows
 
 
 def micro_batches(rows: Sequence[Row], budget: int) -> list[list[Row]]:
@@ -81,13 +80,13 @@ def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
     old_logprobs = np.zeros((len(rows), r), dtype=np.float32)
     token_index = np.zeros((len(rows), r), dtype=np.int64)
     for i, row in enumerate(rows):
-        start, end = p - len(row.prompt), p + len(row.tokens)
-        ids[i, start:end] = [*row.prompt, *row.tokens]
-        attention[i, start:end] = 1
-        old_logprobs[i, : len(row.tokens)] = row.old_logprobs
-        token_index[i, : len(row.tokens)] = row.start + np.arange(len(row.tokens))
-    attended = torch.from_numpy(attention).to(device)
-    column = torch.from_numpy(ids).to(device)
+        start, length = p - len(row.prompt), len(row.tokens)
+        ids[i, start : p + length] = [*row.prompt, *row.tokens]
+        attention[i, start : p + length] = 1
+        old_logprobs[i, :length] = row.old_logprobs
+        token_index[i, :length] = row.start + np.arange(length)
+    per_row = np.array([(row.advantage, row.weight) for row in rows], dtype=np.float32)
+    column, attended = torch.from_numpy(ids).to(device), torch.from_numpy(attention).to(device)
     return Batch(
         ids=column,
         attention=attended,
@@ -95,7 +94,7 @@ def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
         tokens=column[:, p:],
         mask=attended[:, p:].bool(),
         old_logprobs=torch.from_numpy(old_logprobs).to(device),
-        advantages=torch.tensor([row.advantage for row in rows], dtype=torch.float32, device=device),
-        weight=torch.tensor([row.weight for row in rows], dtype=torch.float32, device=device),
+        advantages=torch.from_numpy(per_row[:, 0]).to(device),
+        weight=torch.from_numpy(per_row[:, 1]).to(device),
         token_index=torch.from_numpy(token_index).to(device),
     )

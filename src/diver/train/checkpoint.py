@@ -29,8 +29,7 @@ def save(folder: RunFolder, step: int, policy: Policy, optimizer: torch.optim.Op
         free = shutil.disk_usage(folder.path).free >> 20
         raise DiverError(
             f"{folder.path}/checkpoints: step {step} could not be saved, with {free:,} MB free on the disk "
-            f"({str(e).splitlines()[0]}); free space, then run the same command again: it resumes from the last "
-            "complete checkpoint"
+            f"({str(e).splitlines()[0]}); free space and run the same command again: it resumes from the last checkpoint"
         ) from None
     folder.drop_checkpoints(keep)
 
@@ -45,5 +44,5 @@ def restore(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> int
         raise
     except (OSError, EOFError, KeyError, ValueError, RuntimeError, UnpicklingError) as e:
         raise DiverError(
-            f"{path}: this checkpoint cannot be read ({e}); delete it to resume from the previous one"
+            f"{path}: this checkpoint cannot be read ({e}); delete it to resume from the last one"
         ) from None

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from diver.config.sections import Log
 from diver.types import DiverError
-
-
-class Logger(Protocol):
-    def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class TensorBoard:
@@ -23,13 +17,11 @@ class TensorBoard:
 
         # Steps after the one from which the run resumes are logged again.
         self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1 if step else None)
+        self.close = self._writer.close
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         for name, value in metrics.items():
             self._writer.add_scalar(name, value, step)
-
-    def close(self) -> None:
-        self._writer.close()
 
 
 class WandB:
@@ -37,23 +29,24 @@ class WandB:
         import wandb
 
         # One id per run folder and first start, so a resumed run continues the same curves.
-        name = folder.resolve().name
-        run_id = hashlib.blake2b(f"{folder.resolve()} {config['started']}".encode(), digest_size=8).hexdigest()
+        folder = folder.resolve()
+        run_id = hashlib.blake2b(f"{folder} {config['started']}".encode(), digest_size=8).hexdigest()
         try:
             self._run = wandb.init(
-                project=project, name=name, id=run_id, resume="allow", dir=str(folder), config=dict(config)
+                project=project, name=folder.name, id=run_id, resume="allow", dir=str(folder), config=dict(config)
             )
         except wandb.errors.Error as e:
             raise DiverError(f"log.to: wandb: {e}") from None
+        self.close = self._run.finish
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self._run.log(dict(metrics), step=step)
 
-    def close(self) -> None:
-        self._run.finish()
+
+Logger = TensorBoard | WandB
 
 
-def open_loggers(settings: Log, folder: Path, config: Mapping[str, Any], step: int) -> Sequence[Logger]:
+def open_loggers(settings: Log, folder: Path, config: Mapping[str, Any], step: int) -> list[Logger]:
     """The loggers of `settings.to`. `step` is the last completed step."""
     try:
         return [

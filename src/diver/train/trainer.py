@@ -46,9 +46,8 @@ class Trainer:
         self.schedule_steps = int(folder.config["schedule_steps"])
         saved = folder.checkpoints()
         # Problems first, so that a wrong name is reported before a large model is loaded.
-        train, held_out, self.notes = load(
-            recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed
-        )
+        evaluation = recipe.evaluate
+        train, held_out, self.notes = load(recipe.data, evaluation.source, evaluation.problems, recipe.run.seed)
         self.policy = load_policy(recipe.model, saved[-1] if saved else None)
         self.reference = self._reference()
         self.train, self.eval_problems = self._prompted(train), self._prompted(held_out)
@@ -69,23 +68,21 @@ class Trainer:
         self.folder.keep_until(self.step)
         loggers = open_loggers(self.recipe.log, self.folder.path, self.folder.config, self.step)
         self._start()
+        evaluation, saving = self.recipe.evaluate, self.recipe.train
         if self.eval_problems.problems and not self.folder.rows("metrics.jsonl"):
-            self._record(0, self._evaluate(0, self.recipe.evaluate.num_samples), loggers)
+            self._record(0, self._evaluate(0, evaluation.num_samples), loggers)
         with tqdm(total=steps, initial=self.step, desc="train", unit="step", dynamic_ncols=True) as bar:
             while self.step < steps:
                 self.step += 1
                 row = self._step(self.step, bar)
                 last = self.step == steps
                 if self.eval_problems.problems and (last or (every and self.step % every == 0)):
-                    bar.set_description("evaluate")
-                    e = self.recipe.evaluate
-                    row |= self._evaluate(self.step, e.num_samples if last else e.num_samples_in_training)
+                    samples = evaluation.num_samples if last else evaluation.num_samples_in_training
+                    row |= self._evaluate(self.step, samples, bar)
                 self._record(self.step, row, loggers)
-                if last or self.step % self.recipe.train.save_steps == 0:
+                if last or self.step % saving.save_steps == 0:
                     bar.set_description("save")
-                    checkpoint.save(
-                        self.folder, self.step, self.policy, self.optimizer, self.recipe.train.save_total_limit
-                    )
+                    checkpoint.save(self.folder, self.step, self.policy, self.optimizer, saving.save_total_limit)
                 bar.set_postfix_str(_status(row))
                 bar.update()
         for logger in loggers:
@@ -101,18 +98,14 @@ class Trainer:
         recipe, method = self.recipe, self.method
         progress = Progress(step - 1, self.schedule_steps)
         timings: dict[str, float] = {}
-        with _timed(timings, "time/sample"):
-            bar.set_description("sample")
+        with _timed(timings, "sample", bar):
             sampled = self._sample(step)
-        with _timed(timings, "time/verify"):
-            bar.set_description("verify")
+        with _timed(timings, "verify", bar):
             verified = verify(sampled, recipe.verify)
-        with _timed(timings, "time/diversity"):
-            bar.set_description("shape")
+        with _timed(timings, "diversity", bar):
             groups = method.apply(verified, progress, self._decode)
         self.folder.write_rollouts(step, groups)
-        with _timed(timings, "time/update"):
-            bar.set_description("update")
+        with _timed(timings, "update", bar):
             self._set_learning_rate(step)
             torch.manual_seed(stream_seed(recipe.run.seed, "dropout", step))  # of models that have it
             update_metrics = update(
@@ -145,7 +138,7 @@ class Trainer:
             seed=stream_seed(self.recipe.run.seed, "sample", step),
         )
 
-    def _evaluate(self, step: int, samples: int) -> dict[str, float]:
+    def _evaluate(self, step: int, samples: int, bar: tqdm | None = None) -> dict[str, float]:
         """Pass@k on the held-out problems, also written to eval/step_NNNN.json.
 
         Every evaluation has the same random streams, so an unchanged policy has unchanged results.
@@ -162,7 +155,7 @@ class Trainer:
             seed=recipe.run.seed,
             info={"generator": "transformers"},
         )
-        with _timed(timings, "time/evaluate"):
+        with _timed(timings, "evaluate", bar):
             result = evaluate(task, lambda: self.generator, verification=recipe.verify)
         header = {"step": step, "model": recipe.model.path, "benchmark": task.name}
         self.folder.write_evaluation(step, {**header, **result})
@@ -177,16 +170,13 @@ class Trainer:
         elif self.recipe.train.steps:
             tqdm.write(f"first prompt:\n{self.train.texts[0]}\n")
         if self.recipe.train.steps > self.schedule_steps:
-            coef = self.method.coef(Progress(self.schedule_steps, self.schedule_steps))
-            tqdm.write(
-                f"schedules run over the {self.schedule_steps} steps with which this run began; after them lambda keeps its "
-                f"last value, {coef:g}"
-            )
+            last, coef = self.schedule_steps, self.method.coef(Progress(self.schedule_steps, self.schedule_steps))
+            tqdm.write(f"schedules run over the {last} steps with which this run began; lambda then stays at {coef:g}")
 
     def _set_learning_rate(self, step: int) -> None:
-        warmup = self.recipe.train.warmup_steps
+        warmup = max(1, self.recipe.train.warmup_steps)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.train.learning_rate * (min(1.0, step / warmup) if warmup else 1.0)
+            group["lr"] = self.recipe.train.learning_rate * min(1.0, step / warmup)
 
     def _decode(self, ids: Sequence[int]) -> str:
         return self.policy.tokenizer.decode(ids, skip_special_tokens=True)
@@ -242,19 +232,17 @@ def _sampling_metrics(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def _status(row: Mapping[str, float]) -> str:
-    names = {
-        "reward/outcome": "reward",
-        "diversity/textual": "TD",
-        "diversity/equational": "ED",
-        "policy/entropy": "entropy",
-    }
-    parts = [f"{short} {row[name]:.2f}" for name, short in names.items() if name in row]
+    names = (("reward/outcome", "reward"), ("diversity/textual", "TD"), ("diversity/equational", "ED"))
+    parts = [f"{short} {row[name]:.2f}" for name, short in (*names, ("policy/entropy", "entropy")) if name in row]
     truncated = row.get("response/truncated", 0.0)
     return "  ".join(parts + [f"TRUNCATED {truncated:.0%}"] * (truncated > 0.2))
 
 
 @contextmanager
-def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
+def _timed(timings: dict[str, float], phase: str, bar: tqdm | None = None) -> Iterator[None]:
+    """Show the phase on the bar and take its seconds as time/<phase>."""
+    if bar is not None:
+        bar.set_description(phase)
     start = time.perf_counter()
     yield
-    timings[name] = time.perf_counter() - start
+    timings[f"time/{phase}"] = time.perf_counter() - start

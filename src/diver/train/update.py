@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -66,16 +65,6 @@ def select_tokens(
     )
 
 
-def with_gradient(rows: Sequence[Row], loss: PolicyLoss, selected: Tensor | None) -> list[Row]:
-    """The rows whose gradient may not be exactly zero."""
-    mask = None if selected is None else selected.cpu()
-    return [
-        row
-        for row in rows
-        if loss.has_gradient(row.advantage, None if mask is None else mask[row.start : row.start + len(row.tokens)])
-    ]
-
-
 def accumulate(
     policy: Policy,
     rows: Sequence[Row],
@@ -121,7 +110,6 @@ def update(
     temperature: float,
     seed: int = 0,
     reference: Policy | None = None,
-    progress: Callable[[int], Any] = lambda groups: None,
 ) -> dict[str, float]:
     """One optimizer step for each mini-batch of groups, in order; returns the metrics `policy/*` of the batch.
 
@@ -135,12 +123,15 @@ def update(
     for start in range(0, len(groups), config.mini_batch_size):
         mini_batch = groups[start : start + config.mini_batch_size]
         sums = _backward(policy, mini_batch, loss, config, temperature, random, reference, on_policy=start == 0)
-        norms.append(_step(policy, optimizer, config.max_grad_norm))
+        parameters = [p for p in policy.model.parameters() if p.requires_grad]
+        norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)))
+        if not math.isfinite(norms[-1]):
+            raise DiverError("the gradient is not finite: the policy has diverged; lower train.learning_rate")
+        optimizer.step()
         if start == 0:
             mismatch = sums.get("mismatch", 0.0) / max(1.0, sums.get("active", 0.0))
         for key, value in sums.items():
             totals[key] += value
-        progress(len(mini_batch))
     optimizer.zero_grad()  # frees the gradients before sampling
     tokens = max(1.0, totals["tokens"])
     metrics = {
@@ -176,22 +167,19 @@ def _backward(
         selected = torch.zeros(int(lengths.sum()), dtype=torch.bool, device=policy.model.device)
     elif loss.selects_tokens:
         selected = select_tokens(policy, rows, loss, temperature, config.micro_batch_tokens, random)
-    if config.skip_zero_advantage:
-        rows = with_gradient(rows, loss, selected)
-    rows = [row for row in rows if len(row.tokens)]
+    mask = None if selected is None else selected.cpu()
+    rows = [
+        row
+        for row in rows
+        if len(row.tokens)
+        and (
+            not config.skip_zero_advantage
+            or loss.has_gradient(row.advantage, None if mask is None else mask[row.start : row.start + len(row.tokens)])
+        )
+    ]
     # Zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all.
     for p in policy.model.parameters():
         if p.requires_grad:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad.zero_()
     sums = accumulate(policy, rows, loss, temperature, config.micro_batch_tokens, selected, reference)
     return {**sums, "tokens": float(lengths.sum()), "selected": 0.0 if selected is None else float(selected.sum())}
-
-
-def _step(policy: Policy, optimizer: torch.optim.Optimizer, max_grad_norm: float) -> float:
-    """One optimizer step; returns the norm of the gradient before it was clipped."""
-    parameters = [p for p in policy.model.parameters() if p.requires_grad]
-    norm = float(torch.nn.utils.clip_grad_norm_(parameters, max_grad_norm))
-    if not math.isfinite(norm):
-        raise DiverError("the gradient is not finite: the policy has diverged; lower train.learning_rate")
-    optimizer.step()
-    return norm
