@@ -167,6 +167,9 @@ class EndpointGenerator:
             raise self._error(error) from None
         except ValueError as error:
             raise self._malformed(request, f"not JSON, {one_line(error)}") from None
+        return self._generation(request, reply)
+
+    def _generation(self, request: Request, reply: Any) -> Generation:
         try:
             choice, tokens = reply.choices[0], reply.usage.completion_tokens
             # A server that parses reasoning out leaves no content where the response was cut off before its end.
