@@ -9,8 +9,6 @@ from fnmatch import fnmatch
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-import pytest
-
 from diver.cli.main import GROUP
 
 ROOT = Path(__file__).parents[1]
@@ -88,11 +86,11 @@ def without_torch(program, folder):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize("arguments", [["train", "recipes/quickstart.toml"], ["train", "--help"]])
-def test_training_without_torch_is_one_line(arguments, tmp_path):
-    done = without_torch(f"from diver.cli import main; sys.argv = {['diver', *arguments]}; main()", tmp_path)
+def test_training_without_torch_is_one_line(tmp_path):
+    arguments = ["diver", "train", str(ROOT / "recipes" / "quickstart.toml")]
+    done = without_torch(f"from diver.cli import main; sys.argv = {arguments}; main()", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    told = "torch and transformers: not installed, but training needs them: pip install 'diver-rl[train]'"
+    told = "torch: not installed, but this command needs it: pip install 'diver-rl[train]'"
     assert done.stderr == f"diver: {told}\n"
 
 

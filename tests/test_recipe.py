@@ -115,7 +115,7 @@ def test_flags_give_a_source_of_held_out_problems(tmp_path):
         ("[train]\nstps = 3", r"mine.toml: train.stps: unknown key, did you mean 'steps'"),
         ("[trian]\nsteps = 3", "mine.toml: section: unknown choice 'trian', did you mean 'train'. choices: run, model"),
         ("[train]\nsteps = 'three'", r"mine.toml: train.steps: should be a valid integer, not 'three'"),
-        ("[train]\nsteps = 0", r"mine.toml: train: steps must be at least 1, not 0"),
+        ("[train]\nsteps = 0", r"mine.toml: train.steps: should be greater than 0, not 0"),
         (
             "[train]\nbatch_size = 8\nmini_batch_size = 16",
             r"mine.toml: train: mini_batch_size \(16\) is larger than batch_size \(8\)",
@@ -124,7 +124,7 @@ def test_flags_give_a_source_of_held_out_problems(tmp_path):
             "[train]\nbatch_size = 8\nmini_batch_size = 3",
             r"mine.toml: train: mini_batch_size \(3\) must divide batch_size \(8\)",
         ),
-        ("[sample]\ngroup_size = 1", r"mine.toml: sample: sample.group_size: G is 1; a group needs at least 2"),
+        ("[sample]\ngroup_size = 1", r"mine.toml: sample.group_size: should be greater than or equal to 2, not 1"),
         ("[method]\nname = 'divr-mix'", r"mine.toml: method.name: unknown choice 'divr-mix', did you mean 'diver-mix'"),
         ("[method.shaping]\ncoeff = 1.0", r"mine.toml: method.shaping.coeff: unknown key, did you mean 'coef'"),
         ("train = 3", r"mine.toml: train must be a section"),

@@ -12,12 +12,9 @@ from scipy.stats import t as student
 
 from diver.stats import (
     Estimate,
-    avg_at_k,
-    best_of_k,
     bootstrap_interval,
     distinct_at_k,
     maj_at_k,
-    over_runs,
     paired_interval,
     pass_at_k,
     two_level_interval,
@@ -77,10 +74,6 @@ def test_pass_at_k_refuses_what_is_not_a_count(n, c, k):
         pass_at_k(n, c, k)
 
 
-def test_avg_at_k_is_the_accuracy_and_needs_k_samples():
-    np.testing.assert_array_equal(avg_at_k([4, 4, 3], [1, 4, 3], 4), [0.25, 1.0, np.nan])
-
-
 def test_distinct_at_k_by_hand():
     # n = 4: solution a twice, b once, one wrong. k = 2 of the six pairs: aa 1, ab 2 (twice), aw 1 (twice), bw 1.
     assert distinct_at_k(4, [2, 1], 2) == pytest.approx((1 + 2 * 2 + 2 * 1 + 1) / 6)
@@ -111,31 +104,12 @@ def test_maj_at_1_is_the_accuracy():
     assert maj_at_k(votes, 1) == pytest.approx(float((votes == 0).mean()))
 
 
-def test_best_of_k_in_the_papers_way_by_hand():
-    correct = [[0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1]]
-    np.testing.assert_array_equal(best_of_k(correct, 2, 3), [0.5, 0.0, 0.5])
-    np.testing.assert_array_equal(best_of_k(correct, 3, 2), [0.5, 0.5])
-    assert over_runs([0.5, 0.0, 0.5]) == pytest.approx((1 / 3, np.sqrt((2 / 36 + 4 / 36) / 2)))
-    assert over_runs([0.25]).mean == 0.25 and np.isnan(over_runs([0.25]).std)
-
-
-def test_best_of_k_has_the_mean_that_pass_at_k_estimates():
-    correct = np.random.default_rng(2).random((50, 12)) < 0.2
-    rng = np.random.default_rng(3)
-    drawn = [best_of_k(rng.permuted(correct, axis=1), 4, 3).mean() for _ in range(500)]
-    exact = pass_at_k(12, correct.sum(axis=1), 4).mean()
-    assert abs(np.mean(drawn) - exact) < 4 * np.std(drawn) / np.sqrt(500)
-
-
 @pytest.mark.parametrize(
     "call",
     [
         lambda: distinct_at_k(3, [2, 2], 1),
         lambda: maj_at_k([0.0, 1.0], 1),
         lambda: maj_at_k([0, 1], 0),
-        lambda: best_of_k([[True, False]], 1, 3),
-        lambda: best_of_k(np.zeros((0, 4), bool), 1, 3),
-        lambda: over_runs([]),
     ],
 )
 def test_reductions_refuse_wrong_arguments(call):

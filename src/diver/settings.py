@@ -43,7 +43,7 @@ def read(cls: type[T], table: Mapping[str, Any], where: str) -> T:
                 f"{key}: unknown key{_hint(str(first['loc'][-1]), _keys(cls, first['loc'][:-1]))}"
             ) from None
         given = "" if isinstance(first["input"], Mapping) else f", not {first['input']!r}"
-        reason = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        reason = first["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
         reason = reason.replace("should be an object", "should be a table")
         raise DiverError(f"{key or 'settings'}: {reason}{given}") from None
 

@@ -19,11 +19,6 @@ class Estimate(NamedTuple):
     high: float
 
 
-class MeanStd(NamedTuple):
-    """Mean and standard deviation over runs."""
-
-    mean: float
-    std: float
 
 
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
@@ -44,14 +39,6 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
     for drawn in range(k):  # factor by factor: the binomials themselves overflow from n = 1,030 on
         all_wrong *= np.maximum(wrong - drawn, 0) / np.maximum(n - drawn, 1)
     return np.where(n < k, np.nan, 1.0 - all_wrong)
-
-
-def avg_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
-    """The expected accuracy of k samples, c / n: float64 [problems]; NaN where n < k, as for `pass_at_k`.
-
-    Avg@k with n = k is the mean accuracy of the samples; more samples estimate the same number with less noise.
-    """
-    return pass_at_k(n, c, 1) + np.where(np.asarray(n) < k, np.nan, 0.0)
 
 
 def distinct_at_k(n: int, counts: ArrayLike, k: int) -> float:
@@ -89,30 +76,6 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
     most, correct = counts.max(axis=1), counts[:, 0]
     won = (correct == most) & (most > 0)
     return float(np.mean(won / np.maximum((counts == most[:, None]).sum(axis=1), 1)))
-
-
-def best_of_k(correct: ArrayLike, k: int, runs: int) -> np.ndarray:
-    """Pass@k as the paper measures it: each run draws k fresh samples of every problem and takes the best of them.
-
-    correct [problems, n] bool, n >= runs * k: run r has the samples [r k, (r + 1) k). Returns float64 [runs], the fraction
-    of problems with a correct sample. Unbiased too, but each value sees k samples where `pass_at_k` sees all.
-    """
-    correct = np.asarray(correct, dtype=bool)
-    if k < 1 or runs < 1:
-        raise ValueError(f"k and runs must be at least 1, got {k} and {runs}")
-    if correct.ndim != 2 or not len(correct):
-        raise ValueError(f"correct must be [problems, n] with at least one problem: got shape {correct.shape}")
-    if correct.shape[1] < runs * k:
-        raise ValueError(f"{runs} runs of {k} fresh samples need {runs * k}, there are {correct.shape[1]}")
-    return correct[:, : runs * k].reshape(len(correct), runs, k).any(axis=2).mean(axis=0)
-
-
-def over_runs(values: ArrayLike) -> MeanStd:
-    """Mean and sample standard deviation (divided by runs - 1) of values [runs]; one run has no deviation (NaN)."""
-    values = np.asarray(values, dtype=np.float64)
-    if values.ndim != 1 or not len(values):
-        raise ValueError(f"values must be one a run, [runs]: got shape {values.shape}")
-    return MeanStd(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else np.nan)
 
 
 def bootstrap_interval(values: ArrayLike, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Estimate:

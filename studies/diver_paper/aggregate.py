@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.stats import Estimate, MeanStd, over_runs, pass_at_k, two_level_interval
+from diver.stats import Estimate, pass_at_k, two_level_interval
 from diver_paper.experiments import INITIAL, Claim, Experiment
 from diver_paper.records import Job, find
 from diver_paper.sweep import Paths
@@ -102,10 +102,14 @@ def level(study: Study, variant: str, measure: str) -> Estimate:
     return two_level_interval(np.array(rows)) if rows else UNKNOWN
 
 
-def over_seeds(study: Study, variant: str, measure: str) -> MeanStd:
-    """The mean and standard deviation over seeds of a measure's mean over problems; NaN without a run."""
+def over_seeds(study: Study, variant: str, measure: str) -> tuple[float, float]:
+    """The mean and standard deviation over seeds of a measure's mean over problems; NaN without a run, or with one."""
     rows = _of_variant(study, variant, measure)
-    return over_runs(np.array([row.mean() for row in rows])) if rows else MeanStd(np.nan, np.nan)
+    means = np.array([row.mean() for row in rows])
+    return (
+        float(means.mean()) if rows else np.nan,
+        float(means.std(ddof=1)) if len(rows) > 1 else np.nan,
+    )
 
 
 def _of_variant(study: Study, variant: str, measure: str) -> list[np.ndarray]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tyro
-
-from diver.config.flags import one_line_errors
+from diver.config.flags import parse
 from diver.io.provenance import provenance
 
 
@@ -15,8 +13,7 @@ def reproduce(args: Sequence[str]) -> None:
     from diver_paper.reproduce import Arguments
     from diver_paper.reproduce import reproduce as run
 
-    with one_line_errors():
-        arguments = tyro.cli(Arguments, prog="diver reproduce", args=args)
+    arguments = parse(Arguments, "diver reproduce", args)
     run(arguments, {key: value for key, value in provenance().items() if key != "started"})
 
 
@@ -24,15 +21,11 @@ def judge(args: Sequence[str]) -> None:
     """Let a language model rank the answers of several models to the same problems."""
     from diver_paper.judge.command import Judge, run
 
-    with one_line_errors():
-        arguments = tyro.cli(Judge, prog="diver judge", args=args)
-    run(arguments)
+    run(parse(Judge, "diver judge", args))
 
 
 def validity(args: Sequence[str]) -> None:
     """Measure rollouts by several metrics of diversity, and how the metrics correlate over problems."""
     from diver_paper.validity_command import MetricValidity, run
 
-    with one_line_errors():
-        arguments = tyro.cli(MetricValidity, prog="diver validity", args=args)
-    run(arguments)
+    run(parse(MetricValidity, "diver validity", args))

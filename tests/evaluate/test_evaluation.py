@@ -162,16 +162,6 @@ def test_another_temperature_is_other_samples_in_the_same_folder(whole):
     assert "0 sampled, 16 stored before; 0 graded" in finish(*SMALL, "--samples", 4, "--out", "out")
 
 
-def test_the_papers_protocol_beside_the_unbiased_estimate(whole):
-    finish(*SMALL, "--k", "1,8", "--protocol", "paper", "--out", "out")
-    found = results("out")["benchmarks"]["countdown"]
-    assert found["samples"] == 24 and len(found["runs"]["pass@8"]["values"]) == 3
-    stored, rows = responses("out"), found["per_problem"]
-    assert {p for p, _ in stored} == {row["id"] for row in rows}
-    assert all(value * 4 == int(value * 4) for value in found["runs"]["pass@8"]["values"])
-    assert "best of 8, runs" in Path("out/table.md").read_text()
-
-
 def test_a_file_of_problems_graded_again_by_another_grader_without_the_model(whole):
     rows = [{"problem": f"Use 1 and {i} to make {1 + i}.", "answer": str(1 + i)} for i in range(2, 5)]
     Path("sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, *rows]))
@@ -374,7 +364,6 @@ def test_wrong_input_is_one_line_and_code_2_and_nothing_is_lost(whole, capsys, m
     monkeypatch.setattr("diver.data.hub.newest_commit", lambda *args: "1234abcd")
     for args, told in [
         ((*SMALL, "--samples", 4, "--k", "1,8", *out), r"k = 8 needs more than 4 samples"),
-        ((*SMALL, "--samples", 8, "--k", "4", "--protocol", "paper", *out), "3 runs of k = 4 fresh samples"),
         ((*SMALL, "--k", "one", *out), "--k one"),
         (("--model", "countdown", "--benchmarks", "aime42"), "aime42.*aime24, aime25, amc, math500"),
         (("--model", "countdown", "--benchmarks", "empty.jsonl"), "empty.jsonl.*not one problem"),

@@ -21,7 +21,7 @@ B = [Sample(W, "8", None), Sample(W, "8", None), Sample(C, "7", "x"), Sample(T, 
 
 
 def test_by_hand():
-    result = reduce(PROBLEMS, {"a": A, "b": B}, [1, 2, 3, 4], "auto", runs=0)
+    result = reduce(PROBLEMS, {"a": A, "b": B}, [1, 2, 3, 4], "auto")
     mean = {name: e["mean"] for name, e in result["estimates"].items()}
     assert mean["avg@4"] == mean["pass@1"] == pytest.approx((2 / 4 + 1 / 3) / 2)
     assert mean["pass@2"] == pytest.approx((1 - 1 / 6 + 1 - 1 / 3) / 2)  # a misses in C(2,2)/C(4,2), b in C(2,2)/C(3,2)
@@ -34,7 +34,6 @@ def test_by_hand():
         {"id": "a", "n": 4, "c": 2, "distinct": 2},
         {"id": "b", "n": 3, "c": 1, "distinct": 1},
     ]
-    assert "runs" not in result
 
 
 def test_counts_stand_for_samples():
@@ -53,16 +52,9 @@ def test_counts_stand_for_samples():
     ]
 
 
-def test_the_papers_runs_beside_them():
-    result = reduce(PROBLEMS, {"a": A, "b": B}, [1, 2], "auto", runs=2)
-    assert result["runs"]["pass@1"] == {"mean": 0.5, "std": 0.0, "values": [0.5, 0.5]}  # only a's first two are right
-    assert result["runs"]["pass@2"]["values"] == [0.5, 0.5]  # a in run 1, b in run 2
-    assert result["estimates"]["pass@2"]["mean"] == pytest.approx(0.75)
-
-
 def test_countdown_is_not_voted_on():
     problem = Problem("c", "Use 1 and 2 to make 3.", "3", verifier="countdown", meta={"numbers": [1, 2], "target": 3})
-    result = reduce([problem], {"c": A}, [1, 4], "auto", 0)
+    result = reduce([problem], {"c": A}, [1, 4], "auto")
     assert not any(name.startswith("maj") for name in result["estimates"])
 
 
@@ -100,7 +92,7 @@ def test_ks_that_are_none(text):
 
 
 def results(a, b, ks=(1, 2)):
-    reduced = reduce(PROBLEMS, {"a": a, "b": b}, ks, "auto", 0)
+    reduced = reduce(PROBLEMS, {"a": a, "b": b}, ks, "auto")
     how = {"title": "Sums", "problems": 2, "samples": 4, "k": list(ks), "random_baseline": 0.25, "template": "plain",
            "temperature": 1.0, "max_tokens": 8, "graders": ["math"]}  # fmt: skip
     return json.loads(to_json({**how, **reduced}))  # as results.json has them
@@ -142,6 +134,6 @@ def test_markdown_is_aligned():
 
 
 def test_unscored_problems_have_no_estimate():
-    result = reduce(PROBLEMS, {"a": [Sample(T, None, None)] * 2, "b": B[:2]}, [1, 2], "auto", 0)
+    result = reduce(PROBLEMS, {"a": [Sample(T, None, None)] * 2, "b": B[:2]}, [1, 2], "auto")
     assert result["estimates"]["pass@1"]["problems"] == 1 and result["estimates"]["pass@1"]["mean"] == 0.0
     assert np.isnan(result["estimates"]["pass@2"]["low"])

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tyro
-
-from diver.cli.extras import need_torch
-from diver.config.flags import one_line_errors
+from diver.config.flags import parse
 from diver.io.provenance import provenance
 
 
@@ -17,11 +14,8 @@ def command(args: Sequence[str]) -> None:
     from diver.evaluate.config import EvalConfig
     from diver.evaluate.run import run
 
-    with one_line_errors():
-        config = tyro.cli(EvalConfig, prog="diver eval", args=args)
+    config = parse(EvalConfig, "diver eval", args)
     if config.compare:
         print(compare(config.compare))
-        return
-    if config.generator == "transformers":
-        need_torch("--generator transformers")
-    run(config, provenance())
+    else:
+        run(config, provenance())

@@ -36,6 +36,10 @@ def main() -> None:
         _stop(
             f"{where}: {os.strerror(e.errno)}; what was written before is complete: correct this, then run the same command again"
         )
+    except ModuleNotFoundError as e:
+        if e.name not in ("torch", "transformers"):
+            raise
+        _stop(f"{e.name}: not installed, but this command needs it: pip install 'diver-rl[train]'")
     except RuntimeError as e:
         if type(e).__name__ != "OutOfMemoryError":
             raise

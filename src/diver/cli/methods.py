@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-import tyro
 from tyro.conf import Positional
 
-from diver.config.flags import one_line_errors
+from diver.config.flags import parse
 
 
 @dataclasses.dataclass
@@ -24,8 +23,7 @@ def command(args: Sequence[str]) -> None:
     from diver.integrations.engines import refusals, table
     from diver.methods import METHODS, method_named
 
-    with one_line_errors():
-        names = tyro.cli(Methods, prog="diver methods", args=args).names
+    names = parse(Methods, "diver methods", args).names
     methods = [method_named(name) for name in names or METHODS]
     print(table(methods), end="")
     for reason in dict.fromkeys(reason for method in methods if names for reason in refusals(method).values()):

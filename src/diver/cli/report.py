@@ -6,10 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-import tyro
 from tyro.conf import Positional
 
-from diver.config.flags import one_line_errors
+from diver.config.flags import parse
 from diver.types import DiverError
 
 
@@ -32,8 +31,7 @@ def command(args: Sequence[str]) -> None:
     """Write one page of a run, or of several side by side: summary, alerts, curves, groups to browse."""
     from diver.report import headline, summary_table, write_report
 
-    with one_line_errors():
-        arguments = tyro.cli(Report, prog="diver report", args=args)
+    arguments = parse(Report, "diver report", args)
     if not arguments.runs:
         raise DiverError("name at least one run folder: diver report runs/quickstart")
     out = arguments.out or (Path("comparison.html") if len(arguments.runs) > 1 else None)

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from diver.cli.extras import need_torch
 from diver.config.load import RecipeArguments, parse_arguments
 from diver.config.recipe import Recipe, make_recipe
 from diver.io.provenance import provenance
@@ -30,7 +29,6 @@ class TrainArguments(RecipeArguments):
 
 def command(args: Sequence[str]) -> None:
     """Train a policy by a recipe, evaluate it, and write a report."""
-    need_torch("training")
     arguments = parse_arguments(TrainArguments, args, "diver train")
     if arguments.dry_run:
         print(json.dumps(dataclasses.asdict(arguments.recipe), indent=2))

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from diver.cli.extras import need_torch
 from diver.config.load import RecipeArguments, parse_arguments
 from diver.types import DiverError
 
@@ -30,7 +29,6 @@ class VerlArguments(RecipeArguments):
 
 def command(args: Sequence[str]) -> None:
     """Run a recipe on a cluster, by the equivalent verl command."""
-    need_torch("a recipe")
     from diver.integrations.verl.keys import table
     from diver.integrations.verl.launch import command as verl_command
     from diver.integrations.verl.launch import shown

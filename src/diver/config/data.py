@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, NamedTuple
 
+from pydantic import NonNegativeFloat, PositiveInt
+
 from diver.settings import settings
 
 
@@ -46,21 +48,16 @@ LEVELS = {"three": Level(3, 20, 100), "four": Level(4, 13, 100)}
 class Countdown:
     """Settings of the generated Countdown problems."""
 
-    mix: Mapping[str, float] | None = None
+    mix: Mapping[str, NonNegativeFloat] | None = None
     """Relative frequency of each level, such as {three = 0.5, four = 0.5}; the default is equal frequencies."""
-    problems: int = 4096
+    problems: PositiveInt = 4096
     """Number of distinct training problems."""
     seed: int = 0
     """Seed of the generated problems; the seed of the training is run.seed."""
 
     def __post_init__(self) -> None:
-        if self.problems < 1:
-            raise ValueError("countdown.problems must be at least 1")
-        for level, weight in (self.mix or {}).items():
-            if level not in LEVELS:
-                raise ValueError(f"countdown.mix: no level {level!r}; there are {', '.join(LEVELS)}")
-            if not weight >= 0:
-                raise ValueError(f"countdown.mix: the weight of {level!r} must not be negative")
+        if unknown := [level for level in self.mix or {} if level not in LEVELS]:
+            raise ValueError(f"countdown.mix: no level {unknown[0]!r}; there are {', '.join(LEVELS)}")
         if self.mix and not any(self.mix.values()):
             raise ValueError("countdown.mix: at least one weight must be positive")
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import tyro
 
 from diver.types import DiverError
 
+T = TypeVar("T")
 
-@contextlib.contextmanager
-def one_line_errors() -> Iterator[None]:
-    """For a call of `tyro.cli`: raises DiverError where tyro would print an error and exit. Help exits as before."""
+
+def parse(kind: Callable[..., T], command: str, args: Sequence[str], **options: Any) -> T:
+    """`tyro.cli`, with a DiverError where tyro would print an error and exit. Help exits as before."""
     printed = io.StringIO()
     try:
         with contextlib.redirect_stderr(printed):
-            yield
+            return tyro.cli(kind, prog=command, args=args, **options)
     except SystemExit as stop:
         if not stop.code:
             raise

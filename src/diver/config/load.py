@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
-from diver.config.flags import one_line_errors
+from diver.config.flags import parse
 from diver.config.recipe import SECTIONS, Recipe, make_recipe, make_sections
 from diver.settings import choose, merge
 from diver.types import DiverError
@@ -62,16 +62,13 @@ def parse_arguments(kind: type[T], args: Sequence[str], command: str) -> T:
     if "name" in names.get("method", {}):
         table = {**table, "method": {}}  # a baseline must not keep the settings of the recipe's method
     default = _Unchecked(**_checked("command line", make_sections, merge(table, names)))
-    with one_line_errors():
-        arguments, unknown = tyro.cli(
-            kind,
-            prog=f"{command} {path or 'RECIPE.toml'}",
-            args=flags,
-            default=kind(recipe=default),
-            return_unknown_args=True,
-            use_underscores=True,  # as the keys are written in the file; dashes are accepted, too
-            config=(tyro.conf.AvoidSubcommands,),
-        )
+    options: dict[str, Any] = {
+        "return_unknown_args": True,
+        "use_underscores": True,  # as the keys are written in the file; dashes are accepted, too
+        "config": (tyro.conf.AvoidSubcommands,),
+    }
+    parsed: Any = parse(kind, f"{command} {path or 'RECIPE.toml'}", flags, default=kind(recipe=default), **options)
+    arguments, unknown = parsed
     tables = dataclasses.asdict(arguments.recipe)
     if unknown:
         _refuse(unknown[0], tables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from diver.data.templates import TEMPLATES
 from diver.evaluate.grade import check_grader
@@ -28,10 +28,6 @@ class EvalConfig:
     """Responses to each problem. Default: the paper's 32 or 1, or as many as --k needs."""
     k: str = ""
     """Values of k for Pass@k, such as 1,8,64; `...` doubles in between: 1,...,1024. Default: 1, 2, 4 up to samples."""
-    runs: int = 3
-    """Runs of k fresh samples each, with --protocol paper."""
-    protocol: Literal["unbiased", "paper"] = "unbiased"
-    """paper: in addition the best of k fresh samples, mean and standard deviation over runs; needs runs x k samples."""
     limit: int | None = None
     """Only this many problems of each benchmark, from its beginning."""
     skip_long_prompts: bool = False
@@ -64,7 +60,7 @@ class EvalConfig:
     (their last evaluation), or single files eval/step_NNNN.json of a run."""
 
     def __post_init__(self) -> None:
-        for name in ("samples", "runs", "limit", "max_tokens"):
+        for name in ("samples", "limit", "max_tokens"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, is {value}")
         if self.max_num_seqs < 0:

@@ -54,7 +54,7 @@ def evaluate(
     samples: dict[str, list[Sample]] = {name: [] for name in problems}
     for name, index in sorted(known):
         samples[name].append(known[name, index])
-    return {**task.settings(), **reduce(task.problems, samples, task.ks, task.grader, task.runs, solutions)}
+    return {**task.settings(), **reduce(task.problems, samples, task.ks, task.grader, solutions)}
 
 
 def _rows(task: Task, log: Log, keys: Mapping[str, str]) -> Iterator[dict[str, Any]]:

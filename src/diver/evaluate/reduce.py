@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from diver.evaluate.grade import SCORED, has_votes
-from diver.stats import avg_at_k, best_of_k, bootstrap_interval, distinct_at_k, maj_at_k, over_runs, pass_at_k
+from diver.stats import bootstrap_interval, distinct_at_k, maj_at_k, pass_at_k
 from diver.types import Grade, Problem
 
 
@@ -29,22 +29,20 @@ def reduce(
     samples: Mapping[str, Sequence[Sample]],
     ks: Sequence[int],
     grader: str,
-    runs: int = 0,
     solutions: bool = False,
 ) -> dict[str, Any]:
     """Estimates over problems with 95 % bootstrap intervals, counts of grades, and a row for each problem.
 
     n of a problem are its scored samples and c the correct ones: a sample whose grade is timeout or error is left out,
     and a problem with n < k has no estimate at that k (`problems` of an estimate says how many have one). maj@k needs
-    single samples in order, so there is none where a response has a count, nor where answers are not voted on. `runs` > 0
-    adds the paper's best of k fresh samples, in which an unscored sample is wrong, as it is there. `solutions` adds to
-    each row how often each distinct correct solution was sampled, most frequent first.
+    single samples in order, so there is none where a response has a count, nor where answers are not voted on.
+    `solutions` adds to each row how often each distinct correct solution was sampled, most frequent first.
     """
     scored = {name: [s for s in sampled if s.grade in SCORED] for name, sampled in samples.items()}
     solution_counts = [_solutions(scored[problem.id]) for problem in problems]
     rows = [_row(p.id, scored[p.id], counts, solutions) for p, counts in zip(problems, solution_counts, strict=True)]
     n, c = (np.array([row[name] for row in rows]) for name in ("n", "c"))
-    values = {f"avg@{max(sum(s.count for s in sampled) for sampled in samples.values())}": avg_at_k(n, c, 1)}
+    values = {f"avg@{max(sum(s.count for s in sampled) for sampled in samples.values())}": pass_at_k(n, c, 1)}
     values |= {f"pass@{k}": pass_at_k(n, c, k) for k in ks}
     if all(has_votes(p, grader) for p in problems) and all(s.count == 1 for p in problems for s in scored[p.id]):
         votes = [_votes(scored[problem.id]) for problem in problems]
@@ -58,16 +56,12 @@ def reduce(
     grades: Counter[Grade] = Counter()
     for sample in (s for sampled in samples.values() for s in sampled):
         grades[sample.grade] += sample.count
-    result: dict[str, Any] = {
+    return {
         "estimates": {name: _estimate(v) for name, v in values.items()},
         "grades": {str(grade): grades[grade] for grade in Grade if grades[grade]},
         "unscored": sum(count for grade, count in grades.items() if grade not in SCORED),
+        "per_problem": rows,
     }
-    if runs:
-        correct = np.array([[s.grade is Grade.CORRECT for s in samples[p.id]] for p in problems])
-        best = {f"pass@{k}": best_of_k(correct, k, runs) for k in ks}
-        result["runs"] = {name: {**over_runs(v)._asdict(), "values": v.tolist()} for name, v in best.items()}
-    return {**result, "per_problem": rows}
 
 
 def _solutions(scored: Sequence[Sample]) -> list[int]:

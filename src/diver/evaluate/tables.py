@@ -25,8 +25,6 @@ def benchmark_table(results: Results) -> str:
     for title, kind in (("Pass", "pass"), ("Maj", "maj")):
         for k in _ks(results, kind):
             rows.append([f"{title}@{k}", *(_cell(r["estimates"].get(f"{kind}@{k}")) for r in results.values())])
-    for k in _ks(results, "pass", "runs"):
-        rows.append([f"best of {k}, runs", *(_runs(r.get("runs", {}).get(f"pass@{k}")) for r in results.values())])
     if largest := _ks(results, "distinct")[-1:]:
         name = f"distinct@{largest[0]}"
         rows.append([name, *(_cell(r["estimates"].get(name), scale=1) for r in results.values())])
@@ -40,8 +38,8 @@ def benchmark_table(results: Results) -> str:
     return markdown(["", *(r["title"] for r in results.values())], rows) + f"\n{NOTE}\n"
 
 
-def _ks(results: Results, kind: str, table: str = "estimates") -> list[int]:
-    names = {name for r in results.values() for name in r.get(table, {}) if name.startswith(f"{kind}@")}
+def _ks(results: Results, kind: str) -> list[int]:
+    names = {name for r in results.values() for name in r["estimates"] if name.startswith(f"{kind}@")}
     return sorted(int(name.partition("@")[2]) for name in names)
 
 
@@ -50,12 +48,6 @@ def _cell(estimate: Mapping[str, Any] | None, scale: int = 100) -> str:
         return "–"
     mean, low, high = (estimate[end] for end in ("mean", "low", "high"))
     return f"{scale * mean:.1f}" + ("" if low is None else f" ({scale * low:.1f}–{scale * high:.1f})")
-
-
-def _runs(runs: Mapping[str, Any] | None) -> str:
-    if runs is None:
-        return "–"
-    return f"{100 * runs['mean']:.1f}" + ("" if runs["std"] is None else f" ± {100 * runs['std']:.1f}")
 
 
 def write_curves(results: Results, folder: Path) -> None:

@@ -31,8 +31,6 @@ class Task:
     """Values of k of Pass@k, distinct@k and maj@k."""
     seed: int = 0
     grader: str = AUTO
-    runs: int = 0
-    """Runs of k fresh samples (the paper's protocol); 0 for none."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """By problem id, a digest of all that a response depends on; stored rows with another key belong to other settings."""
     info: Mapping[str, Any] = field(default_factory=dict)
@@ -92,14 +90,12 @@ def _task(config: EvalConfig, name: str, model: str, generator: Mapping[str, Any
         ks=ks,
         seed=config.seed,
         grader=benchmark.grader,
-        runs=config.runs if config.protocol == "paper" else 0,
         keys={p.id: digest(depends_on, _bare(p)) for p in loaded.problems},
         info={
             "title": benchmark.title,
             "domain": benchmark.domain,
             "source": {"path": benchmark.source.path, "notes": loaded.notes},
             "skipped": 0,
-            "protocol": config.protocol,
             "random_baseline": loaded.random_baseline,
             **generator,
         },
@@ -113,11 +109,9 @@ def _bare(problem: Problem) -> str | list[dict[str, str]]:
 def _samples(config: EvalConfig, benchmark: Benchmark) -> tuple[int, list[int]]:
     """How many samples of each problem, and the values of k."""
     ks = parse_ks(config.k)
-    runs = config.runs if config.protocol == "paper" else 1
-    samples = config.samples or max([benchmark.samples, runs, *(k * runs for k in ks)])
-    if ks and max(ks) * runs > samples:
-        need = f"{runs} runs of k = {max(ks)} fresh samples" if runs > 1 else f"k = {max(ks)}"
-        raise DiverError(f"{benchmark.name}: {need} needs more than {samples} samples; raise --samples, or lower --k")
-    if samples < runs:
-        raise DiverError(f"{benchmark.name}: {runs} runs need at least as many --samples, not {samples}")
-    return samples, ks or [1 << i for i in range((samples // runs).bit_length())]
+    samples = config.samples or max([benchmark.samples, *ks])
+    if ks and max(ks) > samples:
+        raise DiverError(
+            f"{benchmark.name}: k = {max(ks)} needs more than {samples} samples; raise --samples, or lower --k"
+        )
+    return samples, ks or [1 << i for i in range(samples.bit_length())]
