@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from diver.data.templates import TEMPLATES
-from diver.evaluate.grade import check_grader
+from diver.evaluate.grade import AUTO
 from diver.generate.endpoint import read_extra
 from diver.settings import settings
 from diver.types import DiverError
+from diver.verify import get_grader
 
 
 @settings
@@ -34,8 +35,8 @@ class EvalConfig:
     """Leave out, and count, problems whose prompts are too long for the model; by default they stop the evaluation."""
     out: Path | None = None
     """The folder of the results. Default: runs/eval/MODEL."""
-    generator: str = "transformers"
-    """transformers, vllm, or endpoint (any OpenAI-compatible server)."""
+    generator: Literal["transformers", "vllm", "endpoint"] = "transformers"
+    """In this process, by either library, or any OpenAI-compatible server."""
     max_num_seqs: int = 0
     """Responses in one batch of --generator transformers; 0 is 512, or fewer where they may be long. Less needs less memory."""
     url: str = ""
@@ -69,8 +70,8 @@ class EvalConfig:
             raise DiverError(f"--temperature: must be above 0, is {self.temperature}")
         if self.template and self.template not in TEMPLATES:
             raise DiverError(f"--template: unknown {self.template!r}; choose one of {', '.join(TEMPLATES)}")
-        if self.grader:
-            check_grader(self.grader)
+        if self.grader not in ("", AUTO):
+            get_grader(self.grader, "--grader")
         if self.url and self.generator != "endpoint":
             raise DiverError(
                 f"--url {self.url}: is used only with --generator endpoint, not {self.generator!r}; add that, or omit --url"

@@ -23,11 +23,6 @@ CHUNK = 4096  # rows graded at once: equal answers among them are graded once; b
 MAX_ANSWER = 48  # characters of an answer that are kept as they are
 
 
-def check_grader(name: str) -> None:
-    if name != AUTO:
-        get_grader(name, "--grader")
-
-
 def grader_for(problem: Problem, name: str) -> Grader:
     return get_grader(problem.verifier if name == AUTO else name)
 
@@ -65,11 +60,6 @@ def grade_rows(
                 "solution": digest(solution(problem, response)) if grade is Grade.CORRECT else None,
                 **({"count": row["count"]} if "count" in row else {}),
             }
-
-
-def has_votes(problem: Problem, grader: str) -> bool:
-    """Whether answers can be voted on: Countdown asks for the way to a number that is given."""
-    return grader_for(problem, grader).votes
 
 
 def answer(problem: Problem, response: str, grader: str) -> str | None:

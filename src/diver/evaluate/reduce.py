@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diver.evaluate.grade import SCORED, has_votes
+from diver.evaluate.grade import SCORED, grader_for
 from diver.stats import bootstrap_interval, distinct_at_k, maj_at_k, pass_at_k
 from diver.types import Grade, Problem
 
@@ -35,7 +35,8 @@ def reduce(
 
     n of a problem are its scored samples and c the correct ones: a sample whose grade is timeout or error is left out,
     and a problem with n < k has no estimate at that k (`problems` of an estimate says how many have one). maj@k needs
-    single samples in order, so there is none where a response has a count, nor where answers are not voted on.
+    single samples in order, so there is none where a response has a count, nor where the grader counts no votes (that of
+    Countdown, which asks for the way to a number that is given).
     `solutions` adds to each row how often each distinct correct solution was sampled, most frequent first.
     """
     scored = {name: [s for s in sampled if s.grade in SCORED] for name, sampled in samples.items()}
@@ -44,7 +45,7 @@ def reduce(
     n, c = (np.array([row[name] for row in rows]) for name in ("n", "c"))
     values = {f"avg@{max(sum(s.count for s in sampled) for sampled in samples.values())}": pass_at_k(n, c, 1)}
     values |= {f"pass@{k}": pass_at_k(n, c, k) for k in ks}
-    if all(has_votes(p, grader) for p in problems) and all(s.count == 1 for p in problems for s in scored[p.id]):
+    if all(grader_for(p, grader).votes for p in problems) and all(s.count == 1 for p in problems for s in scored[p.id]):
         votes = [_votes(scored[problem.id]) for problem in problems]
         values |= {f"maj@{k}": np.array([maj_at_k(v, k) for v in votes]) for k in ks if k > 1}
     values |= {

@@ -15,7 +15,7 @@ from typing import Any
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import evaluate, render_prompt
 from diver.evaluate.samplers import SamplerHandle, sampler, sampler_metadata
-from diver.evaluate.store import ResultFolder
+from diver.evaluate.store import ResultFolder, read_results
 from diver.evaluate.tables import benchmark_table, write_curves
 from diver.evaluate.task import Task, make_tasks
 from diver.generate.base import Request, prompt_tokens
@@ -43,8 +43,10 @@ def run(config: EvalConfig, provenance: Mapping[str, Any], log: Callable[[str], 
                 folder.log("grades", f"{task.name}.{task.grader}") as grades,
             ):
                 results[task.name] = evaluate(task, generator.open, generations, grades, log=log)
-        stored = json.loads(to_json({"model": generator.model, "benchmarks": {**folder.results(), **results}}))
-        write_text(out / "results.json", json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
+        file = out / "results.json"
+        earlier = read_results(file)["benchmarks"] if file.exists() else {}
+        stored = json.loads(to_json({"model": generator.model, "benchmarks": {**earlier, **results}}))
+        write_text(file, json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
         table = benchmark_table(stored["benchmarks"])
         write_text(out / "table.md", table)
         write_curves(stored["benchmarks"], out)

@@ -21,7 +21,7 @@ END = 1 << 20  # bytes hashed at either end of a file: enough to distinguish che
 
 
 class SamplerHandle(NamedTuple):
-    """A generator that is not loaded yet: `model` is the permanent name of its model; `open` loads it, once."""
+    """A generator that is not loaded yet: `model` is the permanent name of its model; `open` loads it."""
 
     model: str
     open: Callable[[], Generator]
@@ -51,7 +51,6 @@ def transformers(config: EvalConfig) -> SamplerHandle:
     """In this process."""
     _, name = resolve(config.model)
 
-    @functools.cache
     def load() -> Generator:
         from diver.config.sections import Model
         from diver.generate.hf import HFGenerator
@@ -74,7 +73,6 @@ def vllm(config: EvalConfig) -> SamplerHandle:
     path, name = resolve(config.model)
     name = f"{name}-vllm"
 
-    @functools.cache
     def load() -> Generator:
         from diver.generate.vllm import VLLMGenerator
 
@@ -92,29 +90,19 @@ def vllm(config: EvalConfig) -> SamplerHandle:
 def endpoint(config: EvalConfig) -> SamplerHandle:
     """Any server that speaks OpenAI's protocol; it is the model that is named, not the server."""
 
-    @functools.cache
-    def connect() -> Generator:
-        return EndpointGenerator(
-            Endpoint(url=config.url or Endpoint.url, model=config.model, extra=config.extra_options)
-        )
-
-    return SamplerHandle(config.model, connect)
+    settings = Endpoint(url=config.url or Endpoint.url, model=config.model, extra=config.extra_options)
+    return SamplerHandle(config.model, lambda: EndpointGenerator(settings))
 
 
-GENERATORS: dict[str, Callable[[EvalConfig], SamplerHandle]] = {
-    "transformers": transformers,
-    "vllm": vllm,
-    "endpoint": endpoint,
-}
+GENERATORS = {"transformers": transformers, "vllm": vllm, "endpoint": endpoint}
 
 
 def sampler(config: EvalConfig) -> SamplerHandle:
-    """The generator that the settings name."""
-    if config.generator not in GENERATORS:
-        raise DiverError(f"--generator: unknown {config.generator!r}; choose one of {', '.join(GENERATORS)}")
+    """The generator that the settings name, loaded at most once."""
     if not config.model:
         raise DiverError("--model: name a folder, a hub name, or 'countdown' for the bundled policy")
-    return GENERATORS[config.generator](config)
+    handle = GENERATORS[config.generator](config)
+    return handle._replace(open=functools.cache(handle.open))
 
 
 def sampler_metadata(config: EvalConfig) -> dict[str, Any]:

@@ -15,7 +15,7 @@ mixed up.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -43,18 +43,6 @@ class MemoryLog:
 
     def append(self, row: Mapping[str, Any]) -> None:
         self._rows.append(dict(row))
-
-
-class _RecordedLog(JsonlLog):
-    """Calls `record` before a row is appended."""
-
-    def __init__(self, path: Path, record: Callable[[], None]) -> None:
-        super().__init__(path)
-        self._record = record
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        self._record()
-        super().append(row)
 
 
 class ResultFolder:
@@ -104,12 +92,7 @@ class ResultFolder:
 
     def log(self, kind: str, name: str) -> JsonlLog:
         """A log of the folder: `kind` is prompts, generations or grades."""
-        return _RecordedLog(self.path / kind / f"{name}.jsonl", self.record_provenance)
-
-    def results(self) -> dict[str, Any]:
-        """The benchmarks of results.json, empty where there is none."""
-        path = self.path / "results.json"
-        return read_results(path)["benchmarks"] if path.exists() else {}
+        return JsonlLog(self.path / kind / f"{name}.jsonl", self.record_provenance)
 
 
 def read_results(path: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +83,10 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 class JsonlLog:
-    """A JSONL file that grows by whole rows; one writer at a time."""
+    """A JSONL file that grows by whole rows; one writer at a time. `before` is called before each row is appended."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, before: Callable[[], None] = lambda: None) -> None:
+        self.path, self._before = path, before
         self._fd: int | None = None
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -95,6 +95,7 @@ class JsonlLog:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row by a single write. Where the disk is full it is taken back and the OSError raised."""
+        self._before()
         if self._fd is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
