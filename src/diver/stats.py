@@ -19,8 +19,6 @@ class Estimate(NamedTuple):
     high: float
 
 
-
-
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
     """The chance that at least one of k samples is correct: 1 - C(n-c, k) / C(n, k) (arXiv 2107.03374, eq. 1).
 
