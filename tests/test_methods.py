@@ -10,12 +10,10 @@ from scipy.stats import zscore
 
 from diver.losses import ClipCovLoss, ClipLoss, HighEntropyLoss, KlCovLoss
 from diver.methods import METHODS, Method, Selection, check_needs, method_named
-from diver.methods.clip_cov import ClipCov
-from diver.methods.diver import DiverMix
-from diver.methods.kl_cov import KlCov
+from diver.methods.diver import DiverMix, DiversityReward, Shaping
+from diver.methods.grpo import ClipCov, KlCov
 from diver.methods.pass_at_k import PassAtK
-from diver.methods.selection import select
-from diver.methods.shaping import DiversityReward, Schedule, Shaping
+from diver.methods.schedule import Schedule
 from diver.types import DiverError, Group, Problem, Progress, Reward, Rollout
 
 # The first two are the same; the third shares no pair of words with them, and its formula is its own.
@@ -145,7 +143,11 @@ def test_overrides_are_merged_key_by_key():
             {"diversity_rewards": {"textual": {"weight": 0}}},
             "method: diversity_rewards: at least one weight must be above 0",
         ),
-        ("diver-td", {"diversity_rewards": {"textul": {}}}, "no diversity metric 'textul'"),
+        (
+            "diver-td",
+            {"diversity_rewards": {"textul": {}}},
+            "diversity metric: unknown choice 'textul', did you mean 'textual'?",
+        ),
         ("no_such_module:Method", {}, "method.name: 'no_such_module:Method' cannot be imported (ModuleNotFoundError"),
         ("math:sqrt", {}, "method.name: 'math:sqrt' is not a subclass of Method decorated with @settings"),
         ("grpo", {"loss": {"name": "math:sqrt"}}, "method.loss.name: 'math:sqrt' is not a subclass of PolicyLoss"),
@@ -268,9 +270,10 @@ def test_groups_are_not_changed_and_keep_their_order():
 
 
 def test_select_by_hand():
-    score = np.array([0.3, 0.9, 0.3, 0.1, 0.9, 0.3])
-    assert select(score, 3, "most") == [0, 1, 4]
-    assert select(score, 3, "least") == [0, 2, 3]
+    scores = [{"textual": s, "equational": s} for s in (0.3, 0.9, 0.3, 0.1, 0.9, 0.3)]
+    six = Group(Problem("p", "?", "1"), tuple(Rollout(str(i), diversity=d) for i, d in enumerate(scores)))
+    assert Selection(keep="most").select(six).responses == ["0", "1", "4"]
+    assert Selection(keep="least").select(six).responses == ["0", "2", "3"]
 
 
 def test_the_kept_rollouts_have_advantages_over_themselves():

@@ -24,8 +24,7 @@ TRAINS = {"losses", "generate", "train", "integrations"}  # the rooms that may n
 EXTRA = {
     "rows.py": {"datasets", "huggingface_hub"},
     "hub.py": {"datasets", "huggingface_hub"},
-    "embedding.py": {"sentence-transformers", "transformers"},
-    "hidden_state.py": {"torch", "transformers"},
+    "vectors.py": {"sentence-transformers", "torch", "transformers"},
 }  # what single files of the others take when they are asked to
 
 

@@ -77,13 +77,16 @@ def test_flags_add_a_metric_that_is_rewarded(tmp_path, monkeypatch):
     flags = [
         "--method.diversity_rewards.self-bleu.weight",
         "2",
-        "--method.diversity_rewards.my_pkg.metric.clip_max=0.5",
+        "--method.diversity_rewards.my_pkg:metric.clip_max=0.5",
     ]
     rewarded = load_recipe(path, [*flags, "--method.diversity_rewards.textual.weight", "0"]).method.diversity_rewards
     assert {name: (spec.weight, spec.clip_max) for name, spec in rewarded.items()} == {
-        "textual": (0.0, None), "self-bleu": (2.0, None), "my_pkg.metric": (1.0, 0.5)
+        "textual": (0.0, None), "self-bleu": (2.0, None), "my_pkg:metric": (1.0, 0.5)
     }  # fmt: skip
-    with pytest.raises(DiverError, match="command line: .*no diversity metric 'self-blue'.*choose from textual"):
+    with pytest.raises(
+        DiverError,
+        match="command line: .*diversity metric: unknown choice 'self-blue', did you mean 'self-bleu'.*choices: textual",
+    ):
         load_recipe(path, ["--method.diversity_rewards.self-blue.weight", "2"])
 
 

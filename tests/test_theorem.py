@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diver.methods.shaping import DiversityReward, Shaping, diversity_reward, intrinsic_reward, shape
+from diver.methods.diver import DiversityReward, Shaping, diversity_reward, intrinsic_reward, shape
 
 LAMBDA = 0.1
 
@@ -127,7 +127,9 @@ def test_counterexample_terminal_diversity_changes_the_optimal_policy():
 def test_counterexample_holds_for_the_reward_that_is_used():
     # clipped at 0.65 and paid to correct responses only: Q'(odd) = 0.95 (1 + 0.1 * 0.65) = 1.01175, still above 1.
     P, R, d = counterexample()
-    rewards = shape(R[0, 0], diversity_reward({"d": d}, {"d": DiversityReward()}, 0.65), LAMBDA, Shaping())
+    rewards = shape(
+        R[0, 0], diversity_reward({"d": d}, {"d": DiversityReward()}, 0.65), LAMBDA, Shaping(), np.zeros(len(d))
+    )
     shaped = np.array([reward.total for reward in rewards])
     assert P[0] @ shaped == pytest.approx([1.0, 1.01175])
 
@@ -157,7 +159,7 @@ def test_a_terminal_potential_equal_for_all_responses_changes_nothing_at_gamma_1
 # --- What conditional shaping guarantees: whatever d is, the group included, its bonus lies in [0, lambda sigma]
 
 
-def best_are_correct(condition, ratio, lengths=None, sigma=0.65):
+def best_are_correct(condition, ratio, lengths=(0, 0, 0, 0), sigma=0.65):
     """Whether the responses of highest r' are correct ones, for all outcomes of 4 responses and d in a grid past sigma."""
     shaping = Shaping(condition=condition, clip_max=sigma)
     for outcomes in itertools.product([0.0, 1.0], repeat=4):
@@ -213,6 +215,7 @@ def test_a_shaped_optimal_policy_keeps_this_much_of_the_best_accuracy_of_any_pol
                 diversity_reward({"d": row}, {"d": DiversityReward()}, sigma),
                 ratio,
                 Shaping(condition=condition),
+                np.zeros(6),
             )
         ]
         for row in d
@@ -227,8 +230,7 @@ def test_that_bound_is_tight():
     # the usual way: accuracy 1 and d = 0. The odd way: accuracy p and d = 1, clipped to 0.65, so p * 1.065. It is chosen
     # when p > 1 / 1.065 = 0.93897.
     d = np.array([0.0, 1.0, 1.0])
-    rewards = shape(
-        np.array([1.0, 1.0, 0.0]), diversity_reward({"d": d}, {"d": DiversityReward()}, 0.65), LAMBDA, Shaping()
-    )
+    clipped = diversity_reward({"d": d}, {"d": DiversityReward()}, 0.65)
+    rewards = shape(np.array([1.0, 1.0, 0.0]), clipped, LAMBDA, Shaping(), np.zeros(3))
     usual, odd_correct, odd_wrong = (reward.total for reward in rewards)
     assert [p * odd_correct + (1 - p) * odd_wrong > usual for p in (0.938, 0.940)] == [False, True]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diver.diversity import bleu, bleu_matrix, textual_dissimilarity, textual_diversity
+from diver.diversity import bleu_matrix, textual, textual_dissimilarity, textual_diversity
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data"))
 RELEASE_WEIGHTS = (0.02, 0.1, 0.15, 0.25, 0.38)
@@ -223,8 +223,8 @@ def test_every_split_of_the_work_gives_the_same(monkeypatch, share, cells):
     """All n-grams dense or nearly all sparse, whole or a few columns at a time."""
     group = random_group(7, size=40, vocabulary=30, longest=60)
     expected = bleu_matrix(group)
-    monkeypatch.setattr(bleu, "DENSE_FRACTION", share)
-    monkeypatch.setattr(bleu, "DENSE_CELLS", cells)
+    monkeypatch.setattr(textual, "DENSE_FRACTION", share)
+    monkeypatch.setattr(textual, "DENSE_CELLS", cells)
     assert (bleu_matrix(group) == expected).all()
 
 
@@ -244,7 +244,7 @@ def test_loops_of_one_token(size):
 def test_one_loop_adds_no_column_per_repetition(monkeypatch):
     """The product's width is set by the second largest count, not by the response that loops."""
     widths = []
-    monkeypatch.setattr(bleu.np, "repeat", lambda a, k, r=np.repeat: widths.append(len(out := r(a, k))) or out)
+    monkeypatch.setattr(textual.np, "repeat", lambda a, k, r=np.repeat: widths.append(len(out := r(a, k))) or out)
     group = ["x " * 8192, "x x y z", "y x x z"]
     assert bleu_matrix(group)[1, 2] == 0
     assert sorted(widths)[-1] == 8192 + 4 + 4 + 3  # the tokens with a border each; products stay far below

@@ -12,10 +12,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from diver.data.countdown import policy_folder
 from diver.diversity import Diversity, Embedding, HiddenState, embedding_diversity, hidden_state_diversity, measure
-from diver.diversity.cosine import cosine_diversity
-from diver.diversity.embedding import _load as load_encoder
-from diver.diversity.hidden_state import _load as load_model
-from diver.diversity.hidden_state import hidden_states
+from diver.diversity.vectors import _encoder as load_encoder
+from diver.diversity.vectors import _language_model as load_model
+from diver.diversity.vectors import cosine_diversity, hidden_states
 from diver.methods import method_named
 from diver.types import DiverError, Group, Problem, Reward, Rollout
 
@@ -63,11 +62,6 @@ def test_hidden_states_are_the_means_of_the_last_layer():
         expected.append(states[-1][0].mean(0).numpy())
     np.testing.assert_allclose(hidden_states(STEPS, POLICY), expected, atol=1e-5)
     np.testing.assert_allclose(hidden_state_diversity(STEPS, POLICY), cosine_diversity(np.array(expected)), atol=1e-5)
-
-
-def test_hidden_states_do_not_depend_on_the_batches():
-    narrow = HiddenState(model=POLICY.model, batch_tokens=1)
-    np.testing.assert_allclose(hidden_states(STEPS, narrow), hidden_states(STEPS, POLICY), atol=1e-5)
 
 
 def test_hidden_states_of_the_first_tokens():
@@ -130,16 +124,10 @@ def test_what_is_not_installed_is_told(package, monkeypatch):
         metric(["a", "b"], cls(model="x"))
 
 
-@pytest.mark.parametrize("bad", [{"batch": 0}, {"model": ""}])
-def test_bad_settings_of_the_encoder(bad):
-    with pytest.raises(ValueError, match="must"):
-        Embedding(**bad)
-
-
-@pytest.mark.parametrize("bad", [{"batch_tokens": 0}, {"max_tokens": 0}, {"model": ""}])
-def test_bad_settings_of_the_language_model(bad):
-    with pytest.raises(ValueError, match="must"):
-        HiddenState(**bad)
+@pytest.mark.parametrize("settings, bad", [(Embedding, {"batch": 0}), (HiddenState, {"max_tokens": 0})])
+def test_bad_settings(settings, bad):
+    with pytest.raises(ValueError, match="must be at least 1"):
+        settings(**bad)
 
 
 @pytest.mark.slow

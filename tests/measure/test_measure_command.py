@@ -114,7 +114,7 @@ def test_two_files_side_by_side_with_settings(tmp_path):
     "arguments, message",
     [
         (["no.jsonl"], "no.jsonl: no such file or folder"),
-        (["mine.jsonl", "--metrics", "textul"], "no diversity metric 'textul'"),
+        (["mine.jsonl", "--metrics", "textul"], "diversity metric: unknown choice 'textul', did you mean 'textual'?"),
         (
             ["mine.jsonl", "--response", "said"],
             "mine.jsonl:1: no response: found problem, response, correct; accepted said",

@@ -66,7 +66,7 @@ MACHINE = frozenset(
     "model.device model.threads model.gradient_checkpointing model.attention sample.max_num_seqs train.micro_batch_tokens "
     "train.save_steps train.save_total_limit verify.workers verify.memory_mb "
     "method.diversity.embedding.device method.diversity.embedding.batch "
-    "method.diversity.hidden_state.device method.diversity.hidden_state.batch_tokens".split()
+    "method.diversity.hidden_state.device".split()
 )
 SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in dataclasses.fields(Recipe)}
 

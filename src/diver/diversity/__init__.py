@@ -1,12 +1,15 @@
 """How different the responses of one group are: see `metrics`."""
 
-from diver.diversity.bleu import bleu_matrix
-from diver.diversity.embedding import Embedding, embedding_diversity
 from diver.diversity.equational import equational_diversity, formulas
-from diver.diversity.hidden_state import HiddenState, hidden_state_diversity
-from diver.diversity.lexical import distinct_n, self_bleu_diversity
 from diver.diversity.metrics import METRICS, Diversity, Metric, measure, resolve
-from diver.diversity.textual import textual_dissimilarity, textual_diversity
+from diver.diversity.textual import (
+    bleu_matrix,
+    distinct_n,
+    self_bleu_diversity,
+    textual_dissimilarity,
+    textual_diversity,
+)
+from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
 
 __all__ = [
     "METRICS",

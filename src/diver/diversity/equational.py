@@ -49,13 +49,11 @@ def _paper(text: str) -> list[str]:
     """
     matches = re.findall(r"\$([^$]*)\$", text)
     for opener, closer in (("\\[", "]"), ("\\(", ")")):
-        # As regular expressions these two are quadratic in a text of unclosed openers. All openers before the same
-        # closing character succeed or fail together, by whether a backslash stands before it.
-        position = text.find(opener)
-        while position >= 0 and (end := text.find(closer, position + 2)) >= 0:
-            if text[end - 1] == "\\":
-                matches.append(text[position + 2 : end - 1])
-            position = text.find(opener, end + 1)
+        # The regular expressions are quadratic in a text of unclosed openers. All openers before a closing character
+        # succeed or fail together, by whether a backslash stands before it; `findall` takes the first.
+        for piece in text.split(closer)[:-1]:
+            if (content := piece.partition(opener)[2]).endswith("\\"):
+                matches.append(content[:-1])
     return matches
 
 

@@ -1,30 +1,26 @@
 """How different are the responses of one group? Strings (or token ids) in, one number per response out.
 
-A `Metric` is any function from the G responses of a group to float64 [G], greater where a response differs more. Those
-in `METRICS` go by a name: `textual` and `equational` are what the paper rewards, `hidden-state` and `embedding` what it
-checks them against; `distinct-n` and `self-bleu` (1 - Self-BLEU) are older. Another is plugged in by its dotted name.
+A `Metric` gives the G responses of a group float64 [G], greater where a response differs more. `textual` and
+`equational` are what the paper rewards, `hidden-state` and `embedding` what it checks them against.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from diver.diversity.embedding import Embedding, embedding_diversity
 from diver.diversity.equational import EXTRACTORS, Extractor, equational_diversity
-from diver.diversity.hidden_state import HiddenState, hidden_state_diversity
-from diver.diversity.lexical import distinct_n, self_bleu_diversity
 from diver.diversity.ngrams import order_weights
-from diver.diversity.textual import textual_diversity
-from diver.settings import settings
+from diver.diversity.textual import distinct_n, self_bleu_diversity, textual_diversity
+from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
+from diver.settings import choose, import_object, settings
 from diver.types import DiverError, Group
 
 Metric = Callable[[Sequence[str]], np.ndarray]
-UNITS = ("words", "tokens")
+Units = Literal["words", "tokens"]
 
 
 @settings
@@ -39,7 +35,7 @@ class Diversity:
     """Weight of each order; None = 1/N."""
     symmetric: bool = False
     """Textual dissimilarity as the mean of BLEU in both directions."""
-    units: Literal["words", "tokens"] = "words"
+    units: Units = "words"
     """What an n-gram is made of: words between white space, or policy tokens."""
     extractor: Extractor = "nested"
     """How formulas are found: nested, or the paper's three regular expressions."""
@@ -54,10 +50,8 @@ class Diversity:
         if self.horizon is not None and self.horizon < 1:
             raise ValueError(f"horizon = {self.horizon}: give at least 1 token, or none at all for whole responses")
         order_weights(self.orders, self.weights)
-        if self.units not in UNITS:
-            raise ValueError(f"units = {self.units!r}: choose from {', '.join(UNITS)}")
-        if self.extractor not in EXTRACTORS:
-            raise ValueError(f"extractor = {self.extractor!r}: choose from {', '.join(EXTRACTORS)}")
+        choose(self.units, get_args(Units), "units")
+        choose(self.extractor, EXTRACTORS, "extractor")
 
 
 PAPER = Diversity()
@@ -74,20 +68,12 @@ ON_TOKENS = frozenset({"textual", "distinct-n", "self-bleu"})
 
 
 def resolve(name: str, settings: Diversity = PAPER) -> Metric:
-    """The metric of that name: one of `METRICS`, or "package.module.function" ("package.module:function").
-
-    DiverError if there is none.
-    """
+    """The metric of that name: one of `METRICS`, or "package.module:function". DiverError if there is none."""
     if name in METRICS:
         return METRICS[name](settings)
-    module, _, function = name.replace(":", ".").rpartition(".")
-    try:
-        metric = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        built_in = ", ".join(METRICS)
-        raise DiverError(
-            f"no diversity metric {name!r} ({error}): choose from {built_in}, or give package.module.function"
-        ) from error
+    if ":" not in name:
+        choose(name, [*METRICS, "package.module:function"], "diversity metric")
+    metric = import_object(name, "diversity metric")
     if not callable(metric):
         raise DiverError(f"diversity metric {name!r} is a {type(metric).__name__}, not a function of the responses")
     return metric
@@ -101,17 +87,15 @@ def measure(
 ) -> dict[str, np.ndarray]:
     """Each metric of a group, {name: float64 [G]}.
 
-    decode: policy tokens -> text; it cuts the text at the horizon, so a horizon needs it, unless `units` is "tokens"
-    and the metric works on tokens. A response within the horizon is taken as it is.
+    decode (policy tokens -> text) cuts a text at the horizon; a metric that works on tokens does not need it.
     ValueError: no `decode` or no policy tokens where they are needed. DiverError: see `resolve`, or a metric's result
     is not one finite number per response.
     """
     measured = {}
     for name in names:
-        metric = resolve(name, settings)
         on_tokens = settings.units == "tokens" and name in ON_TOKENS
         responses = _token_ids(group, settings.horizon) if on_tokens else _texts(group, settings.horizon, decode)
-        measured[name] = _checked(metric(responses), name, len(group))
+        measured[name] = _checked(resolve(name, settings)(responses), name, len(group))
     return measured
 
 

@@ -5,22 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain, count
-from typing import NamedTuple
 
 import numpy as np
 
 Response = str | Sequence[int] | np.ndarray
-
-
-class Ngrams(NamedTuple):
-    """The n-grams of one order that a group has more than once: number and response of each occurrence, [occurrences].
-
-    `seen` [n-grams]: how often each number occurs in the whole group, those that occur once included.
-    """
-
-    gram: np.ndarray
-    doc: np.ndarray
-    seen: np.ndarray
 
 
 def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray]:
@@ -50,10 +38,12 @@ def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray
     return pd.factorize(flat)[0].astype(np.int64), np.array([len(r) for r in ids])
 
 
-def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iterator[Ngrams]:
-    """For n = 1..N the n-grams that occur more than once in the group; arguments as `number_tokens` gives them.
+def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iterator[tuple[np.ndarray, ...]]:
+    """For n = 1..N the n-grams that a group has more than once; arguments as `number_tokens` gives them.
 
-    An n-gram seen once is dropped at its order, because no longer one that begins with it can be seen twice.
+    Yields number and response of each occurrence, [occurrences], and how often each number occurs in the whole group,
+    [n-grams], those that occur once included. An n-gram seen once is dropped at its order, because no longer one that
+    begins with it can be seen twice.
     """
     import pandas as pd
 
@@ -72,7 +62,7 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
         seen = np.bincount(gram)
         again = np.flatnonzero((seen > 1)[gram])
         start, gram = start[again], gram[again]
-        yield Ngrams(gram, doc[start], seen)
+        yield gram, doc[start], seen
 
 
 def order_weights(orders: int, weights: Sequence[float] | None) -> np.ndarray:

@@ -1,4 +1,14 @@
-"""Textual diversity: how little the responses of a group share their n-grams (section 3.3, "TD")."""
+"""How little the responses of a group share their n-grams: TD (section 3.3), Distinct-n and Self-BLEU.
+
+TD is 1 - BLEU of all pairs of a group (Papineni et al., 2002; appendix A of the paper), without smoothing:
+
+    BLEU(c, r) = BP * prod_n p_n^w_n,   BP = min(1, exp(1 - |r| / |c|))
+
+p_n is the fraction of the candidate's n-grams that the reference has too, each counted at most as often as there.
+The pairs of a group share their work: its n-grams are numbered once, order by order, and because
+min(a, b) = sum_k [a > k][b > k] the clipped overlaps of all pairs are one product B B^T of a 0/1 matrix with a column
+for every n-gram and k. An n-gram seen once overlaps nothing, and neither does any longer one that begins with it.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +16,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from diver.diversity.bleu import bleu_matrix
-from diver.diversity.ngrams import Response
+from diver.diversity.ngrams import Response, number_tokens, order_weights, repeated_ngrams, weights_by_length
 
-
-def textual_dissimilarity(
-    responses: Sequence[Response], *, orders: int = 4, weights: Sequence[float] | None = None, symmetric: bool = False
-) -> np.ndarray:
-    """D[i, j] = 1 - BLEU(o_i, o_j), float64 [G, G] in [0, 1], with a diagonal of 0.
-
-    BLEU is not symmetric (the brevity penalty falls on the shorter response); `symmetric` takes the mean of both
-    directions. Arguments, errors and short or empty responses: see `diver.diversity.bleu.bleu_matrix`.
-    """
-    d = 1.0 - bleu_matrix(responses, orders, weights)
-    return (d + d.T) / 2 if symmetric else d
+DENSE_FRACTION = 16  # an n-gram seen more than G / 16 times goes to BLAS, a rarer one to a sparse product
+DENSE_CELLS = 1 << 22  # cells of B at a time
 
 
 def textual_diversity(
@@ -28,3 +28,152 @@ def textual_diversity(
     """TD(o_i) = mean over j != i of 1 - BLEU(o_i, o_j), float64 [G] in [0, 1]; one response alone has 0."""
     d = textual_dissimilarity(responses, orders=orders, weights=weights, symmetric=symmetric)
     return d.sum(axis=1) / max(len(d) - 1, 1)
+
+
+def textual_dissimilarity(
+    responses: Sequence[Response], *, orders: int = 4, weights: Sequence[float] | None = None, symmetric: bool = False
+) -> np.ndarray:
+    """D[i, j] = 1 - BLEU(o_i, o_j), float64 [G, G] in [0, 1], with a diagonal of 0. Arguments and errors: `bleu_matrix`.
+
+    BLEU is not symmetric (the brevity penalty falls on the shorter response); `symmetric` takes the mean of both
+    directions.
+    """
+    d = 1.0 - bleu_matrix(responses, orders, weights)
+    return (d + d.T) / 2 if symmetric else d
+
+
+def bleu_matrix(responses: Sequence[Response], orders: int = 4, weights: Sequence[float] | None = None) -> np.ndarray:
+    """BLEU of every ordered pair of a group, float64 [G, G]: the row is the candidate, the column the reference.
+
+    responses: G strings (tokens are what white space separates) or G sequences of token ids.
+    weights: one per order, None = 1/N each. They are used as given (NLTK's convention), also if their sum is not 1.
+
+    A zero precision gives 0. A candidate shorter than N = `orders` is judged by the orders it has, with the weights
+    scaled to the same sum (uniform, if they are all 0), so that a response has 1 with its equal whatever its length;
+    two empty responses are equal, an empty and another have 0. From length N on this is NLTK's sentence BLEU.
+    ValueError: no response, strings mixed with ids, `orders` < 1, weights of another length, negative or all 0.
+    """
+    weight = order_weights(orders, weights)
+    tokens, length = number_tokens(responses)
+    weight = weights_by_length(weight, length)
+    bleu = np.exp(np.minimum(0.0, 1.0 - length[None, :] / np.maximum(length, 1)[:, None]))
+    for n, (gram, doc, seen) in enumerate(repeated_ngrams(tokens, length, orders)):
+        overlap = _overlaps(gram, doc, seen, len(length))  # the diagonal is not filled in
+        bleu *= (overlap / np.maximum(length - n, 1)[:, None]) ** weight[:, n, None]
+    bleu[length == 0] = length == 0
+    np.fill_diagonal(bleu, 1.0)
+    return bleu
+
+
+def _overlaps(gram: np.ndarray, doc: np.ndarray, seen: np.ndarray, size: int) -> np.ndarray:
+    """Sum over n-grams g of min(count_i(g), count_j(g)), float64 [G, G], from each occurrence's n-gram and response."""
+    common = seen > max(1, size // DENSE_FRACTION)
+    rare = (seen > 1) & ~common
+    if not rare.any():
+        return _dense(_renumbered(gram, common), doc, int(common.sum()), size)
+    is_common = common[gram]
+    c, r = np.flatnonzero(is_common), np.flatnonzero(~is_common)
+    overlap = _dense(_renumbered(gram[c], common), doc[c], int(common.sum()), size)
+    return overlap + _sparse(_renumbered(gram[r], rare), doc[r], int(rare.sum()), size)
+
+
+def _renumbered(gram: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """0, 1, ... for the n-grams that are kept, in their order."""
+    number, index = np.empty(len(kept), np.int64), np.flatnonzero(kept)
+    number[index] = np.arange(len(index))
+    return number[gram]
+
+
+def _dense(gram: np.ndarray, doc: np.ndarray, columns: int, size: int) -> np.ndarray:
+    counts = np.bincount(doc * columns + gram, minlength=size * columns).reshape(size, columns)
+    first = second = np.zeros(columns, np.int64)
+    for c in counts:
+        first, second = np.maximum(first, c), np.maximum(second, np.minimum(first, c))
+    # [a > k][b > k] is 0 for every pair from the second largest count on; without this cut a response that repeats
+    # one token would add a column per repetition.
+    column = np.repeat(np.arange(columns), second)
+    k = np.arange(len(column)) - np.repeat(np.cumsum(second) - second, second)
+    out = np.zeros((size, size))
+    step = max(1, DENSE_CELLS // size)
+    for s in range(0, len(column), step):
+        b = (counts.take(column[s : s + step], axis=1) > k[s : s + step]).astype(np.float32)  # sums below 2^24: exact
+        out += b @ b.T
+    return out
+
+
+def _sparse(gram: np.ndarray, doc: np.ndarray, columns: int, size: int) -> np.ndarray:
+    from scipy.sparse import csr_array
+
+    counts = csr_array((np.ones(len(gram), np.int64), (doc, gram)), (size, columns))
+    counts.sum_duplicates()
+    c, g = counts.data, counts.indices
+    largest = np.zeros(columns, np.int64)
+    np.maximum.at(largest, g, c)
+    ends = np.cumsum(c)
+    k = np.arange(ends[-1]) - np.repeat(ends - c, c)
+    column = np.repeat((np.cumsum(largest) - largest)[g], c) + k
+    pointer = np.append(0, ends)[counts.indptr]
+    b = csr_array((np.ones(len(column), np.float32), column, pointer), (size, largest.sum()))
+    return (b @ b.T).toarray()
+
+
+def distinct_n(responses: Sequence[Response], *, orders: int = 4, weights: Sequence[float] | None = None) -> np.ndarray:
+    """d(o_i) = mean over n of the mean over the n-grams g of o_i of 1 / count(g) in the group, float64 [G] in [0, 1].
+
+    Its mean over the responses, weighted by their numbers of n-grams, is Distinct-n of the group (arXiv 1510.03055): its
+    distinct n-grams, divided by all of them. `weights` are scaled to the sum 1. A response shorter than n is judged by
+    the orders it has; an empty one has 0. Errors: as `bleu_matrix`.
+    """
+    weight = order_weights(orders, weights)
+    tokens, length = number_tokens(responses)
+    weight = weights_by_length(weight / weight.sum(), length)
+    distinct = np.zeros(len(length))
+    for n, (gram, doc, seen) in enumerate(repeated_ngrams(tokens, length, orders)):
+        total = np.maximum(length - n, 0)
+        repeated = np.bincount(doc, 1 - 1 / seen[gram], minlength=len(length))
+        distinct += weight[:, n] * (total - repeated) / np.maximum(total, 1)
+    return distinct
+
+
+def self_bleu_diversity(
+    responses: Sequence[Response], *, orders: int = 4, weights: Sequence[float] | None = None
+) -> np.ndarray:
+    """d(o_i) = 1 - BLEU of o_i with all other responses as its references, float64 [G] in [0, 1].
+
+    1 - mean d is the Self-BLEU of the group (arXiv 1802.01886), without smoothing: an n-gram counts at most as often as in
+    the reference that has most of it, the brevity penalty is that of the closest length, of two the shorter. One response
+    alone has 0. Short and empty responses, errors: as in `bleu_matrix`.
+    """
+    weight = order_weights(orders, weights)
+    tokens, length = number_tokens(responses)
+    if len(length) == 1:
+        return np.zeros(1)
+    weight = weights_by_length(weight, length)
+    bleu = np.exp(np.minimum(0.0, 1.0 - _closest(length) / np.maximum(length, 1)))
+    for n, (gram, doc, _) in enumerate(repeated_ngrams(tokens, length, orders)):
+        bleu *= (_matched(gram, doc, len(length)) / np.maximum(length - n, 1)) ** weight[:, n]
+    empty = length == 0
+    bleu[empty] = empty.sum() > 1
+    return 1.0 - bleu
+
+
+def _closest(length: np.ndarray) -> np.ndarray:
+    """For each response the length nearest to its own among the others, of two the shorter, [G]."""
+    distance = 2 * np.abs(length[:, None] - length) + (length > length[:, None])
+    np.fill_diagonal(distance, distance.max(initial=0) + 1)
+    return length[distance.argmin(axis=1)]
+
+
+def _matched(gram: np.ndarray, doc: np.ndarray, size: int) -> np.ndarray:
+    """Sum over n-grams g of min(count_i(g), the most that another response has of g), float64 [G]."""
+    pair, count = np.unique(gram * size + doc, return_counts=True)
+    gram, doc = np.divmod(pair, size)
+    order = np.lexsort((count, gram))
+    gram, doc, count = gram[order], doc[order], count[order]
+    last = np.append(gram[1:] != gram[:-1], True)[: len(gram)]  # of an n-gram's responses, the one that has most of it
+    ends = np.flatnonzero(last)
+    most = count[ends]
+    second = np.where(np.diff(ends, prepend=-1) > 1, count[np.maximum(ends - 1, 0)], 0)
+    number = np.cumsum(last) - last
+    others = np.where(last, second[number], most[number])
+    return np.bincount(doc, np.minimum(count, others), minlength=size)

@@ -36,7 +36,7 @@ class Measure:
     rollouts: Positional[tuple[str, ...]]
     """Files or folders, each a column of the table; NAME=PATH gives a name."""
     metrics: str = "textual,equational"
-    """Names with commas between: textual, equational, hidden-state, embedding, distinct-n, self-bleu, or package.module.function."""
+    """Names with commas between: textual, equational, hidden-state, embedding, distinct-n, self-bleu, or package.module:function."""
     steps: str = ""
     """Of a folder, only the files of these steps: 100, or 1,50-60,last."""
     problem: str = ""

@@ -1,10 +1,9 @@
-"""Methods: one file each. See `base` for what a method is, `registry` for their names."""
+"""Methods: see `base` for what a method is, `registry` for their names."""
 
 from diver.methods.base import NEEDS, OBSERVED, Decode, Method, check_needs
-from diver.methods.clip_higher import ClipHigher
 from diver.methods.diver import Diver
-from diver.methods.grpo import Grpo
-from diver.methods.registry import METHODS, method_class, method_named
+from diver.methods.grpo import ClipHigher, Grpo
+from diver.methods.registry import METHODS, method_named
 from diver.methods.selection import Selection
 from diver.settings import settings
 
@@ -19,7 +18,6 @@ __all__ = [
     "Method",
     "Selection",
     "check_needs",
-    "method_class",
     "method_named",
     "settings",
 ]

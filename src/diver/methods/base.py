@@ -6,14 +6,14 @@ advantages. A subclass is one file: its settings, its formula with the source, a
 
 from __future__ import annotations
 
-import dataclasses
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
 from diver.diversity import Diversity, measure
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.selection import Selection, select
+from diver.methods.selection import Selection
 from diver.settings import settings
 from diver.types import DiverError, Group, Progress, Reward
 
@@ -78,10 +78,17 @@ class Method:
         """
         result = []
         for group in groups:
-            _check_outcomes(group)
-            group = self._measured(group, decode)
+            for i, outcome in enumerate(group.outcomes):
+                if not math.isfinite(outcome):
+                    raise ValueError(
+                        f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; every rollout needs a "
+                        "finite outcome before it is shaped"
+                    )
+            columns = measure(group, list(dict.fromkeys(self.metric_names)), self.diversity, decode)
+            rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+            group = group.with_each(diversity=[dict(zip(columns, row, strict=True)) for row in rows])
             group = group.with_each(reward=self.rewards(group, progress))
-            group = self._selected(group)
+            group = self.selection.select(group)
             result.append(group.with_each(advantage=self.advantages(group, progress).tolist()))
         return result
 
@@ -90,8 +97,8 @@ class Method:
     ) -> dict[str, float]:
         """What the run folder logs of the groups that `apply` returned.
 
-        reward/outcome, group/solve_all and group/solve_none come from the outcomes of `sampled`: with a selection, give
-        what `apply` was given. Diversity and the shaped reward are means over the rollouts that are trained on.
+        The outcomes are those of `sampled`: with a selection, give what `apply` was given. Diversity and the shaped reward
+        are means over the rollouts that are trained on.
         """
         if not groups:
             raise ValueError("metrics need at least one group")
@@ -111,28 +118,6 @@ class Method:
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
         """The fraction of intrinsic rewards that clip_max clips; 0 for a method without them."""
         return 0.0
-
-    def _measured(self, group: Group, decode: Decode | None) -> Group:
-        columns = measure(group, list(dict.fromkeys(self.metric_names)), self.diversity, decode)
-        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-        return group.with_each(diversity=[dict(zip(columns, row, strict=True)) for row in rows])
-
-    def _selected(self, group: Group) -> Group:
-        if self.selection.keep == "all":
-            return group
-        score = np.mean([[r.diversity[name] for r in group.rollouts] for name in OBSERVED], axis=0)
-        index = select(score, self.selection.num_kept(group), self.selection.keep)
-        return dataclasses.replace(group, rollouts=tuple(group.rollouts[i] for i in index))
-
-
-def _check_outcomes(group: Group) -> None:
-    finite = np.isfinite(group.outcomes)
-    if not finite.all():
-        i = int(finite.argmin())
-        raise ValueError(
-            f"problem {group.problem.id!r}, rollout {i}: the outcome is {group.outcomes[i]}; "
-            "every rollout needs a finite outcome before it is shaped"
-        )
 
 
 def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:

@@ -10,23 +10,67 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import Literal
 
 import numpy as np
 
 from diver.diversity import resolve
 from diver.methods.base import OBSERVED
-from diver.methods.clip_higher import ClipHigher
-from diver.methods.shaping import (
-    Combine,
-    DiversityReward,
-    Shaping,
-    diversity_reward,
-    intrinsic_reward,
-    is_rewarded,
-    shape,
-)
+from diver.methods.grpo import ClipHigher
+from diver.methods.schedule import Schedule
 from diver.settings import settings
 from diver.types import Group, Progress, Reward
+
+Combine = Literal["mean", "sum"]
+
+
+@settings
+class Shaping:
+    """How diversity becomes reward. The defaults are the paper's (its table of hyperparameters)."""
+
+    coef: float = 0.1
+    """lambda, before its schedule."""
+    clip_max: float = 0.65
+    """sigma: the most that one metric may count, unless it has its own."""
+    discount: float = 1.0
+    """gamma in gamma^T d, with T in policy tokens."""
+    condition: Literal["correct", "all", "wrong", "all-length-penalty"] = "correct"
+    """Which responses are rewarded; all-length-penalty also subtracts lambda * sigma * min(1, T / length_limit)."""
+    schedule: Schedule = Schedule()
+    """How lambda falls over the run."""
+    length_limit: int = 8192
+    """The length, in policy tokens, at which the length penalty is full."""
+
+    def __post_init__(self) -> None:
+        if self.coef < 0:
+            raise ValueError(f"coef (lambda) must be at least 0, not {self.coef}")
+        if self.clip_max <= 0:
+            raise ValueError(f"clip_max (sigma) must be above 0, not {self.clip_max}")
+        if not 0 < self.discount <= 1:
+            raise ValueError(f"discount (gamma) must be above 0 and at most 1, not {self.discount}")
+        if self.length_limit < 1:
+            raise ValueError(f"length_limit must be at least 1 token, not {self.length_limit}")
+
+    @property
+    def needs_lengths(self) -> bool:
+        """Whether r' depends on T at all."""
+        return self.discount < 1 or self.condition == "all-length-penalty"
+
+
+@settings
+class DiversityReward:
+    """How one diversity metric is rewarded."""
+
+    weight: float = 1.0
+    """Its weight in the mean or the sum."""
+    clip_max: float | None = None
+    """Its own sigma; none: `shaping.clip_max`."""
+
+    def __post_init__(self) -> None:
+        if self.weight < 0:
+            raise ValueError(f"weight must be at least 0, not {self.weight}")
+        if self.clip_max is not None and self.clip_max <= 0:
+            raise ValueError(f"clip_max must be above 0, not {self.clip_max}")
 
 
 @settings
@@ -64,22 +108,20 @@ class Diver(ClipHigher):
         return shape(group.outcomes, clipped, self.coef(progress), self.shaping, self._lengths(group), self.threshold)
 
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
-        clipped = [
+        over = [
             values[is_rewarded(group.outcomes, self.shaping.condition, self.threshold)]
             > (self.diversity_rewards[name].clip_max or self.shaping.clip_max)
             for group in groups
             for name, values in self._intrinsic(group).items()
         ]
-        total = sum(c.size for c in clipped)
-        return sum(int(c.sum()) for c in clipped) / total if total else 0.0
+        return float(np.concatenate(over).mean()) if any(o.size for o in over) else 0.0
 
-    def _lengths(self, group: Group) -> np.ndarray | None:
-        return np.array([r.length for r in group.rollouts]) if self.shaping.needs_lengths else None
+    def _lengths(self, group: Group) -> np.ndarray:
+        return np.array([r.length if self.shaping.needs_lengths else 0 for r in group.rollouts])
 
     def _intrinsic(self, group: Group) -> dict[str, np.ndarray]:
-        lengths = self._lengths(group)
         columns = {name: np.array([r.diversity[name] for r in group.rollouts]) for name in self.diversity_rewards}
-        return {name: intrinsic_reward(d, lengths, self.shaping.discount) for name, d in columns.items()}
+        return {name: intrinsic_reward(d, self._lengths(group), self.shaping.discount) for name, d in columns.items()}
 
 
 @settings
@@ -106,3 +148,50 @@ class DiverMix(Diver):
     diversity_rewards: Mapping[str, DiversityReward] = field(
         default_factory=lambda: {"textual": DiversityReward(), "equational": DiversityReward()}
     )
+
+
+def intrinsic_reward(diversity: np.ndarray, lengths: np.ndarray, discount: float) -> np.ndarray:
+    """R_int = gamma^T d(o), float64 [G] (Eq. 8, where d(q) = 0); T = `lengths` in policy tokens, which gamma = 1 ignores."""
+    return discount ** np.asarray(lengths, dtype=np.float64) * diversity
+
+
+def is_rewarded(outcomes: np.ndarray, condition: str, threshold: float = 0.5) -> np.ndarray:
+    """I(r), bool [G]: which responses the condition rewards; correct are those of at least `threshold`."""
+    correct = np.asarray(outcomes, dtype=np.float64) >= threshold
+    return {"correct": correct, "wrong": ~correct}.get(condition, np.ones_like(correct))
+
+
+def diversity_reward(
+    intrinsic: Mapping[str, np.ndarray],
+    rewards: Mapping[str, DiversityReward],
+    clip_max: float,
+    combine: Combine = "mean",
+) -> np.ndarray:
+    """clip(R_int, 0, sigma), float64 [G]: the weighted mean or sum over the metrics in `rewards`, each under its own sigma.
+
+    One metric of weight 1 gives the paper's term; the mean of clipped terms is our reading of "combines".
+    """
+    clipped = [r.weight * np.clip(intrinsic[name], 0, r.clip_max or clip_max) for name, r in rewards.items()]
+    total = np.sum(clipped, axis=0)
+    return total / sum(r.weight for r in rewards.values()) if combine == "mean" else total
+
+
+def shape(
+    outcomes: np.ndarray,
+    diversity: np.ndarray,
+    coef: float,
+    shaping: Shaping,
+    lengths: np.ndarray,
+    threshold: float = 0.5,
+) -> list[Reward]:
+    """The parts of r' for one group: r, lambda * diversity * I(r), and the length penalty where the condition has one.
+
+    `coef` is the lambda of this step; outcomes, diversity (`diversity_reward`) and lengths (policy tokens) are [G]; all
+    parts are in units of reward. The paper names a length penalty and gives no formula: lambda * sigma *
+    min(1, T / length_limit) is ours.
+    """
+    extra = coef * np.asarray(diversity) * is_rewarded(outcomes, shaping.condition, threshold)
+    penalty = np.zeros_like(extra)
+    if shaping.condition == "all-length-penalty":
+        penalty = -coef * (shaping.clip_max * np.minimum(1.0, np.asarray(lengths) / shaping.length_limit))
+    return [Reward(float(r), float(e), float(c)) for r, e, c in zip(outcomes, extra, penalty, strict=True)]

@@ -1,4 +1,4 @@
-"""GRPO (arXiv 2402.03300; paper Eq. 2): A_i = (r_i - mean) / std over the group."""
+"""GRPO (arXiv 2402.03300; paper Eq. 2), A_i = (r_i - mean) / std over the group, and the methods that change its loss only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from diver.losses import ClipLoss, PolicyLoss
+from diver.losses import ClipCovLoss, ClipLoss, HighEntropyLoss, KlCovLoss, PolicyLoss
 from diver.methods.base import Method
 from diver.settings import settings
 from diver.types import Group, Progress
@@ -41,12 +41,51 @@ class Grpo(Method):
         return group_advantage(group.rewards, self.std, self.tolerance)
 
 
+@settings
+class ClipHigher(Grpo):
+    """Correctness. Clip 0.20 / 0.28 (DAPO, arXiv 2503.14476): the paper's "GRPO w/ Clip-higher", our baseline."""
+
+    name: str = "clip-higher"
+    loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.28)
+
+
+@settings
+class ClipCov(Grpo):
+    """Correctness. Tokens whose log-prob and advantage vary together are left out of the loss (arXiv 2505.22617)."""
+
+    name: str = "clip-cov"
+    loss: PolicyLoss = ClipCovLoss()
+
+
+@settings
+class KlCov(Grpo):
+    """Correctness. No clip (arXiv 2505.22617). Stands for the paper's "Entropy-RL", which names no setting."""
+
+    name: str = "kl-cov"
+    loss: PolicyLoss = KlCovLoss()
+
+
+@settings
+class EntropyBonus(Grpo):
+    """Correctness. The loss has an entropy bonus; clip 0.20 / 0.28 as clip-higher."""
+
+    name: str = "entropy-bonus"
+    loss: PolicyLoss = ClipLoss(entropy_coef=0.001)
+
+
+@settings
+class HighEntropy(Grpo):
+    """Correctness. Only the fifth of the tokens with the highest entropy counts in the loss (arXiv 2506.01939)."""
+
+    name: str = "high-entropy"
+    loss: PolicyLoss = HighEntropyLoss()
+
+
 def group_advantage(rewards: np.ndarray, std: Std = "population", tolerance: float = 1e-8) -> np.ndarray:
     """A_i = (r_i - mean) / std over the group (Eq. 2; GRPO, arXiv 2402.03300), float64 [G].
 
     A group whose max - min is at most `tolerance` gives exact zeros, G = 1 too: without that, the rounding error of the
-    mean of six rewards of 1.065 would be scaled up to an advantage of 1. Nothing is added to the denominator.
-    Raises ValueError for a reward that is NaN or infinite.
+    mean of six rewards of 1.065 would be scaled up to an advantage of 1. ValueError for a reward that is not finite.
     """
     r = one_group(rewards)
     if np.ptp(r) <= tolerance:
@@ -59,7 +98,6 @@ def one_group(rewards: np.ndarray) -> np.ndarray:
     r = np.asarray(rewards, dtype=np.float64)
     if r.ndim != 1 or not r.size:
         raise ValueError(f"rewards of one group must be a vector [G] with G >= 1, not of shape {r.shape}")
-    if not np.isfinite(r).all():
-        i = int(np.isfinite(r).argmin())
-        raise ValueError(f"rewards must be finite, not {r[i]} at index {i}")
+    if not (finite := np.isfinite(r)).all():
+        raise ValueError(f"rewards must be finite, not {r[~finite][0]} at index {finite.argmin()}")
     return r

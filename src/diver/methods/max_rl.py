@@ -27,13 +27,8 @@ class MaxRl(Method):
         return True
 
     def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
-        return max_rl_advantage(group.rewards)
-
-
-def max_rl_advantage(rewards: np.ndarray) -> np.ndarray:
-    """A_i = (r_i - p) / p with p the mean, float64 [G]; exact zeros where p = 0. ValueError for a mean below 0."""
-    r = one_group(rewards)
-    p = r.mean()
-    if p < 0:
-        raise ValueError(f"MaxRL divides by the mean reward, which must be at least 0, not {p}")
-    return (r - p) / p if p > 0 else np.zeros_like(r)
+        r = one_group(group.rewards)
+        p = r.mean()
+        if p < 0:
+            raise ValueError(f"MaxRL divides by the mean reward, which must be at least 0, not {p}")
+        return (r - p) / p if p > 0 else np.zeros_like(r)

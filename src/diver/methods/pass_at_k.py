@@ -43,9 +43,7 @@ class PassAtK(Method):
 
     def check_group_size(self, size: int, key: str) -> None:
         if self.k >= size:
-            raise DiverError(
-                f"method.k is {self.k} with {key} = {size}: k must be below G, or no group ever has a signal"
-            )
+            raise DiverError(f"method.k is {self.k} with {key} = {size}: k must be below G, or no group has a signal")
 
     def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
         if self.form == "analytic":
@@ -57,20 +55,18 @@ class PassAtK(Method):
 
 
 def pass_at_k_advantage(rewards: np.ndarray, k: int, threshold: float = 0.5) -> np.ndarray:
-    """The mean advantage of all sets of k responses that a response is in (Pass@k Training, arXiv 2508.10751): float64 [G].
+    """The mean advantage of all sets of k responses that a response is in: float64 [G].
 
-    A set is worth 1 when one of its responses is correct (reward >= `threshold`; by how much does not matter), else 0.
-    Of all C(G, k) sets the fraction R = 1 - C(W, k) / C(G, k) is worth 1, with W wrong responses; their standard deviation
-    is s = sqrt(R (1 - R)). Every set with a correct response is worth 1, so a correct one has (1 - R) / s; a wrong one
-    has (1 - R - C(W - 1, k - 1) / C(G - 1, k - 1)) / s = -(G - W) / W of that, so the mean is 0. k = 1 is GRPO.
+    A set is worth 1 when one of its responses is correct (reward >= `threshold`), else 0. Of all C(G, k) sets the fraction
+    R = 1 - C(W, k) / C(G, k) is worth 1, with W wrong responses; their standard deviation is s = sqrt(R (1 - R)). Every
+    set with a correct response is worth 1, so a correct one has (1 - R) / s; a wrong one has
+    (1 - R - C(W - 1, k - 1) / C(G - 1, k - 1)) / s = -(G - W) / W of that, so the mean is 0. k = 1 is GRPO.
 
-    All sets are worth the same, and all advantages exactly 0, when no response is correct and also when W < k, so
-    that every set has a correct one: at G = 8, k = 4 a group with 5 or more correct teaches nothing, and with k = G no
-    group ever does. Raises ValueError for a k that is not from 1 to G, and for a reward that is NaN or infinite.
+    Exact zeros where all sets are worth the same: with no correct response, and with W < k (always, if k = G).
+    Raises ValueError for a k that is not from 1 to G, and for a reward that is NaN or infinite.
     """
-    correct = one_group(rewards) >= threshold
+    correct = _correct(rewards, k, threshold)
     size, wrong = len(correct), int((~correct).sum())
-    _check_k(k, size)
     sets, failed = math.comb(size, k), math.comb(wrong, k)
     if failed in (0, sets):
         return np.zeros(size)
@@ -83,20 +79,18 @@ def bootstrap_pass_at_k_advantage(
 ) -> np.ndarray:
     """`pass_at_k_advantage` estimated from `sets` random sets of k different responses: float64 [G].
 
-    The sets' values, normalised by their mean and population standard deviation, are summed over the sets that a
-    response is in and multiplied by G / (k sets): the limit for many sets is the analytic form, and the mean over the
-    group is 0 for any number (the scale is ours). Exact zeros where all drawn sets are worth the same. Raises as there.
+    The normalised values of the sets are summed over the sets that a response is in and multiplied by G / (k sets), a
+    scale of ours: the limit is the analytic form, and the mean over the group is 0 for any number of sets.
     """
-    correct = one_group(rewards) >= threshold
-    _check_k(k, len(correct))
-    if sets < 1:
-        raise ValueError(f"sets must be at least 1, not {sets}")
+    correct = _correct(rewards, k, threshold)
     drawn = random.random((sets, len(correct))).argsort(axis=1)[:, :k]
     value = group_advantage(np.where(correct[drawn].any(axis=1), 1.0, 0.0))
     total = np.bincount(drawn.ravel(), weights=value.repeat(k), minlength=len(correct))
     return total * len(correct) / (k * sets)
 
 
-def _check_k(k: int, size: int) -> None:
-    if not 1 <= k <= size:
-        raise ValueError(f"k must be from 1 to the {size} responses of the group, not {k}")
+def _correct(rewards: np.ndarray, k: int, threshold: float) -> np.ndarray:
+    correct = one_group(rewards) >= threshold
+    if not 1 <= k <= len(correct):
+        raise ValueError(f"k must be from 1 to the {len(correct)} responses of the group, not {k}")
+    return correct

@@ -11,13 +11,8 @@ from typing import Any, TypeVar
 
 from diver.losses import LOSSES, PolicyLoss
 from diver.methods.base import Method
-from diver.methods.clip_cov import ClipCov
-from diver.methods.clip_higher import ClipHigher
 from diver.methods.diver import DiverEd, DiverMix, DiverTd
-from diver.methods.entropy_bonus import EntropyBonus
-from diver.methods.grpo import Grpo
-from diver.methods.high_entropy import HighEntropy
-from diver.methods.kl_cov import KlCov
+from diver.methods.grpo import ClipCov, ClipHigher, EntropyBonus, Grpo, HighEntropy, KlCov
 from diver.methods.max_rl import MaxRl
 from diver.methods.pass_at_k import PassAtK
 from diver.settings import choose, import_object, merge, read
@@ -41,34 +36,13 @@ DEFAULT = "diver-mix"
 T = TypeVar("T")
 
 
-def method_class(name: str) -> type[Method]:
-    """The class of that name: one of METHODS, or `package.module:Class`. DiverError with the choices."""
-    return _class(name, METHODS, Method, "method.name")
-
-
-def loss_class(name: str) -> type[PolicyLoss]:
-    """The class of that name: one of LOSSES, or `package.module:Class`. DiverError with the choices."""
-    return _class(name, LOSSES, PolicyLoss, "method.loss.name")
-
-
-def _class(name: str, known: Mapping[str, type[T]], base: type[T], where: str) -> type[T]:
-    if ":" not in name:
-        choose(name, known, where)
-        return known[name]
-    cls = import_object(name, where)
-    if not (isinstance(cls, type) and issubclass(cls, base) and "__pydantic_config__" in vars(cls)):
-        raise DiverError(f"{where}: {name!r} is not a subclass of {base.__name__} decorated with @settings")
-    return cls
-
-
 def method_named(name: str = DEFAULT, **tables: Any) -> Method:
     """The method of that name, with nested tables over its settings: `method_named("diver-td", shaping={"coef": 0.5})`.
 
-    Tables are merged key by key, `diversity_rewards` too: a metric leaves DIVER-MIX by weight 0 or by another name.
-    Raises DiverError with the dotted key and that method's choices for an unknown name or key, a wrong type or a value
-    out of range.
+    Tables are merged key by key, `diversity_rewards` too: a metric leaves DIVER-MIX by weight 0. DiverError with the
+    dotted key and that method's choices for an unknown name or key, a wrong type or a value out of range.
     """
-    default = method_class(name)()
+    default = _find(name, METHODS, Method, "method.name")()
     loss = _loss(default.loss, dict(tables.pop("loss", {})))
     table = merge({k: v for k, v in dataclasses.asdict(default).items() if k != "loss"}, {**tables, "name": name})
     return dataclasses.replace(read(type(default), table, "method"), loss=loss)
@@ -76,5 +50,15 @@ def method_named(name: str = DEFAULT, **tables: Any) -> Method:
 
 def _loss(default: PolicyLoss, table: dict[str, Any]) -> PolicyLoss:
     name = table.pop("name", default.name)
-    base = default if name == default.name else loss_class(name)()
+    base = default if name == default.name else _find(name, LOSSES, PolicyLoss, "method.loss.name")()
     return read(type(base), merge(dataclasses.asdict(base), {**table, "name": name}), "method.loss")
+
+
+def _find(name: str, known: Mapping[str, type[T]], base: type[T], where: str) -> type[T]:
+    if ":" not in name:
+        choose(name, known, where)
+        return known[name]
+    cls = import_object(name, where)
+    if not (isinstance(cls, type) and issubclass(cls, base) and "__pydantic_config__" in vars(cls)):
+        raise DiverError(f"{where}: {name!r} is not a subclass of {base.__name__} decorated with @settings")
+    return cls

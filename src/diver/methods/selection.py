@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Literal
 
 import numpy as np
@@ -28,18 +29,19 @@ class Selection:
         """Rollouts sampled for each one kept."""
         return 1 if self.keep == "all" else self.samples
 
-    def num_kept(self, group: Group) -> int:
-        """How many rollouts of a sampled group are kept. ValueError where it is not a whole number."""
+    def select(self, group: Group) -> Group:
+        """The rollouts that are kept of a measured group, in their order; of equal scores the earlier ones.
+
+        ValueError where their number would not be a whole one.
+        """
+        if self.keep == "all":
+            return group
         size, rest = divmod(len(group), self.samples)
         if rest or not size:
             raise ValueError(
                 f"problem {group.problem.id!r}: a selection of 1 in {self.samples} needs a multiple of "
                 f"{self.samples} rollouts, not {len(group)}"
             )
-        return size
-
-
-def select(score: np.ndarray, size: int, keep: Literal["most", "least"]) -> list[int]:
-    """The indices of the `size` highest or lowest scores, in their order; of equal scores the earlier ones."""
-    order = np.argsort(-score if keep == "most" else score, kind="stable")
-    return sorted(order[:size].tolist())
+        score = np.array([(r.diversity["textual"] + r.diversity["equational"]) / 2 for r in group.rollouts])
+        order = np.argsort(-score if self.keep == "most" else score, kind="stable")
+        return dataclasses.replace(group, rollouts=tuple(group.rollouts[i] for i in sorted(order[:size])))

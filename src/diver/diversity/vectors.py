@@ -1,0 +1,159 @@
+"""Diversity by a model: how far apart it puts the responses of a group (appendix, metric validity).
+
+The paper names the models and, of hidden states, the layer; neither what is averaged nor what stands before the response.
+Ours: the mean of the last layer's states, after the final norm, over the tokens of the bare response. A model is loaded
+at the first call and kept; DiverError where it cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from diver.settings import settings
+from diver.types import DiverError
+
+T = TypeVar("T")
+
+
+@settings
+class Embedding:
+    """Which sentence encoder; the default is the paper's."""
+
+    model: str = "google/embeddinggemma-300m"
+    """A sentence-transformers model: a folder, or a hub name. Of a response it reads as much as it was made for."""
+    prompt: str = ""
+    """Put before every response, for encoders that were trained with one."""
+    device: str = "auto"
+    """auto takes a GPU where there is one; or cpu, cuda, cuda:1."""
+    batch: int = 32
+    """Responses at a time."""
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise ValueError(f"batch must be at least 1, not {self.batch}")
+
+
+@settings
+class HiddenState:
+    """Which language model; the default is the paper's."""
+
+    model: str = "Qwen/Qwen2.5-7B-Instruct"
+    """A causal model: a folder in Hugging Face layout, or a hub name. Weights are float32, on a GPU bfloat16."""
+    device: str = "auto"
+    """auto takes a GPU where there is one; or cpu, cuda, cuda:1."""
+    max_tokens: int | None = None
+    """Only the first so many tokens of a response; none: as many as the model has positions."""
+
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}")
+
+
+def embedding_diversity(responses: Sequence[str], settings: Embedding | None = None) -> np.ndarray:
+    """Mean over j != i of 1 - cos(e_i, e_j) of the responses' embeddings e, float64 [G] in [0, 2]; one alone has 0."""
+    config = settings or Embedding()
+    encoder = _encoder(config.model, config.device)
+
+    def encode(texts: list[str]) -> np.ndarray:
+        return encoder.encode(texts, prompt=config.prompt, batch_size=config.batch, show_progress_bar=False)
+
+    return cosine_diversity(encode_once(responses, encode))
+
+
+def hidden_state_diversity(responses: Sequence[str], settings: HiddenState | None = None) -> np.ndarray:
+    """Mean over j != i of 1 - cos(h_i, h_j) of the responses' mean last states h, float64 [G] in [0, 2]; one alone has 0."""
+    return cosine_diversity(hidden_states(responses, settings or HiddenState()))
+
+
+def hidden_states(responses: Sequence[str], settings: HiddenState) -> np.ndarray:
+    """h [G, H], float32; zeros for a response without a token."""
+    model, tokenizer = _language_model(settings.model, settings.device)
+    import torch
+
+    text_config = model.config.get_text_config()
+    positions = getattr(text_config, "max_position_embeddings", None)
+    longest = min([n for n in (settings.max_tokens, positions) if n] or [1 << 30])
+
+    def encode(texts: list[str]) -> np.ndarray:
+        states = np.zeros((len(texts), text_config.hidden_size), np.float32)
+        for i, ids in enumerate(tokenizer(texts)["input_ids"]):
+            if ids:
+                tokens = torch.tensor([ids[:longest]], device=model.device)
+                with torch.inference_mode():
+                    last = model(input_ids=tokens, use_cache=False).last_hidden_state[0]
+                states[i] = last.float().mean(0).cpu().numpy()
+        return states
+
+    return encode_once(responses, encode)
+
+
+def cosine_diversity(vectors: np.ndarray) -> np.ndarray:
+    """d(o_i) = mean over j != i of 1 - cos(v_i, v_j), float64 [G] in [0, 2], of vectors [G, H]; one alone has 0.
+
+    Zeros stand for a response without a token: it has 0 to another such, 1 to any other. 1 - mean d is the mean cosine
+    similarity of the pairs, as in the paper's appendix. ValueError: no vector, or one that is not finite.
+    """
+    v = np.asarray(vectors, dtype=np.float64)
+    if v.ndim != 2 or not len(v):
+        raise ValueError(f"vectors must be [G, H] with at least one response: got shape {v.shape}")
+    if not np.isfinite(v).all():
+        raise ValueError(f"the vector of response {int(np.isfinite(v).all(axis=1).argmin())} is not finite")
+    norm = np.linalg.norm(v, axis=1, keepdims=True)
+    unit = v / np.where(norm > 0, norm, 1.0)
+    cosine = np.clip(unit @ unit.T, -1.0, 1.0)
+    empty = norm[:, 0] == 0
+    cosine[np.ix_(empty, empty)] = 1.0
+    np.fill_diagonal(cosine, 1.0)
+    return (1.0 - cosine).sum(axis=1) / max(len(v) - 1, 1)
+
+
+def encode_once(texts: Sequence[str], encode: Callable[[list[str]], np.ndarray]) -> np.ndarray:
+    """The vectors of the texts, [G, H]; equal texts are encoded once."""
+    if len(texts) == 0:
+        raise ValueError("a group needs at least one response")
+    encodable = [text.encode("utf-8", "replace").decode() for text in texts]  # tokenizers refuse half a surrogate pair
+    index = {text: i for i, text in enumerate(dict.fromkeys(encodable))}
+    return encode(list(index))[[index[text] for text in encodable]]
+
+
+@lru_cache(maxsize=1)
+def _encoder(model: str, device: str) -> Any:
+    def load() -> Any:
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils.logging import disable_progress_bar
+
+        disable_progress_bar()  # of reading the weights
+        return SentenceTransformer(model, device=None if device == "auto" else device, trust_remote_code=False)
+
+    return _loaded(load, f"diversity.embedding.model {model!r}", "a sentence-transformers model", "embedding")
+
+
+@lru_cache(maxsize=1)
+def _language_model(model: str, device: str) -> tuple[Any, Any]:
+    def load() -> tuple[Any, Any]:
+        import torch
+        from transformers import AutoModel, AutoTokenizer
+        from transformers.utils.logging import disable_progress_bar
+
+        disable_progress_bar()
+        target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        dtype = torch.bfloat16 if target.startswith("cuda") else torch.float32
+        tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+        loaded: Any = AutoModel.from_pretrained(model, dtype=dtype, trust_remote_code=False)
+        return loaded.to(target).eval(), tokenizer
+
+    return _loaded(load, f"diversity.hidden_state.model {model!r}", "a causal language model", "train")
+
+
+def _loaded(load: Callable[[], T], model: str, kind: str, extra: str) -> T:
+    try:
+        return load()
+    except ImportError as error:
+        raise DiverError(f"{model}: {error}: pip install 'diver-rl[{extra}]'") from None
+    except Exception as error:  # the hub, the files and torch raise some dozens of kinds
+        reason = " ".join(str(error).split())
+        raise DiverError(f"{model}: cannot be loaded ({reason:.200}); give the folder or hub name of {kind}") from None
