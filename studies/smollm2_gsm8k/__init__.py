@@ -1,0 +1,6 @@
+"""A pretrained language model trained for real: SmolLM2-135M-Instruct on GSM8K, clip-higher against diver-mix.
+
+study.toml      sizes, split, warm-up, and the recipe of the runs
+data.py         GSM8K's training set in three parts; solutions as formulas
+warm_up.py      the supervised warm-up on the first part
+"""
