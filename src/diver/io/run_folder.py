@@ -71,9 +71,8 @@ class RunFolder:
             raise DiverError(f"{path}: is not the config.json of a run ({e}); choose another run.folder") from None
 
     def _check_identity(self, identity: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-        mine = json.loads(to_json(identity))
-        theirs = {**json.loads(to_json(defaults)), **self.config["identity"]} if defaults else self.config["identity"]
-        theirs = {k: v for k, v in theirs.items() if k in mine or k in self.config["identity"]}
+        mine, usual = json.loads(to_json(identity)), json.loads(to_json(defaults))
+        theirs = {k: usual.get(k) for k in mine} | self.config["identity"]
         if mine == theirs:
             return
         keys = sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,13 +29,8 @@ class ProblemTable(NamedTuple):
     """float64 [problems] each: the metrics by their names, `pass@k`, and `words`, the mean length of a response."""
 
 
-def measured(
-    groups: Iterable[Group],
-    metrics: Sequence[str],
-    settings: Diversity = PAPER,
-    progress: Callable[[int], Any] = lambda groups: None,
-) -> list[Group]:
-    """The groups, every rollout with these metrics in its `diversity` and no others; `progress(1)` is called after each group.
+def measured(groups: Iterable[Group], metrics: Sequence[str], settings: Diversity = PAPER) -> list[Group]:
+    """The groups, every rollout with these metrics in its `diversity` and no others.
 
     Errors: see `diver.diversity.measure`.
     """
@@ -44,7 +39,6 @@ def measured(
         columns = {name: values.tolist() for name, values in measure(group, metrics, settings).items()}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         result.append(group.with_each(diversity=rows))
-        progress(1)
     return result
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
 from tyro.conf import Positional
 
 from diver.diversity import Diversity, resolve
@@ -83,8 +85,11 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     if out is not None and out.exists() and not out.is_dir():
         raise DiverError(f"--out {out}: is a file; name a folder")
     ks = parse_ks(config.k)
-    groups = {name: _measured(config, name, read) for name, read in _read(config, log)}
-    every = [group for measured_groups in groups.values() for group in measured_groups]
+    groups = {}
+    for name, read in _read(config, log):
+        bar = tqdm(read, desc=f"{name}: measure", unit="group", leave=False, dynamic_ncols=True)
+        groups[name] = measured(bar, config.names, config.diversity)
+    every = itertools.chain.from_iterable(groups.values())
     largest = max((len(group) for group in every if any(r.reward for r in group.rollouts)), default=0)
     if largest and (beyond := [str(k) for k in ks if k > largest]):
         log(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {largest}")
@@ -92,7 +97,12 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     log(f"\n{markdown(*_table(tables))}\n{NOTE}")
     if out is not None:
         write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
-        write_text(out / "summary.json", to_json(_summaries(config, tables)) + "\n")
+        of_paths = {
+            name: {"problems": len(table.problems), "means": {k: e._asdict() for k, e in summary(table).items()}}
+            for name, table in tables.items()
+        }
+        summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": of_paths}
+        write_text(out / "summary.json", to_json(summaries) + "\n")
         _write_page(config, out, groups, tables)
         log(f"written: groups.jsonl, index.html, summary.json in {out}")
     return tables
@@ -118,13 +128,6 @@ def _named(text: str) -> tuple[str, Path]:
             raise DiverError(f"{text!r}: give a path, or NAME=PATH")
         return name, Path(path)
     return Path(text).stem if Path(text).is_file() else Path(text).name, Path(text)
-
-
-def _measured(config: Measure, name: str, groups: Sequence[Group]) -> list[Group]:
-    from tqdm import tqdm
-
-    with tqdm(total=len(groups), desc=f"{name}: measure", unit="group", leave=False, dynamic_ncols=True) as bar:
-        return measured(groups, config.names, config.diversity, bar.update)
 
 
 def _table(tables: Mapping[str, ProblemTable]) -> tuple[list[str], list[list[str]]]:
@@ -178,11 +181,3 @@ def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: f
                 "outcomes": group.outcomes.tolist(),
                 "each": {metric: [r.diversity[metric] for r in group.rollouts] for metric in metrics},
             }
-
-
-def _summaries(config: Measure, tables: Mapping[str, ProblemTable]) -> dict[str, Any]:
-    by_name = {
-        name: {"problems": len(table.problems), "means": {k: e._asdict() for k, e in summary(table).items()}}
-        for name, table in tables.items()
-    }
-    return {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": by_name}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,14 +16,7 @@ from diver.report.summary import compare
 if TYPE_CHECKING:
     import pandas as pd
 
-COLLAPSED = 0.3  # of the entropy at the start
-EXPLODED = 2.0  # times the length at the start
-TRUNCATED = 0.2  # of the responses
-UNSOLVED = 0.5  # of the groups
-UNSCORED = 0.01  # of the responses
 NOISE = 2.0  # standard errors by which a mean must move to count as moved
-
-Check = Callable[[RunRecord], "Alert | None"]
 
 
 class Alert(NamedTuple):
@@ -34,32 +29,36 @@ class Alert(NamedTuple):
 
 
 def alerts(run: RunRecord) -> list[Alert]:
-    """All alerts of a run, the most serious kinds first; an empty list where there is none."""
-    return [alert for check in CHECKS if (alert := check(run))]
+    """All alerts of a run; an empty list where there is none."""
+    levels = [_level(run, **rule) for rule in _rules()]
+    return [alert for alert in (_diverging(run), *levels, _narrower(run)) if alert]
 
 
-def span_text(spans: tuple[tuple[int, int], ...], most: int = 4) -> str:
-    """The intervals in words: "step 3", "steps 5–9 and 20–31"; empty without any."""
+@cache
+def _rules() -> list[dict[str, Any]]:
+    return tomllib.loads(Path(__file__).with_name("alerts.toml").read_text(encoding="utf-8"))["level"]
+
+
+def _level(
+    run: RunRecord,
+    metric: str,
+    title: str,
+    text: str,
+    above: float = math.inf,
+    below: float = -math.inf,
+    relative: bool = False,
+) -> Alert | None:
+    """A metric whose moving mean is beyond a limit."""
+    known = run.column(metric)
+    values = smooth(known, window(len(known)))
+    first = values.iloc[0] if len(values) else 0.0
+    unit = first if relative else 1.0
+    spans = _spans((values > above * unit) | (values < below * unit)) if unit > 0 else ()
     if not spans:
-        return ""
-    words = [f"{a:,}" if a == b else f"{a:,}–{b:,}" for a, b in spans[:most]]
-    rest = [f"{len(spans) - most} later intervals"] if len(spans) > most else []
-    *first, last = words + rest
-    noun = "step" if len(spans) == 1 and spans[0][0] == spans[0][1] else "steps"
-    return f"{noun} {', '.join(first)} and {last}" if first else f"{noun} {last}"
-
-
-def _narrower(run: RunRecord) -> Alert | None:
-    rows = [row for row in compare(run) if row.percent]
-    if len(rows) < 2 or not (rows[0].paired.low > 0 and rows[-1].paired.high < 0):
         return None
-    first, last = rows[0], rows[-1]
-    return Alert(
-        f"{first.label} rises while {last.label} falls",
-        f"{first.label} rose by {first.show(first.change)} points while {last.label} fell by {last.show(-last.change)}: given many "
-        "samples, the trained policy solves fewer problems than the base policy.",
-        f"eval/{last.label.lower()}",
-    )
+    low, high = values.min(), values.max()
+    fall, rise = (low / first, high / first) if first > 0 else (math.nan, math.nan)
+    return Alert(title, text.format(first=first, low=low, high=high, fall=fall, rise=rise), metric, spans)
 
 
 def _diverging(run: RunRecord) -> Alert | None:
@@ -83,66 +82,17 @@ def _diverging(run: RunRecord) -> Alert | None:
     )
 
 
-def _level(metric: str, bad: Callable[[pd.Series], pd.Series], title: str, text: str) -> Check:
-    """A check of a metric's moving mean; `text` may use its {first}, {low} and {high} value, {fall} and {rise} to them."""
-
-    def check(run: RunRecord) -> Alert | None:
-        known = run.column(metric)
-        values = smooth(known, window(len(known)))
-        if not len(values) or not (spans := _spans(bad(values))):
-            return None
-        first, low, high = values.iloc[0], values.min(), values.max()
-        fall, rise = (low / first, high / first) if first > 0 else (math.nan, math.nan)
-        return Alert(title, text.format(first=first, low=low, high=high, fall=fall, rise=rise), metric, spans)
-
-    return check
-
-
-CHECKS: tuple[Check, ...] = (
-    _level(
-        "policy/entropy",
-        lambda values: values < COLLAPSED * values.iloc[0],
-        "Entropy collapse",
-        "The policy's entropy fell to {low:.2g} nats per token, {fall:.0%} of its first value. The samples of a group "
-        "become copies of each other, and little is left to explore.",
-    ),
-    _level(
-        "response/length_mean",
-        lambda values: (values > EXPLODED * values.iloc[0]) & (values.iloc[0] > 0),
-        "Length explosion",
-        "The mean response length grew from {first:,.0f} to {high:,.0f} tokens, {rise:.1f} times its first value. Check "
-        "that responses reason more and do not only repeat themselves: read the longest ones.",
-    ),
-    _diverging,
-    _level(
-        "response/truncated",
-        lambda values: values > TRUNCATED,
-        "Truncated responses",
-        "Up to {high:.0%} of the responses reached sample.max_tokens and were truncated. They cannot be correct, so the "
-        "policy learns to be short: raise max_tokens, or check for repetition.",
-    ),
-    _level(
-        "group/solve_none",
-        lambda values: values > UNSOLVED,
-        "Most groups have no correct response",
-        "In up to {high:.0%} of the groups no response was correct, so they carry no outcome signal: use easier problems, "
-        "larger groups, or a stronger model.",
-    ),
-    _level(
-        "grade/timeout",
-        lambda values: values > UNSCORED,
-        "Verifier timeouts",
-        "Up to {high:.0%} of the responses could not be verified in time and count as not correct in training. Read them; "
-        "verify.timeout_s allows more seconds.",
-    ),
-    _level(
-        "grade/error",
-        lambda values: values > UNSCORED,
-        "Verifier errors",
-        "Up to {high:.0%} of the responses made the verifier fail and count as not correct in training. Read them.",
-    ),
-    _narrower,
-)
+def _narrower(run: RunRecord) -> Alert | None:
+    rows = [row for row in compare(run) if row.percent]
+    if len(rows) < 2 or not (rows[0].paired.low > 0 and rows[-1].paired.high < 0):
+        return None
+    first, last = rows[0], rows[-1]
+    return Alert(
+        f"{first.label} rises while {last.label} falls",
+        f"{first.label} rose by {first.show(first.change)} points while {last.label} fell by {last.show(-last.change)}: given many "
+        "samples, the trained policy solves fewer problems than the base policy.",
+        f"eval/{last.label.lower()}",
+    )
 
 
 def window(steps: int) -> int:
@@ -166,3 +116,14 @@ def _spans(flags: pd.Series) -> tuple[tuple[int, int], ...]:
     """The intervals of recorded steps where `flags` is true."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(int)))
     return tuple((int(flags.index[a]), int(flags.index[b - 1])) for a, b in zip(edges[::2], edges[1::2], strict=True))
+
+
+def span_text(spans: tuple[tuple[int, int], ...], most: int = 4) -> str:
+    """The intervals in words: "step 3", "steps 5–9 and 20–31"; empty without any."""
+    if not spans:
+        return ""
+    words = [f"{a:,}" if a == b else f"{a:,}–{b:,}" for a, b in spans[:most]]
+    rest = [f"{len(spans) - most} later intervals"] if len(spans) > most else []
+    *first, last = words + rest
+    noun = "step" if len(spans) == 1 and spans[0][0] == spans[0][1] else "steps"
+    return f"{noun} {', '.join(first)} and {last}" if first else f"{noun} {last}"

@@ -17,7 +17,7 @@ from diver.diversity import formulas, textual_dissimilarity
 from diver.diversity.equational import formula_spans
 from diver.report.mathematics import Formulas
 from diver.report.text import clean, short
-from diver.types import Group
+from diver.types import Group, Rollout
 
 GROUPS = 200  # of a page
 RESPONSES = 64  # of a group
@@ -51,16 +51,14 @@ def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
     Texts are kept as long as the compressed data of `limit` groups stays within its part of a page of 3 MB.
     """
     budget = BYTES * max(1.0, limit / GROUPS)
-    prepared = [
-        _Prepared.from_group(s) for s in tqdm(shown, desc="groups of the page", unit="group", delay=3, leave=False)
-    ]
+    whole = [_group(s) for s in tqdm(shown, desc="groups of the page", unit="group", delay=3, leave=False)]
+    lengths = [len(response["text"][0]) for group in whole for response in group["responses"]]
     for characters in LENGTHS:
-        if sum(p.size(characters) for p in prepared) > 6 * budget and characters != LENGTHS[-1]:
+        if sum(min(length, characters) for length in lengths) > 6 * budget and characters != LENGTHS[-1]:
             continue  # text compresses up to about sixfold: not worth trying
         converted = Formulas()
-        groups = [p.data(characters, converted) for p in prepared]
         data = {
-            "groups": groups,
+            "groups": [_cut(group, characters, converted) for group in whole],
             "formulas": converted.trees,
             "max_chars": characters,
             "unconverted": converted.unconverted,
@@ -76,60 +74,51 @@ def pack(data: Any) -> bytes:
     return gzip.compress(text.encode("utf-8"), compresslevel=6, mtime=0)
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """A group with all that does not depend on how much of its texts is kept."""
+def _group(shown: Shown) -> dict[str, Any]:
+    """A group with all that does not depend on how much of its texts is kept; each with the formulas that only it has.
 
-    shown: Shown
-    index: list[int]
-    texts: list[str]
-    unique: list[frozenset[str]]
-    matrix: list[list[int]]
-    """Dissimilarities of the responses that are shown, in hundredths."""
+    `matrix` has the dissimilarities of the responses that are shown, in hundredths.
+    """
+    group, problem = shown.group, shown.group.problem
+    prompt = problem.prompt if isinstance(problem.prompt, str) else "\n\n".join(m["content"] for m in problem.prompt)
+    texts = [clean(r) for r in group.responses]
+    extracted = [formulas(t) for t in texts]
+    counts = Counter(f for fs in extracted for f in fs)
+    index = evenly_spaced(len(texts), RESPONSES)
+    return {
+        "run": shown.run,
+        "step": shown.step,
+        "problem": clean(problem.id)[:200],
+        "prompt": (clean(prompt), frozenset()),
+        "answer": clean(problem.answer)[:200],
+        "size": len(group),
+        "matrix": np.rint(100 * textual_dissimilarity([texts[i] for i in index])).astype(int).tolist(),
+        "responses": [
+            _response(i, group.rollouts[i]) | {"text": (texts[i], frozenset(f for f in extracted[i] if counts[f] == 1))}
+            for i in index
+        ],
+    }
 
-    @classmethod
-    def from_group(cls, shown: Shown) -> _Prepared:
-        texts = [clean(r) for r in shown.group.responses]
-        extracted = [formulas(t) for t in texts]
-        counts = Counter(f for fs in extracted for f in fs)
-        index = evenly_spaced(len(texts), RESPONSES)
-        unique = [frozenset(f for f in extracted[i] if counts[f] == 1) for i in index]
-        selected = [texts[i] for i in index]
-        matrix = np.rint(100 * textual_dissimilarity(selected)).astype(int).tolist()
-        return cls(shown, index, selected, unique, matrix)
 
-    def size(self, characters: int) -> int:
-        return sum(min(len(t), characters) for t in self.texts)
+def _response(i: int, rollout: Rollout) -> dict[str, Any]:
+    reward = {} if rollout.reward is None else {**rollout.reward._asdict(), "total": rollout.reward.total}
+    known = rollout.tokens is not None or rollout.num_tokens is not None
+    return {
+        "index": i + 1,
+        "grade": rollout.grade,
+        "reward": {name: short(value) for name, value in reward.items()},
+        "diversity": {clean(name): short(value) for name, value in rollout.diversity.items()},
+        "advantage": short(rollout.advantage),
+        "length": rollout.length if known else None,
+    }
 
-    def data(self, characters: int, converted: Formulas) -> dict[str, Any]:
-        group, problem = self.shown.group, self.shown.group.problem
-        messages = [] if isinstance(problem.prompt, str) else [m["content"] for m in problem.prompt]
-        prompt = problem.prompt if isinstance(problem.prompt, str) else "\n\n".join(messages)
-        return {
-            "run": self.shown.run,
-            "step": self.shown.step,
-            "problem": clean(problem.id)[:200],
-            "prompt": segments(clean(prompt), frozenset(), converted, characters),
-            "answer": clean(problem.answer)[:200],
-            "size": len(group),
-            "matrix": self.matrix,
-            "responses": [
-                {"index": i + 1, **self._values(i), "text": segments(text, unique, converted, characters)}
-                for i, text, unique in zip(self.index, self.texts, self.unique, strict=True)
-            ],
-        }
 
-    def _values(self, i: int) -> dict[str, Any]:
-        rollout = self.shown.group.rollouts[i]
-        reward = {} if rollout.reward is None else {**rollout.reward._asdict(), "total": rollout.reward.total}
-        known = rollout.tokens is not None or rollout.num_tokens is not None
-        return {
-            "grade": rollout.grade,
-            "reward": {name: short(value) for name, value in reward.items()},
-            "diversity": {clean(name): short(value) for name, value in rollout.diversity.items()},
-            "advantage": short(rollout.advantage),
-            "length": rollout.length if known else None,
-        }
+def _cut(group: dict[str, Any], characters: int, converted: Formulas) -> dict[str, Any]:
+    def cut(text: str, unique: frozenset[str]) -> list[Any]:
+        return segments(text, unique, converted, characters)
+
+    prompt = cut(*group["prompt"])
+    return {**group, "prompt": prompt, "responses": [{**r, "text": cut(*r["text"])} for r in group["responses"]]}
 
 
 def segments(text: str, unique: frozenset[str], converted: Formulas, characters: int) -> list[Any]:

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from diver.report.browser import pack
@@ -27,45 +28,26 @@ NOTHING = (
 
 
 @cache
-def style() -> str:
-    return (ASSETS / "page.css").read_text(encoding="utf-8")
-
-
-@cache
-def script() -> str:
-    """All scripts as one, in a scope of its own."""
-    parts = [(ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS]
-    return '"use strict";\n(() => {\n' + "\n".join(parts) + "\n})();\n"
-
-
-def policy() -> str:
-    """The Content-Security-Policy of every page."""
-    rules = {
-        "default-src": "'none'",
-        "script-src": _hash(script()),
-        "style-src": _hash(style()),
-        "base-uri": "'none'",
-        "form-action": "'none'",
-        "require-trusted-types-for": "'script'",
-    }
-    return "; ".join(f"{name} {value}" for name, value in rules.items())
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
 
 
 def _hash(source: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
+    return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"
 
 
 def document(title: str, sections: Iterable[str], data: Mapping[str, Any]) -> str:
     """The whole page: sections of trusted HTML, and the data that the script draws into #curves and #browser."""
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy()}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{text(title)}</title>\n<style>{style()}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(filter(None, sections))
-        + f'\n</main>\n<script type="text/plain" id="data">{base64.b64encode(pack(data)).decode()}</script>\n'
-        f"<script>{script()}</script>\n</body>\n</html>\n"
+    style = _asset("page.css")
+    script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
+    return Template(_asset("page.html")).substitute(
+        title=text(title),
+        style=style,
+        style_hash=_hash(style),
+        sections="\n".join(filter(None, sections)),
+        data=base64.b64encode(pack(data)).decode(),
+        script=script,
+        script_hash=_hash(script),
     )
 
 

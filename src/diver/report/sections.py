@@ -10,7 +10,7 @@ from diver.io.jsonl import table
 from diver.report.alerts import Alert, span_text
 from diver.report.page import NOTHING, facts, html_table
 from diver.report.run_record import RunRecord
-from diver.report.summary import Comparison, compare, conditions, duration, named, progress
+from diver.report.summary import Comparison, compare, conditions, duration, model_and_method, progress
 from diver.report.text import minus, text
 
 
@@ -22,11 +22,6 @@ def labels(runs: Sequence[RunRecord]) -> list[str]:
         if len(set(short)) == len(short):
             return short
     return [str(run.folder) for run in runs]  # one folder given twice
-
-
-def model_and_method(run: RunRecord) -> tuple[str, str]:
-    recipe = table(run.config, "recipe")
-    return named(recipe.get("model")), named(recipe.get("method"))
 
 
 # --- head
@@ -170,8 +165,9 @@ NO_ALERTS = (
 
 def alerts_section(alerts: Sequence[Sequence[Alert]], names: Sequence[str]) -> str:
     """The alerts of all runs, each with its steps and a link to its curve."""
+    run_name = '<p class="run">{}{}</p>' if len(names) > 1 else ""
     rows = "".join(
-        f"<li>{_run_name(i, names)}<h3>{text(alert.title)}{_link(alert)}</h3><p class='note'>{text(alert.text)}</p></li>"
+        f"<li>{run_name.format(swatch(i), text(names[i]))}<h3>{text(alert.title)}{_link(alert)}</h3><p class='note'>{text(alert.text)}</p></li>"
         for i, of_run in enumerate(alerts)
         for alert in of_run
     )
@@ -179,32 +175,26 @@ def alerts_section(alerts: Sequence[Sequence[Alert]], names: Sequence[str]) -> s
     return f"<section><h2>Alerts</h2>\n{content}</section>"
 
 
-def _run_name(run: int, names: Sequence[str]) -> str:
-    return f'<p class="run">{swatch(run)}{text(names[run])}</p>' if len(names) > 1 else ""
-
-
 def _link(alert: Alert) -> str:
     target = "curve-" + "".join(c if c.isalnum() else "-" for c in alert.metric)
     return f' <a href="#{text(target)}">{text(span_text(alert.spans) or "curve")}</a>' if alert.metric else ""
 
 
-def curves() -> str:
-    return (
-        '<section><h2>Curves</h2>\n<p class="note">By training step, all on the same axis. Point at a curve, or use the '
-        "arrow keys in it, to read every value at a step.</p>\n"
-        f'<div id="curves"></div>{NOTHING}</section>'
-    )
+CURVES = (
+    '<section><h2>Curves</h2>\n<p class="note">By training step, all on the same axis. Point at a curve, or use the '
+    f'arrow keys in it, to read every value at a step.</p>\n<div id="curves"></div>{NOTHING}</section>'
+)
 
 
 def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
-    return f"<section><h2>Provenance</h2>\n{''.join(map(_provenance, runs, names))}</section>"
-
-
-def _provenance(run: RunRecord, name: str) -> str:
-    versions = " · ".join(f"{key} {version}" for key, version in table(run.config, "versions").items())
-    rows = {"Run": name, "Command": run.config.get("command"), "Commit": run.config.get("commit"), "Versions": versions}
-    recipe = json.dumps(run.config.get("recipe"), indent=2, ensure_ascii=False, default=str)
-    return (
-        f"{facts({key: value for key, value in rows.items() if value})}\n"
-        f'<details><summary>The resolved recipe</summary><pre class="text">{text(recipe)}</pre></details>'
-    )
+    """Command, commit, versions and recipe of each run."""
+    parts = []
+    for run, name in zip(runs, names, strict=True):
+        versions = " · ".join(f"{key} {version}" for key, version in table(run.config, "versions").items())
+        rows = {"Run": name, "Command": run.config.get("command"), "Commit": run.config.get("commit")}
+        recipe = json.dumps(run.config.get("recipe"), indent=2, ensure_ascii=False, default=str)
+        parts.append(
+            f"{facts({key: value for key, value in {**rows, 'Versions': versions}.items() if value})}\n"
+            f'<details><summary>The resolved recipe</summary><pre class="text">{text(recipe)}</pre></details>'
+        )
+    return f"<section><h2>Provenance</h2>\n{''.join(parts)}</section>"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from diver.io.jsonl import table
 from diver.render.tables import markdown
 from diver.report.run_record import Evaluation, RunRecord
 from diver.report.text import clean
@@ -76,14 +75,8 @@ def _paired(before: dict[str, float], after: dict[str, float]) -> Estimate:
     return paired_interval(list(before.values()), [after[problem] for problem in before])
 
 
-def named(section: Any) -> str:
-    """The name or path in a section of a recipe, else its first text."""
-    if not isinstance(section, dict):
-        return clean(section) if isinstance(section, str) else "–"
-    texts = {key: value for key, value in section.items() if isinstance(value, str) and value}
-    return clean(
-        next((texts[key] for key in ("name", "path", "model") if key in texts), next(iter(texts.values()), "–"))
-    )
+def model_and_method(run: RunRecord) -> tuple[str, str]:
+    return clean(run.recipe("model").get("path", "–")), clean(run.recipe("method").get("name", "–"))
 
 
 def duration(seconds: float) -> str:
@@ -114,8 +107,7 @@ def conditions(run: RunRecord) -> str:
 
 def table_text(run: RunRecord) -> str:
     """The comparison for a terminal: one screen, which ends with the files of the run."""
-    recipe = table(run.config, "recipe")
-    model, method = named(recipe.get("model")), named(recipe.get("method"))
+    model, method = model_and_method(run)
     lines = [f"{model} trained with {method}: {progress(run)} in {duration(run.seconds)}"]
     rows = compare(run)
     if rows:

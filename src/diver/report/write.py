@@ -39,12 +39,12 @@ def render(runs: Sequence[RunRecord], groups: int = GROUPS) -> str:
     names, of_runs = sections.labels(runs), [alerts(run) for run in runs]
     shown = [s for i, run in enumerate(runs) for s in _shown(run, i, groups // len(runs))]
     browser = browser_data(shown, groups)
-    title = " · ".join(sections.model_and_method(runs[0]) if len(runs) == 1 else names)
+    title = " · ".join(summary.model_and_method(runs[0]) if len(runs) == 1 else names)
     parts = (
         sections.head(runs, names),
         sections.comparison(runs, names),
         sections.alerts_section(of_runs, names),
-        sections.curves() if any(len(run.metrics) or run.evaluations for run in runs) else "",
+        sections.CURVES if any(len(run.metrics) or run.evaluations for run in runs) else "",
         groups_section(browser),
         sections.provenance(runs, names),
     )
