@@ -29,7 +29,7 @@ class VerlArguments(RecipeArguments):
 
 def command(args: Sequence[str]) -> None:
     """Run a recipe on a cluster, by the equivalent verl command."""
-    from diver.integrations.verl.keys import table
+    from diver.integrations.keys import table
     from diver.integrations.verl.launch import command as verl_command
     from diver.integrations.verl.launch import shown
 
@@ -37,7 +37,7 @@ def command(args: Sequence[str]) -> None:
     try:
         arguments = parse_arguments(VerlArguments, args[:end], "diver verl")
     except SystemExit:  # after --help
-        print(f"the keys of a recipe in verl:\n{table()}")
+        print(f"the keys of a recipe in verl:\n{table('verl')}")
         raise
     words = verl_command(arguments.recipe, args[end + 1 :])
     if arguments.dry_run:

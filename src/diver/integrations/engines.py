@@ -17,9 +17,8 @@ ENGINES: dict[str, Callable[[Method], Any]] = {
     "built-in": lambda method: check_needs(method, "the built-in trainer", NEEDS),
     "TRL": trl.config,
     "verl": verl.overrides,
-    "diver.advantages": lambda method: advantages(
-        [], [], [], method, tokens=[], logprobs=[]
-    ),  # the loss is the caller's
+    # the loss is the caller's
+    "diver.advantages": lambda method: advantages([], [], [], method, tokens=[], logprobs=[]),
 }
 
 
@@ -36,23 +35,18 @@ def refusals(method: Method) -> dict[str, str]:
 
 def engines(method: Method) -> list[str]:
     """The engines that can run `method`."""
-    return [name for name in ENGINES if name not in refusals(method)]
+    refused = refusals(method)
+    return [name for name in ENGINES if name not in refused]
 
 
 def table(methods: Sequence[Method]) -> str:
     """A row for each method."""
     header = ["method", "rewarded", "loss, clip", "needs", "zero mean", "engines"]
-    rows = [
-        [
-            method.name,
-            rewarded(method),
-            _loss(method),
-            ", ".join(need for need in NEEDS if need in method.needs) or "outcomes",
-            "yes" if method.zero_mean else "no",
-            ", ".join(engines(method)),
-        ]
-        for method in methods
-    ]
+    rows = []
+    for method in methods:
+        needs = ", ".join(need for need in NEEDS if need in method.needs) or "outcomes"
+        zero_mean = "yes" if method.zero_mean else "no"
+        rows.append([method.name, rewarded(method), _loss(method), needs, zero_mean, ", ".join(engines(method))])
     return markdown(header, rows, text=len(header))
 
 

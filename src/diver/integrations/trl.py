@@ -80,8 +80,8 @@ class GroupAdvantage:
             get_grader(verifier, "verifier")
         self.source = Source(path="TRL", verifier=verifier)
         self.verification, self.decode = verification, decode
-        self.args = _checked(args)
-        self.method.check_group_size(args.num_generations, "num_generations")
+        self.args = args
+        _check(args, self.method)
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
@@ -98,8 +98,9 @@ class GroupAdvantage:
             inputs["log_metric"](name, value)
         first = PartialState().process_index * len(rollouts)  # TRL gives every process as many rows
         own = [r for group in groups for r in group.rollouts][first : first + len(rollouts)]
-        for name, column in _columns(own).items():
-            inputs["log_extra"](name, column)
+        inputs["log_extra"]("outcome", [r.reward.outcome if r.reward else math.nan for r in own])
+        for name in own[0].diversity:
+            inputs["log_extra"](name, [r.diversity[name] for r in own])
         return [r.advantage for r in own]
 
     def _graded(
@@ -113,10 +114,14 @@ class GroupAdvantage:
         texts, tokens = [_text(c) for c in completions], [list(ids) for ids in completion_ids]
         # TRL does not say what was truncated: a completion that ends just at the limit is taken for a truncated one.
         truncated = [len(ids) >= self.args.max_completion_length for ids in tokens]
-        graded: list[Grade | None] = [None] * len(texts)
+        graded: Sequence[Grade | None] = [None] * len(texts)
         if self.outcome is None:
-            problems = self._problems(prompts, inputs)
-            graded = list(grade(list(zip(texts, problems, strict=True)), self.verification, truncated=truncated))
+            columns = {name: column for name, column in inputs.items() if isinstance(column, list)} | {
+                "prompt": prompts
+            }
+            rows = [{name: column[i] for name, column in columns.items()} for i in range(len(prompts))]
+            problems = [to_problem(row, f"row {i}", self.source) for i, row in enumerate(rows)]
+            graded = grade(list(zip(texts, problems, strict=True)), self.verification, truncated=truncated)
             outcomes: Sequence[float] = [float(g is Grade.CORRECT) for g in graded]
         else:
             outcomes = self.outcome(prompts=prompts, completions=completions, completion_ids=completion_ids, **inputs)
@@ -125,27 +130,18 @@ class GroupAdvantage:
             for text, ids, t, g, r in zip(texts, tokens, truncated, graded, outcomes, strict=True)
         ]
 
-    def _problems(self, prompts: Sequence[Any], inputs: Mapping[str, Any]) -> list[Problem]:
-        columns = {name: column for name, column in inputs.items() if isinstance(column, list)}
-        return [
-            to_problem({"prompt": prompt, **{name: c[i] for name, c in columns.items()}}, f"row {i}", self.source)
-            for i, prompt in enumerate(prompts)
-        ]
-
     def _groups(self, rows: Sequence[tuple[str, Rollout]]) -> list[Group]:
         """Rows of all processes, in TRL's order: num_generations of one prompt after those of another."""
         size = self.args.num_generations
         groups = []
         for start in range(0, len(rows), size):
-            prompts = {prompt for prompt, _ in rows[start : start + size]}
-            if len(prompts) != 1 or start + size > len(rows):
+            prompts, rollouts = zip(*rows[start : start + size], strict=True)
+            if len({*prompts}) != 1 or len(rollouts) != size:
                 raise DiverError(
-                    f"rows {start} to {start + size - 1} of a batch of {len(rows)} answer {len(prompts)} prompts: "
+                    f"rows {start} to {start + size - 1} of a batch of {len(rows)} answer {len({*prompts})} prompts: "
                     f"groups must be whole, num_generations = {size} rows of one prompt each"
                 )
-            groups.append(
-                Group(Problem(str(start // size), rows[start][0], ""), tuple(r for _, r in rows[start : start + size]))
-            )
+            groups.append(Group(Problem(str(start // size), prompts[0], ""), rollouts))
         return groups
 
     def _progress(self, state: Any) -> Progress:
@@ -174,28 +170,23 @@ def _usable(method: str | Method) -> Method:
     return method
 
 
-def _checked(args: Any) -> Any:
-    """The GRPOConfig, where it would pass advantages on as they are."""
-    wanted = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
-    for name, value in wanted.items():
-        if getattr(args, name) != value:
-            raise DiverError(
-                f"GRPOConfig.{name} is {getattr(args, name)!r}, and TRL would change the advantages: set it to {value!r}"
-            )
+def _check(args: Any, method: Method) -> None:
+    """Raises DiverError where the GRPOConfig would change advantages, or has another objective than `method`."""
+    wanted = {**config(method), "multi_objective_aggregation": "sum_then_normalize"}
+    given = {name: getattr(args, name) for name in wanted}
+    if given["epsilon_high"] is None:
+        given["epsilon_high"] = given["epsilon"]
+    wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]
+    if wrong:
+        raise DiverError(f"GRPOConfig is not that of method {method.name!r}: set {', '.join(wrong)}")
     if args.num_generations_eval not in (None, args.num_generations):
         raise DiverError(
             f"GRPOConfig.num_generations_eval is {args.num_generations_eval}: a reward function cannot tell evaluation from "
             f"training, so leave it out, or set it to num_generations, {args.num_generations}"
         )
-    return args
+    method.check_group_size(args.num_generations, "num_generations")
 
 
 def _text(message: Any) -> str:
     """A prompt or completion, text or chat messages, as one string."""
     return message if isinstance(message, str) else "".join(str(m.get("content") or "") for m in message)
-
-
-def _columns(rollouts: Sequence[Rollout]) -> dict[str, list[float]]:
-    """What TRL's table of completions shows beside the advantage."""
-    outcomes = [r.reward.outcome if r.reward else math.nan for r in rollouts]
-    return {"outcome": outcomes, **{name: [r.diversity[name] for r in rollouts] for name in rollouts[0].diversity}}

@@ -16,12 +16,12 @@ TEXTS = [r"so $1+1=2$ \boxed{2}", r"we add: $2=1+1$, \boxed{2}", r"\boxed{3}", r
 OUTCOMES = [1.0, 1.0, 0.0, 1.0]
 
 
-def arguments(**changes):
-    """The fields of a GRPOConfig that count here."""
+def arguments(method="grpo", **changes):
+    """The fields of a GRPOConfig that count here, as `config` gives them for `method`."""
     fields = {
+        **config(method),
         "num_generations": 4,
         "num_generations_eval": None,
-        "scale_rewards": "none",
         "multi_objective_aggregation": "sum_then_normalize",
         "max_completion_length": 5,
         "steps_per_generation": 4,
@@ -59,7 +59,7 @@ def expected(method, fraction):
 @pytest.mark.parametrize("method", ["grpo", "diver-td", "diver-mix"])
 def test_advantages_are_those_of_the_drop_in(method, chat):
     batch = Batch(chat)
-    returned = GroupAdvantage(method, arguments())(**batch.given)
+    returned = GroupAdvantage(method, arguments(method))(**batch.given)
     assert returned == expected(method, 0.0)
     assert batch.metrics["reward/outcome"] == 0.75 and batch.metrics["grade/wrong"] == 0.25
     assert batch.extra["outcome"] == OUTCOMES * 2 and len(batch.extra["textual"]) == 8
@@ -67,12 +67,12 @@ def test_advantages_are_those_of_the_drop_in(method, chat):
 
 def test_pass_at_k_training_by_hand():
     method = method_named("pass-at-k", k=2)  # half of the pairs of 4 hold the one that is correct
-    returned = GroupAdvantage(method, arguments(), outcome=lambda **_: [0.0, 1.0, 0.0, 0.0] * 2)(**Batch().given)
+    returned = GroupAdvantage(method, arguments(method), outcome=lambda **_: [0.0, 1.0, 0.0, 0.0] * 2)(**Batch().given)
     np.testing.assert_allclose(returned, [-1 / 3, 1, -1 / 3, -1 / 3] * 2)
 
 
 def test_a_method_of_ones_own():
-    returned = GroupAdvantage("own_methods:MaxRl", arguments())(**Batch().given)
+    returned = GroupAdvantage("own_methods:MaxRl", arguments("own_methods:MaxRl"))(**Batch().given)
     np.testing.assert_allclose(returned, [1 / 3, 1 / 3, -1, 1 / 3] * 2)
     with pytest.raises(DiverError) as error:
         GroupAdvantage("own_methods:Likelihood", arguments())
@@ -85,7 +85,7 @@ def test_a_method_of_ones_own():
 def test_lambda_goes_by_rollout_steps():
     """Four micro-batches a rollout, two an optimizer step: 40 optimizer steps are 20 rollouts, and step 11 is in the sixth."""
     batch = Batch(step=11)
-    adapter = GroupAdvantage("diver-mix", arguments())
+    adapter = GroupAdvantage("diver-mix", arguments("diver-mix"))
     assert adapter(**batch.given) == expected("diver-mix", 5 / 20)
     assert batch.metrics["shaping/coef"] == method_named("diver-mix").coef(Progress(5, 20))
     assert expected("diver-mix", 5 / 20) != expected("diver-mix", 11 / 40)
@@ -109,7 +109,7 @@ def test_a_horizon_reads_the_policys_tokens():
     method = method_named("diver-td", diversity={"horizon": 2})
     batch = Batch()
     batch.given["completion_ids"] = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]] * 2
-    returned = GroupAdvantage(method, arguments(), decode=lambda ids: f"a b c d {ids}")(**batch.given)
+    returned = GroupAdvantage(method, arguments(method), decode=lambda ids: f"a b c d {ids}")(**batch.given)
     assert returned[0] == returned[1] < returned[3] and returned[2] < 0
 
 
@@ -142,14 +142,18 @@ def test_an_outcome_that_is_missing_is_told():
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"scale_rewards": "group"}, "scale_rewards is 'group', .* set it to 'none'"),
-        ({"multi_objective_aggregation": "normalize_then_sum"}, "set it to 'sum_then_normalize'"),
+        ({"scale_rewards": "group"}, r"set scale_rewards='none' \(it is 'group'\)"),
+        ({"multi_objective_aggregation": "normalize_then_sum"}, "set multi_objective_aggregation='sum_then_normalize'"),
+        ({"loss_type": "bnpo"}, r"method 'grpo': set loss_type='dapo' \(it is 'bnpo'\)"),
+        ({"epsilon_high": 0.28, "beta": 0.04}, r"set beta=0.0 \(it is 0.04\), epsilon_high=0.2 \(it is 0.28\)"),
+        ({"entropy_coef": 0.01}, "set entropy_coef=0.0"),
         ({"num_generations_eval": 1}, "num_generations_eval is 1: .* set it to num_generations, 4"),
     ],
 )
-def test_a_configuration_that_would_change_advantages_is_refused(changes, told):
+def test_a_configuration_of_another_method_is_refused(changes, told):
     with pytest.raises(DiverError, match=told):
         GroupAdvantage("grpo", arguments(**changes))
+    GroupAdvantage("grpo", arguments(epsilon_high=None))  # which is epsilon in TRL
 
 
 def test_what_the_seam_cannot_give_is_refused():
@@ -158,7 +162,7 @@ def test_what_the_seam_cannot_give_is_refused():
     with pytest.raises(DiverError, match="method.loss.name = 'clip-cov': TRL has no such loss"):
         GroupAdvantage("clip-cov", arguments())
     with pytest.raises(DiverError, match="method.k is 4 with num_generations = 4: k must be below G"):
-        GroupAdvantage("pass-at-k", arguments())
+        GroupAdvantage("pass-at-k", arguments("pass-at-k"))
 
 
 def test_trl_knows_every_key_of_the_configuration():

@@ -18,7 +18,7 @@ from verl.utils import tensordict_utils
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from diver.integrations.verl.config import read_plugin
-from diver.integrations.verl.estimator import override_advantages
+from diver.integrations.verl.trainer import override_advantages
 
 
 def configuration(options: list[str]):
@@ -33,19 +33,12 @@ def nested(rows, dtype=None):
 
 def advantages(batch, config):
     """As verl's trainer takes them: of the method that its configuration names, through the registered estimator."""
-    method = read_plugin(config.algorithm.diver).method
-    groups = method.apply(batch["groups"], batch["progress"])
+    groups = read_plugin(config.algorithm.diver).method.apply(batch["groups"], batch["progress"])
     length = max(map(len, batch["tokens"]))
     mask = torch.tensor([[1.0] * len(t) + [0.0] * (length - len(t)) for t in batch["tokens"]])
-    rewards = torch.zeros_like(mask)
-    for row, (total, tokens) in enumerate(zip((r for g in groups for r in g.rewards), batch["tokens"], strict=True)):
-        rewards[row, len(tokens) - 1] = total
-    columns = {"token_level_rewards": rewards, "response_mask": mask, "index": batch["uid"]}
-    estimate = get_adv_estimator_fn(config.algorithm.adv_estimator)
     with override_advantages([float(a) for g in groups for a in g.advantages]):
-        given, _ = estimate(**columns, config=config.algorithm)
-    alone = given if method.needs else estimate(**columns, config=config.algorithm)[0]  # without the trainer's help
-    return given[:, 0], alone[:, 0]
+        given, _ = get_adv_estimator_fn(config.algorithm.adv_estimator)(response_mask=mask)
+    return given[:, 0]
 
 
 def data_of(batch, advantage, config):
@@ -103,9 +96,9 @@ def main(source: str, out: str) -> None:
         config = configuration(case["options"])
         worker = ActorRolloutRefWorker(config.actor_rollout_ref, role="actor")
         worker.init_model()
-        advantage, alone = advantages(case["batch"], config)
+        advantage = advantages(case["batch"], config)
         kept = gradients(worker, data_of(case["batch"], advantage, config))
-        found.append({"advantages": advantage, "alone": alone, "gradients": kept})
+        found.append({"advantages": advantage, "gradients": kept})
     torch.save(found, out)
 
 

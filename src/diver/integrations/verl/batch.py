@@ -4,13 +4,10 @@ the prompt, which of its G samples, and which output of that sample (an agent ma
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 import transfer_queue
-from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
@@ -24,19 +21,8 @@ FIELDS = ("uid", "responses", "rm_scores", "extra_fields", "extra_info")
 def columns(batch: KVBatchMeta, names: Sequence[str]) -> dict[str, list[Any]]:
     """Columns of a batch, a value for each of its keys; one that verl does not have is left out."""
     data = transfer_queue.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(names))
-    return {name: _rows(data.get(name)) for name in names if name in data.keys()}  # noqa: SIM118
-
-
-def _rows(column: Any) -> list[Any]:
-    return list(column.unbind()) if isinstance(column, Tensor) else column.tolist()
-
-
-def put(batch: KVBatchMeta, name: str, rows: Sequence[Tensor]) -> None:
-    """Write a column of rows of different lengths."""
-    column = torch.nested.as_nested_tensor([row.clone() for row in rows], layout=torch.jagged)
-    transfer_queue.kv_batch_put(
-        keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict({name: column}, batch_size=len(batch))
-    )
+    found = {name: data.get(name) for name in names if name in data.keys()}  # noqa: SIM118
+    return {name: list(c.unbind()) if isinstance(c, Tensor) else c.tolist() for name, c in found.items()}
 
 
 def read_groups(batch: KVBatchMeta, prompts: int, size: int, decode: Decode) -> dict[tuple[str, ...], Group]:
@@ -49,59 +35,45 @@ def read_groups(batch: KVBatchMeta, prompts: int, size: int, decode: Decode) -> 
     data = columns(batch, FIELDS)
     if "uid" not in data:
         raise DiverError(f"row {batch.keys[0]!r}: has no uid, which says what row is in what group")
-    rows: dict[str, list[int]] = {}
-    for i, uid in enumerate(data["uid"]):
-        rows.setdefault(str(uid), []).append(i)
+    rows: dict[str, dict[int, int]] = {}  # of each prompt, by session
+    for i, (key, uid) in enumerate(zip(batch.keys, map(str, data["uid"]), strict=True)):
+        session = int(key.rsplit("_", 2)[1])
+        if session in rows.setdefault(uid, {}):
+            raise DiverError(
+                f"prompt {uid}: a rollout has several outputs; diversity is measured between whole responses"
+            )
+        rows[uid][session] = i
     if len(rows) != prompts:
         raise DiverError(
             f"{len(rows)} prompts have rollouts where {prompts} were asked; {FAILED}. "
             "trainer.v1.sampler.sync_refill_failed_groups=true takes others in their place"
         )
-    return {
-        tuple(batch.keys[i] for i in index): _group(uid, [_row(data, i) for i in index], decode)
-        for uid, index in _whole(rows, batch.keys, size).items()
-    }
-
-
-def _row(data: Mapping[str, list[Any]], i: int) -> dict[str, Any]:
-    return {name: values[i] for name, values in data.items()}
-
-
-def _whole(rows: Mapping[str, list[int]], keys: Sequence[str], size: int) -> dict[str, list[int]]:
-    for uid, index in rows.items():
-        sessions = {keys[i].rpartition("_")[0] for i in index}
-        if len(sessions) < len(index):
+    groups = {}
+    for uid, sessions in rows.items():
+        if len(sessions) != size:
             raise DiverError(
-                f"prompt {uid}: a rollout has several outputs; diversity is measured between whole responses"
-            )
-        if len(index) != size:
-            raise DiverError(
-                f"prompt {uid}: {len(index)} rollouts where {size} belong, and groups must be whole; {FAILED}. A column "
+                f"prompt {uid}: {len(sessions)} rollouts where {size} belong, and groups must be whole; {FAILED}. A column "
                 "__rollout_n__ of the data is not for this trainer"
             )
-    return {uid: sorted(index, key=lambda i: _session(keys[i])) for uid, index in rows.items()}
-
-
-def _session(key: str) -> int:
-    return int(key.rsplit("_", 2)[1])
+        index = [sessions[session] for session in sorted(sessions)]
+        of_rows = [{name: column[i] for name, column in data.items()} for i in index]
+        groups[tuple(batch.keys[i] for i in index)] = _group(uid, of_rows, decode)
+    return groups
 
 
 def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode) -> Group:
-    info = rows[0].get("extra_info") or {}
+    info = rows[0].get("extra_info")
     name = info.get("id", info.get("index", uid)) if isinstance(info, Mapping) else uid
     return Group(Problem(str(name), "", ""), tuple(_rollout(row, i, decode) for i, row in enumerate(rows)))
 
 
 def _rollout(row: Mapping[str, Any], index: int, decode: Decode) -> Rollout:
     tokens = row["responses"].tolist()
-    info = (row.get("extra_fields") or {}).get("reward_extra_info") or {}
-    grade = None
-    with contextlib.suppress(ValueError):  # of another reward manager
-        grade = Grade(info["grade"]) if "grade" in info else None
+    grade = (row.get("extra_fields") or {}).get("reward_extra_info", {}).get("grade")
     return Rollout(
-        response=decode(tokens),
+        decode(tokens),
         tokens=tokens,
         index=index,
-        grade=grade,
-        reward=Reward(outcome=float(row["rm_scores"].sum())),
+        grade=Grade(grade) if grade in tuple(Grade) else None,  # another reward manager may have another
+        reward=Reward(float(row["rm_scores"].sum())),
     )

@@ -13,8 +13,8 @@ struct or as JSON:
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from diver.config.verification import Verification
@@ -25,7 +25,7 @@ from diver.methods.registry import DEFAULT, method_named
 from diver.settings import choose, read, settings
 from diver.types import DiverError
 
-NAME = "diver"  # of the trainer mode and of the reward manager
+NAME = "diver"  # of the trainer mode, the reward manager and the estimator
 KEY = "algorithm.diver"
 ACTOR = "actor_rollout_ref.actor"
 GROUP = "actor_rollout_ref.rollout.n"
@@ -34,26 +34,20 @@ AGGREGATIONS = {
     "sequence-mean": "seq-mean-token-mean",
     "token-sum": "seq-mean-token-sum",  # as in eq. 1: the sum over tokens, the mean over responses
 }
-
-
 _CLIP = {"clip_ratio_low": "clip_low", "clip_ratio_high": "clip_high"}
+_COVARIANCES = {
+    "policy_loss.clip_cov_ratio": "fraction",
+    "policy_loss.clip_cov_lb": "low",
+    "policy_loss.clip_cov_ub": "high",
+}
 POLICY_LOSSES: dict[type[PolicyLoss], tuple[str, dict[str, str]]] = {
     ClipLoss: ("vanilla", _CLIP),
-    ClipCovLoss: (
-        "clip_cov",
-        {
-            **_CLIP,
-            "policy_loss.clip_cov_ratio": "fraction",
-            "policy_loss.clip_cov_lb": "low",
-            "policy_loss.clip_cov_ub": "high",
-        },
-    ),
+    ClipCovLoss: ("clip_cov", _CLIP | _COVARIANCES),
     KlCovLoss: ("kl_cov", {"policy_loss.kl_cov_ratio": "fraction", "policy_loss.ppo_kl_coef": "coef"}),
 }
 """The losses that verl has: its loss_mode, and option -> our setting. verl selects tokens in each micro-batch, the built-in
 trainer in each mini-batch."""
 CARRIES = ("responses", "tokens")
-"""What a method may need with the trainer mode; the estimator alone gives outcomes only."""
 
 
 @settings
@@ -65,9 +59,7 @@ class Plugin:
 
 
 def read_plugin(value: Any) -> Plugin:
-    """The settings in `algorithm.diver`, a name, a table or JSON. DiverError names the key that is wrong."""
-    if value is None:
-        raise DiverError(f"{KEY}: missing; name the method, such as +{KEY}=diver-mix")
+    """The settings in `algorithm.diver`: a name, a table or JSON. DiverError names the key that is wrong."""
     table = _table(value)
     for section in table:
         choose(section, ("method", "verify"), KEY)
@@ -82,24 +74,17 @@ def read_plugin(value: Any) -> Plugin:
         raise DiverError(f"{KEY}.{error}") from None
 
 
-def _table(value: Any) -> dict[str, Any]:
+def _table(value: Any) -> Mapping[str, Any]:
+    if value is None:
+        raise DiverError(f"{KEY}: missing; name the method, such as +{KEY}=diver-mix")
     if isinstance(value, str):
-        if not value.lstrip().startswith("{"):
-            return {"method": value}
         try:
-            value = json.loads(value)
+            return json.loads(value) if value.lstrip().startswith("{") else {"method": value}
         except ValueError as error:
             raise DiverError(f"{KEY}: is not JSON ({error})") from None
     if not isinstance(value, Mapping):
         raise DiverError(f"{KEY}: must be the name of a method, a table or JSON, not {value!r:.60}")
-    return _plain(value)
-
-
-def _plain(value: Any) -> Any:
-    """Tables and lists of omegaconf as those of Python."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(v) for key, v in value.items()}
-    return [_plain(v) for v in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
+    return value
 
 
 def overrides(method: Method) -> dict[str, Any]:
@@ -137,7 +122,7 @@ def check(method: Method, select: Callable[[str], Any]) -> None:
     own is welcome.
     """
     required = {key: value for key, value in overrides(method).items() if not key.startswith("reward.")}
-    wrong = [f"{key}={_written(value)}" for key, value in required.items() if not _same(select(key), value)]
+    wrong = [f"{key}={hydra(value)}" for key, value in required.items() if select(key) != value]
     if wrong:
         raise DiverError(
             f"verl is not configured for method {method.name!r}; add: {' '.join(wrong)} (or change {KEY} to what is meant)"
@@ -146,11 +131,12 @@ def check(method: Method, select: Callable[[str], Any]) -> None:
         method.check_group_size(size, GROUP)
 
 
-def _same(value: Any, required: Any) -> bool:
-    if isinstance(required, float) and isinstance(value, int | float):
-        return math.isclose(value, required)
-    return value == required
-
-
-def _written(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def hydra(value: Any) -> str:
+    """A value as hydra's grammar of overrides writes it."""
+    if isinstance(value, str):
+        plain = re.fullmatch(r"[A-Za-z0-9/_.@-]+", value)
+        # A quote is escaped, and the backslashes before it or before the end are doubled; others hydra takes as they are.
+        return value if plain else "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + "\\'" * bool(m[2]), value) + "'"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(hydra, value))}]"
+    return json.dumps(value)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,13 +11,14 @@ from typing import Any
 from diver.config.recipe import Recipe
 from diver.config.verification import Verification
 from diver.data import countdown
-from diver.integrations.verl import config
-from diver.integrations.verl.keys import ACTOR, MODEL, ROLLOUT, mapped
+from diver.integrations.keys import mapped
+from diver.integrations.verl.config import ACTOR, KEY, hydra, overrides
 from diver.io.jsonl import to_json
-from diver.methods import Method, method_named
+from diver.methods import method_named
 
 PROGRAM = ("-m", "verl.trainer.main_ppo")
-
+ROLLOUT = "actor_rollout_ref.rollout"
+MODEL = "actor_rollout_ref.model"
 # The problems hold the prompt's whole text, so the tokenizer's own chat template must add nothing to it.
 AS_IT_IS = "{% for message in messages %}{{ message.content }}{% endfor %}"
 FIXED: dict[str, Any] = {
@@ -30,7 +29,6 @@ FIXED: dict[str, Any] = {
     f"{ACTOR}.clip_ratio_c": 1e6,  # verl bounds rho a third time where A < 0; the paper's objective does not
     f"{ACTOR}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],  # the last for diver eval
 }
-LEAST_TOKENS = 16384  # verl's own default for a forward pass
 
 
 def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
@@ -39,9 +37,14 @@ def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
     DiverError for what verl cannot do, with the key and the reason.
     """
     last = {_key(option): option for option in (*recipe.verl.overrides, *extra)}
-    options = {**dict(mapped(recipe)), **FIXED, **_derived(recipe), **config.overrides(recipe.method)}
+    options = {**dict(mapped(recipe, "verl")), **FIXED, **_derived(recipe), **overrides(recipe.method)}
     ours = [f"{key}={hydra(value)}" for key, value in options.items() if _key(key) not in last]
     return [*PROGRAM, *ours, *last.values()]
+
+
+def shown(arguments: Sequence[str]) -> str:
+    """The command for a shell, an option a line."""
+    return " \\\n  ".join([shlex.join(["python", *arguments[:2]]), *map(shlex.quote, arguments[2:])])
 
 
 def problems_of(folder: Path) -> dict[str, Path]:
@@ -61,7 +64,7 @@ def _derived(recipe: Recipe) -> dict[str, Any]:
     return {
         f"{MODEL}.path": _model(recipe.model.path),
         f"{MODEL}.use_remove_padding": cluster.attention.startswith("flash"),
-        f"{ACTOR}.ppo_max_token_len_per_gpu": cluster.tokens_per_gpu or max(LEAST_TOKENS, longest),
+        f"{ACTOR}.ppo_max_token_len_per_gpu": cluster.tokens_per_gpu or max(16384, longest),  # verl's default
         "data.train_files": str(files["train"]),
         "data.val_files": str(files["val"]),
         "trainer.val_before_train": evaluates,
@@ -71,7 +74,7 @@ def _derived(recipe: Recipe) -> dict[str, Any]:
         "trainer.rollout_data_dir": str(home / "rollouts"),
         "trainer.validation_data_dir": str(home / "validation"),
         "trainer.logger": ["console", *recipe.log.to],
-        f"+{config.KEY}": _plugin(recipe.method, recipe.verify),
+        f"+{KEY}": _plugin(recipe),
     }
 
 
@@ -83,50 +86,18 @@ def _model(path: str) -> str:
     return str(folder.resolve()) if folder.is_dir() else path
 
 
-def _plugin(method: Method, verify: Verification) -> str:
+def _plugin(recipe: Recipe) -> str:
     """What `algorithm.diver` says: the method's name, and JSON where a setting differs from what the name means."""
-    changed = {
-        "method": _difference(method, method_named(method.name)),
-        "verify": _difference(verify, Verification()),
-    }
-    if not any(changed.values()):
-        return method.name
-    changed["method"] = {"name": method.name, **changed["method"]}
-    return to_json({section: body for section, body in changed.items() if body})
+    name, as_table = recipe.method.name, dataclasses.asdict
+    method = _changed(as_table(recipe.method), as_table(method_named(name)))
+    verify = _changed(as_table(recipe.verify), as_table(Verification()))
+    if not method and not verify:
+        return name
+    return to_json({"method": {"name": name, **method}} | ({"verify": verify} if verify else {}))
 
 
-def _difference(settings: Any, base: Any) -> dict[str, Any]:
-    def below(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-        changed: dict[str, Any] = {}
-        for key, value in one.items():
-            if isinstance(value, Mapping) and isinstance(other.get(key), Mapping):
-                value = below(value, other[key])
-                if not value:
-                    continue
-            elif key in other and other[key] == value:
-                continue
-            changed[key] = value
-        return changed
-
-    return below(dataclasses.asdict(settings), dataclasses.asdict(base))
-
-
-def hydra(value: Any) -> str:
-    """A value as hydra's grammar of overrides writes it."""
-    if isinstance(value, str):
-        plain = value and all((c.isascii() and c.isalnum()) or c in "/-_.@" for c in value)
-        return value if plain else "'" + re.sub(r"(\\*)('|\Z)", _quoted, value) + "'"
-    if isinstance(value, list | tuple):
-        return f"[{','.join(map(hydra, value))}]"
-    return json.dumps(value)
-
-
-def _quoted(match: re.Match[str]) -> str:
-    """A quote escaped, and the backslashes before it or before the end doubled: elsewhere hydra takes them as they are."""
-    return 2 * match[1] + ("\\'" if match[2] else "")
-
-
-def shown(arguments: Sequence[str], python: str = "python") -> str:
-    """The command for a shell, an option a line."""
-    module, *options = shlex.join([python, *arguments[:2]]), *map(shlex.quote, arguments[2:])
-    return " \\\n  ".join([module, *options])
+def _changed(table: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+    """What `table` has that `default` has not, table by table."""
+    changed = {key: value for key, value in table.items() if key not in default or default[key] != value}
+    tables = {key for key, value in changed.items() if isinstance(value, Mapping) and key in default}
+    return {key: _changed(value, default[key]) if key in tables else value for key, value in changed.items()}

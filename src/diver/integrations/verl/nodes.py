@@ -30,7 +30,11 @@ def check() -> None:
     """Raises DiverError unless a new process on every node of the cluster has what this one has."""
     mine = report()
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
-    answers = {node["NodeManagerAddress"]: _ask(node["NodeID"]) for node in alive}
+    answers = {}
+    for node in alive:
+        there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        asked = ray.remote(report).options(num_cpus=0, scheduling_strategy=there)
+        answers[node["NodeManagerAddress"]] = asked.remote()
     for node, answer in answers.items():
         try:
             theirs: Any = ray.get(answer, timeout=SECONDS)
@@ -41,8 +45,3 @@ def check() -> None:
                 f"node {node}: the plugin of diver-rl is not loaded there as it is here. There: {theirs}. Here: {mine}. Install "
                 f"diver-rl=={mine['diver-rl']} and verl=={mine['verl']} on every node, and leave VERL_USE_EXTERNAL_PLUGINS unset"
             )
-
-
-def _ask(node: str) -> Any:
-    here = NodeAffinitySchedulingStrategy(node, soft=False)
-    return ray.remote(report).options(num_cpus=0, scheduling_strategy=here).remote()

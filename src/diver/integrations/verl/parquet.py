@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
+
+import pyarrow as pa
+from pyarrow.parquet import write_table
 
 from diver.config.recipe import Recipe
 from diver.data.prompts import Prompted, prompted
@@ -38,7 +40,13 @@ def write_problems(recipe: Recipe) -> list[str]:
         rows = list(_rows(parts[part], tokenizer))
         if not rows:
             raise DiverError(f"{path.name}: no problem is left; every prompt has more than {longest} tokens")
-        _write(path, rows)
+        try:
+            table = pa.Table.from_pylist(rows)
+        except pa.ArrowException as e:
+            raise DiverError(f"{path}: the columns of the problems differ in type from row to row ({e})") from None
+        content = io.BytesIO()
+        write_table(table, content)
+        write_bytes(path, content.getvalue())
         skipped = f", {parts[part].skipped} with longer prompts left out" * bool(parts[part].skipped)
         notes.append(f"{path}: {len(rows)} problems{skipped}")
     return notes
@@ -56,16 +64,3 @@ def _rows(problems: Prompted, tokenizer: Any) -> Iterator[dict[str, Any]]:
             "reward_model": {"style": "rule", "ground_truth": problem.answer},
             "extra_info": {**problem.meta, "index": index, "id": problem.id, "verifier": problem.verifier},
         }
-
-
-def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    import pyarrow as pa
-    from pyarrow.parquet import write_table
-
-    try:
-        table = pa.Table.from_pylist(list(rows))
-    except pa.ArrowException as e:
-        raise DiverError(f"{path}: the columns of the problems differ in type from row to row ({e})") from None
-    content = io.BytesIO()
-    write_table(table, content)
-    write_bytes(path, content.getvalue())

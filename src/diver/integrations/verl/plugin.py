@@ -27,7 +27,7 @@ def register() -> None:
         raise DiverError(
             f"verl {verl.__version__}: this diver-rl works with verl {', '.join(VERSIONS)}; pip install verl=={VERSIONS[-1]}"
         )
-    from diver.integrations.verl import estimator, reward, trainer  # noqa: F401
+    from diver.integrations.verl import reward, trainer  # noqa: F401
 
 
 def refuse(reason: Exception) -> None:

@@ -14,9 +14,9 @@ from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 from diver.config.data import Source
 from diver.config.verification import Verification
 from diver.data.sources import to_problem
-from diver.integrations.verl.config import KEY, NAME, read_plugin
+from diver.integrations.verl.config import NAME, read_plugin
 from diver.types import Grade, Problem
-from diver.verify import get_grader, grade
+from diver.verify import grade
 
 
 @register(NAME)
@@ -29,7 +29,8 @@ class DiverRewardManager(RewardManagerBase):
     def __init__(self, config: DictConfig, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
         self.limit = config.data.max_response_length
-        self.grader = BatchedGrader(read_plugin(OmegaConf.select(config, KEY)).verify)
+        plugin = read_plugin(OmegaConf.to_container(config.algorithm, resolve=True).get(NAME))
+        self.grader = BatchedGrader(plugin.verify)
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
         """The reward of the last output of one sample: its outcome, with `acc` and `grade` beside it."""
@@ -61,36 +62,27 @@ class BatchedGrader:
 
     async def _grade_waiting(self) -> None:
         while self.waiting:
-            cases, self.waiting = self.waiting, []
+            responses, problems, truncated, answers = zip(*self.waiting, strict=True)
+            self.waiting = []
+            pairs = list(zip(responses, problems, strict=True))
             try:
-                results = await asyncio.to_thread(
-                    grade,
-                    [(response, problem) for response, problem, _, _ in cases],
-                    self.settings,
-                    truncated=[truncated for _, _, truncated, _ in cases],
-                )
+                results: list[Any] = await asyncio.to_thread(grade, pairs, self.settings, truncated=truncated)
             except Exception as error:  # of the installation, not of a text: each caller must hear it
-                for *_, answer in cases:
-                    if not answer.done():
-                        answer.set_exception(error)
-            else:
-                for (*_, answer), result in zip(cases, results, strict=True):
-                    if not answer.done():
-                        answer.set_result(result)
+                results = [error] * len(answers)
+            for answer, result in zip(answers, results, strict=True):
+                if not answer.done():
+                    (answer.set_exception if isinstance(result, Exception) else answer.set_result)(result)
 
 
 def problem_of(columns: Mapping[str, Any]) -> Problem:
     """The problem of a row of verl's data. `extra_info.verifier` names its grader; without one it is found as for any file."""
-    info = columns.get("extra_info") or {}
-    verifier = info.get("verifier", "auto")
-    if verifier != "auto":
-        get_grader(verifier, "extra_info.verifier")
+    info, source = columns.get("extra_info") or {}, str(columns.get("data_source", ""))
     row = {
         "prompt": [dict(message) for message in columns["raw_prompt"]],
         "reward_model": columns.get("reward_model"),
-        "data_source": columns.get("data_source"),
+        "data_source": source,
         "extra_info": dict(info),
         "id": info.get("id"),
     }
-    where = f"row {info.get('index', '?')} of {columns.get('data_source', 'the data')}"
-    return to_problem(row, where, Source(path=str(columns.get("data_source", "")), verifier=verifier))
+    where = f"row {info.get('index', '?')} of {source or 'the data'}"
+    return to_problem(row, where, Source(path=source, verifier=info.get("verifier", "auto")))

@@ -1,0 +1,53 @@
+"""What becomes of every key of a recipe in another trainer: one table, from which its settings and the help are made."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from diver.config.recipe import Recipe
+from diver.types import DiverError
+
+
+class Key(NamedTuple):
+    """One key of a recipe, or with a dot at its end all below it."""
+
+    to: tuple[str, ...] = ()
+    """The trainer's options that take its value."""
+    only: tuple[Any, ...] | None = None
+    """The values besides the default that can be run there; others are refused."""
+    note: str = ""
+    """What becomes of it otherwise, or the reason."""
+
+
+def read_keys(engine: str) -> dict[str, Key]:
+    """The table of an engine, keys.toml in its package."""
+    table = tomllib.loads((files("diver.integrations") / engine / "keys.toml").read_text(encoding="utf-8"))
+    return {name: Key(**row) for name, row in table.items()}
+
+
+def mapped(recipe: Recipe, engine: str) -> Iterator[tuple[str, Any]]:
+    """The engine's options that take a value of the recipe as it is. DiverError for a value that cannot be run there."""
+    for name, key in read_keys(engine).items():
+        if key.only is not None and (value := value_at(recipe, name)) not in (value_at(Recipe(), name), *key.only):
+            raise DiverError(f"{name} = {value!r} cannot be run with {engine}: {key.note}")
+        for option in key.to:
+            yield option, value_at(recipe, name)
+
+
+def value_at(recipe: Recipe, key: str) -> Any:
+    """The value at a dotted key of a recipe."""
+    return functools.reduce(getattr, key.split("."), recipe)
+
+
+def table(engine: str) -> str:
+    """What becomes of every key, for the help."""
+    keys = read_keys(engine)
+    width = max(map(len, keys))
+    return "\n".join(
+        f"  {name + '*' * name.endswith('.'):{width}}  " + "; ".join(filter(None, [", ".join(key.to), key.note]))
+        for name, key in keys.items()
+    )
