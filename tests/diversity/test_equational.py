@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from diver.diversity import equational_diversity, formulas
+from diver.types import DiverError
 
 
 def test_equational_diversity_by_hand():
@@ -32,7 +33,7 @@ def test_degenerate_groups():
     assert equational_diversity(["", r"\(x\)"]).tolist() == [0, 1]
     with pytest.raises(ValueError, match="at least one response"):
         equational_diversity([])
-    with pytest.raises(ValueError, match="choose from nested, paper"):
+    with pytest.raises(DiverError, match="choices: nested, paper"):
         formulas("", extractor="regex")  # type: ignore[arg-type]
 
 

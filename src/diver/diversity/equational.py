@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from diver.settings import choose
+
 Extractor = Literal["nested", "paper"]
 
 
@@ -17,7 +19,7 @@ def equational_diversity(
 ) -> np.ndarray:
     """ED(o_i) = |F(o_i) minus the formulas of all others| / |F(o_i)|, float64 [G] in [0, 1]; 0 without a formula.
 
-    One response alone has 0. ValueError: no response, an unknown extractor.
+    One response alone has 0. ValueError: no response. DiverError: an unknown extractor.
     """
     if len(responses) == 0:
         raise ValueError("a group needs at least one response")
@@ -31,11 +33,10 @@ def equational_diversity(
 def formulas(response: str, extractor: Extractor = "nested", ignore_space: bool = False) -> frozenset[str]:
     """F(o): the distinct formulas of a response, without their delimiters, so that `$x$` and `\\(x\\)` are equal.
 
-    `nested`: see `formula_spans`; a formula's surrounding white space does not count, and an empty one is none.
-    `paper`: see `_paper`. `ignore_space` drops all white space inside a formula as well.
+    `nested`: see `formula_spans`, stripped, and an empty one is none. `paper`: see `_paper`. `ignore_space` drops all
+    white space inside a formula as well.
     """
-    if extractor not in EXTRACTORS:
-        raise ValueError(f"extractor {extractor!r}: choose from {', '.join(EXTRACTORS)}")
+    choose(extractor, EXTRACTORS, "extractor")
     matches = EXTRACTORS[extractor](response)
     return frozenset("".join(f.split()) for f in matches) if ignore_space else frozenset(matches)
 

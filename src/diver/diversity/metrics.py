@@ -63,8 +63,7 @@ METRICS: dict[str, Callable[[Diversity], Metric]] = {
     "distinct-n": lambda s: partial(distinct_n, orders=s.orders, weights=s.weights),
     "self-bleu": lambda s: partial(self_bleu_diversity, orders=s.orders, weights=s.weights),
 }
-# These take token ids in place of strings, when `units` says so.
-ON_TOKENS = frozenset({"textual", "distinct-n", "self-bleu"})
+ON_TOKENS = frozenset({"textual", "distinct-n", "self-bleu"})  # they take token ids, when `units` says so
 
 
 def resolve(name: str, settings: Diversity = PAPER) -> Metric:
@@ -111,10 +110,8 @@ def _texts(group: Group, horizon: int | None, decode: Callable[[list[int]], str]
         return group.responses
     if decode is None:
         raise ValueError("a horizon counts policy tokens: give `decode` to cut the text there, or units='tokens'")
-    cut = _token_ids(group, horizon)
-    return [
-        r.response if r.length <= horizon else decode(list(ids)) for r, ids in zip(group.rollouts, cut, strict=True)
-    ]
+    rows = zip(group.rollouts, _token_ids(group, horizon), strict=True)
+    return [r.response if r.length <= horizon else decode(list(ids)) for r, ids in rows]
 
 
 def _checked(values: Any, name: str, size: int) -> np.ndarray:

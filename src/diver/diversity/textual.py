@@ -79,9 +79,7 @@ def _overlaps(gram: np.ndarray, doc: np.ndarray, seen: np.ndarray, size: int) ->
 
 def _renumbered(gram: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """0, 1, ... for the n-grams that are kept, in their order."""
-    number, index = np.empty(len(kept), np.int64), np.flatnonzero(kept)
-    number[index] = np.arange(len(index))
-    return number[gram]
+    return (np.cumsum(kept) - 1)[gram]
 
 
 def _dense(gram: np.ndarray, doc: np.ndarray, columns: int, size: int) -> np.ndarray:
