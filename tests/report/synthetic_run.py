@@ -60,7 +60,7 @@ def _config(steps: int, seed: int) -> dict:
         "evaluate": {"every": 10, "problems": 256, "num_samples": 64},
         "log": {"to": None},
     }
-    versions = {"diver": "0.1.0", "python": "3.11.2", "torch": "2.13.0", "transformers": "5.23.0", "numpy": "2.4.6"}
+    versions = {"diver-rl": "0.1.0", "python": "3.11.2", "torch": "2.13.0", "transformers": "5.23.0", "numpy": "2.4.6"}
     return {
         "recipe": recipe,
         "versions": versions,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 from diver.io.jsonl import table
 from diver.report.alerts import Alert, span_text
@@ -37,8 +38,7 @@ def head(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
 
 def _facts(run: RunRecord) -> dict[str, object]:
     model, method = model_and_method(run)
-    versions = table(run.config, "versions")
-    version = versions.get("diver", versions.get("diver-rl"))
+    version = table(run.config, "versions").get("diver-rl")
     return {
         "Model": model,
         "Method": method,
@@ -73,6 +73,12 @@ def one_line(run: RunRecord) -> str:
     base, trained = first.show(first.base.mean), first.show(first.trained.mean)
     hedge = "" if first.separate else "; the intervals overlap"
     return f"{first.label} {verb} {base}\u00a0% to {trained}\u00a0% in {max(run.evaluations):,} steps{hedge}"
+
+
+def headline(run_folder: Path) -> str:
+    """The run in one line: its folder and the result of its evaluations."""
+    run = RunRecord.read(Path(run_folder))
+    return f"{run.folder}: {one_line(run)}"
 
 
 def _best(runs: Sequence[RunRecord], names: Sequence[str]) -> str:

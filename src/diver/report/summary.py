@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from pathlib import Path
 from typing import NamedTuple
 
 from diver.render.tables import markdown
@@ -105,8 +106,9 @@ def conditions(run: RunRecord) -> str:
     return ", ".join(words) + temperature
 
 
-def table_text(run: RunRecord) -> str:
-    """The comparison for a terminal: one screen, which ends with the files of the run."""
+def summary_table(run_folder: Path) -> str:
+    """Base vs. trained as plain text of one screen, ending with the files of the run."""
+    run = RunRecord.read(Path(run_folder))
     model, method = model_and_method(run)
     lines = [f"{model} trained with {method}: {progress(run)} in {duration(run.seconds)}"]
     rows = compare(run)

@@ -94,14 +94,3 @@ def _summary_section(table: Sequence[Sequence[str]], notes: Sequence[str]) -> st
     header, *rows = [[text(cell) for cell in row] for row in table or [[]]]
     below = "".join(f'<p class="note">{text(note)}</p>' for note in notes)
     return f"<section><h2>Summary</h2>\n{html_table(header, rows, 'fit')}{below}</section>"
-
-
-def summary_table(run_folder: Path) -> str:
-    """Base vs. trained as plain text of one screen, ending with the files of the run."""
-    return summary.table_text(RunRecord.read(Path(run_folder)))
-
-
-def headline(run_folder: Path) -> str:
-    """The run in one line: its folder and the result of its evaluations."""
-    run = RunRecord.read(Path(run_folder))
-    return f"{run.folder}: {sections.one_line(run)}"
