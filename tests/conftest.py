@@ -1,8 +1,17 @@
-"""A busy machine is slow, not wrong: no test of a property may fail by its time.
+"""No test asks the network, and none of a property fails by its time, since a busy machine is slow and not wrong.
+
+The hub of every test is one on this machine, empty until a test fills it, with a cache of this session. It is set before
+anything imports huggingface_hub, which reads these variables once.
 
 `make test` tries 20 examples of each property, `make test-slow` 100; a test that needs n times as many asks for
 `settings(max_examples=n * settings().max_examples)`.
 """
+
+import os
+import tempfile
+
+import pytest
+from local_hub import LocalHub
 
 try:
     from hypothesis import settings
@@ -12,3 +21,13 @@ else:
     settings.register_profile("few", deadline=None, max_examples=20)
     settings.register_profile("many", deadline=None)
     settings.load_profile("few")
+
+HUB = LocalHub()
+HOME = tempfile.TemporaryDirectory(prefix="hub-")
+os.environ |= {"HF_ENDPOINT": HUB.url, "HF_HOME": HOME.name, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_TELEMETRY": "1"}
+os.environ |= {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
+
+
+@pytest.fixture(scope="session")
+def hub():
+    return HUB

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import importlib
 import types
 import typing
@@ -29,12 +30,12 @@ def read(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     `where` is the dotted key of the table itself, "" at the top. Raises DiverError for the first thing that is wrong.
     """
     # Not at the top: it takes 0.1 s, which `import diver` does not need.
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
     from pydantic_core import to_json
 
     try:
         # Only JSON may be both strict and a table where a dataclass is expected.
-        return TypeAdapter(cls).validate_json(to_json(table, inf_nan_mode="constants"), strict=True)
+        return _adapter(cls).validate_json(to_json(table, inf_nan_mode="constants"), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join([*filter(None, [where]), *map(str, first["loc"])])
@@ -68,6 +69,13 @@ def import_object(path: str, where: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except Exception as error:  # a custom module may raise anything while it is imported
         raise DiverError(f"{where}: {path!r} cannot be imported ({type(error).__name__}: {error})") from error
+
+
+@functools.cache  # making one takes longer than reading a recipe with it
+def _adapter(cls: type) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(cls)
 
 
 def _hint(name: str, choices: list[str]) -> str:

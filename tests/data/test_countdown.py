@@ -105,9 +105,9 @@ def test_the_grader_reads_only_a_bounded_part():
 
 
 def solutions_of(numbers, target):
-    """Every correct response up to canonical form, by random derivations."""
+    """Nearly every correct response up to canonical form, by random derivations."""
     rng, found = random.Random(0), {}
-    for _ in range(4000):
+    for _ in range(1000):
         steps = derive(numbers, rng)
         if steps[-1].result == target:
             text = response(steps)

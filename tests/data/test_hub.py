@@ -1,5 +1,6 @@
 """Data sets and models by hub name, fetched by the real libraries from a hub on this machine, or refused by it."""
 
+import inspect
 import io
 import json
 import os
@@ -8,9 +9,11 @@ import sys
 from importlib.util import find_spec
 
 import pytest
-from local_hub import COMMIT, GATED, LocalHub
+from local_hub import COMMIT, GATED
 
+from diver.config.sections import Model
 from diver.data.countdown import policy_folder
+from diver.types import DiverError
 
 pytestmark = pytest.mark.skipif(
     not (find_spec("datasets") and find_spec("transformers")), reason="datasets or transformers is not installed"
@@ -51,67 +54,67 @@ def parquet(*rows):
 
 
 @pytest.fixture(scope="module")
-def hub():
+def hub(hub):
     gsm8k = {f"{place}.jsonl": jsonl(GSM8K, GSM8K) for place in ("main/train", "main/test", "socratic/train")}
     other = jsonl({"question": "How much?", "answer": "#### 9"})
-    hub = LocalHub(
-        {
-            "datasets/openai/gsm8k": {"README.md": CARD, **gsm8k, "main/test.jsonl": other},
-            "datasets/luffy/math": {"train.parquet": parquet(VERL)},
-            "datasets/trl/math": {"train-00000-of-00001.parquet": parquet(TRL)},
-            "datasets/lab/secret": GATED,
-            "datasets/lab/wordless": {"train.jsonl": jsonl({"text": "No question."})},
-            "datasets/lab/torn": {"train.jsonl": b'{"question": "How'},
-            "lab/countdown": {file.name: file.read_bytes() for file in policy_folder().iterdir()},
-            "lab/secret": GATED,
-            "lab/empty": {"README.md": b"Nothing yet."},
-        }
-    )
-    yield hub
-    hub.close()
+    hub.repositories |= {
+        "datasets/openai/gsm8k": {"README.md": CARD, **gsm8k, "main/test.jsonl": other},
+        "datasets/luffy/math": {"train.parquet": parquet(VERL)},
+        "datasets/trl/math": {"train-00000-of-00001.parquet": parquet(TRL)},
+        "datasets/lab/secret": GATED,
+        "datasets/lab/wordless": {"train.jsonl": jsonl({"text": "No question."})},
+        "datasets/lab/torn": {"train.jsonl": b'{"question": "How'},
+        "lab/countdown": {file.name: file.read_bytes() for file in policy_folder().iterdir()},
+        "lab/secret": GATED,
+        "lab/empty": {"README.md": b"Nothing yet."},
+    }
+    return hub
 
 
 NOWHERE = "http://127.0.0.1:9"  # the port is closed
-PROGRAM = """
-import json, sys, time
-from diver.types import DiverError
-slept, sleep = [], time.sleep
-time.sleep = lambda seconds: (slept.append(seconds), sleep(seconds))
-def attempt(use, settings):
-    try:
-        return use(**settings)
-    except DiverError as error:
-        return {"error": str(error)}
+
+
 def data(**settings):
     from diver.config.data import Source
     from diver.data.sources import load_problems
-    found = load_problems(Source(**settings))
-    rows = [[p.prompt, p.answer, p.verifier, p.id] for p in found]
+    from diver.types import DiverError
+
+    try:
+        found = load_problems(Source(**settings))
+    except DiverError as error:
+        return str(error)
+    rows = [[list(p.prompt) if isinstance(p.prompt, tuple) else p.prompt, p.answer, p.verifier, p.id] for p in found]
     return {"rows": rows, "revision": found.revision, "notes": found.notes}
+
+
 def model(**settings):
-    from diver.config.sections import Model
     from diver.generate.policy import load_policy
-    policy = load_policy(Model(**settings))
+
+    try:
+        policy = load_policy(Model(**settings))
+    except DiverError as error:
+        return str(error)
     return {"tokens": policy.tokenizer("Use 3")["input_ids"], "parameters": policy.model.num_parameters()}
-asked = json.loads(sys.argv[1])
-print(json.dumps({name: [attempt(globals()[name.split()[-1]], s) for s in cases] for name, cases in asked.items()}))
+
+
+PROGRAM = f"""
+import json, sys, time
+slept, sleep = [], time.sleep
+time.sleep = lambda seconds: (slept.append(seconds), sleep(seconds))
+{inspect.getsource(data)}
+print(json.dumps([data(**settings) for settings in json.loads(sys.argv[1])]))
 print(sum(slept))
 """
 
 
-def attempt(asked, home, url, offline=False):
-    """What each of the settings gives, or its error, in a new process with a hub at `url`: one for each state of it.
-
-    `asked` has lists of settings by names that end in "data" or "model".
-    """
-    env = {**os.environ, "HF_ENDPOINT": url, "HF_HOME": str(home), "HF_HUB_OFFLINE": str(int(offline))}
-    env |= {"OMP_NUM_THREADS": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "no_proxy": "127.0.0.1"}
-    command = [sys.executable, "-c", PROGRAM, json.dumps(asked)]
+def data_without_hub(cases, home, offline):
+    """`data` in a process of its own: `datasets` reads once where the hub is and whether HF_HUB_OFFLINE is set."""
+    env = {**os.environ, "HF_ENDPOINT": NOWHERE, "HF_HOME": str(home), "HF_HUB_OFFLINE": str(int(offline))}
+    command = [sys.executable, "-c", PROGRAM, json.dumps(cases)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     found, slept = done.stdout.splitlines()
-    if url == NOWHERE:
-        assert float(slept) < 1  # the libraries' own retries sleep 24 seconds a name
+    assert float(slept) < 1  # the libraries' own retries sleep 24 seconds a name
     return json.loads(found)
 
 
@@ -146,78 +149,59 @@ WRONG_MODEL = [
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    return tmp_path_factory.mktemp("home")
-
-
-@pytest.fixture(scope="module")
-def online(hub, home, tmp_path_factory):
-    """With the hub and, at first, an empty cache."""
-    torn = tmp_path_factory.mktemp("models") / "torn"
-    torn.mkdir()
-    for file in policy_folder().iterdir():
-        (torn / file.name).write_bytes(file.read_bytes()[:20_000])
-    wrong_model = [{key: value.format(torn=torn) for key, value in case.items()} for case, _ in WRONG_MODEL]
-    asked = {
-        "wrong data": [case for case, _ in WRONG_DATA],
-        "wrong model": wrong_model,
-        "data": DATA,
-        "model": [{"path": "lab/countdown"}],
-    }
-    return attempt(asked, home, hub.url)
-
-
-@pytest.fixture(scope="module")
-def offline(online, home):
-    """Without a hub, by HF_HUB_OFFLINE, with the cache that the hub filled."""
-    asked = {"data": DATA[:3], "model": [{"path": "lab/countdown"}, {}], "new data": [{"path": "lab/wordy"}]}
-    return attempt(asked, home, NOWHERE, offline=True)
+def online(hub):
+    return [data(**case) for case in DATA]
 
 
 def check_errors(found, expected, **places):
-    for result, words in zip(found, expected, strict=True):
-        line = result["error"]
+    for line, words in zip(found, expected, strict=True):
+        assert isinstance(line, str), line
         assert "\n" not in line and all(word.format(**places) in line for word in words), line
 
 
-def test_data_sets_of_every_layout_come_from_the_hub_and_then_from_the_cache(online, offline):
-    found = online["data"]
-    assert [result.get("rows", result) for result in found] == [
+def test_data_sets_of_every_layout_come_from_the_hub(online):
+    assert [result["rows"] for result in online] == [
         [["How many?", "8", "gsm8k", "gsm8k-0"]],
         [["How much?", "9", "gsm8k", "gsm8k-0"]],
         [[CHAT, "4", "gsm8k", "-1"]],
         [[CHAT[1:], r"$\frac{1}{2}$", "math", "math-0"]],
     ]
-    assert [any("1 duplicate rows" in note for note in result["notes"]) for result in found] == [
-        True,
-        False,
-        False,
-        False,
-    ]
-    assert {result["revision"] for result in found} == {COMMIT}
-    assert [result["rows"] for result in offline["data"]] == [result["rows"] for result in found[:3]]
+    duplicates = [any("1 duplicate rows" in note for note in result["notes"]) for result in online]
+    assert duplicates == [True, False, False, False]
+    assert {result["revision"] for result in online} == {COMMIT}
 
 
-def test_what_is_wrong_with_a_data_set_is_told_in_one_line(hub, online):
-    check_errors(online["wrong data"], [words for _, words in WRONG_DATA], hub=hub.url)
+def test_data_sets_come_from_the_cache_offline(online):
+    *found, error = data_without_hub([*DATA[:3], {"path": "lab/wordy"}], os.environ["HF_HOME"], offline=True)
+    assert [result["rows"] for result in found] == [result["rows"] for result in online[:3]]
+    check_errors([error], [("lab/wordy", "HF_HUB_OFFLINE is set", "not downloaded before", "local .jsonl")])
 
 
-def test_a_hub_out_of_reach_is_told_at_once(tmp_path, offline):
-    asked = {"data": [{"path": "openai/gsm8k", "config": "main"}], "model": [{"path": "lab/countdown"}]}
-    found = attempt(asked, tmp_path, NOWHERE)
+def test_what_is_wrong_with_a_data_set_is_told_in_one_line(hub):
+    check_errors([data(**case) for case, _ in WRONG_DATA], [words for _, words in WRONG_DATA], hub=hub.url)
+
+
+def test_a_hub_out_of_reach_is_told_at_once(tmp_path, monkeypatch):
+    told = (NOWHERE, "cannot be reached", "HF_HUB_OFFLINE=1")
     check_errors(
-        found["data"],
-        [("openai/gsm8k", NOWHERE, "cannot be reached", "a .jsonl or .parquet file", "HF_HUB_OFFLINE=1")],
+        data_without_hub(DATA[:1], tmp_path, offline=False), [("openai/gsm8k", "a .jsonl or .parquet file", *told)]
     )
-    check_errors(found["model"], [("lab/countdown", "cannot be reached", "a folder", "HF_HUB_OFFLINE=1")])
-    check_errors(offline["new data"], [("lab/wordy", "HF_HUB_OFFLINE is set", "not downloaded before", "local .jsonl")])
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", NOWHERE)
+    monkeypatch.setattr("time.sleep", None)
+    check_errors([model(path="lab/countdown")], [("lab/countdown", "a folder", *told)])
 
 
-def test_a_model_comes_from_the_hub_and_then_from_the_cache(online, offline):
-    (found,) = online["model"]
-    again, bundled = offline["model"]
-    assert found == again == bundled
+def test_a_model_comes_from_the_hub_and_then_from_the_cache(hub, monkeypatch):
+    found = model(path="lab/countdown")
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", NOWHERE)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert found == model(path="lab/countdown") == model()
 
 
-def test_what_is_wrong_with_a_model_is_told_in_one_line(hub, online):
-    check_errors(online["wrong model"], [words for _, words in WRONG_MODEL], hub=hub.url)
+def test_what_is_wrong_with_a_model_is_told_in_one_line(hub, tmp_path):
+    torn = tmp_path / "torn"
+    torn.mkdir()
+    for file in policy_folder().iterdir():
+        (torn / file.name).write_bytes(file.read_bytes()[:20_000])
+    found = [model(**{key: value.format(torn=torn) for key, value in case.items()}) for case, _ in WRONG_MODEL]
+    check_errors(found, [words for _, words in WRONG_MODEL], hub=hub.url)

@@ -1,11 +1,10 @@
-import importlib.util
 import json
 import os
-import subprocess
-import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from local_hub import COMMIT, GATED
 
 from diver.data.benchmarks import BENCHMARKS, find, load
 from diver.data.templates import TEMPLATES
@@ -216,50 +215,28 @@ def test_what_cannot_be_loaded(tmp_path):
         assert all(word in str(error.value) for word in words) and "\n" not in str(error.value)
 
 
-ON_A_HUB = """
-import json, sys
-from diver.data.benchmarks import load
-from diver.types import DiverError
-found = {}
-for name in sys.argv[1:]:
-    try:
-        loaded = load(name, seed=0)
-        found[name] = [loaded.revision, loaded.notes, [[p.id, p.prompt, p.answer] for p in loaded.problems]]
-    except DiverError as error:
-        found[name] = str(error)
-print(json.dumps(found))
-"""
-
-
-@pytest.mark.skipif(importlib.util.find_spec("datasets") is None, reason="datasets is not installed")
-def test_from_the_hub(tmp_path):
+@pytest.mark.skipif(find_spec("datasets") is None, reason="datasets is not installed")
+def test_from_the_hub(hub):
     """The real libraries, and a hub on this machine; the revision that it resolves is noted."""
-    spec = importlib.util.spec_from_file_location("local_hub", Path(__file__).parents[1] / "data" / "local_hub.py")
-    local_hub = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(local_hub)
     card = b"""---
 configs:
 - config_name: ARC-Challenge
   data_files: [{split: test, path: test.jsonl}]
 ---
 """
-    hub = local_hub.LocalHub(
-        {
-            "datasets/math-ai/minervamath": {"test.jsonl": json.dumps(HUB_ROWS["minerva"]).encode()},
-            "datasets/allenai/ai2_arc": {"README.md": card, "test.jsonl": json.dumps(HUB_ROWS["arc-c"]).encode()},
-            "datasets/Idavidrein/gpqa": local_hub.GATED,
-        }
+    hub.repositories |= {
+        "datasets/math-ai/minervamath": {"test.jsonl": json.dumps(HUB_ROWS["minerva"]).encode()},
+        "datasets/allenai/ai2_arc": {"README.md": card, "test.jsonl": json.dumps(HUB_ROWS["arc-c"]).encode()},
+        "datasets/Idavidrein/gpqa": GATED,
+    }
+    minerva = load("minerva", seed=0)
+    assert minerva.revision == COMMIT
+    assert [(p.id, p.prompt, p.answer) for p in minerva.problems] == [("minerva-0", "1+1?", "2")]
+    assert (
+        f"math-ai/minervamath: revision {COMMIT}" in minerva.notes and "minerva: 1 of its 272 problems" in minerva.notes
     )
-    env = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
-    env |= {"OMP_NUM_THREADS": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "no_proxy": "127.0.0.1"}
-    command = [sys.executable, "-c", ON_A_HUB, "minerva", "arc-c", "gpqa"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
-    hub.close()
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    revision, notes, problems = found["minerva"]
-    assert revision == local_hub.COMMIT and problems == [["minerva-0", "1+1?", "2"]]
-    assert f"math-ai/minervamath: revision {revision}" in notes and "minerva: 1 of its 272 problems" in notes
-    ((identity, prompt, answer),) = found["arc-c"][2]
-    assert identity == "M_1" and f"{answer}) two" in prompt
-    assert "gated" in found["gpqa"] and "\n" not in found["gpqa"]
+    (problem,) = load("arc-c", seed=0).problems
+    assert problem.id == "M_1" and f"{problem.answer}) two" in problem.prompt
+    with pytest.raises(DiverError, match="^.*gated.*$") as error:
+        load("gpqa", seed=0)
+    assert "\n" not in str(error.value)

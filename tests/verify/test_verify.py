@@ -133,20 +133,24 @@ def test_wrong_arguments():
 PATIENT = Verification(timeout_s=120.0)  # on a busy machine 5 seconds of the clock are few of the processor
 
 
-def rows(name):
+EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)], ids=lambda n: f"1 of {n}")
+
+
+def rows(name, every=1):
     path = DATA / f"{name}.jsonl"
     if not path.exists():
         pytest.skip(f"{path.name} is not in DIVER_DATA")
-    return [json.loads(line) for line in path.open()]
+    return [json.loads(line) for line in path.open()][::every]
 
 
-def test_agreement_with_the_equivalence_set(pool):
+@EVERY
+def test_agreement_with_the_equivalence_set(pool, every):
     """207 of 214 agree with math-verify alone, 212 with ours."""
-    data = rows("equivalence")
+    data = rows("equivalence", every)
     found = grade([(row["prediction"], problem(row["gold"])) for row in data], PATIENT, pool=pool)
     agree = [(grade is Grade.CORRECT) == row["expected"] for grade, row in zip(found, data, strict=True)]
     accepted = [row["id"] for grade, row in zip(found, data, strict=True) if grade == "correct" and not row["expected"]]
-    assert sum(agree) >= 211 and accepted == []
+    assert agree.count(False) <= 3 / every and accepted == []
     assert Grade.TIMEOUT not in found
 
 
@@ -162,9 +166,10 @@ def test_agreement_with_labelled_rollouts(pool, name, verifier, floor):
     assert sum(agree) / len(agree) >= floor
 
 
-@pytest.mark.parametrize(("name", "floor"), [("math500", 500), ("olympiadbench", 675), ("minerva", 271), ("amc83", 83)])
-def test_known_answers_are_equivalent_to_themselves(pool, name, floor):
+@EVERY
+@pytest.mark.parametrize(("name", "lost"), [("math500", 0), ("olympiadbench", 0), ("minerva", 1), ("amc83", 0)])
+def test_known_answers_are_equivalent_to_themselves(pool, name, lost, every):
     """Through algebra, without the short cut for equal texts; one of minerva's breaks off its dollars in the middle."""
-    texts = [gold_texts(row["answer"]) for row in rows(name)]
+    texts = [gold_texts(row["answer"]) for row in rows(name, every)]
     found = pool.map(equivalent, [(text, text) for text in texts], PATIENT.timeout_s)
-    assert sum(value is True for value in found) >= floor
+    assert sum(value is not True for value in found) <= lost

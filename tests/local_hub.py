@@ -11,9 +11,11 @@ GATED = "gated"
 
 
 class LocalHub:
-    """Serves repositories, by name ("owner/name" of a model, "datasets/owner/name"): their files, or GATED."""
+    """Serves `repositories`, by name ("owner/name" of a model, "datasets/owner/name"): their files, or GATED."""
 
-    def __init__(self, repositories):
+    def __init__(self):
+        self.repositories = repositories = {}
+
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -35,10 +37,6 @@ class LocalHub:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def _answer(repositories, path, body):
