@@ -9,7 +9,7 @@ import pytest
 from diver.config.data import Source
 from diver.data.sources import deduplicate, load_problems
 from diver.types import DiverError, Problem
-from diver.verify.options import options_of
+from diver.verify.choice import options_of
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))
 CHAT = [{"role": "system", "content": "Think."}, {"role": "user", "content": "2+2?"}]

@@ -10,7 +10,7 @@ from diver.data.benchmarks import BENCHMARKS, find, load
 from diver.data.templates import TEMPLATES
 from diver.types import DiverError, Grade
 from diver.verify import GRADERS, grade
-from diver.verify.options import listed
+from diver.verify.choice import listed
 from diver_paper import paper
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diver.data.choices import prompt_with_options, random_baseline, shuffled
+from diver.data.benchmarks import prompt_with_options, random_baseline, shuffled
 from diver.types import Grade, Problem
-from diver.verify.choice import grade
-from diver.verify.options import listed
+from diver.verify.choice import grade, listed
 
 PLANT = "Which of these is a plant?\n\nA) salt\nB) moss\nC) slate"
 

@@ -4,7 +4,7 @@ import pytest
 
 from diver.types import Grade, Problem
 from diver.verify.choice import grade as by_choice
-from diver.verify.options import options_of
+from diver.verify.choice import options_of
 
 PROMPT = "Which gas do plants take in?\n\nA) oxygen\nB) carbon dioxide\nC) helium\nD) a noble gas"
 NUMBERED = "Which is even?\n\n1) three\n2) four\n3) five\n4) seven"

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from diver.config.data import Data, Source
-from diver.data.choices import prompt_with_options, random_baseline, shuffled
 from diver.data.rows import IMPORT_PATH, Adapt
 from diver.data.sources import TASKS, generate, load_problems, question_only
 from diver.io.readers import READERS
+from diver.io.seeds import stream_seed
 from diver.settings import import_object, read, settings
 from diver.types import DiverError, Problem
+from diver.verify.choice import LETTERS, Listed, listed, options_of
 from diver.verify.custom import check_function
-from diver.verify.options import LETTERS
 
 Row = Mapping[str, Any]
 
@@ -192,3 +193,42 @@ def _own(name: str, path: str) -> Benchmark:
     name = re.sub(r"[^\w.-]+", "-", name) or "problems"
     known = name in BENCHMARKS
     return Benchmark(name=f"{name}-file" if known else name, title=name, source=Source(path=path))
+
+
+# ---- multiple choice ---------------------------------------------------------------------------------------------------
+
+
+def prompt_with_options(question: str, options: Mapping[str, str]) -> str:
+    """A question and its options, label -> text; an option of several lines becomes one line."""
+    lines = {label: re.sub(r"\s*\n\s*", " ", text.strip()) for label, text in options.items()}
+    return Listed(f"{question.strip()}\n\n", lines, "", ("", ")")).prompt()
+
+
+def shuffled(problem: Problem, seed: int) -> Problem | None:
+    """The problem with its options in an order drawn from (seed, problem id), and its answer moved along.
+
+    `meta["options"]` becomes label -> text as it is shown, `meta["shuffle"]` says the seed and, label by label, where
+    each option stood before. None where the prompt lists no options or the answer is not one of their labels.
+    """
+    parts = listed(problem.prompt) if isinstance(problem.prompt, str) else None
+    if parts is None or problem.answer not in parts.options:
+        return None
+    labels = list(parts.options)
+    came_from = random.Random(stream_seed(seed, "options", problem.id)).sample(labels, len(labels))
+    options = {new: parts.options[old] for new, old in zip(labels, came_from, strict=True)}
+    return dataclasses.replace(
+        problem,
+        prompt=parts._replace(options=options).prompt(),
+        answer=labels[came_from.index(problem.answer)],
+        meta={
+            **problem.meta,
+            "options": options,
+            "shuffle": {"seed": seed, "from": dict(zip(labels, came_from, strict=True))},
+        },
+    )
+
+
+def random_baseline(problems: Sequence[Problem]) -> float | None:
+    """The score of guessing: the mean of 1/(number of options), over the problems that list some; None if none does."""
+    counts = [len(options) for problem in problems if (options := options_of(problem))]
+    return sum(1 / n for n in counts) / len(counts) if counts else None

@@ -21,7 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from diver.config.data import LEVELS, Countdown, Data, Level
+from diver.config.data import LEVELS, Countdown, Level
 from diver.types import DiverError, Grade, Problem
 
 OPERATIONS = ("+", "-", r"\times", r"\div")
@@ -107,11 +107,6 @@ def generate(settings: Countdown, *, held_out: bool) -> Iterator[Problem]:
             verifier="countdown",
             meta={"numbers": numbers, "target": target},
         )
-
-
-def load(data: Data, count: int | None, held_out: bool) -> list[Problem]:
-    """`count` problems, by default data.countdown.problems."""
-    return problems(data.countdown, count or data.countdown.problems, held_out=held_out)
 
 
 def problems(settings: Countdown, count: int, *, held_out: bool) -> list[Problem]:

@@ -27,7 +27,7 @@ from diver.data import countdown
 from diver.data.rows import Adapt, Rows, adapted, read_rows
 from diver.types import DiverError, Problem
 from diver.verify import get_grader
-from diver.verify.options import LETTERS, listed
+from diver.verify.choice import LETTERS, listed
 
 PROMPTS = ("problem", "question", "prompt", "messages")
 ANSWERS = ("answer", "solution", "reward_model.ground_truth", "ground_truth")
@@ -35,7 +35,11 @@ SOURCES = ("source", "data_source")
 NAMES = ("prompt", "answer", "id", "source")
 
 
-TASKS: dict[str, Callable[[Data, int | None, bool], list[Problem]]] = {"countdown": countdown.load}
+def _countdown(data: Data, count: int | None, held_out: bool) -> list[Problem]:
+    return countdown.problems(data.countdown, count or data.countdown.problems, held_out=held_out)
+
+
+TASKS: dict[str, Callable[[Data, int | None, bool], list[Problem]]] = {"countdown": _countdown}
 """Tasks that generate their problems: `data.path` -> (settings, count, held_out) -> problems, as many as the settings say
 without a count. Held-out problems are none of those for training. A new task is a module and a line here."""
 

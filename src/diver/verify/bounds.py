@@ -25,7 +25,6 @@ class PendingComparison(NamedTuple):
 
 _POWER = re.compile(r"(?:\^|\*\*)\s*")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
-_LAST_DIGITS = re.compile(r"\d+(?:\.\d+)?$")
 _ATOM = re.compile(r"\\[A-Za-z]+|[+-]?\d+|.", re.DOTALL)
 
 
@@ -48,35 +47,29 @@ def within(text: str, bounds: Bounds) -> bool:
         deepest = max(deepest, depth)
     if deepest > bounds.nesting or re.search(rf"(?:\d[,\s]?){{{bounds.digits + 1}}}", text):
         return False
-    return all(_exponent(text, power.end()) <= bounds.exponent for power in _POWER.finditer(text))
+    return all(
+        _largest(text[power.end() : _exponent_end(text, power.end())]) <= bounds.exponent
+        for power in _POWER.finditer(text)
+    )
 
 
-def _exponent(text: str, start: int, level: int = 1) -> float:
-    """How large the numbers in the exponent that begins at `start` can get: 3^4 for that of 2^{3^{4}}.
+def _largest(exponent: str) -> float:
+    """How large the numbers in an exponent can get: 3^4 for 3^{4}. A letter counts as 1: SymPy leaves its powers."""
+    bound = 1.0
+    for part in reversed(_POWER.split(exponent)):
+        base = max([1.0, *map(float, _DIGITS.findall(part))])
+        try:
+            bound = base**bound
+        except OverflowError:
+            bound = math.inf
+    return bound
 
-    Infinite beyond three levels. A letter counts as 1: SymPy does not evaluate its powers.
-    """
-    if level > 3:
-        return math.inf
+
+def _exponent_end(text: str, start: int) -> int:
     end = _group_end(text, start)
     while follow := _POWER.match(text, end):  # 9^9^9
         end = _group_end(text, follow.end())
-    inside = text[start:end]
-    largest = max([1.0, *map(float, _DIGITS.findall(inside))])
-    bound = largest
-    for power in _POWER.finditer(inside):
-        before = inside[: power.start()].rstrip()
-        if before[-1:] in ("}", ")"):
-            base = largest
-        else:
-            number = _LAST_DIGITS.search(before[-300:])
-            base = float(number[0]) if number else 1.0
-        exponent = _exponent(inside, power.end(), level + 1)
-        if exponent == math.inf:
-            return math.inf
-        digits = exponent * math.log10(base) if base > 1 else 0.0
-        bound = max(bound, math.inf if digits > 300 else base**exponent if base > 1 else 1.0)
-    return bound
+    return end
 
 
 def _group_end(text: str, start: int) -> int:

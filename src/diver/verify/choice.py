@@ -14,13 +14,18 @@ A box with something else in it is a wrong answer: what comes before it is ignor
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from diver.types import Grade, Problem
 from diver.verify.mathematics import after_thought, boxed
-from diver.verify.options import LETTERS, NUMBERS, options_of
 
+LETTERS = "ABCDEFGHIJ"
+NUMBERS = "123456789"
+
+_OPTION = re.compile(r"^[ \t]*(?P<open>\(?)(?P<label>[A-J]|[1-9])(?P<close>[).:])(?=\s)", re.MULTILINE)
 _STATEMENT = re.compile(
     r"\b(?:answer|choice|option)(?:[ \t]+is|[ \t]*[:=])?[ \t]*(?:option[ \t]*)?"
     r"[\s:]{0,3}[*_$(\[\"'`]{0,4}(?:\\(?:text|mathrm|mathbf)\{)?[(]?([A-J]|[1-9])(?![\w'’]|[.,]\d)",
@@ -95,3 +100,58 @@ def _label(answer: str, options: Mapping[str, str]) -> str | None:
 def _same_text(left: str, right: str) -> bool:
     plain = [" ".join(re.sub(r"\\text\{|[${}\\]", "", text).split()).rstrip(".").casefold() for text in (left, right)]
     return plain[0] == plain[1] != ""
+
+
+# ---- the options that a prompt lists ------------------------------------------------------------------------------------
+
+
+class Listed(NamedTuple):
+    """A prompt taken apart: the text before the options, label -> text, the text after them, and "(" and ")"."""
+
+    before: str
+    options: Mapping[str, str]
+    after: str
+    marks: tuple[str, str]
+
+    def prompt(self) -> str:
+        opening, closing = self.marks
+        lines = "\n".join(f"{opening}{label}{closing} {text}" for label, text in self.options.items())
+        return f"{self.before}{lines}{self.after}"
+
+
+def listed(prompt: str) -> Listed | None:
+    """The last list of at least two options in a prompt, labelled A, B, ... or 1, 2, ...; None without one.
+
+    An option ends at the next label, the last one at an empty line. Where labels begin anew, the last list counts, not one
+    inside the question.
+    """
+    for labels in (LETTERS, NUMBERS):
+        matches: list[re.Match[str]] = []
+        for match in _OPTION.finditer(prompt):
+            if match["label"] == labels[0]:
+                matches = [match]
+            elif matches and len(matches) < len(labels) and match["label"] == labels[len(matches)]:
+                matches.append(match)
+        if len(matches) > 1:
+            return _listed(prompt, matches)
+    return None
+
+
+def _listed(prompt: str, matches: Sequence[re.Match[str]]) -> Listed:
+    tail = prompt[matches[-1].end() :].lstrip()
+    last = re.split(r"\n[ \t]*\n", tail, maxsplit=1)[0].rstrip()
+    texts = [prompt[match.end() : after.start()].strip() for match, after in itertools.pairwise(matches)] + [last]
+    options = {match["label"]: text for match, text in zip(matches, texts, strict=True)}
+    return Listed(prompt[: matches[0].start()], options, tail[len(last) :], (matches[0]["open"], matches[0]["close"]))
+
+
+def options_of(problem: Problem) -> dict[str, str]:
+    """Label -> text: `meta["options"]` (a list, or a mapping), else what the prompt lists; empty where it lists none."""
+    given = problem.meta.get("options")
+    if isinstance(given, Mapping):
+        return {str(label).upper(): str(text) for label, text in given.items()}
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return dict(zip(LETTERS, map(str, given), strict=False))
+    prompt = problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1].get("content", "")
+    parts = listed(prompt)
+    return dict(parts.options) if parts else {}

@@ -44,8 +44,7 @@ def check_function(path: str, parameters: Sequence[str], where: str) -> Callable
 
 
 def defer(function: str, response: str, problem: Problem) -> PendingCall:
-    fields = {field.name: getattr(problem, field.name) for field in dataclasses.fields(problem)}
-    return PendingCall(function, response, json.dumps(fields, default=_plain))
+    return PendingCall(function, response, json.dumps(dataclasses.asdict(problem), default=_plain))
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ _MIXED = re.compile(r"(-?)(\d+) ?\\frac\{(\d+)\}\{(\d+)\}", re.ASCII)
 _UNIT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm)\{\s*([A-Za-z][A-Za-z /]*)\}$")
 _COUNTS = frozenset("hundred thousand million billion trillion dozen percent pct or and to base".split())
 _BASED = re.compile(r"([0-9A-Za-z]+)_\{?(\d+)\}?")
+_TIMES = (r"\cdot", r"\times", "*")
 _TOKEN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\\(?:frac|sqrt|pi|cdot|times)(?![A-Za-z])|[-+*^(){}])\s*")
 
 
@@ -103,81 +104,58 @@ def value_of(text: str) -> float | None:
     number = plain_number(text)
     if number is not None:
         return float(number)
-    tokens, end = [], 0
+    tokens, end = ["("], 0
     while len(text) <= 120 and (match := _TOKEN.match(text, end)):
         tokens.append(match[1])
         end = match.end()
-    if end < len(text) or not tokens:
-        return None
+    left = [")", *reversed(tokens)]
     try:
-        reader = _Reader(tokens)
-        value = reader.sum()
-        return value if not reader.tokens and math.isfinite(value) else None
-    except (_TwoReadings, ArithmeticError, ValueError):
+        value = _group(left, "()") if end == len(text) else math.nan
+    except (ArithmeticError, IndexError, ValueError):  # IndexError: nothing is left
         return None
+    return value if not left and math.isfinite(value) else None
 
 
-class _TwoReadings(Exception):
-    pass
+# Recursive descent over the tokens that are left, the next one last; a ValueError where they can be read in two ways.
 
 
-class _Reader:
-    """Recursive descent over the tokens that are left."""
+def _group(left: list[str], brackets: str) -> float:
+    """A sum in these brackets."""
+    if left.pop() != brackets[0]:
+        raise ValueError
+    total, sign = 0.0, left.pop() if left[-1] == "-" else "+"
+    while sign in ("+", "-"):
+        total += _product(left) if sign == "+" else -_product(left)
+        sign = left.pop()
+    if sign != brackets[1]:
+        raise ValueError
+    return total
 
-    def __init__(self, tokens: list[str]) -> None:
-        self.tokens = tokens[::-1]
 
-    def sum(self) -> float:
-        sign = -1.0 if self._take("-") else 1.0
-        total = sign * self._product()
-        while self.tokens and self.tokens[-1] in "+-":
-            total += self._product() if self.tokens.pop() == "+" else -self._product()
-        return total
+def _product(left: list[str]) -> float:
+    value = _power(left)
+    while left[-1] in (*_TIMES, r"\sqrt", r"\pi"):
+        if left[-1] in _TIMES:
+            left.pop()
+        value *= _power(left)
+    return value
 
-    def _product(self) -> float:
-        value = self._power()
-        while self._take(r"\cdot", r"\times", "*") or self.tokens[-1:] in ([r"\sqrt"], [r"\pi"]):
-            value *= self._power()
-        return value
 
-    def _power(self) -> float:
-        base = self._atom()
-        if not self._take("^"):
-            return base
-        if self._take("{"):
-            exponent = self._until("}")
-        elif self.tokens and re.fullmatch("[0-9]", self.tokens[-1]):  # 2^10 is 2^1 0 in LaTeX
-            exponent = float(self.tokens.pop())
-        else:
-            raise _TwoReadings
-        power = base**exponent
-        if isinstance(power, complex):
-            raise _TwoReadings
-        return power
+def _power(left: list[str]) -> float:
+    base = _atom(left)
+    if left[-1] != "^":
+        return base
+    left.pop()
+    digit = re.fullmatch("[0-9]", left[-1])  # 2^10 is 2^1 0 in LaTeX
+    return math.pow(base, float(left.pop()) if digit else _group(left, "{}"))
 
-    def _atom(self) -> float:
-        token = self.tokens.pop() if self.tokens else ""
-        if token[:1].isdigit():
-            return float(token)
-        if token == r"\pi":
-            return math.pi
-        if token == "(":
-            return self._until(")")
-        if token in (r"\frac", r"\sqrt"):
-            parts = [self._group() for _ in range(2 if token == r"\frac" else 1)]
-            return parts[0] / parts[1] if token == r"\frac" else math.sqrt(parts[0])
-        raise _TwoReadings
 
-    def _group(self) -> float:
-        if not self._take("{"):
-            raise _TwoReadings
-        return self._until("}")
-
-    def _until(self, closing: str) -> float:
-        value = self.sum()
-        if not self._take(closing):
-            raise _TwoReadings
-        return value
-
-    def _take(self, *tokens: str) -> bool:
-        return bool(self.tokens) and self.tokens[-1] in tokens and bool(self.tokens.pop())
+def _atom(left: list[str]) -> float:
+    if left[-1] == "(":
+        return _group(left, "()")
+    token = left.pop()
+    if token == r"\frac":
+        return _group(left, "{}") / _group(left, "{}")
+    if token == r"\sqrt":
+        return math.sqrt(_group(left, "{}"))
+    return math.pi if token == r"\pi" else float(token)

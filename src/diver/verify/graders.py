@@ -10,7 +10,7 @@ import hashlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -89,15 +89,11 @@ def get_grader(name: str, where: str = "grader") -> Grader:
         return GRADERS[name]
     if ":" not in name:
         choose(name, [*GRADERS, "package.module:function"], where)
-    if name not in _custom:
-        _custom[name] = _read_custom(name, where)
-    return _custom[name]
+    return _custom(name, where)
 
 
-_custom: dict[str, Grader] = {}
-
-
-def _read_custom(name: str, where: str) -> Grader:
+@cache
+def _custom(name: str, where: str) -> Grader:
     """A function of one's own; its version is a digest of its module's source."""
     check_function(name, ("response", "problem"), where)
     spec = importlib.util.find_spec(name.partition(":")[0])

@@ -52,16 +52,12 @@ def grade(
     if len(cut) != len(pairs):
         raise ValueError(f"{len(pairs)} pairs but {len(cut)} values of truncated")
     by_all = get_grader(grader).grade if grader else None
-    known: dict[tuple[str, str], Problem] = {}
-    read: dict[tuple[GradeFunction, str, int], Grade | Pending] = {}
-    results = []
+    read: dict[tuple[str, int], Grade | Pending] = {}
     for response, problem in pairs:
-        function = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier").grade
-        first = known.setdefault((problem.id, problem.answer), problem)
-        case = function, response, id(first if _equal(first, problem) else problem)
-        if case not in read:
-            read[case] = _read(function, response, problem)
-        results.append(read[case])
+        if (response, id(problem)) not in read:
+            function = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier").grade
+            read[response, id(problem)] = _read(function, response, problem)
+    results = [read[response, id(problem)] for response, problem in pairs]
     decided = _decide(
         [f for f, was_cut in zip(results, cut, strict=True) if not isinstance(f, Grade) and not _is_guess(f, was_cut)],
         settings,
@@ -78,13 +74,6 @@ def grade(
 def _is_guess(result: Pending, was_cut: bool) -> bool:
     """An answer picked from free text before a cut, which is an intermediate step."""
     return was_cut and isinstance(result, PendingComparison) and not result.explicit
-
-
-def _equal(first: Problem, second: Problem) -> bool:
-    try:
-        return bool(first == second)
-    except Exception:  # arrays in `meta` refuse to be compared; taken as different, each is read by itself
-        return False
 
 
 def _read(function: GradeFunction, response: str, problem: Problem) -> Grade | Pending:

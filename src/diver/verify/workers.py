@@ -13,6 +13,7 @@ alarm, whose default action needs no help from Python, soon after the timeout. B
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import math
 import os
@@ -50,6 +51,8 @@ class Worker:
             stderr=subprocess.DEVNULL,
             env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.jobs, self.replies = self.process.stdin, self.process.stdout
         self.ready = False
         self.job: int | None = None
         self.late_at = time.monotonic() + STARTUP_SECONDS
@@ -58,9 +61,8 @@ class Worker:
         """Hand over a job; False when the process is no longer there, so that the job is not to blame."""
         line = json.dumps({"call": call, "arguments": list(arguments), "timeout_s": timeout_s})
         try:
-            assert self.process.stdin is not None
-            self.process.stdin.write(line.encode() + b"\n")
-            self.process.stdin.flush()
+            self.jobs.write(line.encode() + b"\n")
+            self.jobs.flush()
         except OSError:
             return False
         self.job, self.late_at = job, time.monotonic() + timeout_s
@@ -68,8 +70,7 @@ class Worker:
 
     def read(self) -> dict[str, Any] | None:
         """The next message; None when the process has died."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self.replies.readline()
         return json.loads(line) if line.endswith(b"\n") else None
 
     def exit_code(self) -> int | None:
@@ -82,12 +83,9 @@ class Worker:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            try:
-                if pipe is not None:
-                    pipe.close()
-            except OSError:  # the rest of a job that was never read
-                pass
+        self.replies.close()
+        with contextlib.suppress(OSError):  # the rest of a job that was never read
+            self.jobs.close()
 
 
 class Pool:
@@ -190,8 +188,7 @@ class Pool:
         until = min(until, *(w.late_at for w in busy))
         with selectors.DefaultSelector() as selector:
             for worker in busy:
-                assert worker.process.stdout is not None
-                selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
+                selector.register(worker.replies, selectors.EVENT_READ, worker)
             events = selector.select(max(0.0, until - time.monotonic()))
         heard = [key.data for key, _ in events]
         now = time.monotonic()
