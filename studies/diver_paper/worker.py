@@ -26,7 +26,7 @@ from diver.data.prompts import prompted
 from diver.data.splits import load
 from diver.diversity import measure
 from diver.evaluate.evaluate import evaluate as evaluate_task
-from diver.evaluate.store import MemoryLog
+from diver.evaluate.store import Log, MemoryLog
 from diver.evaluate.task import Task
 from diver.generate.policy import load_policy
 from diver.generate.prefix_tree import PrefixTreeGenerator
@@ -75,7 +75,7 @@ def run_job(
     recipe = make_recipe(settings)
     start = time.process_time()
     resumed = job.trained and (folder / "config.json").exists()
-    metrics, commit = _train(recipe, job, folder, provenance) if job.trained else ({}, provenance.get("commit"))
+    metrics, commit = train_run(recipe, job, folder, provenance) if job.trained else ({}, provenance.get("commit"))
     trained = time.process_time()
     checkpoints = sorted((folder / "checkpoints").glob("step_*")) if job.trained else [None]
     evaluations = {_step(path): evaluate(recipe, path, last=path == checkpoints[-1]) for path in checkpoints}
@@ -93,7 +93,7 @@ def run_job(
     save(out, job, record)
 
 
-def _train(
+def train_run(
     recipe: Recipe, job: Job, folder: Path, provenance: Mapping[str, Any]
 ) -> tuple[dict[str, list[Any]], str | None]:
     """Train or resume; the columns of its metrics, and the commits of the code that trained."""
@@ -191,7 +191,7 @@ def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool) -> dict[str
     }
 
 
-def draw(problems: Sequence[Problem], generations: MemoryLog, seed: int) -> list[Group]:
+def draw(problems: Sequence[Problem], generations: Log, seed: int) -> list[Group]:
     """A group of 8 of the samples of each problem, in random order: as good as 8 samples of its own."""
     pools: dict[str, list[str]] = {problem.id: [] for problem in problems}
     for row in generations.rows():

@@ -3,4 +3,6 @@
 study.toml      sizes, split, warm-up, and the recipe of the runs
 data.py         GSM8K's training set in three parts; solutions as formulas
 warm_up.py      the supervised warm-up on the first part
+__main__.py     python -m smollm2_gsm8k: all stages, resumed where it was stopped
+page.py         docs/results/smollm2-gsm8k.md from the records
 """

@@ -1,15 +1,24 @@
 """The study with a pretrained model: its data, its warm-up, and the real command on a model made to be small."""
 
 import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.nn.functional import cross_entropy
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from diver.config.data import Source
 from diver.types import DiverError, Grade, Problem
 from diver.verify import grade
+from smollm2_gsm8k.__main__ import main
 from smollm2_gsm8k.data import PARTS, formulas, split
+from smollm2_gsm8k.page import METHODS
 from smollm2_gsm8k.warm_up import LikelihoodLoss
 
 TEXT = "She sold 48/2 = <<48/2=24>>24 in May.\nIn all (48 + 24) * 10 = <<(48+24)*10=720>>720.\n#### 720"
@@ -73,3 +82,109 @@ def test_the_loss_of_the_warm_up_is_the_cross_entropy():
     logprobs = logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
     loss, _ = LikelihoodLoss().forward(logprobs, torch.zeros(2, 3), torch.ones(2))
     torch.testing.assert_close(loss.mean(), cross_entropy(logits.view(6, 5), tokens.view(6)))
+
+
+# ---- the real command, on a model of 5,000 parameters that learns "i + 1" for two values of i ------------------------------
+
+TINY = """
+[study]
+seeds = 2
+samples = 8
+temperatures = [1.0, 0.6]
+[split]
+warm_up = 0.5
+training = 0.25
+longest_prompt = 8
+held_out = 4
+[warm_up]
+epochs = 30
+batch_size = 8
+learning_rate = 1e-2
+save_steps = 10
+[select]
+samples = 8
+least = 1
+most = 8
+[recipe.model]
+threads = 1
+[recipe.data]
+path = "selected.jsonl"
+verifier = "gsm8k"
+[recipe.sample]
+group_size = 4
+max_prompt_tokens = 8
+max_tokens = 16
+[recipe.train]
+steps = 3
+batch_size = 2
+mini_batch_size = 1
+learning_rate = 1e-3
+save_steps = 1
+[recipe.evaluate]
+problems = 0
+"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    """The arguments of the command: 24 questions of which half the words say nothing, and a model of their words."""
+    names = [f"n{i}" for i in range(24)]
+    rows = [
+        {"question": f"what is {i % 2 + 1} + 1 for {name} ?", "answer": f"<<{a}+1={a + 1}>>{a + 1}\n#### {a + 1}"}
+        for i, name in enumerate(names)
+        for a in [i % 2 + 1]
+    ]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "study.toml").write_text(TINY)
+    vocabulary = ["<eos>", *"what is + for ? = { } 1 2 3".split(), r"\(", r"\)", r"\boxed{", *names]
+    inner = Tokenizer(models.WordLevel(dict(zip(vocabulary, range(99), strict=False)), unk_token="<eos>"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<eos>").save_pretrained(tmp_path / "model")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    LlamaForCausalLM(
+        LlamaConfig(vocab_size=len(vocabulary), bos_token_id=None, eos_token_id=0, num_key_value_heads=1, **sizes)
+    ).save_pretrained(tmp_path / "model")
+    flags = {"data": "train.jsonl", "model": "model", "config": "study.toml", "out": "out", "work": "work"}
+    return [word for name, path in flags.items() for word in (f"--{name}", str(tmp_path / path))]
+
+
+def numbers(folder):
+    """The records without times and what the code's commit is."""
+    records = {path.name: json.loads(path.read_text()) for path in (folder / "out" / "smollm2-gsm8k").glob("*.json")}
+    for record in records.values():
+        record["metrics"] = {k: v for k, v in record["metrics"].items() if not k.startswith("time/")}
+        del record["cpu_seconds"], record["commit"]
+    return records
+
+
+@pytest.mark.slow
+def test_the_whole_study_by_its_command_killed_and_resumed(study, tmp_path, monkeypatch):
+    command = [sys.executable, "-m", "smollm2_gsm8k", *study]
+    for reached in ("work/warm-up/checkpoints/step_0010", "work/clip-higher_seed0/checkpoints/step_0001"):
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not (tmp_path / reached).exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL, f"the command ended before {reached}"
+    monkeypatch.chdir(tmp_path)
+    main(study)
+    killed = numbers(tmp_path)
+    assert killed.keys() == {"initial_seed0.json", *(f"{m}_seed{s}.json" for m in METHODS for s in (0, 1))}
+    page = (tmp_path / "out" / "smollm2-gsm8k.md").read_text()
+    assert "Every variant has 2 seeds." in page and "## Held out, temperature 0.6" in page and "## Case study" in page
+    assert "what is" not in page and "what is" not in json.dumps(killed)  # no text of the data set
+    before = killed["initial_seed0.json"]
+    assert before["warm_up_loss"][-1] < before["warm_up_loss"][0] / 3 and before["parts"]["warm_up"] == 12
+    assert all(1 <= correct <= 8 for correct in before["selected"].values())
+    for name, record in killed.items():
+        for evaluation in record["evaluations"].values():
+            assert len(evaluation["solutions"]) == 4 and all(sum(counts) <= 8 for counts in evaluation["solutions"])
+        if name != "initial_seed0.json":
+            assert record["metrics"]["step"] == [1, 2, 3]
+    main(study)  # finished: nothing is made again
+    assert numbers(tmp_path) == killed
+    for folder in ("out", "work"):
+        shutil.rmtree(tmp_path / folder)
+    main(study)
+    assert numbers(tmp_path) == killed

@@ -1,0 +1,256 @@
+"""The study by one command, which resumes where it was stopped: python -m smollm2_gsm8k --data train.jsonl
+
+Warm-up, selection of problems by solve rate, a run of each method and seed, evaluations, records, page.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import resource
+import signal
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from diver.config.data import Source
+from diver.config.flags import parse
+from diver.config.recipe import make_recipe
+from diver.config.sections import Model
+from diver.diversity import measure
+from diver.evaluate.evaluate import evaluate
+from diver.evaluate.task import Task
+from diver.generate.hf import HFGenerator
+from diver.generate.policy import load_policy, load_tokenizer
+from diver.io.files import lock
+from diver.io.jsonl import JsonlLog, write_jsonl
+from diver.io.provenance import provenance
+from diver.methods import OBSERVED
+from diver.settings import merge
+from diver.types import DiverError, Grade, Problem
+from diver.verify import verify
+from diver_paper.records import Job, find, rounded, save
+from diver_paper.worker import SHOWN, draw, train_run
+from smollm2_gsm8k.data import Solved, split
+from smollm2_gsm8k.page import METHODS, NAME, write_page
+from smollm2_gsm8k.warm_up import warm_up
+
+CONFIG = Path(__file__).with_name("study.toml")
+KS = (1, 2, 4, 8, 16, 32)
+RELEASED_SAMPLES = 4  # of the model before its warm-up, which solves hardly anything
+
+
+@dataclasses.dataclass
+class Arguments:
+    """Train SmolLM2-135M-Instruct on GSM8K by clip-higher and by diver-mix, and write what came of it.
+
+    The same command resumes a stopped study. Threads are those of torch: OMP_NUM_THREADS.
+    """
+
+    data: str = "openai/gsm8k"
+    """GSM8K's training set with its solutions: train.jsonl of openai/grade-school-math, or the data set on the hub."""
+    model: Path = Path("build/smollm2-135m-instruct")
+    """The model to begin with; python scripts/smollm2.py makes this folder."""
+    out: Path = Path("docs/results")
+    """The folder of the page, and of the records in smollm2-gsm8k/."""
+    work: Path = Path("runs/smollm2-gsm8k")
+    """Where runs are made. It holds problems of the data set, so it is not to be published."""
+    device: str = "auto"
+    """auto, cpu, cuda and so on; auto is a GPU where there is one."""
+    config: Path = CONFIG
+    """The sizes of the study and the recipe of its runs."""
+
+
+class StudyJob(Job):
+    """A run of this study, all of which one command makes."""
+
+    @property
+    def command(self) -> str:
+        return "python -m smollm2_gsm8k"
+
+
+BEFORE = StudyJob({}, 0, trained=False)
+
+
+class Study:
+    """The study's settings, its folders, and the parts of the data set."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.config = tomllib.loads(arguments.config.read_text(encoding="utf-8"))
+        self.regime: Mapping[str, Any] = self.config["recipe"]
+        self.recipe = make_recipe(self.regime)
+        self.work, self.out, self.device = arguments.work, arguments.out, arguments.device
+        self.base = self.model(arguments.model)
+        self.provenance = {key: value for key, value in provenance().items() if key != "started"}
+        sizes = self.config["split"]
+        source = Source(path=arguments.data, config="main" if arguments.data == Arguments.data else None)
+        self.parts = split(
+            source, load_tokenizer(self.base), sizes, sizes["longest_prompt"], self.recipe.sample.max_tokens
+        )
+        self.held_out = self.problems(self.parts["held_out"][: sizes["held_out"]])
+
+    def model(self, path: Path) -> Model:
+        return dataclasses.replace(self.recipe.model, path=str(path), device=self.device)
+
+    def problems(self, solved: Sequence[Solved]) -> list[Problem]:
+        return [Problem(s.id, s.problem, s.answer, verifier=self.recipe.data.verifier) for s in solved]
+
+    def run(self) -> None:
+        """All stages, in order; what is finished is read from its files."""
+        with self.timed("warm-up"):
+            folder = self.work / "warm-up"
+            model = warm_up(self.base, self.parts["warm_up"], self.config["warm_up"], folder, self.provenance)
+        with self.timed("select"):
+            data = self.select(model)
+        self.write_record(BEFORE, model, lambda: {**self.preparation(), "metrics": {}})
+        write_page(self.config, self.out)
+        for job in (
+            StudyJob({"method": {"name": m}}, s) for s in range(self.config["study"]["seeds"]) for m in METHODS
+        ):
+            checkpoint = self.work / job.name / "checkpoints" / f"step_{self.recipe.train.steps:04d}"
+            self.write_record(job, checkpoint, lambda job=job: self.train(job, model, data))  # type: ignore[misc]
+            write_page(self.config, self.out)
+
+    def select(self, model: Path) -> Path:
+        """The problems of the training part that the warmed-up model solves in some of its samples, not in nearly all."""
+        rule, path = self.config["select"], self.work / "selected.jsonl"
+        if not path.exists():
+            part = self.parts["training"]
+            result, _ = self.evaluate("select", model, self.problems(part), rule["samples"], 1.0)
+            correct = {row["id"]: row["c"] for row in result["per_problem"]}
+            chosen = [s for s in part if rule["least"] <= correct[s.id] <= rule["most"]]
+            rows = (
+                {"id": s.id, "problem": s.problem, "answer": s.answer, "meta": {"correct": correct[s.id]}}
+                for s in chosen
+            )
+            write_jsonl(path, rows)
+        return path
+
+    def preparation(self) -> dict[str, Any]:
+        """Of the warm-up and the selection, what the record of the policy before training keeps."""
+        released, _ = self.evaluate("released", Path(self.base.path), self.held_out, RELEASED_SAMPLES, 1.0)
+        losses = [row["policy/loss"] for row in JsonlLog(self.work / "warm-up" / "metrics.jsonl").rows()]
+        chosen = {row["id"]: row["meta"]["correct"] for row in JsonlLog(self.work / "selected.jsonl").rows()}
+        return {
+            "parts": {part: len(solved) for part, solved in self.parts.items()},
+            "released": {"samples": RELEASED_SAMPLES, "correct": [row["c"] for row in released["per_problem"]]},
+            "warm_up_loss": [rounded(loss) for loss in losses],
+            "selected": chosen,
+        }
+
+    def train(self, job: Job, model: Path, data: Path) -> dict[str, Any]:
+        """Train, or resume; what the record keeps of it."""
+        places = {"model": {"path": str(model), "device": self.device}, "data": {"path": str(data)}}
+        with self.timed(job.name):
+            metrics, commit = train_run(
+                make_recipe(merge(job.recipe(self.regime), places)), job, self.work / job.name, self.provenance
+            )
+        return {"commit": commit, "metrics": metrics}
+
+    def write_record(self, job: Job, model: Path, make: Callable[[], Mapping[str, Any]]) -> None:
+        """Make the run, evaluate its model at every temperature, and write its record, unless there is one."""
+        records = self.out / NAME
+        if find(records, job, self.regime) is not None:
+            return
+        made = make()
+        with self.timed(f"evaluate {job.name}"):
+            evaluations = {}
+            for temperature in self.config["study"]["temperatures"]:
+                name, samples = f"{job.name}_{temperature}", self.config["study"]["samples"]
+                evaluations[str(temperature)] = self.measured(
+                    *self.evaluate(name, model, self.held_out, samples, temperature)
+                )
+        rows = list(JsonlLog(self.work / "hours.jsonl").rows())
+        own = {"initial_seed0": ("warm-up", "select")}.get(job.name, (job.name,))
+        seconds = {
+            "train": sum(row["cpu_seconds"] for row in rows if row["stage"] in own),
+            "evaluate": sum(row["cpu_seconds"] for row in rows if row["stage"] == f"evaluate {job.name}"),
+        }
+        device = (
+            torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
+        )
+        header = {"recipe": job.recipe(self.regime), "seed": job.seed, "command": job.command, "device": device}
+        save(records, job, {**header, **self.provenance, "cpu_seconds": seconds, **made, "evaluations": evaluations})
+
+    def evaluate(
+        self, name: str, model: Path, problems: Sequence[Problem], samples: int, temperature: float
+    ) -> tuple[dict[str, Any], JsonlLog]:
+        """The library's evaluation, its rows in a folder of that name; every model has the same random streams."""
+        task = Task(
+            name="gsm8k-train",
+            problems=problems,
+            template=self.recipe.data.template,
+            temperature=temperature,
+            max_tokens=self.recipe.sample.max_tokens,
+            samples=samples,
+            ks=[k for k in KS if k <= samples],
+        )
+
+        def generator() -> HFGenerator:
+            return HFGenerator(load_policy(self.model(model)), str(model), self.recipe.sample.max_num_seqs)
+
+        folder = self.work / "evaluations" / name
+        with JsonlLog(folder / "generations.jsonl") as generations, JsonlLog(folder / "grades.jsonl") as grades:
+            return evaluate(task, generator, generations, grades, solutions=True, log=print), generations
+
+    def measured(self, result: Mapping[str, Any], log: JsonlLog) -> dict[str, Any]:
+        """What a record keeps of an evaluation: numbers of every problem, and the responses to some, by problem id."""
+        rows: dict[str, list[dict[str, Any]]] = {problem.id: [] for problem in self.held_out}
+        for row in log.rows():
+            rows[row["problem"]].append(row)
+        groups = draw(self.held_out, log, seed=0)
+        by_problem = {name: [measure(group, [name])[name].mean() for group in groups] for name in OBSERVED} | {
+            name: [np.mean([row[name] for row in sampled]) for sampled in rows.values()]
+            for name in ("truncated", "tokens")
+        }
+        shown = verify(groups[:SHOWN])
+        return {
+            "samples": result["samples"],
+            "unscored": result["unscored"],
+            "ids": [row["id"] for row in result["per_problem"]],
+            "solutions": [row["solutions"] for row in result["per_problem"]],
+            "diversity": {name: [rounded(float(value)) for value in values] for name, values in by_problem.items()},
+            "responses": [[[r.response, r.grade is Grade.CORRECT] for r in group.rollouts] for group in shown],
+        }
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Add the stage's CPU seconds, its graders' included, to hours.jsonl, also where it is stopped."""
+        cpu, wall = _cpu_seconds(), time.time()
+        try:
+            yield
+        finally:
+            with JsonlLog(self.work / "hours.jsonl") as log:
+                log.append(
+                    {
+                        "stage": stage,
+                        "cpu_seconds": round(_cpu_seconds() - cpu, 1),
+                        "wall_seconds": round(time.time() - wall, 1),
+                    }
+                )
+
+
+def _cpu_seconds() -> float:
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in both)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    arguments = parse(Arguments, "python -m smollm2_gsm8k", sys.argv[1:] if args is None else args)
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    with lock(arguments.work):
+        Study(arguments).run()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the time until then is written
+    try:
+        main()
+    except DiverError as error:
+        sys.exit(f"smollm2_gsm8k: {error}")

@@ -1,0 +1,179 @@
+"""docs/results/smollm2-gsm8k.md, from the records alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diver.io.files import write_text
+from diver.render.tables import markdown
+from diver.stats import Estimate
+from diver_paper.aggregate import Record, Study, difference, over_seeds
+from diver_paper.experiments import INITIAL, Experiment
+from diver_paper.pages import SIGNAL_NOTE, seeds_note, shown, signals, title
+from diver_paper.records import Job, find
+
+NAME = "smollm2-gsm8k"
+METHODS = ("clip-higher", "diver-mix")
+HELD_OUT = (
+    "pass@1", "pass@4", "pass@8", "pass@16", "pass@32", "distinct@8", "distinct@32",
+    "held-out/textual", "held-out/equational", "held-out/truncated", "held-out/tokens",
+)  # fmt: skip
+TRAINING = (
+    "reward/outcome", "group/solve_all", "group/solve_none", "policy/entropy", "diversity/textual",
+    "diversity/equational", "response/truncated", "policy/grad_norm", "policy/logprob_mismatch",
+)  # fmt: skip
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="SmolLM2-135M-Instruct on GSM8K",
+    reproduces="",
+    varied="the method",
+    variants={name: {"method": {"name": name}} for name in METHODS},
+    paper_variants={},
+)
+POWER = (1.96 + 0.84) / 1.96  # of a two-sided test at 5 %: what is found in four of five studies, over half an interval
+
+
+def write_page(config: Mapping[str, Any], out: Path) -> None:
+    """The page of the records that are there: that of the policy before training at least."""
+    regime, seeds = config["recipe"], config["study"]["seeds"]
+    jobs = [(INITIAL, Job({}, 0, trained=False))]
+    jobs += [(name, Job({"method": {"name": name}}, seed)) for seed in range(seeds) for name in METHODS]
+    runs: dict[str, dict[int, Record]] = {}
+    for variant, job in jobs:
+        if (record := find(out / NAME, job, regime)) is not None:
+            runs.setdefault(variant, {})[job.seed] = record
+    study, temperatures = Study(EXPERIMENT, runs, seeds), [str(t) for t in config["study"]["temperatures"]]
+    before = runs[INITIAL][0]
+    parts = [
+        f"# {EXPERIMENT.title}\n",
+        "A pretrained language model trained by clip-higher and by diver-mix from one warmed-up policy. Made by "
+        "`python -m smollm2_gsm8k`; its settings are in [study.toml](../../studies/smollm2_gsm8k/study.toml), its records, "
+        f"which hold problem ids and no text of the data set, in [{NAME}/]({NAME}/). {seeds_note(study)}\n",
+        "## Data, warm-up, problems\n",
+        _preparation(config, before),
+        *(part for t in temperatures for part in _held_out(study, t, len(before["evaluations"][t]["ids"]))),
+        "## Training\n",
+        _training(study),
+        *_case(at(study, temperatures[0])),
+        "## Cost\n",
+        _cost(runs),
+    ]
+    write_text(out / f"{NAME}.md", "\n".join(parts))
+
+
+def at(study: Study, temperature: str) -> Study:
+    """The study with the evaluation at one temperature alone in every record."""
+    runs = {
+        variant: {
+            seed: {**record, "evaluations": {temperature: record["evaluations"][temperature]}}
+            for seed, record in records.items()
+        }
+        for variant, records in study.runs.items()
+    }
+    return study._replace(runs=runs)
+
+
+def _preparation(config: Mapping[str, Any], before: Record) -> str:
+    sizes, rule, recipe = before["parts"], config["select"], config["recipe"]
+    released, losses = before["released"], before["warm_up_loss"]
+    tail = losses[-max(1, len(losses) // 10) :]
+    solved = 100 * np.mean(released["correct"]) / released["samples"]
+    rates = np.array(list(before["selected"].values())) / rule["samples"]
+    return (
+        f"GSM8K's training set is dealt out at random into three parts; each keeps the problems of at most "
+        f"{config['split']['longest_prompt']} tokens whose formulas have at most {recipe['sample']['max_tokens']}: "
+        f"{sizes['warm_up']:,} for the warm-up, {sizes['training']:,} for training, {sizes['held_out']:,} held out, of which "
+        f"the first {len(released['correct'])} are evaluated on. As released, with its weights of 4 bits, the model solves "
+        f"{solved:.1f} % of them ({released['samples']} samples each, temperature 1.0).\n\n"
+        f"The warm-up is supervised, {len(losses)} steps of {config['warm_up']['batch_size']} solutions of the first part, in "
+        f"which only the calculator's formulas and the answer are left; its loss falls from {losses[0]:.2f} to "
+        f"{np.mean(tail):.2f} nats per token. Trained on are the {len(rates)} problems of the second part that the warmed-up "
+        f"model solves in {rule['least']} to {rule['most']} of {rule['samples']} samples"
+        + (f", {100 * rates.mean():.0f} % on average.\n" if len(rates) else ".\n")
+    )
+
+
+def _held_out(study: Study, temperature: str, problems: int) -> Sequence[str]:
+    now = at(study, temperature)
+    samples = now.runs[INITIAL][0]["evaluations"][temperature]["samples"]
+    rows = []
+    for measure in HELD_OUT:
+        k = measure.partition("@")[2]
+        if k and int(k) > samples:
+            continue
+        gap = difference(now, "diver-mix", "clip-higher", measure)
+        least = Estimate(POWER * (gap.high - gap.low) / 2, np.nan, np.nan)
+        means = [shown(measure, Estimate(over_seeds(now, v, measure)[0], np.nan, np.nan)) for v in (INITIAL, *METHODS)]
+        rows.append([title(measure), *means, shown(measure, gap, "+"), shown(measure, least)])
+    unscored = sum(r["evaluations"][temperature]["unscored"] for by_seed in now.runs.values() for r in by_seed.values())
+    return [
+        f"## Held out, temperature {temperature}\n",
+        markdown(["", INITIAL, *METHODS, "diver-mix − clip-higher", "smallest seen"], rows),
+        f"Of {problems} problems x {samples} samples, means over seeds and problems; Pass@k in per cent, distinct: the expected "
+        "number of different correct solutions among k samples; TD and ED of 8 samples. The difference is paired over seeds "
+        "and problems, with its 95 % bootstrap interval over both. Smallest seen: the difference that four of five such "
+        f"studies would tell from none, {POWER:.2f} times half that interval. Every policy has the same random streams."
+        + (f" {unscored} samples are unscored.\n" if unscored else "\n"),
+    ]
+
+
+def _training(study: Study) -> str:
+    variants = [v for v in study.runs if v != INITIAL]
+    rows = []
+    for measure in TRAINING:
+        means = [shown(measure, Estimate(over_seeds(study, v, measure)[0], np.nan, np.nan)) for v in variants]
+        rows.append(
+            [title(measure), *means, shown(measure, difference(study, "diver-mix", "clip-higher", measure), "+")]
+        )
+    if not variants:
+        return "No run is finished.\n"
+    return "\n".join(
+        [
+            markdown(["over the last quarter of the steps", *variants, "diver-mix − clip-higher"], rows),
+            "A value a seed, with Student's interval over seeds; shares in per cent.\n",
+            signals(study),
+            SIGNAL_NOTE,
+        ]
+    )
+
+
+def _case(study: Study) -> Sequence[str]:
+    """The shown problem of seed 0 on which the methods differ most in their numbers of different correct solutions."""
+    finals = {v: next(iter(runs[0]["evaluations"].values())) for v, runs in study.runs.items() if 0 in runs}
+    if not finals.keys() >= {*METHODS}:
+        return []
+    clip, diver = (finals[name]["solutions"] for name in METHODS)
+    shown_problems = range(len(finals[METHODS[0]]["responses"]))
+    i = max(shown_problems, key=lambda i: (abs(len(diver[i]) - len(clip[i])), sum(diver[i]) + sum(clip[i])))
+    parts = [
+        "## Case study\n",
+        f"Problem {finals[METHODS[0]]['ids'][i]}, of {len(shown_problems)} the one on which the methods differ most in how many "
+        "different correct solutions they found, seed 0: selected to show a difference, not a typical case. Count out of 8, "
+        "correct (+) or wrong (-), and the response.\n",
+    ]
+    for variant, final in finals.items():
+        lines = [
+            f"{times}  {'+' if correct else '-'}  {' '.join(response.replace('`', chr(39)).split())[:200]}"
+            for (response, correct), times in Counter(map(tuple, final["responses"][i])).most_common()
+        ]
+        parts.append(f"**{variant}**\n\n```\n" + "\n".join(lines) + "\n```\n")
+    return parts
+
+
+def _cost(runs: Mapping[str, Mapping[int, Record]]) -> str:
+    rows = [
+        [
+            f"{variant}, seed {seed}" if variant != INITIAL else "warm-up and selection",
+            r["device"],
+            str(r["commit"])[:7],
+        ]
+        + [f"{r['cpu_seconds'][part] / 3600:.2f}" for part in ("train", "evaluate")]
+        for variant, by_seed in runs.items()
+        for seed, r in by_seed.items()
+    ]
+    return markdown(["", "device", "commit", "training, CPU hours", "evaluation, CPU hours"], rows, text=3)
