@@ -35,7 +35,9 @@ def read(cls: type[T], table: Mapping[str, Any], where: str) -> T:
 
     try:
         # Only JSON may be both strict and a table where a dataclass is expected.
-        return _adapter(cls).validate_json(to_json(table, inf_nan_mode="constants"), strict=True)
+        return _adapter(cls).validate_json(  # type: ignore[arg-type]  # a class is hashable
+            to_json(table, inf_nan_mode="constants"), strict=True
+        )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join([*filter(None, [where]), *map(str, first["loc"])])
