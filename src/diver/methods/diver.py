@@ -3,11 +3,13 @@
 r'_i = r_i + lambda_t clip(gamma^T d_i, 0, sigma) I(r_i) (Eqs. 8 and 9, section 3.5), then GRPO's advantage of r' (Eq. 2)
 and clip-higher's loss. d is TD, ED or, for DIVER-MIX, the mean of both after clipping (the mean is our choice: the paper
 says "combines"). lambda 0.1, sigma 0.65, gamma 1; lambda falls along a cosine to 0 over the run (the schedule is ours).
-In a group all correct the advantage does not depend on lambda, as long as lambda is above 0 (docs/method.md).
+In a group all correct the advantage does not depend on lambda, as long as lambda is above 0 (docs/method.md); with
+`std_floor`, ours, it does.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal
@@ -16,10 +18,10 @@ import numpy as np
 
 from diver.diversity import resolve
 from diver.methods.base import OBSERVED
-from diver.methods.grpo import ClipHigher
+from diver.methods.grpo import ClipHigher, group_advantage
 from diver.methods.schedule import Schedule
 from diver.settings import settings
-from diver.types import Group, Progress, Reward
+from diver.types import DiverError, Group, Progress, Reward
 
 Combine = Literal["mean", "sum"]
 
@@ -83,6 +85,8 @@ class Diver(ClipHigher):
     """Weighted mean or weighted sum of the clipped metrics (ours; with one metric of weight 1, the paper's term)."""
     shaping: Shaping = Shaping()
     """lambda, sigma, gamma, and which responses are rewarded."""
+    std_floor: bool = False
+    """Divide by at least sqrt(G-1)/G (ours): then in a group all correct the advantage falls with lambda."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,6 +111,10 @@ class Diver(ClipHigher):
         clipped = diversity_reward(self._intrinsic(group), self.diversity_rewards, self.shaping.clip_max, self.combine)
         return shape(group.outcomes, clipped, self.coef(progress), self.shaping, self._lengths(group), self.threshold)
 
+    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+        min_std = self._smallest_mixed_std(group) if self.std_floor else 0.0
+        return group_advantage(group.rewards, self.std, self.tolerance, min_std)
+
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
         over = [
             values[is_rewarded(group.outcomes, self.shaping.condition, self.threshold)]
@@ -115,6 +123,15 @@ class Diver(ClipHigher):
             for name, values in self._intrinsic(group).items()
         ]
         return float(np.concatenate(over).mean()) if any(o.size for o in over) else 0.0
+
+    def _smallest_mixed_std(self, group: Group) -> float:
+        """Of G outcomes of 0 or 1 that are not all equal: sqrt(G-1)/G, or 1/sqrt(G) for that of the sample."""
+        for i, outcome in enumerate(group.outcomes):
+            if outcome not in (0, 1):
+                raise DiverError(
+                    f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; method.std_floor needs 0 or 1"
+                )
+        return math.sqrt(len(group) - 1) / len(group) if self.std == "population" else 1 / math.sqrt(len(group))
 
     def _lengths(self, group: Group) -> np.ndarray:
         return np.array([r.length if self.shaping.needs_lengths else 0 for r in group.rollouts])
@@ -148,6 +165,15 @@ class DiverMix(Diver):
     diversity_rewards: Mapping[str, DiversityReward] = field(
         default_factory=lambda: {"textual": DiversityReward(), "equational": DiversityReward()}
     )
+
+
+@settings
+class DiverAnnealed(DiverMix):
+    """Correctness, and the mean of clipped TD and ED over a divisor with a floor. Ours: all of it falls with lambda (0.5)."""
+
+    name: str = "diver-annealed"
+    shaping: Shaping = Shaping(coef=0.5)
+    std_floor: bool = True
 
 
 def intrinsic_reward(diversity: np.ndarray, lengths: np.ndarray, discount: float) -> np.ndarray:

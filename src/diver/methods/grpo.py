@@ -81,8 +81,10 @@ class HighEntropy(Grpo):
     loss: PolicyLoss = HighEntropyLoss()
 
 
-def group_advantage(rewards: np.ndarray, std: Std = "population", tolerance: float = 1e-8) -> np.ndarray:
-    """A_i = (r_i - mean) / std over the group (Eq. 2; GRPO, arXiv 2402.03300), float64 [G].
+def group_advantage(
+    rewards: np.ndarray, std: Std = "population", tolerance: float = 1e-8, min_std: float = 0.0
+) -> np.ndarray:
+    """A_i = (r_i - mean) / max(std, min_std) over the group (Eq. 2; GRPO, arXiv 2402.03300), float64 [G].
 
     A group whose max - min is at most `tolerance` gives exact zeros, G = 1 too: without that, the rounding error of the
     mean of six rewards of 1.065 would be scaled up to an advantage of 1. ValueError for a reward that is not finite.
@@ -90,7 +92,7 @@ def group_advantage(rewards: np.ndarray, std: Std = "population", tolerance: flo
     r = one_group(rewards)
     if np.ptp(r) <= tolerance:
         return np.zeros_like(r)
-    return (r - r.mean()) / r.std(ddof=1 if std == "sample" else 0)
+    return (r - r.mean()) / max(r.std(ddof=1 if std == "sample" else 0), min_std)
 
 
 def one_group(rewards: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from diver.losses import LOSSES, PolicyLoss
 from diver.methods.base import Method
-from diver.methods.diver import DiverEd, DiverMix, DiverTd
+from diver.methods.diver import DiverAnnealed, DiverEd, DiverMix, DiverTd
 from diver.methods.grpo import ClipCov, ClipHigher, EntropyBonus, Grpo, HighEntropy, KlCov
 from diver.methods.max_rl import MaxRl
 from diver.methods.pass_at_k import PassAtK
@@ -30,6 +30,7 @@ METHODS: dict[str, type[Method]] = {
     "diver-td": DiverTd,
     "diver-ed": DiverEd,
     "diver-mix": DiverMix,
+    "diver-annealed": DiverAnnealed,
 }
 DEFAULT = "diver-mix"
 

@@ -23,7 +23,8 @@ trl = pytest.importorskip("trl")
 
 HERE = Path(__file__).parent
 README = (HERE.parents[2] / "README.md").read_text(encoding="utf-8")
-METHODS = ["diver-mix", "pass-at-k", "max-rl"]
+METHODS = ["diver-mix", "diver-annealed", "pass-at-k", "max-rl"]
+COEF = {"diver-mix": [0.1, 0.05], "diver-annealed": [0.5, 0.25]}  # lambda at the start and in the middle
 ROWS, G = 12, 8  # rows of each process: the second of three groups is split
 
 
@@ -107,7 +108,7 @@ def test_metrics_reach_trls_log(runs, method):
         assert row["reward/outcome"] == pytest.approx(table["outcome"].mean())
         assert row["diversity/textual"] == pytest.approx(table["textual"].mean())
         assert row["reward"] == pytest.approx(0, abs=1e-6)  # TRL's own name has the advantage, whose mean is 0
-    assert [row["shaping/coef"] for row in log] == pytest.approx([0.1, 0.05] if method == "diver-mix" else [0, 0])
+    assert [row["shaping/coef"] for row in log] == pytest.approx(COEF.get(method, [0, 0]))
 
 
 def test_the_example_of_the_readme_trains(tmp_path, monkeypatch):
