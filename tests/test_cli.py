@@ -248,6 +248,11 @@ def test_wrong_input_is_one_line_and_code_2():
     Path("bad.toml").write_text("[train]\nsteps = 'x'")
     Path("rows.jsonl").write_text('{"problem": "1+1?", "answer": "2"}\n{"problem": "2+2?"}\n')
     Path("empty.jsonl").write_text("")
+    Path("own.py").write_text(
+        "from diver.methods import Method, settings\n"
+        "@settings\nclass Asks(Method):\n    needs = frozenset({'gradients'})\n"
+        "def grade(response, problem):\n    return True\n"
+    )
     Path("folder").mkdir()
     shutil.copytree(policy_folder(), "no_tokenizer", ignore=shutil.ignore_patterns("tokenizer*"))
     small = ("--train.batch_size", 1, "--train.mini_batch_size", 1, "--evaluate.problems", 0)
@@ -268,6 +273,11 @@ def test_wrong_input_is_one_line_and_code_2():
         (("train", "tiny.toml", "--sample.max_tokens", 90), "exceeds the 96 positions"),
         (("train", "tiny.toml", "--train.batch_size", 128), "only 64"),
         (("train", "tiny.toml", "--data.template", "poem"), "poem"),
+        (
+            ("train", "tiny.toml", "--data.path", "rows.jsonl", "--data.verifier", "own:graed"),
+            "data.verifier: 'own:graed'",
+        ),
+        (("train", "tiny.toml", "--method", "own:Asks"), "'own:Asks' needs gradients, which the built-in trainer does"),
         (("train", "tiny.toml", "--data.template", "chat"), "chat template"),
         (("train", "tiny.toml", "--model.device", "gpu"), "model.device: should match pattern .*auto|cpu"),
         (("train", "tiny.toml", "--verify.workers", "-1"), "workers at least 0"),
@@ -285,6 +295,8 @@ def test_wrong_input_is_one_line_and_code_2():
     ]:
         line = fails(*args)
         assert re.search(told, line), line
+        if args[0] == "train":
+            assert fails(*args, "--dry-run") == line
         assert not Path("runs").exists()
 
 
@@ -321,6 +333,19 @@ def test_dry_run_prints_the_resolved_recipe_and_writes_nothing():
     resolved = json.loads(finish("--dry-run", "--method.name", "clip-higher"))
     assert resolved["method"]["loss"]["clip_high"] == 0.28 and resolved["train"]["steps"] == 5
     assert not Path("runs").exists()
+
+
+def test_what_cannot_be_checked_without_a_network_is_a_note(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    code, out, err = diver("train", "tiny.toml", "--model.path", "owner/name", "--dry-run")
+    assert code == 0 and json.loads(out)["model"]["path"] == "owner/name"
+    assert re.search("^not checked: model.path owner/name: the hub .* cannot be reached", err)
+    assert "cannot be reached" in fails("train", "tiny.toml", "--model.path", "owner/name")
+
+
+def test_a_dry_run_checks_the_folder(whole):
+    shutil.copytree(whole[0], "runs/tiny")
+    assert "has a run of another recipe" in fails("train", "tiny.toml", "--run.seed", 1, "--dry-run")
 
 
 def test_help_teaches():

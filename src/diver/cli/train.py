@@ -7,11 +7,11 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from diver.config.load import RecipeArguments, parse_arguments
 from diver.config.recipe import Recipe, make_recipe
 from diver.io.provenance import provenance
+from diver.io.run_folder import RunFolder
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -24,25 +24,42 @@ class TrainArguments(RecipeArguments):
     """
 
     dry_run: bool = False
-    """Check the recipe, print it with every default filled in, and stop."""
+    """Check all that the run would (data, tokenizer, template, verifier, context length, folder), print the recipe with
+    every default filled in, and stop."""
 
 
 def command(args: Sequence[str]) -> None:
     """Train a policy by a recipe, evaluate it, and write a report."""
     arguments = parse_arguments(TrainArguments, args, "diver train")
     if arguments.dry_run:
+        check(arguments.recipe)
         print(json.dumps(dataclasses.asdict(arguments.recipe), indent=2))
     else:
         train(arguments.recipe)
 
 
+def check(recipe: Recipe) -> None:
+    """Raises DiverError for what would stop the run, and prints its notes to standard error; nothing is written.
+
+    Where the hub cannot be reached, this and what depends on it is not checked, which is a note.
+    """
+    from diver.data.hub import HubUnreachable
+    from diver.train.prepare import prepare
+
+    _folder(recipe).close()
+    try:
+        notes = prepare(recipe).notes
+    except HubUnreachable as error:
+        notes = [f"not checked: {error}"]
+    print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)
+
+
 def train(recipe: Recipe) -> None:
     """Begin or resume the run of `recipe` in its folder, then write the report and print the summary."""
-    from diver.io.run_folder import RunFolder
     from diver.report import summary_table, write_report
     from diver.train.trainer import Trainer
 
-    folder = RunFolder(recipe.folder, _config(recipe), recipe.identity(), make_recipe({}).identity())
+    folder = _folder(recipe)
     try:
         saved = folder.checkpoints()
         if not saved or int(saved[-1].name.removeprefix("step_")) < recipe.train.steps:
@@ -53,12 +70,13 @@ def train(recipe: Recipe) -> None:
         folder.close()
 
 
-def _config(recipe: Recipe) -> dict[str, Any]:
-    """What config.json says of a run besides its identity."""
-    return {
+def _folder(recipe: Recipe) -> RunFolder:
+    """The folder of the run, which is checked if it is there, and not yet made if it is not."""
+    config = {
         "recipe": dataclasses.asdict(recipe),
         "seed": recipe.run.seed,
         "schedule_steps": recipe.train.steps,
         "command": shlex.join(["diver", *sys.argv[1:]]),
         **provenance(),
     }
+    return RunFolder(recipe.folder, config, recipe.identity(), make_recipe({}).identity())

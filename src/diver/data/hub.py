@@ -12,6 +12,10 @@ from diver.types import DiverError
 PATIENCE = 10.0  # seconds
 
 
+class HubUnreachable(DiverError):
+    """There is no network, or no answer."""
+
+
 def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | None = None) -> str | None:
     """The commit that `revision` of a repository stands for, its newest without one; None where HF_HUB_OFFLINE is set.
 
@@ -41,10 +45,10 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
         reason = f"is neither here nor a name that a {kind} on the hub could have (owner/name)"
     except Exception as error:  # of whichever HTTP library this release of huggingface_hub takes
         local = "a folder" if kind == "model" else "a .jsonl or .parquet file"
-        reason = (
-            f"the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
+        raise HubUnreachable(
+            f"{name}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
             "HF_HUB_OFFLINE=1 to use what was downloaded before"
-        )
+        ) from None
     raise DiverError(f"{name}: {reason}")
 
 

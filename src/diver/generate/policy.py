@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils.logging import disable_progress_bar
 
 from diver.config.sections import Model
@@ -30,14 +30,25 @@ class Policy(NamedTuple):
     @property
     def context(self) -> int | None:
         """How many positions the model has, where its configuration says so."""
-        return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return positions(self.model.config)
+
+
+class Configuration(NamedTuple):
+    """All of a policy but its weights."""
+
+    config: Any
+    generation_config: Any
+    tokenizer: Any
+
+
+def positions(config: Any) -> int | None:
+    return getattr(config.get_text_config(), "max_position_embeddings", None)
 
 
 def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
     """The policy to train; with `checkpoint`, its weights and tokenizer come from there."""
     path = _locate(settings, checkpoint)
-    automatic = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(automatic if settings.device == "auto" else settings.device)
+    device = find_device(settings)
     if settings.threads:
         torch.set_num_threads(settings.threads)
     disable_progress_bar()  # of the weights, which would break ours
@@ -57,11 +68,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
             name = f"checkpoint {checkpoint}"
             advice = "if its files are damaged, delete it to resume from the previous one"
         raise DiverError(f"{name}: cannot be loaded ({hub.one_line(e)}); {advice}") from None
-    try:
-        model = model.to(device)
-    except (RuntimeError, AssertionError) as e:
-        reason = str(e).splitlines()[0]
-        raise DiverError(f"model.device {settings.device!r}: {reason}; choose auto, cpu or cuda") from None
+    model = model.to(device)
     if settings.gradient_checkpointing:
         # transformers 5.23 calls it activation checkpointing.
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
@@ -70,13 +77,32 @@ def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
     return Policy(model, tokenizer, torch.bfloat16 if low else None)
 
 
-def load_tokenizer(settings: Model) -> Any:
-    """The policy's tokenizer alone. DiverError where `path` is no model, or its tokenizer cannot be loaded."""
-    options = {"revision": settings.revision} if settings.revision else {}
+def find_device(settings: Model) -> torch.device:
+    """The device of the settings. DiverError where this machine, or this torch, does not have it."""
+    automatic = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(automatic if settings.device == "auto" else settings.device)
     try:
-        return AutoTokenizer.from_pretrained(_locate(settings), trust_remote_code=False, **options)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as e:
+        reason = str(e).splitlines()[0]
+        raise DiverError(f"model.device {settings.device!r}: {reason}; choose auto, cpu or cuda") from None
+    return device
+
+
+def load_configuration(settings: Model) -> Configuration:
+    """Configuration and tokenizer. DiverError where `path` is no model, or one of the two cannot be loaded."""
+    path = _locate(settings)
+    options: dict[str, Any] = {"revision": settings.revision} if settings.revision else {}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, **options)
+        config = AutoConfig.from_pretrained(path, trust_remote_code=False, **options)
     except (OSError, ValueError, KeyError, ImportError) as e:
         raise DiverError(f"model.path {settings.path!r}: its tokenizer cannot be loaded ({hub.one_line(e)})") from None
+    try:
+        generation_config = GenerationConfig.from_pretrained(path, **options)
+    except OSError:  # a folder need not have one
+        generation_config = GenerationConfig.from_model_config(config)
+    return Configuration(config, generation_config, tokenizer)
 
 
 def _locate(settings: Model, checkpoint: Path | None = None) -> str:
@@ -89,7 +115,7 @@ def _locate(settings: Model, checkpoint: Path | None = None) -> str:
         try:
             hub.newest_commit(settings.path, "model", settings.revision)
         except DiverError as e:
-            raise DiverError(f"model.path {e}") from None
+            raise type(e)(f"model.path {e}") from None
     return path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +47,15 @@ class WandB:
 Logger = TensorBoard | WandB
 
 
+def check_loggers(settings: Log) -> None:
+    """Raises DiverError where the library of a logger is not installed."""
+    if missing := [name for name in settings.to if find_spec(name) is None]:
+        raise DiverError(f"log.to: {missing[0]} is not installed; pip install 'diver-rl[loggers]'")
+
+
 def open_loggers(settings: Log, folder: Path, config: Mapping[str, Any], step: int) -> list[Logger]:
     """The loggers of `settings.to`. `step` is the last completed step."""
-    try:
-        return [
-            TensorBoard(folder, step) if name == "tensorboard" else WandB(folder, settings.project, config)
-            for name in settings.to
-        ]
-    except ImportError as e:
-        raise DiverError(f"log.to: {e.name} is not installed; pip install 'diver-rl[loggers]'") from None
+    return [
+        TensorBoard(folder, step) if name == "tensorboard" else WandB(folder, settings.project, config)
+        for name in settings.to
+    ]

@@ -18,8 +18,7 @@ import torch
 from tqdm import tqdm
 
 from diver.config.recipe import Recipe
-from diver.data.prompts import Prompted, prompted
-from diver.data.splits import draw_indices, load
+from diver.data.splits import draw_indices
 from diver.evaluate.evaluate import evaluate, metrics
 from diver.evaluate.task import Task
 from diver.generate.base import sample_groups
@@ -27,11 +26,11 @@ from diver.generate.hf import HFGenerator
 from diver.generate.policy import Policy, load_policy
 from diver.io.run_folder import RunFolder
 from diver.io.seeds import stream_seed
-from diver.methods import NEEDS, check_needs
 from diver.train import checkpoint
 from diver.train.loggers import Logger, open_loggers
+from diver.train.prepare import prepare
 from diver.train.update import update
-from diver.types import DiverError, Group, Problem, Progress, grade_fractions
+from diver.types import Group, Progress, grade_fractions
 from diver.verify import verify
 
 KS = (1, 4, 16, 64)  # of Pass@k on the held-out problems
@@ -42,17 +41,12 @@ class Trainer:
 
     def __init__(self, recipe: Recipe, folder: RunFolder) -> None:
         self.recipe, self.folder, self.method = recipe, folder, recipe.method
-        check_needs(self.method, "the built-in trainer", NEEDS)
         self.schedule_steps = int(folder.config["schedule_steps"])
         saved = folder.checkpoints()
-        # Problems first, so that a wrong name is reported before a large model is loaded.
-        evaluation = recipe.evaluate
-        train, held_out, self.notes = load(recipe.data, evaluation.source, evaluation.problems, recipe.run.seed)
+        self.train, self.eval_problems, self.notes = prepare(recipe)
         self.policy = load_policy(recipe.model, saved[-1] if saved else None)
         self.reference = self._reference()
-        self.train, self.eval_problems = self._prompted(train), self._prompted(held_out)
         self.generator = HFGenerator(self.policy, recipe.model.path, recipe.sample.max_num_seqs)
-        self._check()
         self.optimizer = torch.optim.AdamW(
             self.policy.model.parameters(),
             lr=recipe.train.learning_rate,
@@ -188,35 +182,6 @@ class Trainer:
         reference = load_policy(self.recipe.model)
         reference.model.requires_grad_(False).eval()
         return reference
-
-    def _prompted(self, problems: Sequence[Problem]) -> Prompted:
-        limit = self.recipe.sample.max_prompt_tokens
-        result = prompted(problems, self.recipe.data.template, self.policy.tokenizer, limit)
-        if result.skipped:
-            self.notes.append(
-                f"{result.skipped} of {len(problems)} prompts are longer than sample.max_prompt_tokens "
-                f"({limit}) and were skipped"
-            )
-        return result
-
-    def _check(self) -> None:
-        sampling, batch_size = self.recipe.sample, self.recipe.train.batch_size
-        for purpose, prompts in (("train on", self.train), ("evaluate on", self.eval_problems)):
-            if not prompts.problems and (prompts is self.train or self.recipe.evaluate.problems):
-                raise DiverError(f"no problem is left to {purpose}. {' '.join(self.notes)}")
-        if not len(self.generator.ends):
-            raise DiverError(f"model.path {self.recipe.model.path!r}: neither tokenizer nor model has an end token")
-        if batch_size > len(self.train.problems):
-            raise DiverError(
-                f"train.batch_size: {batch_size} problems in a step, but {self.recipe.data.path!r} has only "
-                f"{len(self.train.problems)} to train on" + "".join(f"; {note}" for note in self.notes)
-            )
-        context, longest = self.policy.context, sampling.max_prompt_tokens + sampling.max_tokens
-        if context is not None and longest > context:
-            raise DiverError(
-                f"sample: max_prompt_tokens + max_tokens = {longest} exceeds the {context} positions of "
-                f"{self.recipe.model.path!r}; lower them, or start from a model with a longer context"
-            )
 
 
 def _sampling_metrics(groups: Sequence[Group]) -> dict[str, float]:

@@ -20,7 +20,7 @@ from diver.config.load import load_recipe
 from diver.config.recipe import make_recipe
 from diver.data.prompts import prompted
 from diver.data.splits import load
-from diver.generate.policy import load_tokenizer
+from diver.generate.policy import load_configuration
 from diver.integrations.verl.config import check, read_plugin
 from diver.integrations.verl.launch import command, problems_of
 from diver.integrations.verl.parquet import write_problems
@@ -88,7 +88,7 @@ def test_verls_data_set_reads_the_problems(tmp_path):
     )
     write_problems(recipe)
     config = configuration(recipe)
-    tokenizer = load_tokenizer(recipe.model)
+    tokenizer = load_configuration(recipe.model).tokenizer
     train, held, _ = load(recipe.data, None, 3, 0)
     ids = prompted([*train, *held], "plain", tokenizer, 24).ids
     tokenizer.chat_template = config.actor_rollout_ref.model.custom_chat_template

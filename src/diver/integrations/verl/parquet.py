@@ -12,7 +12,7 @@ from pyarrow.parquet import write_table
 from diver.config.recipe import Recipe
 from diver.data.prompts import Prompted, prompted
 from diver.data.splits import load
-from diver.generate.policy import load_tokenizer
+from diver.generate.policy import load_configuration
 from diver.integrations.verl.launch import problems_of
 from diver.io.files import write_bytes
 from diver.types import DiverError
@@ -25,7 +25,7 @@ def write_problems(recipe: Recipe) -> list[str]:
     without evaluation has the first training problem in val.parquet: verl requires the file.
     """
     train, eval_problems, notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
-    tokenizer = load_tokenizer(recipe.model)
+    tokenizer = load_configuration(recipe.model).tokenizer
     longest = recipe.sample.max_prompt_tokens
     parts = {
         "train": prompted(train, recipe.data.template, tokenizer, longest),

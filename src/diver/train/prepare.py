@@ -1,0 +1,79 @@
+"""What a run needs besides weights, checked alike by `--dry-run` and by the start of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from diver.config.recipe import Recipe
+from diver.data.prompts import Prompted, prompted
+from diver.data.splits import load
+from diver.generate.hf import end_tokens
+from diver.generate.policy import Configuration, find_device, load_configuration, positions
+from diver.methods import NEEDS, check_needs
+from diver.train.loggers import check_loggers
+from diver.types import DiverError, Problem
+
+
+class Prepared(NamedTuple):
+    """The prompts to train and to evaluate on, and notes for the log."""
+
+    train: Prompted
+    eval_problems: Prompted
+    notes: list[str]
+
+
+def prepare(recipe: Recipe) -> Prepared:
+    """The data of a run, rendered. DiverError for what would stop the run later, weights and memory excepted.
+
+    In this order: what the method needs, device, loggers, data and verifiers, model folder and tokenizer, context
+    length, template, number of problems.
+    """
+    check_needs(recipe.method, "the built-in trainer", NEEDS)
+    find_device(recipe.model)
+    check_loggers(recipe.log)
+    held_out = recipe.evaluate
+    # Problems first, so that a wrong name is reported before a model is fetched from the hub.
+    train, eval_problems, notes = load(recipe.data, held_out.source, held_out.problems, recipe.run.seed)
+    policy = load_configuration(recipe.model)
+    _check_context(recipe, policy)
+    prepared = Prepared(
+        _prompted(recipe, train, policy.tokenizer, notes),
+        _prompted(recipe, eval_problems, policy.tokenizer, notes),
+        notes,
+    )
+    _check_problems(recipe, prepared)
+    return prepared
+
+
+def _prompted(recipe: Recipe, problems: Sequence[Problem], tokenizer: Any, notes: list[str]) -> Prompted:
+    limit = recipe.sample.max_prompt_tokens
+    result = prompted(problems, recipe.data.template, tokenizer, limit)
+    if result.skipped:
+        notes.append(
+            f"{result.skipped} of {len(problems)} prompts are longer than sample.max_prompt_tokens ({limit}) and were skipped"
+        )
+    return result
+
+
+def _check_context(recipe: Recipe, policy: Configuration) -> None:
+    name, longest = recipe.model.path, recipe.sample.max_prompt_tokens + recipe.sample.max_tokens
+    context = positions(policy.config)
+    if context is not None and longest > context:
+        raise DiverError(
+            f"sample: max_prompt_tokens + max_tokens = {longest} exceeds the {context} positions of {name!r}; lower "
+            "them, or start from a model with a longer context"
+        )
+    if not end_tokens(policy, policy.tokenizer):
+        raise DiverError(f"model.path {name!r}: neither tokenizer nor model has an end token")
+
+
+def _check_problems(recipe: Recipe, prepared: Prepared) -> None:
+    for purpose, prompts in (("train on", prepared.train), ("evaluate on", prepared.eval_problems)):
+        if not prompts.problems and (prompts is prepared.train or recipe.evaluate.problems):
+            raise DiverError(f"no problem is left to {purpose}. {' '.join(prepared.notes)}")
+    if recipe.train.batch_size > len(prepared.train.problems):
+        raise DiverError(
+            f"train.batch_size: {recipe.train.batch_size} problems in a step, but {recipe.data.path!r} has only "
+            f"{len(prepared.train.problems)} to train on" + "".join(f"; {note}" for note in prepared.notes)
+        )
