@@ -329,6 +329,34 @@ def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_room(whole):
     assert metrics("full") == metrics(whole[0])
 
 
+def test_a_baseline_keeps_nothing_of_the_recipes_own_diversity_reward():
+    own = "[method]\nname = 'diver-mix'\n[method.shaping]\ncoef = 0.9\n[method.diversity_rewards.textual]\nclip_max = 0.9\n"
+    Path("own.toml").write_text(RECIPE + own)
+    flags = ("--train.steps", 2, "--evaluate.problems", 0)
+    code, _, err = diver("train", "own.toml", *flags, "--method", "clip-higher")
+    told = "--method clip-higher replaces [method] of own.toml: diversity_rewards, shaping of it not used\n"
+    assert code == 0 and err.startswith(told)
+    assert diver("train", "own.toml", *flags, "--run.folder", "rewarded")[0] == 0
+    for run, extra in (("runs/own", False), ("rewarded", True)):
+        rows = [row for path in Path(run, "rollouts").glob("*.jsonl") for row in map(json.loads, path.open())]
+        shaped = [row["reward"]["total"] != float(row["grade"] == "correct") for row in rows]
+        assert len(rows) == 32 and any(shaped) == extra
+
+
+def test_an_unchanged_policy_shows_a_change_of_exactly_0():
+    """Base and trained are evaluated on the same random streams; a learning rate of 0 leaves the weights."""
+    finish("--train.learning_rate", 0, "--train.steps", 2, "--evaluate.every", 0, "--sample.max_num_seqs", 7)
+    base, trained = (json.loads(Path(f"runs/tiny/eval/step_000{step}.json").read_text()) for step in (0, 2))
+    assert base["per_problem"] == trained["per_problem"] and base["estimates"] == trained["estimates"]
+    assert 0 < base["estimates"]["pass@1"]["mean"] < 1 and {"pass@4", "distinct@4"} <= base["estimates"].keys()
+    first, last = metrics("runs/tiny")[0], metrics("runs/tiny")[-1]
+    assert {k: v for k, v in first.items() if k.startswith("eval/")} == {
+        k: last[k] for k in first if k.startswith("eval/")
+    }
+    _, out, _ = diver("eval", "--compare", "runs/tiny/eval/step_0000.json", "runs/tiny")
+    assert re.search(r"Pass@4 .* \+0\.0 \|\s+\+0\.0 … \+0\.0 \|", out), out
+
+
 def test_dry_run_prints_the_resolved_recipe_and_writes_nothing():
     resolved = json.loads(finish("--dry-run", "--method.name", "clip-higher"))
     assert resolved["method"]["loss"]["clip_high"] == 0.28 and resolved["train"]["steps"] == 5

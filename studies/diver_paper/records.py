@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from diver.config.recipe import override
 from diver.io.files import write_text
 from diver.io.jsonl import to_json
 from diver.settings import merge
@@ -52,7 +53,7 @@ class Job(NamedTuple):
 
     def recipe(self, regime: Mapping[str, Any]) -> dict[str, Any]:
         """The whole recipe as given, as nested tables."""
-        return merge(merge(regime, self.changes), {"run": {"seed": self.seed}})
+        return merge(override(regime, self.changes), {"run": {"seed": self.seed}})
 
 
 def find(folder: Path, job: Job, regime: Mapping[str, Any]) -> dict[str, Any] | None:

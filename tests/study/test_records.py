@@ -67,3 +67,10 @@ def test_names_tell_runs_apart_and_equal_runs_are_shared():
 
 def test_numbers_keep_four_digits():
     assert [rounded(v) for v in (0.123456, 1234.56, 3, None)] == [0.1235, 1235.0, 3, None]
+
+
+def test_a_method_of_a_variant_replaces_that_of_the_regime():
+    regime = {"method": {"name": "diver-td", "diversity_rewards": {"textual": {"weight": 2.0}}}, "train": {"steps": 3}}
+    assert Job({"method": {"name": "clip-higher"}}, 0).recipe(regime)["method"] == {"name": "clip-higher"}
+    changed = Job({"method": {"shaping": {"coef": 0.2}}}, 0).recipe(regime)
+    assert changed["method"] == {**regime["method"], "shaping": {"coef": 0.2}} and changed["train"] == {"steps": 3}

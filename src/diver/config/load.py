@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 import tyro
 
 from diver.config.flags import parse
-from diver.config.recipe import SECTIONS, Recipe, make_recipe, make_sections
+from diver.config.recipe import SECTIONS, Recipe, make_recipe, make_sections, override
 from diver.settings import choose, merge
 from diver.types import DiverError
 
@@ -59,9 +60,10 @@ def parse_arguments(kind: type[T], args: Sequence[str], command: str) -> T:
         raise DiverError(f"name a recipe: {command} recipes/quickstart.toml")
     table = read_toml(path) if path else {}
     _checked(path, make_sections, table)
-    if "name" in names.get("method", {}):
-        table = {**table, "method": {}}  # a baseline must not keep the settings of the recipe's method
-    default = _Unchecked(**_checked("command line", make_sections, merge(table, names)))
+    dropped = sorted(set(table.get("method", {})) - {"name"})
+    default = _Unchecked(**_checked("command line", make_sections, override(table, names)))
+    if dropped and (method := names.get("method", {}).get("name")):
+        print(f"--method {method} replaces [method] of {path}: {', '.join(dropped)} of it not used", file=sys.stderr)
     options: dict[str, Any] = {
         "return_unknown_args": True,
         "use_underscores": True,  # as the keys are written in the file; dashes are accepted, too

@@ -22,7 +22,7 @@ from diver.config.verification import Verification
 from diver.methods import Method
 from diver.methods.diver import DiverMix
 from diver.methods.registry import DEFAULT, method_named
-from diver.settings import read, settings
+from diver.settings import merge, read, settings
 
 
 @settings
@@ -74,6 +74,12 @@ SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in datacla
 def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
     """A recipe from nested tables. method.name selects the defaults of [method]; its other keys override them."""
     return Recipe(**make_sections(table))
+
+
+def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe `table` with the keys of `changes`. A method named there replaces the whole table [method]: a baseline must
+    not keep the settings of the recipe's method."""
+    return merge({**table, "method": {}} if "name" in changes.get("method", {}) else table, changes)
 
 
 def make_sections(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
