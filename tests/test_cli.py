@@ -19,6 +19,7 @@ import pytest
 from diver import cli
 from diver.cli.main import commands
 from diver.data.countdown import policy_folder
+from diver.io.jsonl import JsonlLog
 from diver.methods import METHODS
 
 DIVER = [sys.executable, "-m", "diver"]
@@ -355,6 +356,29 @@ def test_an_unchanged_policy_shows_a_change_of_exactly_0():
     }
     _, out, _ = diver("eval", "--compare", "runs/tiny/eval/step_0000.json", "runs/tiny")
     assert re.search(r"Pass@4 .* \+0\.0 \|\s+\+0\.0 … \+0\.0 \|", out), out
+
+
+@pytest.mark.parametrize("step", [0, 5])
+def test_a_killed_evaluation_continues_without_drawing_anew(whole, monkeypatch, step):
+    """Stopped after 9 of 24 responses, before or after training: the same numbers as an uninterrupted run."""
+    appended = JsonlLog.append
+
+    def append(log, row):
+        appended(log, row)
+        if log.path.name == f"step_000{step}.generations.jsonl" and len([*log.rows()]) == 9:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JsonlLog, "append", append)
+        assert diver("train", "tiny.toml")[0] == 130
+    stored = Path(f"runs/tiny/eval/step_000{step}.generations.jsonl")
+    before = stored.read_text()
+    out = finish()
+    assert stored.read_text().startswith(before) and len(stored.read_text().splitlines()) == 24
+    assert "countdown: 6 problems x 4 samples; 15 responses to sample, of up to 28 tokens" in out
+    assert re.search(r"countdown: \d+ of 15 responses; the others take about \d+ s", out)
+    assert "15 sampled, 9 stored before; 24 graded" in out
+    assert metrics("runs/tiny") == metrics(whole[0])
 
 
 def test_dry_run_prints_the_resolved_recipe_and_writes_nothing():

@@ -109,13 +109,14 @@ class Evaluation:
     source: Source | None = None
     """Source of the held-out problems. The default is Countdown's held-out problems, or a part of the training data that is
     then excluded from training."""
-    problems: NonNegativeInt = 256
-    """Number of held-out problems; 0 disables evaluation."""
+    problems: NonNegativeInt = 64
+    """Number of held-out problems; 0 disables evaluation. By default the evaluations before and after training sample as
+    many responses as one rollout step of default size does, 64 x 16 = 128 x 8."""
     every: NonNegativeInt = 0
     """Number of rollout steps between evaluations; 0 means only before and after training."""
-    num_samples: PositiveInt = 64
+    num_samples: PositiveInt = 16
     """Number of responses to each problem before and after training."""
-    num_samples_in_training: PositiveInt = 16
+    num_samples_in_training: PositiveInt = 4
     """Number of responses to each problem during training."""
     temperature: PositiveFloat = 0.6
     """Sampling temperature of the evaluation; 0.6 in the paper."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -37,7 +38,7 @@ def evaluate(
     keys = {name: task.keys.get(name, "") for name in problems}
     graded_keys = grade_keys(task.problems, keys, task.grader)
     total = len(problems) * task.samples
-    sampled = _sample(task, open_generator, generations, keys, progress)
+    sampled = _sample(task, open_generator, generations, keys, log, progress)
     known, graded = _known(task, grades, graded_keys), 0
     if len(known) < total:
         ungraded = (row for row in _rows(task, generations, keys) if (row["problem"], row["sample"]) not in known)
@@ -70,13 +71,22 @@ def _known(task: Task, grades: Log, keys: Mapping[str, str]) -> dict[Key, Sample
 
 
 def _sample(
-    task: Task, open_generator: Callable[[], Generator], into: Log, keys: Mapping[str, str], progress: bool
+    task: Task,
+    open_generator: Callable[[], Generator],
+    into: Log,
+    keys: Mapping[str, str],
+    log: Callable[[str], Any],
+    progress: bool,
 ) -> int:
-    """Sample and store the responses that are missing; returns how many."""
+    """Sample and store the responses that are missing; returns how many. After a sixteenth of them, says how long it takes."""
     have = {(row["problem"], row["sample"]) for row in _rows(task, into, keys)}
     missing = len(task.problems) * task.samples - len(have)
     if not missing:
         return 0
+    log(
+        f"{task.name}: {len(task.problems)} problems x {task.samples} samples; {missing} responses to sample, of up to "
+        f"{task.max_tokens:,} tokens"
+    )
     generator = open_generator()
     all_requests = [
         request
@@ -86,11 +96,16 @@ def _sample(
         )
     ]
     sampled = generator.generate(all_requests, temperature=task.temperature, max_tokens=task.max_tokens, have=have)
+    start, done, told = time.monotonic(), 0, False
     with _progress_bar(f"{task.name}: sample", missing, progress) as bar:
         try:
             for generation in sampled:
                 into.append(_row(generation, keys[generation.problem_id]))
                 bar.update(generation.count)
+                done += generation.count
+                if not told and missing > done >= missing / 16:
+                    told, left = True, (time.monotonic() - start) * (missing - done) / done
+                    log(f"{task.name}: {done} of {missing} responses; the others take about {duration(left)}")
         except PromptTooLong as error:
             raise DiverError(f"{error}; another --template than {task.template!r} may be shorter") from None
     return missing
@@ -131,6 +146,13 @@ def metrics(result: Mapping[str, Any]) -> dict[str, float]:
     """Of a result, what training logs: the means of eval/pass@k and of eval/distinct@n, n the number of samples."""
     names = [f"pass@{k}" for k in result["k"]] + [f"distinct@{result['samples']}"]
     return {f"eval/{name}": result["estimates"][name]["mean"] for name in names if name in result["estimates"]}
+
+
+def duration(seconds: float) -> str:
+    """Of a time in seconds, as people say it: 40 s, 12 min, 3.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _progress_bar(title: str, total: int, show: bool) -> Any:

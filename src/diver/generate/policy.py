@@ -13,6 +13,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from diver.config.sections import Model
 from diver.data import countdown, hub
+from diver.io.seeds import digest
 from diver.types import DiverError
 
 
@@ -75,6 +76,15 @@ def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
         enable({"use_reentrant": False})
     low = settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda")
     return Policy(model, tokenizer, torch.bfloat16 if low else None)
+
+
+def weights_digest(model: Any) -> str:
+    """Changes with any weight: a digest of the sum and the norm of every parameter, in float64."""
+    with torch.no_grad():
+        weights = [p.detach() for p in model.parameters()]
+        sums = torch.stack([w.sum(dtype=torch.float64) for w in weights])
+        norms = torch.stack([torch.linalg.vector_norm(w, dtype=torch.float64) for w in weights])
+    return digest(sums.tolist(), norms.tolist())
 
 
 def find_device(settings: Model) -> torch.device:

@@ -111,6 +111,10 @@ class RunFolder:
     def write_evaluation(self, step: int, result: Mapping[str, Any]) -> None:
         write_text(self.path / "eval" / f"step_{step:04d}.json", json.dumps(json.loads(to_json(result)), indent=1))
 
+    def evaluation_log(self, step: int, kind: str) -> JsonlLog:
+        """Responses or grades of the evaluation after `step`, as they come; `kind` is generations or grades."""
+        return JsonlLog(self.path / "eval" / f"step_{step:04d}.{kind}.jsonl")
+
     @contextlib.contextmanager
     def new_checkpoint(self, step: int) -> Iterator[Path]:
         """A folder to fill; it becomes checkpoints/step_NNNN when the block succeeds, and is removed otherwise."""

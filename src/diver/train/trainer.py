@@ -23,7 +23,7 @@ from diver.evaluate.evaluate import evaluate, metrics
 from diver.evaluate.task import Task
 from diver.generate.base import sample_groups
 from diver.generate.hf import HFGenerator
-from diver.generate.policy import Policy, load_policy
+from diver.generate.policy import Policy, load_policy, weights_digest
 from diver.io.run_folder import RunFolder
 from diver.io.seeds import stream_seed
 from diver.train import checkpoint
@@ -135,22 +135,31 @@ class Trainer:
     def _evaluate(self, step: int, samples: int, bar: tqdm | None = None) -> dict[str, float]:
         """Pass@k on the held-out problems, also written to eval/step_NNNN.json.
 
-        Every evaluation has the same random streams, so an unchanged policy has unchanged results.
+        Every evaluation has the same random streams, so an unchanged policy has unchanged results. Responses are stored
+        as they come: a killed evaluation of the same weights resumes within.
         """
         recipe, timings = self.recipe, dict[str, float]()
+        problems, model = self.eval_problems.problems, weights_digest(self.policy.model)
         task = Task(
             name=Path((recipe.evaluate.source or recipe.data).path).stem,
-            problems=self.eval_problems.problems,
+            problems=problems,
             template=recipe.data.template,
             temperature=recipe.evaluate.temperature,
             max_tokens=recipe.sample.max_tokens,
             samples=samples,
             ks=[k for k in KS if k <= samples],
             seed=recipe.run.seed,
+            keys={problem.id: model for problem in problems},
             info={"generator": "transformers"},
         )
-        with _timed(timings, "evaluate", bar):
-            result = evaluate(task, lambda: self.generator, verification=recipe.verify)
+        with (
+            _timed(timings, "evaluate", bar),
+            self.folder.evaluation_log(step, "generations") as generations,
+            self.folder.evaluation_log(step, "grades") as grades,
+        ):
+            result = evaluate(
+                task, lambda: self.generator, generations, grades, verification=recipe.verify, log=tqdm.write
+            )
         header = {"step": step, "model": recipe.model.path, "benchmark": task.name}
         self.folder.write_evaluation(step, {**header, **result})
         return {**metrics(result), **timings}
