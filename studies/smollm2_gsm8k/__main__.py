@@ -27,7 +27,7 @@ from diver.diversity import measure
 from diver.evaluate.evaluate import evaluate
 from diver.evaluate.task import Task
 from diver.generate.hf import HFGenerator
-from diver.generate.policy import load_policy, load_tokenizer
+from diver.generate.policy import load_configuration, load_policy
 from diver.io.files import lock
 from diver.io.jsonl import JsonlLog, write_jsonl
 from diver.io.provenance import provenance
@@ -91,7 +91,11 @@ class Study:
         sizes = self.config["split"]
         source = Source(path=arguments.data, config="main" if arguments.data == Arguments.data else None)
         self.parts = split(
-            source, load_tokenizer(self.base), sizes, sizes["longest_prompt"], self.recipe.sample.max_tokens
+            source,
+            load_configuration(self.base).tokenizer,
+            sizes,
+            sizes["longest_prompt"],
+            self.recipe.sample.max_tokens,
         )
         self.held_out = self.problems(self.parts["held_out"][: sizes["held_out"]])
 
