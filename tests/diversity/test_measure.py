@@ -77,11 +77,11 @@ def test_a_response_within_the_horizon_is_taken_as_it_is():
     assert lengths.tolist() == [4, 7] and seen == [[0, 1]]
 
 
-def test_token_units_need_no_decode():
+def test_policy_tokens_need_no_decode():
     ids = [r.tokens for r in GROUP.rollouts]
-    s = Diversity(units="tokens")
+    s = Diversity(tokenize="policy")
     assert (measure(GROUP, ["textual"], s)["textual"] == textual_diversity(ids)).all()
-    s = Diversity(units="tokens", horizon=3)
+    s = Diversity(tokenize="policy", horizon=3)
     assert measure(GROUP, ["textual"], s)["textual"].tolist() == [0, 0, 0]
     with pytest.raises(ValueError, match="give `decode`"):
         measure(GROUP, ["equational"], s)  # formulas are text
@@ -91,7 +91,7 @@ def test_missing_decode_or_tokens():
     with pytest.raises(ValueError, match="give `decode`"):
         measure(GROUP, ["textual"], Diversity(horizon=4))
     bare = make_group([0, 1], [0, 2], with_tokens=False)
-    for s in (Diversity(horizon=4), Diversity(units="tokens")):
+    for s in (Diversity(horizon=4), Diversity(tokenize="policy")):
         with pytest.raises(ValueError, match="'p1', rollout 0 has no policy tokens"):
             measure(bare, ["textual"], s, decode)
 
@@ -125,7 +125,7 @@ def test_a_metric_must_give_a_finite_number_per_response(function):
         ({"horizon": 0}, "horizon = 0"),
         ({"orders": 0}, "orders = 0"),
         ({"weights": (1.0,)}, "4 orders need 4 weights"),
-        ({"units": "letters"}, "units: unknown choice 'letters'; choices: words, tokens"),
+        ({"tokenize": "letters"}, "tokenize: unknown choice 'letters'; choices: whitespace, zh, char, policy"),
         ({"extractor": "regex"}, "extractor: unknown choice 'regex'; choices: nested, paper"),
     ],
 )

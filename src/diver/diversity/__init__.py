@@ -9,6 +9,7 @@ from diver.diversity.textual import (
     textual_dissimilarity,
     textual_diversity,
 )
+from diver.diversity.tokenize import spaced, warn_if_unspaced
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "measure",
     "resolve",
     "self_bleu_diversity",
+    "spaced",
     "textual_dissimilarity",
     "textual_diversity",
+    "warn_if_unspaced",
 ]

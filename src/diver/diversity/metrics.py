@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from diver.diversity.equational import EXTRACTORS, Extractor, equational_diversity
 from diver.diversity.ngrams import order_weights
 from diver.diversity.textual import distinct_n, self_bleu_diversity, textual_diversity
+from diver.diversity.tokenize import Tokenize, spaced
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
 from diver.settings import choose, import_object, settings
 from diver.types import DiverError, Group
 
 Metric = Callable[[Sequence[str]], np.ndarray]
-Units = Literal["words", "tokens"]
 
 
 @settings
@@ -35,8 +35,8 @@ class Diversity:
     """Weight of each order; None = 1/N."""
     symmetric: bool = False
     """Textual dissimilarity as the mean of BLEU in both directions."""
-    units: Units = "words"
-    """What an n-gram is made of: words between white space, or policy tokens."""
+    tokenize: Tokenize = "whitespace"
+    """What n-grams are made of: words between white space, zh or char (sacrebleu's), or the policy's tokens."""
     extractor: Extractor = "nested"
     """How formulas are found: nested, or the paper's three regular expressions."""
     ignore_space: bool = False
@@ -50,7 +50,7 @@ class Diversity:
         if self.horizon is not None and self.horizon < 1:
             raise ValueError(f"horizon = {self.horizon}: give at least 1 token, or none at all for whole responses")
         order_weights(self.orders, self.weights)
-        choose(self.units, get_args(Units), "units")
+        choose(self.tokenize, get_args(Tokenize), "tokenize")
         choose(self.extractor, EXTRACTORS, "extractor")
 
 
@@ -63,7 +63,7 @@ METRICS: dict[str, Callable[[Diversity], Metric]] = {
     "distinct-n": lambda s: partial(distinct_n, orders=s.orders, weights=s.weights),
     "self-bleu": lambda s: partial(self_bleu_diversity, orders=s.orders, weights=s.weights),
 }
-ON_TOKENS = frozenset({"textual", "distinct-n", "self-bleu"})  # they take token ids, when `units` says so
+OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # they count what `tokenize` says
 
 
 def resolve(name: str, settings: Diversity = PAPER) -> Metric:
@@ -92,8 +92,13 @@ def measure(
     """
     measured = {}
     for name in names:
-        on_tokens = settings.units == "tokens" and name in ON_TOKENS
-        responses = _token_ids(group, settings.horizon) if on_tokens else _texts(group, settings.horizon, decode)
+        responses: Sequence[Any]
+        if name not in OF_NGRAMS:
+            responses = _texts(group, settings.horizon, decode)
+        elif settings.tokenize == "policy":
+            responses = _token_ids(group, settings.horizon)
+        else:
+            responses = [spaced(text, settings.tokenize) for text in _texts(group, settings.horizon, decode)]
         measured[name] = _checked(resolve(name, settings)(responses), name, len(group))
     return measured
 
@@ -109,7 +114,7 @@ def _texts(group: Group, horizon: int | None, decode: Callable[[list[int]], str]
     if horizon is None:
         return group.responses
     if decode is None:
-        raise ValueError("a horizon counts policy tokens: give `decode` to cut the text there, or units='tokens'")
+        raise ValueError("a horizon counts policy tokens: give `decode` to cut the text there, or tokenize='policy'")
     rows = zip(group.rollouts, _token_ids(group, horizon), strict=True)
     return [r.response if r.length <= horizon else decode(list(ids)) for r, ids in rows]
 

@@ -67,9 +67,9 @@ class Measure:
             raise DiverError(f"--groups: must be at least 0, is {self.groups}")
         if not math.isfinite(self.threshold):
             raise DiverError(f"--threshold: must be a finite number, is {self.threshold}")
-        if self.diversity.horizon is not None or self.diversity.units == "tokens":
+        if self.diversity.horizon is not None or self.diversity.tokenize == "policy":
             raise DiverError(
-                "--diversity.horizon and units = tokens: need policy tokens, which files of rollouts do not have"
+                "--diversity.horizon and tokenize = policy: need policy tokens, which files of rollouts do not have"
             )
         for name in self.names:
             resolve(name, self.diversity)

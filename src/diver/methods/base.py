@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
-from diver.diversity import Diversity, measure
+from diver.diversity import Diversity, measure, warn_if_unspaced
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.selection import Selection
 from diver.settings import settings
@@ -90,6 +90,7 @@ class Method:
             group = group.with_each(reward=self.rewards(group, progress))
             group = self.selection.select(group)
             result.append(group.with_each(advantage=self.advantages(group, progress).tolist()))
+        warn_if_unspaced([text for group in result for text in group.responses], self.diversity.tokenize)
         return result
 
     def metrics(

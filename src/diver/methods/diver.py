@@ -97,7 +97,9 @@ class Diver(ClipHigher):
 
     @property
     def needs(self) -> frozenset[str]:
-        on_tokens = self.shaping.needs_lengths or self.diversity.horizon is not None or self.diversity.units == "tokens"
+        on_tokens = (
+            self.shaping.needs_lengths or self.diversity.horizon is not None or self.diversity.tokenize == "policy"
+        )
         return frozenset({"responses", "tokens"}) if on_tokens else frozenset({"responses"})
 
     @property

@@ -1,0 +1,126 @@
+"""What the tokens are: the paper's words, or sacrebleu's zh and char."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
+from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
+
+import diver
+from diver.diversity import Diversity, measure, spaced, textual_diversity, warn_if_unspaced
+from diver.methods import method_named
+from diver.types import Group, Problem, Reward, Rollout
+
+# Two differ in one character, the third in most of them.
+CHINESE = [
+    "先算八减四等于四，再乘以六得二十四。",
+    "先算八减四等于四，再乘以六得三十四。",
+    "把六和三相乘，然后加上六，就是答案。",
+]
+
+
+def group(texts):
+    return Group(Problem("p", "?", ""), tuple(Rollout(text, reward=Reward(1.0)) for text in texts))
+
+
+def test_zh_by_hand():
+    tokens = spaced(r"答案是5.2，即 \(8-4=4\), 见x-y.", "zh").split()
+    assert tokens == [
+        "答",
+        "案",
+        "是",
+        "5.2",
+        "，",
+        "即",
+        "\\",
+        "(",
+        "8",
+        "-",
+        "4",
+        "=",
+        "4",
+        "\\",
+        ")",
+        ",",
+        "见",
+        "x-y",
+        ".",
+    ]
+    assert spaced("a b", "char").split() == ["a", "b"] and spaced("คน", "char").split() == ["ค", "น"]
+    assert spaced("as it  is", "whitespace") == "as it  is"
+
+
+ALPHABET = st.sampled_from(
+    [*"答案是的。，：（）１？「㐀豈〇ab'\\()[]{}-.,+*/=$^_ 0159<>\"!&%#@~`|;:?\n", "か", "ร", "é"]
+)
+
+
+@given(st.text(ALPHABET, max_size=30))
+def test_sacrebleu_agrees(text):
+    assert spaced(text, "zh").split() == TokenizerZh()(text).split()
+    assert spaced(text, "char").split() == TokenizerChar()(text).split()
+
+
+def test_chinese_responses_are_told_apart_by_their_characters():
+    by_words, by_characters = (
+        measure(group(CHINESE), ["textual"], Diversity(tokenize=how))["textual"] for how in ("whitespace", "zh")
+    )
+    assert by_words.tolist() == [1, 1, 1]
+    # 18 tokens, one of them another: 17/18 of the tokens agree, 15/17 pairs, 13/16 triples and 11/15 quadruples
+    bleu = (17 / 18 * 15 / 17 * 13 / 16 * 11 / 15) ** 0.25
+    assert by_characters[0] < by_characters[2] and by_characters[1] < by_characters[2]
+    pair = measure(group(CHINESE[:2]), ["textual"], Diversity(tokenize="zh"))["textual"]
+    np.testing.assert_allclose(pair, 1 - bleu)
+
+
+ENGLISH = [
+    "First take four from eight, then multiply by six.",
+    "First take four from eight, then multiply by five.",
+    "Multiply six by three and add six to it.",
+]
+
+
+def test_the_table_of_the_documentation():
+    page = (Path(__file__).parents[2] / "docs" / "method.md").read_text()
+    unspaced = [text.replace(" ", "") for text in ENGLISH]
+    for title, texts in {"Chinese": CHINESE, "English": ENGLISH, "English without spaces": unspaced}.items():
+        cells = [
+            ", ".join(f"{value:.2f}" for value in textual_diversity([spaced(text, how) for text in texts]))
+            for how in ("whitespace", "zh", "char")
+        ]
+        assert f"| in {title} | {' | '.join(cells)} |" in page
+
+
+@given(st.lists(st.text(ALPHABET, max_size=20), min_size=1, max_size=4))
+def test_the_default_is_the_papers(texts):
+    assert measure(group(texts), ["textual"])["textual"].tolist() == textual_diversity(texts).tolist()
+
+
+def test_other_metrics_see_the_text_as_it_is():
+    texts = [r"\( a + b \)", r"\( a+b \)"]
+    measured = measure(group(texts), ["textual", "equational", "self-bleu", "distinct-n"], Diversity(tokenize="char"))
+    assert measured["equational"].tolist() == [1, 1]
+    assert measured["textual"].tolist() == measured["self-bleu"].tolist() == [0, 0]  # white space is no character
+    # each of the n-grams stands once in both, but for the backslash, twice in both
+    assert measured["distinct-n"].tolist() == pytest.approx([((5 / 2 + 2 / 4) / 7 + 3 / 2) / 4] * 2)
+
+
+def test_most_responses_without_spaces_are_warned_of():
+    with pytest.warns(
+        UserWarning, match=r'2 of 3 responses have less than one space .* set diversity.tokenize to "zh"'
+    ):
+        warn_if_unspaced([CHINESE[0] * 2, "abcdefghij" * 3, "but this has some spaces in it"], "whitespace")
+    with pytest.warns(UserWarning, match="less than one space"):
+        diver.advantages([text * 2 for text in CHINESE], [1, 0, 1], [0] * 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_if_unspaced(["abcdefghij" * 3, "but this has some spaces in it"], "whitespace")
+        warn_if_unspaced(["42", "x", ""], "whitespace")
+        method = method_named("diver-mix", diversity={"tokenize": "zh"})
+        assert method.needs == {"responses"}
+        diver.advantages([text * 2 for text in CHINESE], [1, 0, 1], [0] * 3, method)
+    assert method_named("diver-mix", diversity={"tokenize": "policy"}).needs == {"responses", "tokens"}
