@@ -61,9 +61,10 @@ def test_what_the_function_returns_is_the_grade():
     )
     cases = [
         (r"\boxed{cba}", PROBLEM, False, "correct"),
-        (r"\boxed{abc}", PROBLEM, True, "wrong"),
+        (r"\boxed{abc}", PROBLEM, False, "wrong"),
         ("nothing", PROBLEM, False, "no_answer"),
-        ("nothing, cut", PROBLEM, True, "truncated"),
+        (r"\boxed{cba}, cut", PROBLEM, True, "truncated"),
+        (r"<think> \boxed{cba}", PROBLEM, False, "no_answer"),
         ("named", PROBLEM, False, "timeout"),
         ("grade", PROBLEM, False, "wrong"),
         ("meta", chat, False, "correct"),

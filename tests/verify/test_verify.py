@@ -49,10 +49,10 @@ def test_groups(pool):
     number = Group(problem("18", "gsm8k"), (Rollout("so 18"), Rollout("so"), Rollout("so", truncated=True)))
     letter = Group(problem("B", "choice"), (Rollout("The answer is B"), Rollout("The answer is C"), Rollout("?")))
     first, second, third = verify([math, number, letter], pool=pool)
-    assert [r.grade.value for r in first.rollouts] == ["correct", "wrong", "truncated", "correct", "wrong"]
+    assert [r.grade.value for r in first.rollouts] == ["correct", "wrong", "truncated", "truncated", "wrong"]
     assert [r.grade.value for r in second.rollouts] == ["correct", "no_answer", "truncated"]
     assert [r.grade.value for r in third.rollouts] == ["correct", "wrong", "no_answer"]
-    assert first.outcomes.tolist() == [1, 0, 0, 1, 0]
+    assert first.outcomes.tolist() == [1, 0, 0, 0, 0]
     assert [r.reward.total for r in third.rollouts] == [1, 0, 0]
     assert first.problem is math.problem and first.responses == math.responses
 
@@ -61,9 +61,25 @@ def test_no_groups():
     assert verify([]) == [] and grade([]) == []
 
 
-def test_the_last_formula_before_a_cut_is_no_answer(pool):
-    pairs = [("We have $x = 5$. Then\nso", problem("5"))] * 2
-    assert grade(pairs, truncated=[False, True], pool=pool) == [Grade.CORRECT, Grade.TRUNCATED]
+NUMBERS = {"numbers": [4, 6, 14], "target": 24}
+RIGHT = {  # by verifier: a problem and the response that solves it
+    "math": (problem("24"), r"So it is \boxed{24}."),
+    "gsm8k": (problem("24", "gsm8k"), "#### 24"),
+    "rule": (problem("24", "rule"), r"</think> So it is \boxed{24}."),
+    "choice": (problem("B", "choice"), "The answer is (B)."),
+    "countdown": (problem("24", "countdown", **NUMBERS), r"\( 4 + 6 = 10 \) \( 10 + 14 = 24 \) \boxed{ 24 }"),
+}
+
+
+@pytest.mark.parametrize("verifier", RIGHT)
+def test_no_answer_stands_before_a_cut_or_inside_an_open_thought(verifier, pool):
+    known, right = RIGHT[verifier]
+    maybe = right.removeprefix("</think>")
+    texts = [right, right, f"<think> Maybe {maybe}? no it is", f"<think> hm </think> {right}", f"{right} <think> or"]
+    group = Group(known, tuple(Rollout(text, truncated=i == 1) for i, text in enumerate(texts)))
+    (graded,) = verify([group])
+    assert [str(r.grade) for r in graded.rollouts] == ["correct", "truncated", "no_answer", "correct", "no_answer"]
+    assert graded.outcomes.tolist() == [1, 0, 0, 1, 0]
 
 
 def test_equal_answers_to_one_problem_are_graded_once():

@@ -13,14 +13,11 @@ from diver.types import Grade
 class PendingComparison(NamedTuple):
     """An answer that needs algebra: correct if any text of `answers` is equivalent to one of `golds`.
 
-    The texts are ready for math-verify. `explicit` is False for an answer that was picked from free text; `settled` is a
-    grade that was found without algebra.
+    The texts are ready for math-verify.
     """
 
     answers: tuple[str, ...]
     golds: tuple[str, ...]
-    explicit: bool
-    settled: Grade | None = None
 
 
 _POWER = re.compile(r"(?:\^|\*\*)\s*")
@@ -30,8 +27,6 @@ _ATOM = re.compile(r"\\[A-Za-z]+|[+-]?\d+|.", re.DOTALL)
 
 def bounded(pending: PendingComparison, bounds: Bounds) -> Grade | PendingComparison:
     """The comparison without the answers that are beyond the bounds; a grade where nothing is left to compare."""
-    if pending.settled:
-        return pending.settled
     if not all(within(gold, bounds) for gold in pending.golds):
         return Grade.ERROR
     answers = tuple(answer for answer in pending.answers if within(answer, bounds))

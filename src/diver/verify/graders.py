@@ -70,11 +70,11 @@ _ALGEBRA = ("math-verify", "latex2sympy2-extended", "sympy")
 GRADERS = {
     grader.name: grader
     for grader in (
-        Grader("math", "diver.verify.mathematics:grade", 4, _ALGEBRA),
-        Grader("gsm8k", "diver.verify.mathematics:grade_gsm8k", 3, _ALGEBRA),
-        Grader("rule", "diver.verify.rule:grade", 1),
-        Grader("choice", "diver.verify.choice:grade", 2, answer="diver.verify.choice:final_answer"),
-        Grader("countdown", "diver.data.countdown:grade", 1, answer=None, solution="diver.data.countdown:canonical"),
+        Grader("math", "diver.verify.mathematics:grade", 5, _ALGEBRA),
+        Grader("gsm8k", "diver.verify.mathematics:grade_gsm8k", 4, _ALGEBRA),
+        Grader("rule", "diver.verify.rule:grade", 2),
+        Grader("choice", "diver.verify.choice:grade", 3, answer="diver.verify.choice:final_answer"),
+        Grader("countdown", "diver.data.countdown:grade", 2, answer=None, solution="diver.data.countdown:canonical"),
     )
 }
 

@@ -12,6 +12,7 @@ from diver.verify import custom
 from diver.verify.bounds import PendingComparison, bounded
 from diver.verify.equivalence import equivalent
 from diver.verify.graders import GradeFunction, get_grader
+from diver.verify.mathematics import is_thinking
 from diver.verify.workers import Failure, Pool, shared_pool
 
 logger = logging.getLogger(__name__)
@@ -43,37 +44,24 @@ def grade(
 ) -> list[Grade]:
     """The grade of every (response, problem), by the verifier that the problem names, or all by `grader`.
 
-    Equal answers to one problem are graded once. `truncated` says which responses hit their length limit: such a
-    response without an answer is `truncated` instead of `no_answer`, and for "math" only a box is an answer then, not
-    the last formula before the cut. A timeout and an error are grades of their own. Without a `pool` this process's
-    shared ones are used.
+    Equal answers to one problem are graded once. `truncated` says which responses hit their length limit: whatever stands
+    in such a response, and in one whose thought is not closed, is no answer. A timeout and an error are grades of their own.
+    Without a `pool` this process's shared ones are used.
     """
     cut = truncated if truncated is not None else [False] * len(pairs)
     if len(cut) != len(pairs):
         raise ValueError(f"{len(pairs)} pairs but {len(cut)} values of truncated")
     by_all = get_grader(grader).grade if grader else None
     read: dict[tuple[str, int], Grade | Pending] = {}
-    for response, problem in pairs:
-        if (response, id(problem)) not in read:
+    results = []
+    for (response, problem), was_cut in zip(pairs, cut, strict=True):
+        case = response, id(problem)
+        if case not in read:
             function = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier").grade
-            read[response, id(problem)] = _read(function, response, problem)
-    results = [read[response, id(problem)] for response, problem in pairs]
-    decided = _decide(
-        [f for f, was_cut in zip(results, cut, strict=True) if not isinstance(f, Grade) and not _is_guess(f, was_cut)],
-        settings,
-        pool,
-    )
-    grades = []
-    for result, was_cut in zip(results, cut, strict=True):
-        if not isinstance(result, Grade):
-            result = Grade.NO_ANSWER if _is_guess(result, was_cut) else decided[result]
-        grades.append(Grade.TRUNCATED if was_cut and result is Grade.NO_ANSWER else result)
-    return grades
-
-
-def _is_guess(result: Pending, was_cut: bool) -> bool:
-    """An answer picked from free text before a cut, which is an intermediate step."""
-    return was_cut and isinstance(result, PendingComparison) and not result.explicit
+            read[case] = Grade.NO_ANSWER if is_thinking(response) else _read(function, response, problem)
+        results.append(Grade.TRUNCATED if was_cut else read[case])
+    decided = _decide([result for result in results if not isinstance(result, Grade)], settings, pool)
+    return [result if isinstance(result, Grade) else decided[result] for result in results]
 
 
 def _read(function: GradeFunction, response: str, problem: Problem) -> Grade | Pending:

@@ -3,11 +3,12 @@
 What counts as the answer, in this order:
 
 1. Only what follows the last `</think>`, where there is one: an answer inside the thought does not count then.
+   (A thought that is not closed, and a response that hit its length limit, hold no answer for any grader: `grading`.)
 2. The content of the last box that closes (`\\boxed{...}`, `\\boxed 5`, `\\fbox{...}`). Boxes that stand together as a
    list (`\\boxed{1}, \\boxed{2}`) are also tried as one answer. Minerva's closing sentence "The final answer is ... I
    hope it is correct." overrules a box before it.
 3. "math": without a box, what math-verify finds in the last 4,096 characters ("the answer is ...", else the last
-   formula, else the last number), unless the response hit its length limit.
+   formula, else the last number).
    "gsm8k": without a box, the last number of the response.
 
 `grade` settles what needs no algebra (`exact`, `prose`); the rest is a `PendingComparison`, which `equivalence` decides in
@@ -35,7 +36,7 @@ def grade(response: str, problem: Problem) -> Grade | PendingComparison:
     """Verifier "math": a grade, or the comparison that is left to decide."""
     text = after_thought(response)
     if statement := _closing(text):
-        return PendingComparison((statement,), gold_texts(problem.answer), explicit=True)
+        return PendingComparison((statement,), gold_texts(problem.answer))
     if answers := boxed(text):
         return _settle(answers, problem.answer)
     tail = text[-TAIL:].strip()
@@ -44,12 +45,12 @@ def grade(response: str, problem: Problem) -> Grade | PendingComparison:
     golds, number = gold_texts(problem.answer), picked_number(tail)
     settled = compare(number, _known(problem.answer)) if number else None
     if "\n" in tail or len(tail) > 256 or _DELIMITER.search(tail) or len(_WORD.findall(tail)) > 2:
-        return PendingComparison((tail,), golds, explicit=False, settled=settled)
+        return settled or PendingComparison((tail,), golds)
     if Grade.CORRECT in (settled, compare(tail, _known(problem.answer))):
-        return PendingComparison((tail,), golds, explicit=False, settled=Grade.CORRECT)
+        return Grade.CORRECT
     # One short line without delimiters: LaTeX without its dollars, where it has a command; else that or a sentence.
     texts = (_box(tail),) if "\\" in tail else (tail, _box(tail))
-    return PendingComparison(texts, golds, explicit=False)
+    return PendingComparison(texts, golds)
 
 
 def grade_gsm8k(response: str, problem: Problem) -> Grade | PendingComparison:
@@ -67,7 +68,7 @@ def _settle(answers: Sequence[str], gold: str) -> Grade | PendingComparison:
         return Grade.NO_ANSWER
     if all(v is Grade.WRONG for v in grades):
         return Grade.WRONG
-    return PendingComparison(tuple(_box(answer) for answer in answers), gold_texts(gold), explicit=True)
+    return PendingComparison(tuple(_box(answer) for answer in answers), gold_texts(gold))
 
 
 # ---- extraction, linear in the length of the text --------------------------------------------------------------------
@@ -93,6 +94,11 @@ class _Box(NamedTuple):
 
 def after_thought(response: str) -> str:
     return response.rpartition("</think>")[2]
+
+
+def is_thinking(response: str) -> bool:
+    """Whether the response ends inside a thought that it opened itself."""
+    return "<think>" in after_thought(response)
 
 
 def boxed(text: str) -> list[str]:
