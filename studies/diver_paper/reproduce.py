@@ -188,15 +188,15 @@ def paper_commands(experiment: Experiment) -> str:
         results.append(f"{name}={out}")
 
     for name in experiment.recipes:
-        for changes in (None, *experiment.paper_variants.values()):
-            variant = "base" if changes is None else Job(changes, 0).name
-            folder, recipe, options = f"{name}_{variant}", RECIPES / f"{name}.toml", flags(changes or {})
-            settings = load_recipe(recipe, options)
-            model = settings.model.path
-            if changes is not None:
-                train.append(shlex.join(["diver", "verl", str(recipe), *options, "--run.folder", f"runs/{folder}"]))
-                model = f"runs/{folder}/verl/checkpoints/global_step_{settings.train.steps}/actor/huggingface"
-            add_evaluation(variant.removesuffix("_seed0"), folder, model, settings.data.template)
+        path = RECIPES / f"{name}.toml"
+        recipe = load_recipe(path)
+        add_evaluation("base", f"{name}_base", recipe.model.path, recipe.data.template)
+        for changes in experiment.paper_variants.values():
+            variant = Job(changes, 0).name
+            folder = f"runs/{name}_{variant}"
+            train.append(shlex.join(["diver", "verl", str(path), *flags(changes), "--run.folder", folder]))
+            model = f"{folder}/verl/checkpoints/global_step_{recipe.train.steps}/actor/huggingface"
+            add_evaluation(variant.removesuffix("_seed0"), f"{name}_{variant}", model, recipe.data.template)
     for public in paper.MODELS if experiment.public_models else ():
         add_evaluation(public.row, public.row, public.path, public.template)
     lines = [

@@ -6,9 +6,11 @@ its last checkpoint, and a process whose sweep has died exits.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,13 +18,14 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
+from diver.config.recipe import make_recipe
 from diver.io.files import lock
 from diver.io.jsonl import to_json
 from diver.types import DiverError
 from diver_paper.records import Job, find
 
 POLL_SECONDS = 0.5
-_WORKER = "from diver_paper.worker import main; main()"
+_WORKER = "from diver_paper.sweep import run_from_input; run_from_input()"
 
 
 class Paths(NamedTuple):
@@ -100,3 +103,19 @@ def _start(job: Job, regime: Mapping[str, Any], paths: Paths, provenance: Mappin
 def _steps_done(folder: Path) -> int:
     path = folder / "metrics.jsonl"
     return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def run_from_input() -> None:
+    """The run that standard input describes, which stays open as long as the sweep lives: when it closes, this exits."""
+    given = json.loads(sys.stdin.readline())
+    threading.Thread(target=_exit_with_the_sweep, daemon=True).start()
+    job, folder, out = Job(given["changes"], given["seed"], given["trained"]), Path(given["folder"]), Path(given["out"])
+    make_recipe(job.recipe(given["regime"]))  # a wrong one fails before torch is imported
+    from diver_paper.worker import run_job
+
+    run_job(job, given["regime"], folder, out, given["provenance"])
+
+
+def _exit_with_the_sweep() -> None:
+    sys.stdin.read()
+    os._exit(1)

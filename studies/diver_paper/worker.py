@@ -1,19 +1,10 @@
-"""One run of a study: train by the recipe, sample from every checkpoint, save what the tables need.
-
-    python -c "from diver_paper.worker import main; main()" < job.json
-
-The job is read from standard input, which stays open as long as the sweep lives: when it closes, this process exits.
-"""
+"""One run of a study: train by the recipe, sample from every checkpoint, save what the tables need."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
-import os
 import random
-import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,23 +31,6 @@ from diver_paper.records import Job, rounded, save
 CURVE = (1, 4, 16)  # k of the evaluations during training
 SHOWN = 32  # problems of which 8 responses are saved
 SHOWN_RESPONSES = 8
-
-
-def main() -> None:
-    job = json.loads(sys.stdin.readline())
-    threading.Thread(target=_exit_with_the_sweep, daemon=True).start()
-    run_job(
-        Job(job["changes"], job["seed"], job["trained"]),
-        job["regime"],
-        Path(job["folder"]),
-        Path(job["out"]),
-        job["provenance"],
-    )
-
-
-def _exit_with_the_sweep() -> None:
-    sys.stdin.read()
-    os._exit(1)
 
 
 def run_job(

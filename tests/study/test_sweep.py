@@ -30,7 +30,7 @@ from diver_paper.sweep import Paths, sweep
 from diver_paper.worker import run_job
 
 ROOT = Path(__file__).parents[2]
-REGIME = merge(load_regime(), merge(SMOKE, {"train": {"steps": 6}}))
+REGIME = merge(load_regime(), merge(SMOKE, {"train": {"steps": 4}}))
 MIX = Job({"method": {"name": "diver-mix"}}, 0)
 WRONG = Job({"method": {"name": "clip-higher", "loss": {"clip_low": -1.0}}}, 0)
 SWEEP = """
@@ -70,12 +70,12 @@ def whole(swept):
 def test_a_record_has_what_the_tables_need(whole):
     record = whole["diver-mix_seed0.json"]
     assert record["command"] == "diver train studies/diver_paper/tiny.toml --method.name diver-mix --run.seed 0"
-    assert len(record["metrics"]["diversity/textual"]) == len(record["metrics"]["signal/mixed"]) == 6
-    assert list(record["evaluations"]) == ["5", "6"]  # the checkpoints that are kept
-    last = record["evaluations"]["6"]
+    assert len(record["metrics"]["diversity/textual"]) == len(record["metrics"]["signal/mixed"]) == 4
+    assert list(record["evaluations"]) == ["3", "4"]  # the checkpoints that are kept
+    last = record["evaluations"]["4"]
     assert len(last["solutions"]) == last["problems"] == 4 and all(sum(counts) <= 16 for counts in last["solutions"])
     assert len(last["responses"][0]) == 8 and len(last["diversity"]["textual"]) == 4
-    assert 0 <= record["evaluations"]["5"]["pass@4"] <= 1
+    assert 0 <= record["evaluations"]["3"]["pass@4"] <= 1
 
 
 @pytest.mark.slow
@@ -144,9 +144,9 @@ def in_this_process(monkeypatch):
     monkeypatch.setattr("diver_paper.sweep.POLL_SECONDS", 0)
 
 
-OF_MAIN = set(EXPERIMENTS["main"].variants)  # an experiment that only reads these runs costs nothing more
+SHARED = set(EXPERIMENTS["dynamics"].variants)  # an experiment that only reads these runs costs nothing more
 NAMES = [
-    pytest.param(name, marks=() if set(e.variants) <= OF_MAIN else pytest.mark.slow)
+    pytest.param(name, marks=() if set(e.variants) <= SHARED else pytest.mark.slow)
     for name, e in EXPERIMENTS.items()
     if e.variants
 ]
@@ -177,7 +177,7 @@ def test_the_list_names_every_experiment_and_what_has_been_run(tmp_path, whole, 
 
 @cache  # the experiments share most of their commands
 def read_recipe(recipe, *flags):
-    load_recipe(Path(recipe), flags)
+    return load_recipe(Path(recipe), flags)
 
 
 @cache
@@ -191,9 +191,11 @@ def test_commands_at_paper_scale_are_ones_that_can_be_given(name, capsys, monkey
     reproduce(Arguments(name=name, scale="paper"), {})
     commands = [shlex.split(line) for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
     trained = [command for command in commands if command[1] == "verl"]
-    for _, _, recipe, *flags in trained:
-        read_recipe(recipe, *flags)
+    recipes = [read_recipe(*command[2:]) for command in trained]
     asked = [read_evaluation(*command[2:]) for command in commands if command[1] == "eval"]
+    for recipe in recipes:
+        last = f"{recipe.folder}/verl/checkpoints/global_step_{recipe.train.steps}/actor/huggingface"
+        assert last in {arguments.model for arguments in asked}
     public = len(paper.MODELS) * EXPERIMENTS[name].public_models
     assert len(asked) == len(trained) + len(EXPERIMENTS[name].recipes) + public  # the base models, too
     for arguments in asked:
