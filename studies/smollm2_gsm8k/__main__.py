@@ -39,9 +39,9 @@ from diver_paper.records import Job, find, rounded, save
 from diver_paper.worker import SHOWN, draw, train_run
 from smollm2_gsm8k.data import Solved, split
 from smollm2_gsm8k.page import METHODS, NAME, write_page
-from smollm2_gsm8k.warm_up import warm_up
+from smollm2_gsm8k.warm_up import read, warm_up, warmed_up
 
-CONFIG = Path(__file__).with_name("study.toml")
+CONFIG, WARM_UP = (Path(__file__).with_name(name) for name in ("study.toml", "warm_up.safetensors"))
 KS = (1, 2, 4, 8, 16, 32)
 RELEASED_SAMPLES = 4  # of the model before its warm-up, which solves hardly anything
 
@@ -61,8 +61,10 @@ class Arguments:
     """The folder of the page, and of the records in smollm2-gsm8k/."""
     work: Path = Path("runs/smollm2-gsm8k")
     """Where runs are made. It holds problems of the data set, so it is not to be published."""
-    device: str = "auto"
-    """auto, cpu, cuda and so on; auto is a GPU where there is one."""
+    warm_up: Path = WARM_UP
+    """The warm-up's result; where there is no such file, it is made."""
+    device: str = "cpu"
+    """cpu, cuda and so on."""
     config: Path = CONFIG
     """The sizes of the study and the recipe of its runs."""
 
@@ -86,7 +88,7 @@ class Study:
         self.regime: Mapping[str, Any] = self.config["recipe"]
         self.recipe = make_recipe(self.regime)
         self.work, self.out, self.device = arguments.work, arguments.out, arguments.device
-        self.base = self.model(arguments.model)
+        self.base, self.warm_up = self.model(arguments.model), arguments.warm_up
         self.provenance = {key: value for key, value in provenance().items() if key != "started"}
         sizes = self.config["split"]
         source = Source(path=arguments.data, config="main" if arguments.data == Arguments.data else None)
@@ -107,12 +109,13 @@ class Study:
 
     def run(self) -> None:
         """All stages, in order; what is finished is read from its files."""
-        with self.timed("warm-up"):
-            folder = self.work / "warm-up"
-            model = warm_up(self.base, self.parts["warm_up"], self.config["warm_up"], folder, self.provenance)
+        if not self.warm_up.exists():
+            part, folder = self.parts["warm_up"], self.work / "warm-up"
+            warm_up(self.base, part, self.config["warm_up"], self.warm_up, folder, self.provenance)
+        model = warmed_up(self.base, self.warm_up, self.work / "warmed-up")
         with self.timed("select"):
             data = self.select(model)
-        self.write_record(BEFORE, model, lambda: {**self.preparation(), "metrics": {}})
+        self.write_record(BEFORE, model, self.preparation)
         write_page(self.config, self.out)
         for job in (
             StudyJob({"method": {"name": m}}, s) for s in range(self.config["study"]["seeds"]) for m in METHODS
@@ -139,13 +142,13 @@ class Study:
     def preparation(self) -> dict[str, Any]:
         """Of the warm-up and the selection, what the record of the policy before training keeps."""
         released, _ = self.evaluate("released", Path(self.base.path), self.held_out, RELEASED_SAMPLES, 1.0)
-        losses = [row["policy/loss"] for row in JsonlLog(self.work / "warm-up" / "metrics.jsonl").rows()]
         chosen = {row["id"]: row["meta"]["correct"] for row in JsonlLog(self.work / "selected.jsonl").rows()}
         return {
             "parts": {part: len(solved) for part, solved in self.parts.items()},
             "released": {"samples": RELEASED_SAMPLES, "correct": [row["c"] for row in released["per_problem"]]},
-            "warm_up_loss": [rounded(loss) for loss in losses],
+            "warm_up": read(self.warm_up).info,
             "selected": chosen,
+            "metrics": {},
         }
 
     def train(self, job: Job, model: Path, data: Path) -> dict[str, Any]:
@@ -171,14 +174,11 @@ class Study:
                     *self.evaluate(name, model, self.held_out, samples, temperature)
                 )
         rows = list(JsonlLog(self.work / "hours.jsonl").rows())
-        own = {"initial_seed0": ("warm-up", "select")}.get(job.name, (job.name,))
+        stages = {"train": job.name if job.trained else "select", "evaluate": f"evaluate {job.name}"}
         seconds = {
-            "train": sum(row["cpu_seconds"] for row in rows if row["stage"] in own),
-            "evaluate": sum(row["cpu_seconds"] for row in rows if row["stage"] == f"evaluate {job.name}"),
+            part: sum(row["cpu_seconds"] for row in rows if row["stage"] == stage) for part, stage in stages.items()
         }
-        device = (
-            torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
-        )
+        device = f"{self.device}, {torch.get_num_threads()} threads"
         header = {"recipe": job.recipe(self.regime), "seed": job.seed, "command": job.command, "device": device}
         save(records, job, {**header, **self.provenance, "cpu_seconds": seconds, **made, "evaluations": evaluations})
 

@@ -80,7 +80,7 @@ def at(study: Study, temperature: str) -> Study:
 
 def _preparation(config: Mapping[str, Any], before: Record) -> str:
     sizes, rule, recipe = before["parts"], config["select"], config["recipe"]
-    released, losses = before["released"], before["warm_up_loss"]
+    released, losses = before["released"], before["warm_up"]["loss"]
     tail = losses[-max(1, len(losses) // 10) :]
     solved = 100 * np.mean(released["correct"]) / released["samples"]
     rates = np.array(list(before["selected"].values())) / rule["samples"]

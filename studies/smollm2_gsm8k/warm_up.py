@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save
+from torch import Tensor
 from tqdm import tqdm
 
 from diver.config.sections import Model, Update
 from diver.data.prompts import encode
 from diver.data.splits import draw_indices
 from diver.generate.policy import Policy, load_policy
+from diver.io.files import write_bytes
+from diver.io.jsonl import to_json
 from diver.io.run_folder import RunFolder
 from diver.losses import PolicyLoss
 from diver.settings import settings
@@ -21,9 +29,6 @@ from diver.train import checkpoint
 from diver.train.update import update
 from diver.types import Group, Problem, Rollout
 from smollm2_gsm8k.data import Solved
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @settings
@@ -38,42 +43,96 @@ class LikelihoodLoss(PolicyLoss):
         return -logprobs, {}
 
 
-def warm_up(
-    model: Model, examples: Sequence[Solved], config: Mapping[str, Any], folder: Path, provenance: Mapping[str, Any]
-) -> Path:
-    """Train on the solutions, resuming where it was stopped; returns the folder of the warmed-up model.
+class WarmUp(NamedTuple):
+    """The tensors that the warm-up trained, in bfloat16, and what is known of how: `steps`, `loss` of each, ..."""
 
-    The learning rate falls linearly to 0. metrics.jsonl has a row a step, its `policy/loss` in nats per token.
+    tensors: Mapping[str, Tensor]
+    info: Mapping[str, Any]
+
+
+def read(file: Path) -> WarmUp:
+    with safe_open(file, "pt") as stored:
+        return WarmUp(load_file(file), json.loads(stored.metadata()["warm_up"]))
+
+
+def warmed_up(model: Model, file: Path, folder: Path) -> Path:
+    """The model with the tensors of the file in place of its own, as a folder."""
+    if not (folder / "config.json").exists():
+        policy = load_policy(dataclasses.replace(model, device="cpu"))
+        policy.model.load_state_dict(dict(read(file).tensors), strict=False)
+        aside = folder.with_name(f".{folder.name}.part")
+        policy.model.save_pretrained(aside)
+        policy.tokenizer.save_pretrained(aside)
+        aside.rename(folder)
+    return folder
+
+
+def warm_up(
+    model: Model,
+    examples: Sequence[Solved],
+    config: Mapping[str, Any],
+    file: Path,
+    folder: Path,
+    provenance: Mapping[str, Any],
+) -> None:
+    """Train on the solutions in `folder`, resuming where it was stopped, and write the trained tensors to `file`.
+
+    Trained are the weights whose names end in `config["weights"]` of the last `config["layers"]` layers: a change small
+    enough to be kept beside the code. The learning rate falls linearly to 0.
     """
-    steps = max(1, round(config["epochs"] * len(examples) / config["batch_size"]))
-    identity = {**config, "examples": len(examples), "model.path": Path(model.path).name}
-    run = RunFolder(folder, {**provenance, "steps": steps}, identity)
-    final = folder / "checkpoints" / f"step_{steps:04d}"
+    run = RunFolder(folder, provenance, {**config, "examples": len(examples), "model.path": Path(model.path).name})
     try:
-        if not final.exists():
-            _train(model, examples, config, run, steps)
+        saved = run.checkpoints()
+        policy = load_policy(model, saved[-1] if saved else None)
+        trained = _trained(policy, config)
+        optimizer = torch.optim.AdamW(trained.values(), lr=config["learning_rate"], weight_decay=0.0)
+        done = checkpoint.restore(saved[-1], policy, optimizer) if saved else 0
+        run.begin()
+        run.keep_until(done)
+        _train(policy, optimizer, _groups(policy, examples), config, run, done)
+        rows = run.rows("metrics.jsonl")
+        info = {
+            **run.config["identity"],
+            "commit": run.config.get("commit"),
+            "loss": [float(f"{row['policy/loss']:.4g}") for row in rows],
+            "cpu_seconds": round(sum(row["time/cpu"] for row in rows)),
+        }
+        content = save(
+            {name: p.detach().to("cpu", torch.bfloat16) for name, p in trained.items()}, {"warm_up": to_json(info)}
+        )
+        write_bytes(file, content)
     finally:
         run.close()
-    return final
 
 
-def _train(model: Model, examples: Sequence[Solved], config: Mapping[str, Any], run: RunFolder, steps: int) -> None:
-    saved = run.checkpoints()
-    policy = load_policy(model, saved[-1] if saved else None)
-    optimizer = torch.optim.AdamW(policy.model.parameters(), lr=config["learning_rate"])
-    done = checkpoint.restore(saved[-1], policy, optimizer) if saved else 0
-    run.begin()
-    run.keep_until(done)
-    batch = config["batch_size"]
-    groups = _groups(policy, examples)
+def _trained(policy: Policy, config: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The parameters that are trained, by name; all others are frozen."""
+    layers = policy.model.config.num_hidden_layers
+    names = tuple(
+        f"layers.{layers - 1 - i}.{name}.weight" for i in range(config["layers"]) for name in config["weights"]
+    )
+    for name, parameter in policy.model.named_parameters():
+        parameter.requires_grad_(name.endswith(names))
+    return {name: p for name, p in policy.model.named_parameters() if p.requires_grad}
+
+
+def _train(
+    policy: Policy,
+    optimizer: torch.optim.Optimizer,
+    groups: Sequence[Group],
+    config: Mapping[str, Any],
+    run: RunFolder,
+    done: int,
+) -> None:
+    steps, batch = config["steps"], config["batch_size"]
+    settings = Update(mini_batch_size=batch, micro_batch_tokens=1024)
     for step in tqdm(range(done + 1, steps + 1), initial=done, total=steps, desc="warm-up", unit="step"):
         for group in optimizer.param_groups:
             group["lr"] = config["learning_rate"] * (steps - step + 1) / steps
         chosen = [groups[i] for i in draw_indices(step, batch, len(groups), seed=0)]
-        how = Update(mini_batch_size=batch, micro_batch_tokens=1024)
-        run.append(
-            "metrics.jsonl", {"step": step, **update(policy, optimizer, chosen, LikelihoodLoss(), how, temperature=1.0)}
-        )
+        start = time.process_time()
+        metrics = update(policy, optimizer, chosen, LikelihoodLoss(), settings, temperature=1.0)
+        run.append("metrics.jsonl", {"step": step, **metrics, "time/cpu": time.process_time() - start})
         if step % config["save_steps"] == 0 or step == steps:
             checkpoint.save(run, step, policy, optimizer, keep=1)
 

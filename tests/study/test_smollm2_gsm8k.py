@@ -9,6 +9,7 @@ import time
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -19,7 +20,7 @@ from diver.verify import grade
 from smollm2_gsm8k.__main__ import main
 from smollm2_gsm8k.data import PARTS, formulas, split
 from smollm2_gsm8k.page import METHODS
-from smollm2_gsm8k.warm_up import LikelihoodLoss
+from smollm2_gsm8k.warm_up import LikelihoodLoss, read
 
 TEXT = "She sold 48/2 = <<48/2=24>>24 in May.\nIn all (48 + 24) * 10 = <<(48+24)*10=720>>720.\n#### 720"
 
@@ -97,7 +98,9 @@ training = 0.25
 longest_prompt = 8
 held_out = 4
 [warm_up]
-epochs = 30
+weights = ["self_attn.v_proj", "mlp.down_proj", "mlp.gate_proj"]
+layers = 1
+steps = 60
 batch_size = 8
 learning_rate = 1e-2
 save_steps = 10
@@ -141,11 +144,24 @@ def study(tmp_path):
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<eos>").save_pretrained(tmp_path / "model")
     torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes = {
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "initializer_range": 0.4,
+    }
     LlamaForCausalLM(
         LlamaConfig(vocab_size=len(vocabulary), bos_token_id=None, eos_token_id=0, num_key_value_heads=1, **sizes)
     ).save_pretrained(tmp_path / "model")
-    flags = {"data": "train.jsonl", "model": "model", "config": "study.toml", "out": "out", "work": "work"}
+    flags = {
+        "warm-up": "warm_up.safetensors",
+        "data": "train.jsonl",
+        "model": "model",
+        "config": "study.toml",
+        "out": "out",
+        "work": "work",
+    }
     return [word for name, path in flags.items() for word in (f"--{name}", str(tmp_path / path))]
 
 
@@ -175,7 +191,8 @@ def test_the_whole_study_by_its_command_killed_and_resumed(study, tmp_path, monk
     assert "Every variant has 2 seeds." in page and "## Held out, temperature 0.6" in page and "## Case study" in page
     assert "what is" not in page and "what is" not in json.dumps(killed)  # no text of the data set
     before = killed["initial_seed0.json"]
-    assert before["warm_up_loss"][-1] < before["warm_up_loss"][0] / 3 and before["parts"]["warm_up"] == 12
+    losses = before["warm_up"]["loss"]
+    assert losses[-1] < losses[0] / 2 and before["parts"]["warm_up"] == 12
     assert all(1 <= correct <= 8 for correct in before["selected"].values())
     for name, record in killed.items():
         for evaluation in record["evaluations"].values():
@@ -184,7 +201,16 @@ def test_the_whole_study_by_its_command_killed_and_resumed(study, tmp_path, monk
             assert record["metrics"]["step"] == [1, 2, 3]
     main(study)  # finished: nothing is made again
     assert numbers(tmp_path) == killed
-    for folder in ("out", "work"):
+    for folder in ("out", "work"):  # from the stored warm-up
         shutil.rmtree(tmp_path / folder)
     main(study)
     assert numbers(tmp_path) == killed
+    file = tmp_path / "warm_up.safetensors"
+    stored, base = read(file), load_file(tmp_path / "model" / "model.safetensors")
+    assert len(stored.tensors) == 3 and all(not base[name].equal(t.float()) for name, t in stored.tensors.items())
+    warmed_up = load_file(tmp_path / "work" / "warmed-up" / "model.safetensors")
+    assert all(warmed_up[name].equal(stored.tensors.get(name, base[name]).float()) for name in base)
+    file.unlink()
+    shutil.rmtree(tmp_path / "work")
+    main(study)  # and made anew, without a kill
+    assert read(file).info["loss"] == losses and all(t.equal(read(file).tensors[n]) for n, t in stored.tensors.items())
