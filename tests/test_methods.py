@@ -310,6 +310,8 @@ def test_metrics_by_hand():
             "shaping/clipped": 4 / 10,  # of 5 rewarded responses x 2 metrics, both of each correct OTHER
             "group/solve_all": 1 / 3,
             "group/solve_none": 1 / 3,
+            # all correct, 1.0125 1.0125 1.0325: |A| sums to 2 sqrt 2; mixed, 1.0125 0 1.0325: 1.36333 / 0.48208 = 2.82802
+            "advantage/solve_all_frac": 8**0.5 / (8**0.5 + 2.82802),
         }
     )
 
@@ -320,6 +322,17 @@ def test_metrics_of_a_method_without_a_diversity_reward():
     assert (metrics["shaping/coef"], metrics["shaping/clipped"]) == (0, 0)
     assert metrics["diversity/textual"] == pytest.approx(2 / 3)
     assert metrics["reward/shaped"] == metrics["reward/outcome"] == 2 / 3
+
+
+def test_the_part_of_the_advantage_that_is_of_groups_all_correct():
+    """Without a diversity reward such a group has A = 0; with no signal at all the part is 0, not unknown."""
+    solved, mixed, failed = [group([1.0] * 3)], [group([1.0, 0.0, 1.0])], [group([0.0] * 3)]
+    grpo, diver = method_named("grpo"), method_named("diver-mix")
+    parts = [
+        method.metrics(method.apply(groups, 0.5), 0.5)["advantage/solve_all_frac"]
+        for method, groups in ((grpo, solved + mixed), (diver, solved), (diver, mixed), (diver, failed))
+    ]
+    assert parts == [0, 1, 0, 0]
 
 
 def test_solve_rates_come_from_outcomes_never_from_the_shaped_reward():

@@ -82,6 +82,7 @@ def _metrics(t: float, rng: random.Random) -> dict[str, float]:
         "reward/shaped": outcome + 0.02,
         "diversity/textual": near(0.62 - 0.15 * t, 0.02),
         "diversity/equational": near(0.48 - 0.1 * t, 0.02),
+        "advantage/solve_all_frac": near(0.05 + 0.3 * t, 0.03),
         "shaping/coef": 0.05 * (1 + math.cos(math.pi * t)),
         "shaping/clipped": near(0.1, 0.02),
         "policy/entropy": near(0.35 - 0.2 * t, 0.01),

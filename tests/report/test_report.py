@@ -21,8 +21,8 @@ from diver.cli import main
 from diver.report import headline, summary_table, write_report
 from diver.report.curves import PANELS, curves_data
 from diver.report.run_record import RunRecord
-from diver.report.sections import labels
-from diver.report.summary import Comparison, compare, duration
+from diver.report.sections import labels, span_text
+from diver.report.summary import Comparison, compare, duration, run_alerts
 from diver.report.text import clean, text
 from diver.report.write import render
 from diver.stats import Estimate
@@ -183,7 +183,7 @@ def _config_only(folder):
 def test_a_run_that_has_only_begun(tmp_path):
     folder = _config_only(tmp_path / "run")
     assert "not evaluated after training yet" in Page(render([RunRecord.read(folder)])).text
-    assert "No evaluation yet." in summary_table(folder)
+    assert "not evaluated after training yet" in summary_table(folder)
     assert headline(folder).endswith("not evaluated after training yet")
 
 
@@ -254,6 +254,8 @@ def test_the_terminal_gets_the_same_table(tmp_path):
     (folder / "eval" / "step_0002.json").write_text(json.dumps(about | {"estimates": trained}))
     assert summary_table(folder).split("\n") == [
         "countdown trained with diver-mix: 2 of 4 steps in 3 min 04 s",
+        "Pass@1 rose from 31.0\xa0% to 50.0\xa0% in 2 steps",
+        "",
         "256 held-out problems, 64 samples each at temperature 1",
         "",
         "|             |              base |           trained | change   |",
@@ -261,9 +263,9 @@ def test_the_terminal_gets_the_same_table(tmp_path):
         "| Pass@1      | 31.0 [28.0, 34.0] | 50.0 [47.0, 53.0] |  +19.0 * |",
         "| Distinct@64 |    6.4 [6.0, 6.8] |    6.1 [5.7, 6.5] |   -0.3   |",
         "",
-        "Pass@k in percent; Distinct@n: distinct correct solutions among n samples.",
-        "[ ]: 95 % intervals over problems (of the change: paired); *: those of base",
-        "and trained do not overlap.",
+        "Pass@k in percent. Distinct@n: distinct correct solutions among n samples.",
+        "[ ]: 95 % intervals over problems (of the change: paired); * : that of the",
+        "change excludes 0.",
         "",
         f"Report:   diver report {folder}",
         f"Metrics:  {folder / 'metrics.jsonl'}",
@@ -293,11 +295,11 @@ def test_the_interval_of_the_change_pairs_problems_by_id(tmp_path):
     assert [row.label for row in rows] == ["Pass@1", "Pass@2", "Distinct@4"]
     expected = [(1 / 4, 1 / 4, 1 / 4), (5 / 12, 1 / 3, 1 / 2), (1.0, 0.0, 2.0)]
     np.testing.assert_allclose([row.paired for row in rows], expected)
-    assert summary_table(folder).split("\n")[3:8] == [
+    assert summary_table(folder).split("\n")[5:10] == [
         "|            | base | trained |             change   |",
         "| ---------- | ---: | ------: | -------------------: |",
-        "| Pass@1     | 12.5 |    37.5 | +25.0 [25.0, 25.0]   |",
-        "| Pass@2     | 25.0 |    66.7 | +41.7 [33.3, 50.0]   |",
+        "| Pass@1     | 12.5 |    37.5 | +25.0 [25.0, 25.0] * |",
+        "| Pass@2     | 25.0 |    66.7 | +41.7 [33.3, 50.0] * |",
         "| Distinct@4 |  0.5 |     1.5 |    +1.0 [0.0, 2.0]   |",
     ]
     page = Page(render([RunRecord.read(folder)]))
@@ -333,7 +335,7 @@ def test_a_run_that_is_still_training(tmp_path):
     (folder / "metrics.jsonl").write_text('{"step": 0}\n{"step": 9, "reward/outcome": 0.5}\n{"step": 10, "rew')
     assert write_report(folder).is_file()
     lines = summary_table(folder).split("\n")
-    assert "9 of 40 steps" in lines[0] and lines[1] == "4 then 2 samples each"
+    assert "9 of 40 steps" in lines[0] and lines[3] == "4 then 2 samples each"
     known = {row.label: not math.isnan(row.paired.mean) for row in compare(RunRecord.read(folder))}
     assert known == {"Pass@1": True, "Pass@2": True, "Distinct@2": False, "Distinct@4": False}
 
@@ -351,15 +353,60 @@ def test_the_table_of_a_whole_run_fits_on_one_screen(run):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "separate"), [(0.41, 0.5, True), (0.4, 0.5, False), (0.1, 0.29, True), (0.1, 0.3, False)]
+    ("low", "high", "apart"), [(0.41, 0.5, True), (0.4, 0.5, False), (0.1, 0.29, True), (0.1, 0.3, False)]
 )
-def test_separate_means_that_the_intervals_share_nothing(low, high, separate):
-    assert Comparison("", Estimate(0.35, 0.3, 0.4), Estimate(0.3, low, high), True).separate is separate
+def test_without_a_paired_interval_significant_means_that_the_others_share_nothing(low, high, apart):
+    row = Comparison("", Estimate(0.35, 0.3, 0.4), Estimate(0.3, low, high), True)
+    assert row.significant is apart
+    paired = row._replace(paired=Estimate(-0.05, -0.1, -0.01))
+    assert paired.significant is True and paired._replace(paired=Estimate(-0.05, -0.1, 0.0)).significant is False
 
 
-def test_unknown_intervals_are_not_separate():
+def test_unknown_intervals_say_nothing():
     row = Comparison("", Estimate(0.1, math.nan, math.nan), Estimate(0.9, 0.8, 1.0), True)
-    assert not row.separate and row.interval(row.base) == "" and row.interval(row.trained) == "[80.0, 100.0]"
+    assert row.significant is None and row.interval(row.base) == "" and row.interval(row.trained) == "[80.0, 100.0]"
+
+
+def test_where_base_and_trained_cannot_be_told_apart_the_first_sentence_says_so(tmp_path):
+    """Pass@1 of "a" rises by 1/4 and that of "b" falls by 1/4: mean 0, interval from -1/4 to 1/4."""
+    folder = _evaluated(tmp_path / "run", {"a": (1, 1), "b": (1, 1)}, {"a": (2, 1), "b": (0, 0)})
+    words = "Base and trained cannot be told apart: Pass@1 is 12.5\xa0% and, after 9 steps, 37.5\xa0%"
+    assert summary_table(folder).split("\n")[1] == words
+    assert words in Page(render([RunRecord.read(folder)])).text and headline(folder).endswith(words)
+
+
+def test_what_can_be_told_apart_is_said_beside_what_cannot(tmp_path):
+    """By hand, n = 4: of 20 problems half fall from 4 correct to 2 and half rise from 0 to 2. Pass@1 changes by -1/2 and
+    +1/2, mean 0; Pass@2, 1 - C(4-c, 2)/6, by -1/6 and +5/6, mean 1/3 with a standard error of 0.11."""
+    before = {str(i): (4 * (i % 2), 1) for i in range(20)}
+    after = {str(i): (2, 1) for i in range(20)}
+    folder = _evaluated(tmp_path / "run", before, after)
+    pass_1, pass_2, _ = compare(RunRecord.read(folder))
+    assert (pass_1.significant, pass_2.significant) == (False, True)
+    assert headline(folder).endswith("Pass@2 rose from 25.0\xa0% to 66.7\xa0% in 9 steps; Pass@1 cannot be told apart")
+
+
+def test_a_run_without_a_gradient_says_so_first(tmp_path):
+    folder = _evaluated(tmp_path / "run", {"a": (0, 0), "b": (0, 0)}, {"a": (0, 0), "b": (0, 0)})
+    rows = [{"step": s, "policy/grad_norm": 0.0, "group/solve_none": 0.9, "group/solve_all": 0.1} for s in range(1, 10)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = "None of the 9 steps had a gradient, so nothing was learned: in 90% of the groups no response was correct"
+    assert summary_table(folder).split("\n")[1] == words
+    page = Page(render([RunRecord.read(folder)]))
+    assert words in page.text and "Steps without a gradient" in page.text and "Pass@1 went from" not in page.text
+    with (folder / "metrics.jsonl").open("a") as out:
+        out.write(json.dumps({"step": 10, "policy/grad_norm": 1e-3}) + "\n")
+    assert "None of the" not in summary_table(folder)
+
+
+def test_solutions_that_are_only_written_differently_are_called_that(tmp_path):
+    folder = _evaluated(tmp_path / "run", {"a": (1, 1), "b": (0, 0)}, {"b": (1, 2), "a": (2, 1)})
+    for path in (folder / "eval").iterdir():
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"exact_solutions": False}))
+    table, page = summary_table(folder), Page(render([RunRecord.read(folder)])).text
+    for words in (table, page):
+        assert "Written differently" in words and "Distinct@" not in words
+    assert "Written differently: sets of formulas that the correct samples write." in table
 
 
 def test_groups_are_consecutive_rows_of_one_problem_with_rising_samples(tmp_path):
@@ -373,6 +420,27 @@ def test_groups_are_consecutive_rows_of_one_problem_with_rising_samples(tmp_path
     record = RunRecord.read(folder)
     assert list(record.rollout_files) == [9_999, 10_000]
     assert [(g.problem.id, len(g)) for g in record.groups(10_000)] == [("a", 2), ("b", 2), ("b", 2), ("c", 3)]
+
+
+def test_more_right_answers_on_fewer_problems(tmp_path):
+    """Pass@1 of 4 problems from 1/4 to 2/4 each but one, Pass@4 from 1 to 1 but for the last, which is lost: with more
+    problems of the first kind for Pass@1 and of the last for Pass@4 both intervals leave 0."""
+    _config_only(tmp_path / "run")
+    (tmp_path / "run" / "eval").mkdir()
+    for step, counts in ((0, [1] * 40), (9, [3] * 20 + [0] * 20)):
+        rows = [{"id": str(i), "n": 4, "c": c, "distinct": c} for i, c in enumerate(counts)]
+        estimates = {"pass@1": {"mean": sum(counts) / 160}, "pass@4": {"mean": np.mean(np.array(counts) > 0)}}
+        row = {"samples": 4, "per_problem": rows, "estimates": estimates}
+        (tmp_path / "run" / "eval" / f"step_{step:04}.json").write_text(json.dumps(row))
+    (alert,) = run_alerts(RunRecord.read(tmp_path / "run"))
+    assert alert.text.startswith("Pass@1 rose by +12.5 points while Pass@4 fell by 50.0".replace("+", ""))
+    assert alert.metric == "eval/pass@4" and alert.spans == ()
+
+
+def test_intervals_in_words():
+    assert span_text(()) == "" and span_text(((3, 3),)) == "step 3" and span_text(((3, 9),)) == "steps 3–9"
+    assert span_text(((3, 3), (5, 9))) == "steps 3 and 5–9"
+    assert span_text(((1, 1), (3, 3), (5, 5), (7, 7), (9, 9), (11, 11))) == "steps 1, 3, 5, 7 and 2 later intervals"
 
 
 def test_several_runs_side_by_side(tmp_path):

@@ -37,6 +37,7 @@ def reduce(
     and a problem with n < k has no estimate at that k (`problems` of an estimate says how many have one). maj@k needs
     single samples in order, so there is none where a response has a count, nor where the grader counts no votes (that of
     Countdown, which asks for the way to a number that is given).
+    `exact_solutions` is whether `distinct` counts solutions: else it counts how differently correct responses are written.
     `solutions` adds to each row how often each distinct correct solution was sampled, most frequent first.
     """
     scored = {name: [s for s in sampled if s.grade in SCORED] for name, sampled in samples.items()}
@@ -61,6 +62,7 @@ def reduce(
         "estimates": {name: _estimate(v) for name, v in values.items()},
         "grades": {str(grade): grades[grade] for grade in Grade if grades[grade]},
         "unscored": sum(count for grade, count in grades.items() if grade not in SCORED),
+        "exact_solutions": all(grader_for(p, grader).exact_solutions for p in problems),
         "per_problem": rows,
     }
 

@@ -12,7 +12,7 @@ from diver.render.tables import markdown
 Results = Mapping[str, Mapping[str, Any]]
 NOTE = (
     "Per cent, with 95 % bootstrap intervals over problems; Pass@k is the unbiased estimate from all samples. "
-    "distinct: different correct solutions among k samples."
+    "distinct: different correct solutions among k samples; written differently: sets of formulas that correct samples write."
 )
 
 
@@ -27,7 +27,11 @@ def benchmark_table(results: Results) -> str:
             rows.append([f"{title}@{k}", *(_cell(r["estimates"].get(f"{kind}@{k}")) for r in results.values())])
     if largest := _ks(results, "distinct")[-1:]:
         name = f"distinct@{largest[0]}"
-        rows.append([name, *(_cell(r["estimates"].get(name), scale=1) for r in results.values())])
+        for label, exact in ((name, True), (f"written differently@{largest[0]}", False)):
+            of_kind = [
+                r["estimates"].get(name) if r.get("exact_solutions", True) is exact else None for r in results.values()
+            ]
+            rows += [[label, *(_cell(e, scale=1) for e in of_kind)]] * any(of_kind)
     rows.append(
         [
             "random baseline",

@@ -16,12 +16,15 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from diver.io.files import lock, write_text
-from diver.io.jsonl import JsonlLog, read_jsonl, to_json, write_jsonl
+from diver.io.jsonl import JsonlLog, number, read_jsonl, to_json, write_jsonl
 from diver.io.rollout_rows import groups_from_rows, rollout_row
 from diver.types import DiverError, Group
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class RunFolder:
@@ -153,3 +156,11 @@ class RunFolder:
 
 def _step_of(path: Path) -> int:
     return int(path.stem.removeprefix("step_"))
+
+
+def metrics_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows of metrics.jsonl as float64, a row a step in order, a column a metric; NaN where a value is not a number."""
+    import pandas as pd
+
+    by_step = {int(row["step"]): {name: number(v) for name, v in row.items() if name != "step"} for row in rows}
+    return pd.DataFrame(list(by_step.values()), index=list(by_step), dtype=float).sort_index()

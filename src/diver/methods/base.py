@@ -99,12 +99,15 @@ class Method:
         """What the run folder logs of the groups that `apply` returned.
 
         The outcomes are those of `sampled`: with a selection, give what `apply` was given. Diversity and the shaped reward
-        are means over the rollouts that are trained on.
+        are means over the rollouts that are trained on; advantage/solve_all_frac is the part of their sum |A| that is of groups
+        all correct, 0 where every advantage is.
         """
         if not groups:
             raise ValueError("metrics need at least one group")
         outcomes = [group.outcomes for group in (groups if sampled is None else sampled)]
         correct = [o >= self.threshold for o in outcomes]
+        signal = [float(np.abs(group.advantages).sum()) for group in groups]
+        all_correct = [bool((group.outcomes >= self.threshold).all()) for group in groups]
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         return {
             "reward/outcome": float(np.concatenate(outcomes).mean()),
@@ -114,6 +117,7 @@ class Method:
             "shaping/clipped": self.clipped_fraction(groups),
             "group/solve_all": float(np.mean([c.all() for c in correct])),
             "group/solve_none": float(np.mean([not c.any() for c in correct])),
+            "advantage/solve_all_frac": float(np.dot(signal, all_correct) / (sum(signal) or 1.0)),
         }
 
     def clipped_fraction(self, groups: Sequence[Group]) -> float:

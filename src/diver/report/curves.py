@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.report.alerts import Alert
 from diver.report.run_record import RunRecord
 from diver.report.text import short
+from diver.train.alerts import Alert
 
 POINTS = 2_000  # of a line; a longer one is thinned evenly
 SECONDS = "time"  # the panel of `RunRecord.step_seconds`
@@ -35,7 +35,11 @@ PANELS = (
     Panel("policy/entropy", "Entropy", "of the policy, nats per token"),
     Panel("response/length_mean", "Response length", "mean, tokens"),
     Panel("response/truncated", "Truncated responses", "at sample.max_tokens", True),
+    Panel("advantage/solve_all_frac", "|A| of groups all correct", "fraction of the sum of |A|", True),
+    Panel("shaping/clipped", "Clipped diversity rewards", "fraction above clip_max (σ)", True),
     Panel("shaping/coef", "Shaping coefficient λ", "weight of the diversity reward"),
+    Panel("policy/grad_norm", "Gradient norm", "before max_grad_norm"),
+    Panel("policy/logprob_mismatch", "Log-prob mismatch", "sampler and trainer, mean nats per token"),
     Panel(SECONDS, "Seconds per step", "sampling, verification, diversity, update"),
 )
 _PASS = re.compile(r"pass@(\d{1,9})")

@@ -14,6 +14,7 @@ import numpy as np
 
 from diver.io.jsonl import number, read_jsonl, table
 from diver.io.rollout_rows import groups_from_rows
+from diver.io.run_folder import metrics_table
 from diver.stats import Estimate, pass_at_k
 from diver.types import DiverError, Group
 
@@ -36,6 +37,8 @@ class Evaluation:
     problems: float = math.nan
     samples: float = math.nan
     temperature: float = math.nan
+    exact_solutions: bool = True
+    """Whether two distinct solutions are two, not one written in two ways."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Evaluation:
@@ -45,7 +48,10 @@ class Evaluation:
             {key: Estimate(*values) for key, values in ends.items() if not math.isnan(values[0])},
             {key: count for key, value in table(row, "grades").items() if (count := number(value)) > 0},
             {str(p["id"]): (p["n"], p["c"], p["distinct"]) for p in row.get("per_problem", [])},
-            *(number(row.get(key)) for key in ("problems", "samples", "temperature")),
+            number(row.get("problems")),
+            number(row.get("samples")),
+            number(row.get("temperature")),
+            row.get("exact_solutions") is not False,
         )
 
     def values(self, measure: str, k: int) -> dict[str, float]:
@@ -71,15 +77,9 @@ class RunRecord:
     @classmethod
     def read(cls, folder: Path) -> RunRecord:
         """The run in `folder`, without its rollouts. DiverError where there is no readable config.json."""
-        import pandas as pd
-
         if not (folder / "config.json").is_file():
             raise DiverError(f"{folder}: not a run folder, it has no config.json")
-        rows = {
-            int(row["step"]): {name: number(value) for name, value in row.items() if name != "step"}
-            for _, row in read_jsonl(folder / "metrics.jsonl", appended=True)
-        }
-        metrics = pd.DataFrame(list(rows.values()), index=list(rows), dtype=float).sort_index()
+        metrics = metrics_table(row for _, row in read_jsonl(folder / "metrics.jsonl", appended=True))
         evaluations = {step: Evaluation.from_row(_json(file)) for step, file in _steps(folder / "eval").items()}
         return cls(folder, _json(folder / "config.json"), metrics, evaluations, _steps(folder / "rollouts"))
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diver.io.jsonl import table
-from diver.report.alerts import Alert, span_text
 from diver.report.page import NOTHING, facts, html_table
 from diver.report.run_record import RunRecord
-from diver.report.summary import Comparison, compare, conditions, duration, model_and_method, progress
+from diver.report.summary import Comparison, compare, conditions, duration, legend, model_and_method, progress, verdict
 from diver.report.text import minus, text
+from diver.train.alerts import Alert
 
 
 def labels(runs: Sequence[RunRecord]) -> list[str]:
@@ -30,7 +30,7 @@ def labels(runs: Sequence[RunRecord]) -> list[str]:
 
 def head(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     if len(runs) == 1:
-        eyebrow, headline, details = " · ".join(model_and_method(runs[0])), one_line(runs[0]), facts(_facts(runs[0]))
+        eyebrow, headline, details = " · ".join(model_and_method(runs[0])), verdict(runs[0]), facts(_facts(runs[0]))
     else:
         eyebrow, headline, details = f"{len(runs)} runs", _best(runs, names), _runs_table(runs, names)
     return f'<header><p class="eyebrow">{text(eyebrow)}</p>\n<h1>{text(headline)}</h1>\n{details}</header>'
@@ -64,21 +64,10 @@ def swatch(run: int) -> str:
     return f'<i class="swatch r{run % 6}"></i>'
 
 
-def one_line(run: RunRecord) -> str:
-    """The result of the run so far in one sentence."""
-    first = next((row for row in compare(run) if row.percent and not math.isnan(row.change)), None)
-    if first is None:
-        return f"A run of {progress(run)}, not evaluated after training yet"
-    verb = "went from" if not first.separate else "rose from" if first.change > 0 else "fell from"
-    base, trained = first.show(first.base.mean), first.show(first.trained.mean)
-    hedge = "" if first.separate else "; the intervals overlap"
-    return f"{first.label} {verb} {base}\u00a0% to {trained}\u00a0% in {max(run.evaluations):,} steps{hedge}"
-
-
 def headline(run_folder: Path) -> str:
     """The run in one line: its folder and the result of its evaluations."""
     run = RunRecord.read(Path(run_folder))
-    return f"{run.folder}: {one_line(run)}"
+    return f"{run.folder}: {verdict(run)}"
 
 
 def _best(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
@@ -118,9 +107,9 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
             body += f"<tr{start}>{first}{run_cell}{_cells(row, 1.0 if row.percent else scale, i)}</tr>"
     basis = "; ".join(dict.fromkeys(filter(None, map(conditions, runs))))
     return (
-        f'<section><h2>Base vs. trained</h2>\n<p class="note">{text(basis)}. Pass@k in percent; Distinct@n: distinct '
-        "correct solutions among n samples. In brackets 95 % intervals over problems; that of the change is paired by "
-        "problem. A coloured change: the intervals of base and trained do not overlap.</p>\n"
+        f'<section><h2>Base vs. trained</h2>\n<p class="note">{text(basis)}. Pass@k in percent. '
+        f"{text(legend([row for table in tables for row in table.values()]))} In brackets 95 % intervals over problems; that "
+        "of the change is paired by problem. A coloured change: its interval excludes 0.</p>\n"
         f'<div class="scroll"><table class="{"many" if several else "one"}"><thead><tr><th></th>{"<th>Run</th>" if several else ""}'
         '<th>Base</th><th>Trained</th><th>Change</th><th class="plot"></th></tr></thead>'
         f"<tbody>{body}</tbody></table></div>{'' if several else _grades(runs[0])}</section>"
@@ -131,7 +120,7 @@ def _cells(row: Comparison, scale: float, run: int) -> str:
     cells = "".join(
         f"<td>{minus(row.show(e.mean))}<small>{row.interval(e)}</small></td>" for e in (row.base, row.trained)
     )
-    kind = "change separate" if row.separate else "change"
+    kind = "change significant" if row.significant else "change"
     return (
         f'{cells}<td class="{kind}">{minus(row.show(row.change, "+"))}<small>{minus(row.interval(row.paired))}</small></td>'
         f'<td class="plot">{_interval_plot(row, scale, run)}</td>'
@@ -164,8 +153,9 @@ def _grades(run: RunRecord) -> str:
 # --- alerts, curves, provenance
 
 NO_ALERTS = (
-    "No alerts: entropy, response length, truncation, groups without a correct response and verifier failures stayed "
-    "within their limits, and diversity did not rise while the outcome reward fell."
+    "No alerts: gradients, the reward and the advantage, log-probabilities, entropy, response length, truncation, groups "
+    "without a correct response and verifier failures stayed within their limits, and diversity did not rise while the "
+    "outcome reward fell."
 )
 
 
@@ -173,12 +163,23 @@ def alerts_section(alerts: Sequence[Sequence[Alert]], names: Sequence[str]) -> s
     """The alerts of all runs, each with its steps and a link to its curve."""
     run_name = '<p class="run">{}{}</p>' if len(names) > 1 else ""
     rows = "".join(
-        f"<li>{run_name.format(swatch(i), text(names[i]))}<h3>{text(alert.title)}{_link(alert)}</h3><p class='note'>{text(alert.text)}</p></li>"
+        f"<li>{run_name.format(swatch(i), text(names[i]))}<h3>{text(alert.title)}{_link(alert)}</h3><p class='note'>{text(alert.text)} {text(alert.advice)}</p></li>"
         for i, of_run in enumerate(alerts)
         for alert in of_run
     )
     content = f'<ul class="alerts">{rows}</ul>' if rows else f'<p class="note">{text(NO_ALERTS)}</p>'
     return f"<section><h2>Alerts</h2>\n{content}</section>"
+
+
+def span_text(spans: tuple[tuple[int, int], ...], most: int = 4) -> str:
+    """The intervals in words: "step 3", "steps 5–9 and 20–31"; empty without any."""
+    if not spans:
+        return ""
+    words = [f"{a:,}" if a == b else f"{a:,}–{b:,}" for a, b in spans[:most]]
+    rest = [f"{len(spans) - most} later intervals"] if len(spans) > most else []
+    *first, last = words + rest
+    noun = "step" if len(spans) == 1 and spans[0][0] == spans[0][1] else "steps"
+    return f"{noun} {', '.join(first)} and {last}" if first else f"{noun} {last}"
 
 
 def _link(alert: Alert) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from diver.io.files import write_text
 from diver.report import sections, summary
-from diver.report.alerts import alerts
 from diver.report.browser import GROUPS, Shown, browser_data, evenly_spaced
 from diver.report.curves import curves_data
 from diver.report.page import document, facts, groups_section, html_table
@@ -36,7 +35,7 @@ def write_report(*folders: Path, path: Path | None = None, groups: int = GROUPS)
 
 def render(runs: Sequence[RunRecord], groups: int = GROUPS) -> str:
     """The page of one or more runs."""
-    names, of_runs = sections.labels(runs), [alerts(run) for run in runs]
+    names, of_runs = sections.labels(runs), [summary.run_alerts(run) for run in runs]
     shown = [s for i, run in enumerate(runs) for s in _shown(run, i, groups // len(runs))]
     browser = browser_data(shown, groups)
     title = " · ".join(summary.model_and_method(runs[0]) if len(runs) == 1 else names)

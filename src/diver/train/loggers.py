@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diver.config.sections import Log
+from diver.train.alerts import AlertLog
 from diver.types import DiverError
 
 
@@ -44,7 +45,7 @@ class WandB:
         self._run.log(dict(metrics), step=step)
 
 
-Logger = TensorBoard | WandB
+Logger = AlertLog | TensorBoard | WandB
 
 
 def check_loggers(settings: Log) -> None:

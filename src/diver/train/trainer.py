@@ -27,6 +27,7 @@ from diver.generate.policy import Policy, load_policy, weights_digest
 from diver.io.run_folder import RunFolder
 from diver.io.seeds import stream_seed
 from diver.train import checkpoint
+from diver.train.alerts import AlertLog
 from diver.train.loggers import Logger, open_loggers
 from diver.train.prepare import prepare
 from diver.train.update import update
@@ -60,7 +61,8 @@ class Trainer:
         steps, every = self.recipe.train.steps, self.recipe.evaluate.every
         self.folder.begin()
         self.folder.keep_until(self.step)
-        loggers = open_loggers(self.recipe.log, self.folder.path, self.folder.config, self.step)
+        others = open_loggers(self.recipe.log, self.folder.path, self.folder.config, self.step)
+        loggers: list[Logger] = [AlertLog(self.folder.rows("metrics.jsonl")), *others]
         self._start()
         evaluation, saving = self.recipe.evaluate, self.recipe.train
         if self.eval_problems.problems and not self.folder.rows("metrics.jsonl"):

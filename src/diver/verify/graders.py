@@ -40,6 +40,8 @@ class Grader:
     """-> str or None: the answer by which maj@k counts votes; None where voting says nothing."""
     solution: str = "diver.verify.mathematics:written_formulas"
     """-> str, equal for two correct responses that are the same solution (distinct@k)."""
+    exact_solutions: bool = False
+    """Whether it is equal for no others: else two responses may be one solution, written differently."""
     isolated: bool = False
 
     @cached_property
@@ -74,7 +76,14 @@ GRADERS = {
         Grader("gsm8k", "diver.verify.mathematics:grade_gsm8k", 4, _ALGEBRA),
         Grader("rule", "diver.verify.rule:grade", 2),
         Grader("choice", "diver.verify.choice:grade", 3, answer="diver.verify.choice:final_answer"),
-        Grader("countdown", "diver.data.countdown:grade", 2, answer=None, solution="diver.data.countdown:canonical"),
+        Grader(
+            "countdown",
+            "diver.data.countdown:grade",
+            2,
+            answer=None,
+            solution="diver.data.countdown:canonical",
+            exact_solutions=True,
+        ),
     )
 }
 

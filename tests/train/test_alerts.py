@@ -1,0 +1,157 @@
+"""Alerts on made-up metrics whose answer is known."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from diver.cli import main
+from diver.io.run_folder import metrics_table
+from diver.train.alerts import STEPS, AlertLog, alerts, smooth, window
+
+
+def rows_of(**columns):
+    """Rows of metrics, step 1 first; `a__b` stands for a/b."""
+    names = [name.replace("__", "/") for name in columns]
+    rows = zip(*columns.values(), strict=True)
+    return [{"step": i} | dict(zip(names, map(float, row), strict=True)) for i, row in enumerate(rows, start=1)]
+
+
+def alerts_of(**columns):
+    return alerts(metrics_table(rows_of(**columns)))
+
+
+def steady(level, count=100):
+    """Values that swing around a level by 1 % and do not move."""
+    return level * (1 + 0.01 * np.resize([1, -1, 0.5, -0.5], count))
+
+
+def test_a_calm_run_has_none():
+    calm = {
+        "policy__entropy": steady(0.3) * np.linspace(1, 0.4, 100),
+        "response__length_mean": steady(200) * np.linspace(1, 1.9, 100),
+        "reward__outcome": steady(0.5),
+        "diversity__textual": steady(0.6),
+        "response__truncated": steady(0.19),
+        "group__solve_none": steady(0.49),
+        "grade__timeout": steady(0.005),
+        "shaping__clipped": steady(0.88),
+        "advantage__solve_all_frac": steady(0.49),
+        "policy__logprob_mismatch": steady(0.019),
+        "policy__grad_norm": np.resize([0.0, 0.1, 0.1], 100),  # now and then a batch has nothing to learn from
+    }
+    assert alerts_of(**calm) == []
+
+
+def test_no_metrics_no_alerts():
+    assert alerts(metrics_table([])) == []
+    assert alerts_of(policy__entropy=[0.0], reward__outcome=[1.0]) == []
+
+
+CROSSED = [  # metric, its value up to step 60 and from step 61 on, the alert
+    ("policy__entropy", 1.0, 0.2, "Entropy collapse"),
+    ("response__length_mean", 100.0, 250.0, "Length explosion"),
+    ("response__truncated", 0.0, 0.9, "Truncated responses"),
+    ("group__solve_none", 0.1, 0.9, "Most groups have no correct response"),
+    ("grade__timeout", 0.0, 0.03, "Verifier timeouts"),
+    ("grade__error", 0.0, 0.03, "Verifier errors"),
+    ("shaping__clipped", 0.2, 0.994, "clip_max flattens the diversity reward"),
+    ("advantage__solve_all_frac", 0.1, 0.89, "Most of the advantage comes from groups all correct"),
+    ("policy__logprob_mismatch", 1e-6, 0.2, "Sampler and trainer disagree"),
+    ("policy__grad_norm", 0.5, 0.0, "Steps without a gradient"),
+]
+
+
+@pytest.mark.parametrize(("metric", "before", "after", "title"), CROSSED)
+def test_a_level_crossed_at_step_61_is_an_alert_from_there(metric, before, after, title):
+    """The mean is over 11 steps, so the alert may begin up to 5 steps before or after the jump."""
+    (alert,) = alerts_of(**{metric: np.where(np.arange(1, 101) <= 60, before, after)})
+    assert alert.title == title and alert.metric == metric.replace("__", "/") and alert.advice.endswith(".")
+    ((first, last),) = alert.spans
+    assert abs(first - 61) <= 5 and last == 100
+
+
+@pytest.mark.parametrize(("metric", "before", "after", "title"), CROSSED)
+def test_while_a_run_trains_each_alert_is_printed_once_when_it_has_held(metric, before, after, title, capsys):
+    log = AlertLog()
+    rows = rows_of(**{metric: np.where(np.arange(1, 21) <= 8, before, after)})
+    for row in rows[:8]:
+        log.log(row["step"], row)
+    assert capsys.readouterr().out == ""
+    for row in rows[8:]:
+        log.log(row["step"], row)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"step {8 + STEPS}: {title}. ")
+    resumed = AlertLog(rows)  # has been printed before the stop
+    resumed.log(21, {metric.replace("__", "/"): after})
+    assert capsys.readouterr().out == ""
+
+
+def test_one_odd_step_is_no_alert(capsys):
+    values = np.full(100, 0.05)
+    values[50] = 1.0
+    assert alerts_of(response__truncated=values) == []
+    log = AlertLog()
+    for row in rows_of(response__truncated=values[40:60]):
+        log.log(row["step"], row)
+    assert capsys.readouterr().out == ""
+
+
+def test_diversity_that_rises_while_the_outcome_falls():
+    falls, rises = steady(0.5) - 0.2 * (np.arange(100) >= 50), steady(0.4) + 0.3 * (np.arange(100) >= 50)
+    (alert,) = alerts_of(reward__outcome=falls, diversity__equational=rises)
+    assert alert.title == "Diversity rises while the outcome reward falls" and "(equational diversity)" in alert.text
+    ((first, last),) = alert.spans
+    assert 51 <= first < last < 100  # and not for ever after: both stand still again
+    assert alerts_of(reward__outcome=rises, diversity__textual=rises) == []
+    assert alerts_of(reward__outcome=steady(0.5), diversity__textual=rises) == []
+
+
+def test_noise_that_moves_nothing_seldom_warns():
+    rng = np.random.default_rng(0)
+    warned = 0
+    for _ in range(20):
+        outcome, diversity = rng.normal(0.5, 0.05, (2, 100))
+        warned += bool(alerts_of(reward__outcome=outcome, diversity__textual=diversity))
+    assert warned <= 4
+
+
+def test_smoothing_by_hand():
+    np.testing.assert_allclose(smooth(pd.Series([0.0, 3.0, 6.0, 0.0]), 3), [1.5, 3.0, 3.0, 3.0])
+    assert len(smooth(pd.Series([], dtype=float), 3)) == 0
+    assert [window(n) for n in (1, 40, 100, 1000)] == [3, 5, 11, 25]
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected", "result"),
+    [
+        # Two tokens are never enough for a solution: no response is correct, so there is nothing to learn.
+        (
+            ["--sample.max-tokens", "2"],
+            ["Steps without a gradient", "Most groups have no correct response", "Truncated responses"],
+            "None of the 5 steps had a gradient, so nothing was learned: in 100% of the groups no response was correct",
+        ),
+        # Every TD above 0 is above this sigma.
+        (
+            ["--method", "diver-td", "--method.shaping.clip-max", "1e-9"],
+            ["clip_max flattens the diversity reward"],
+            "Base and trained cannot",
+        ),
+    ],
+)
+def test_a_real_run_prints_its_alerts_and_its_summary_says_what_came_of_it(
+    flags, expected, result, tmp_path, monkeypatch, capsys
+):
+    recipe = Path(__file__).parents[2] / "recipes" / "quickstart.toml"
+    size = ["--sample.group-size", "4", "--train.batch-size", "8", "--train.mini-batch-size", "8", "--train.steps", "5"]
+    evaluation = ["--evaluate.problems", "4", "--evaluate.num-samples", "4", "--evaluate.every", "0"]
+    folder = ["--run.folder", str(tmp_path / "run")]
+    monkeypatch.setattr("sys.argv", ["diver", "train", str(recipe), *size, *evaluation, *folder, *flags])
+    main()
+    printed = capsys.readouterr().out
+    lines = [line for line in printed.splitlines() if line.startswith("step 5: ")]
+    assert [line.removeprefix("step 5: ").split(". ")[0] for line in lines] == expected
+    assert f"\n{result}" in printed
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert all(f"<h3>{title} " in page for title in expected) and f"<h1>{result}" in page
