@@ -9,13 +9,16 @@ from diver.io.provenance import provenance
 
 
 def command(args: Sequence[str]) -> None:
-    """Sample many responses to each problem, grade them, estimate Avg@k and Pass@k; or compare such results."""
+    """Evaluate a run or a model: sample many responses to each problem, grade them, estimate Pass@k; or compare results."""
     from diver.evaluate.compare import compare
     from diver.evaluate.config import EvalConfig
+    from diver.evaluate.of_run import evaluate_run
     from diver.evaluate.run import run
 
     config = parse(EvalConfig, "diver eval", args)
     if config.compare:
         print(compare(config.compare))
+    elif config.run:
+        evaluate_run(config, provenance())
     else:
         run(config, provenance())

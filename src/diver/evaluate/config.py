@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+from tyro.conf import Positional
+
 from diver.data.templates import TEMPLATES
 from diver.evaluate.grade import AUTO
 from diver.generate.endpoint import read_extra
@@ -17,16 +19,24 @@ from diver.verify import get_grader
 class EvalConfig:
     """Sample many responses to each problem, grade them, and estimate Avg@k and Pass@k.
 
-    The same command resumes where a stopped one was; a larger --samples later adds to the stored ones.
+    A run, as in diver eval runs/quickstart, is evaluated as it was trained (problems, template, grader, temperature, length,
+    seed), before and after training with the same random streams, and compared; any other model is named by --model. The
+    same command resumes where a stopped one was; a larger --samples later adds to the stored ones.
     Try: diver eval --model countdown --samples 64 --k 1,...,64
     """
 
+    run: Positional[Path | None] = None
+    """A run folder, or a checkpoint folder in it; without this, --model."""
+    step: int | None = None
+    """Of a run: the checkpoint of this step. Default: the last."""
+    all_steps: bool = False
+    """Of a run: every checkpoint."""
     model: str = ""
     """A folder in Hugging Face layout, a hub name, or `countdown` for the bundled policy."""
-    benchmarks: str = "countdown"
-    """Names separated by commas, or problem files (.jsonl, .parquet)."""
+    benchmarks: str = ""
+    """Names separated by commas, or problem files (.jsonl, .parquet). Default: countdown; the held-out problems of a run."""
     samples: int | None = None
-    """Responses to each problem. Default: the paper's 32 or 1, or as many as --k needs."""
+    """Responses to each problem. Default: the paper's 32 or 1, those of a run, or as many as --k needs."""
     k: str = ""
     """Values of k for Pass@k, such as 1,8,64; `...` doubles in between: 1,...,1024. Default: 1, 2, 4 up to samples."""
     limit: int | None = None
@@ -34,7 +44,7 @@ class EvalConfig:
     skip_long_prompts: bool = False
     """Leave out, and count, problems whose prompts are too long for the model; by default they stop the evaluation."""
     out: Path | None = None
-    """The folder of the results. Default: runs/eval/MODEL."""
+    """The folder of the results. Default: runs/eval/MODEL, or runs/eval/RUN."""
     generator: Literal["transformers", "vllm", "endpoint"] = "transformers"
     """In this process, by either library, or any OpenAI-compatible server."""
     max_num_seqs: int = 0
@@ -46,21 +56,30 @@ class EvalConfig:
     options of its engine, such as '{"tensor_parallel_size": 2}'."""
     grader: str = ""
     """Grades all benchmarks, by a name of diver.verify.graders."""
-    seed: int = 0
-    """Of the samples and of the order of options."""
+    seed: int | None = None
+    """Of the samples and of the order of options. Default: 0, or that of a run."""
     template: str = ""
     """How a problem becomes a prompt: a name of diver.data.templates, such as plain, chat, boxed, paper, paper-chat or
-    paper-llama. Default: `paper`, a system prompt of about 150 tokens and a response that begins with <think>; `plain` for
-    Countdown."""
+    paper-llama. Default: that of a run; the chat template of a chat model, or of an endpoint; `plain` for Countdown."""
     temperature: float | None = None
-    """Of the samples. Default: 0.6, and 1.0 for Countdown."""
+    """Of the samples. Default: that of a run; 0.6, and 1.0 for Countdown."""
     max_tokens: int | None = None
-    """The longest response. Default: 8,192, and 40 for Countdown."""
+    """The longest response. Default: that of a run; 8,192, and 40 for Countdown."""
     compare: tuple[Path, ...] = ()
     """Sample nothing; compare these results, each with the first, problem by problem: folders of `diver eval`, run folders
     (their last evaluation), or single files eval/step_NNNN.json of a run."""
 
     def __post_init__(self) -> None:
+        if self.run is None and (self.step is not None or self.all_steps):
+            raise DiverError(
+                "--step and --all-steps: choose checkpoints of a run; name one: diver eval runs/quickstart"
+            )
+        if self.run is not None and (self.model or self.generator == "endpoint"):
+            raise DiverError(
+                f"{self.run}: the models of a run are evaluated here; omit --model and --generator endpoint"
+            )
+        if self.step is not None and self.all_steps:
+            raise DiverError("--step and --all-steps: give one of them")
         for name in ("samples", "limit", "max_tokens"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, is {value}")

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from diver.config.sections import Model
+from diver.data.benchmarks import Loaded
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import evaluate, render_prompt
 from diver.evaluate.samplers import SamplerHandle, sampler, sampler_metadata
@@ -22,12 +24,23 @@ from diver.generate.base import Request, prompt_tokens
 from diver.io.files import write_text
 from diver.io.jsonl import to_json
 from diver.types import DiverError
+from diver.verify import DEFAULT, Verification
 
 
-def run(config: EvalConfig, provenance: Mapping[str, Any], log: Callable[[str], Any] = print) -> Path:
-    """Do what is missing of an evaluation; returns its folder. `provenance` (versions, commit) is stored if any was."""
-    generator = sampler(config)
-    tasks = make_tasks(config, generator.model, sampler_metadata(config))
+def run(
+    config: EvalConfig,
+    provenance: Mapping[str, Any],
+    log: Callable[[str], Any] = print,
+    benchmarks: Sequence[Loaded] | None = None,
+    policy: Model | None = None,
+    verification: Verification = DEFAULT,
+) -> Path:
+    """Do what is missing of an evaluation; returns its folder. `provenance` (versions, commit) is stored if any was.
+
+    `benchmarks` stand for those of the settings, and `policy` says more of the model than --model.
+    """
+    generator = sampler(config, policy)
+    tasks = make_tasks(config, generator.model, sampler_metadata(config), benchmarks)
     out = config.out or Path("runs/eval") / generator.model.replace("/", "--")
     with ResultFolder(out, generator.model, provenance) as folder:
         results = {}
@@ -42,7 +55,9 @@ def run(config: EvalConfig, provenance: Mapping[str, Any], log: Callable[[str], 
                 folder.log("generations", task.name) as generations,
                 folder.log("grades", f"{task.name}.{task.grader}") as grades,
             ):
-                results[task.name] = evaluate(task, generator.open, generations, grades, log=log)
+                results[task.name] = evaluate(
+                    task, generator.open, generations, grades, verification=verification, log=log
+                )
         file = out / "results.json"
         earlier = read_results(file)["benchmarks"] if file.exists() else {}
         stored = json.loads(to_json({"model": generator.model, "benchmarks": {**earlier, **results}}))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from diver.config.sections import Model
 from diver.data import countdown, hub
 from diver.evaluate.config import EvalConfig
 from diver.generate.base import Generator
@@ -39,45 +40,44 @@ def fingerprint(folder: Path) -> str:
     return known.hexdigest()
 
 
-def resolve(model: str) -> tuple[str, str]:
+def resolve(policy: Model) -> tuple[str, str]:
     """The path of a model (a folder, a hub name, or `countdown` for the bundled policy), and its permanent name."""
+    model = policy.path
     folder = countdown.policy_folder() if model == "countdown" else Path(model).expanduser()
     if folder.is_dir():
         return str(folder), f"{model if model == 'countdown' else folder.resolve().name}@{fingerprint(folder)}"
-    return model, f"{model}@{hub.newest_commit(model, 'model') or 'offline'}"
+    return model, f"{model}@{hub.newest_commit(model, 'model', policy.revision) or 'offline'}"
 
 
-def transformers(config: EvalConfig) -> SamplerHandle:
+def transformers(config: EvalConfig, policy: Model) -> SamplerHandle:
     """In this process."""
-    _, name = resolve(config.model)
+    _, name = resolve(policy)
 
     def load() -> Generator:
-        from diver.config.sections import Model
         from diver.generate.hf import HFGenerator
         from diver.generate.policy import load_policy
 
-        # One thread for the bundled policy: its matrix products are too small to be parallelised.
-        policy = load_policy(Model(path=config.model, threads=1 if config.model == "countdown" else 0))
-        return HFGenerator(policy, name, config.max_num_seqs)
+        return HFGenerator(load_policy(policy), name, config.max_num_seqs)
 
     return SamplerHandle(name, load)
 
 
-def vllm(config: EvalConfig) -> SamplerHandle:
+def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
     """vLLM in this process; other arithmetic, so another name. --extra has options of its engine.
 
     They are not part of the keys of stored rows. Most say how the machine does the work, as tensor_parallel_size does,
     and another machine must be able to resume; those that change responses, such as quantization or max_model_len, need
     an --out of their own.
     """
-    path, name = resolve(config.model)
+    path, name = resolve(policy)
+    revision = {"revision": policy.revision, "tokenizer_revision": policy.revision} if policy.revision else {}
     name = f"{name}-vllm"
 
     def load() -> Generator:
         from diver.generate.vllm import VLLMGenerator
 
         try:
-            return VLLMGenerator(path, name, **config.extra_options)
+            return VLLMGenerator(path, name, **revision, **config.extra_options)
         except TypeError as error:  # the engine knows its options itself
             if not config.extra_options:
                 raise
@@ -87,21 +87,25 @@ def vllm(config: EvalConfig) -> SamplerHandle:
     return SamplerHandle(name, load)
 
 
-def endpoint(config: EvalConfig) -> SamplerHandle:
+def endpoint(config: EvalConfig, policy: Model) -> SamplerHandle:
     """Any server that speaks OpenAI's protocol; it is the model that is named, not the server."""
 
-    settings = Endpoint(url=config.url or Endpoint.url, model=config.model, extra=config.extra_options)
-    return SamplerHandle(config.model, lambda: EndpointGenerator(settings))
+    settings = Endpoint(url=config.url or Endpoint.url, model=policy.path, extra=config.extra_options)
+    return SamplerHandle(policy.path, lambda: EndpointGenerator(settings))
 
 
 GENERATORS = {"transformers": transformers, "vllm": vllm, "endpoint": endpoint}
 
 
-def sampler(config: EvalConfig) -> SamplerHandle:
-    """The generator that the settings name, loaded at most once."""
+def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
+    """The generator that the settings name, loaded at most once; `policy` says more of the model than --model."""
     if not config.model:
-        raise DiverError("--model: name a folder, a hub name, or 'countdown' for the bundled policy")
-    handle = GENERATORS[config.generator](config)
+        raise DiverError(
+            "--model: name a folder, a hub name, or 'countdown' for the bundled policy; or give a run folder"
+        )
+    # One thread for the bundled policy: its matrix products are too small to be parallelised.
+    policy = policy or Model(path=config.model, threads=1 if config.model == "countdown" else 0)
+    handle = GENERATORS[config.generator](config, policy)
     return handle._replace(open=functools.cache(handle.open))
 
 

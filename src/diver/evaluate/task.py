@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from diver.data.benchmarks import Benchmark, load
+from diver.data.benchmarks import Benchmark, Loaded, load
 from diver.data.templates import TEMPLATES
 from diver.evaluate.config import EvalConfig, parse_ks
 from diver.evaluate.grade import AUTO, grader_for
@@ -52,12 +52,16 @@ class Task:
         }
 
 
-def make_tasks(config: EvalConfig, model: str, generator: Mapping[str, Any]) -> list[Task]:
-    """The benchmarks of `diver eval`; DiverError for whatever cannot be evaluated.
+def make_tasks(
+    config: EvalConfig, model: str, generator: Mapping[str, Any], benchmarks: Sequence[Loaded] | None = None
+) -> list[Task]:
+    """`benchmarks`, by default those of the settings; DiverError for whatever cannot be evaluated.
 
     `model` is the model's permanent name, `generator` what the results say of the generator.
     """
-    tasks = [_task(config, name, model, generator) for name in config.benchmarks.split(",") if name]
+    names = [name for name in (config.benchmarks or "countdown").split(",") if name]
+    loaded = [load(name, config.seed or 0, config.limit) for name in names] if benchmarks is None else benchmarks
+    tasks = [_task(config, benchmark, model, generator) for benchmark in loaded]
     if not tasks:
         raise DiverError("--benchmarks: names none")
     if repeated := [name for name, n in Counter(task.name for task in tasks).items() if n > 1]:
@@ -65,8 +69,7 @@ def make_tasks(config: EvalConfig, model: str, generator: Mapping[str, Any]) -> 
     return tasks
 
 
-def _task(config: EvalConfig, name: str, model: str, generator: Mapping[str, Any]) -> Task:
-    loaded = load(name, config.seed, config.limit)
+def _task(config: EvalConfig, loaded: Loaded, model: str, generator: Mapping[str, Any]) -> Task:
     if not loaded.problems:
         raise DiverError(f"{loaded.benchmark.name}: no problems are left")
     flags = {field: getattr(config, field) for field in ("template", "temperature", "max_tokens", "grader")}
@@ -77,7 +80,7 @@ def _task(config: EvalConfig, name: str, model: str, generator: Mapping[str, Any
         "template": dataclasses.asdict(TEMPLATES[benchmark.template]),
         "temperature": benchmark.temperature,
         "max_tokens": benchmark.max_tokens,
-        "seed": config.seed,
+        "seed": config.seed or 0,
         "extra": config.extra_options if config.generator == "endpoint" else {},  # of vLLM: see samplers.vllm
     }
     return Task(
@@ -88,7 +91,7 @@ def _task(config: EvalConfig, name: str, model: str, generator: Mapping[str, Any
         max_tokens=benchmark.max_tokens,
         samples=samples,
         ks=ks,
-        seed=config.seed,
+        seed=config.seed or 0,
         grader=benchmark.grader,
         keys={p.id: digest(depends_on, _bare(p)) for p in loaded.problems},
         info={

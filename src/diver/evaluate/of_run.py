@@ -1,0 +1,136 @@
+"""`diver eval RUN`: checkpoints of a run on its own held-out problems, evaluated as the run says, beside its base model.
+
+Template, grader, temperature, length, seed and number of samples are those of its config.json, whichever engine
+trained; the random streams are those of the run's own evaluations, so a result that the run has already is not made again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from diver.config.data import Source
+from diver.config.recipe import Recipe, make_recipe
+from diver.data.benchmarks import Benchmark, Loaded
+from diver.data.prompts import prompted
+from diver.data.splits import load
+from diver.evaluate.compare import compare
+from diver.evaluate.config import EvalConfig
+from diver.evaluate.grade import AUTO, grader_for
+from diver.evaluate.run import run
+from diver.io.jsonl import number, table
+from diver.types import DiverError
+
+SECTIONS = ("run", "model", "data", "sample", "evaluate", "verify")  # of the recipe; not the method, which may be gone
+
+
+class TrainedRun(NamedTuple):
+    """A run folder, its recipe, its checkpoints by step, and the step of the checkpoint by which it was named, if any."""
+
+    folder: Path
+    recipe: Recipe
+    checkpoints: Mapping[int, Path]
+    step: int | None
+
+
+def evaluate_run(config: EvalConfig, provenance: Mapping[str, Any], log: Callable[[str], Any] = print) -> list[Path]:
+    """Evaluate the base model and the chosen checkpoints of `config.run`, and log the comparison; returns the results."""
+    trained = read_run(config.run or Path())
+    recipe, steps = trained.recipe, [0, *_steps(config, trained)]
+    config = dataclasses.replace(
+        config,
+        template=config.template or recipe.data.template,
+        temperature=config.temperature or recipe.evaluate.temperature,
+        max_tokens=config.max_tokens or recipe.sample.max_tokens,
+        seed=recipe.run.seed if config.seed is None else config.seed,
+    )
+    benchmarks = None if config.benchmarks else [held_out(recipe, config)]
+    results = []
+    for step in steps:
+        known = benchmarks and _by_the_run(trained, step, config, benchmarks[0])
+        if known:
+            log(f"after {step} steps: evaluated by the run, {known}")
+        else:
+            path = trained.checkpoints.get(step)
+            model = dataclasses.replace(recipe.model, path=str(path), revision=None) if path else recipe.model
+            out = (config.out or Path("runs/eval") / trained.folder.resolve().name) / f"step_{step:04d}"
+            log(f"after {step} steps: {model.path}")
+            changed = dataclasses.replace(config, run=None, step=None, all_steps=False, model=model.path, out=out)
+            known = run(changed, provenance, log, benchmarks, model, recipe.verify)
+        results.append(known)
+    log(compare(results))
+    return results
+
+
+def read_run(path: Path) -> TrainedRun:
+    """The run of a run folder, or of a checkpoint folder in it. DiverError where `path` is neither."""
+    for folder in (path, *path.parents):
+        try:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if recipe := table(config, "recipe"):
+            break
+    else:
+        raise DiverError(f"{path}: is neither a run folder nor a checkpoint in one; a model is given by --model")
+    try:
+        read = make_recipe({name: recipe[name] for name in SECTIONS if name in recipe})
+    except DiverError as error:
+        raise DiverError(f"{folder / 'config.json'}: {error}") from None
+    found = {p.name.removeprefix("step_"): p for p in (folder / "checkpoints").glob("step_*")}
+    checkpoints = {int(step): found[step] for step in sorted(found) if step.isdigit()}
+    named = [step for step, p in checkpoints.items() if p.resolve() == path.resolve()]
+    return TrainedRun(folder, read, checkpoints, named[0] if named else None)
+
+
+def _steps(config: EvalConfig, trained: TrainedRun) -> list[int]:
+    """Which checkpoints: all, the one that is named, or the last."""
+    known = sorted(trained.checkpoints)
+    if not known:
+        raise DiverError(f"{trained.folder}: has no checkpoints (checkpoints/step_NNNN)")
+    if config.all_steps:
+        return known
+    step = known[-1] if config.step is None else config.step
+    step = step if trained.step is None or config.step is not None else trained.step
+    if step not in known:
+        raise DiverError(f"--step {step}: {trained.folder} has checkpoints of the steps {', '.join(map(str, known))}")
+    return [step]
+
+
+def held_out(recipe: Recipe, config: EvalConfig) -> Loaded:
+    """The held-out problems of the run as a benchmark, those that the run skipped left out."""
+    from diver.generate.policy import load_configuration
+
+    source: Source = recipe.evaluate.source or recipe.data
+    _, problems, notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
+    tokenizer = load_configuration(recipe.model).tokenizer
+    kept = prompted(problems, recipe.data.template, tokenizer, recipe.sample.max_prompt_tokens).problems
+    name = Path(source.path).stem
+    benchmark = Benchmark(name=name, title=name, source=source, samples=recipe.evaluate.num_samples)
+    return Loaded(benchmark, tuple(kept[: config.limit]), notes, None)
+
+
+def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, held: Loaded) -> Path | None:
+    """The run's own evaluation after `step`, where it has one with these settings."""
+    path = trained.folder / "eval" / f"step_{step:04d}.json"
+    if config.k or config.grader or config.generator != "transformers" or not path.exists():
+        return None
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        rows: Sequence[Any] = result["per_problem"]
+        ids = [row["id"] for row in rows]
+    except (ValueError, KeyError, TypeError):
+        return None
+    same = {
+        "template": config.template,
+        "temperature": config.temperature,
+        "max_tokens": config.max_tokens,
+        "seed": config.seed,
+        "samples": config.samples or held.benchmark.samples,
+        "graders": sorted({str(grader_for(p, AUTO)) for p in held.problems}),
+    }
+    known = all(result.get(key) == value for key, value in same.items()) and number(result.get("step")) == step
+    return path if known and ids == [p.id for p in held.problems] else None

@@ -1,0 +1,131 @@
+"""`diver eval RUN` through the real command: base and checkpoints of a run, as it was trained."""
+
+import contextlib
+import io
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from diver import cli
+
+RECIPE = """
+[model]
+threads = 1
+[sample]
+group_size = 4
+max_tokens = 28
+max_prompt_tokens = 24
+[train]
+steps = 2
+batch_size = 4
+mini_batch_size = 2
+learning_rate = 1e-3
+save_steps = 1
+[data.countdown]
+problems = 64
+[evaluate]
+problems = 5
+num_samples = 4
+temperature = 0.7
+[run]
+seed = 3
+"""
+
+
+def diver(*args):
+    """(Exit code, output, the error)."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", ["diver", *map(str, args)])
+        patch.setattr(sys, "path", [*sys.path])
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+    return code, out.getvalue(), err.getvalue().strip().rpartition("\n")[2]
+
+
+def finish(*args):
+    code, out, err = diver(*args)
+    assert code == 0, err
+    return out
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "tiny.toml").write_text(RECIPE)
+    with contextlib.chdir(folder):
+        finish("train", "tiny.toml")
+    return folder / "runs" / "tiny"
+
+
+@pytest.fixture(autouse=True)
+def in_tmp(tmp_path, monkeypatch, trained):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(trained, "runs/tiny")
+
+
+def estimates(path):
+    result = json.loads(Path(path).read_text())
+    result = result["benchmarks"]["countdown"] if "benchmarks" in result else result
+    return {k: v["mean"] for k, v in result["estimates"].items() if k in ("pass@1", "pass@4", "distinct@4")}, result
+
+
+def test_what_the_run_has_evaluated_is_compared_and_not_made_again():
+    out = finish("eval", "runs/tiny")
+    assert "after 0 steps: evaluated by the run, runs/tiny/eval/step_0000.json" in out
+    assert "runs/tiny/eval/step_0002.json (countdown after 2 steps) against runs/tiny/eval/step_0000.json" in out
+    assert re.search(r"\| countdown Pass@4 +\|", out) and "sampled" not in out and not Path("runs/eval").exists()
+
+
+def test_the_same_streams_settings_and_problems_as_in_training():
+    """Made again, from the files of the models alone, the numbers are those of the run."""
+    own = {step: estimates(f"runs/tiny/eval/step_000{step}.json") for step in (0, 2)}
+    shutil.rmtree("runs/tiny/eval")
+    out = finish("eval", "runs/tiny")
+    assert "5 problems x 4 samples" in out and "template 'plain', temperature 0.7, up to 28 tokens" in out
+    for step, (means, result) in own.items():
+        again, mine = estimates(f"runs/eval/tiny/step_000{step}/results.json")
+        assert again == means and mine["per_problem"] == result["per_problem"]
+        assert all(mine[key] == result[key] for key in ("template", "temperature", "max_tokens", "seed", "graders"))
+    assert "0 sampled, 20 stored before" in finish("eval", "runs/tiny")
+
+
+def test_steps_checkpoints_and_another_temperature():
+    out = finish("eval", "runs/tiny", "--all-steps", "--temperature", 1.0, "--samples", 2)
+    assert [*re.findall(r"^after (\d) steps: (\S+)$", out, re.MULTILINE)] == [
+        ("0", "countdown"), ("1", "runs/tiny/checkpoints/step_0001"), ("2", "runs/tiny/checkpoints/step_0002")
+    ]  # fmt: skip
+    assert len(re.findall(r" against \S+step_0000 ", out)) == 2 and "temperature 1.0" in out
+    for named in (["runs/tiny", "--step", 1], ["runs/tiny/checkpoints/step_0001"]):
+        again = finish("eval", *named, "--temperature", 1.0, "--samples", 2)
+        assert re.findall(r"^after (\d) steps", again, re.MULTILINE) == ["0", "1"] and "10 stored before" in again
+    finish("eval", "runs/tiny", "--benchmarks", "countdown", "--limit", 2, "--out", "other", "--samples", 1)
+    result = json.loads(Path("other/step_0002/results.json").read_text())["benchmarks"]["countdown"]
+    assert (result["problems"], result["temperature"], result["max_tokens"]) == (2, 0.7, 28)
+
+
+def test_what_cannot_be_evaluated_is_one_line():
+    Path("runs/empty").mkdir()
+    shutil.copy("runs/tiny/config.json", "runs/empty/config.json")
+    config = json.loads(Path("runs/tiny/config.json").read_text())
+    config["recipe"]["sample"]["max_token"] = 3
+    Path("runs/other").mkdir()
+    Path("runs/other/config.json").write_text(json.dumps(config))
+    for args, told in [
+        (["runs"], "runs: is neither a run folder nor a checkpoint in one; a model is given by --model"),
+        (["runs/empty"], "runs/empty: has no checkpoints"),
+        (["runs/other"], "runs/other/config.json: sample.max_token: unknown key, did you mean 'max_tokens'"),
+        (["runs/tiny", "--step", 7], "--step 7: runs/tiny has checkpoints of the steps 1, 2"),
+        (["runs/tiny", "--step", 1, "--all-steps"], "give one of them"),
+        (["runs/tiny", "--model", "countdown"], "omit --model"),
+        (["--step", 1], "--step and --all-steps: choose checkpoints of a run"),
+        ([], "--model: name a folder, .* or give a run folder"),
+    ]:
+        code, _, err = diver("eval", *args)
+        assert code == 2 and re.search(told, err), err
