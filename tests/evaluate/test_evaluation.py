@@ -338,12 +338,12 @@ def test_the_help_and_the_page_say_how_a_model_is_asked(capsys, monkeypatch):
     told = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
     page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text()
     others = [b for b in BENCHMARKS.values() if b.name != "countdown"]
-    assert {(b.template, b.temperature, b.max_tokens) for b in others} == {("paper", 0.6, 8192)}
+    assert {(b.template, b.temperature, b.max_tokens) for b in others} == {("", 0.6, 8192)}
     lab = BENCHMARKS["countdown"]
     assert (lab.template, lab.temperature, lab.max_tokens) == ("plain", 1.0, 40)
-    for text in ("Default: `paper`", "`plain` for Countdown", "Default: 0.6, and 1.0", "Default: 8,192, and 40"):
+    for text in ("the chat template of a chat model", "`plain` for Countdown", "0.6, and 1.0", "8,192, and 40"):
         assert text in told
-    assert "| `paper` | 0.6 | 8,192 tokens |" in page and "| `plain` | 1.0 | 40 tokens |" in page
+    assert "| the model's chat template | 0.6 | 8,192 tokens |" in page and "| `plain` | 1.0 | 40 tokens |" in page
 
 
 def test_compare(whole):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from diver import cli
+from diver.data.countdown import policy_folder
 
 RECIPE = """
 [model]
@@ -129,3 +130,14 @@ def test_what_cannot_be_evaluated_is_one_line():
     ]:
         code, _, err = diver("eval", *args)
         assert code == 2 and re.search(told, err), err
+
+
+def test_a_model_without_a_run_has_its_chat_template_or_needs_one(tmp_path):
+    Path("sums.jsonl").write_text('{"problem": "1 + 1", "answer": "2"}\n')
+    asked = ("--benchmarks", "sums.jsonl", "--samples", 1, "--max-tokens", 4)
+    _, _, err = diver("eval", "--model", "countdown", *asked)
+    assert "--template: 'countdown' has no chat template; choose one of plain, chat" in err
+    shutil.copytree(policy_folder(), "chat")
+    (tmp_path / "chat" / "chat_template.jinja").write_text("{{ messages[0]['content'] }}")
+    assert "sums: template 'chat'" in finish("eval", "--model", "chat", *asked)
+    assert "sums: template 'plain'" in finish("eval", "--model", "chat", *asked, "--template", "plain")

@@ -40,7 +40,8 @@ class Benchmark:
     """By name (diver.verify.graders); auto: by the verifier of each problem."""
     samples: int = 1
     """Of each problem; in the paper 32 for Avg@32, 1 for Pass@1."""
-    template: str = "paper"
+    template: str = ""
+    """Empty: that of the model itself, its chat template."""
     temperature: float = 0.6
     max_tokens: int = 8192
     domain: Literal["in", "out", "synthetic"] = "synthetic"

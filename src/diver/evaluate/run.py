@@ -40,7 +40,7 @@ def run(
     `benchmarks` stand for those of the settings, and `policy` says more of the model than --model.
     """
     generator = sampler(config, policy)
-    tasks = make_tasks(config, generator.model, sampler_metadata(config), benchmarks)
+    tasks = make_tasks(config, generator.model, sampler_metadata(config), benchmarks, generator.template)
     out = config.out or Path("runs/eval") / generator.model.replace("/", "--")
     with ResultFolder(out, generator.model, provenance) as folder:
         results = {}

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from diver.config.sections import Model
 from diver.data import countdown, hub
+from diver.data.templates import TEMPLATES
 from diver.evaluate.config import EvalConfig
 from diver.generate.base import Generator
 from diver.generate.endpoint import Endpoint, EndpointGenerator
@@ -22,10 +23,14 @@ END = 1 << 20  # bytes hashed at either end of a file: enough to distinguish che
 
 
 class SamplerHandle(NamedTuple):
-    """A generator that is not loaded yet: `model` is the permanent name of its model; `open` loads it."""
+    """A generator that is not loaded yet: `model` is the permanent name of its model; `open` loads it.
+
+    `template` is the prompt template of the model itself: `chat`, or a DiverError for a model without a chat template.
+    """
 
     model: str
     open: Callable[[], Generator]
+    template: Callable[[], str] = lambda: "chat"
 
 
 def fingerprint(folder: Path) -> str:
@@ -59,7 +64,7 @@ def transformers(config: EvalConfig, policy: Model) -> SamplerHandle:
 
         return HFGenerator(load_policy(policy), name, config.max_num_seqs)
 
-    return SamplerHandle(name, load)
+    return SamplerHandle(name, load, lambda: _own_template(policy))
 
 
 def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
@@ -84,7 +89,15 @@ def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
             reason = hub.one_line(error)
             raise DiverError(f"--extra {config.extra}: vLLM's engine does not take it ({reason})") from None
 
-    return SamplerHandle(name, load)
+    return SamplerHandle(name, load, lambda: _own_template(policy))
+
+
+def _own_template(policy: Model) -> str:
+    from diver.generate.policy import load_configuration
+
+    if not load_configuration(policy).tokenizer.chat_template:
+        raise DiverError(f"--template: {policy.path!r} has no chat template; choose one of {', '.join(TEMPLATES)}")
+    return "chat"
 
 
 def endpoint(config: EvalConfig, policy: Model) -> SamplerHandle:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,14 +53,24 @@ class Task:
 
 
 def make_tasks(
-    config: EvalConfig, model: str, generator: Mapping[str, Any], benchmarks: Sequence[Loaded] | None = None
+    config: EvalConfig,
+    model: str,
+    generator: Mapping[str, Any],
+    benchmarks: Sequence[Loaded] | None = None,
+    template: Callable[[], str] = lambda: "chat",
 ) -> list[Task]:
     """`benchmarks`, by default those of the settings; DiverError for whatever cannot be evaluated.
 
-    `model` is the model's permanent name, `generator` what the results say of the generator.
+    `model` is the model's permanent name, `generator` what the results say of the generator, and `template` gives the
+    model's own prompt template, for benchmarks that have none.
     """
     names = [name for name in (config.benchmarks or "countdown").split(",") if name]
     loaded = [load(name, config.seed or 0, config.limit) for name in names] if benchmarks is None else benchmarks
+    if not config.template and not all(b.benchmark.template for b in loaded):
+        own = template()
+        loaded = [
+            b._replace(benchmark=dataclasses.replace(b.benchmark, template=b.benchmark.template or own)) for b in loaded
+        ]
     tasks = [_task(config, benchmark, model, generator) for benchmark in loaded]
     if not tasks:
         raise DiverError("--benchmarks: names none")
