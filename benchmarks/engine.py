@@ -269,15 +269,8 @@ def unsorted(rows: Sequence[Any], budget: int) -> list[list[Any]]:
     return [list(rows[i : i + size]) for i in range(0, len(rows), size)]
 
 
-def plain_cache() -> Any:
-    return mock.patch(
-        "diver.generate.hf.preallocated_cache", lambda model: transformers.DynamicCache(config=model.config)
-    )
-
-
 WITHOUT: dict[str, Callable[[], Any]] = {
-    "a preallocated cache": plain_cache,
-    "finished rows leaving": lambda: mock.patch("diver.generate.hf.COMPACT_FRACTION", math.inf),
+    "finished rows leaving": lambda: mock.patch("diver.generate.decoding.COMPACT_FRACTION", math.inf),
     "prompts run once for the group": contextlib.nullcontext,
     "sampler's log-probs reused": contextlib.nullcontext,
     "micro-batches sorted by length": lambda: mock.patch("diver.train.update.micro_batches", unsorted),

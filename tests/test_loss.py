@@ -54,15 +54,19 @@ def test_kl_by_hand():
     assert (kl_to_reference(torch.randn(100), torch.randn(100)) >= 0).all()
 
 
-def test_logprobs_and_entropy_at_a_temperature():
-    logits = np.random.default_rng(0).normal(size=(2, 3, 5)) * 4
-    tokens = torch.tensor([[0, 1, 2], [3, 4, 0]])
-    logprobs, scaled = token_logprobs(torch.tensor(logits), tokens, 0.6)
+def test_logprobs_and_entropy_at_a_temperature(monkeypatch):
+    logits = np.random.default_rng(0).normal(size=(6, 5)) * 4
+    tokens = torch.tensor([0, 1, 2, 3, 4, 0])
     expected = log_softmax(logits / 0.6, axis=-1)
-    assert np.allclose(logprobs.numpy(), np.take_along_axis(expected, tokens.numpy()[..., None], -1)[..., 0], atol=1e-5)
-    assert np.allclose(entropy(scaled).numpy(), scipy_entropy(np.exp(expected), axis=-1), atol=1e-5)
-    uniform = entropy(torch.zeros(1, 1, 8))
-    assert uniform.item() == pytest.approx(math.log(8))
+    chosen = np.take_along_axis(expected, tokens.numpy()[:, None], -1)[:, 0]
+    for elements in (5, 10, 30):  # chunks of one token, of two, and all at once
+        monkeypatch.setattr("diver.losses.logprobs.CHUNK_ELEMENTS", elements)
+        how = {"head": lambda hidden: hidden, "temperature": 0.6, "vocabulary": 5}
+        logprobs, entropies = token_logprobs(torch.tensor(logits), tokens, **how, with_entropy=True)
+        assert np.allclose(logprobs.numpy(), chosen, atol=1e-5)
+        assert np.allclose(entropies.numpy(), scipy_entropy(np.exp(expected), axis=-1), atol=1e-5)
+        assert token_logprobs(torch.tensor(logits), tokens, **how)[1] is None
+    assert entropy(torch.full((1, 8), -math.log(8))).item() == pytest.approx(math.log(8))
 
 
 # --- tokens that are selected

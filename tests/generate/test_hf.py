@@ -11,7 +11,9 @@ from diver.config.sections import Model
 from diver.data.countdown import problems
 from diver.data.prompts import encode
 from diver.generate.base import sample_groups
-from diver.generate.hf import HFGenerator, draw, preallocated_cache
+from diver.generate.cache import check_layers
+from diver.generate.decoding import Job
+from diver.generate.hf import HFGenerator, draw
 from diver.generate.policy import Policy, load_policy
 from diver.io.seeds import stream_seed
 from diver.types import DiverError
@@ -41,6 +43,14 @@ def sampler(policy):
         return [group.rollouts for group in groups]
 
     return sample
+
+
+def respond(generator, prompts, seeds, limits, rows=0):
+    """A response to prompt i for each of `seeds[i]`, of at most `limits[i]` tokens, in lists like those of the seeds."""
+    jobs = [Job(i, seed, limits[i]) for i, own in enumerate(seeds) for seed in own]
+    with generator.inference():
+        rollouts = iter(generator.respond(prompts, jobs, 1.0, rows))
+    return [[next(rollouts) for _ in own] for own in seeds]
 
 
 def forward(policy, prompt, tokens, temperature):
@@ -114,7 +124,7 @@ def test_recurrent_layers_are_refused_in_one_line():
         num_key_value_heads=2, layer_types=["conv", "full_attention"],
     )  # fmt: skip
     with pytest.raises(DiverError, match="'lfm2': layers without a key-value cache"):
-        preallocated_cache(Lfm2ForCausalLM(config))
+        check_layers(Lfm2ForCausalLM(config))
 
 
 def test_same_seed_same_rollouts_and_other_seed_others(sampler):
@@ -127,10 +137,9 @@ def test_a_response_is_that_of_its_seed_whatever_its_companions(policy, generato
     """Other prompts, other rows, another order: the same tokens, but for what rounding changes."""
     ids = encode(policy.tokenizer, PROMPTS)
     seeds = [[stream_seed(5, i, j) for j in range(8)] for i in range(12)]
-    with generator.inference():
-        whole = generator.respond(ids, seeds, [40] * 12, 1.0)
-        parts = [generator.respond([ids[i]], [seeds[i][2:]], [40], 1.0)[0] for i in range(12)]
-        turned = generator.respond(ids[::-1], [own[::-1] for own in seeds[::-1]], [40] * 12, 1.0)
+    whole = respond(generator, ids, seeds, [40] * 12)
+    parts = [respond(generator, [ids[i]], [seeds[i][2:]], [40])[0] for i in range(12)]
+    turned = respond(generator, ids[::-1], [own[::-1] for own in seeds[::-1]], [40] * 12)
     assert len({tuple(r.tokens) for group in whole for r in group}) > 40
     pairs = [(r, p) for group, part in zip(whole, parts, strict=True) for r, p in zip(group[2:], part, strict=True)]
     pairs += [
@@ -139,10 +148,22 @@ def test_a_response_is_that_of_its_seed_whatever_its_companions(policy, generato
     assert len(pairs) == 168 and sum(a.tokens == b.tokens for a, b in pairs) >= 165
 
 
+@pytest.mark.parametrize("rows", [1, 5, 33])
+def test_a_response_is_that_of_its_seed_whatever_the_number_of_rows(policy, generator, rows):
+    """Ended rows are given the next responses, prompts are run when their rows are free: the same tokens and log-probs."""
+    ids = encode(policy.tokenizer, PROMPTS)
+    seeds = [[stream_seed(5, i, j) for j in range(8)] for i in range(12)]
+    limits = [40, 3, 40, 40, 1, 40] * 2
+    whole, refilled = (respond(generator, ids, seeds, limits, n) for n in (0, rows))
+    pairs = [(a, b) for one, other in zip(whole, refilled, strict=True) for a, b in zip(one, other, strict=True)]
+    same = [(a, b) for a, b in pairs if a.tokens == b.tokens]
+    assert len(pairs) == 96 and len(same) >= 94
+    assert all(np.allclose(a.logprobs, b.logprobs, atol=2e-4) and a.truncated == b.truncated for a, b in same)
+
+
 def test_prompts_of_one_pass_may_have_other_numbers_of_responses_and_other_limits(policy, generator):
     ids = encode(policy.tokenizer, PROMPTS[:3])
-    with generator.inference():
-        drawn = generator.respond(ids, [[1, 2, 3], [4], [5, 6]], [2, 30, 1], 1.0)
+    drawn = respond(generator, ids, [[1, 2, 3], [4], [5, 6]], [2, 30, 1])
     assert [[r.length for r in group] for group in drawn][::2] == [[2, 2, 2], [1, 1]]
     assert drawn[1][0].length > 2 and all(r.truncated for r in [*drawn[0], *drawn[2]])
 
@@ -153,9 +174,8 @@ def test_rows_past_their_limit_stay_within_the_models_positions(policy):
     config = GPT2Config(vocab_size=11, n_positions=12, n_embd=8, n_layer=1, n_head=2, bos_token_id=10, eos_token_id=10)
     model = GPT2LMHeadModel(config).eval()
     generator = HFGenerator(Policy(model, policy.tokenizer, None))
-    generator.ends = torch.tensor([10])
-    with generator.inference():
-        drawn = generator.respond([[1] * 10, [2]], [list(range(3)), list(range(3, 20))], [2, 11], 1.0)
+    generator.ends = [10]
+    drawn = respond(generator, [[1] * 10, [2]], [list(range(3)), list(range(3, 20))], [2, 11])
     assert all(r.length <= 2 for r in drawn[0]) and max(r.length for r in drawn[1]) == 11
 
 

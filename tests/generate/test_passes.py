@@ -14,8 +14,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from diver.config.sections import Model
 from diver.data import countdown
-from diver.generate.base import Request, requests, sample_groups
-from diver.generate.hf import MAX_PROMPTS, HFGenerator, passes
+from diver.generate.base import requests, sample_groups
+from diver.generate.decoding import Job
+from diver.generate.hf import HFGenerator
 from diver.generate.policy import Policy, load_policy
 from diver.io.seeds import stream_seed
 from diver.types import DiverError, Rollout
@@ -58,43 +59,22 @@ def test_no_two_requests_have_the_same_stream():
     assert all_of_them[0].seed == stream_seed(0, "generate", "aime24", "0", 0)
 
 
-@given(
-    st.lists(st.integers(1, 200), min_size=1, max_size=90),
-    st.integers(1, 600),
-)
-def test_passes_hold_every_request_once_in_order_in_whole_blocks_within_their_bounds(samples, rows):
-    names = [str(i) for i in range(len(samples))]
-    wanted = [r for n, name in zip(samples, names, strict=True) for r in requests(0, "b", name, "?", range(n))]
-    found = list(passes(wanted, rows))
-    assert [r.key for blocks in found for block in blocks for r in block] == [r.key for r in wanted]
-    for blocks in found:
-        assert len(blocks) <= MAX_PROMPTS and sum(map(len, blocks)) <= rows
-        assert all(len({r.problem_id for r in block}) == 1 for block in blocks)
-    cut = [block for blocks in found for block in blocks if len(block) < samples[int(block[0].problem_id)]]
-    assert all(samples[int(block[0].problem_id)] > rows for block in cut)
-
-
-def test_a_problem_that_comes_twice_in_a_batch_has_two_blocks():
-    wanted = [Request("p", j, "?", 10 * i + j) for i in range(2) for j in range(4)]
-    assert [[len(block) for block in blocks] for blocks in passes(wanted, 6)] == [[4], [4]]
-
-
-def test_passes_are_full_and_prompts_of_similar_length_share_them(generator, policy, monkeypatch):
-    """The first 64 samples of all problems come first, so that more samples later are further passes."""
+def test_segments_are_full_and_prompts_of_similar_length_share_them(generator, policy, monkeypatch):
+    """The first 64 samples of all problems come first, so that more samples later are further segments."""
     seen = []
 
-    def respond(prompts, seeds, limits, temperature):
-        seen.append(([len(prompt) for prompt in prompts], [len(own) for own in seeds]))
-        return [[Rollout("", tokens=(1,)) for _ in own] for own in seeds]
+    def respond(prompts, jobs, temperature, rows):
+        seen.append(([len(prompt) for prompt in prompts], Counter(job.prompt for job in jobs), rows))
+        return [Rollout("", tokens=(1,)) for _ in jobs]
 
     monkeypatch.setattr(generator, "respond", respond)
-    monkeypatch.setattr(generator, "max_num_seqs", 512)
+    monkeypatch.setattr(generator, "max_num_seqs", 256)
     wanted = [r for i in range(16) for r in requests(0, "b", str(i), "1 " * (1 + 7 * i % 16), range(128))]
     assert len(list(generator.generate(wanted, **HOW))) == 16 * 128
     lengths = [
         sorted(len(policy.tokenizer("1 " * n)["input_ids"]) for n in part) for part in (range(1, 9), range(9, 17))
     ]
-    assert seen == [(part, [64] * 8) for part in 2 * lengths]
+    assert seen == [(part, Counter(dict.fromkeys(range(8), 64)), 256) for part in 2 * lengths]
 
 
 def test_what_is_there_is_not_drawn_again_and_the_rest_is_the_same_to_the_last_bit(generator):
@@ -118,10 +98,10 @@ def test_a_generation_is_what_the_sampler_draws_by_the_seed_of_its_request(gener
     got = {g.key: g.rollout for g in generator.generate(wanted, **HOW)}
     assert got.keys() == {r.key for r in wanted}
     ids = [policy.tokenizer(p.prompt, add_special_tokens=False)["input_ids"] for p in PROBLEMS[:2]]
-    seeds = [[r.seed for r in wanted if r.problem_id == p.id] for p in PROBLEMS[:2]]
+    jobs = [Job([p.id for p in PROBLEMS].index(r.problem_id), r.seed, 40) for r in wanted]
     with generator.inference():
-        drawn = generator.respond(ids, seeds, [40, 40], 1.0)
-    for request, r in zip(wanted, [r for group in drawn for r in group], strict=True):
+        drawn = generator.respond(ids, jobs, 1.0)
+    for request, r in zip(wanted, drawn, strict=True):
         g = got[request.key]
         assert (g.response, g.tokens, g.truncated, g.index) == (r.response, r.tokens, r.truncated, request.sample)
         assert g.logprobs.sum() == pytest.approx(r.logprobs.sum(), abs=1e-3)
@@ -137,7 +117,7 @@ def test_training_samples_whole_groups_in_order(generator, policy):
         ids = policy.tokenizer(prompts[i], add_special_tokens=False)["input_ids"]
         assert group.prompt_tokens == tuple(ids) and [r.index for r in group.rollouts] == [*range(20)]
         with generator.inference():
-            (alone,) = generator.respond([ids], [[stream_seed(7, i, j) for j in range(20)]], [40], 1.0)
+            alone = generator.respond([ids], [Job(0, stream_seed(7, i, j), 40) for j in range(20)], 1.0)
         assert sum(r.tokens == a.tokens for r, a in zip(group.rollouts, alone, strict=True)) >= 19
     assert groups[1].responses != groups[2].responses
 
@@ -179,7 +159,7 @@ def test_responses_follow_the_distribution_of_the_model_as_those_of_generate_do(
     assert len(exact) == 85 and sum(exact.values()) == pytest.approx(1)
     assert max(exact.values()) < 0.5
     n = 64 * 128
-    generator = HFGenerator(Policy(model, tokenizer, None), "tiny")
+    generator = HFGenerator(Policy(model, tokenizer, None), "tiny", max_num_seqs=300)
     got = generator.generate(requests(0, "tiny", "p", "a b c", range(n)), temperature=0.8, max_tokens=3)
     torch.manual_seed(1)
     how = {"do_sample": True, "temperature": 0.8, "top_k": 0, "top_p": 1.0, "max_new_tokens": 3, "pad_token_id": 0}
@@ -197,11 +177,12 @@ def test_responses_follow_the_distribution_of_the_model_as_those_of_generate_do(
     assert chi2_contingency(table).pvalue > 1e-3
 
 
-def test_lazily_a_pass_at_a_time(generator, monkeypatch):
-    """What has been drawn can be written down before the next pass is begun; a pass that is all there is left out."""
+def test_lazily_a_segment_at_a_time(generator, monkeypatch):
+    """What has been drawn can be written down before the next segment is begun; a segment that is all there is left out."""
     drawn, respond = [], generator.respond
     monkeypatch.setattr(generator, "respond", lambda *a: drawn.append(1) or respond(*a))
     wanted = asked(range(16))
+    monkeypatch.setattr(generator, "max_num_seqs", 16)
     coming = generator.generate(wanted, **HOW)
     for i in range(1, 65):
         next(coming)

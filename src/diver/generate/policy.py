@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
+from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils.logging import disable_progress_bar
 
@@ -46,6 +47,23 @@ def positions(config: Any) -> int | None:
     return getattr(config.get_text_config(), "max_position_embeddings", None)
 
 
+def hidden_states(model: Any, **inputs: Any) -> Tensor:
+    """The last hidden states of a causal model, before its head: [n, T, d]."""
+    return model.base_model(**inputs).last_hidden_state
+
+
+def logits_of(model: Any, hidden: Tensor) -> Tensor:
+    """The model's head on hidden states [..., d]: [..., V]. `load_policy` checks that it is all of the head."""
+    config, logits = model.config.get_text_config(), model.get_output_embeddings()(hidden)
+    if (scale := getattr(config, "logit_scale", None)) is not None:  # Cohere
+        logits = logits * scale
+    if (divisor := getattr(config, "logits_scaling", None)) is not None:  # Granite
+        logits = logits / divisor
+    if (cap := getattr(config, "final_logit_softcapping", None)) is not None:  # Gemma
+        logits = torch.tanh(logits / cap) * cap
+    return logits
+
+
 def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
     """The policy to train; with `checkpoint`, its weights and tokenizer come from there."""
     path = _locate(settings, checkpoint)
@@ -60,22 +78,31 @@ def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
             path, dtype=torch.float32, attn_implementation=settings.attention, trust_remote_code=False, **options
         )
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
-        name, advice = (
-            f"model.path {settings.path!r}",
-            "give a folder with config.json, weights and tokenizer, the name",
-        )
-        advice += " of such a model on the hub, or 'countdown'"
+        name = f"model.path {settings.path!r}"
+        advice = "give a folder with config.json, weights and tokenizer, a model's name on the hub, or 'countdown'"
         if checkpoint:
             name = f"checkpoint {checkpoint}"
             advice = "if its files are damaged, delete it to resume from the previous one"
         raise DiverError(f"{name}: cannot be loaded ({hub.one_line(e)}); {advice}") from None
     model = model.to(device)
+    _check_head(model)
     if settings.gradient_checkpointing:
         # transformers 5.23 calls it activation checkpointing.
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
         enable({"use_reentrant": False})
     low = settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda")
     return Policy(model, tokenizer, torch.bfloat16 if low else None)
+
+
+@torch.no_grad()
+def _check_head(model: Any) -> None:
+    """DiverError if `logits_of` is not the whole head: its log-probs would be those of another policy."""
+    ids = torch.tensor([[0, 1]], device=model.device)
+    whole = model.eval()(input_ids=ids, use_cache=False).logits
+    if not torch.allclose(logits_of(model, hidden_states(model, input_ids=ids, use_cache=False)), whole, 1e-3, 1e-3):
+        raise DiverError(
+            f"model type {model.config.model_type!r}: its head does more than is known here; TRL or verl may train it"
+        )
 
 
 def weights_digest(model: Any) -> str:

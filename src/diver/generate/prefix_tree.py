@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from diver.generate.base import Generation, Key, Request, prompts_that_fit
-from diver.generate.hf import end_tokens, left_padded, next_logits
+from diver.generate.hf import end_tokens
 from diver.generate.policy import Policy
 from diver.types import Rollout
 
@@ -107,12 +107,20 @@ def sample_counts(
     return [sorted(responses, key=lambda r: (-r[1], r[0].tokens)) for responses in results]
 
 
-def _start(model: Any, ids: Sequence[list[int]], counts: Sequence[int]) -> Prefixes:
+def _start(model: Any, prompts: Sequence[list[int]], counts: Sequence[int]) -> Prefixes:
     """The prompts themselves, padded on the left."""
-    padded, mask, position = left_padded(ids, model.device)
+    width, device = max(map(len, prompts)), model.device
+    ids = torch.tensor([[0] * (width - len(p)) + p for p in prompts], device=device)
+    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
     cache = DynamicCache(config=model.config)
-    logits = next_logits(model, padded, mask, position, cache)
-    return Prefixes(cache, mask, logits, np.arange(len(ids)), [()] * len(ids), np.array(counts))
+    logits = _next_logits(model, ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
+    return Prefixes(cache, mask, logits, np.arange(len(prompts)), [()] * len(prompts), np.array(counts))
+
+
+def _next_logits(model: Any, ids: Tensor, mask: Tensor, position: Tensor, cache: DynamicCache) -> Tensor:
+    """The logits after the last column, [n, V]; the cache takes in the columns of `ids`."""
+    batch = {"input_ids": ids, "attention_mask": mask, "position_ids": position}
+    return model(**batch, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
 
 
 def _children(now: Prefixes, temperature: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -136,7 +144,7 @@ def _grow(model: Any, now: Prefixes, parent: np.ndarray, tokens: list[tuple[int,
     now.cache.batch_select_indices(selected)
     mask = torch.cat([now.mask[selected], now.mask.new_ones(len(parent), 1)], 1)
     newest = torch.tensor([[t[-1]] for t in tokens], device=mask.device)
-    logits = next_logits(model, newest, mask, mask.sum(-1, keepdim=True) - 1, now.cache)
+    logits = _next_logits(model, newest, mask, mask.sum(-1, keepdim=True) - 1, now.cache)
     return Prefixes(now.cache, mask, logits, now.prompt[parent], tokens, n)
 
 

@@ -25,8 +25,8 @@ def philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
     return np.stack([even[0], odd[0], even[1], odd[1]])
 
 
-def uniform(seeds: np.ndarray, token: int) -> np.ndarray:
-    """The number that decides token `token` of each response: float64 [n] in (0, 1], multiples of 2^-53.
+def uniform(seeds: np.ndarray, token: int | np.ndarray) -> np.ndarray:
+    """The number that decides token `token`, one or [n], of each response: float64 [n] in (0, 1], multiples of 2^-53.
 
     `seeds` is uint64 [n].
     """

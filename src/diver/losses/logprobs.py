@@ -1,20 +1,48 @@
-"""Log-probs, entropy and divergence of tokens, from logits. Needs torch."""
+"""Log-probs, entropy and divergence of tokens, without the logits of all of them in memory at a time. Needs torch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+CHUNK_ELEMENTS = 1 << 27  # logits that are computed at a time; 512 MB in float32
 
 
-def token_logprobs(logits: Tensor, tokens: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """log pi(token) and the scaled logits, both at logits / temperature: [n, T], [n, T, V], in float32."""
-    scaled = logits.float() / temperature
-    return torch.gather(scaled, -1, tokens[..., None])[..., 0] - torch.logsumexp(scaled, -1), scaled
+def token_logprobs(
+    hidden: Tensor,
+    tokens: Tensor,
+    head: Callable[[Tensor], Tensor],
+    temperature: float,
+    *,
+    vocabulary: int,
+    with_entropy: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """log pi of each token and the entropy in nats of its distribution, at logits / temperature: [N] each, in float32.
+
+    `head` maps hidden states [n, d] to logits [n, V]. Of more than CHUNK_ELEMENTS logits, a chunk is computed at a time
+    and once more in the backward pass, so the memory does not grow with N V. Values and gradients are the same.
+    """
+
+    def scores(hidden: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
+        logp = torch.log_softmax(head(hidden).float() / temperature, -1)
+        return logp.gather(-1, tokens[:, None])[:, 0], entropy(logp) if with_entropy else None
+
+    size = max(1, CHUNK_ELEMENTS // vocabulary)
+    if len(tokens) <= size:
+        return scores(hidden, tokens)
+    chunks = [
+        checkpoint(scores, *chunk, use_reentrant=False, preserve_rng_state=False)
+        for chunk in zip(hidden.split(size), tokens.split(size), strict=True)
+    ]
+    logprobs, entropies = zip(*chunks, strict=True)
+    return torch.cat(logprobs), torch.cat(entropies) if with_entropy else None
 
 
-def entropy(scaled: Tensor) -> Tensor:
-    """Entropy in nats of softmax(scaled logits): [n, T]."""
-    logp = torch.log_softmax(scaled, -1)
+def entropy(logp: Tensor) -> Tensor:
+    """Entropy in nats of distributions given by their log-probs [..., V]: [...]."""
     return -(logp.exp() * logp).sum(-1)
 
 

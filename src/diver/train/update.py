@@ -11,31 +11,45 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from diver.config.sections import Update
-from diver.generate.policy import Policy
+from diver.generate.policy import Policy, hidden_states, logits_of
 from diver.losses import PolicyLoss
 from diver.losses.base import Tokens, row_weights
-from diver.losses.logprobs import entropy, kl_to_reference, token_logprobs
+from diver.losses.logprobs import kl_to_reference, token_logprobs
 from diver.train.batches import Batch, Row, collate, micro_batches, rows_of
 from diver.types import DiverError, Group
 
 
-def response_logprobs(policy: Policy, batch: Batch, temperature: float) -> tuple[Tensor, Tensor]:
-    """log pi of each response token and the scaled logits: [n, R], [n, R, V]."""
-    with torch.autocast(policy.model.device.type, policy.precision, enabled=policy.precision is not None):
-        logits = policy.model(
+def response_logprobs(
+    policy: Policy, batch: Batch, temperature: float, *, with_entropy: bool = False
+) -> tuple[Tensor, Tensor]:
+    """log pi and entropy of each response token, 0 where there is padding or no entropy is asked for: [n, R] each."""
+    model, mask = policy.model, batch.mask
+    with torch.autocast(model.device.type, policy.precision, enabled=policy.precision is not None):
+        hidden = hidden_states(
+            model,
             input_ids=batch.ids,
             attention_mask=batch.attention,
             position_ids=batch.position,
             use_cache=False,
-            logits_to_keep=batch.tokens.shape[1] + 1,
-        ).logits[:, :-1]
-    return token_logprobs(logits, batch.tokens, temperature)
+        )
+        logprobs, entropies = token_logprobs(
+            hidden[:, -mask.shape[1] - 1 : -1][mask],  # what is before a token decides it
+            batch.tokens[mask],
+            partial(logits_of, model),
+            temperature,
+            vocabulary=model.config.get_text_config().vocab_size,
+            with_entropy=with_entropy,
+        )
+    padded = torch.zeros(mask.shape, dtype=logprobs.dtype, device=mask.device)
+    columns = (padded if x is None else padded.masked_scatter(mask, x) for x in (logprobs, entropies))
+    return tuple(columns)  # type: ignore[return-value]
 
 
 @torch.no_grad()
@@ -49,11 +63,9 @@ def select_tokens(
     logprobs, entropies = torch.empty(2, total, device=device)
     for chunk in micro_batches([row for row in rows if len(row.tokens)], budget):
         batch = collate(chunk, policy.pad, device)
-        values, scaled = response_logprobs(policy, batch, temperature)
         index = batch.token_index[batch.mask]
-        logprobs[index] = values[batch.mask]
-        if loss.needs_entropy:
-            entropies[index] = entropy(scaled)[batch.mask]
+        scores = response_logprobs(policy, batch, temperature, with_entropy=loss.needs_entropy)
+        logprobs[index], entropies[index] = (x[batch.mask] for x in scores)
     return loss.select_tokens(
         Tokens(
             logprobs,
@@ -78,7 +90,7 @@ def accumulate(
     sums: defaultdict[str, float] = defaultdict(float)
     for chunk in micro_batches(rows, budget):
         batch = collate(chunk, policy.pad, policy.model.device)
-        logprobs, scaled = response_logprobs(policy, batch, temperature)
+        logprobs, entropies = response_logprobs(policy, batch, temperature, with_entropy=bool(loss.entropy_coef))
         mask = None if selected is None else selected[batch.token_index]
         token_loss, metrics = loss.forward(logprobs, batch.old_logprobs, batch.advantages, mask)
         if loss.kl_coef:
@@ -89,7 +101,7 @@ def accumulate(
             token_loss = token_loss + loss.kl_coef * kl
             sums["kl"] += float(kl.detach()[batch.mask].sum())
         if loss.entropy_coef:
-            token_loss = token_loss - loss.entropy_coef * entropy(scaled)
+            token_loss = token_loss - loss.entropy_coef * entropies
         total = (token_loss.masked_fill(~batch.mask, 0.0) * batch.weight[:, None]).sum()
         total.backward()
         sums["loss"] += float(total.detach())

@@ -1,0 +1,130 @@
+"""The key-value cache of rows that begin and end at different times, as continuous sampling needs it.
+
+Row i holds the keys and values of its own positions from column 0 on, without padding, so a new prompt takes the place
+of an ended row at once, and a row never has more than its prompt and its limit. A decoding step writes one column of
+each row and reads those up to the longest one; a mask leaves out what a row does not have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+from diver.types import DiverError
+
+ALIGNMENT = 16  # columns: what attention kernels read is a multiple of it where the capacity allows
+
+
+class RowLayer(DynamicLayer):
+    """Keys and values of one layer, [rows, heads, capacity, dim], written at the lengths of `cache`."""
+
+    keys: Tensor
+    values: Tensor
+
+    def __init__(self, cache: RowCache, keys: Tensor, values: Tensor) -> None:
+        super().__init__()
+        self.cache, self.is_initialized = cache, True
+        self.keys, self.values = (values.new_empty(0, x.shape[1], 0, x.shape[3]) for x in (keys, values))
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        rows, lengths, width = self.cache.rows, self.cache.lengths, self.cache.width
+        # Under autocast the rotation leaves keys in float32.
+        self.keys[rows, :, lengths] = key_states[:, :, 0].to(self.keys.dtype)
+        self.values[rows, :, lengths] = value_states[:, :, 0]
+        return self.keys[:, :, :width], self.values[:, :, :width]
+
+    def get_seq_length(self) -> int:
+        return self.cache.width - 1
+
+    def resize(self, rows: int, capacity: int) -> None:
+        for name in ("keys", "values"):
+            old: Tensor = getattr(self, name)
+            new = old.new_empty(rows, old.shape[1], capacity, old.shape[3])
+            new[: len(old), :, : old.shape[2]] = old
+            # A column without a token has no weight in the attention, but 0 times garbage may be NaN.
+            new[len(old) :] = 0
+            new[:, :, old.shape[2] :] = 0
+            setattr(self, name, new)
+
+
+class RowCache(DynamicCache):
+    """`lengths` int64 [rows] are the positions that each row has cached; `limit` is the most that one may have.
+
+    The capacity doubles with what is used, up to `limit`: a row that ends early costs no memory for its limit.
+    """
+
+    def __init__(self, model: Any, limit: int) -> None:
+        super().__init__()
+        self.config, self.limit, self.width = model.config.get_text_config(), limit, 0
+        self.dtype = model.dtype
+        self.rows = self.lengths = torch.zeros(0, dtype=torch.long, device=model.device)
+        self.layers: list[Any] = []
+
+    def reserve(self, rows: int, columns: int) -> None:
+        """Room for this many rows and columns."""
+        old_rows, capacity = self.layers[0].keys.shape[::2]
+        if columns > capacity:  # on a GPU all at once: freed parts of other sizes would break its memory up
+            growing = self.lengths.device.type == "cpu"
+            capacity = min(self.limit, 2 * columns) if growing else self.limit
+        if (rows, capacity) != (old_rows, self.layers[0].keys.shape[2]):
+            for layer in self.layers:
+                layer.resize(rows, capacity)
+
+    def write(self, rows: Tensor, prefill: Any, prompt: Tensor, lengths: Tensor) -> None:
+        """Put prompt `prompt[i]` of a `DynamicCache`, which has `lengths[i]` positions, into row `rows[i]`."""
+        if not self.layers:
+            self.layers = [RowLayer(self, layer.keys, layer.values) for layer in prefill.layers]
+        number, columns = int(rows.max()) + 1, int(lengths.max())
+        if number > len(self.lengths):
+            self.lengths = torch.cat([self.lengths, self.lengths.new_zeros(number - len(self.lengths))])
+            self.rows = torch.arange(number, device=rows.device)
+        self.reserve(len(self.lengths), columns)
+        for own, filled in zip(self.layers, prefill.layers, strict=True):
+            own.keys[rows, :, :columns] = filled.keys[prompt, :, :columns].to(own.keys.dtype)
+            own.values[rows, :, :columns] = filled.values[prompt, :, :columns]
+        self.lengths[rows] = lengths
+
+    def select(self, rows: Tensor) -> None:
+        """Keep only these rows, in this order."""
+        for layer in self.layers:
+            layer.keys, layer.values = layer.keys[rows], layer.values[rows]
+        self.lengths, self.rows = self.lengths[rows], self.rows[: len(rows)]
+
+    def masks(self, longest: int) -> Tensor | dict[str, Tensor]:
+        """What each row attends to in a step that adds a column, `longest` being the longest row with it.
+
+        In the form that the model's attention takes; layers of a sliding window have a mask of their own.
+        """
+        self.width = min(-(-longest // ALIGNMENT) * ALIGNMENT, self.limit)
+        self.reserve(len(self.lengths), self.width)
+        column = torch.arange(self.width, device=self.lengths.device)
+        last = self.lengths[:, None].clamp(max=self.width - 1)  # a row that has ended may be longer
+        seen = column <= last
+        if "flash" in (self.config._attn_implementation or ""):
+            return seen
+        window, types = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
+        full = self._additive(seen)
+        if window is None or (types and "sliding_attention" not in types):
+            return full
+        sliding = self._additive(seen & (column > last - window))
+        return {"full_attention": full, "sliding_attention": sliding} if types else sliding
+
+    def _additive(self, seen: Tensor) -> Tensor:
+        return torch.zeros(seen.shape, dtype=self.dtype, device=seen.device).masked_fill_(~seen, -torch.inf)[
+            :, None, None
+        ]
+
+
+def check_layers(model: Any) -> None:
+    """DiverError if the model keeps anything between tokens but keys and values."""
+    layers = DynamicCache(config=model.config).layers
+    if not all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers):
+        raise DiverError(
+            f"model type {model.config.model_type!r}: layers without a key-value cache are not supported here"
+        )
+    if "chunked_attention" in (getattr(model.config.get_text_config(), "layer_types", None) or ()):
+        raise DiverError(f"model type {model.config.model_type!r}: chunked attention is not supported here")
