@@ -443,6 +443,45 @@ def test_intervals_in_words():
     assert span_text(((1, 1), (3, 3), (5, 5), (7, 7), (9, 9), (11, 11))) == "steps 1, 3, 5, 7 and 2 later intervals"
 
 
+VERL = {  # what `diver verl` logs of a step: no log-prob mismatch, and neither entropy nor evaluation where verl has none
+    "reward/outcome": 0.4, "reward/shaped": 0.42, "diversity/textual": 0.5, "diversity/equational": 0.4, "shaping/coef": 0.1,
+    "shaping/clipped": 0.2, "group/solve_all": 0.1, "group/solve_none": 0.2, "advantage/solve_all_frac": 0.1,
+    "response/length_mean": 24.0, "response/truncated": 0.0, "policy/grad_norm": 0.5, "time/sample": 2.0, "time/update": 3.0,
+}  # fmt: skip
+TRL = {name: value for name, value in VERL.items() if not name.startswith("time/")} | {"policy/entropy": 0.3}
+
+
+@pytest.mark.parametrize(("engine", "row"), [("verl", VERL), ("trl", TRL)])
+def test_a_run_of_another_engine_has_the_panels_of_what_it_logged(tmp_path, engine, row):
+    folder = write_run(tmp_path / "run", steps=4, rollouts=3)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"engine": engine}))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps({"step": s} | row) + "\n" for s in (1, 2, 3, 4)))
+    for file in (folder / "eval").iterdir():
+        file.unlink()
+    rows = [json.loads(line) for line in (folder / "rollouts" / "step_0004.jsonl").read_text().splitlines()]
+    unknown = {
+        "grade": None,
+        "advantage": None,
+        "length": None,
+        "diversity": {},
+        "answer": None,
+    }  # what a trainer may not say
+    (folder / "rollouts" / "step_0004.jsonl").write_text("".join(json.dumps(r | unknown) + "\n" for r in rows))
+    html = write_report(folder).read_text()
+    page, data = Page(html), packed(html)
+    metrics = {p.metric for p in PANELS} & set(row) | ({"time"} if engine == "verl" else set())
+    assert {panel["id"] for panel in data["curves"]["panels"]} == metrics
+    assert {p["id"] for p in data["curves"]["more"]} == set(row) - metrics
+    assert f"Engine{engine}" in page.text and "Base vs. trained" not in page.text and "No alerts" in page.text
+    assert [len(g["responses"]) for g in data["browser"]["groups"]] == [8] * 6
+    table = summary_table(folder).split("\n")
+    assert table[0].startswith(
+        f"countdown trained with diver-mix ({engine}): 4 steps in {'20 s' if engine == 'verl' else '–'}"
+    )
+    assert table[1] == "A run of 4 steps, not evaluated after training yet" and "| base" not in "".join(table)
+
+
 def test_several_runs_side_by_side(tmp_path):
     folders = [write_run(tmp_path / name, rollouts=5, seed=i) for i, name in enumerate(["plain", "diver"])]
     path = write_report(*folders, path=tmp_path / "both.html", groups=8)

@@ -83,6 +83,11 @@ class RunRecord:
         evaluations = {step: Evaluation.from_row(_json(file)) for step, file in _steps(folder / "eval").items()}
         return cls(folder, _json(folder / "config.json"), metrics, evaluations, _steps(folder / "rollouts"))
 
+    @property
+    def engine(self) -> str:
+        """What trained: built-in, trl or verl; empty for a run that does not say."""
+        return str(self.config.get("engine", ""))
+
     def recipe(self, section: str) -> dict[str, Any]:
         return table(self.config, "recipe", section)
 

@@ -42,6 +42,7 @@ def _facts(run: RunRecord) -> dict[str, object]:
     return {
         "Model": model,
         "Method": method,
+        **({"Engine": run.engine} if run.engine else {}),
         "Steps": progress(run).removesuffix(" steps"),
         "Training time": duration(run.seconds),
         "Started": str(run.config.get("started", "–"))[:16].replace("T", " "),

@@ -175,7 +175,9 @@ def summary_table(run_folder: Path) -> str:
     """Base vs. trained as plain text of one screen, ending with the files of the run."""
     run = RunRecord.read(Path(run_folder))
     model, method = model_and_method(run)
-    lines = [f"{model} trained with {method}: {progress(run)} in {duration(run.seconds)}", verdict(run), ""]
+    took = "" if math.isnan(run.seconds) else f" in {duration(run.seconds)}"
+    engine = f" ({run.engine})" if run.engine not in ("", "built-in") else ""
+    lines = [f"{model} trained with {method}{engine}: {progress(run)}{took}", verdict(run), ""]
     rows = compare(run)
     if rows:
         lines += [conditions(run), "", markdown(["", "base", "trained", "change  "], [_cells(row) for row in rows])]
