@@ -281,3 +281,38 @@ def test_a_function_of_problems(tmp_path, monkeypatch):
     }.items():
         with pytest.raises(DiverError, match=message):
             load_problems(Source(path=path), "data")
+
+
+INVALID = [
+    {"problem": "1+1?", "answer": "2"},
+    {"problem": "1+2?"},
+    "{broken",
+    {"problem": "1+3?", "answer": None},
+    {"problem": " ", "answer": "5"},
+    {"problem": "1+4?", "answer": {"x": 5}},
+    [1],
+    {"problem": "1+5?", "answer": "6"},
+]
+
+
+def test_invalid_rows_are_skipped_and_counted_where_that_is_asked_for(tmp_path):
+    path = jsonl(tmp_path, *INVALID)
+    problems = load_problems(Source(path=path, skip_invalid_rows=True))
+    assert [(p.id, p.answer) for p in problems] == [("problems-0", "2"), ("problems-7", "6")]
+    assert problems.notes == [
+        f"{path}: 6 invalid rows left out (skip_invalid_rows): 2 no answer (first at {path}:2), 1 not JSON (first at "
+        f"{path}:3), 1 the prompt must be text or a list of messages with role and content (first at {path}:5), 1 the "
+        f"answer must be text or a number (first at {path}:6), 1 a list, not an object (first at {path}:7)"
+    ]
+    told = f"{path}:2: no answer: .*; data.skip_invalid_rows = true leaves out such rows"
+    with pytest.raises(DiverError, match=told):
+        load_problems(Source(path=path), "data")
+
+
+def test_a_file_without_a_valid_row_and_an_unreadable_one_are_errors_also_where_rows_are_skipped(tmp_path):
+    path = jsonl(tmp_path, {"problem": "1+1?"}, {"problem": "1+2?"})
+    with pytest.raises(DiverError, match=r"problems.jsonl: empty, not one problem; .*problems.jsonl:1: no answer"):
+        load_problems(Source(path=path, skip_invalid_rows=True))
+    (tmp_path / "torn.parquet").write_text("not parquet")
+    with pytest.raises(DiverError, match="torn.parquet: not a readable parquet file"):
+        load_problems(Source(path=str(tmp_path / "torn.parquet"), skip_invalid_rows=True))

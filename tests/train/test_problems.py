@@ -89,3 +89,22 @@ def test_long_prompts_are_left_out_and_counted():
     some = prompted(train, "plain", tokenizer, min(lengths))
     assert all_of_them.skipped == 0 and some.skipped == sum(n > min(lengths) for n in lengths) > 0
     assert len(some.problems) == len(some.texts) == len(some.ids) == 50 - some.skipped
+
+
+def test_what_was_left_out_of_the_data_stands_in_config_json(tmp_path, capsys):
+    rows = [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in range(4)] + [{"problem": "no answer"}]
+    recipe = make_recipe(
+        {
+            "run": {"folder": str(tmp_path / "run")},
+            "data": {"path": jsonl(tmp_path, rows), "skip_invalid_rows": True},
+            "sample": {"max_prompt_tokens": 32, "max_tokens": 2, "group_size": 2},
+            "train": {"batch_size": 2, "mini_batch_size": 2, "steps": 1},
+            "evaluate": {"problems": 0},
+        }
+    )
+    Trainer(recipe, RunFolder(tmp_path / "run", {"schedule_steps": 1}, {})).run()
+    note = (
+        f"{recipe.data.path}: 1 invalid rows left out (skip_invalid_rows): 1 no answer (first at {recipe.data.path}:5)"
+    )
+    assert note in json.loads((tmp_path / "run" / "config.json").read_text())["notes"]
+    assert note in capsys.readouterr().out

@@ -31,6 +31,9 @@ class Source:
     GSM8K, choice where the answer is a letter and the prompt has lettered options, and math otherwise."""
     limit: int | None = None
     """Maximum number of problems, taken from the beginning and counted without duplicates."""
+    skip_invalid_rows: bool = False
+    """Leave out rows that cannot be used (not JSON, no prompt, no answer, ...) and count them; by default the first one is
+    an error."""
 
 
 class Level(NamedTuple):

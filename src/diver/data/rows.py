@@ -11,7 +11,7 @@ from typing import Any
 from diver.config.data import Source
 from diver.data import hub
 from diver.io.readers import READERS
-from diver.types import DiverError, Problem
+from diver.types import DiverError
 from diver.verify.custom import check_function
 
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -48,8 +48,6 @@ def _called(path: str, key: str) -> Rows:
     if not isinstance(rows, Iterable):
         raise DiverError(f"{key}: {path!r} must return or yield problems, not {type(rows).__name__}")
     for number, row in enumerate(rows, start=1):
-        if not isinstance(row, Mapping | Problem):
-            raise DiverError(f"{path}, problem {number}: a {type(row).__name__}, not a Problem or a dict")
         yield f"{path}, problem {number}", row
 
 

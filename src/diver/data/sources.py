@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from typing import Any
 from diver.config.data import Data, Source
 from diver.data import countdown
 from diver.data.rows import Adapt, Rows, adapted, read_rows
+from diver.io.jsonl import InvalidRow
 from diver.types import DiverError, Problem
 from diver.verify import get_grader
 from diver.verify.choice import LETTERS, listed
@@ -76,7 +78,11 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
     rows, revision = read_rows(source, f"{prefix}path")
     if adapt:
         rows = adapted(rows, adapt, name)
-    problems = deduplicate(rows, replace(source, path=name or source.path), source.path, revision)
+    try:
+        problems = deduplicate(rows, replace(source, path=name or source.path), source.path, revision)
+    except InvalidRow as error:
+        option = "" if name else f"; {prefix}skip_invalid_rows = true leaves out such rows"  # no key of a benchmark
+        raise DiverError(f"{error}{option}") from error
     for verifier in {problem.verifier for problem in problems}:
         get_grader(verifier, f"{prefix}verifier")
     return problems
@@ -97,8 +103,8 @@ def deduplicate(rows: Rows, source: Source, origin: str, revision: str | None = 
     by_prompt: dict[str, Problem] = {}
     ids: set[str] = set()
     duplicates = conflicting = 0
-    for where, row in rows:
-        problem = to_problem(row, where, source, number=len(by_prompt) + duplicates + conflicting)
+    invalid: list[InvalidRow] = []
+    for problem in _valid(rows, source, invalid):
         key = problem.prompt if isinstance(problem.prompt, str) else json.dumps([dict(m) for m in problem.prompt])
         if key in by_prompt:
             same = by_prompt[key].answer == problem.answer
@@ -111,7 +117,7 @@ def deduplicate(rows: Rows, source: Source, origin: str, revision: str | None = 
         ids.add(problem.id)
         by_prompt[key] = problem
     if not by_prompt:
-        raise DiverError(f"{origin}: empty, not one problem")
+        raise DiverError(f"{origin}: empty, not one problem" + (f"; {invalid[0]}" if invalid else ""))
     problems = Problems(by_prompt.values())
     problems.revision = revision
     problems.notes = [f"{origin}: revision {revision}"] if revision else []
@@ -119,13 +125,36 @@ def deduplicate(rows: Rows, source: Source, origin: str, revision: str | None = 
         problems.notes.append(f"{origin}: {duplicates} duplicate rows left out, {len(problems)} problems remain")
     if conflicting:
         problems.notes.append(f"{origin}: {conflicting} rows repeat a prompt with another answer; the first is kept")
+    if invalid:
+        first = {error.reason: error.where for error in reversed(invalid)}
+        counts = Counter(error.reason for error in invalid).most_common()
+        told = ", ".join(f"{count} {reason} (first at {first[reason]})" for reason, count in counts)
+        problems.notes.append(f"{origin}: {len(invalid)} invalid rows left out (skip_invalid_rows): {told}")
     return problems
 
 
+def _valid(rows: Rows, source: Source, invalid: list[InvalidRow]) -> Iterator[Problem]:
+    """The problems of the rows; with `skip_invalid_rows` the errors of others go to `invalid`."""
+    rows, number = iter(rows), 0
+    while True:
+        try:
+            where, row = next(rows)
+            yield to_problem(row, where, source, number)
+        except StopIteration:
+            return
+        except InvalidRow as error:
+            if not source.skip_invalid_rows:
+                raise
+            invalid.append(error)
+        number += 1
+
+
 def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, number: int = 0) -> Problem:
-    """One row as a problem; `where` begins the error if that cannot be."""
+    """One row as a problem. InvalidRow, which `where` begins, if that cannot be."""
     if isinstance(row, Problem):
         return _with_verifier(row, source.verifier)
+    if not isinstance(row, Mapping):
+        raise InvalidRow(where, f"a {type(row).__name__}, not a Problem or a dict")
     prompt = _prompt(_value(row, "prompt", PROMPTS, source, where), where)
     raw = _value(row, "answer", ANSWERS, source, where)
     if isinstance(raw, list) and len(raw) == 1:
@@ -133,7 +162,7 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
     if isinstance(raw, float) and raw.is_integer():  # a column of numbers, some of which are missing
         raw = int(raw)
     if not isinstance(raw, str | int | float) or isinstance(raw, bool) or not str(raw).strip():
-        raise DiverError(f"{where}: the answer must be text or a number, not {raw!r:.60}")
+        raise InvalidRow(where, "the answer must be text or a number", f", not {raw!r:.60}")
     name = str(_value(row, "source", SOURCES, source) or "")
     text = prompt if isinstance(prompt, str) else str(prompt[-1]["content"])
     gsm8k = re.search(r"####\s*(\S[^\n]*)\s*$", str(raw))
@@ -184,18 +213,18 @@ def _prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
     messages = value if isinstance(value, list) else []
     if messages and all(isinstance(m, Mapping) and {"role", "content"} <= m.keys() for m in messages):
         return tuple({"role": str(m["role"]), "content": str(m["content"])} for m in messages)
-    raise DiverError(f"{where}: the prompt must be text or a list of messages with role and content, not {value!r:.60}")
+    raise InvalidRow(
+        where, "the prompt must be text or a list of messages with role and content", f", not {value!r:.60}"
+    )
 
 
 def _value(row: Mapping[str, Any], name: str, known: Sequence[str], source: Source, where: str = "") -> Any:
-    """The column for `name`; with `where`, DiverError if there is none."""
+    """The column for `name`; with `where`, InvalidRow if there is none."""
     tried = (source.columns[name],) if name in source.columns else known
     value = first_value(row, tried)
     if value is None and where:
-        raise DiverError(
-            f"{where}: no {name}: found {', '.join(row) or 'nothing'}; accepted {', '.join(tried)} "
-            f"(columns.{name} names another)"
-        )
+        found, accepted = ", ".join(row) or "nothing", ", ".join(tried)
+        raise InvalidRow(where, f"no {name}", f": found {found}; accepted {accepted} (columns.{name} names another)")
     return value
 
 

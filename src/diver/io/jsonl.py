@@ -18,6 +18,14 @@ Rows = Iterable[tuple[str, Mapping[str, Any]]]
 """Rows of a file, each with its place: `FILE:LINE`."""
 
 
+class InvalidRow(DiverError):
+    """A row that cannot be used: where it is, and the reason, the same for all rows of its kind, before the details."""
+
+    def __init__(self, where: str, reason: str, details: str = "") -> None:
+        super().__init__(f"{where}: {reason}{details}")
+        self.where, self.reason = where, reason
+
+
 def to_json(value: Any) -> str:
     """One line of JSON; NaN and infinities, which JSON lacks, become null."""
     return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
@@ -52,8 +60,12 @@ def read_jsonl(path: Path, *, appended: bool = False) -> Iterator[tuple[str, dic
     """The rows of a JSONL file, one by one, each after its place `FILE:LINE`; blank lines are skipped.
 
     appended: the file is one that `JsonlLog` appends to. It may not exist yet, and a last line without its newline was
-    cut off by a kill and is left out. DiverError for a line that is not an object.
+    cut off by a kill and is left out. InvalidRow for a line that is not an object; the next one can be read after it.
     """
+    return map(_row, _lines(path, appended))  # unlike a generator, `map` goes on after an exception
+
+
+def _lines(path: Path, appended: bool) -> Iterator[tuple[str, bytes]]:
     if appended and not path.exists():
         return
     with path.open("rb") as lines:
@@ -61,20 +73,20 @@ def read_jsonl(path: Path, *, appended: bool = False) -> Iterator[tuple[str, dic
             if appended and not line.endswith(b"\n"):
                 return
             if line.strip():
-                where = f"{path}:{number}"
-                yield where, _row(line, where)
+                yield f"{path}:{number}", line
 
 
-def _row(line: bytes, where: str) -> dict[str, Any]:
+def _row(placed: tuple[str, bytes]) -> tuple[str, dict[str, Any]]:
+    where, line = placed
     try:
         row = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise DiverError(f"{where}: not UTF-8 ({error.reason} at byte {error.start} of the line)") from error
+        raise InvalidRow(where, "not UTF-8", f" ({error.reason} at byte {error.start} of the line)") from error
     except (ValueError, RecursionError) as error:  # a ValueError alone for a number of more than 4,300 digits
-        raise DiverError(f"{where}: not JSON ({error}); each line must be one object") from error
+        raise InvalidRow(where, "not JSON", f" ({error}); each line must be one object") from error
     if not isinstance(row, dict):
-        raise DiverError(f"{where}: a {type(row).__name__}, not an object")
-    return row
+        raise InvalidRow(where, f"a {type(row).__name__}, not an object")
+    return where, row
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -1,6 +1,6 @@
 """The run folder: the files of a run, and how they survive a kill.
 
-    config.json            the resolved recipe, versions, seed, commit, command
+    config.json            the resolved recipe, versions, seed, commit, command, notes on the data
     metrics.jsonl          a row a step, only ever appended to
     rollouts/step_NNNN.jsonl, eval/step_NNNN.json, checkpoints/step_NNNN/, report.html
 

@@ -59,6 +59,7 @@ class Trainer:
     def run(self) -> None:
         """Train to the last step of the recipe; every step appends a row to metrics.jsonl."""
         steps, every = self.recipe.train.steps, self.recipe.evaluate.every
+        self.folder.config.setdefault("notes", self.notes)
         self.folder.begin()
         self.folder.keep_until(self.step)
         others = open_loggers(self.recipe.log, self.folder.path, self.folder.config, self.step)
