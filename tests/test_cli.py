@@ -1,12 +1,13 @@
 """The real command, on the bundled policy made to work little: a run, its folder, kill -9, and everything users get wrong.
 
-It runs in this process; in one of its own where that is killed, has a full disk, or where the interpreter's exit counts.
+It runs in this process; in one of its own where that is killed, or where the interpreter's exit or imports count.
 """
 
 import contextlib
 import io
 import json
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -317,15 +318,14 @@ def test_another_recipe_in_a_used_folder_is_refused(whole):
 
 def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_room(whole):
     """A real limit: no file of this process may pass 3 MB, and the weights have 3.6."""
-    program = (
-        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000));"
-        "sys.argv = ['diver', 'train', 'tiny.toml', '--run.folder', 'full']; from diver.cli import main; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
-    last = done.stderr.strip().splitlines()[-1]
-    assert "could not be saved" in last and "same command again" in last
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, before[1]))
+    try:
+        code, _, err = diver("train", "tiny.toml", "--run.folder", "full")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    last = err.strip().splitlines()[-1]
+    assert code == 2 and "could not be saved" in last and "same command again" in last
     finish("--run.folder", "full")
     assert metrics("full") == metrics(whole[0])
 

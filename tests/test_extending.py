@@ -1,7 +1,6 @@
 """docs/extending.md: its files, in an empty folder, and its commands as they stand."""
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -89,25 +88,25 @@ def test_command(command, tmp_path, monkeypatch):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     words = shlex.split(command)[1:]
-    if command == COMMANDS[0]:
-        env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
-        done = subprocess.run(
-            [sys.executable, "-m", "diver", *words], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-    else:  # in this process, from the same empty folder
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["diver", *words])
-        monkeypatch.setattr(sys, "path", [*sys.path])  # main adds the folder where the command is given
-        try:
-            cli.main()
-        finally:
-            for name in FILES:  # the next command has files of its own
-                sys.modules.pop(name.removesuffix(".py"), None)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["diver", *words])
+    monkeypatch.setattr(sys, "path", [*sys.path])  # main adds the folder where the command is given
+    try:
+        cli.main()
+    finally:
+        for name in FILES:  # the next command has files of its own
+            sys.modules.pop(name.removesuffix(".py"), None)
     name = re.search(r"runs/(\w+)", command)[1]
     metrics = tmp_path / "runs" / name / "metrics.jsonl"
     rows = [json.loads(line) for line in metrics.open()] if metrics.exists() else []
     CHECKS[name](metrics.parent, rows)
+
+
+def test_a_process_of_its_own_finds_the_files(tmp_path):
+    (tmp_path / "my_method.py").write_text(FILES["my_method.py"], encoding="utf-8")
+    command = [sys.executable, "-m", "diver", "methods", "my_method:Unlikeliness"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "| my_method:Unlikeliness |" in done.stdout, done.stderr
 
 
 @pytest.fixture
