@@ -13,8 +13,8 @@ from scipy.stats import zscore
 
 import diver
 from diver import cli
-from diver.integrations import trl
-from diver.integrations.verl import config as verl
+from diver.integrations.trl import config
+from diver.integrations.verl.config import overrides
 from diver.methods import method_named
 from diver.types import DiverError
 
@@ -146,8 +146,8 @@ def test_the_messages_of_the_page(modules):
     told = re.findall(r"^\| `?(TRL|verl|diver\.advantages)`? \| (`{1,2})(method.+?)\2 \|$", PAGE, re.MULTILINE)
     assert len(told) == 5
     engines = {
-        "TRL": trl.config,
-        "verl": verl.overrides,
+        "TRL": config,
+        "verl": overrides,
         "diver.advantages": lambda method: diver.advantages(["a", "b"], [0, 1], [0, 0], method),
     }
     loss = method_named("grpo", loss={"name": "my_loss:Cispo"})

@@ -149,9 +149,12 @@ class Group:
         )
 
 
-def grade_fractions(groups: Iterable[Group]) -> dict[str, float]:
-    """The metrics grade/<grade>: which fraction of the rollouts has each grade; {} where one was not graded by us."""
-    grades = [rollout.grade for group in groups for rollout in group.rollouts]
-    if not grades or None in grades:
-        return {}
-    return {f"grade/{grade}": grades.count(grade) / len(grades) for grade in Grade}
+def sampling_metrics(groups: Iterable[Group]) -> dict[str, float]:
+    """The metrics of all sampled rollouts: lengths, and the fraction with each grade where all were graded by us."""
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    grades = [rollout.grade for rollout in rollouts]
+    return {
+        **({} if None in grades else {f"grade/{grade}": grades.count(grade) / len(grades) for grade in Grade}),
+        "response/length_mean": sum(rollout.length for rollout in rollouts) / len(rollouts),
+        "response/truncated": sum(rollout.truncated for rollout in rollouts) / len(rollouts),
+    }

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shlex
 import sys
 from collections.abc import Sequence
 
 from diver.config.load import RecipeArguments, parse_arguments
-from diver.config.recipe import Recipe, make_recipe
-from diver.io.provenance import provenance
-from diver.io.run_folder import RunFolder
+from diver.config.recipe import Recipe
+from diver.io.run_folder import open_run
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -32,6 +30,7 @@ def command(args: Sequence[str]) -> None:
     """Train a policy by a recipe, evaluate it, and write a report."""
     arguments = parse_arguments(TrainArguments, args, "diver train")
     if arguments.dry_run:
+        open_run(arguments.recipe, "built-in").close()
         check(arguments.recipe)
         print(json.dumps(dataclasses.asdict(arguments.recipe), indent=2))
     else:
@@ -46,7 +45,6 @@ def check(recipe: Recipe) -> None:
     from diver.data.hub import HubUnreachable
     from diver.train.prepare import prepare
 
-    _folder(recipe).close()
     try:
         notes = prepare(recipe).notes
     except HubUnreachable as error:
@@ -59,7 +57,7 @@ def train(recipe: Recipe) -> None:
     from diver.report import summary_table, write_report
     from diver.train.trainer import Trainer
 
-    folder = _folder(recipe)
+    folder = open_run(recipe, "built-in")
     try:
         saved = folder.checkpoints()
         if not saved or int(saved[-1].name.removeprefix("step_")) < recipe.train.steps:
@@ -68,15 +66,3 @@ def train(recipe: Recipe) -> None:
         print(summary_table(folder.path))
     finally:
         folder.close()
-
-
-def _folder(recipe: Recipe) -> RunFolder:
-    """The folder of the run, which is checked if it is there, and not yet made if it is not."""
-    config = {
-        "recipe": dataclasses.asdict(recipe),
-        "seed": recipe.run.seed,
-        "schedule_steps": recipe.train.steps,
-        "command": shlex.join(["diver", *sys.argv[1:]]),
-        **provenance(),
-    }
-    return RunFolder(recipe.folder, config, recipe.identity(), make_recipe({}).identity())

@@ -46,7 +46,12 @@ def command(args: Sequence[str]) -> None:
     if not arguments.problems_only and importlib.util.find_spec("verl") is None:
         raise DiverError("verl: not installed here; give --dry-run for the command, --problems-only for the problems")
     from diver.integrations.verl.parquet import write_problems
+    from diver.io.run_folder import open_run
 
+    folder = open_run(arguments.recipe, "verl")
+    folder.begin()
     print("\n".join(write_problems(arguments.recipe)), flush=True)
     if not arguments.problems_only:
-        os.execv(sys.executable, [sys.executable, *words])  # in place of this process, so that signals reach verl
+        # In place of this process, so that signals reach verl. The lock of the folder ends with it; verl's trainer takes it.
+        os.execv(sys.executable, [sys.executable, *words])
+    folder.close()

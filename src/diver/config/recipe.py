@@ -18,6 +18,7 @@ from typing import Any
 from diver.config.cluster import Cluster
 from diver.config.data import Data
 from diver.config.sections import Evaluation, Log, Model, Run, Sampling, Train
+from diver.config.trl import Trl
 from diver.config.verification import Verification
 from diver.methods import Method
 from diver.methods.diver import DiverMix
@@ -39,6 +40,7 @@ class Recipe:
     verify: Verification = Verification()
     log: Log = Log()
     verl: Cluster = Cluster()
+    trl: Trl = Trl()
 
     def __post_init__(self) -> None:
         self.method.check_group_size(self.sample.group_size, "sample.group_size")
@@ -48,12 +50,12 @@ class Recipe:
         return Path(self.run.folder or "runs/recipe")
 
     def identity(self) -> dict[str, Any]:
-        """The settings that a resumed run must not change, by dotted key: all but steps, folder, loggers, [verl] and MACHINE.
+        """The settings that a resumed run must not change, by dotted key: all but steps, folder, loggers, [verl], [trl] and MACHINE.
 
         Of a path only the last part is compared, so a folder of a model or data set may move.
         """
         flat = _flatten(dataclasses.asdict(self))
-        skipped = ("train.steps", "run.folder", "log.", "verl.")
+        skipped = ("train.steps", "run.folder", "log.", "verl.", "trl.")
         settings = {key: value for key, value in flat.items() if not key.startswith(skipped) and key not in MACHINE}
         return {
             k: Path(v).name if k.endswith((".path", ".model")) and isinstance(v, str) else v

@@ -134,3 +134,8 @@ def prompts_that_fit(requests: Iterable[Request], generator: Any) -> dict[str, l
                 f"{generator.context} tokens, response included; --skip-long-prompts leaves such problems out and counts them"
             )
     return tokens
+
+
+def is_truncated(tokens: Sequence[int], limit: int, ends: Container[int]) -> bool:
+    """Whether a response, in policy tokens, stopped at its limit; one whose last token ends it did not."""
+    return len(tokens) >= limit and tokens[-1] not in ends

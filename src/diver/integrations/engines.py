@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from diver.api import advantages
-from diver.integrations import trl
-from diver.integrations.verl import config as verl
+from diver.integrations.trl.objective import config
+from diver.integrations.verl.config import overrides
 from diver.methods import NEEDS, Method, check_needs
 from diver.render.tables import markdown
 from diver.types import DiverError
 
 ENGINES: dict[str, Callable[[Method], Any]] = {
     "built-in": lambda method: check_needs(method, "the built-in trainer", NEEDS),
-    "TRL": trl.config,
-    "verl": verl.overrides,
+    "TRL": config,
+    "verl": overrides,
     # the loss is the caller's
     "diver.advantages": lambda method: advantages([], [], [], method, tokens=[], logprobs=[]),
 }

@@ -43,9 +43,9 @@ def value_at(recipe: Recipe, key: str) -> Any:
     return functools.reduce(getattr, key.split("."), recipe)
 
 
-def table(engine: str) -> str:
-    """What becomes of every key, for the help."""
-    keys = read_keys(engine)
+def table(engine: str, *, elsewhere: bool = False) -> str:
+    """What becomes of every key, for the help; `elsewhere`: of those that no option of the engine takes."""
+    keys = {name: key for name, key in read_keys(engine).items() if not (elsewhere and key.to)}
     width = max(map(len, keys))
     return "\n".join(
         f"  {name + '*' * name.endswith('.'):{width}}  " + "; ".join(filter(None, [", ".join(key.to), key.note]))

@@ -11,20 +11,42 @@ write; what a killed run left after its last checkpoint, half a row included, is
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
+import shlex
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from diver.config.recipe import Recipe, make_recipe
 from diver.io.files import lock, write_text
 from diver.io.jsonl import JsonlLog, number, read_jsonl, to_json, write_jsonl
+from diver.io.provenance import provenance
 from diver.io.rollout_rows import groups_from_rows, rollout_row
 from diver.types import DiverError, Group
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def open_run(recipe: Recipe, engine: str, **identity: Any) -> RunFolder:
+    """The folder of the run of `recipe` by `engine`: checked if it is there, and not yet made if it is not.
+
+    `identity` is what must not change besides the recipe's. DiverError where the folder has another run.
+    """
+    config = {
+        "recipe": dataclasses.asdict(recipe),
+        "engine": engine,
+        "seed": recipe.run.seed,
+        "schedule_steps": recipe.train.steps,
+        "command": shlex.join(["diver", *sys.argv[1:]]),
+        **provenance(),
+    }
+    defaults = {"engine": "built-in", **make_recipe({}).identity()}
+    return RunFolder(recipe.folder, config, {"engine": engine, **recipe.identity(), **identity}, defaults)
 
 
 class RunFolder:
@@ -140,6 +162,15 @@ class RunFolder:
         """Whole checkpoints, oldest first."""
         folders = (p for p in (self.path / "checkpoints").glob("step_*") if p.name.removeprefix("step_").isdigit())
         return sorted(folders, key=_step_of)
+
+    def link_checkpoint(self, step: int, target: Path) -> None:
+        """checkpoints/step_NNNN as a link to the Hugging Face folder that another trainer wrote; links to deleted ones go."""
+        link = self.path / "checkpoints" / f"step_{step:04d}"
+        link.parent.mkdir(exist_ok=True)
+        for old in link.parent.iterdir():
+            if old == link or (old.is_symlink() and not old.exists()):
+                old.unlink()
+        link.symlink_to(os.path.relpath(target, link.parent.resolve()))
 
     def drop_checkpoints(self, keep: int) -> None:
         """All but the newest `keep`; renamed first, so that a kill leaves no half of one."""

@@ -31,7 +31,7 @@ from diver.train.alerts import AlertLog
 from diver.train.loggers import Logger, open_loggers
 from diver.train.prepare import prepare
 from diver.train.update import update
-from diver.types import Group, Progress, grade_fractions
+from diver.types import Group, Progress, sampling_metrics
 from diver.verify import verify
 
 KS = (1, 4, 16, 64)  # of Pass@k on the held-out problems
@@ -117,7 +117,8 @@ class Trainer:
             )
         return {
             **method.metrics(groups, progress, verified),
-            **_sampling_metrics(verified),
+            **sampling_metrics(verified),
+            "policy/entropy": _entropy(verified),
             **update_metrics,
             **timings,
         }
@@ -196,16 +197,10 @@ class Trainer:
         return reference
 
 
-def _sampling_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Metrics of all sampled rollouts: grades, lengths, and the entropy as a mean over tokens."""
-    rollouts = [r for g in groups for r in g.rollouts]
-    tokens = sum(r.length for r in rollouts)
-    return {
-        **grade_fractions(groups),
-        "response/length_mean": tokens / len(rollouts),
-        "response/truncated": sum(r.truncated for r in rollouts) / len(rollouts),
-        "policy/entropy": sum(r.entropy * r.length for r in rollouts if r.length) / max(1, tokens),
-    }
+def _entropy(groups: Sequence[Group]) -> float:
+    """The entropy of all sampled rollouts, a mean over tokens."""
+    rollouts = [r for g in groups for r in g.rollouts if r.length]
+    return sum(r.entropy * r.length for r in rollouts) / max(1, sum(r.length for r in rollouts))
 
 
 def _status(row: Mapping[str, float]) -> str:

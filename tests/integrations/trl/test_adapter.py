@@ -1,5 +1,6 @@
 """The reward function by itself, in one process, given what TRL gives it."""
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 pytest.importorskip("accelerate")
 
 import diver
-from diver.integrations.trl import POLICY_LOSSES, GroupAdvantage, config
+from diver.integrations.trl import GroupAdvantage, config
+from diver.integrations.trl.objective import POLICY_LOSSES
 from diver.methods import METHODS, method_named
 from diver.types import DiverError, Progress
 
@@ -22,13 +24,31 @@ def arguments(method="grpo", **changes):
         **config(method),
         "num_generations": 4,
         "num_generations_eval": None,
-        "multi_objective_aggregation": "sum_then_normalize",
         "max_completion_length": 5,
         "steps_per_generation": 4,
         "gradient_accumulation_steps": 2,
         "num_iterations": 1,
+        "output_dir": "run",
     }
     return SimpleNamespace(**{**fields, **changes})
+
+
+class Tokenizer:
+    """What the adapter uses of a tokenizer."""
+
+    eos_token_id = 2
+
+    def decode(self, ids, skip_special_tokens):
+        return f"a b c d {ids}"
+
+
+def adapter(method, args, **options):
+    return GroupAdvantage(method, args, Tokenizer(), **options)
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where the schedule of a run is kept
 
 
 class Batch:
@@ -59,7 +79,7 @@ def expected(method, fraction):
 @pytest.mark.parametrize("method", ["grpo", "diver-td", "diver-mix"])
 def test_advantages_are_those_of_the_drop_in(method, chat):
     batch = Batch(chat)
-    returned = GroupAdvantage(method, arguments(method))(**batch.given)
+    returned = adapter(method, arguments(method))(**batch.given)
     assert returned == expected(method, 0.0)
     assert batch.metrics["reward/outcome"] == 0.75 and batch.metrics["grade/wrong"] == 0.25
     assert batch.extra["outcome"] == OUTCOMES * 2 and len(batch.extra["textual"]) == 8
@@ -67,26 +87,26 @@ def test_advantages_are_those_of_the_drop_in(method, chat):
 
 def test_pass_at_k_training_by_hand():
     method = method_named("pass-at-k", k=2)  # half of the pairs of 4 hold the one that is correct
-    returned = GroupAdvantage(method, arguments(method), outcome=lambda **_: [0.0, 1.0, 0.0, 0.0] * 2)(**Batch().given)
+    returned = adapter(method, arguments(method), outcome=lambda **_: [0.0, 1.0, 0.0, 0.0] * 2)(**Batch().given)
     np.testing.assert_allclose(returned, [-1 / 3, 1, -1 / 3, -1 / 3] * 2)
 
 
 def test_a_method_of_ones_own():
-    returned = GroupAdvantage("own_methods:MaxRl", arguments("own_methods:MaxRl"))(**Batch().given)
+    returned = adapter("own_methods:MaxRl", arguments("own_methods:MaxRl"))(**Batch().given)
     np.testing.assert_allclose(returned, [1 / 3, 1 / 3, -1, 1 / 3] * 2)
     with pytest.raises(DiverError) as error:
-        GroupAdvantage("own_methods:Likelihood", arguments())
+        adapter("own_methods:Likelihood", arguments())
     assert str(error.value) == "method 'own_methods:Likelihood' needs logprobs, which TRL does not give it"
     with pytest.raises(DiverError) as error:
-        GroupAdvantage(method_named("grpo", loss={"name": "own_methods:Loss"}), arguments())
+        adapter(method_named("grpo", loss={"name": "own_methods:Loss"}), arguments())
     assert str(error.value).startswith("method.loss.name = 'own_methods:Loss': TRL has no such loss; train")
 
 
 def test_lambda_goes_by_rollout_steps():
     """Four micro-batches a rollout, two an optimizer step: 40 optimizer steps are 20 rollouts, and step 11 is in the sixth."""
     batch = Batch(step=11)
-    adapter = GroupAdvantage("diver-mix", arguments("diver-mix"))
-    assert adapter(**batch.given) == expected("diver-mix", 5 / 20)
+    reward = adapter("diver-mix", arguments("diver-mix"))
+    assert reward(**batch.given) == expected("diver-mix", 5 / 20)
     assert batch.metrics["shaping/coef"] == method_named("diver-mix").coef(Progress(5, 20))
     assert expected("diver-mix", 5 / 20) != expected("diver-mix", 11 / 40)
 
@@ -99,7 +119,7 @@ def test_the_users_own_outcome_in_trls_signature():
         return [0.0, 1.0, 1.0, 0.0] * 2
 
     batch = Batch()
-    returned = GroupAdvantage("grpo", arguments(), outcome=reward)(**batch.given)
+    returned = adapter("grpo", arguments(), outcome=reward)(**batch.given)
     np.testing.assert_allclose(returned, [-1, 1, 1, -1] * 2)
     assert seen == {"answer": ["2"] * 8, "others": ["log_extra", "log_metric"]}
     assert not any(name.startswith("grade/") for name in batch.metrics)
@@ -109,16 +129,27 @@ def test_a_horizon_reads_the_policys_tokens():
     method = method_named("diver-td", diversity={"horizon": 2})
     batch = Batch()
     batch.given["completion_ids"] = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]] * 2
-    returned = GroupAdvantage(method, arguments(method), decode=lambda ids: f"a b c d {ids}")(**batch.given)
+    returned = adapter(method, arguments(method))(**batch.given)
     assert returned[0] == returned[1] < returned[3] and returned[2] < 0
 
 
-def test_a_completion_at_the_limit_is_truncated():
+def test_a_completion_at_the_limit_is_truncated_unless_its_last_token_ends_it():
     batch = Batch()
     batch.given["completions"] = ["no box, 2"] * 8
-    batch.given["completion_ids"] = [[7] * 5, [7] * 4] * 4
-    GroupAdvantage("grpo", arguments())(**batch.given)
-    assert batch.metrics["grade/truncated"] == 0.5
+    batch.given["completion_ids"] = [[7] * 5, [7] * 4, [7, 7, 7, 7, 2], [7, 7, 7, 7, 9]] * 2
+    adapter("grpo", arguments())(**batch.given)
+    assert batch.metrics["response/truncated"] == batch.metrics["grade/truncated"] == 0.5
+    adapter("grpo", arguments(), ends=[9])(**batch.given)  # a model with two end tokens
+    assert batch.metrics["response/truncated"] == batch.metrics["grade/truncated"] == 0.25
+
+
+def test_what_a_tool_answers_is_not_judged():
+    batch = Batch(chat=True)
+    for said in batch.given["completions"]:
+        said.insert(0, {"role": "tool", "content": r"\boxed{3}"})
+        said.append({"role": "tool", "content": r"\boxed{3}"})
+    assert adapter("grpo", arguments())(**batch.given) == expected("grpo", 0.0)
+    assert batch.metrics["reward/outcome"] == 0.75
 
 
 def test_groups_that_are_not_whole_are_told():
@@ -126,17 +157,60 @@ def test_groups_that_are_not_whole_are_told():
     for name in ("prompts", "completions", "completion_ids", "answer"):
         batch.given[name] = batch.given[name][2:]
     with pytest.raises(DiverError, match=r"rows 0 to 3 of a batch of 6 answer 2 prompts: .* num_generations = 4"):
-        GroupAdvantage("grpo", arguments())(**batch.given)
+        adapter("grpo", arguments())(**batch.given)
     for name in ("prompts", "completions", "completion_ids", "answer"):
         batch.given[name] = batch.given[name][2:3]
     with pytest.raises(DiverError, match="rows 0 to 3 of a batch of 1 answer 1 prompts"):
-        GroupAdvantage("grpo", arguments())(**batch.given)
+        adapter("grpo", arguments())(**batch.given)
 
 
-def test_an_outcome_that_is_missing_is_told():
-    batch = Batch()
-    with pytest.raises(ValueError, match="rollout 1: the outcome is nan"):
-        GroupAdvantage("grpo", arguments(), outcome=lambda **_: [1.0, None] * 4)(**batch.given)
+def test_a_prompt_that_the_outcome_is_not_for_has_no_advantage():
+    batch, seen = Batch(), []
+    reward = adapter(
+        "grpo",
+        arguments(),
+        outcome=lambda **_: [1.0, 0, 0, 1] + [None] * 4,
+        on_groups=lambda *given: seen.append(given),
+    )
+    assert reward(**batch.given) == [1, -1, -1, 1, 0, 0, 0, 0]
+    assert batch.metrics["reward/outcome"] == 0.5 and math.isnan(batch.extra["outcome"][7])
+    ((step, groups),) = seen
+    assert step == 1 and [group.prompt for group in groups] == ["1+1?"]
+    with pytest.raises(DiverError, match="prompt '1\\+1\\?': the outcome of 2 of 4 completions is None or NaN"):
+        adapter("grpo", arguments(), outcome=lambda **_: [1.0, None] * 4)(**batch.given)
+
+
+def test_an_error_of_another_process_is_told(monkeypatch):
+    """One that fails still takes part in the gathering, so that the others end, too."""
+    import accelerate.utils
+
+    gathered = []
+
+    def two_processes(own):
+        gathered.extend(own)
+        return [([], "process 0: KeyError: 'gold'"), *own]
+
+    monkeypatch.setattr(accelerate.utils, "gather_object", two_processes)
+    with pytest.raises(DiverError, match="the reward function failed on process 0: KeyError: 'gold'"):
+        adapter("grpo", arguments())(**Batch().given)
+
+    def broken(**_):
+        raise KeyError("gold")
+
+    with pytest.raises(KeyError):
+        adapter("grpo", arguments(), outcome=broken)(**Batch().given)
+    assert gathered[-1] == ([], "process 0: KeyError: 'gold'")
+
+
+def test_a_run_that_is_extended_keeps_its_schedule():
+    first = Batch(step=0, steps=40)
+    adapter("diver-mix", arguments("diver-mix"))(**first.given)
+    extended = Batch(step=30, steps=80)  # 15 of 20 rollout steps, then 40 were asked
+    assert adapter("diver-mix", arguments("diver-mix"))(**extended.given) == expected("diver-mix", 15 / 20)
+    again = Batch(step=0, steps=80)  # another run in the same folder
+    adapter("diver-mix", arguments("diver-mix"))(**again.given)
+    half = Batch(step=40, steps=80)
+    assert adapter("diver-mix", arguments("diver-mix"))(**half.given) == expected("diver-mix", 20 / 40)
 
 
 @pytest.mark.parametrize(
@@ -152,23 +226,23 @@ def test_an_outcome_that_is_missing_is_told():
 )
 def test_a_configuration_of_another_method_is_refused(changes, told):
     with pytest.raises(DiverError, match=told):
-        GroupAdvantage("grpo", arguments(**changes))
-    GroupAdvantage("grpo", arguments(epsilon_high=None))  # which is epsilon in TRL
+        adapter("grpo", arguments(**changes))
+    adapter("grpo", arguments(epsilon_high=None))  # which is epsilon in TRL
 
 
 def test_what_the_seam_cannot_give_is_refused():
     with pytest.raises(DiverError, match="a selection drops rollouts"):
         config(method_named("diver-mix", selection={"keep": "most"}))
     with pytest.raises(DiverError, match="method.loss.name = 'clip-cov': TRL has no such loss"):
-        GroupAdvantage("clip-cov", arguments())
+        adapter("clip-cov", arguments())
     with pytest.raises(DiverError, match="method.k is 4 with num_generations = 4: k must be below G"):
-        GroupAdvantage("pass-at-k", arguments("pass-at-k"))
+        adapter("pass-at-k", arguments("pass-at-k"))
 
 
 def test_trl_knows_every_key_of_the_configuration():
     trl = pytest.importorskip("trl")
     for name in (name for name in METHODS if type(method_named(name).loss) in POLICY_LOSSES):
         args = trl.GRPOConfig("out", use_cpu=True, bf16=False, report_to="none", **config(name))
-        assert GroupAdvantage(name, args).method.name == name
+        assert adapter(name, args).method.name == name
         assert not args.use_bias_correction_kl  # the divergence of every token as it is, not times its ratio
         assert (args.epsilon, args.epsilon_high) == (0.20, method_named(name).loss.clip_high)

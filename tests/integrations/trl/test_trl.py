@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from datasets import Dataset
+from transformers import AutoTokenizer
 
 import diver
 from diver.config.data import Countdown
@@ -20,6 +20,7 @@ from diver.data.countdown import policy_folder, problems, solution
 from diver.integrations.trl import GroupAdvantage, config
 
 trl = pytest.importorskip("trl")
+GRPOConfig = trl.GRPOConfig
 
 HERE = Path(__file__).parent
 README = (HERE.parents[2] / "README.md").read_text(encoding="utf-8")
@@ -70,18 +71,20 @@ def test_three_steps_train_the_policy_on_two_processes(runs, method):
 def test_advantages_of_two_processes_are_those_of_one(runs, method):
     """The rows of both processes given to the adapter in this one process, and to the drop-in."""
     args = SimpleNamespace(
-        **{**config(method), "multi_objective_aggregation": "sum_then_normalize", "num_generations_eval": None},
+        **{**config(method), "num_generations_eval": None, "output_dir": str(runs / method)},
         **{"num_generations": G, "max_completion_length": 28, "num_iterations": 1},
         **{"steps_per_generation": 2, "gradient_accumulation_steps": 1},
     )
-    signal = 0.0
+    signal, tokenizer = 0.0, AutoTokenizer.from_pretrained(policy_folder())
     for table, *calls in zip(tables(runs, method), *(told["calls"] for told in ranks(runs, method)), strict=True):
         columns = ("prompts", "completions", "completion_ids", "answer", "meta")
         rows = {name: [value for call in calls for value in call[name]] for name in columns}
         state = SimpleNamespace(global_step=calls[0]["global_step"], max_steps=calls[0]["max_steps"])
         metrics: dict = {}
         nothing = SimpleNamespace(log_metric=metrics.__setitem__, log_extra=lambda name, column: None)
-        alone = GroupAdvantage(method, args, verifier="countdown")(**rows, trainer_state=state, **vars(nothing))
+        alone = GroupAdvantage(method, args, tokenizer, verifier="countdown")(
+            **rows, trainer_state=state, **vars(nothing)
+        )
         used = table["advantage"].to_numpy()
         assert table["completion"].tolist() == rows["completions"]
         np.testing.assert_allclose(used, alone, atol=1e-6, rtol=0)
@@ -115,9 +118,21 @@ def test_the_example_of_the_readme_trains(tmp_path, monkeypatch):
     """As it stands there, on the bundled policy, for one step on a CPU."""
     (code,) = (b for b in re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE) if "trl" in b)
     monkeypatch.chdir(tmp_path)
-    little = {"use_cpu": True, "bf16": False, "max_steps": 1, "max_completion_length": 28, "report_to": "none"}
-    monkeypatch.setattr(trl, "GRPOConfig", partial(trl.GRPOConfig, **little))
+    made = []
+
+    def small(*given, **options):
+        """The paper's own settings, as the README has them, and then a batch that a CPU can do."""
+        made.append(options)
+        little = {"use_cpu": True, "bf16": False, "max_steps": 1, "max_completion_length": 28, "report_to": "none"}
+        few = {"gradient_accumulation_steps": 1, "steps_per_generation": 1}
+        return GRPOConfig(*given, **{**options, **little, **few})
+
+    monkeypatch.setattr(trl, "GRPOConfig", small)
     rows = [{"prompt": p.prompt, "solution": p.answer} for p in problems(Countdown(), 4, held_out=False)]
     given = {"model": str(policy_folder()), "problems": Dataset.from_list(rows)}
     exec(code, given)
     assert given["reward"].method.name == "diver-mix"
+    (paper,) = made
+    rows = paper["per_device_train_batch_size"]
+    assert rows * paper["steps_per_generation"] == 128 * 8 and paper["max_completion_length"] == 8192
+    assert paper["steps_per_generation"] // paper["gradient_accumulation_steps"] == 4  # updates of 32 x 8 responses

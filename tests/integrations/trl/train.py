@@ -58,7 +58,7 @@ def train(folder: Path, method: str) -> None:
     tokenizer = AutoTokenizer.from_pretrained(policy_folder())
     model = AutoModelForCausalLM.from_pretrained(policy_folder(), dtype=torch.float32)
     before = model.lm_head.weight.detach().clone()
-    reward = Recorded(method, args, verifier="countdown")
+    reward = Recorded(method, args, tokenizer, verifier="countdown")
     rows = [
         {"prompt": p.prompt, "answer": p.answer, "meta": dict(p.meta)}
         for p in problems(Countdown(), 16, held_out=False)

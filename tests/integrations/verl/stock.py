@@ -86,13 +86,13 @@ def prepare(folder: Path, problems: int = 64, **how) -> None:
     pd.DataFrame(rows).to_parquet(folder / "problems.parquet")
 
 
-def command(folder: Path, method: Method, steps: int, setting: object = None, **options: object) -> list[str]:
-    """verl's own command. Options by their dotted keys, `setting` instead of the method's name at algorithm.diver."""
-    setting = method.name if setting is None else setting
+def command(folder: Path, method: Method, steps: int, setting: dict | None = None, **options: object) -> list[str]:
+    """verl's own command. Options by their dotted keys, `setting` instead of the method's name in algorithm.diver."""
+    tables = {"method": {"name": method.name}} if setting is None else setting
     given = {
         **OPTIONS,
         **overrides(method),
-        "+algorithm.diver": setting if isinstance(setting, str) else f"'{json.dumps(setting)}'",
+        **{f"+algorithm.diver.{section}": f"'{json.dumps(table)}'" for section, table in tables.items()},
         "actor_rollout_ref.model.path": folder / "policy",
         "data.train_files": folder / "problems.parquet",
         "data.val_files": folder / "problems.parquet",

@@ -22,7 +22,8 @@ def test_a_name_a_table_and_json_say_the_same():
     assert named.method == method_named("diver-td") and named.verify == Verification()
     assert read_plugin({"method": "diver-td"}) == named
     assert read_plugin({"method": {"name": "diver-td"}}) == named
-    assert read_plugin(json.dumps({"method": {"name": "diver-td"}, "verify": {}})) == named
+    assert read_plugin({"method": json.dumps({"name": "diver-td"}), "verify": "{}"}) == named
+    assert read_plugin({"method": "diver-td", "run": {"folder": "/runs/a"}}).run.folder == "/runs/a"
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -30,14 +31,13 @@ def test_a_whole_method_survives_json(name):
     shaping = {"shaping": {"coef": 0.25, "schedule": {"kind": "linear"}}} if name.startswith("diver") else {}
     method = method_named(name, **shaping, diversity={"orders": 2}, loss={"kl_coef": 0.5})
     verify = Verification(timeout_s=1.5)
-    text = json.dumps({"method": dataclasses.asdict(method), "verify": dataclasses.asdict(verify)})
-    plugin = read_plugin(text)
+    plugin = read_plugin({k: json.dumps(dataclasses.asdict(v)) for k, v in (("method", method), ("verify", verify))})
     assert (plugin.method, plugin.verify) == (method, verify)
 
 
 def test_a_method_of_ones_own():
     own = "own_methods:MaxRl"
-    for value in (own, {"method": {"name": own}}, json.dumps({"method": own})):
+    for value in (own, {"method": {"name": own}}, {"method": json.dumps({"name": own})}):
         assert read_plugin(value).method == MaxRl(name=own)
     assert read_plugin({"method": {"name": own, "std": "sample"}}).method == MaxRl(name=own, std="sample")
     given = overrides(method_named("grpo"))
@@ -59,9 +59,10 @@ def test_a_method_of_ones_own():
     [
         (None, "algorithm.diver: missing; name the method, such as +algorithm.diver=diver-mix"),
         ("diver-mx", "algorithm.diver.method.name: unknown choice 'diver-mx', did you mean 'diver-mix'"),
-        ("{not json", "algorithm.diver: is not JSON"),
-        (3, "algorithm.diver: must be the name of a method, a table or JSON, not 3"),
-        ({"shaping": {}}, "algorithm.diver: unknown choice 'shaping'; choices: method, verify"),
+        ("{not json", "algorithm.diver.method: is neither a table nor JSON"),
+        ({"verify": "2.5"}, "algorithm.diver.verify: is neither a table nor JSON"),
+        (3, "algorithm.diver: must be the name of a method or a table, not 3"),
+        ({"shaping": {}}, "algorithm.diver: unknown choice 'shaping'; choices: method, verify, run"),
         ({"method": {"shaping": {"coeff": 1}}}, "algorithm.diver.method.shaping.coeff: unknown key"),
         ({"verify": {"timeout_s": -1.0}}, "algorithm.diver.verify: timeout_s must be above 0"),
     ],

@@ -1,7 +1,7 @@
 """verl itself reads what `diver verl` writes: every option of the command, and the problems."""
 
 import dataclasses
-import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,23 +9,32 @@ import pytest
 
 pytest.importorskip("verl.trainer.ppo", reason="in the environment of `make test-verl` only")
 
+import numpy as np
 import stock
 import verl.trainer
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
+from report_page import curve
+from transformers import AutoTokenizer
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.dataset.rl_dataset import RLHFDataset
+from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
+from diver import cli
 from diver.config.load import load_recipe
 from diver.config.recipe import make_recipe
+from diver.data import countdown
 from diver.data.prompts import prompted
 from diver.data.splits import load
 from diver.generate.policy import load_configuration
 from diver.integrations.verl.config import check, read_plugin
 from diver.integrations.verl.launch import command, problems_of
 from diver.integrations.verl.parquet import write_problems
-from diver.methods import METHODS
-from diver.types import DiverError, Grade
+from diver.integrations.verl.trainer import METRICS
+from diver.io.jsonl import JsonlLog, read_jsonl
+from diver.io.rollout_rows import groups_from_rows
+from diver.methods import METHODS, method_named
+from diver.types import DiverError, Progress
 
 RECIPES = sorted((Path(__file__).parents[3] / "recipes").rglob("*.toml"))
 
@@ -41,7 +50,7 @@ def configuration(recipe):
 def test_verl_takes_the_command_of_every_recipe(path):
     recipe = load_recipe(path)
     config = configuration(recipe)
-    plugin = read_plugin(config.algorithm.diver)
+    plugin = read_plugin(OmegaConf.to_container(config.algorithm.diver))
     assert (plugin.method, plugin.verify) == (recipe.method, recipe.verify)
     check(recipe.method, lambda key: OmegaConf.select(config, key))
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)  # where verl checks values and their types
@@ -58,7 +67,8 @@ def test_verl_takes_the_command_of_every_recipe(path):
         recipe.sample.max_tokens,
     )
     assert rollout.val_kwargs.do_sample and rollout.val_kwargs.temperature == recipe.evaluate.temperature
-    assert config.actor_rollout_ref.model.custom_chat_template.startswith("{% for")
+    assert config.data.apply_chat_template_kwargs.chat_template.startswith("{% for")
+    assert config.actor_rollout_ref.model.custom_chat_template is None  # which verl would save with the tokenizer
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -71,7 +81,7 @@ def test_verl_takes_every_method(name):
     except DiverError as refused:
         assert name == "high-entropy" and "verl has no such loss" in str(refused)
         return
-    plugin = read_plugin(config.algorithm.diver)
+    plugin = read_plugin(OmegaConf.to_container(config.algorithm.diver))
     assert (plugin.method, plugin.verify) == (recipe.method, recipe.verify)
     check(recipe.method, lambda key: OmegaConf.select(config, key))
 
@@ -81,7 +91,7 @@ def test_verls_data_set_reads_the_problems(tmp_path):
         {
             "run": {"folder": str(tmp_path / "run")},
             "train": {"batch_size": 4, "mini_batch_size": 2},
-            "sample": {"max_prompt_tokens": 24},
+            "sample": {"max_prompt_tokens": 24, "max_tokens": 40},
             "data": {"countdown": {"problems": 12}},
             "evaluate": {"problems": 3},
         }
@@ -91,15 +101,14 @@ def test_verls_data_set_reads_the_problems(tmp_path):
     tokenizer = load_configuration(recipe.model).tokenizer
     train, held, _ = load(recipe.data, None, 3, 0)
     ids = prompted([*train, *held], "plain", tokenizer, 24).ids
-    tokenizer.chat_template = config.actor_rollout_ref.model.custom_chat_template
     for part, problems in (("train", train), ("val", held)):
         given = RLHFDataset(str(problems_of(recipe.folder)[part]), tokenizer, config.data)
         assert len(given) == len(problems)
         for row, problem in zip(given, problems, strict=True):
-            seen = tokenizer.apply_chat_template(row["raw_prompt"], add_generation_prompt=True, return_dict=True)[
-                "input_ids"
-            ]
-            assert list(seen) == ids[problem.id]
+            builder = create_continuous_token_builder(
+                tokenizer, chat_template_kwargs=config.data.apply_chat_template_kwargs
+            )
+            assert list(builder.build_initial_tokens(row["raw_prompt"])) == ids[problem.id]
             assert row["reward_model"]["ground_truth"] == problem.answer and row["data_source"] == problem.source
             assert dict(row["extra_info"])["verifier"] == "countdown"
 
@@ -115,6 +124,8 @@ def test_a_relative_folder_is_the_same_place_for_every_worker(tmp_path, monkeypa
 RECIPE = """
 [run]
 folder = "run"
+[model]
+path = "policy"
 [data.countdown]
 problems = 24
 [sample]
@@ -124,9 +135,11 @@ max_prompt_tokens = 24
 [method]
 name = "diver-td"
 [train]
-steps = 1
+steps = 2
 batch_size = 8
 mini_batch_size = 4
+save_steps = 1
+save_total_limit = 1
 [evaluate]
 problems = 3
 num_samples_in_training = 2
@@ -134,6 +147,7 @@ num_samples_in_training = 2
 gpus = 1
 attention = "sdpa"
 """
+CHAT = "{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}"
 MACHINE = (
     "device",
     "ray",
@@ -147,22 +161,80 @@ MACHINE = (
 )
 
 
-def test_the_verb_trains(tmp_path):
-    """The command as users give it, with what a machine without a GPU adds: a step, a validation, a checkpoint."""
-    (tmp_path / "tiny.toml").write_text(RECIPE)
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run by the command as users give it, with what a machine without a GPU adds."""
+    folder = tmp_path_factory.mktemp("verb")
+    shutil.copytree(countdown.policy_folder(), folder / "policy")
+    (folder / "policy" / "chat_template.jinja").write_text(CHAT)
+    (folder / "tiny.toml").write_text(RECIPE)
     options = {key: value for key, value in stock.OPTIONS.items() if any(word in key for word in MACHINE)}
     options |= {"trainer.logger": "[console,file]", "actor_rollout_ref.rollout.name": "transformers"}
     words = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in options.items()]
     program = [sys.executable, "-c", "from diver.cli import main; main()", "verl", "tiny.toml", "--", *words]
-    said = stock.run(tmp_path, program)
-    assert f"{tmp_path}/run/verl/train.parquet: 24 problems" in said
-    home = tmp_path / "run" / "verl"
-    rows = [json.loads(line) for line in (home / "rollouts" / "1.jsonl").read_text().splitlines()]
-    assert len(rows) == 8 * 4 and all(row["input"].startswith("Use ") for row in rows)
-    assert {row["score"] for row in rows} <= {0.0, 1.0} and {row["grade"] for row in rows} <= set(Grade)
-    logged = stock.metrics(tmp_path)[1]
-    assert logged["diver/shaping/coef"] == pytest.approx(0.1)
-    assert logged["critic/score/mean"] == pytest.approx(sum(row["score"] for row in rows) / 32)
-    assert any(name.startswith("val-") for name in logged)
+    said = stock.run(folder, program)
+    assert f"{folder}/run/verl/train.parquet: 24 problems" in said
+    return folder
+
+
+def test_the_verb_trains(trained):
+    home = trained / "run" / "verl"
+    assert any(name.startswith("val-") for name in stock.metrics(trained)[2])
     assert list((home / "validation").glob("*.jsonl"))
-    assert list((home / "checkpoints" / "global_step_1").rglob("config.json"))
+    assert [path.name for path in (home / "checkpoints").glob("*/actor")] == ["actor"]  # save_total_limit
+
+
+def test_the_run_folder_has_verls_own_numbers(trained):
+    """Its metrics are those that verl logged, its rollouts have the rewards and advantages that the method gives."""
+    logged, rows = stock.metrics(trained), list(JsonlLog(trained / "run" / "metrics.jsonl").rows())
+    assert [row["step"] for row in rows] == [1, 2]
+    method = method_named("diver-td")
+    for row in rows:
+        verls, step = logged[row["step"]], row["step"]
+        assert row["shaping/coef"] == pytest.approx(0.1 * (1 - (step - 1) / 2)) or step == 1
+        assert row["reward/outcome"] == pytest.approx(verls["critic/score/mean"])
+        assert row["reward/shaped"] == pytest.approx(verls["critic/rewards/mean"])
+        assert row["response/length_mean"] == pytest.approx(verls["response_length/mean"])
+        assert {name: row[name] for name in METRICS if name in row} == {
+            name: verls[key] for name, key in METRICS.items() if key in verls
+        }
+        assert {"policy/entropy", "policy/grad_norm", "policy/clip_fraction", "time/update"} <= row.keys()
+        groups = groups_from_rows(read_jsonl(trained / "run" / "rollouts" / f"step_{step:04d}.jsonl"))
+        assert len(groups) == 8 and {len(group) for group in groups} == {4}
+        assert all(group.prompt.startswith("Use ") and group.problem.answer in group.prompt for group in groups)
+        assert np.mean([group.outcomes for group in groups]) == pytest.approx(row["reward/outcome"])
+        again = method.apply(groups, Progress(step - 1, 2))
+        for group, expected in zip(groups, again, strict=True):
+            assert group.advantages == pytest.approx(expected.advantages, abs=1e-6)
+
+
+def test_a_checkpoint_has_the_tokenizer_of_the_model(trained):
+    (saved,) = (trained / "run" / "checkpoints").iterdir()
+    assert saved.name == "step_0002" and (saved / "model.safetensors").exists()
+    ours, theirs = (AutoTokenizer.from_pretrained(folder) for folder in (trained / "policy", saved))
+    assert theirs.chat_template == CHAT
+    assert theirs.get_vocab() == ours.get_vocab() and theirs.special_tokens_map == ours.special_tokens_map
+
+
+def test_the_report_of_a_verl_run(trained, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["diver", "report", str(trained / "run")])
+    cli.main()
+    logged = stock.metrics(trained)
+    for ours, verls in {**METRICS, "reward/outcome": "critic/score/mean"}.items():
+        if verls in logged[1]:
+            steps, values = curve(trained / "run" / "report.html", ours)
+            assert (steps, values) == (
+                [1, 2],
+                pytest.approx([logged[step][verls] for step in steps], rel=1e-3, abs=1e-4),
+            )
+
+
+def test_another_method_is_refused_in_its_folder(trained, monkeypatch, capsys):
+    monkeypatch.chdir(trained)
+    monkeypatch.setattr(sys, "argv", ["diver", "verl", "tiny.toml", "--method", "clip-higher"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    told = capsys.readouterr().err
+    assert stop.value.code == 2 and told.count("\n") == 1
+    assert "run: has a run of another recipe (method.diversity_rewards" in told
+    assert "choose another run.folder or delete it" in told

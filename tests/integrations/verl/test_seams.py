@@ -14,6 +14,7 @@ import ray
 import torch
 import verl
 from omegaconf import OmegaConf
+from transformers import GenerationConfig
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager import get_reward_manager_cls
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, get_policy_loss_fn
@@ -33,6 +34,7 @@ from diver.types import DiverError, Grade, Problem
 from diver.verify import grade
 
 GROUP, LENGTH = 8, 6
+MORE = 5  # another end token of a model
 
 
 def rows(rewards, uids):
@@ -135,13 +137,15 @@ def stored(monkeypatch, keys, **changes):
         "rm_scores": [torch.tensor([0.0] * i + [float(i % 2)]) for i in range(len(keys))],
         "extra_fields": [{"reward_extra_info": {"grade": "correct" if i % 2 else "wrong"}} for i in range(len(keys))],
         "extra_info": [{"id": "p"}] * len(keys),
+        "prompts": [torch.tensor([7, 8])] * len(keys),
+        "reward_model": [{"ground_truth": "15"}] * len(keys),
     } | changes
     monkeypatch.setattr(batch, "columns", lambda *_: {k: v for k, v in data.items() if v is not None})
     return batch.KVBatchMeta(partition_id="train", keys=list(keys), tags=[{} for _ in keys])
 
 
 def read(meta, size, prompts=2):
-    return batch.read_groups(meta, prompts, size, lambda ids: " ".join(map(str, ids)))
+    return batch.read_groups(meta, prompts, size, lambda ids: " ".join(map(str, ids)), lambda ids: len(ids) > 3)
 
 
 def test_groups_are_whole_and_in_the_order_of_their_samples(monkeypatch):
@@ -151,7 +155,9 @@ def test_groups_are_whole_and_in_the_order_of_their_samples(monkeypatch):
     first, second = found[("a_0_0", "a_1_0")].rollouts
     assert (first.response, first.tokens, first.grade) == ("0 1", [0, 1], Grade.CORRECT)
     assert (second.response, second.length, second.reward.outcome) == ("0 1 2 3", 4, 1.0)
-    assert found[("a_0_0", "a_1_0")].problem.id == "p"
+    assert (first.truncated, second.truncated) == (False, True)
+    problem = found[("a_0_0", "a_1_0")].problem
+    assert (problem.id, problem.prompt, problem.answer) == ("p", "7 8", "15")
 
 
 @pytest.mark.parametrize(
@@ -173,8 +179,11 @@ def test_groups_that_are_not_whole_are_refused(monkeypatch, keys, changes, told)
 
 
 @pytest.fixture(scope="module")
-def manager(tokenizer):
-    config = OmegaConf.create({"algorithm": {"diver": "diver-mix"}, "data": {"max_response_length": 40}})
+def manager(tokenizer, tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("policy"))
+    GenerationConfig(eos_token_id=[tokenizer.eos_token_id, MORE]).save_pretrained(folder)  # as models with two ends
+    config = {"algorithm": {"diver": {"method": {"name": "diver-mix"}}}, "data": {"max_response_length": 40}}
+    config = OmegaConf.create({**config, "actor_rollout_ref": {"model": {"path": folder}}})
     return get_reward_manager_cls("diver")(config=config, tokenizer=tokenizer, compute_score=None)
 
 
@@ -236,8 +245,9 @@ def test_a_response_at_the_limit_without_an_answer_is_truncated(manager, tokeniz
     assert len(ids) == 40
     found = asyncio.run(manager.run_single(sample(problem, ids)))
     assert found["reward_extra_info"]["grade"] == "truncated"
-    ended = asyncio.run(manager.run_single(sample(problem, [*ids[:-1], tokenizer.eos_token_id])))
-    assert ended["reward_extra_info"]["grade"] == "no_answer"
+    for end in (tokenizer.eos_token_id, MORE):
+        ended = asyncio.run(manager.run_single(sample(problem, [*ids[:-1], end])))
+        assert ended["reward_extra_info"]["grade"] == "no_answer"
 
 
 def test_mathematics_is_judged_in_a_worker(manager, tokenizer, monkeypatch):

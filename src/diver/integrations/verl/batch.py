@@ -4,7 +4,7 @@ the prompt, which of its G samples, and which output of that sample (an agent ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import transfer_queue
@@ -14,8 +14,9 @@ from transfer_queue import KVBatchMeta
 from diver.methods import Decode
 from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
+Truncated = Callable[[Sequence[int]], bool]
 FAILED = "verl's log says at 'Error in _run_prompt' why one failed"
-FIELDS = ("uid", "responses", "rm_scores", "extra_fields", "extra_info")
+FIELDS = ("uid", "prompts", "responses", "rm_scores", "reward_model", "extra_fields", "extra_info")
 
 
 def columns(batch: KVBatchMeta, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -25,10 +26,12 @@ def columns(batch: KVBatchMeta, names: Sequence[str]) -> dict[str, list[Any]]:
     return {name: list(c.unbind()) if isinstance(c, Tensor) else c.tolist() for name, c in found.items()}
 
 
-def read_groups(batch: KVBatchMeta, prompts: int, size: int, decode: Decode) -> dict[tuple[str, ...], Group]:
+def read_groups(
+    batch: KVBatchMeta, prompts: int, size: int, decode: Decode, truncated: Truncated
+) -> dict[tuple[str, ...], Group]:
     """The groups of a batch, each under the keys of its rollouts, in order: `prompts` of them, each of `size` rollouts.
 
-    DiverError where one is missing or not whole, a row has no uid, or a rollout has several outputs.
+    `truncated` says whether a response, in tokens, stopped at its limit. DiverError where one is missing or not whole, a row has no uid, or a rollout has several outputs.
     """
     if not batch.keys:
         raise DiverError(f"no rollout of this step came back; {FAILED}")
@@ -57,23 +60,26 @@ def read_groups(batch: KVBatchMeta, prompts: int, size: int, decode: Decode) -> 
             )
         index = [sessions[session] for session in sorted(sessions)]
         of_rows = [{name: column[i] for name, column in data.items()} for i in index]
-        groups[tuple(batch.keys[i] for i in index)] = _group(uid, of_rows, decode)
+        groups[tuple(batch.keys[i] for i in index)] = _group(uid, of_rows, decode, truncated)
     return groups
 
 
-def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode) -> Group:
-    info = rows[0].get("extra_info")
-    name = info.get("id", info.get("index", uid)) if isinstance(info, Mapping) else uid
-    return Group(Problem(str(name), "", ""), tuple(_rollout(row, i, decode) for i, row in enumerate(rows)))
+def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode, truncated: Truncated) -> Group:
+    info, reference = ({} if rows[0].get(name) is None else rows[0][name] for name in ("extra_info", "reward_model"))
+    name = str(info.get("id", info.get("index", uid)))
+    prompt = decode(rows[0]["prompts"].tolist()) if "prompts" in rows[0] else ""
+    problem = Problem(name, prompt, str(reference.get("ground_truth", "")))
+    return Group(problem, tuple(_rollout(row, i, decode, truncated) for i, row in enumerate(rows)), prompt=prompt)
 
 
-def _rollout(row: Mapping[str, Any], index: int, decode: Decode) -> Rollout:
+def _rollout(row: Mapping[str, Any], index: int, decode: Decode, truncated: Truncated) -> Rollout:
     tokens = row["responses"].tolist()
     grade = (row.get("extra_fields") or {}).get("reward_extra_info", {}).get("grade")
     return Rollout(
         decode(tokens),
         tokens=tokens,
         index=index,
+        truncated=truncated(tokens),
         grade=Grade(grade) if grade in tuple(Grade) else None,  # another reward manager may have another
         reward=Reward(float(row["rm_scores"].sum())),
     )

@@ -2,21 +2,23 @@
 
 Neither verl nor torch is imported here: `diver verl` writes with this what the plugin reads.
 
-`algorithm.diver` is the plugin's one key: the name of a method, or the tables [method] and [verify] of a recipe, as a
-struct or as JSON:
+`algorithm.diver` is the plugin's one key: the name of a method, or the sections [method], [verify] and [run] of a recipe,
+each as a struct or as JSON:
 
     +algorithm.diver=diver-td
     +algorithm.diver.method.name=diver-td +algorithm.diver.method.shaping.coef=0.2
-    "+algorithm.diver='{\\"method\\": {\\"name\\": \\"diver-td\\"}, \\"verify\\": {\\"timeout_s\\": 2.0}}'"
+    +algorithm.diver.method=diver-td "+algorithm.diver.verify='{\\"timeout_s\\": 2.0}'" +algorithm.diver.run.folder=/runs/td
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from diver.config.sections import Run
 from diver.config.verification import Verification
 from diver.losses import ClipCovLoss, ClipLoss, KlCovLoss, PolicyLoss
 from diver.methods import Method, check_needs
@@ -52,39 +54,41 @@ CARRIES = ("responses", "tokens")
 
 @settings
 class Plugin:
-    """What the plugin does: the sections [method] and [verify] of a recipe."""
+    """What the plugin does: the method, how answers are graded, and the run folder, which `diver verl` makes."""
 
     method: Method = DiverMix()
     verify: Verification = Verification()
+    run: Run = Run()
 
 
 def read_plugin(value: Any) -> Plugin:
-    """The settings in `algorithm.diver`: a name, a table or JSON. DiverError names the key that is wrong."""
-    table = _table(value)
-    for section in table:
-        choose(section, ("method", "verify"), KEY)
-    method = table.get("method", {})
-    method = {"name": method} if isinstance(method, str) else dict(method)
+    """The settings in `algorithm.diver`. DiverError names the key that is wrong."""
+    if value is None:
+        raise DiverError(f"{KEY}: missing; name the method, such as +{KEY}=diver-mix")
+    sections = {"method": value} if isinstance(value, str) else value
+    if not isinstance(sections, Mapping):
+        raise DiverError(f"{KEY}: must be the name of a method or a table, not {value!r:.60}")
+    for section in sections:
+        choose(section, [field.name for field in dataclasses.fields(Plugin)], KEY)
+    tables = {name: _table(name, sections.get(name, {})) for name in ("method", "verify", "run")}
     try:
         return Plugin(
-            method=method_named(method.pop("name", DEFAULT), **method),
-            verify=read(Verification, table.get("verify", {}), "verify"),
+            method=method_named(tables["method"].pop("name", DEFAULT), **tables["method"]),
+            verify=read(Verification, tables["verify"], "verify"),
+            run=read(Run, tables["run"], "run"),
         )
     except DiverError as error:
         raise DiverError(f"{KEY}.{error}") from None
 
 
-def _table(value: Any) -> Mapping[str, Any]:
-    if value is None:
-        raise DiverError(f"{KEY}: missing; name the method, such as +{KEY}=diver-mix")
-    if isinstance(value, str):
-        try:
-            return json.loads(value) if value.lstrip().startswith("{") else {"method": value}
-        except ValueError as error:
-            raise DiverError(f"{KEY}: is not JSON ({error})") from None
-    if not isinstance(value, Mapping):
-        raise DiverError(f"{KEY}: must be the name of a method, a table or JSON, not {value!r:.60}")
-    return value
+def _table(section: str, value: Any) -> dict[str, Any]:
+    """A section as a table, from a table, JSON, or the name of a method."""
+    if isinstance(value, str) and section == "method" and not value.lstrip().startswith("{"):
+        return {"name": value}
+    try:
+        return dict(json.loads(value) if isinstance(value, str) else value)
+    except (TypeError, ValueError) as error:
+        raise DiverError(f"{KEY}.{section}: is neither a table nor JSON ({error})") from None
 
 
 def overrides(method: Method) -> dict[str, Any]:

@@ -15,14 +15,16 @@ from diver.integrations.keys import mapped
 from diver.integrations.verl.config import ACTOR, KEY, hydra, overrides
 from diver.io.jsonl import to_json
 from diver.methods import method_named
+from diver.types import DiverError
 
 PROGRAM = ("-m", "verl.trainer.main_ppo")
 ROLLOUT = "actor_rollout_ref.rollout"
 MODEL = "actor_rollout_ref.model"
-# The problems hold the prompt's whole text, so the tokenizer's own chat template must add nothing to it.
+# The problems hold the prompt's whole text, so a chat template must add nothing to it. It is an argument of each call:
+# verl saves MODEL.custom_chat_template with the tokenizer of every checkpoint, in place of the model's own.
 AS_IT_IS = "{% for message in messages %}{{ message.content }}{% endfor %}"
 FIXED: dict[str, Any] = {
-    f"{MODEL}.custom_chat_template": AS_IT_IS,
+    "+data.apply_chat_template_kwargs.chat_template": AS_IT_IS,
     f"{ROLLOUT}.name": "vllm",
     f"{ROLLOUT}.val_kwargs.do_sample": True,
     f"{ACTOR}.use_dynamic_bsz": True,
@@ -37,6 +39,8 @@ def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
     DiverError for what verl cannot do, with the key and the reason.
     """
     last = {_key(option): option for option in (*recipe.verl.overrides, *extra)}
+    if any(key.startswith(KEY) for key in last):
+        raise DiverError(f"{KEY} is what the recipe says: change its section [method] or [verify], or give --method")
     options = {**dict(mapped(recipe, "verl")), **FIXED, **_derived(recipe), **overrides(recipe.method)}
     ours = [f"{key}={hydra(value)}" for key, value in options.items() if _key(key) not in last]
     return [*PROGRAM, *ours, *last.values()]
@@ -71,10 +75,9 @@ def _derived(recipe: Recipe) -> dict[str, Any]:
         "trainer.test_freq": (recipe.evaluate.every or recipe.train.steps) if evaluates else -1,
         "trainer.experiment_name": recipe.folder.name,
         "trainer.default_local_dir": str(home / "checkpoints"),
-        "trainer.rollout_data_dir": str(home / "rollouts"),
         "trainer.validation_data_dir": str(home / "validation"),
         "trainer.logger": ["console", *recipe.log.to],
-        f"+{KEY}": _plugin(recipe),
+        **{f"+{KEY}.{section}": value for section, value in _plugin(recipe).items()},
     }
 
 
@@ -86,14 +89,16 @@ def _model(path: str) -> str:
     return str(folder.resolve()) if folder.is_dir() else path
 
 
-def _plugin(recipe: Recipe) -> str:
-    """What `algorithm.diver` says: the method's name, and JSON where a setting differs from what the name means."""
+def _plugin(recipe: Recipe) -> dict[str, str]:
+    """The sections in `algorithm.diver`: the method's name, and JSON where a setting differs from what the name means."""
     name, as_table = recipe.method.name, dataclasses.asdict
     method = _changed(as_table(recipe.method), as_table(method_named(name)))
     verify = _changed(as_table(recipe.verify), as_table(Verification()))
-    if not method and not verify:
-        return name
-    return to_json({"method": {"name": name, **method}} | ({"verify": verify} if verify else {}))
+    return {
+        "method": to_json({"name": name, **method}) if method else name,
+        **({"verify": to_json(verify)} if verify else {}),
+        "run.folder": str(recipe.folder.resolve()),
+    }
 
 
 def _changed(table: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ import pyarrow as pa
 from pyarrow.parquet import write_table
 
 from diver.config.recipe import Recipe
-from diver.data.prompts import Prompted, prompted
-from diver.data.splits import load
+from diver.data.prompts import Prompted
 from diver.generate.policy import load_configuration
 from diver.integrations.verl.launch import problems_of
 from diver.io.files import write_bytes
+from diver.train.prepare import prepare
 from diver.types import DiverError
 
 
@@ -24,22 +24,11 @@ def write_problems(recipe: Recipe) -> list[str]:
     Prompts are rendered by the recipe's template and those too long left out, as the built-in trainer does. A run
     without evaluation has the first training problem in val.parquet: verl requires the file.
     """
-    train, eval_problems, notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
+    train, held_out, notes = prepare(recipe)
     tokenizer = load_configuration(recipe.model).tokenizer
-    longest = recipe.sample.max_prompt_tokens
-    parts = {
-        "train": prompted(train, recipe.data.template, tokenizer, longest),
-        "val": prompted(eval_problems or train[:1], recipe.data.template, tokenizer, longest),
-    }
-    if len(parts["train"].problems) < recipe.train.batch_size:
-        raise DiverError(
-            f"train.batch_size: {recipe.train.batch_size} problems in a step, but {recipe.data.path!r} has only "
-            f"{len(parts['train'].problems)} whose prompts have at most {longest} tokens"
-        )
-    for part, path in problems_of(recipe.folder).items():
-        rows = list(_rows(parts[part], tokenizer))
-        if not rows:
-            raise DiverError(f"{path.name}: no problem is left; every prompt has more than {longest} tokens")
+    val = held_out if held_out.problems else Prompted(train.problems[:1], train.texts[:1], train.ids, 0)
+    for path, part in zip(problems_of(recipe.folder).values(), (train, val), strict=True):
+        rows = list(_rows(part, tokenizer))
         try:
             table = pa.Table.from_pylist(rows)
         except pa.ArrowException as e:
@@ -47,8 +36,7 @@ def write_problems(recipe: Recipe) -> list[str]:
         content = io.BytesIO()
         write_table(table, content)
         write_bytes(path, content.getvalue())
-        skipped = f", {parts[part].skipped} with longer prompts left out" * bool(parts[part].skipped)
-        notes.append(f"{path}: {len(rows)} problems{skipped}")
+        notes.append(f"{path}: {len(rows)} problems")
     return notes
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from transformers import GenerationConfig
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager import register
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
@@ -14,6 +16,8 @@ from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 from diver.config.data import Source
 from diver.config.verification import Verification
 from diver.data.sources import to_problem
+from diver.generate.base import is_truncated
+from diver.generate.hf import end_tokens
 from diver.integrations.verl.config import NAME, read_plugin
 from diver.types import Grade, Problem
 from diver.verify import grade
@@ -28,7 +32,7 @@ class DiverRewardManager(RewardManagerBase):
 
     def __init__(self, config: DictConfig, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
-        self.limit = config.data.max_response_length
+        self.limit, self.ends = config.data.max_response_length, ends(config, tokenizer)
         plugin = read_plugin(OmegaConf.to_container(config.algorithm, resolve=True).get(NAME))
         self.grader = BatchedGrader(plugin.verify)
 
@@ -38,7 +42,7 @@ class DiverRewardManager(RewardManagerBase):
         columns = row.non_tensor_batch
         length = int(row.batch["attention_mask"][-row.batch["responses"].shape[-1] :].sum())
         tokens = row.batch["responses"][:length].tolist()
-        truncated = length >= self.limit and tokens[-1] != self.tokenizer.eos_token_id
+        truncated = is_truncated(tokens, self.limit, self.ends)
         response = self.tokenizer.decode(tokens, skip_special_tokens=True)
         grade = await self.grader.grade(response, problem_of(columns), truncated)
         outcome = float(grade is Grade.CORRECT)
@@ -72,6 +76,16 @@ class BatchedGrader:
             for answer, result in zip(answers, results, strict=True):
                 if not answer.done():
                     (answer.set_exception if isinstance(result, Exception) else answer.set_result)(result)
+
+
+def ends(config: DictConfig, tokenizer: Any) -> list[int]:
+    """The tokens that end a response of the policy that verl's configuration names."""
+    path = OmegaConf.select(config, "actor_rollout_ref.model.path")
+    try:
+        generation = GenerationConfig.from_pretrained(path) if path else None
+    except OSError:  # a model without generation_config.json
+        generation = None
+    return end_tokens(SimpleNamespace(generation_config=generation), tokenizer)
 
 
 def problem_of(columns: Mapping[str, Any]) -> Problem:

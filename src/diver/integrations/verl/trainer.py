@@ -8,9 +8,12 @@ log, dump       critic/score is the task's reward, critic/rewards the shaped one
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,11 +27,27 @@ from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from verl.utils import tensordict_utils
 from verl.utils.debug import marked_timer
 
+from diver.config.sections import Run
+from diver.generate.base import is_truncated
+from diver.integrations.schedule import schedule_steps
 from diver.integrations.verl import nodes
 from diver.integrations.verl.batch import columns, read_groups
-from diver.integrations.verl.config import NAME, check, read_plugin
-from diver.types import DiverError, Progress, Rollout, grade_fractions
+from diver.integrations.verl.config import KEY, NAME, check, read_plugin
+from diver.integrations.verl.reward import ends
+from diver.io.run_folder import RunFolder
+from diver.types import DiverError, Progress, Rollout, sampling_metrics
 
+METRICS = {
+    "policy/loss": "actor/pg_loss",
+    "policy/clip_fraction": "actor/pg_clipfrac",
+    "policy/grad_norm": "actor/grad_norm",
+    "policy/kl": "actor/kl_loss",
+    "policy/entropy": "actor/entropy",
+    "time/sample": "timing_s/gen",
+    "time/diversity": "timing_s/diversity",
+    "time/update": "timing_s/update_actor",
+}
+"""What the run folder calls verl's metrics; those of the method are diver/<name> in verl."""
 _advantages: ContextVar[Sequence[float] | None] = ContextVar("advantages", default=None)
 
 
@@ -57,10 +76,12 @@ def estimate(*, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
 
 @register_trainer(NAME)
 class DiverTrainer(PPOTrainerSync):
-    """`PPOTrainerSync` of which every batch passes through `Method.apply`."""
+    """`PPOTrainerSync` of which every batch passes through `Method.apply`; what happens is written into the run folder."""
 
     def __init__(self, config: DictConfig) -> None:
-        self.method = read_plugin(OmegaConf.to_container(config.algorithm, resolve=True).get(NAME)).method
+        plugin = read_plugin(OmegaConf.to_container(config.algorithm, resolve=True).get(NAME))
+        self.method = plugin.method
+        self.folder = run_folder(plugin.run)
         check(self.method, lambda key: OmegaConf.select(config, key))
         with open_dict(config):  # elsewhere verl asks for this word when it means a synchronous trainer
             config.trainer.v1.trainer_mode = "sync"
@@ -71,6 +92,11 @@ class DiverTrainer(PPOTrainerSync):
     def init(self) -> None:
         nodes.check()
         super().init()
+        self.ends = ends(self.config, self.tokenizer)
+        home = Path(self.config.trainer.default_local_dir)
+        self.schedule_steps = schedule_steps(home, self.global_steps, self.total_training_steps)
+        if self.folder:
+            self.folder.keep_until(self.global_steps)
 
     def _next_train_batch(self, num_prompts: int | None = None) -> TensorDict:
         batch = super()._next_train_batch(num_prompts)
@@ -84,14 +110,17 @@ class DiverTrainer(PPOTrainerSync):
 
     def _shape(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """The rows that are trained on; their rewards and advantages are kept in this trainer for the steps to come."""
-        progress = Progress(self.global_steps - 1, self.total_training_steps)
-        sampled = read_groups(batch, self.config.data.train_batch_size, self.group_size, self._decode)
+        progress, data = Progress(self.global_steps - 1, self.schedule_steps), self.config.data
+        truncated = partial(is_truncated, limit=data.max_response_length, ends=self.ends)
+        sampled = read_groups(batch, data.train_batch_size, self.group_size, self._decode, truncated)
         trained = self.method.apply(sampled.values(), progress, self._decode)
         self._rollouts = {
             keys[r.index]: r for keys, group in zip(sampled, trained, strict=True) for r in group.rollouts
         }
         logged = self.method.metrics(trained, progress, sampled=list(sampled.values()))
-        metrics.update({f"{NAME}/{k}": value for k, value in (logged | grade_fractions(sampled.values())).items()})
+        metrics.update({f"{NAME}/{k}": value for k, value in (logged | sampling_metrics(sampled.values())).items()})
+        if self.folder:
+            self.folder.write_rollouts(self.global_steps, trained)
         dropped = [key for key in batch.keys if key not in self._rollouts]
         if not dropped:
             return batch
@@ -114,6 +143,20 @@ class DiverTrainer(PPOTrainerSync):
         transfer_queue.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
         return batch
 
+    def _compute_metrics(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        """verl's metrics of a step, also as the row of the run folder."""
+        super()._compute_metrics(batch, metrics, *args, **kwargs)
+        if self.folder:
+            ours = {k.removeprefix(f"{NAME}/"): v for k, v in metrics.items() if k.startswith(f"{NAME}/")}
+            verls = {name: metrics[key] for name, key in METRICS.items() if key in metrics}
+            self.folder.append("metrics.jsonl", {"step": self.global_steps, **ours, **verls})
+
+    def _save_checkpoint(self) -> None:
+        super()._save_checkpoint()
+        saved = Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}", "actor", "huggingface")
+        if self.folder and saved.is_dir():
+            self.folder.link_checkpoint(self.global_steps, saved)
+
     def _dump_generations(self, *, reward_extra_infos_dict: dict[str, list[Any]], **rows: Any) -> None:
         """verl's dump, with what became of each rollout; a dump of a validation has other keys and stays as it is."""
         rollouts = [self._rollouts.get(key) for key in reward_extra_infos_dict["uid"]]
@@ -122,6 +165,17 @@ class DiverTrainer(PPOTrainerSync):
             names = dict.fromkeys(name for row in columns_of for name in row)
             reward_extra_infos_dict |= {name: [row.get(name) for row in columns_of] for name in names}
         super()._dump_generations(reward_extra_infos_dict=reward_extra_infos_dict, **rows)
+
+
+def run_folder(run: Run) -> RunFolder | None:
+    """The folder that `diver verl` made, locked for this process; none where verl was started by its own command."""
+    if run.folder is None:
+        return None
+    path = Path(run.folder) / "config.json"
+    if not path.exists():
+        raise DiverError(f"{KEY}.run.folder: {path.parent} has no config.json: `diver verl` makes the folder of a run")
+    config = json.loads(path.read_text(encoding="utf-8"))
+    return RunFolder(path.parent, config, config["identity"])
 
 
 def _columns(rollout: Rollout) -> Mapping[str, Any]:

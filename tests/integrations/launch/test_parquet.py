@@ -20,7 +20,7 @@ from diver.verify import grade
 
 TABLE = {
     "train": {"batch_size": 4, "mini_batch_size": 2},
-    "sample": {"max_prompt_tokens": 24},
+    "sample": {"max_prompt_tokens": 24, "max_tokens": 40},
     "data": {"countdown": {"problems": 24}},
     "evaluate": {"problems": 6},
 }
@@ -89,13 +89,21 @@ def test_a_row_has_what_its_verdict_needs(tmp_path):
 
 
 def test_long_prompts_are_left_out_and_told(tmp_path):
-    recipe = recipe_in(tmp_path, sample={"max_prompt_tokens": 11}, train={"batch_size": 2, "mini_batch_size": 2})
+    recipe = recipe_in(
+        tmp_path, sample={"max_prompt_tokens": 11, "max_tokens": 40}, train={"batch_size": 2, "mini_batch_size": 2}
+    )
     notes = write_problems(recipe)
     kept = read_table(problems_of(recipe.folder)["train"]).num_rows
-    assert 0 < kept < 24 and any(f"{kept} problems, {24 - kept} with longer prompts left out" in n for n in notes)
+    assert 0 < kept < 24 and any(
+        f"{24 - kept} of 24 prompts are longer than sample.max_prompt_tokens" in n for n in notes
+    )
     with pytest.raises(DiverError, match=r"train.batch_size: 24 problems in a step, but 'countdown' has only"):
         write_problems(
-            recipe_in(tmp_path, sample={"max_prompt_tokens": 11}, train={"batch_size": 24, "mini_batch_size": 2})
+            recipe_in(
+                tmp_path,
+                sample={"max_prompt_tokens": 11, "max_tokens": 40},
+                train={"batch_size": 24, "mini_batch_size": 2},
+            )
         )
 
 

@@ -50,7 +50,7 @@ def test_the_papers_table_of_hyperparameters(path):
         f"{ACTOR}.clip_ratio_high": "0.28",
         "trainer.total_training_steps": "350" if path.stem == "qwen2.5-math-7b" else "200",
         "trainer.n_gpus_per_node": "8",
-        "+algorithm.diver": "diver-mix",  # whose lambda is 0.1 and sigma 0.65
+        "+algorithm.diver.method": "diver-mix",  # whose lambda is 0.1 and sigma 0.65
     }
     assert {key: found.get(key) for key in wanted} == wanted
 
@@ -65,19 +65,23 @@ def test_the_plugin_reads_the_recipes_method_back(name):
     for table in ({"name": name}, {"name": name, **changes}):
         recipe = make_recipe({"method": table, "verify": {"timeout_s": 2.0} if len(table) > 1 else {}})
         try:
-            given = options(recipe)["+algorithm.diver"]
+            given = options(recipe)
         except DiverError as refused:
             assert "verl" in str(refused)
             continue
-        plugin = config.read_plugin(given.strip("'").replace("\\'", "'"))
+        given = {k.removeprefix("+algorithm.diver."): v for k, v in given.items() if k.startswith("+algorithm.diver")}
+        folder = given.pop("run.folder")
+        plugin = config.read_plugin({k: v.strip("'").replace("\\'", "'") for k, v in given.items()})
+        assert folder == str(recipe.folder.resolve())
         assert (plugin.method, plugin.verify) == (recipe.method, recipe.verify)
 
 
 def test_verls_own_options_have_the_last_word():
     recipe = make_recipe({"verl": {"overrides": ["trainer.nnodes=4", "+trainer.extra=1"]}})
     assert options(recipe)["trainer.nnodes"] == "4" and options(recipe)["+trainer.extra"] == "1"
-    found = options(recipe, ["trainer.nnodes=2", "algorithm.diver=grpo"])
-    assert found["trainer.nnodes"] == "2" and found["algorithm.diver"] == "grpo" and "+algorithm.diver" not in found
+    assert options(recipe, ["trainer.nnodes=2"])["trainer.nnodes"] == "2"
+    with pytest.raises(DiverError, match=r"algorithm.diver is what the recipe says: change its section \[method\]"):
+        command(recipe, ["+algorithm.diver.method=grpo"])
     with pytest.raises(DiverError, match="verl.overrides.0: should match pattern .*=', not 'nnodes'"):
         make_recipe({"verl": {"overrides": ["nnodes"]}})
 
@@ -147,7 +151,7 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
 
     run(recipe, "--dry-run", "--method", "diver-td", "--", "trainer.nnodes=2")
     printed = capsys.readouterr().out
-    assert "+algorithm.diver=diver-td" in printed and printed.endswith("trainer.nnodes=2\n")
+    assert "+algorithm.diver.method=diver-td" in printed and printed.endswith("trainer.nnodes=2\n")
     assert not list(tmp_path.iterdir())
     with pytest.raises(SystemExit) as stop:
         run("--help")

@@ -1,0 +1,42 @@
+"""Settings that only `diver trl` reads: processes, adapters, and TRL's own options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Literal
+
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from diver.settings import settings
+
+
+@settings
+class Trl:
+    """How TRL runs the recipe. The other engines ignore these settings."""
+
+    processes: PositiveInt = 1
+    """Number of processes, one per GPU."""
+    rows_per_device: PositiveInt = 8
+    """Maximum number of responses of a process in one forward pass; the largest number is taken that divides its part of a
+    mini-batch."""
+    lora_rank: NonNegativeInt = 0
+    """Rank of the LoRA adapters (arXiv 2106.09685) that peft trains in place of the weights; 0 trains the weights."""
+    lora_alpha: PositiveFloat = 32.0
+    """Scale of the adapters: their product is multiplied by lora_alpha / lora_rank."""
+    lora_dropout: NonNegativeFloat = 0.0
+    """Dropout of the input of the adapters."""
+    lora_targets: tuple[str, ...] = ()
+    """Names of the modules that have an adapter; the default is every linear layer but the output."""
+    quantization: Literal["none", "8bit", "4bit"] = "none"
+    """Precision of the frozen weights under LoRA, by bitsandbytes; 4bit is QLoRA's NF4 (arXiv 2305.14314)."""
+    vllm: Literal["off", "colocate", "server"] = "off"
+    """vLLM samples: on the GPUs of the training, or on a server started by `trl vllm-serve`."""
+    deepspeed: str | None = None
+    """A DeepSpeed configuration, a JSON file."""
+    options: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    """Other fields of TRL's GRPOConfig, applied last, such as {vllm_gpu_memory_utilization = 0.3}."""
+
+    def __post_init__(self) -> None:
+        if self.quantization != "none" and not self.lora_rank:
+            raise ValueError(f"quantization = {self.quantization!r} freezes the weights: give lora_rank, such as 16")

@@ -1,0 +1,206 @@
+"""A reward function for TRL's GRPOTrainer that returns the advantage.
+
+    args = GRPOConfig("runs/trl", num_generations=8, **config("diver-mix"))
+    reward = GroupAdvantage("diver-mix", args, tokenizer)
+    GRPOTrainer(model, reward, args=args, train_dataset=problems, processing_class=tokenizer).train()
+
+TRL subtracts the mean of a group from its rewards and, with scale_rewards="none", divides by nothing. The advantages of
+a group already have mean 0, so they come through unchanged (to float32, in which TRL keeps them).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import compress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diver.config.data import Source
+from diver.config.verification import Verification
+from diver.data.sources import to_problem
+from diver.generate.base import is_truncated
+from diver.integrations.schedule import schedule_steps
+from diver.integrations.trl.objective import check, usable
+from diver.methods import Method
+from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
+from diver.verify import DEFAULT, get_grader, grade
+
+Outcome = Callable[..., Sequence[float | None]]
+Row = tuple[Problem, str, Rollout]
+"""A problem, its prompt as a text, and a rollout."""
+
+
+class GroupAdvantage:
+    """A reward function for GRPOTrainer: the advantage of each completion, float64, by `method`.
+
+    `args` is the trainer's GRPOConfig (`config` gives what the method needs in it) and `tokenizer` its processing class;
+    `ends` are end tokens that the model has besides the tokenizer's. The outcome of a completion is our grade of what the
+    assistant wrote, by `problems` (of the ids in the column `problem`) or by the columns of the data set (`answer` or
+    `solution`, and whatever else `diver.data.sources` reads). Or it is what `outcome` returns, a reward function in TRL's
+    own signature: None for a prompt that it is not for, whose completions then have the advantage 0. `on_groups` is given
+    every rollout step (from 1) and its groups, on each process.
+
+    Groups may be split over processes: the rows of all are gathered first, and every process computes all groups, so
+    that what it logs is the value of the whole batch. An error on one process is raised on all.
+    """
+
+    __name__ = "diver"  # TRL logs the function under this name
+
+    def __init__(
+        self,
+        method: str | Method,
+        args: Any,
+        tokenizer: Any,
+        *,
+        outcome: Outcome | None = None,
+        verifier: str = "auto",
+        verification: Verification = DEFAULT,
+        ends: Collection[int] = (),
+        problems: Mapping[str, Problem] | None = None,
+        on_groups: Callable[[int, list[Group]], None] | None = None,
+    ) -> None:
+        self.method, self.args, self.tokenizer = usable(method), args, tokenizer
+        self.outcome, self.problems, self.on_groups = outcome, problems, on_groups
+        if verifier != "auto":
+            get_grader(verifier, "verifier")
+        self.source, self.verification = Source(path="TRL", verifier=verifier), verification
+        self.ends = {tokenizer.eos_token_id, *ends}
+        self.schedule_steps: int | None = None
+        check(args, self.method)
+
+    def __call__(
+        self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
+    ) -> list[float]:
+        """This process's advantages, in the order of its rows. TRL calls it, on all processes at once."""
+        start = time.perf_counter()
+        rows, first = self._gathered(prompts, completions, completion_ids, inputs)
+        verified = time.perf_counter()
+        sampled, progress = self._groups(rows), self._progress(inputs["trainer_state"])
+        applies = [not np.isnan(group.outcomes).any() for group in sampled]
+        trained = self.method.apply(list(compress(sampled, applies)), progress, self._decode)
+        shaped = iter(trained)
+        groups = [
+            next(shaped) if a else g.with_each(advantage=[0.0] * len(g)) for g, a in zip(sampled, applies, strict=True)
+        ]
+        metrics = {"time/verify": verified - start, "time/diversity": time.perf_counter() - verified}
+        if trained:
+            metrics |= self.method.metrics(trained, progress) | sampling_metrics(trained)
+        for name, value in metrics.items():
+            inputs["log_metric"](name, value)
+        own = [r for group in groups for r in group.rollouts][first : first + len(prompts)]
+        inputs["log_extra"]("outcome", [r.reward.outcome if r.reward else math.nan for r in own])
+        for name in dict.fromkeys(name for r in own for name in r.diversity):
+            inputs["log_extra"](name, [r.diversity.get(name, math.nan) for r in own])
+        if self.on_groups:
+            self.on_groups(progress.step + 1, trained)
+        return [r.advantage for r in own]
+
+    def _gathered(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        tokens: Sequence[Sequence[int]],
+        inputs: Mapping[str, Any],
+    ) -> tuple[list[Row], int]:
+        """The graded rows of all processes, in their order, and where those of this process begin.
+
+        Every process grades its own. One that cannot says so to the others, which otherwise would wait for it.
+        """
+        from accelerate import PartialState  # comes with TRL; what TRL can carry is known without it
+        from accelerate.utils import gather_object
+
+        rows: list[Row] = []
+        failure = None
+        try:
+            rows = self._graded(prompts, completions, tokens, inputs)
+        except Exception as error:
+            failure = error
+        index = PartialState().process_index
+        parts = gather_object([(rows, failure and f"process {index}: {type(failure).__name__}: {failure}")])
+        if failure:
+            raise failure
+        if told := [message for _, message in parts if message]:
+            raise DiverError(f"the reward function failed on {told[0]}")
+        return [row for part, _ in parts for row in part], sum(len(part) for part, _ in parts[:index])
+
+    def _graded(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        tokens: Sequence[Sequence[int]],
+        inputs: Mapping[str, Any],
+    ) -> list[Row]:
+        """This process's rows with their outcomes, NaN where `outcome` gave None."""
+        texts = [_written(completion) for completion in completions]
+        truncated = [is_truncated(ids, self.args.max_completion_length, self.ends) for ids in tokens]
+        graded: Sequence[Grade | None] = [None] * len(texts)
+        if self.outcome is None:
+            problems = self._problems(prompts, inputs)
+            graded = grade(list(zip(texts, problems, strict=True)), self.verification, truncated=truncated)
+            outcomes: Sequence[float | None] = [float(g is Grade.CORRECT) for g in graded]
+        else:
+            problems = [Problem("", _text(prompt), "") for prompt in prompts]
+            outcomes = self.outcome(prompts=prompts, completions=completions, completion_ids=tokens, **inputs)
+        rewards = [Reward(math.nan if outcome is None else float(outcome)) for outcome in outcomes]
+        return [
+            (problem, _text(prompt), Rollout(text, list(ids), truncated=cut, grade=known, reward=reward))
+            for problem, prompt, text, ids, cut, known, reward in zip(
+                problems, prompts, texts, tokens, truncated, graded, rewards, strict=True
+            )
+        ]
+
+    def _problems(self, prompts: Sequence[Any], inputs: Mapping[str, Any]) -> list[Problem]:
+        if self.problems is not None:
+            return [self.problems[name] for name in inputs["problem"]]
+        columns = {name: column for name, column in inputs.items() if isinstance(column, list)} | {"prompt": prompts}
+        rows = [{name: column[i] for name, column in columns.items()} for i in range(len(prompts))]
+        return [to_problem(row, f"row {i}", self.source) for i, row in enumerate(rows)]
+
+    def _groups(self, rows: Sequence[Row]) -> list[Group]:
+        """Rows of all processes, in TRL's order: num_generations of one prompt after those of another."""
+        size = self.args.num_generations
+        groups = []
+        for start in range(0, len(rows), size):
+            problems, prompts, rollouts = zip(*rows[start : start + size], strict=True)
+            if len({*prompts}) != 1 or len(rollouts) != size:
+                raise DiverError(
+                    f"rows {start} to {start + size - 1} of a batch of {len(rows)} answer {len({*prompts})} prompts: "
+                    f"groups must be whole, num_generations = {size} rows of one prompt each"
+                )
+            group = Group(problems[0], rollouts, prompt=prompts[0]).with_each(index=range(size))
+            missing = np.isnan(group.outcomes).sum()
+            if missing not in (0, size):
+                raise DiverError(
+                    f"prompt {prompts[0]!r:.60}: the outcome of {missing} of {size} completions is None or NaN: a function is "
+                    "for a prompt or not, so give a number for all of its completions, or None for all"
+                )
+            groups.append(group)
+        return groups
+
+    def _progress(self, state: Any) -> Progress:
+        """TRL counts optimizer steps; the schedule of lambda counts rollout batches."""
+        from accelerate import PartialState
+
+        each = self.args.steps_per_generation * self.args.num_iterations / self.args.gradient_accumulation_steps
+        step, steps = int(state.global_step / each), math.ceil(state.max_steps / each)
+        if self.schedule_steps is None:
+            folder, first = Path(self.args.output_dir), PartialState().is_main_process
+            self.schedule_steps = schedule_steps(folder, step, steps, write=first)
+        return Progress(step, self.schedule_steps)
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        return self.tokenizer.decode(tokens, skip_special_tokens=True)
+
+
+def _text(prompt: Any) -> str:
+    """A prompt, text or chat messages, as one string."""
+    return prompt if isinstance(prompt, str) else "\n".join(str(m.get("content") or "") for m in prompt)
+
+
+def _written(completion: Any) -> str:
+    """What the policy wrote: the text, or the messages of the assistant; what tools answered is not the policy's."""
+    return _text(completion if isinstance(completion, str) else [m for m in completion if m["role"] == "assistant"])

@@ -1,0 +1,77 @@
+"""From a recipe to what TRL's GRPOTrainer is given. Neither TRL nor torch is imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from diver.config.recipe import Recipe
+from diver.integrations.keys import mapped
+from diver.integrations.trl.objective import config
+from diver.types import DiverError
+
+
+def arguments(recipe: Recipe) -> dict[str, Any]:
+    """The fields of GRPOConfig for `recipe`. DiverError for what TRL cannot do, with the key and the reason.
+
+    A rollout step is `updates` optimizer steps, each on the responses to mini_batch_size problems.
+    """
+    train, trl, log = recipe.train, recipe.trl, recipe.log
+    updates = train.batch_size // train.mini_batch_size
+    rows = train.mini_batch_size * recipe.sample.group_size
+    if rows % trl.processes:
+        raise DiverError(f"trl.processes = {trl.processes} must divide the {rows} responses of a mini-batch")
+    of_process = rows // trl.processes
+    per_device = max(n for n in range(1, min(trl.rows_per_device, of_process) + 1) if of_process % n == 0)
+    objective = config(recipe.method)
+    if wrong := [name for name in trl.options if name in objective and trl.options[name] != objective[name]]:
+        raise DiverError(f"trl.options.{wrong[0]}: the method sets it; change [method]")
+    return {
+        **dict(mapped(recipe, "trl")),
+        **objective,
+        "output_dir": str(recipe.folder / "trl"),
+        "per_device_train_batch_size": per_device,
+        "gradient_accumulation_steps": of_process // per_device,
+        "steps_per_generation": updates * of_process // per_device,
+        "max_steps": train.steps * updates,
+        "lr_scheduler_type": "constant_with_warmup",
+        "warmup_steps": train.warmup_steps * updates,
+        "adam_beta1": train.betas[0],
+        "adam_beta2": train.betas[1],
+        "save_steps": train.save_steps * updates,
+        "logging_steps": updates,  # so that a row of TRL's log is a rollout step
+        "report_to": list(log.to) or "none",
+        "use_cpu": recipe.model.device == "cpu",
+        "use_vllm": trl.vllm != "off",
+        **({} if trl.vllm == "off" else {"vllm_mode": trl.vllm}),
+        # TRL's default multiplies the loss by the ratio of vLLM's to the trainer's probabilities; the method does not.
+        "vllm_importance_sampling_correction": False,
+        **trl.options,
+    }
+
+
+def adapters(recipe: Recipe) -> dict[str, Any] | None:
+    """The fields of peft's LoraConfig; none where the weights are trained."""
+    trl = recipe.trl
+    if not trl.lora_rank:
+        return None
+    return {
+        "r": trl.lora_rank,
+        "lora_alpha": trl.lora_alpha,
+        "lora_dropout": trl.lora_dropout,
+        "target_modules": list(trl.lora_targets) or "all-linear",
+        "task_type": "CAUSAL_LM",
+    }
+
+
+def identity(recipe: Recipe) -> dict[str, Any]:
+    """What a resumed run must not change of the section [trl]."""
+    lora = adapters(recipe) or {}
+    return {"trl.quantization": recipe.trl.quantization, **{f"trl.lora.{name}": value for name, value in lora.items()}}
+
+
+def command(words: Sequence[str], processes: int) -> list[str]:
+    """The command that runs `diver trl` with `words` in several processes of this machine, which accelerate takes over."""
+    run = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes), "-m", "diver", "trl"]
+    return [sys.executable, *run, *words]

@@ -1,0 +1,159 @@
+"""A run by TRL's GRPOTrainer, in this process or in this one of several, with our run folder beside TRL's own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from datasets import Dataset
+from transformers import BitsAndBytesConfig, TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
+from trl import GRPOConfig, GRPOTrainer
+
+from diver.config.recipe import Recipe
+from diver.data.countdown import policy_folder
+from diver.data.prompts import Prompted
+from diver.generate.policy import load_configuration
+from diver.integrations.trl.adapter import GroupAdvantage
+from diver.integrations.trl.launch import adapters, arguments, identity
+from diver.io.run_folder import RunFolder, open_run
+from diver.train.prepare import prepare
+from diver.types import DiverError, Group
+
+METRICS = {
+    "policy/loss": "loss",
+    "policy/clip_fraction": "clip_ratio/region_mean",
+    "policy/grad_norm": "grad_norm",
+    "policy/kl": "kl",
+    "policy/entropy": "entropy",
+}
+"""What the run folder calls TRL's metrics; those of the method have the same names in both."""
+OURS = ("reward/", "diversity/", "shaping/", "group/", "grade/", "response/", "time/")
+
+
+class RunRecorder(TrainerCallback):
+    """Writes the run folder of one process: rollouts, metrics, and links to TRL's checkpoints."""
+
+    def __init__(self, folder: RunFolder, updates: int) -> None:
+        self.folder, self.updates = folder, updates
+        self.started = self.sampled = time.perf_counter()
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step % self.updates == 0:
+            self.started = time.perf_counter()
+
+    def on_groups(self, step: int, groups: list[Group]) -> None:
+        self.sampled = time.perf_counter()
+        self.folder.write_rollouts(step, groups)
+
+    def on_log(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        logs: Mapping[str, float] = given["logs"]
+        if "time/verify" not in logs:  # the summary at the end
+            return
+        ours = {name: value for name, value in logs.items() if name.startswith(OURS)}
+        trls = {name: logs[key] for name, key in METRICS.items() if key in logs}
+        before = self.sampled - self.started - logs["time/verify"] - logs["time/diversity"]
+        times = {"time/sample": before, "time/update": time.perf_counter() - self.sampled}
+        self.folder.append("metrics.jsonl", {"step": state.global_step // self.updates, **ours, **trls, **times})
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        saved = Path(args.output_dir, f"checkpoint-{state.global_step}")
+        self.folder.link_checkpoint(state.global_step // self.updates, saved)
+
+
+def run(recipe: Recipe) -> None:
+    """Begin or resume the run of `recipe`; on the first of several processes the run folder is written."""
+    first = PartialState(cpu=recipe.model.device == "cpu").is_main_process
+    folder = open_run(recipe, "trl", **identity(recipe)) if first else None
+    if recipe.model.threads:
+        torch.set_num_threads(recipe.model.threads)
+    args = grpo_config(recipe)
+    problems, tokenizer = prepare(recipe).train, load_configuration(recipe.model).tokenizer
+    updates = recipe.train.batch_size // recipe.train.mini_batch_size
+    recorder = RunRecorder(folder, updates) if folder else None
+    reward = GroupAdvantage(
+        recipe.method,
+        args,
+        tokenizer,
+        verification=recipe.verify,
+        problems={problem.id: problem for problem in problems.problems},
+        on_groups=recorder.on_groups if recorder else None,
+    )
+    trainer = GRPOTrainer(
+        str(policy_folder()) if recipe.model.path == "countdown" else str(Path(recipe.model.path).expanduser()),
+        reward,
+        args=args,
+        train_dataset=Dataset.from_list(_rows(problems, tokenizer)),
+        processing_class=tokenizer,
+        callbacks=[recorder] if recorder else [],
+        peft_config=_lora(recipe),
+        quantization_config=_quantization(recipe),
+    )
+    reward.ends |= set(trainer.eos_token_ids)
+    saved = get_last_checkpoint(args.output_dir) if Path(args.output_dir).is_dir() else None
+    done = int(saved.rpartition("-")[2]) if saved else 0
+    if folder:
+        folder.begin()
+        folder.keep_until(done // updates)
+    if done < args.max_steps:
+        trainer.train(resume_from_checkpoint=saved)
+    if folder:
+        folder.close()
+
+
+def check(recipe: Recipe) -> None:
+    """Raises DiverError where the installed TRL or peft refuses what the recipe becomes; loads no model."""
+    _lora(recipe)
+    grpo_config(recipe)
+
+
+def grpo_config(recipe: Recipe) -> GRPOConfig:
+    """TRL's configuration of `recipe`. DiverError for what TRL itself refuses."""
+    model, bf16 = recipe.model, _bfloat16(recipe)
+    low = bf16 and recipe.trl.lora_rank  # frozen weights; those that are trained are in float32
+    weights = {"dtype": "bfloat16" if low else "float32", "attn_implementation": model.attention}
+    revision = {"revision": model.revision} if model.revision else {}
+    try:
+        return GRPOConfig(**arguments(recipe), bf16=bf16, model_init_kwargs={**weights, **revision})
+    except (TypeError, ValueError, ImportError) as error:
+        raise DiverError(f"TRL refuses this recipe: {' '.join(str(error).split())}") from None
+
+
+def _bfloat16(recipe: Recipe) -> bool:
+    gpu = torch.cuda.is_available() and recipe.model.device != "cpu"
+    return recipe.model.precision == "bfloat16" or (recipe.model.precision == "auto" and gpu)
+
+
+def _lora(recipe: Recipe) -> Any:
+    fields = adapters(recipe)
+    if fields is None:
+        return None
+    try:
+        from peft import LoraConfig
+    except ImportError:
+        raise DiverError("trl.lora_rank: peft is not installed; pip install peft") from None
+    return LoraConfig(**fields)
+
+
+def _quantization(recipe: Recipe) -> BitsAndBytesConfig | None:
+    bits = recipe.trl.quantization
+    if bits == "none":
+        return None
+    nf4 = {"bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": torch.bfloat16}
+    return BitsAndBytesConfig(load_in_4bit=True, **nf4) if bits == "4bit" else BitsAndBytesConfig(load_in_8bit=True)
+
+
+def _rows(problems: Prompted, tokenizer: Any) -> list[dict[str, str]]:
+    """The data set: texts that TRL, which adds the tokenizer's special tokens, tokenizes as the other engines do."""
+    rows = []
+    for problem, text in zip(problems.problems, problems.texts, strict=True):
+        bare = text.removeprefix(tokenizer.bos_token or "")
+        known = [t for t in (text, bare) if list(tokenizer(text=t)["input_ids"]) == problems.ids[problem.id]]
+        if not known:
+            raise DiverError(f"problem {problem.id!r}: TRL tokenizes its prompt otherwise than the other engines do")
+        rows.append({"prompt": known[0], "problem": problem.id})
+    return rows

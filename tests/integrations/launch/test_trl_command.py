@@ -1,0 +1,88 @@
+"""What TRL is given for a recipe, without TRL."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from diver import cli
+from diver.config.recipe import make_recipe
+from diver.integrations.trl.launch import adapters, arguments, command, identity
+from diver.types import DiverError
+
+ROOT = Path(__file__).parents[3]
+PAPER = {
+    "sample": {"group_size": 8},
+    "train": {"batch_size": 128, "mini_batch_size": 32, "steps": 350, "warmup_steps": 3},
+}
+
+
+def test_the_papers_four_updates():
+    """1,024 responses a rollout step, 256 an optimizer step: 32 forward passes of 8 each."""
+    fields = arguments(make_recipe(PAPER))
+    assert fields["per_device_train_batch_size"] == 8 and fields["gradient_accumulation_steps"] == 32
+    assert fields["steps_per_generation"] == 128 and fields["max_steps"] == 1400 and fields["logging_steps"] == 4
+    assert fields["warmup_steps"] == 12 and fields["save_steps"] == 40
+    assert (fields["epsilon"], fields["epsilon_high"], fields["beta"], fields["loss_type"]) == (0.2, 0.28, 0.0, "dapo")
+    assert fields["max_completion_length"] == 8192 and fields["learning_rate"] == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("processes", "rows", "per_device", "accumulation"), [(1, 6, 4, 64), (8, 16, 16, 2), (3, 8, 0, 0)]
+)
+def test_rows_of_a_process_divide_its_mini_batch(processes, rows, per_device, accumulation):
+    recipe = make_recipe({**PAPER, "trl": {"processes": processes, "rows_per_device": rows}})
+    if not per_device:
+        with pytest.raises(DiverError, match="trl.processes = 3 must divide the 256 responses of a mini-batch"):
+            arguments(recipe)
+        return
+    fields = arguments(recipe)
+    assert (fields["per_device_train_batch_size"], fields["gradient_accumulation_steps"]) == (per_device, accumulation)
+    assert processes * per_device * fields["steps_per_generation"] == 1024
+
+
+def test_what_only_trl_has():
+    given = {
+        "vllm": "colocate",
+        "options": {"vllm_gpu_memory_utilization": 0.3},
+        "lora_rank": 16,
+        "quantization": "4bit",
+    }
+    recipe = make_recipe({"trl": given})
+    fields = arguments(recipe)
+    assert fields["use_vllm"] and fields["vllm_mode"] == "colocate" and fields["vllm_gpu_memory_utilization"] == 0.3
+    assert adapters(recipe)["target_modules"] == "all-linear" and adapters(make_recipe({})) is None
+    assert identity(recipe)["trl.lora.r"] == 16 and identity(make_recipe({})) == {"trl.quantization": "none"}
+    with pytest.raises(DiverError, match="trl: quantization = '8bit' freezes the weights: give lora_rank, such as 16"):
+        make_recipe({"trl": {"quantization": "8bit"}})
+    with pytest.raises(DiverError, match="trl.options.beta: the method sets it; change"):
+        arguments(make_recipe({"trl": {"options": {"beta": 0.1}}}))
+
+
+def test_several_processes_run_the_same_words():
+    words = command(["recipe.toml", "--train.steps", "3"], 2)
+    assert words[0] == sys.executable and words[-5:] == ["diver", "trl", "recipe.toml", "--train.steps", "3"]
+    assert words[words.index("--nproc_per_node") + 1] == "2"
+
+
+def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*given):
+        monkeypatch.setattr(sys, "argv", ["diver", "trl", str(ROOT / "recipes" / "quickstart.toml"), *given])
+        cli.main()
+
+    run("--dry-run", "--trl.lora_rank", "4", "--method", "clip-higher")
+    printed = capsys.readouterr().out
+    fields, _ = json.JSONDecoder().raw_decode(printed)
+    assert fields["LoraConfig"]["r"] == 4 and fields["GRPOConfig"]["epsilon_high"] == 0.28
+    assert "train.micro_batch_tokens" in printed and "train.learning_rate" not in printed.split("not in GRPOConfig")[1]
+    assert not list(tmp_path.iterdir())
+    for given, told in (
+        (["--method", "clip-cov"], "method.loss.name = 'clip-cov': TRL has no such loss"),
+        (["--trl.vllm", "yes"], "command line: "),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            run(*given)
+        assert stop.value.code == 2 and told in capsys.readouterr().err

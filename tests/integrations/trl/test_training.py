@@ -1,0 +1,145 @@
+"""`diver trl` trains the bundled policy under stock TRL, with LoRA in this process and on two processes. `make test-trl`."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("trl", reason="in the environment of `make test-trl` only")
+
+import numpy as np
+import torch
+import trl
+from report_page import curve
+from safetensors.torch import load_file
+from transformers import AutoTokenizer
+
+from diver import cli
+from diver.config.recipe import make_recipe
+from diver.data.countdown import policy_folder
+from diver.integrations.trl.launch import arguments
+from diver.integrations.trl.run import METRICS, check
+from diver.io.jsonl import JsonlLog, read_jsonl
+from diver.io.rollout_rows import groups_from_rows
+from diver.methods import method_named
+from diver.types import DiverError, Progress
+
+RECIPE = """
+[run]
+folder = "run"
+[model]
+device = "cpu"
+[data.countdown]
+problems = 24
+[sample]
+max_tokens = 28
+[method]
+name = "diver-mix"
+[train]
+steps = 2
+batch_size = 4
+mini_batch_size = 2
+save_steps = 1
+learning_rate = 1e-3
+[evaluate]
+problems = 4
+[trl]
+rows_per_device = 4
+"""
+
+
+def diver(monkeypatch, folder, *words):
+    (folder / "tiny.toml").write_text(RECIPE)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["diver", *words])
+    cli.main()
+
+
+def rows(folder):
+    return list(JsonlLog(folder / "run" / "metrics.jsonl").rows())
+
+
+def groups(folder, step):
+    return groups_from_rows(read_jsonl(folder / "run" / "rollouts" / f"step_{step:04d}.jsonl"))
+
+
+def check_run(folder, steps):
+    """The run folder has TRL's own figures, and the advantages that the method gives for the texts."""
+    (saved,) = sorted((folder / "run" / "trl").glob("checkpoint-*"), key=lambda p: int(p.name.partition("-")[2]))[-1:]
+    state = json.loads((saved / "trainer_state.json").read_text())
+    logged = {entry["step"] // 2: entry for entry in state["log_history"] if "time/verify" in entry}
+    found = {row["step"]: row for row in rows(folder)}
+    assert list(found) == list(logged) == list(range(1, steps + 1))
+    for step, row in found.items():
+        trls = logged[step]
+        assert row["reward/outcome"] == trls["reward/outcome"] == np.mean([g.outcomes for g in groups(folder, step)])
+        assert row["response/length_mean"] == pytest.approx(trls["completions/mean_length"])
+        assert row["response/truncated"] == pytest.approx(trls["completions/clipped_ratio"])
+        assert {ours: row[ours] for ours in METRICS if ours in row} == {
+            o: trls[t] for o, t in METRICS.items() if t in trls
+        }
+        assert {"policy/loss", "policy/entropy", "policy/grad_norm", "time/sample", "time/update"} <= row.keys()
+        expected = method_named("diver-mix").apply(groups(folder, step), Progress(step - 1, 2))
+        for group, again in zip(groups(folder, step), expected, strict=True):
+            assert len(group) == 8 and group.prompt.startswith("Use ") and group.problem.answer in group.prompt
+            assert group.advantages == pytest.approx(again.advantages)
+    return found
+
+
+def test_lora_trains_resumes_and_is_reported(monkeypatch, tmp_path, capsys):
+    lora = ["trl", "tiny.toml", "--trl.lora_rank", "4", "--trl.lora_targets", "q_proj", "v_proj"]
+    diver(monkeypatch, tmp_path, *lora)
+    first = check_run(tmp_path, 2)
+    checkpoints = tmp_path / "run" / "checkpoints"
+    assert [path.name for path in sorted(checkpoints.iterdir())] == ["step_0001", "step_0002"]
+    one, two = (load_file(checkpoints / f"step_000{i}" / "adapter_model.safetensors") for i in (1, 2))
+    assert {name.rpartition("self_attn.")[2].partition(".")[0] for name in two} == {"q_proj", "v_proj"}
+    assert max(float((two[name] - one[name]).abs().max()) for name in two) > 0  # the adapters were trained
+    assert AutoTokenizer.from_pretrained(checkpoints / "step_0002").chat_template is None
+    page = tmp_path / "run" / "report.html"
+    for name in ("policy/entropy", "reward/outcome", "diversity/textual"):
+        assert curve(page, name) == ([1, 2], pytest.approx([first[i][name] for i in (1, 2)], rel=1e-3, abs=1e-4))
+
+    (checkpoints.parent / "trl" / "checkpoint-4").rename(tmp_path / "lost")  # as if killed in the second step
+    diver(monkeypatch, tmp_path, *lora)
+    again = check_run(tmp_path, 2)
+    assert again[2]["shaping/coef"] == first[2]["shaping/coef"] and again[1] == first[1]
+    diver(monkeypatch, tmp_path, *lora, "--train.steps", "3")  # lambda keeps its schedule: it has ended
+    assert rows(tmp_path)[2]["shaping/coef"] == 0.0
+    capsys.readouterr()
+    for words in (["trl", "tiny.toml"], [*lora, "--method", "clip-higher"], ["train", "tiny.toml"]):
+        with pytest.raises(SystemExit) as stop:
+            diver(monkeypatch, tmp_path, *words)
+        told = capsys.readouterr().err
+        assert stop.value.code == 2 and "run: has a run of another recipe (" in told and told.count("\n") == 1
+
+
+def test_two_processes_share_a_run(tmp_path):
+    (tmp_path / "tiny.toml").write_text(RECIPE)
+    words = ["trl", "tiny.toml", "--trl.processes", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    done = subprocess.run(
+        [sys.executable, "-m", "diver", *words],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    check_run(tmp_path, 2)
+    before = load_file(policy_folder() / "model.safetensors")
+    after = load_file(tmp_path / "run" / "checkpoints" / "step_0002" / "model.safetensors")
+    assert max(float((after[name] - before[name]).abs().max()) for name in after) > 1e-4
+
+
+def test_trl_has_every_field(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for table in ({}, {"trl": {"lora_rank": 8, "vllm": "server"}}, {"method": {"name": "high-entropy"}}):
+        recipe = make_recipe({**table, "model": {"device": "cpu"}})
+        check(recipe)
+        assert {*arguments(recipe)} <= {*trl.GRPOConfig.__dataclass_fields__}
+    with pytest.raises(DiverError, match="TRL refuses this recipe: .*unexpected keyword argument 'vlm_mode'"):
+        check(make_recipe({"trl": {"options": {"vlm_mode": "server"}}}))
