@@ -135,7 +135,7 @@ def _lora(recipe: Recipe) -> Any:
     try:
         from peft import LoraConfig
     except ImportError:
-        raise DiverError("trl.lora_rank: peft is not installed; pip install peft") from None
+        raise DiverError("trl.lora_rank: peft is not installed; pip install 'diver-rl[trl]'") from None
     return LoraConfig(**fields)
 
 
