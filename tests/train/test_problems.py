@@ -10,6 +10,7 @@ from diver.data.prompts import prompted
 from diver.data.splits import draw_indices, load
 from diver.generate.policy import load_policy
 from diver.io.run_folder import RunFolder
+from diver.train.prepare import prepare
 from diver.train.trainer import Trainer
 from diver.types import DiverError
 
@@ -28,15 +29,36 @@ def test_each_epoch_goes_through_all_problems_in_another_order():
     assert Counter(draw_indices(1, 25, 10, seed=0)).most_common(1)[0][1] == 3  # a batch of more than two epochs
 
 
+def numbered(tmp_path, count):
+    return Data(path=jsonl(tmp_path, [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in range(count)]))
+
+
 def test_problems_set_aside_leave_the_training(tmp_path):
-    data = Data(path=jsonl(tmp_path, [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in range(20)]))
+    data = numbered(tmp_path, 60)
     train, held_out, notes = load(data, None, 5, seed=0)
-    assert notes == [f"{data.path}: 5 of 20 problems are held out for evaluation (evaluate.problems)"]
+    assert notes == [f"{data.path}: 5 of 60 problems are held out for evaluation (evaluate.problems)"]
     assert load(data, None, 0, seed=0)[2] == []
-    assert len(train) == 15 and len(held_out) == 5 and not {p.id for p in train} & {p.id for p in held_out}
+    assert len(train) == 55 and len(held_out) == 5 and not {p.id for p in train} & {p.id for p in held_out}
     assert [p.id for p in load(data, None, 5, seed=0)[1]] == [p.id for p in held_out]
-    with pytest.raises(DiverError, match="20 problems are too few to hold out 20"):
-        load(data, None, 20, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("problems", "asked", "held"),
+    [(300, 64, 30), (300, 30, 30), (300, 20, 20), (19, 64, 1), (9, 64, 1), (2, 1, 1), (1, 64, 0)],
+)
+def test_at_most_a_tenth_is_held_out(tmp_path, problems, asked, held):
+    data = numbered(tmp_path, problems)
+    train, held_out, (note,) = load(data, None, asked, seed=0)
+    assert (len(train), len(held_out)) == (problems - held, held)
+    assert f"{held} of {problems} problems are held out" in note
+    assert note.endswith(f"(evaluate.problems = {asked}, but at most a tenth)") == (held < asked)
+
+
+def test_three_hundred_problems_train_with_the_default_sizes(tmp_path):
+    sample = {"max_prompt_tokens": 32, "max_tokens": 48}  # the bundled policy has no more positions
+    recipe = make_recipe({"data": {"path": numbered(tmp_path, 300).path}, "sample": sample})
+    prepared = prepare(recipe)
+    assert (len(prepared.train.problems), len(prepared.eval_problems.problems)) == (270, 30)
 
 
 def test_a_verifier_for_generated_problems():
@@ -48,23 +70,23 @@ def test_a_verifier_for_generated_problems():
 
 
 def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
-    """20 problems, of which one is too long: 8 are held out, and a batch needs 16."""
+    """20 problems, of which one is too long: 2 are held out, and a batch needs 20."""
     rows = [{"problem": f"{i}{'+0' * 60 * (not i)}+1?", "answer": str(i + 1)} for i in range(20)]  # the first is long
     recipe = make_recipe(
         {
             "run": {"folder": str(tmp_path / "run")},
             "data": {"path": jsonl(tmp_path, rows)},
             "sample": {"max_prompt_tokens": 32, "max_tokens": 48},
-            "train": {"batch_size": 16, "mini_batch_size": 16},
+            "train": {"batch_size": 20, "mini_batch_size": 20},
             "evaluate": {"problems": 8},
         }
     )
     with pytest.raises(DiverError) as caught:
         Trainer(recipe, RunFolder(tmp_path / "run", {"schedule_steps": 1}, {}))
     assert str(caught.value) == (
-        f"train.batch_size: 16 problems in a step, but {recipe.data.path!r} has only 11 to train on; "
-        f"{recipe.data.path}: 8 of 20 problems are held out for evaluation (evaluate.problems); "
-        "1 of 12 prompts are longer than sample.max_prompt_tokens (32) and were skipped"
+        f"train.batch_size: 20 problems in a step, but {recipe.data.path!r} has only 17 to train on; "
+        f"{recipe.data.path}: 2 of 20 problems are held out for evaluation (evaluate.problems = 8, but at most a tenth); "
+        "1 of 18 prompts are longer than sample.max_prompt_tokens (32) and were skipped"
     )
 
 

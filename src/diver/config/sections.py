@@ -107,8 +107,8 @@ class Evaluation:
     """Evaluation on held-out problems before, during and after training. It does not influence the training."""
 
     source: Source | None = None
-    """Source of the held-out problems. The default is Countdown's held-out problems, or a part of the training data that is
-    then excluded from training."""
+    """Source of the held-out problems. The default is Countdown's held-out problems, or a part of the training data, at most
+    a tenth, that is then excluded from training."""
     problems: NonNegativeInt = 64
     """Number of held-out problems; 0 disables evaluation. By default the evaluations before and after training sample as
     many responses as one rollout step of default size does, 64 x 16 = 128 x 8."""

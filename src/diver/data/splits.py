@@ -7,7 +7,7 @@ import random
 from diver.config.data import Data, Source
 from diver.data.sources import TASKS, generate, load_problems, question_only
 from diver.io.seeds import stream_seed
-from diver.types import DiverError, Problem
+from diver.types import Problem
 
 
 def load(
@@ -16,7 +16,7 @@ def load(
     """Training problems, `eval_count` held-out ones, and notes for the log.
 
     Without `eval_source` the held-out problems are the task's own, where it generates some, or a seeded part of the
-    training data, which then leaves the training.
+    training data, at most a tenth, which then leaves the training.
     """
     train, notes = _read(data, data, "data")
     if eval_source is None and data.path in TASKS:
@@ -24,10 +24,11 @@ def load(
     if not eval_count:
         held_out: list[Problem] = []
     elif eval_source is None:
-        train, held_out = _hold_out(train, eval_count, seed, data.path)
+        train, held_out = _hold_out(train, eval_count, seed)
+        fewer = f" = {eval_count}, but at most a tenth" if len(held_out) < eval_count else ""
         notes.append(
-            f"{data.path}: {eval_count} of {len(train) + eval_count} problems are held out for evaluation "
-            "(evaluate.problems)"
+            f"{data.path}: {len(held_out)} of {len(train) + len(held_out)} problems are held out for evaluation "
+            f"(evaluate.problems{fewer})"
         )
     else:
         held_out, more = _read(eval_source, data, "evaluate.source", eval_count)
@@ -45,12 +46,9 @@ def _read(source: Source, data: Data, key: str, eval_count: int = 0) -> tuple[li
     return list(loaded)[: eval_count or None], loaded.notes
 
 
-def _hold_out(problems: list[Problem], count: int, seed: int, name: str) -> tuple[list[Problem], list[Problem]]:
-    if len(problems) <= count:
-        raise DiverError(
-            f"{name}: {len(problems)} problems are too few to hold out {count}; set evaluate.problems lower, or name "
-            "other data in evaluate.source"
-        )
+def _hold_out(problems: list[Problem], count: int, seed: int) -> tuple[list[Problem], list[Problem]]:
+    """At most a tenth of the problems, or one of two to nine; a single one is for training."""
+    count = min(count, max(len(problems) // 10, int(len(problems) > 1)))
     order = random.Random(stream_seed(seed, "held out")).sample(range(len(problems)), len(problems))
     return [problems[i] for i in sorted(order[count:])], [problems[i] for i in sorted(order[:count])]
 
