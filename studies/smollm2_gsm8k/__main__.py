@@ -109,6 +109,7 @@ class Study:
 
     def run(self) -> None:
         """All stages, in order; what is finished is read from its files."""
+        write_page(self.config, self.out)
         if not self.warm_up.exists():
             part, folder = self.parts["warm_up"], self.work / "warm-up"
             warm_up(self.base, part, self.config["warm_up"], self.warm_up, folder, self.provenance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ POWER = (1.96 + 0.84) / 1.96  # of a two-sided test at 5 %: what is found in fou
 
 
 def write_page(config: Mapping[str, Any], out: Path) -> None:
-    """The page of the records that are there: that of the policy before training at least."""
+    """The page of the records that are there, none at first."""
     regime, seeds = config["recipe"], config["study"]["seeds"]
     jobs = [(INITIAL, Job({}, 0, trained=False))]
     jobs += [(name, Job({"method": {"name": name}}, seed)) for seed in range(seeds) for name in METHODS]
@@ -47,22 +48,19 @@ def write_page(config: Mapping[str, Any], out: Path) -> None:
     for variant, job in jobs:
         if (record := find(out / NAME, job, regime)) is not None:
             runs.setdefault(variant, {})[job.seed] = record
-    study, temperatures = Study(EXPERIMENT, runs, seeds), [str(t) for t in config["study"]["temperatures"]]
-    before = runs[INITIAL][0]
+    study = Study(EXPERIMENT, runs, seeds)
     parts = [
         f"# {EXPERIMENT.title}\n",
         "A pretrained language model trained by clip-higher and by diver-mix from one warmed-up policy. Made by "
         "`python -m smollm2_gsm8k`; its settings are in [study.toml](../../studies/smollm2_gsm8k/study.toml), its records, "
-        f"which hold problem ids and no text of the data set, in [{NAME}/]({NAME}/). {seeds_note(study)}\n",
-        "## Data, warm-up, problems\n",
-        _preparation(config, before),
-        *(part for t in temperatures for part in _held_out(study, t, len(before["evaluations"][t]["ids"]))),
-        "## Training\n",
-        _training(study),
-        *_case(at(study, temperatures[0])),
-        "## Cost\n",
-        _cost(runs),
+        f"which hold problem ids and no text of the data set, in [{NAME}/]({NAME}/); commands, hours and failures are in "
+        f"[README.md](README.md).\n\n{seeds_note(study)}\n",
     ]
+    if INITIAL in runs:
+        temperatures = [str(t) for t in config["study"]["temperatures"]]
+        parts += ["## Data, warm-up, problems\n", _preparation(config, runs[INITIAL][0])]
+        parts += [part for t in temperatures for part in _held_out(study, t)]
+        parts += ["## Training\n", _training(study), *_case(at(study, temperatures[0])), "## Cost\n", _cost(runs)]
     write_text(out / f"{NAME}.md", "\n".join(parts))
 
 
@@ -98,9 +96,10 @@ def _preparation(config: Mapping[str, Any], before: Record) -> str:
     )
 
 
-def _held_out(study: Study, temperature: str, problems: int) -> Sequence[str]:
+def _held_out(study: Study, temperature: str) -> Sequence[str]:
     now = at(study, temperature)
-    samples = now.runs[INITIAL][0]["evaluations"][temperature]["samples"]
+    evaluation = now.runs[INITIAL][0]["evaluations"][temperature]
+    problems, samples = len(evaluation["ids"]), evaluation["samples"]
     rows = []
     for measure in HELD_OUT:
         k = measure.partition("@")[2]
@@ -177,3 +176,7 @@ def _cost(runs: Mapping[str, Mapping[int, Record]]) -> str:
         for seed, r in by_seed.items()
     ]
     return markdown(["", "device", "commit", "training, CPU hours", "evaluation, CPU hours"], rows, text=3)
+
+
+if __name__ == "__main__":  # python -m smollm2_gsm8k.page: made again from the records
+    write_page(tomllib.loads(Path(__file__).with_name("study.toml").read_text(encoding="utf-8")), Path("docs/results"))
