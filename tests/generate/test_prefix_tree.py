@@ -38,10 +38,10 @@ def probability(policy, prompt, tokens, temperature):
     return float(torch.log_softmax(logits / temperature, -1)[range(len(tokens)), list(tokens)].sum().exp())
 
 
-@pytest.mark.parametrize(("temperature", "max_prefixes"), [(0.6, 512), (1.0, 40)])
+@pytest.mark.parametrize(("temperature", "max_prefixes"), [(0.6, 512), (0.8, 40)])
 def test_responses_come_as_often_as_their_probability_says(policy, temperature, max_prefixes):
     """Prompts of different lengths side by side; few prefixes at once cut the frontier into parts again and again."""
-    n, how = 2000, {"temperature": temperature, "max_prefixes": max_prefixes}
+    n, how = 1000, {"temperature": temperature, "max_prefixes": max_prefixes}
     named = count(policy, PROMPTS[:2], n, seed=4, **how)  # which responses are looked at is settled by other samples
     for prompt, others, tallies in zip(PROMPTS[:2], named, count(policy, PROMPTS[:2], n, **how), strict=True):
         assert sum(t.count for t in tallies) == n

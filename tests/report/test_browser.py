@@ -148,20 +148,22 @@ def test_a_long_text_keeps_its_beginning_and_its_end():
 
 
 HOSTILE = r"""
+import sys
 from diver.report.browser import Shown, browser_data, segments
 from diver.report.mathematics import Formulas
 from diver.report.text import clean
 from diver.types import Group, Problem, Rollout
 for hostile in ("x", "$", r"\boxed{", r"\(", "{", r"\boxed{{}"):
-    hostile *= 10**6 // len(hostile)
+    hostile *= int(sys.argv[1]) // len(hostile)
     segments(clean(hostile), frozenset(), Formulas(), len(hostile))
     browser_data([Shown(Group(Problem("p", "?", ""), (Rollout(hostile[: 10**5]), Rollout("y"))))])
 """
 
 
-def test_hostile_text_is_read_in_one_pass():
+@pytest.mark.parametrize("size", [200_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_hostile_text_is_read_in_one_pass(size):
     """In a few seconds; a pattern that is quadratic in any of them would take many minutes, and is ended here."""
-    subprocess.run([sys.executable, "-c", HOSTILE], check=True, timeout=240)
+    subprocess.run([sys.executable, "-c", HOSTILE, str(size)], check=True, timeout=240)
 
 
 # --- groups

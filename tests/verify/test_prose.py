@@ -74,15 +74,17 @@ def test_math_verify_picks_the_same(words):
 
 
 HOSTILE = """
+import sys
 from diver.verify.prose import picked_number
 for text in ("1 ", "answer ", "= ", "5 + ", " ", "9"):
-    text = text * 10**6 + "x"
+    text = text * int(sys.argv[1]) + "x"
     picked_number("so we have 5 " + text)
     picked_number("The answer is 5 " + text)
     picked_number(text + " so 5")
 """
 
 
-def test_hostile_text_is_read_in_one_pass():
+@pytest.mark.parametrize("times", [200_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_hostile_text_is_read_in_one_pass(times):
     """In about a second; a pattern that is quadratic in any of them would take many minutes, and is ended here."""
-    subprocess.run([sys.executable, "-c", HOSTILE], check=True, timeout=240)
+    subprocess.run([sys.executable, "-c", HOSTILE, str(times)], check=True, timeout=240)
