@@ -32,9 +32,9 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads, request_queue_size = True, 128
 
-    def __init__(self, faults=None, models=("tiny",), port=0, listing=None):
+    def __init__(self, faults=None, models=("tiny",), port=0, listing=None, owner="someone"):
         super().__init__(("127.0.0.1", port), Handler)
-        self.faults, self.models, self.listing = faults or {}, models, listing
+        self.faults, self.models, self.listing, self.owner = faults or {}, models, listing, owner
         self.posts, self.bodies, self.times, self.lock = 0, [], [], threading.Lock()
         self.in_flight = self.most = 0
         self.connections = []
@@ -82,7 +82,9 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(*self.server.listing, kind="text/plain")
         if self.headers["Authorization"] == "Bearer wrong":
             return self.answer(401, {"error": {"message": "no such key"}})
-        self.answer(200, {"object": "list", "data": [{"id": m, "object": "model"} for m in self.server.models]})
+        owner = {"owned_by": self.server.owner} if self.server.owner else {}
+        cards = [{"id": m, "object": "model", **owner} for m in self.server.models]
+        self.answer(200, {"object": "list", "data": cards})
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -164,6 +166,28 @@ def test_as_many_in_flight_as_asked_for_and_no_more():
     with serving(faults=dict.fromkeys(range(60), 0.05)) as server:
         generate(server, asked(), concurrency=12)
         assert server.most == 12 and server.posts == 60
+
+
+@pytest.mark.parametrize("model", ["", "tiny"])
+def test_a_known_server_is_told_every_key_that_it_would_take_from_the_model(model):
+    """A request that leaves one out would be sampled by the model's generation_config.json."""
+    sampling = {"temperature", "top_p", "top_k", "min_p", "repetition_penalty", "repeat_penalty"}
+    plain = {"temperature": 0.6, "top_p": 1.0, "min_p": 0.0}
+    for owner, expected in {
+        "vllm": {**plain, "top_k": -1, "repetition_penalty": 1.0},
+        "sglang": {**plain, "top_k": -1, "repetition_penalty": 1.0},
+        "llamacpp": {**plain, "top_k": 0, "repeat_penalty": 1.0},
+        "openai": {"temperature": 0.6, "top_p": 1.0},
+        None: {"temperature": 0.6, "top_p": 1.0},
+    }.items():
+        with serving(owner=owner) as server:
+            for extra in ({}, {"top_k": 20}):
+                generator = EndpointGenerator(Endpoint(url=server.url, model=model, extra=extra))
+                list(generator.generate(asked(1, 1), **HOW))
+                assert {k: v for k, v in server.bodies[-1].items() if k in sampling} == expected | extra
+                assert ("is its own default; --extra sets them" in generator.note) == (
+                    owner in ("openai", None) and not extra
+                )
 
 
 def test_further_keys_reach_the_server():
@@ -322,6 +346,8 @@ def test_transformers_serve_stopped_and_started_again():
     second = transformers_serve(model, port)
     try:
         got += coming
+        greedy = EndpointGenerator(Endpoint(url=endpoint.url, model=model))  # refuses top_k and the like
+        assert "whether it samples" in greedy.note and len(list(greedy.generate(wanted[:1], **HOW))) == 1
     finally:
         second.kill()
         second.wait()

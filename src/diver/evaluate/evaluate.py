@@ -88,6 +88,8 @@ def _sample(
         f"{task.max_tokens:,} tokens"
     )
     generator = open_generator()
+    if note := getattr(generator, "note", ""):
+        log(note)
     all_requests = [
         request
         for problem in task.problems

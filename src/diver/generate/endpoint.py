@@ -19,6 +19,18 @@ from diver.generate.base import Generation, Key, Request
 from diver.settings import settings
 from diver.types import DiverError, Rollout
 
+_GENERATION_CONFIG = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+PLAIN_SAMPLING: dict[str, dict[str, Any]] = {
+    "vllm": _GENERATION_CONFIG,
+    "sglang": _GENERATION_CONFIG,
+    "llamacpp": {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0},
+}
+"""By the `owned_by` that a server gives its models: the keys by which it samples the unmodified distribution.
+
+What a request leaves out, vLLM and SGLang take from the model's generation_config.json, llama.cpp from defaults of its own
+(top_k 40, min_p 0.05). Servers that are not here may refuse a key that they do not know.
+"""
+
 
 @settings
 class Endpoint:
@@ -38,9 +50,8 @@ class Endpoint:
     timeout: float = 1800.0
     """Time limit for one response, in seconds."""
     extra: Mapping[str, bool | int | float | str] = field(default_factory=dict)
-    """Additional keys of the request body. Servers may take top_k and the like from the model's own settings where the
-    request does not set them: vLLM samples the unmodified distribution with top_k = -1, `transformers serve` with
-    generation_config = '{"do_sample": true, "top_k": 0}'."""
+    """Additional keys of the request body; they override those of PLAIN_SAMPLING. `transformers serve` samples the unmodified
+    distribution with generation_config = '{"do_sample": true, "top_k": 0}', and is greedy without."""
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
@@ -76,6 +87,7 @@ class EndpointGenerator:
             ) from None
         self._openai = openai
         self.model = endpoint.model
+        self.owner: str | None = None
         with asyncio.Runner() as runner:
             runner.run(self._connect())
 
@@ -83,6 +95,16 @@ class EndpointGenerator:
     def name(self) -> str:
         """The model's: a server may restart at another address."""
         return self.model
+
+    @property
+    def note(self) -> str:
+        """What the responses depend on that no request sets; empty for a server that is known, or where `extra` says."""
+        if self.owner in PLAIN_SAMPLING or self.endpoint.extra:
+            return ""
+        return (
+            f"{self.endpoint.url}: does not say that it is one of {', '.join(PLAIN_SAMPLING)}: whether it samples, and from "
+            "which top_k, min_p and repetition penalty, is its own default; --extra sets them"
+        )
 
     def generate(
         self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ()
@@ -123,23 +145,25 @@ class EndpointGenerator:
         """
         async with self._client(retries=1) as client:
             if not self.model:
-                names = await self._models(client)
-                if len(names) != 1:
-                    served = ", ".join(names[:20]) or "none"
+                owners = await self._models(client)
+                if len(owners) != 1:
+                    served = ", ".join([*owners][:20]) or "none"
                     raise DiverError(f"{self.endpoint.url}: serves {served}; name one of them as the model")
-                (self.model,) = names
+                ((self.model, self.owner),) = owners.items()
                 return
             try:
-                await client.models.list()
+                listed = (await client.models.list()).data
+                self.owner = next((_owner(card) for card in listed if card.id == self.model), None)
             except self._openai.APIConnectionError as error:
                 raise self._error(error) from None
-            except (self._openai.OpenAIError, ValueError):
+            except (self._openai.OpenAIError, AttributeError, TypeError, ValueError):
                 pass
 
-    async def _models(self, client: Any) -> list[str]:
-        """What the server lists; DiverError where its reply is no list of models."""
+    async def _models(self, client: Any) -> dict[str, str | None]:
+        """The models that the server lists, with their owners; DiverError where its reply is no list of models."""
         try:
-            return sorted(str(model.id) for model in (await client.models.list()).data)
+            cards = sorted((await client.models.list()).data, key=lambda card: str(card.id))
+            return {str(card.id): _owner(card) for card in cards}
         except (self._openai.NotFoundError, AttributeError, TypeError, ValueError):
             raise DiverError(
                 f"{self.endpoint.url}/models: the reply is not a list of models, so this is not an OpenAI-compatible endpoint; "
@@ -149,7 +173,11 @@ class EndpointGenerator:
             raise self._error(error) from None
 
     async def _reply(self, client: Any, request: Request, params: Mapping[str, Any]) -> Generation:
-        body = {**params, "seed": request.seed, "extra_body": dict(self.endpoint.extra)}
+        body = {
+            **params,
+            "seed": request.seed,
+            "extra_body": PLAIN_SAMPLING.get(self.owner or "", {}) | dict(self.endpoint.extra),
+        }
         try:
             if isinstance(request.prompt, str):
                 reply = await client.completions.create(prompt=request.prompt, **body)
@@ -159,7 +187,7 @@ class EndpointGenerator:
             names = await self._models(client)
             if self.model in names:
                 raise self._error(error) from None
-            served = ", ".join(names[:20]) or "none"
+            served = ", ".join([*names][:20]) or "none"
             raise DiverError(
                 f"{self.endpoint.url}: does not know the model {self.model!r}; it serves {served}"
             ) from None
@@ -199,3 +227,9 @@ class EndpointGenerator:
             return DiverError(f"{url}: {one_line(error)}")
         message = (isinstance(error.body, dict) and error.body.get("message")) or error.response.text
         return DiverError(f"{url}: refused a request ({error.status_code}: {' '.join(str(message).split())[:300]})")
+
+
+def _owner(card: Any) -> str | None:
+    """`owned_by`, which many servers leave out."""
+    owner = getattr(card, "owned_by", None)
+    return owner if isinstance(owner, str) else None
