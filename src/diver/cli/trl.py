@@ -39,7 +39,9 @@ def command(args: Sequence[str]) -> None:
         print(f"the keys of a recipe in TRL:\n{table('trl')}")
         raise
     fields = arguments(recipe)
-    open_run(recipe, "trl", **identity(recipe)).close()  # refuses another recipe's folder before any process starts
+    worker = "LOCAL_RANK" in os.environ
+    if not worker:
+        open_run(recipe, "trl", **identity(recipe)).close()  # refuses another run's folder before any process starts
     installed = importlib.util.find_spec("trl") is not None
     if parsed.dry_run:
         checked = "checked by the TRL installed here" if installed else "not checked: TRL is not installed here"
@@ -55,7 +57,7 @@ def command(args: Sequence[str]) -> None:
         raise DiverError(
             "trl: not installed here; pip install 'diver-rl[trl]', or give --dry-run for its configuration"
         )
-    if recipe.trl.processes > 1 and "LOCAL_RANK" not in os.environ:
+    if recipe.trl.processes > 1 and not worker:
         words = several(args, recipe.trl.processes)
         os.execv(words[0], words)  # in place of this process, so that signals reach the others
     from diver.integrations.trl.run import run

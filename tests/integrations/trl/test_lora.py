@@ -65,7 +65,7 @@ def groups(folder, step):
     return groups_from_rows(read_jsonl(folder / "run" / "rollouts" / f"step_{step:04d}.jsonl"))
 
 
-def check_run(folder, steps):
+def check_run(folder, steps, schedule=2):
     """The run folder has TRL's own figures, and the advantages that the method gives for the texts."""
     (saved,) = sorted((folder / "run" / "trl").glob("checkpoint-*"), key=lambda p: int(p.name.partition("-")[2]))[-1:]
     state = json.loads((saved / "trainer_state.json").read_text())
@@ -81,7 +81,7 @@ def check_run(folder, steps):
             o: trls[t] for o, t in METRICS.items() if t in trls
         }
         assert {"policy/loss", "policy/entropy", "policy/grad_norm", "time/sample", "time/update"} <= row.keys()
-        expected = method_named("diver-mix").apply(groups(folder, step), Progress(step - 1, 2))
+        expected = method_named("diver-mix").apply(groups(folder, step), Progress(step - 1, schedule))
         for group, again in zip(groups(folder, step), expected, strict=True):
             assert len(group) == 8 and group.prompt.startswith("Use ") and group.problem.answer in group.prompt
             assert group.advantages == pytest.approx(again.advantages)
@@ -120,16 +120,11 @@ def test_two_processes_share_a_run(tmp_path):
     (tmp_path / "tiny.toml").write_text(RECIPE)
     words = ["trl", "tiny.toml", "--trl.processes", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    done = subprocess.run(
-        [sys.executable, "-m", "diver", *words],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    check_run(tmp_path, 2)
+    for steps in (1, 2):
+        program = [sys.executable, "-m", "diver", *words, "--train.steps", str(steps)]
+        done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400)
+        assert done.returncode == 0, done.stderr[-4000:]
+    check_run(tmp_path, 2, schedule=1)
     before = load_file(policy_folder() / "model.safetensors")
     after = load_file(tmp_path / "run" / "checkpoints" / "step_0002" / "model.safetensors")
     assert max(float((after[name] - before[name]).abs().max()) for name in after) > 1e-4
