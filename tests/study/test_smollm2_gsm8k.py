@@ -1,7 +1,7 @@
 """The study with a pretrained model: its data, its warm-up, and the real command on a model made to be small."""
 
 import json
-import runpy
+import os
 import shutil
 import signal
 import subprocess
@@ -18,9 +18,6 @@ from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from diver.config.data import Source
-from diver.config.flags import parse
-from diver.config.load import RecipeArguments, parse_arguments
-from diver.evaluate.config import EvalConfig
 from diver.types import DiverError, Grade, Problem
 from diver.verify import grade
 from smollm2_gsm8k.__main__ import CONFIG, main
@@ -28,6 +25,7 @@ from smollm2_gsm8k.data import PARTS, formulas, split
 from smollm2_gsm8k.page import METHODS, NAME, write_page
 from smollm2_gsm8k.warm_up import LikelihoodLoss, read
 
+ROOT = Path(__file__).parents[2]
 TEXT = "She sold 48/2 = <<48/2=24>>24 in May.\nIn all (48 + 24) * 10 = <<(48+24)*10=720>>720.\n#### 720"
 
 
@@ -187,24 +185,23 @@ def test_the_page_is_true_without_a_record(tmp_path):
 
 
 def test_the_committed_page_is_that_of_the_committed_records(tmp_path):
-    results = Path(__file__).parents[2] / "docs" / "results"
+    results = ROOT / "docs" / "results"
     if (results / NAME).exists():
         shutil.copytree(results / NAME, tmp_path / NAME)
     write_page(tomllib.loads(CONFIG.read_text()), tmp_path)
     assert (tmp_path / f"{NAME}.md").read_text() == (results / f"{NAME}.md").read_text()
 
 
-def test_the_hour_of_a_gpu_is_made_of_commands_that_can_be_given(tmp_path, monkeypatch):
-    monkeypatch.chdir(Path(__file__).parents[2])
-    hour = runpy.run_path("scripts/one_hour.py")
-    for words in [*hour["trainings"]("verl"), *hour["trainings"]("trl")]:
-        recipe = parse_arguments(RecipeArguments, words[2:], words[1]).recipe
-        assert recipe.verl.gpus == 1 and recipe.method.name in METHODS
-    *made, compared = [parse(EvalConfig, "diver eval", words[2:]) for words in hour["evaluations"]("verl")]
-    assert [config.model for config in made][1:] == [
-        f"{recipe.folder.parent}/verl-{m}/checkpoints/step_0060" for m in METHODS
-    ]
-    assert {*compared.compare} == {config.out for config in made}
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["verl", "trl"])
+def test_the_hour_of_a_gpu_is_two_runs_that_can_be_started(engine, tmp_path):
+    (tmp_path / "diver").write_text(f'#!/bin/sh\nexec {sys.executable} -m diver "$@"\n')
+    (tmp_path / "diver").chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HF_ENDPOINT": "http://127.0.0.1:9"}  # no hub
+    command = ["sh", "scripts/one_hour.sh", engine, "--dry-run"]
+    printed = subprocess.check_output(command, cwd=ROOT, env={**os.environ, **path}, text=True)
+    size = "trainer.total_training_steps=60" if engine == "verl" else '"max_steps": 240'
+    assert printed.count(size) == len(METHODS)
 
 
 @pytest.mark.slow
