@@ -21,6 +21,7 @@ from diver.generate.policy import load_configuration
 from diver.integrations.trl.adapter import GroupAdvantage
 from diver.integrations.trl.launch import adapters, arguments, identity
 from diver.io.run_folder import RunFolder, open_run
+from diver.train.alerts import AlertLog
 from diver.train.prepare import prepare
 from diver.types import DiverError, Group
 
@@ -32,7 +33,7 @@ METRICS = {
     "policy/entropy": "entropy",
 }
 """What the run folder calls TRL's metrics; those of the method have the same names in both."""
-OURS = ("reward/", "diversity/", "shaping/", "group/", "grade/", "response/", "time/")
+OURS = ("reward/", "diversity/", "shaping/", "advantage/", "group/", "grade/", "response/", "time/")
 
 
 class RunRecorder(TrainerCallback):
@@ -41,6 +42,9 @@ class RunRecorder(TrainerCallback):
     def __init__(self, folder: RunFolder, updates: int) -> None:
         self.folder, self.updates = folder, updates
         self.started = self.sampled = time.perf_counter()
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.alerts = AlertLog(self.folder.rows("metrics.jsonl"))
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if state.global_step % self.updates == 0:
@@ -58,7 +62,9 @@ class RunRecorder(TrainerCallback):
         trls = {name: logs[key] for name, key in METRICS.items() if key in logs}
         before = self.sampled - self.started - logs["time/verify"] - logs["time/diversity"]
         times = {"time/sample": before, "time/update": time.perf_counter() - self.sampled}
-        self.folder.append("metrics.jsonl", {"step": state.global_step // self.updates, **ours, **trls, **times})
+        step, row = state.global_step // self.updates, {**ours, **trls, **times}
+        self.folder.append("metrics.jsonl", {"step": step, **row})
+        self.alerts.log(step, row)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         saved = Path(args.output_dir, f"checkpoint-{state.global_step}")

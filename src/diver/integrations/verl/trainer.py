@@ -35,6 +35,7 @@ from diver.integrations.verl.batch import columns, read_groups
 from diver.integrations.verl.config import KEY, NAME, check, read_plugin
 from diver.integrations.verl.reward import ends
 from diver.io.run_folder import RunFolder
+from diver.train.alerts import AlertLog
 from diver.types import DiverError, Progress, Rollout, sampling_metrics
 
 METRICS = {
@@ -97,6 +98,7 @@ class DiverTrainer(PPOTrainerSync):
         self.schedule_steps = schedule_steps(home, self.global_steps, self.total_training_steps)
         if self.folder:
             self.folder.keep_until(self.global_steps)
+            self.alerts = AlertLog(self.folder.rows("metrics.jsonl"))
 
     def _next_train_batch(self, num_prompts: int | None = None) -> TensorDict:
         batch = super()._next_train_batch(num_prompts)
@@ -150,6 +152,7 @@ class DiverTrainer(PPOTrainerSync):
             ours = {k.removeprefix(f"{NAME}/"): v for k, v in metrics.items() if k.startswith(f"{NAME}/")}
             verls = {name: metrics[key] for name, key in METRICS.items() if key in metrics}
             self.folder.append("metrics.jsonl", {"step": self.global_steps, **ours, **verls})
+            self.alerts.log(self.global_steps, {**ours, **verls})
 
     def _save_checkpoint(self) -> None:
         super()._save_checkpoint()
