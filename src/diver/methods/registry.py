@@ -11,10 +11,18 @@ from typing import Any, TypeVar
 
 from diver.losses import LOSSES, PolicyLoss
 from diver.methods.base import Method
+from diver.methods.difficulty_weight import DifficultyWeight
 from diver.methods.diver import DiverAnnealed, DiverEd, DiverMix, DiverTd
+from diver.methods.dr_grpo import DrGrpo
+from diver.methods.f_grpo import FGrpo
 from diver.methods.grpo import ClipCov, ClipHigher, EntropyBonus, Grpo, HighEntropy, KlCov
 from diver.methods.max_rl import MaxRl
 from diver.methods.pass_at_k import PassAtK
+from diver.methods.pkpo import Pkpo
+from diver.methods.rs_grpo import RsGrpo
+from diver.methods.ucpo import Ucpo
+from diver.methods.unlikeliness import Unlikeliness
+from diver.methods.w_reinforce import Nsr, Psr, WReinforce
 from diver.settings import choose, import_object, merge, read
 from diver.types import DiverError
 
@@ -25,6 +33,16 @@ METHODS: dict[str, type[Method]] = {
     "kl-cov": KlCov,
     "pass-at-k": PassAtK,
     "max-rl": MaxRl,
+    "dr-grpo": DrGrpo,
+    "rs-grpo": RsGrpo,
+    "pkpo": Pkpo,
+    "f-grpo": FGrpo,
+    "difficulty-weight": DifficultyWeight,
+    "w-reinforce": WReinforce,
+    "psr": Psr,
+    "nsr": Nsr,
+    "unlikeliness": Unlikeliness,
+    "ucpo": Ucpo,
     "entropy-bonus": EntropyBonus,
     "high-entropy": HighEntropy,
     "diver-td": DiverTd,

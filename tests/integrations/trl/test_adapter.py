@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("accelerate")
 
 import diver
+from diver.integrations.engines import engines
 from diver.integrations.trl import GroupAdvantage, config
-from diver.integrations.trl.objective import POLICY_LOSSES
 from diver.methods import METHODS, method_named
 from diver.types import DiverError, Progress
 
@@ -235,13 +235,17 @@ def test_what_the_seam_cannot_give_is_refused():
         config(method_named("diver-mix", selection={"keep": "most"}))
     with pytest.raises(DiverError, match="method.loss.name = 'clip-cov': TRL has no such loss"):
         adapter("clip-cov", arguments())
+    with pytest.raises(DiverError, match="method 'nsr': its advantages do not sum to 0 in a group, and TRL subtracts"):
+        config("nsr")
+    with pytest.raises(DiverError, match="method 'ucpo' needs logprobs, which TRL does not give it"):
+        config("ucpo")
     with pytest.raises(DiverError, match="method.k is 4 with num_generations = 4: k must be below G"):
         adapter("pass-at-k", arguments("pass-at-k"))
 
 
 def test_trl_knows_every_key_of_the_configuration():
     trl = pytest.importorskip("trl")
-    for name in (name for name in METHODS if type(method_named(name).loss) in POLICY_LOSSES):
+    for name in (name for name in METHODS if "TRL" in engines(method_named(name))):
         args = trl.GRPOConfig("out", use_cpu=True, bf16=False, report_to="none", **config(name))
         assert adapter(name, args).method.name == name
         assert not args.use_bias_correction_kl  # the divergence of every token as it is, not times its ratio

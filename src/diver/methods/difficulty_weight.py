@@ -1,0 +1,42 @@
+"""The difficulty weight of GRPO-LEAD (arXiv 2504.09696): what is rare in a group counts more, whether right or wrong."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from diver.methods.grpo import ClipHigher
+from diver.settings import settings
+from diver.types import Group, Progress
+
+
+@settings
+class DifficultyWeight(ClipHigher):
+    """Correctness. GRPO's advantage times w(p) where it is positive, w(1 - p) where it is negative.
+
+    w(x) = low + (high - low) / (1 + exp(steepness (x - midpoint))) with p the fraction of the group that is correct. Only this of
+    the source: not its length reward and its penalty.
+    """
+
+    name: str = "difficulty-weight"
+    low: float = 0.4
+    """The weight of what is usual in a group, x far above the midpoint."""
+    high: float = 1.5
+    """The weight of what is rare, x far below the midpoint."""
+    midpoint: float = 0.75
+    """x at which the weight is half-way."""
+    steepness: float = 10.0
+    """The slope of the logistic function."""
+
+    @property
+    def zero_mean(self) -> bool:
+        return False
+
+    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+        a = super().advantages(group, progress)
+        p = float((group.outcomes >= self.threshold).mean())
+        return a * np.where(a > 0, self._weight(p), self._weight(1 - p))
+
+    def _weight(self, x: float) -> float:
+        return self.low + (self.high - self.low) / (1 + math.exp(self.steepness * (x - self.midpoint)))

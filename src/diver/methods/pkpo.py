@@ -1,0 +1,38 @@
+"""PKPO (arXiv 2505.15201): an unbiased estimate of the gradient of Pass@k, with the leave-one-out-minus-one baseline."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from diver.methods.base import Method
+from diver.settings import settings
+from diver.types import DiverError, Group, Progress
+
+
+@settings
+class Pkpo(Method):
+    """Correctness of a response that k - 1 others of its group do not have. A = k C(G-c, k-1) / C(G-1, k-1) of a correct one.
+
+    c of the G responses are correct; wrong ones have 0. The mean over the group of A_i grad log pi(o_i) is then unbiased
+    (the source writes k/G and a sum), but the mean of A is not 0: a trainer that subtracts it would bias the gradient.
+    """
+
+    name: str = "pkpo"
+    k: int = 4
+    """The k of Pass@k (ours, as pass-at-k). With k = 1 it is REINFORCE without a baseline."""
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ValueError(f"k must be at least 1, not {self.k}")
+
+    def check_group_size(self, size: int, key: str) -> None:
+        if self.k > size:
+            raise DiverError(f"method.k is {self.k} with {key} = {size}: k must be at most G")
+
+    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+        self.check_group_size(len(group), "G")
+        correct = group.outcomes >= self.threshold
+        size, k = len(group), self.k
+        return correct * (k * math.comb(size - int(correct.sum()), k - 1) / math.comb(size - 1, k - 1))

@@ -1,0 +1,45 @@
+"""After UCPO (arXiv 2605.00365): the advantage of the correct responses is shared out in favour of the unlikely ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diver.methods.grpo import ClipHigher
+from diver.settings import settings
+from diver.types import Group, Progress
+
+
+@settings
+class Ucpo(ClipHigher):
+    """Correctness; the unlikely of the correct responses have a larger part of their advantage.
+
+    q is the softmax over the c correct responses of their mean log-prob of a token under the sampler. A correct response has GRPO's
+    advantage times c ((1 - tau) / c + tau (1/q_i) / sum of 1/q), so that the sum is GRPO's; a wrong one has GRPO's.
+    Read in the authors' release (hence "after"), which clamps q at 1e-6 as here. Departure: the release divides by the
+    standard deviation of the sample.
+    """
+
+    name: str = "ucpo"
+    tau: float = 0.2
+    """0 is clip-higher, 1 shares by 1/q alone."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.tau <= 1:
+            raise ValueError(f"tau must be between 0 and 1, not {self.tau}")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | {"logprobs"}
+
+    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+        a = super().advantages(group, progress)
+        correct = np.flatnonzero(group.outcomes >= self.threshold)
+        if not len(correct):
+            return a
+        logprobs = [np.asarray(group.rollouts[i].logprobs, np.float64) for i in correct]
+        logprob = np.array([values.mean() if values.size else 0.0 for values in logprobs])  # of no token: 0
+        q = np.exp(logprob - logprob.max())
+        inverse = 1 / np.maximum(q / q.sum(), 1e-6)
+        a[correct] *= len(correct) * ((1 - self.tau) / len(correct) + self.tau * inverse / inverse.sum())
+        return a

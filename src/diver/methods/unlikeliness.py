@@ -1,0 +1,44 @@
+"""Unlikeliness reward (arXiv 2506.02355): of the correct responses the likely ones have less reward."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diver.methods.grpo import ClipHigher
+from diver.settings import settings
+from diver.types import Group, Progress, Reward
+
+
+@settings
+class Unlikeliness(ClipHigher):
+    """Correctness, times 1 - beta (G - rank) / G with rank 0 the likeliest of the group.
+
+    Then GRPO's advantage; a group whose outcomes are all equal has none. The rank is that of the response's log-prob under the
+    sampler, among all G; equal ones share the mean of their ranks (ours). Departures: clip 0.20 / 0.28 and one epoch; the source has two and a KL term. Its release ranks by
+    the mean log-prob of a token, and multiplies by 1 - beta rank / G with rank 0 the least likely.
+    """
+
+    name: str = "unlikeliness"
+    beta: float = 0.25
+    """What the likeliest response loses of its reward."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.beta <= 1:
+            raise ValueError(f"beta must be between 0 and 1, not {self.beta}")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | {"logprobs"}
+
+    def rewards(self, group: Group, progress: Progress | float) -> list[Reward]:
+        logprob = np.array([np.asarray(r.logprobs, np.float64).sum() for r in group.rollouts])
+        likelier, equal = logprob > logprob[:, None], logprob == logprob[:, None]
+        rank = likelier.sum(axis=1) + (equal.sum(axis=1) - 1) / 2
+        lost = self.beta * (len(group) - rank) / len(group)
+        return [Reward(float(r), float(0 - r * x)) for r, x in zip(group.outcomes, lost, strict=True)]
+
+    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+        if np.ptp(group.outcomes) <= self.tolerance:
+            return np.zeros(len(group))
+        return super().advantages(group, progress)

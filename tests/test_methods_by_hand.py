@@ -1,0 +1,178 @@
+"""The methods that reward outcomes only, and those that need log-probs: by hand, from the papers' formulas."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import diver
+from diver.methods import METHODS, method_named
+from diver.types import DiverError, Group, Problem, Reward, Rollout
+
+E2 = math.exp(2)
+SQRT3 = math.sqrt(3)
+
+
+def advantages(method, outcomes, logprobs=None):
+    """Of one group of G >= 2."""
+    size = len(outcomes)
+    method = method_named(method) if isinstance(method, str) else method
+    if "logprobs" in method.needs and logprobs is None:
+        logprobs = [[-0.5 - i] for i in range(size)]
+    return diver.advantages([""] * size, outcomes, [0] * size, method, logprobs=logprobs)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "correct", "wrong"),  # of one correct in four: p = 1/4, std sqrt(3)/4
+    [
+        ("dr-grpo", {}, 3 / 4, -1 / 4),
+        # exp(2 r) is e^2 and 1, their mean (e^2 + 3) / 4
+        ("rs-grpo", {}, (4 * E2 / (E2 + 3) - 1) / 2, (4 / (E2 + 3) - 1) / 2),
+        ("rs-grpo", {"beta": math.log(5)}, (5 / 2 - 1) / math.log(5), (1 / 2 - 1) / math.log(5)),
+        ("pkpo", {"k": 2}, 2, 0),  # 2 C(3, 1) / C(3, 1)
+        ("pkpo", {}, 4, 0),  # 4 C(3, 3) / C(3, 3)
+        ("pkpo", {"k": 1}, 1, 0),
+        ("f-grpo", {}, 3 / 4 * SQRT3, -3 / 4 / SQRT3),
+        ("f-grpo", {"gamma": 2}, 9 / 16 * SQRT3, -9 / 16 / SQRT3),
+        # w(1/4) = 0.4 + 1.1 / (1 + e^-5), w(3/4) = 0.4 + 1.1 / 2
+        ("difficulty-weight", {}, (0.4 + 1.1 / (1 + math.exp(-5))) * SQRT3, -0.95 / SQRT3),
+        ("w-reinforce", {}, 0.1, -1),
+        ("psr", {}, 1, 0),
+        ("nsr", {}, 0, -1),
+    ],
+)
+def test_one_correct_of_four(method, settings, correct, wrong):
+    found = advantages(method_named(method, **settings), [0, 1, 0, 0])
+    np.testing.assert_allclose(found, [wrong, correct, wrong, wrong], rtol=1e-12)
+
+
+def test_pkpo_of_each_number_of_correct_responses():
+    # k = 2: 2 C(4 - c, 1) / C(3, 1); k = 3: 3 C(4 - c, 2) / C(3, 2)
+    groups = [[1] * c + [0] * (4 - c) for c in range(5)]
+    assert [advantages(method_named("pkpo", k=2), g)[0] for g in groups] == pytest.approx([0, 2, 4 / 3, 2 / 3, 0])
+    assert [advantages(method_named("pkpo", k=3), g)[0] for g in groups] == pytest.approx([0, 3, 1, 0, 0])
+    with pytest.raises(DiverError, match="method.k is 5 with G = 4: k must be at most G"):
+        advantages(method_named("pkpo", k=5), groups[1])
+
+
+@pytest.mark.parametrize("size", [2, 5, 8])
+@pytest.mark.parametrize("p", [Fraction(1, 10), Fraction(3, 5)])
+def test_pkpo_is_an_unbiased_gradient_of_pass_at_k(size, p):
+    """A policy that is correct with probability p: d log pi / dp is 1/p of a correct response, and Pass@k = 1 - (1 - p)^k."""
+    for k in range(1, size + 1):
+        expected = Fraction(0)
+        for c in range(1, size + 1):
+            a = advantages(method_named("pkpo", k=k), [1] * c + [0] * (size - c))
+            mean = Fraction(float(a.sum())).limit_denominator(10**6) / size / p
+            expected += math.comb(size, c) * p**c * (1 - p) ** (size - c) * mean
+        assert float(expected) == pytest.approx(float(k * (1 - p) ** (k - 1)), rel=1e-9)
+
+
+WEIGHT = {  # A = (r - p) w(p), with G = 8
+    "grpo": lambda p: 1 / math.sqrt(p * (1 - p)),
+    "dr-grpo": lambda p: 1,
+    "max-rl": lambda p: 1 / p,
+    "rs-grpo": lambda p: (E2 - 1) / (2 * (1 + p * (E2 - 1))),
+    "f-grpo": lambda p: (1 - p) / math.sqrt(p * (1 - p)),
+    # sets of 4 without a correct response: C(8 - c, 4) of C(8, 4) = 70
+    "pass-at-k": lambda p: math.sqrt((f := math.comb(round(8 - 8 * p), 4)) / (70 - f)) / (1 - p),
+}
+
+
+@pytest.mark.parametrize("method", WEIGHT)
+@pytest.mark.parametrize("correct", range(1, 8))
+def test_with_outcomes_of_0_and_1_a_centred_method_is_a_weight_of_the_solve_rate(method, correct):
+    r, p = np.array([1.0] * correct + [0.0] * (8 - correct)), correct / 8
+    np.testing.assert_allclose(advantages(method, r), (r - p) * WEIGHT[method](p), atol=1e-12)
+
+
+# --- with the sampler's log-probs
+
+
+def test_unlikeliness_by_hand():
+    # log-probs of the responses -2, -3, -4, -0.5: ranks 1, 2, 3, 0 of four; by their means the second would be the last
+    logprobs = [[-1, -1], [-3], [-2, -2], [-0.5]]
+    rollouts = tuple(
+        Rollout("", logprobs=np.array(lp, np.float32), reward=Reward(r))
+        for lp, r in zip(logprobs, [1.0, 1.0, 0.0, 1.0], strict=True)
+    )
+    (done,) = method_named("unlikeliness").apply([Group(Problem("p", "?", ""), rollouts)], 0.0)
+    shaped = [1 - 0.25 * 3 / 4, 1 - 0.25 * 2 / 4, 0, 1 - 0.25 * 4 / 4]
+    assert done.rewards == pytest.approx(shaped) and done.outcomes.tolist() == [1, 1, 0, 1]
+    np.testing.assert_allclose(done.advantages, (shaped - np.mean(shaped)) / np.std(shaped))
+
+
+@pytest.mark.parametrize("outcome", [0.0, 1.0])
+def test_unlikeliness_has_no_signal_where_all_outcomes_are_equal(outcome):
+    assert advantages("unlikeliness", [outcome] * 4).tolist() == [0] * 4
+
+
+def test_equal_log_probs_share_their_rank():
+    # 1 - 0.25 (2 - 1/2) / 2 for both
+    method = method_named("unlikeliness")
+    rollout = Rollout("", logprobs=np.array([-1.0]), reward=Reward(1.0))
+    (done,) = method.apply([Group(Problem("p", "?", ""), (rollout, rollout))], 0.0)
+    assert done.rewards.tolist() == [0.8125, 0.8125]
+
+
+def test_ucpo_by_hand():
+    # of the two correct q is 3/4 and 1/4, so 1/q is shared 1/4 to 3/4; GRPO's advantages are 1 and -1
+    logprobs = [[math.log(0.6)] * 3, [math.log(0.2)], [-9.0], [-0.1]]
+    expected = [2 * (0.8 / 2 + 0.2 / 4), 2 * (0.8 / 2 + 0.2 * 3 / 4), -1, -1]
+    np.testing.assert_allclose(advantages("ucpo", [1, 1, 0, 0], logprobs), expected, rtol=1e-6)
+    even = advantages(method_named("ucpo", tau=1), [1, 1, 0, 0], logprobs)
+    np.testing.assert_allclose(even, [0.5, 1.5, -1, -1], rtol=1e-6)
+    assert advantages("ucpo", [0, 0]).tolist() == advantages("ucpo", [1, 1]).tolist() == [0, 0]
+
+
+def test_the_log_probs_are_asked_for():
+    for method in ("unlikeliness", "ucpo"):
+        assert method_named(method).needs == {"logprobs"}
+        with pytest.raises(DiverError, match="needs logprobs"):
+            diver.advantages(["", ""], [1, 0], [0, 0], method)
+
+
+# --- what holds for all
+
+
+HERE = "dr-grpo rs-grpo pkpo f-grpo difficulty-weight w-reinforce psr nsr unlikeliness ucpo".split()
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0]), min_size=4, max_size=12), st.randoms())
+@pytest.mark.parametrize("name", HERE)
+def test_the_mean_is_0_where_it_is_declared_and_the_order_does_not_matter(name, outcomes, random):
+    method = method_named(name)
+    size = len(outcomes)
+    logprobs = [[-random.random()] for _ in outcomes]
+    found = advantages(method, outcomes, logprobs)
+    if method.zero_mean:
+        assert abs(found.sum()) < 1e-9
+    order = random.sample(range(size), size)
+    again = advantages(method, [outcomes[i] for i in order], [logprobs[i] for i in order])
+    np.testing.assert_allclose(again, found[order], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if not method_named(name).zero_mean])
+def test_where_it_is_not_declared_the_mean_is_not_0(name):
+    assert abs(advantages(name, [1, 0, 0, 0, 0]).sum()) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("rs-grpo", {"beta": 0}, "method: beta must be above 0, not 0.0"),
+        ("pkpo", {"k": 0}, "method: k must be at least 1, not 0"),
+        ("f-grpo", {"gamma": -1}, "method: gamma must be at least 0, not -1.0"),
+        ("w-reinforce", {"positive": -1}, "at least 0, and not both 0"),
+        ("nsr", {"negative": 0}, "at least 0, and not both 0"),
+        ("unlikeliness", {"beta": 2}, "method: beta must be between 0 and 1, not 2.0"),
+        ("ucpo", {"tau": -1}, "method: tau must be between 0 and 1, not -1.0"),
+    ],
+)
+def test_settings_out_of_range(name, settings, message):
+    with pytest.raises(DiverError) as error:
+        method_named(name, **settings)
+    assert message in str(error.value)
