@@ -6,6 +6,7 @@ It runs in this process; in one of its own where that is killed, or where the in
 import contextlib
 import io
 import json
+import os
 import re
 import resource
 import shutil
@@ -198,6 +199,70 @@ def test_a_finished_run_shows_its_summary_again_and_can_be_extended(whole):
     assert "schedules run over the 5 steps" in out
     rows = metrics("runs/tiny")
     assert rows[:6] == metrics(whole[0])[:6] and rows[6]["step"] == 6 and rows[6]["shaping/coef"] == 0.0
+
+
+def files(folder):
+    """Every file but the report, whose page is written again, and the lock."""
+    kept = (p for p in Path(folder).rglob("*") if p.is_file() and p.name not in ("report.html", ".lock"))
+    return {p.relative_to(folder): p.read_bytes() for p in kept}
+
+
+def test_a_finished_run_without_its_checkpoints_shows_its_summary(whole):
+    """Removing them to save space must not make the same command erase the run."""
+    shutil.copytree(whole[0], "runs/tiny")
+    shutil.rmtree("runs/tiny/checkpoints")
+    before = files("runs/tiny")
+    assert "Pass@4" in finish() and files("runs/tiny") == before
+    assert "5 steps are done, but their checkpoints are gone" in fails("train", "tiny.toml", "--train.steps", 6)
+    assert files("runs/tiny") == before
+    out = finish("--train.steps", 1, "--restart")
+    assert "runs/tiny: now runs/tiny.1" in out and files("runs/tiny.1") == before
+    assert [row["step"] for row in metrics("runs/tiny")] == [0, 1]
+
+
+def test_the_base_evaluation_is_never_that_of_a_trained_policy(whole):
+    """As after a loss of power that kept a checkpoint and lost rows: refused, and nothing is changed."""
+    shutil.copytree(whole[0], "runs/tiny")
+    shutil.rmtree("runs/tiny/checkpoints/step_0005")
+    lines = Path("runs/tiny/metrics.jsonl").read_text().splitlines(keepends=True)
+    for kept, lost in (([], 0), (lines[1:], 0), (lines[:3], 3)):
+        Path("runs/tiny/metrics.jsonl").write_text("".join(kept))
+        before = files("runs/tiny")
+        told = f"runs/tiny/metrics.jsonl: has no row of step {lost}, but there is a checkpoint of step 4"
+        assert told in fails("train", "tiny.toml") and files("runs/tiny") == before
+
+
+def test_what_a_checkpoint_has_behind_it_is_on_the_disk_before_it(monkeypatch):
+    """A file counts with the bytes that it had when it was last synced; a checkpoint appears by its renaming."""
+    synced, seen = {}, []
+    fsync, replace = os.fsync, os.replace
+
+    def sync(descriptor):
+        fsync(descriptor)
+        status = os.fstat(descriptor)
+        synced[status.st_ino] = status.st_size
+
+    def rename(source, target):
+        replace(source, target)
+        if Path(target).parent.name == "checkpoints" and not Path(target).name.startswith("."):
+            durable = [p for p in files("runs/tiny") if synced.get((Path("runs/tiny") / p).stat().st_ino) is not None]
+            whole = [
+                p
+                for p in durable
+                if synced[(Path("runs/tiny") / p).stat().st_ino] == (Path("runs/tiny") / p).stat().st_size
+            ]
+            seen.append({str(p) for p in whole})
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", rename)
+    finish("--train.steps", 2)
+    (after,) = seen
+    assert {"metrics.jsonl", "config.json", "rollouts/step_0001.jsonl", "rollouts/step_0002.jsonl"} <= after
+    assert {
+        "eval/step_0000.json",
+        "checkpoints/step_0002/model.safetensors",
+        "checkpoints/step_0002/trainer.pt",
+    } <= after
 
 
 def test_the_most_diverse_half_is_trained_on(whole):

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from diver.config.load import RecipeArguments, parse_arguments
 from diver.config.recipe import Recipe
-from diver.io.run_folder import open_run
+from diver.io.run_folder import open_run, set_aside, step_of
+from diver.types import DiverError
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -24,6 +25,8 @@ class TrainArguments(RecipeArguments):
     dry_run: bool = False
     """Check all that the run would (data, tokenizer, template, verifier, context length, folder), print the recipe with
     every default filled in, and stop."""
+    restart: bool = False
+    """Set a run folder that is there aside, as FOLDER.1, and begin anew."""
 
 
 def command(args: Sequence[str]) -> None:
@@ -34,7 +37,7 @@ def command(args: Sequence[str]) -> None:
         check(arguments.recipe)
         print(json.dumps(dataclasses.asdict(arguments.recipe), indent=2))
     else:
-        train(arguments.recipe)
+        train(arguments.recipe, arguments.restart)
 
 
 def check(recipe: Recipe) -> None:
@@ -52,15 +55,26 @@ def check(recipe: Recipe) -> None:
     print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)
 
 
-def train(recipe: Recipe) -> None:
-    """Begin or resume the run of `recipe` in its folder, then write the report and print the summary."""
+def train(recipe: Recipe, restart: bool = False) -> None:
+    """Begin or resume the run of `recipe` in its folder, then write the report and print the summary.
+
+    A run whose checkpoints were removed is never begun anew in its folder: a finished one has its summary.
+    """
     from diver.report import summary_table, write_report
     from diver.train.trainer import Trainer
 
+    if restart and (aside := set_aside(recipe.folder)):
+        print(f"{recipe.folder}: now {aside}")
     folder = open_run(recipe, "built-in")
     try:
-        saved = folder.checkpoints()
-        if not saved or int(saved[-1].name.removeprefix("step_")) < recipe.train.steps:
+        done, saved, steps = max(folder.steps(), default=0), folder.checkpoints(), recipe.train.steps
+        finished = step_of(saved[-1]) >= steps if saved else done >= steps and (folder.path / "report.html").exists()
+        if not (finished or saved) and done > recipe.train.save_steps:
+            raise DiverError(
+                f"{folder.path}: {done} steps are done, but their checkpoints are gone, so they cannot be continued; choose "
+                "another run.folder, or begin anew with --restart"
+            )
+        if not finished:
             Trainer(recipe, folder).run()
         write_report(folder.path)
         print(summary_table(folder.path))

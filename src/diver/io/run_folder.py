@@ -5,7 +5,9 @@
     rollouts/step_NNNN.jsonl, eval/step_NNNN.json, checkpoints/step_NNNN/, report.html
 
 Every file but metrics.jsonl is written aside and renamed, so it is whole or absent. A row of metrics.jsonl is one
-write; what a killed run left after its last checkpoint, half a row included, is dropped when the run resumes.
+write; what a killed run left after its last checkpoint, half a row included, is dropped when the run resumes. A
+checkpoint is renamed into place only when its files, the rows and the files of the steps behind it are on the disk, so after a
+loss of power there is no checkpoint without them.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -30,6 +33,16 @@ from diver.types import DiverError, Group
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def set_aside(folder: Path) -> Path | None:
+    """Rename a folder, if it is there, to the first free FOLDER.N; returns where it is now. DiverError while it is in use."""
+    if not folder.is_dir():
+        return None
+    with lock(folder):
+        aside = next(p for n in count(1) if not (p := folder.with_name(f"{folder.name}.{n}")).exists())
+        folder.rename(aside)
+    return aside
 
 
 def open_run(recipe: Recipe, engine: str, **identity: Any) -> RunFolder:
@@ -113,6 +126,18 @@ class RunFolder:
     def rows(self, name: str) -> list[dict[str, Any]]:
         return list(JsonlLog(self.path / name).rows())
 
+    def steps(self) -> list[int]:
+        """The steps that metrics.jsonl has rows of."""
+        return sorted({int(row["step"]) for row in self.rows("metrics.jsonl")})
+
+    def check_rows(self, first: int, last: int) -> None:
+        """Raises DiverError where metrics.jsonl lacks one of these steps, which a checkpoint of step `last` has behind it."""
+        if lost := sorted({*range(first, last + 1)} - {*self.steps()} if last else ()):
+            raise DiverError(
+                f"{self.path}/metrics.jsonl: has no row of step {lost[0]}, but there is a checkpoint of step {last}; restore the "
+                "file, or begin anew with --restart"
+            )
+
     def keep_until(self, step: int) -> None:
         """Drop what was written after `step`, the last checkpoint: these steps are repeated with the same results."""
         metrics = [row for row in self.rows("metrics.jsonl") if row["step"] <= step]
@@ -120,7 +145,7 @@ class RunFolder:
             write_jsonl(self.path / "metrics.jsonl", metrics)
         for folder, suffix in (("rollouts", ".jsonl"), ("eval", ".json")):
             for path in (self.path / folder).glob(f"step_*{suffix}"):
-                if _step_of(path) > step:
+                if step_of(path) > step:
                     path.unlink()
 
     def write_rollouts(self, step: int, groups: Iterable[Group]) -> None:
@@ -149,19 +174,21 @@ class RunFolder:
         aside.mkdir(parents=True)
         try:
             yield aside
-            for file in aside.rglob("*"):
-                if file.is_file():
-                    with open(file, "rb") as f:
-                        os.fsync(f.fileno())
+            for file in (*aside.rglob("*"), aside):
+                _sync(file)
+            # What a checkpoint has behind it must outlive a loss of power if the checkpoint does.
+            for path in (self.path / "metrics.jsonl", self.path / "rollouts", self.path / "eval", self.path):
+                _sync(path)
             shutil.rmtree(final, ignore_errors=True)
             os.replace(aside, final)
+            _sync(final.parent)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
     def checkpoints(self) -> list[Path]:
         """Whole checkpoints, oldest first."""
         folders = (p for p in (self.path / "checkpoints").glob("step_*") if p.name.removeprefix("step_").isdigit())
-        return sorted(folders, key=_step_of)
+        return sorted(folders, key=step_of)
 
     def link_checkpoint(self, step: int, target: Path) -> None:
         """checkpoints/step_NNNN as a link to the Hugging Face folder that another trainer wrote; links to deleted ones go."""
@@ -185,7 +212,17 @@ class RunFolder:
             self._lock.close()
 
 
-def _step_of(path: Path) -> int:
+def _sync(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk; nothing where there is none."""
+    if path.exists():
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def step_of(path: Path) -> int:
     return int(path.stem.removeprefix("step_"))
 
 

@@ -61,12 +61,13 @@ class Trainer:
         steps, every = self.recipe.train.steps, self.recipe.evaluate.every
         self.folder.config.setdefault("notes", self.notes)
         self.folder.begin()
+        self.folder.check_rows(0 if self.eval_problems.problems else 1, self.step)
         self.folder.keep_until(self.step)
         others = open_loggers(self.recipe.log, self.folder.path, self.folder.config, self.step)
         loggers: list[Logger] = [AlertLog(self.folder.rows("metrics.jsonl")), *others]
         self._start()
         evaluation, saving = self.recipe.evaluate, self.recipe.train
-        if self.eval_problems.problems and not self.folder.rows("metrics.jsonl"):
+        if self.eval_problems.problems and not self.step and not self.folder.steps():
             self._record(0, self._evaluate(0, evaluation.num_samples), loggers)
         with tqdm(total=steps, initial=self.step, desc="train", unit="step", dynamic_ncols=True) as bar:
             while self.step < steps:
