@@ -148,16 +148,16 @@ def test_a_response_is_that_of_its_seed_whatever_its_companions(policy, generato
     assert len(pairs) == 168 and sum(a.tokens == b.tokens for a, b in pairs) >= 165
 
 
-@pytest.mark.parametrize("rows", [1, 5, 33])
+@pytest.mark.parametrize("rows", [1, 5, 17])
 def test_a_response_is_that_of_its_seed_whatever_the_number_of_rows(policy, generator, rows):
     """Ended rows are given the next responses, prompts are run when their rows are free: the same tokens and log-probs."""
-    ids = encode(policy.tokenizer, PROMPTS)
-    seeds = [[stream_seed(5, i, j) for j in range(8)] for i in range(12)]
-    limits = [40, 3, 40, 40, 1, 40] * 2
+    ids = encode(policy.tokenizer, PROMPTS[:4])
+    seeds = [[stream_seed(5, i, j) for j in range(5)] for i in range(4)]
+    limits = [40, 3, 40, 1]
     whole, refilled = (respond(generator, ids, seeds, limits, n) for n in (0, rows))
     pairs = [(a, b) for one, other in zip(whole, refilled, strict=True) for a, b in zip(one, other, strict=True)]
     same = [(a, b) for a, b in pairs if a.tokens == b.tokens]
-    assert len(pairs) == 96 and len(same) >= 94
+    assert len(pairs) == 20 and len(same) >= 19
     assert all(np.allclose(a.logprobs, b.logprobs, atol=2e-4) and a.truncated == b.truncated for a, b in same)
 
 
