@@ -101,9 +101,13 @@ def fault(m: Mutant) -> str | None:
         compile(text.replace(m.old, m.new), m.file, "exec")
     except SyntaxError as error:
         return f"{m.name}: {m.file}: `new` does not compile: {error}"
-    if missing := [t for t in m.tests if not (ROOT / t.partition("::")[0]).exists()]:
+    if missing := [test for test in m.tests if not exists(*test.split("::"))]:
         return f"{m.name}: no such test: {', '.join(missing)}"
     return None if m.tests else f"{m.name}: no tests"
+
+
+def exists(file: str, function: str) -> bool:
+    return (ROOT / file).is_file() and f"\ndef {function}(" in (ROOT / file).read_text(encoding="utf-8")
 
 
 def copied(folder: Path) -> Path:
