@@ -22,6 +22,7 @@ from smollm2 import convert, gguf_file
 
 from diver.config.data import Source
 from diver.data.sources import load_problems
+from diver.generate.policy import cpu_has_bf16
 from diver.io.files import write_text
 from diver.io.jsonl import to_json
 
@@ -48,6 +49,7 @@ def command() -> list[str]:
         "data.path": FOUR,
         "run.folder": RUN, "run.seed": 1, "model.path": WEIGHTS, "train.steps": 3, "train.batch_size": 4,
         "train.mini_batch_size": 2, "train.save_steps": 1, "sample.max_tokens": 160, "evaluate.problems": 0,
+        "model.precision": "bfloat16" if cpu_has_bf16() else "float32",
     }  # fmt: skip
     flags = [word for key, value in small.items() for word in (f"--{key}", str(value))]
     return [str(Path(sys.executable).with_name("diver")), "train", "recipes/smollm2-gsm8k.toml", *flags]

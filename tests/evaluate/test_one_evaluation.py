@@ -106,8 +106,8 @@ class Given:
 
     name = "given"
 
-    def generate(self, requests, *, temperature, max_tokens, have=()):
-        assert len(requests) == 5 and not have
+    def generate(self, requests, *, temperature, max_tokens, stop_token_ids, have=()):
+        assert len(requests) == 5 and not have and not stop_token_ids
         sample = 0
         for text, count in (("2 + 2 = 4, so \\boxed{4}", 3), ("\\boxed{5}", 2)):
             yield Generation("p", sample, Rollout(text, num_tokens=9, index=sample), count)

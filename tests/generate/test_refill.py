@@ -50,9 +50,9 @@ def ideal_steps(lengths, rows):
 
 def test_steps_and_memory_of_responses_of_log_normal_length(monkeypatch):
     """A mean of a quarter of the limit, as responses of reasoning models have; waves take 3 times the ideal."""
-    limit, rows = 160, 48
-    lengths = np.random.default_rng(0).lognormal(np.log(limit / 4) - 0.5, 1.0, 16 * rows).clip(1, limit).astype(int)
-    assert abs(lengths.mean() - limit / 4) < 4 and lengths.max() == limit
+    limit, rows = 96, 32
+    lengths = np.random.default_rng(0).lognormal(np.log(limit / 4) - 0.4, 1.0, 16 * rows).clip(1, limit).astype(int)
+    assert abs(lengths.mean() / (limit / 4) - 1) < 0.1 and lengths.max() == limit
     prompts = [[1 + i % 12] * (3 + i % 10) for i in range(96)]
     jobs = [Job(i // 8, i, int(length)) for i, length in enumerate(lengths)]
     batches, cells = [], []

@@ -66,7 +66,7 @@ class Recipe:
 # These settings depend on the machine: a run may resume with less memory or on another device.
 MACHINE = frozenset(
     "model.device model.threads model.gradient_checkpointing model.attention sample.max_num_seqs train.micro_batch_tokens "
-    "train.save_steps train.save_total_limit verify.workers verify.memory_mb "
+    "train.save_steps train.save_minutes train.save_total_limit verify.workers verify.memory_mb "
     "method.diversity.embedding.device method.diversity.embedding.batch "
     "method.diversity.hidden_state.device".split()
 )

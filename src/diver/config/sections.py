@@ -33,7 +33,8 @@ class Model:
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
     """auto, cpu, cuda, cuda:1 and so on. auto selects a GPU where there is one."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Precision of the computation; auto is bfloat16 on a GPU and float32 on a CPU."""
+    """Precision of the computation; auto is bfloat16 on a GPU and float32 on a CPU, so that results do not depend on the
+    kind of CPU. One with AVX512-BF16 or AMX computes in bfloat16 about 2.5 times faster, which a run offers."""
     threads: NonNegativeInt = 0
     """Number of CPU threads; 0 is the default of torch, one per core. Results are reproducible for a fixed number of
     threads."""
@@ -55,8 +56,12 @@ class Sampling:
     """Maximum length of a response, in tokens of the policy; longer responses are truncated."""
     max_prompt_tokens: PositiveInt = 1024
     """Maximum length of a rendered prompt, in tokens. Problems with longer prompts are skipped and counted."""
-    max_num_seqs: PositiveInt = 512
-    """Maximum number of responses sampled at a time. The memory of the key-value cache grows with it."""
+    max_num_seqs: NonNegativeInt = 0
+    """Maximum number of responses sampled at a time. 0 is what fits into the free memory of a GPU, up to 1,024; on a CPU 512,
+    or fewer where responses may be long. The next one takes the place of one that ends."""
+    stop_token_ids: tuple[NonNegativeInt, ...] = ()
+    """Tokens that end a response, besides the end tokens of model and tokenizer: 151645, `<|im_end|>`, for a Qwen2.5 base model
+    that is prompted in ChatML."""
 
 
 @settings
@@ -76,8 +81,8 @@ class Update:
     max_grad_norm: PositiveFloat = 1.0
     """Maximum norm of the gradient of a mini-batch (gradient clipping)."""
     micro_batch_tokens: PositiveInt = 16384
-    """Maximum number of prompt and response tokens in one forward pass, padding included. The logits take about 16 bytes
-    for each of these tokens and each token of the vocabulary. Results do not depend on it."""
+    """Maximum number of prompt and response tokens in one forward pass, padding included. Results do not
+    depend on it."""
     skip_zero_advantage: bool = True
     """Skip the forward pass of responses whose gradient is exactly zero. The gradient is the same."""
 
@@ -92,6 +97,8 @@ class Train(Update):
     """Number of problems in one rollout step."""
     save_steps: PositiveInt = 10
     """Number of rollout steps between checkpoints. A killed run resumes from the last one."""
+    save_minutes: NonNegativeFloat = 30.0
+    """A checkpoint after this many minutes at the latest, at the end of a step; 0 for none by time. SIGTERM saves one, too."""
     save_total_limit: PositiveInt = 2
     """Number of checkpoints kept; older ones are deleted."""
 

@@ -13,7 +13,7 @@ from diver.render.tables import markdown
 from diver.stats import Estimate, paired_interval, pass_at_k
 from diver.types import DiverError
 
-SETTINGS = ("template", "temperature", "max_tokens", "graders", "problems")
+SETTINGS = ("template", "temperature", "max_tokens", "stop_token_ids", "graders", "problems")
 
 
 def compare(paths: Sequence[Path]) -> str:
@@ -39,9 +39,9 @@ def _pair(a: Mapping[str, Any], b: Mapping[str, Any], path_a: Path, path_b: Path
             mark = " *" if difference.low > 0 or difference.high < 0 else ""
             rows.append([f"{left['title']} {label}", f"{100 * x:.1f}", f"{100 * y:.1f}", mean, f"{low} … {high}{mark}"])
         notes += [
-            f"\n{left['title']}: {key} differs: {left[key]} and {right[key]}\n"
+            f"\n{left['title']}: {key} differs: {left.get(key)} and {right.get(key)}\n"
             for key in SETTINGS
-            if left[key] != right[key]
+            if left.get(key) != right.get(key)
         ]
     return (
         f"{path_b} ({b['model']}) against {path_a} ({a['model']})\n\n"

@@ -48,7 +48,7 @@ class EvalConfig:
     generator: Literal["transformers", "vllm", "endpoint"] = "transformers"
     """In this process, by either library, or any OpenAI-compatible server."""
     max_num_seqs: int = 0
-    """Responses in one batch of --generator transformers; 0 is 512, or fewer where they may be long. Less needs less memory."""
+    """Responses at a time of --generator transformers; 0 is what fits into a GPU, and on a CPU 512 or fewer."""
     url: str = ""
     """Of --generator endpoint, such as http://127.0.0.1:8000/v1; its key is read from OPENAI_API_KEY."""
     extra: str = ""
@@ -65,6 +65,8 @@ class EvalConfig:
     """Of the samples. Default: that of a run; 0.6, and 1.0 for Countdown."""
     max_tokens: int | None = None
     """The longest response. Default: that of a run; 8,192, and 40 for Countdown."""
+    stop_token_ids: tuple[int, ...] = ()
+    """Tokens that end a response, besides those of the model. Default: those of a run. A server must know this key, as vLLM does."""
     compare: tuple[Path, ...] = ()
     """Sample nothing; compare these results, each with the first, problem by problem: folders of `diver eval`, run folders
     (their last evaluation), or single files eval/step_NNNN.json of a run."""

@@ -97,7 +97,13 @@ def _sample(
             task.seed, task.name, problem.id, render_prompt(problem, task.template, generator), range(task.samples)
         )
     ]
-    sampled = generator.generate(all_requests, temperature=task.temperature, max_tokens=task.max_tokens, have=have)
+    sampled = generator.generate(
+        all_requests,
+        temperature=task.temperature,
+        max_tokens=task.max_tokens,
+        stop_token_ids=task.stop_token_ids,
+        have=have,
+    )
     start, done, told = time.monotonic(), 0, False
     with _progress_bar(f"{task.name}: sample", missing, progress) as bar:
         try:

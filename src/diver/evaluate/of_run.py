@@ -45,6 +45,7 @@ def evaluate_run(config: EvalConfig, provenance: Mapping[str, Any], log: Callabl
         template=config.template or recipe.data.template,
         temperature=config.temperature or recipe.evaluate.temperature,
         max_tokens=config.max_tokens or recipe.sample.max_tokens,
+        stop_token_ids=config.stop_token_ids or recipe.sample.stop_token_ids,
         seed=recipe.run.seed if config.seed is None else config.seed,
     )
     benchmarks = None if config.benchmarks else [held_out(recipe, config)]
@@ -128,6 +129,7 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, held: Loaded
         "template": config.template,
         "temperature": config.temperature,
         "max_tokens": config.max_tokens,
+        "stop_token_ids": list(config.stop_token_ids) or None,
         "seed": config.seed,
         "samples": config.samples or held.benchmark.samples,
         "graders": sorted({str(grader_for(p, AUTO)) for p in held.problems}),

@@ -62,7 +62,7 @@ def transformers(config: EvalConfig, policy: Model) -> SamplerHandle:
         from diver.generate.hf import HFGenerator
         from diver.generate.policy import load_policy
 
-        return HFGenerator(load_policy(policy), name, config.max_num_seqs)
+        return HFGenerator(load_policy(policy, inference=True), name, config.max_num_seqs)
 
     return SamplerHandle(name, load, lambda: _own_template(policy))
 

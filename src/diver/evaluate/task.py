@@ -25,6 +25,7 @@ class Task:
     template: str
     temperature: float
     max_tokens: int
+    stop_token_ids: Sequence[int] = ()
     samples: int
     """Responses to each problem."""
     ks: Sequence[int]
@@ -47,6 +48,7 @@ class Task:
             "template": self.template,
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
+            **({"stop_token_ids": list(self.stop_token_ids)} if self.stop_token_ids else {}),
             "graders": sorted({str(grader_for(p, self.grader)) for p in self.problems}),
             "k": list(self.ks),
         }
@@ -90,6 +92,7 @@ def _task(config: EvalConfig, loaded: Loaded, model: str, generator: Mapping[str
         "template": dataclasses.asdict(TEMPLATES[benchmark.template]),
         "temperature": benchmark.temperature,
         "max_tokens": benchmark.max_tokens,
+        **({"stop_token_ids": config.stop_token_ids} if config.stop_token_ids else {}),
         "seed": config.seed or 0,
         "extra": config.extra_options if config.generator == "endpoint" else {},  # of vLLM: see samplers.vllm
     }
@@ -99,6 +102,7 @@ def _task(config: EvalConfig, loaded: Loaded, model: str, generator: Mapping[str
         template=benchmark.template,
         temperature=benchmark.temperature,
         max_tokens=benchmark.max_tokens,
+        stop_token_ids=config.stop_token_ids,
         samples=samples,
         ks=ks,
         seed=config.seed or 0,

@@ -64,15 +64,22 @@ class Generation:
 class Generator(Protocol):
     """Every request that is not in `have` is answered exactly once, in any order, as responses are completed.
 
-    `requests` are all requests of an evaluation, those in `have` included. DiverError if one cannot be answered. `name`
-    is the model's, by which stored responses are identified.
+    `requests` are all requests of an evaluation, those in `have` included. A response ends with the model's end token, or
+    one of `stop_token_ids`. DiverError if a request cannot be answered. `name` is the model's, by which stored responses
+    are identified.
     """
 
     @property
     def name(self) -> str: ...
 
     def generate(
-        self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ...
+        self,
+        requests: Sequence[Request],
+        *,
+        temperature: float,
+        max_tokens: int,
+        stop_token_ids: Sequence[int] = ...,
+        have: Container[Key] = ...,
     ) -> Iterator[Generation]: ...
 
 
@@ -93,6 +100,7 @@ def sample_groups(
     temperature: float,
     max_tokens: int,
     seed: int,
+    stop_token_ids: Sequence[int] = (),
 ) -> list[Group]:
     """A group of `size` rollouts of each problem, by an `HFGenerator`.
 
@@ -103,7 +111,8 @@ def sample_groups(
         for i, (problem, prompt) in enumerate(zip(problems, prompts, strict=True))
         for j in range(size)
     ]
-    generations = generator.generate(batch, temperature=temperature, max_tokens=max_tokens, in_order=True)
+    settings = {"temperature": temperature, "max_tokens": max_tokens, "stop_token_ids": stop_token_ids}
+    generations = generator.generate(batch, **settings, in_order=True)
     rollouts = (generation.rollout for generation in generations)
     tokens = encode(generator.tokenizer, prompts)
     return [

@@ -28,13 +28,12 @@ class RowLayer(DynamicLayer):
     def __init__(self, cache: RowCache, keys: Tensor, values: Tensor) -> None:
         super().__init__()
         self.cache, self.is_initialized = cache, True
-        self.keys, self.values = (values.new_empty(0, x.shape[1], 0, x.shape[3]) for x in (keys, values))
+        self.keys, self.values = (x.new_empty(0, x.shape[1], 0, x.shape[3], dtype=cache.dtype) for x in (keys, values))
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         rows, lengths, width = self.cache.rows, self.cache.lengths, self.cache.width
-        # Under autocast the rotation leaves keys in float32.
-        self.keys[rows, :, lengths] = key_states[:, :, 0].to(self.keys.dtype)
-        self.values[rows, :, lengths] = value_states[:, :, 0]
+        self.keys[rows, :, lengths] = key_states[:, :, 0].to(self.cache.dtype)
+        self.values[rows, :, lengths] = value_states[:, :, 0].to(self.cache.dtype)
         return self.keys[:, :, :width], self.values[:, :, :width]
 
     def get_seq_length(self) -> int:
@@ -60,7 +59,9 @@ class RowCache(DynamicCache):
     def __init__(self, model: Any, limit: int) -> None:
         super().__init__()
         self.config, self.limit, self.width = model.config.get_text_config(), limit, 0
-        self.dtype = model.dtype
+        # Under autocast the rotation leaves keys in float32, and a `DynamicCache` all it has.
+        kind = model.device.type
+        self.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else model.dtype
         self.rows = self.lengths = torch.zeros(0, dtype=torch.long, device=model.device)
         self.layers: list[Any] = []
 
@@ -84,8 +85,8 @@ class RowCache(DynamicCache):
             self.rows = torch.arange(number, device=rows.device)
         self.reserve(len(self.lengths), columns)
         for own, filled in zip(self.layers, prefill.layers, strict=True):
-            own.keys[rows, :, :columns] = filled.keys[prompt, :, :columns].to(own.keys.dtype)
-            own.values[rows, :, :columns] = filled.values[prompt, :, :columns]
+            own.keys[rows, :, :columns] = filled.keys[prompt, :, :columns].to(self.dtype)
+            own.values[rows, :, :columns] = filled.values[prompt, :, :columns].to(self.dtype)
         self.lengths[rows] = lengths
 
     def select(self, rows: Tensor) -> None:

@@ -107,11 +107,20 @@ class EndpointGenerator:
         )
 
     def generate(
-        self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ()
+        self,
+        requests: Sequence[Request],
+        *,
+        temperature: float,
+        max_tokens: int,
+        stop_token_ids: Sequence[int] = (),
+        have: Container[Key] = (),
     ) -> Iterator[Generation]:
         """As replies come. The event loop runs while the next one is waited for, so at most `concurrency` requests
         are lost when the consumer dies."""
+        extra = PLAIN_SAMPLING.get(self.owner or "", {}) | dict(self.endpoint.extra)
+        extra |= {"stop_token_ids": list(stop_token_ids)} if stop_token_ids else {}
         params = {"model": self.model, "temperature": temperature, "top_p": 1.0, "max_tokens": max_tokens}
+        params["extra_body"] = extra
         waiting = (request for request in requests if request.key not in have)
         tasks: set[asyncio.Task[Generation]] = set()
         with asyncio.Runner() as runner:
@@ -173,11 +182,7 @@ class EndpointGenerator:
             raise self._error(error) from None
 
     async def _reply(self, client: Any, request: Request, params: Mapping[str, Any]) -> Generation:
-        body = {
-            **params,
-            "seed": request.seed,
-            "extra_body": PLAIN_SAMPLING.get(self.owner or "", {}) | dict(self.endpoint.extra),
-        }
+        body = {**params, "seed": request.seed}
         try:
             if isinstance(request.prompt, str):
                 reply = await client.completions.create(prompt=request.prompt, **body)

@@ -12,7 +12,7 @@ stream, so responses depend on how they are scheduled, and there is no entropy; 
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
@@ -32,6 +32,7 @@ from diver.types import DiverError, Rollout
 BLOCK = 64  # samples of a problem of an evaluation that come before the next samples of any problem
 SEGMENT = {"cuda": 16}  # requests per row that an evaluation runs, and after a kill repeats, as a whole
 MAX_NUM_SEQS = 512  # throughput hardly grows beyond
+MAX_NUM_SEQS_GPU = 1024
 MIN_NUM_SEQS = 64
 CPU_TOKENS_IN_FLIGHT = 1 << 16  # where responses may be long
 
@@ -63,18 +64,18 @@ class HFGenerator:
     Each response has a stream of its own; the others in its batch affect it by rounding alone (see `respond`). An
     evaluation is run in segments that are cut from all requests, those in `have` included, and run whole, so one that was
     killed and resumed is equal to an uninterrupted one to the last bit, on the same machine. `max_num_seqs` is the number
-    of rows; 0 chooses it (`rows_for`). `context` is the model's number of positions, None if unknown.
+    of rows; 0 chooses it (`rows_for`), leaving `reserve` bytes of a GPU free. `context` is the model's number of
+    positions, None if unknown.
     """
 
-    def __init__(
-        self, policy: Policy, name: str = "", max_num_seqs: int = 0, stop_token_ids: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, policy: Policy, name: str = "", max_num_seqs: int = 0, reserve: int = 0) -> None:
         if max_num_seqs < 0:
             raise ValueError(f"max_num_seqs is {max_num_seqs}; it must be at least 1, or 0 for automatic")
         self.name, self.max_num_seqs, self.context = name, max_num_seqs, policy.context
         self.model, self.tokenizer, self.precision = policy
-        self.ends = end_tokens(self.model, self.tokenizer, stop_token_ids)
+        self.ends = end_tokens(self.model, self.tokenizer)
         check_layers(self.model)
+        self._free = _free_memory(self.model.device) - reserve
 
     def generate(
         self,
@@ -82,6 +83,7 @@ class HFGenerator:
         *,
         temperature: float,
         max_tokens: int,
+        stop_token_ids: Sequence[int] = (),
         have: Container[Key] = (),
         in_order: bool = False,
     ) -> Iterator[Generation]:
@@ -91,6 +93,7 @@ class HFGenerator:
         room = self.context or sys.maxsize
         limits = {name: min(max_tokens, room - len(ids)) for name, ids in tokens.items()}
         rows = self.max_num_seqs or self.rows_for(max(len(ids) + limits[name] for name, ids in tokens.items()))
+        ends = {*self.ends, *stop_token_ids}
         for segment in [requests] if in_order else self._segments(requests, tokens, rows):
             if all(request.key in have for request in segment):
                 continue
@@ -98,7 +101,7 @@ class HFGenerator:
             index = {name: i for i, name in enumerate(names)}
             jobs = [Job(index[r.problem_id], r.seed, limits[r.problem_id]) for r in segment]
             with self.inference():
-                rollouts = self.respond([tokens[name] for name in names], jobs, temperature, rows)
+                rollouts = self.respond([tokens[name] for name in names], jobs, temperature, rows, ends)
             for request, rollout in zip(segment, rollouts, strict=True):
                 if request.key not in have:
                     yield Generation(*request.key, rollout.replace(index=request.sample))
@@ -114,8 +117,29 @@ class HFGenerator:
             yield from (part[start : start + size] for start in range(0, len(part), size))
 
     def rows_for(self, positions: int) -> int:
-        """How many rows of this many positions are decoded at a time where the user does not say."""
-        return min(MAX_NUM_SEQS, max(MIN_NUM_SEQS, CPU_TOKENS_IN_FLIGHT // positions))
+        """How many rows of this many positions are decoded at a time where the user does not say.
+
+        On a GPU, what fits into nine tenths of the memory that was free after the weights were loaded: a row takes its
+        keys and values, positions x 2 x layers x key-value heads x head size x bytes, and 32 bytes for each word of the
+        vocabulary while a token is drawn. At most 1,024, a multiple of 16.
+        """
+        if self.model.device.type != "cuda":
+            return min(MAX_NUM_SEQS, max(MIN_NUM_SEQS, CPU_TOKENS_IN_FLIGHT // positions))
+        config = self.model.config.get_text_config()
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        width = (self.precision or self.model.dtype).itemsize
+        row = positions * 2 * config.num_hidden_layers * heads * size * width + 32 * config.vocab_size
+        copy = (
+            sum(p.numel() for p in self.model.parameters()) * width if self.precision else 0
+        )  # the autocast's weights
+        rows = int(0.9 * (self._free - copy)) // row
+        if rows < 1:
+            raise DiverError(
+                f"a response of {positions:,} tokens, prompt included, needs {row / 1e9:.1f} GB of the GPU, of which "
+                f"{self._free / 1e9:.1f} GB are free; lower sample.max_tokens"
+            )
+        return min(MAX_NUM_SEQS_GPU, rows // 16 * 16 or rows)
 
     @contextmanager
     def inference(self) -> Iterator[None]:
@@ -130,14 +154,20 @@ class HFGenerator:
                 self.model.train(training)
 
     def respond(
-        self, prompts: Sequence[list[int]], jobs: Sequence[Job], temperature: float, rows: int = 0
+        self,
+        prompts: Sequence[list[int]],
+        jobs: Sequence[Job],
+        temperature: float,
+        rows: int = 0,
+        ends: Collection[int] | None = None,
     ) -> list[Rollout]:
-        """A response to each job, in their order, `rows` at a time (0: all of them).
+        """A response to each job, in their order, `rows` at a time (0: all of them), up to a token of `ends`.
 
         A response draws its tokens by its own seed. The others in the batch affect it by rounding only: products of
         other sizes may be summed in other orders, and a token differs where its random number falls into the gap.
         """
-        batch = Decoding(self.model, self.ends, prompts, jobs, min(rows or len(jobs), len(jobs)))
+        ends = self.ends if ends is None else ends
+        batch = Decoding(self.model, ends, prompts, jobs, min(rows or len(jobs), len(jobs)))
         while batch.refill():
             logp = torch.log_softmax(batch.logits.float() / temperature, -1)
             token = draw(logp.exp(), uniform(batch.seeds, batch.count))
@@ -145,6 +175,14 @@ class HFGenerator:
             batch.advance(token)
         texts = self.tokenizer.batch_decode([r[0] for r in batch.results], skip_special_tokens=True)
         return [
-            Rollout(text, tokens, logprobs, entropy=mean_entropy, truncated=tokens[-1] not in self.ends)
+            Rollout(text, tokens, logprobs, entropy=mean_entropy, truncated=tokens[-1] not in ends)
             for text, (tokens, logprobs, mean_entropy) in zip(texts, batch.results, strict=True)
         ]
+
+
+def _free_memory(device: torch.device) -> int:
+    """Bytes of a GPU that new tensors can take; 0 for other devices."""
+    if device.type != "cuda":
+        return 0
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + unused

@@ -17,12 +17,14 @@ from diver.data import countdown, hub
 from diver.io.seeds import digest
 from diver.types import DiverError
 
+BF16_PARAMETERS = 50_000_000  # below, converting to bfloat16 takes what the products save
+
 
 class Policy(NamedTuple):
     model: Any
     tokenizer: Any
     precision: torch.dtype | None
-    """The autocast dtype, or None for plain float32."""
+    """The autocast dtype; None where the weights' own is that of the computation."""
 
     @property
     def pad(self) -> int:
@@ -64,10 +66,16 @@ def logits_of(model: Any, hidden: Tensor) -> Tensor:
     return logits
 
 
-def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
-    """The policy to train; with `checkpoint`, its weights and tokenizer come from there."""
+def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: bool = False) -> Policy:
+    """The policy; with `checkpoint`, its weights and tokenizer come from there.
+
+    To be trained, weights are in float32 and bfloat16 is the autocast's; for `inference` alone they are in bfloat16
+    themselves, a third of the memory of float32 weights beside the autocast's copy.
+    """
     path = _locate(settings, checkpoint)
     device = find_device(settings)
+    low = settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda")
+    weights = torch.bfloat16 if low and inference else torch.float32
     if settings.threads:
         torch.set_num_threads(settings.threads)
     disable_progress_bar()  # of the weights, which would break ours
@@ -75,7 +83,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, **options)
         model: Any = AutoModelForCausalLM.from_pretrained(
-            path, dtype=torch.float32, attn_implementation=settings.attention, trust_remote_code=False, **options
+            path, dtype=weights, attn_implementation=settings.attention, trust_remote_code=False, **options
         )
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
         name = f"model.path {settings.path!r}"
@@ -90,16 +98,29 @@ def load_policy(settings: Model, checkpoint: Path | None = None) -> Policy:
         # transformers 5.23 calls it activation checkpointing.
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
         enable({"use_reentrant": False})
-    low = settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda")
-    return Policy(model, tokenizer, torch.bfloat16 if low else None)
+    return Policy(model, tokenizer, torch.bfloat16 if low and not inference else None)
+
+
+def precision_note(settings: Model, model: Any) -> str:
+    """Offers bfloat16 on a CPU that computes in it, for a model whose time is that of its matrix products; else ""."""
+    size = sum(p.numel() for p in model.parameters())
+    if settings.precision != "auto" or model.device.type != "cpu" or size < BF16_PARAMETERS or not cpu_has_bf16():
+        return ""
+    return "this CPU computes in bfloat16, about 2.5 times faster than in float32: --model.precision bfloat16"
+
+
+def cpu_has_bf16() -> bool:
+    """Whether this CPU has AVX512-BF16 or AMX; False where torch, before 2.11, does not say."""
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16"))
 
 
 @torch.no_grad()
 def _check_head(model: Any) -> None:
     """DiverError if `logits_of` is not the whole head: its log-probs would be those of another policy."""
-    ids = torch.tensor([[0, 1]], device=model.device)
-    whole = model.eval()(input_ids=ids, use_cache=False).logits
-    if not torch.allclose(logits_of(model, hidden_states(model, input_ids=ids, use_cache=False)), whole, 1e-3, 1e-3):
+    inputs = {"input_ids": torch.tensor([[0, 1]], device=model.device), "use_cache": False}
+    whole = model.eval()(**inputs).logits
+    if not torch.allclose(logits_of(model, hidden_states(model, **inputs)), whole, 1e-3, 1e-3):
         raise DiverError(
             f"model type {model.config.model_type!r}: its head does more than is known here; TRL or verl may train it"
         )

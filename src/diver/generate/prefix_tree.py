@@ -50,17 +50,24 @@ class PrefixTreeGenerator:
         self.name, self.seed, self.max_prefixes = name, seed, max_prefixes
 
     def generate(
-        self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ()
+        self,
+        requests: Sequence[Request],
+        *,
+        temperature: float,
+        max_tokens: int,
+        stop_token_ids: Sequence[int] = (),
+        have: Container[Key] = (),
     ) -> Iterator[Generation]:
         if any(request.key in have for request in requests):
             raise ValueError("the prefix tree samples all responses of a problem at once: `have` must be empty")
         tokens = prompts_that_fit(requests, self)
         samples = Counter(request.problem_id for request in requests)
         rng = np.random.default_rng(self.seed)
+        ends = end_tokens(self.policy.model, self.tokenizer, stop_token_ids)
         for start in range(0, len(tokens), MAX_PROMPTS):
             names = [*tokens][start : start + MAX_PROMPTS]
             prompts, counts = [tokens[name] for name in names], [samples[name] for name in names]
-            results = sample_counts(self.policy, prompts, counts, temperature, max_tokens, self.max_prefixes, rng)
+            results = sample_counts(self.policy, prompts, counts, temperature, max_tokens, self.max_prefixes, rng, ends)
             for name, responses in zip(names, results, strict=True):
                 sample = 0
                 for rollout, count in responses:
@@ -77,13 +84,13 @@ def sample_counts(
     max_tokens: int,
     max_prefixes: int,
     rng: np.random.Generator,
+    ends: Sequence[int],
 ) -> list[list[tuple[Rollout, int]]]:
     """The distinct responses among `counts[i]` samples of prompt i, most frequent first, each with its count.
 
     Of more than `max_prefixes` prefixes, a part at a time continues; its children are run before the other part.
     """
     model, tokenizer = policy.model, policy.tokenizer
-    ends = end_tokens(model, tokenizer)
     limits = np.array([min(max_tokens, (policy.context or sys.maxsize) - len(prompt)) for prompt in prompts])
     results: list[list[tuple[Rollout, int]]] = [[] for _ in prompts]
     model.eval()

@@ -13,7 +13,9 @@ from diver.types import DiverError, Rollout
 BATCH = 2048
 
 
-def sampling_params(request: Request, temperature: float, max_tokens: int) -> dict[str, Any]:
+def sampling_params(
+    request: Request, temperature: float, max_tokens: int, stop_token_ids: Sequence[int] = ()
+) -> dict[str, Any]:
     """Arguments of vllm.SamplingParams: one sample, by its own seed, from the unmodified distribution."""
     return {
         "n": 1,
@@ -23,6 +25,7 @@ def sampling_params(request: Request, temperature: float, max_tokens: int) -> di
         "top_k": -1,
         "min_p": 0.0,
         "max_tokens": max_tokens,
+        "stop_token_ids": list(stop_token_ids),
         "skip_special_tokens": True,
     }
 
@@ -54,7 +57,13 @@ class VLLMGenerator:
         self.context: int = self.engine.model_config.max_model_len
 
     def generate(
-        self, requests: Sequence[Request], *, temperature: float, max_tokens: int, have: Container[Key] = ()
+        self,
+        requests: Sequence[Request],
+        *,
+        temperature: float,
+        max_tokens: int,
+        stop_token_ids: Sequence[int] = (),
+        have: Container[Key] = (),
     ) -> Iterator[Generation]:
         missing = [request for request in requests if request.key not in have]
         tokens = prompts_that_fit(missing, self)
@@ -62,7 +71,9 @@ class VLLMGenerator:
             batch = missing[start : start + BATCH]
             prompts = [tokens[request.problem_id] for request in batch]
             params = [
-                self._vllm.SamplingParams(**sampling_params(r, temperature, min(max_tokens, self.context - len(ids))))
+                self._vllm.SamplingParams(
+                    **sampling_params(r, temperature, min(max_tokens, self.context - len(ids)), stop_token_ids)
+                )
                 for r, ids in zip(batch, prompts, strict=True)
             ]
             outputs = self.engine.generate([{"prompt_token_ids": ids} for ids in prompts], params, use_tqdm=False)

@@ -7,12 +7,19 @@ resumed run gives the same results on the same machine with the same number of t
 from __future__ import annotations
 
 import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 
+from diver.config.sections import Train
 from diver.generate.policy import Policy
 from diver.io.run_folder import RunFolder
 from diver.types import DiverError
@@ -32,6 +39,44 @@ def save(folder: RunFolder, step: int, policy: Policy, optimizer: torch.optim.Op
             f"({str(e).splitlines()[0]}); free space and run the same command again: it resumes from the last checkpoint"
         ) from None
     folder.drop_checkpoints(keep)
+
+
+class Saver:
+    """Saves every `save_steps` steps, and after `save_minutes` at the latest; `step` is the last that is saved."""
+
+    def __init__(
+        self, folder: RunFolder, policy: Policy, optimizer: torch.optim.Optimizer, config: Train, step: int
+    ) -> None:
+        self.folder, self.policy, self.optimizer, self.config = folder, policy, optimizer, config
+        self.step, self._time = step, time.monotonic()
+
+    def due(self, step: int) -> bool:
+        minutes = (time.monotonic() - self._time) / 60
+        return step % self.config.save_steps == 0 or 0 < self.config.save_minutes <= minutes
+
+    def save(self, step: int) -> None:
+        if step != self.step:
+            save(self.folder, step, self.policy, self.optimizer, self.config.save_total_limit)
+            self.step, self._time = step, time.monotonic()
+
+
+@contextmanager
+def sigterm() -> Iterator[threading.Event]:
+    """The event is set by SIGTERM, by which Slurm and others announce the end of a job; a second one ends the process."""
+    received = threading.Event()
+
+    def receive(*_: Any) -> None:
+        received.set()
+        signal.signal(signal.SIGTERM, before)
+
+    if threading.current_thread() is not threading.main_thread():  # only there may it be handled
+        yield received
+        return
+    before = signal.signal(signal.SIGTERM, receive)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def restore(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> int:

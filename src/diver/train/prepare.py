@@ -64,7 +64,10 @@ def _check_context(recipe: Recipe, policy: Configuration) -> None:
             f"sample: max_prompt_tokens + max_tokens = {longest} exceeds the {context} positions of {name!r}; lower "
             "them, or start from a model with a longer context"
         )
-    if not end_tokens(policy, policy.tokenizer):
+    words = policy.config.get_text_config().vocab_size
+    if unknown := [token for token in recipe.sample.stop_token_ids if token >= words]:
+        raise DiverError(f"sample.stop_token_ids: {unknown[0]} is no token of {name!r}, which has {words}")
+    if not end_tokens(policy, policy.tokenizer, recipe.sample.stop_token_ids):
         raise DiverError(f"model.path {name!r}: neither tokenizer nor model has an end token")
 
 

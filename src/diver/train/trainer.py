@@ -9,6 +9,7 @@ for each rollout step:
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from diver.evaluate.evaluate import evaluate, metrics
 from diver.evaluate.task import Task
 from diver.generate.base import sample_groups
 from diver.generate.hf import HFGenerator
-from diver.generate.policy import Policy, load_policy, weights_digest
+from diver.generate.policy import Policy, load_policy, precision_note, weights_digest
 from diver.io.run_folder import RunFolder
 from diver.io.seeds import stream_seed
 from diver.train import checkpoint
@@ -47,7 +48,8 @@ class Trainer:
         self.train, self.eval_problems, self.notes = prepare(recipe)
         self.policy = load_policy(recipe.model, saved[-1] if saved else None)
         self.reference = self._reference()
-        self.generator = HFGenerator(self.policy, recipe.model.path, recipe.sample.max_num_seqs)
+        moments = 8 * sum(p.numel() for p in self.policy.model.parameters())  # of AdamW, from the first update on
+        self.generator = HFGenerator(self.policy, recipe.model.path, recipe.sample.max_num_seqs, moments)
         self.optimizer = torch.optim.AdamW(
             self.policy.model.parameters(),
             lr=recipe.train.learning_rate,
@@ -66,11 +68,19 @@ class Trainer:
         others = open_loggers(self.recipe.log, self.folder.path, self.folder.config, self.step)
         loggers: list[Logger] = [AlertLog(self.folder.rows("metrics.jsonl")), *others]
         self._start()
-        evaluation, saving = self.recipe.evaluate, self.recipe.train
+        evaluation = self.recipe.evaluate
+        saver = checkpoint.Saver(self.folder, self.policy, self.optimizer, self.recipe.train, self.step)
         if self.eval_problems.problems and not self.step and not self.folder.steps():
             self._record(0, self._evaluate(0, evaluation.num_samples), loggers)
-        with tqdm(total=steps, initial=self.step, desc="train", unit="step", dynamic_ncols=True) as bar:
+        with (
+            checkpoint.sigterm() as stop,
+            tqdm(total=steps, initial=self.step, desc="train", unit="step", dynamic_ncols=True) as bar,
+        ):
             while self.step < steps:
+                if stop.is_set():
+                    saver.save(self.step)
+                    tqdm.write(f"SIGTERM: stopped after step {self.step}, which is saved; the same command resumes")
+                    raise SystemExit(128 + signal.SIGTERM)
                 self.step += 1
                 row = self._step(self.step, bar)
                 last = self.step == steps
@@ -78,9 +88,9 @@ class Trainer:
                     samples = evaluation.num_samples if last else evaluation.num_samples_in_training
                     row |= self._evaluate(self.step, samples, bar)
                 self._record(self.step, row, loggers)
-                if last or self.step % saving.save_steps == 0:
+                if last or saver.due(self.step):
                     bar.set_description("save")
-                    checkpoint.save(self.folder, self.step, self.policy, self.optimizer, saving.save_total_limit)
+                    saver.save(self.step)
                 bar.set_postfix_str(_status(row))
                 bar.update()
         for logger in loggers:
@@ -134,6 +144,7 @@ class Trainer:
             sampling.group_size * self.method.selection.multiplier,
             temperature=sampling.temperature,
             max_tokens=sampling.max_tokens,
+            stop_token_ids=sampling.stop_token_ids,
             seed=stream_seed(self.recipe.run.seed, "sample", step),
         )
 
@@ -151,6 +162,7 @@ class Trainer:
             template=recipe.data.template,
             temperature=recipe.evaluate.temperature,
             max_tokens=recipe.sample.max_tokens,
+            stop_token_ids=recipe.sample.stop_token_ids,
             samples=samples,
             ks=[k for k in KS if k <= samples],
             seed=recipe.run.seed,
@@ -171,8 +183,9 @@ class Trainer:
 
     def _start(self) -> None:
         """Log the notes on the data and the first rendered prompt, or the step from which the run resumes."""
-        for note in self.notes:
-            tqdm.write(note)
+        for note in (*self.notes, precision_note(self.recipe.model, self.policy.model)):
+            if note:
+                tqdm.write(note)
         if self.step:
             tqdm.write(f"{self.folder.path}: resuming after step {self.step}")
         elif self.recipe.train.steps:

@@ -1,0 +1,148 @@
+"""Checkpoints by the clock and by SIGTERM, stop tokens, and bfloat16, by the real command."""
+
+import dataclasses
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from test_cli import RECIPE, diver, finish, metrics
+
+from diver.config.sections import Model, Train
+from diver.data import countdown
+from diver.generate import policy as policies
+from diver.generate.base import requests, sample_groups
+from diver.generate.hf import HFGenerator
+from diver.generate.policy import load_policy, precision_note
+from diver.losses import ClipLoss
+from diver.train import checkpoint
+from diver.train.trainer import Trainer
+from diver.train.update import update
+
+
+@pytest.fixture(autouse=True)
+def in_tmp(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.toml").write_text(RECIPE)
+
+
+def test_sigterm_finishes_the_step_saves_and_the_same_command_resumes(monkeypatch):
+    """The signal comes while step 1 samples; a checkpoint is due after step 5 only."""
+    args = ("--train.steps", 2, "--train.save_steps", 5, "--evaluate.problems", 0)
+    finish(*args, "--run.folder", "whole")
+    sample = Trainer._sample
+
+    def terminated(self, step):
+        if step == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return sample(self, step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_sample", terminated)
+        code, out, _ = diver("train", "tiny.toml", *args, "--run.folder", "stopped")
+    assert code == 143 and "SIGTERM: stopped after step 1, which is saved" in out
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert os.listdir("stopped/checkpoints") == ["step_0001"]
+    finish(*args, "--run.folder", "stopped")
+    assert metrics("stopped") == metrics("whole")
+
+
+def test_a_checkpoint_is_due_by_steps_or_by_minutes(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(checkpoint, "save", lambda *_: None)
+    saver = checkpoint.Saver(None, None, None, Train(save_steps=4, save_minutes=2.0), 0)
+    due = []
+    for step in range(1, 9):
+        now[0] += 50
+        if saver.due(step):
+            due.append(step)
+            saver.save(step)
+    assert due == [3, 4, 7, 8]  # 150 s, the fourth step, 150 s, the eighth step
+    never = checkpoint.Saver(None, None, None, Train(save_steps=4, save_minutes=0.0), 0)
+    now[0] += 1e6
+    assert [step for step in range(1, 9) if never.due(step)] == [4, 8]
+
+
+def test_stop_tokens_end_responses_in_training_and_evaluation():
+    """The closing bracket of a formula ends the response; it is the recipe's, so another run may not resume with others."""
+    policy = load_policy(Model())
+    stop = policy.tokenizer.convert_tokens_to_ids("\\)")
+    args = ("--sample.stop_token_ids", stop, "--train.steps", 1, "--evaluate.problems", 4, "--evaluate.num_samples", 4)
+    finish(*args, "--run.folder", "run")
+    rows = [json.loads(line) for line in Path("run/rollouts/step_0001.jsonl").read_text().splitlines()]
+    ended = [row for row in rows if row["grade"] != "truncated"]
+    assert len(ended) > len(rows) / 2 and all(row["response"].count("\\)") <= 1 for row in rows)
+    assert any(row["response"].endswith("\\)") for row in ended)
+    assert json.loads(Path("run/eval/step_0001.json").read_text())["stop_token_ids"] == [stop]
+    assert json.loads(Path("run/config.json").read_text())["recipe"]["sample"]["stop_token_ids"] == [stop]
+    code, _, err = diver("train", "tiny.toml", *args[2:], "--run.folder", "run")
+    assert code == 2 and "stop_token_ids" in err
+    code, _, err = diver("train", "tiny.toml", "--sample.stop_token_ids", 500, "--run.folder", "other")
+    assert code == 2 and err.strip() == "diver: sample.stop_token_ids: 500 is no token of 'countdown', which has 419"
+
+
+def test_a_response_that_ends_by_its_end_token_exactly_at_the_limit_is_not_truncated():
+    policy = load_policy(Model())
+    problem = countdown.problems(countdown.Countdown(), 1, held_out=True)[0]
+    wanted = requests(0, "b", "p", problem.prompt, range(3))
+    generator = HFGenerator(policy)
+    free = [g.rollout for g in generator.generate(wanted, temperature=1.0, max_tokens=40)]
+    for rollout in free:
+        i = rollout.index
+        at, below = (
+            next(generator.generate(wanted[i : i + 1], temperature=1.0, max_tokens=n)).rollout
+            for n in (rollout.length, rollout.length - 1)
+        )
+        assert not rollout.truncated and not at.truncated and at.tokens == rollout.tokens
+        assert below.truncated and below.tokens == rollout.tokens[:-1]
+        (stopped,) = generator.generate(
+            wanted[i : i + 1], temperature=1.0, max_tokens=3, stop_token_ids=[rollout.tokens[2]]
+        )
+        assert not stopped.rollout.truncated and stopped.rollout.length <= 3
+
+
+def test_in_bfloat16_the_update_starts_where_the_sampler_was():
+    """Log-probs of sampler and trainer differ by rounding: far less than the clip's 0.2, and more than in float32."""
+    problems = countdown.problems(countdown.Countdown(), 4, held_out=True)
+    mismatch = {}
+    for precision in ("float32", "bfloat16"):
+        policy = load_policy(Model(precision=precision))
+        groups = sample_groups(
+            HFGenerator(policy, max_num_seqs=5), problems, [p.prompt for p in problems], 4,
+            temperature=1.0, max_tokens=40, seed=0,
+        )  # fmt: skip
+        groups = [dataclasses.replace(g, rollouts=tuple(r.replace(advantage=1.0) for r in g.rollouts)) for g in groups]
+        optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.0)
+        metrics = update(policy, optimizer, groups, ClipLoss(), Train(mini_batch_size=2, batch_size=4), temperature=1.0)
+        mismatch[precision] = metrics["policy/logprob_mismatch"]
+        assert metrics["policy/clip_fraction"] < 0.01
+    assert 0 < mismatch["float32"] < 1e-4 < mismatch["bfloat16"] < 0.05
+
+
+def test_inference_alone_has_one_copy_of_the_weights():
+    """In bfloat16 weights are in bfloat16, with no autocast that would hold another copy; to be trained, in float32."""
+    low = Model(precision="bfloat16")
+    sampler, trained, plain = load_policy(low, inference=True), load_policy(low), load_policy(Model(), inference=True)
+    assert (sampler.model.dtype, sampler.precision) == (torch.bfloat16, None)
+    assert (trained.model.dtype, trained.precision) == (torch.float32, torch.bfloat16)
+    assert (plain.model.dtype, plain.precision) == (torch.float32, None)
+    problem = countdown.problems(countdown.Countdown(), 1, held_out=True)[0]
+    wanted = requests(0, "b", "p", problem.prompt, range(16))
+    mine, theirs = (
+        [g.rollout for g in HFGenerator(p).generate(wanted, temperature=1.0, max_tokens=40)] for p in (sampler, plain)
+    )
+    assert sum(a.tokens[:4] == b.tokens[:4] for a, b in zip(mine, theirs, strict=True)) >= 12
+
+
+def test_a_cpu_with_bfloat16_is_offered_it(monkeypatch):
+    model = load_policy(Model()).model
+    monkeypatch.setattr(policies, "cpu_has_bf16", lambda: True)
+    assert precision_note(Model(), model) == ""  # too small to gain by it
+    monkeypatch.setattr(policies, "BF16_PARAMETERS", 1000)
+    assert "--model.precision bfloat16" in precision_note(Model(), model)
+    assert precision_note(Model(precision="float32"), model) == ""
+    monkeypatch.setattr(policies, "cpu_has_bf16", lambda: False)
+    assert precision_note(Model(), model) == ""
