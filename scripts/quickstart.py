@@ -73,11 +73,11 @@ def evaluation(path: str, temperature: float) -> list[dict[str, Any]]:
     recipe = load_recipe(RECIPE)
     policy = load_policy(Model(path="countdown", threads=1), Path(path) if path else None)
     _, problems, _ = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
-    kept = prompted(problems, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens).problems
+    kept = prompted(problems, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
     task = Task(
         name="held-out",
-        problems=kept,
-        template=recipe.data.template,
+        problems=kept.problems,
+        template=kept.template,
         temperature=temperature,
         max_tokens=recipe.sample.max_tokens,
         samples=SAMPLES,

@@ -136,11 +136,11 @@ def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool) -> dict[str
     samples = config.num_samples if last else config.num_samples_in_training
     _, held_out, _ = load(recipe.data, config.source, config.problems, recipe.run.seed)
     policy = load_policy(recipe.model, checkpoint)
-    problems = prompted(held_out, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens).problems
+    kept = prompted(held_out, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
     task = Task(
         name="held-out",
-        problems=problems,
-        template=recipe.data.template,
+        problems=kept.problems,
+        template=kept.template,
         temperature=config.temperature,
         max_tokens=recipe.sample.max_tokens,
         samples=samples,
@@ -151,11 +151,11 @@ def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool) -> dict[str
     result = evaluate_task(
         task, lambda: PrefixTreeGenerator(policy, seed=seed), generations, solutions=True, progress=False
     )
-    header = {"samples": samples, "temperature": config.temperature, "problems": len(problems)}
+    header = {"samples": samples, "temperature": config.temperature, "problems": len(kept.problems)}
     if not last:
         names = [*(f"pass@{k}" for k in task.ks), f"distinct@{max(task.ks)}"]
         return {**header, **{name: rounded(result["estimates"][name]["mean"]) for name in names}}
-    groups = draw(problems, generations, recipe.run.seed)
+    groups = draw(kept.problems, generations, recipe.run.seed)
     return {
         **header,
         "solutions": [row["solutions"] for row in result["per_problem"]],

@@ -3,7 +3,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
-from diver.data.templates import TEMPLATES, Template, render
+from diver.data.templates import TEMPLATES, Template, render, template_for
 from diver.types import DiverError, Problem
 
 CHATML = (
@@ -100,3 +100,19 @@ def test_a_chat_template_that_refuses():
 def test_an_unknown_name_lists_the_choices():
     with pytest.raises(DiverError, match="unknown prompt template 'papr'; choose one of plain, chat, paper"):
         render(problem(), "papr")
+
+
+@pytest.mark.parametrize(
+    ("verifiers", "expected"),
+    [
+        (["math"], "boxed"),
+        (["gsm8k", "math", "choice"], "boxed"),
+        (["countdown"], "chat"),
+        (["math", "countdown"], "chat"),
+    ],
+)
+def test_a_chat_model_is_asked_through_its_chat_template_for_what_the_grader_reads(verifiers, expected):
+    problems = [Problem("p", "q", "1", verifier=verifier) for verifier in verifiers]
+    assert template_for("auto", problems, tokenizer()) == expected
+    assert template_for("auto", problems, tokenizer(None)) == template_for("auto", problems, None) == "plain"
+    assert template_for("paper", problems, tokenizer()) == "paper"

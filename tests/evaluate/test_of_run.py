@@ -139,5 +139,5 @@ def test_a_model_without_a_run_has_its_chat_template_or_needs_one(tmp_path):
     assert "--template: 'countdown' has no chat template; choose one of plain, chat" in err
     shutil.copytree(policy_folder(), "chat")
     (tmp_path / "chat" / "chat_template.jinja").write_text("{{ messages[0]['content'] }}")
-    assert "sums: template 'chat'" in finish("eval", "--model", "chat", *asked)
+    assert "sums: template 'boxed'" in finish("eval", "--model", "chat", *asked)
     assert "sums: template 'plain'" in finish("eval", "--model", "chat", *asked, "--template", "plain")

@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections import Counter
 
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from diver.config.data import Countdown, Data
 from diver.config.recipe import make_recipe
 from diver.config.sections import Model
+from diver.data.countdown import policy_folder
 from diver.data.prompts import prompted
 from diver.data.splits import draw_indices, load
 from diver.generate.policy import load_policy
@@ -130,3 +132,26 @@ def test_what_was_left_out_of_the_data_stands_in_config_json(tmp_path, capsys):
     )
     assert note in json.loads((tmp_path / "run" / "config.json").read_text())["notes"]
     assert note in capsys.readouterr().out
+
+
+def test_the_default_template_is_that_of_the_model_and_is_told(tmp_path):
+    chat = tmp_path / "chat"
+    shutil.copytree(policy_folder(), chat)
+    (chat / "chat_template.jinja").write_text("<s> {{ messages[0]['content'] }} :")
+    data = {"path": numbered(tmp_path, 40).path}
+    sample, train = {"max_prompt_tokens": 60, "max_tokens": 20}, {"batch_size": 2, "mini_batch_size": 2}
+
+    def told(model, **more):
+        recipe = {"model": {"path": str(model)}, "data": {**data, **more}, "sample": sample, "train": train}
+        prepared = prepare(make_recipe(recipe))
+        return prepared.train.texts[0], prepared.train.template, prepared.eval_problems.template, prepared.notes[-1]
+
+    text, *names, note = told(chat)
+    assert text.startswith("<s> 0+1?\n\nReason step by step") and text.endswith("within \\boxed{}. :")
+    assert names == ["boxed", "boxed"]
+    assert note == "prompts by template 'boxed': the model has a chat template (data.template = 'auto')"
+    text, *names, note = told("countdown")
+    assert (text, *names) == ("0+1?", "plain", "plain")
+    assert note == "prompts by template 'plain': the model has no chat template (data.template = 'auto')"
+    assert told(chat, template="plain")[0] == "0+1?"
+    assert told(chat, template="plain")[3] == "prompts by template 'plain'"

@@ -72,8 +72,9 @@ class Data(Source):
     path: str = "countdown"
     """countdown, a .jsonl or .parquet file, a folder of such files, the id of a data set on the hub, or
     "my_module:my_function"."""
-    template: str = "plain"
-    """The prompt template: plain, chat, boxed, paper, paper-chat or paper-llama."""
+    template: str = "auto"
+    """The prompt template: plain, chat, boxed, paper, paper-chat or paper-llama. auto selects a chat model's own chat
+    template, with the instruction to box the answer where the verifier reads a box, and plain for other models."""
     messages: Literal["as-they-are", "question"] = "as-they-are"
     """How prompts that are chat messages are used: unchanged, or only the last user message as the question of the template."""
     countdown: Countdown = Countdown()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from diver.data.templates import render
+from diver.data.templates import render, template_for
 from diver.types import Problem
 
 
@@ -20,16 +20,18 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
 
 
 class Prompted(NamedTuple):
-    """Problems with their rendered prompts and the token ids by problem id; `skipped` prompts were too long."""
+    """Problems with their prompts as rendered by `template`, and token ids by problem id; `skipped` were too long."""
 
     problems: list[Problem]
     texts: list[str]
     ids: dict[str, list[int]]
     skipped: int
+    template: str
 
 
 def prompted(problems: Sequence[Problem], template: str, tokenizer: Any, longest: int) -> Prompted:
-    """Render and tokenise; prompts of more than `longest` tokens are left out."""
+    """Render by `template_for` them and tokenise; prompts of more than `longest` tokens are left out."""
+    template = template_for(template, problems, tokenizer)
     texts = [render(p, template, tokenizer) for p in problems]
     ids = encode(tokenizer, texts)
     short = [i for i, row in enumerate(ids) if len(row) <= longest]
@@ -38,4 +40,5 @@ def prompted(problems: Sequence[Problem], template: str, tokenizer: Any, longest
         [texts[i] for i in short],
         {problems[i].id: list(ids[i]) for i in short},
         len(problems) - len(short),
+        template,
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
 from diver.types import DiverError, Problem
+from diver.verify import get_grader
 
 QUESTION = "{QUESTION}"
 
@@ -33,6 +35,19 @@ TEMPLATES = {
     for name, fields in tomllib.loads((files("diver.data") / "templates.toml").read_text("utf-8")).items()
 }
 TEMPLATES["paper-chat"] = replace(TEMPLATES["paper"], chat=True, user_label="", assistant_label="")
+
+
+def template_for(name: str, problems: Sequence[Problem], tokenizer: Any) -> str:
+    """The template that `name` stands for: auto is `chat_template_for` a model with a chat template, else plain."""
+    if name != "auto":
+        return name
+    return chat_template_for(problems) if getattr(tokenizer, "chat_template", None) else "plain"
+
+
+def chat_template_for(problems: Sequence[Problem]) -> str:
+    """The template by which a chat model is asked for what the graders of the problems read."""
+    templates = {get_grader(problem.verifier).template for problem in problems}
+    return templates.pop() if len(templates) == 1 else "chat"
 
 
 def render(problem: Problem, template: str | Template = "plain", tokenizer: Any = None) -> str:

@@ -42,7 +42,7 @@ def evaluate_run(config: EvalConfig, provenance: Mapping[str, Any], log: Callabl
     recipe, steps = trained.recipe, [0, *_steps(config, trained)]
     config = dataclasses.replace(
         config,
-        template=config.template or recipe.data.template,
+        template=config.template or recipe.data.template.removeprefix("auto"),
         temperature=config.temperature or recipe.evaluate.temperature,
         max_tokens=config.max_tokens or recipe.sample.max_tokens,
         stop_token_ids=config.stop_token_ids or recipe.sample.stop_token_ids,
@@ -108,10 +108,11 @@ def held_out(recipe: Recipe, config: EvalConfig) -> Loaded:
     source: Source = recipe.evaluate.source or recipe.data
     _, problems, notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
     tokenizer = load_configuration(recipe.model).tokenizer
-    kept = prompted(problems, recipe.data.template, tokenizer, recipe.sample.max_prompt_tokens).problems
+    kept = prompted(problems, recipe.data.template, tokenizer, recipe.sample.max_prompt_tokens)
     name = Path(source.path).stem
-    benchmark = Benchmark(name=name, title=name, source=source, samples=recipe.evaluate.num_samples)
-    return Loaded(benchmark, tuple(kept[: config.limit]), notes, None)
+    samples = recipe.evaluate.num_samples
+    benchmark = Benchmark(name=name, title=name, source=source, samples=samples, template=kept.template)
+    return Loaded(benchmark, tuple(kept.problems[: config.limit]), notes, None)
 
 
 def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, held: Loaded) -> Path | None:
@@ -126,7 +127,7 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, held: Loaded
     except (ValueError, KeyError, TypeError):
         return None
     same = {
-        "template": config.template,
+        "template": config.template or held.benchmark.template,
         "temperature": config.temperature,
         "max_tokens": config.max_tokens,
         "stop_token_ids": list(config.stop_token_ids) or None,

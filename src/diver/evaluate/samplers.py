@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from diver.config.sections import Model
 from diver.data import countdown, hub
-from diver.data.templates import TEMPLATES
+from diver.data.templates import TEMPLATES, chat_template_for
 from diver.evaluate.config import EvalConfig
 from diver.generate.base import Generator
 from diver.generate.endpoint import Endpoint, EndpointGenerator
-from diver.types import DiverError
+from diver.types import DiverError, Problem
 
 SECRET = re.compile(r"(key|token|secret|password|authorization)$", re.IGNORECASE)
 END = 1 << 20  # bytes hashed at either end of a file: enough to distinguish checkpoints, fast for any size
@@ -25,12 +25,12 @@ END = 1 << 20  # bytes hashed at either end of a file: enough to distinguish che
 class SamplerHandle(NamedTuple):
     """A generator that is not loaded yet: `model` is the permanent name of its model; `open` loads it.
 
-    `template` is the prompt template of the model itself: `chat`, or a DiverError for a model without a chat template.
+    `template` is that of a chat model for the problems that it is given; a DiverError for a model without a chat template.
     """
 
     model: str
     open: Callable[[], Generator]
-    template: Callable[[], str] = lambda: "chat"
+    template: Callable[[Sequence[Problem]], str] = chat_template_for
 
 
 def fingerprint(folder: Path) -> str:
@@ -64,7 +64,7 @@ def transformers(config: EvalConfig, policy: Model) -> SamplerHandle:
 
         return HFGenerator(load_policy(policy, inference=True), name, config.max_num_seqs)
 
-    return SamplerHandle(name, load, lambda: _own_template(policy))
+    return SamplerHandle(name, load, functools.partial(_own_template, policy))
 
 
 def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
@@ -89,15 +89,15 @@ def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
             reason = hub.one_line(error)
             raise DiverError(f"--extra {config.extra}: vLLM's engine does not take it ({reason})") from None
 
-    return SamplerHandle(name, load, lambda: _own_template(policy))
+    return SamplerHandle(name, load, functools.partial(_own_template, policy))
 
 
-def _own_template(policy: Model) -> str:
+def _own_template(policy: Model, problems: Sequence[Problem]) -> str:
     from diver.generate.policy import load_configuration
 
     if not load_configuration(policy).tokenizer.chat_template:
         raise DiverError(f"--template: {policy.path!r} has no chat template; choose one of {', '.join(TEMPLATES)}")
-    return "chat"
+    return chat_template_for(problems)
 
 
 def endpoint(config: EvalConfig, policy: Model) -> SamplerHandle:

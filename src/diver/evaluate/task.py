@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from diver.data.benchmarks import Benchmark, Loaded, load
-from diver.data.templates import TEMPLATES
+from diver.data.templates import TEMPLATES, chat_template_for
 from diver.evaluate.config import EvalConfig, parse_ks
 from diver.evaluate.grade import AUTO, grader_for
 from diver.io.seeds import digest
@@ -59,21 +59,16 @@ def make_tasks(
     model: str,
     generator: Mapping[str, Any],
     benchmarks: Sequence[Loaded] | None = None,
-    template: Callable[[], str] = lambda: "chat",
+    template: Callable[[Sequence[Problem]], str] = chat_template_for,
 ) -> list[Task]:
     """`benchmarks`, by default those of the settings; DiverError for whatever cannot be evaluated.
 
     `model` is the model's permanent name, `generator` what the results say of the generator, and `template` gives the
-    model's own prompt template, for benchmarks that have none.
+    model's own prompt template for the problems of a benchmark that has none.
     """
     names = [name for name in (config.benchmarks or "countdown").split(",") if name]
     loaded = [load(name, config.seed or 0, config.limit) for name in names] if benchmarks is None else benchmarks
-    if not config.template and not all(b.benchmark.template for b in loaded):
-        own = template()
-        loaded = [
-            b._replace(benchmark=dataclasses.replace(b.benchmark, template=b.benchmark.template or own)) for b in loaded
-        ]
-    tasks = [_task(config, benchmark, model, generator) for benchmark in loaded]
+    tasks = [_task(config, benchmark, model, generator, template) for benchmark in loaded]
     if not tasks:
         raise DiverError("--benchmarks: names none")
     if repeated := [name for name, n in Counter(task.name for task in tasks).items() if n > 1]:
@@ -81,11 +76,19 @@ def make_tasks(
     return tasks
 
 
-def _task(config: EvalConfig, loaded: Loaded, model: str, generator: Mapping[str, Any]) -> Task:
+def _task(
+    config: EvalConfig,
+    loaded: Loaded,
+    model: str,
+    generator: Mapping[str, Any],
+    template: Callable[[Sequence[Problem]], str],
+) -> Task:
     if not loaded.problems:
         raise DiverError(f"{loaded.benchmark.name}: no problems are left")
     flags = {field: getattr(config, field) for field in ("template", "temperature", "max_tokens", "grader")}
     benchmark = dataclasses.replace(loaded.benchmark, **{field: value for field, value in flags.items() if value})
+    if not benchmark.template:
+        benchmark = dataclasses.replace(benchmark, template=template(loaded.problems))
     samples, ks = _samples(config, benchmark)
     depends_on = {
         "model": model,

@@ -43,6 +43,9 @@ def prepare(recipe: Recipe) -> Prepared:
         notes,
     )
     _check_problems(recipe, prepared)
+    template, chat = prepared.train.template, "a" if policy.tokenizer.chat_template else "no"
+    reason = f": the model has {chat} chat template (data.template = 'auto')" if recipe.data.template == "auto" else ""
+    notes.append(f"prompts by template {template!r}{reason}")
     return prepared
 
 

@@ -159,7 +159,7 @@ class Trainer:
         task = Task(
             name=Path((recipe.evaluate.source or recipe.data).path).stem,
             problems=problems,
-            template=recipe.data.template,
+            template=self.eval_problems.template,
             temperature=recipe.evaluate.temperature,
             max_tokens=recipe.sample.max_tokens,
             stop_token_ids=recipe.sample.stop_token_ids,

@@ -43,6 +43,8 @@ class Grader:
     exact_solutions: bool = False
     """Whether it is equal for no others: else two responses may be one solution, written differently."""
     isolated: bool = False
+    template: str = "chat"
+    """By which a chat model is asked where no template is named: `boxed` asks for a box, `chat` for nothing."""
 
     @cached_property
     def version(self) -> str:
@@ -72,10 +74,10 @@ _ALGEBRA = ("math-verify", "latex2sympy2-extended", "sympy")
 GRADERS = {
     grader.name: grader
     for grader in (
-        Grader("math", "diver.verify.mathematics:grade", 5, _ALGEBRA),
-        Grader("gsm8k", "diver.verify.mathematics:grade_gsm8k", 4, _ALGEBRA),
-        Grader("rule", "diver.verify.rule:grade", 2),
-        Grader("choice", "diver.verify.choice:grade", 3, answer="diver.verify.choice:final_answer"),
+        Grader("math", "diver.verify.mathematics:grade", 5, _ALGEBRA, template="boxed"),
+        Grader("gsm8k", "diver.verify.mathematics:grade_gsm8k", 4, _ALGEBRA, template="boxed"),
+        Grader("rule", "diver.verify.rule:grade", 2, template="boxed"),
+        Grader("choice", "diver.verify.choice:grade", 3, answer="diver.verify.choice:final_answer", template="boxed"),
         Grader(
             "countdown",
             "diver.data.countdown:grade",

@@ -26,7 +26,7 @@ def write_problems(recipe: Recipe) -> list[str]:
     """
     train, held_out, notes = prepare(recipe)
     tokenizer = load_configuration(recipe.model).tokenizer
-    val = held_out if held_out.problems else Prompted(train.problems[:1], train.texts[:1], train.ids, 0)
+    val = held_out if held_out.problems else train._replace(problems=train.problems[:1], texts=train.texts[:1])
     for path, part in zip(problems_of(recipe.folder).values(), (train, val), strict=True):
         rows = list(_rows(part, tokenizer))
         try:
