@@ -20,6 +20,12 @@ A = [Sample(C, "2", "x"), Sample(C, "2", "y"), Sample(W, "3", None), Sample(N, N
 B = [Sample(W, "8", None), Sample(W, "8", None), Sample(C, "7", "x"), Sample(T, None, None)]
 
 
+def test_only_countdowns_grader_knows_whether_two_solutions_are_one():
+    countdown = [Problem("a", "?", "2", verifier="countdown")]
+    assert reduce(countdown, {"a": A}, [1], "auto")["exact_solutions"] is True
+    assert reduce([*countdown, PROBLEMS[1]], {"a": A, "b": B}, [1], "auto")["exact_solutions"] is False
+
+
 def test_by_hand():
     result = reduce(PROBLEMS, {"a": A, "b": B}, [1, 2, 3, 4], "auto")
     mean = {name: e["mean"] for name, e in result["estimates"].items()}
@@ -120,6 +126,10 @@ def test_table_and_curves(tmp_path):
         line.split("|")[1].strip(): line.split("|")[2].strip() for line in table.splitlines() if line.startswith("|")
     }
     assert lines["Avg@n"].startswith("41.7 (") and lines["Pass@4"] == "100.0"  # one problem has a value: no interval
+    # two formulas written may be one solution: only Countdown's grader knows
+    assert lines["written differently@4"] == "2.0" and "distinct@4" not in lines
+    exact = benchmark_table({"sums": results(A, B, (1, 2, 4)) | {"exact_solutions": True}})
+    assert "| distinct@4" in exact and "| written differently" not in exact
     assert lines["random baseline"] == "25.0" and lines["unscored"] == "1" and lines["problems x samples"] == "2 x 4"
     write_curves({"sums": results(A, B)}, tmp_path)
     assert (tmp_path / "pass_at_k.png").read_bytes().startswith(b"\x89PNG")
