@@ -38,6 +38,7 @@ CASES = {  # method, loss, how verl cuts a mini-batch of 32 rows
     "means": ("grpo", {"aggregation": "sequence-mean"}, {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 200}),
     "entropy": ("diver-mix", {"entropy_coef": 0.01}, {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 200}),
     "annealed": ("diver-annealed", {}, {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 200}),
+    "not centred": ("w-reinforce", {}, {"use_dynamic_bsz": False, "ppo_micro_batch_size_per_gpu": 4}),
     "pass-at-k": ("pass-at-k", {}, {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 200}),
 }
 FAULTS = {  # what must not agree: verl's own third bound on the ratio, and its other way to add up
