@@ -185,6 +185,8 @@ def test_the_matrix_is_that_of_textual_diversity():
     responses = ["a b c d e", "a b c d f", "x y z"]
     (group,) = browser_data([Shown(group_of(*responses))])["groups"]
     np.testing.assert_array_equal(group["matrix"], np.rint(100 * textual_dissimilarity(responses)))
+    (by_character,) = browser_data([Shown(group_of("ab", "a b", "xy"), tokenize="char")])["groups"]
+    assert by_character["matrix"] == [[0, 0, 100], [0, 0, 100], [100, 100, 0]]
     (alone,) = browser_data([Shown(group_of("a b"))])["groups"]
     assert alone["matrix"] == [[0]]
 

@@ -18,11 +18,11 @@ _SYMBOL = r"!-&(-+:-@\[-`{-~/"
 _ZH = re.compile(rf"[{_CJK}{_PLANE_2}{_SYMBOL}]|(?<=[^0-9])[.,]|[.,](?=[^0-9])|(?<=[0-9])-")
 
 
-def spaced(text: str, tokenize: Tokenize) -> str:
+def spaced(text: str, tokenize: str) -> str:
     """The text with white space between its tokens.
 
     zh: every Chinese character and symbol is a token, point, comma and dash unless in a number (sacrebleu's zh). char:
-    every character is one (sacrebleu's char). whitespace: the text as it is.
+    every character is one (sacrebleu's char). Otherwise the text as it is.
     """
     match tokenize:
         case "zh":

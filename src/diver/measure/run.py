@@ -154,6 +154,7 @@ def _write_page(
         table=[header, *rows],
         notes=[NOTE],
         limit=config.groups,
+        tokenize=config.diversity.tokenize,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from diver.diversity import formulas, textual_dissimilarity
+from diver.diversity import formulas, spaced, textual_dissimilarity
 from diver.diversity.equational import formula_spans
 from diver.report.mathematics import Formulas
 from diver.report.text import clean, short
@@ -30,11 +30,12 @@ HEAD = 0.7  # this fraction of a text that is too long is its beginning; the res
 
 @dataclass(frozen=True)
 class Shown:
-    """A group and its origin: `run` is an index into the page's runs."""
+    """A group and its origin: `run` is an index into the page's runs. `tokenize` is `diversity.tokenize` of the run."""
 
     group: Group
     run: int = 0
     step: int | None = None
+    tokenize: str = "whitespace"
 
 
 def evenly_spaced(total: int, count: int) -> list[int]:
@@ -85,6 +86,7 @@ def _group(shown: Shown) -> dict[str, Any]:
     extracted = [formulas(t) for t in texts]
     counts = Counter(f for fs in extracted for f in fs)
     index = evenly_spaced(len(texts), RESPONSES)
+    dissimilarity = textual_dissimilarity([spaced(texts[i], shown.tokenize) for i in index])
     return {
         "run": shown.run,
         "step": shown.step,
@@ -92,7 +94,7 @@ def _group(shown: Shown) -> dict[str, Any]:
         "prompt": (clean(prompt), frozenset()),
         "answer": clean(problem.answer)[:200],
         "size": len(group),
-        "matrix": np.rint(100 * textual_dissimilarity([texts[i] for i in index])).astype(int).tolist(),
+        "matrix": np.rint(100 * dissimilarity).astype(int).tolist(),
         "responses": [
             _response(i, group.rollouts[i]) | {"text": (texts[i], frozenset(f for f in extracted[i] if counts[f] == 1))}
             for i in index

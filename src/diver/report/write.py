@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from diver.io.files import write_text
+from diver.io.jsonl import table as table_at
 from diver.report import sections, summary
 from diver.report.browser import GROUPS, Shown, browser_data, evenly_spaced
 from diver.report.curves import curves_data
@@ -54,10 +55,11 @@ def _shown(run: RunRecord, index: int, limit: int) -> list[Shown]:
     """At most `limit` groups of a run: of up to STEPS steps evenly spaced, as many of each, evenly spaced too."""
     recorded = list(run.rollout_files)
     steps = [recorded[i] for i in evenly_spaced(len(recorded), min(STEPS, limit))]
+    tokenize = str(table_at(run.config, "recipe", "method", "diversity").get("tokenize", ""))
     shown = []
     for step in steps:
         groups = run.groups(step)
-        shown += [Shown(groups[i], index, step) for i in evenly_spaced(len(groups), limit // len(steps))]
+        shown += [Shown(groups[i], index, step, tokenize) for i in evenly_spaced(len(groups), limit // len(steps))]
     return shown
 
 
@@ -70,14 +72,15 @@ def write_browser(
     table: Sequence[Sequence[str]] = (),
     notes: Sequence[str] = (),
     limit: int = GROUPS,
+    tokenize: str = "whitespace",
 ) -> Path:
     """Write a page with the group browser for groups of any origin, and return its path.
 
     title: the headline; about: label -> value under it; table: a header row and rows, shown as text; notes: sentences
-    under the table. At most `limit` groups are shown, evenly spaced.
+    under the table. At most `limit` groups are shown, evenly spaced. tokenize: `diversity.tokenize`, for the matrix.
     """
     index = evenly_spaced(len(groups), limit)
-    browser = browser_data([Shown(groups[i]) for i in index], limit)
+    browser = browser_data([Shown(groups[i], tokenize=tokenize) for i in index], limit)
     parts = (
         f'<header><p class="eyebrow">diver measure</p>\n<h1>{text(title)}</h1>\n{facts(about or {})}</header>',
         _summary_section(table, notes),
