@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from diver.io.seeds import digest
 from diver.types import DiverError
 
 BF16_PARAMETERS = 50_000_000  # below, converting to bfloat16 takes what the products save
+ADAPTERS = "adapter_config.json"  # of a folder in which peft saved LoRA adapters
 
 
 class Policy(NamedTuple):
@@ -153,11 +155,12 @@ def load_configuration(settings: Model) -> Configuration:
     options: dict[str, Any] = {"revision": settings.revision} if settings.revision else {}
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, **options)
-        config = AutoConfig.from_pretrained(path, trust_remote_code=False, **options)
+        base = _base(path)
+        config = AutoConfig.from_pretrained(base, trust_remote_code=False, **options)
     except (OSError, ValueError, KeyError, ImportError) as e:
         raise DiverError(f"model.path {settings.path!r}: its tokenizer cannot be loaded ({hub.one_line(e)})") from None
     try:
-        generation_config = GenerationConfig.from_pretrained(path, **options)
+        generation_config = GenerationConfig.from_pretrained(base, **options)
     except OSError:  # a folder need not have one
         generation_config = GenerationConfig.from_model_config(config)
     return Configuration(config, generation_config, tokenizer)
@@ -177,15 +180,26 @@ def _locate(settings: Model, checkpoint: Path | None = None) -> str:
     return path
 
 
+def _base(path: str) -> str:
+    """The model on which the adapters in a folder are, which transformers loads with them; another path as it is."""
+    adapters = Path(path) / ADAPTERS
+    if not adapters.exists():
+        return path
+    if find_spec("peft") is None:
+        raise DiverError(f"{path}: has LoRA adapters, and peft is not installed; pip install 'diver-rl[trl]'")
+    return str(json.loads(adapters.read_text(encoding="utf-8"))["base_model_name_or_path"])
+
+
 def check_folder(folder: Path, name: str) -> None:
     """A model folder needs a configuration, weights and a tokenizer; the DiverError names what is missing."""
     files = {path.name for path in folder.iterdir()}
-    if "config.json" not in files:
+    config = ADAPTERS if ADAPTERS in files else "config.json"
+    if config not in files:
         raise DiverError(f"{name}: the folder has no config.json, so it is no Hugging Face model folder")
     try:
-        json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        json.loads((folder / config).read_text(encoding="utf-8"))
     except ValueError as e:
-        raise DiverError(f"{folder / 'config.json'}: is not JSON ({e})") from None
+        raise DiverError(f"{folder / config}: is not JSON ({e})") from None
     if not files & {"tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json"}:
         raise DiverError(
             f"{name}: the folder has no tokenizer (tokenizer.json); save it with tokenizer.save_pretrained"

@@ -170,11 +170,11 @@ def test_a_prompt_that_the_outcome_is_not_for_has_no_advantage():
         "grpo",
         arguments(),
         outcome=lambda **_: [1.0, 0, 0, 1] + [None] * 4,
-        on_groups=lambda *given: seen.append(given),
+        on_step=lambda *given: seen.append(given),
     )
     assert reward(**batch.given) == [1, -1, -1, 1, 0, 0, 0, 0]
     assert batch.metrics["reward/outcome"] == 0.5 and math.isnan(batch.extra["outcome"][7])
-    ((step, groups),) = seen
+    ((step, groups, _),) = seen
     assert step == 1 and [group.prompt for group in groups] == ["1+1?"]
     with pytest.raises(DiverError, match="prompt '1\\+1\\?': the outcome of 2 of 4 completions is None or NaN"):
         adapter("grpo", arguments(), outcome=lambda **_: [1.0, None] * 4)(**batch.given)

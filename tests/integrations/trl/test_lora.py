@@ -35,6 +35,7 @@ device = "cpu"
 problems = 24
 [sample]
 max_tokens = 28
+max_prompt_tokens = 24
 [method]
 name = "diver-mix"
 [train]
@@ -45,6 +46,7 @@ save_steps = 1
 learning_rate = 1e-3
 [evaluate]
 problems = 4
+num_samples = 4
 [trl]
 rows_per_device = 4
 """
@@ -101,6 +103,12 @@ def test_lora_trains_resumes_and_is_reported(monkeypatch, tmp_path, capsys):
     page = tmp_path / "run" / "report.html"
     for name in ("policy/entropy", "reward/outcome", "diversity/textual"):
         assert curve(page, name) == ([1, 2], pytest.approx([first[i][name] for i in (1, 2)], rel=1e-3, abs=1e-4))
+
+    diver(monkeypatch, tmp_path, "measure", "run")
+    diver(monkeypatch, tmp_path, "eval", "run", "--out", "evaluated")
+    told = capsys.readouterr().out
+    assert "diver train: 64 responses to 8 problems" in told and "after 2 steps: run/checkpoints/step_0002" in told
+    assert {path.name for path in (tmp_path / "evaluated").iterdir()} >= {"step_0000", "step_0002"}
 
     (checkpoints.parent / "trl" / "checkpoint-4").rename(tmp_path / "lost")  # as if killed in the second step
     diver(monkeypatch, tmp_path, *lora)

@@ -143,6 +143,7 @@ save_steps = 1
 save_total_limit = 1
 [evaluate]
 problems = 3
+num_samples = 2
 num_samples_in_training = 2
 [verl]
 gpus = 1
@@ -228,6 +229,16 @@ def test_the_report_of_a_verl_run(trained, monkeypatch):
                 [1, 2],
                 pytest.approx([logged[step][verls] for step in steps], rel=1e-3, abs=1e-4),
             )
+
+
+def test_a_verl_run_is_measured_and_evaluated(trained, monkeypatch, capsys):
+    monkeypatch.chdir(trained)
+    for words in (["measure", "run"], ["eval", "run", "--out", "evaluated"]):
+        monkeypatch.setattr(sys, "argv", ["diver", *words])
+        cli.main()
+    told = capsys.readouterr().out
+    assert "64 responses" in told and "after 2 steps: run/checkpoints/step_0002" in told
+    assert {path.name for path in (trained / "evaluated").iterdir()} >= {"step_0000", "step_0002"}
 
 
 def test_another_method_is_refused_in_its_folder(trained, monkeypatch, capsys):

@@ -41,8 +41,8 @@ class GroupAdvantage:
     `ends` are end tokens that the model has besides the tokenizer's. The outcome of a completion is our grade of what the
     assistant wrote, by `problems` (of the ids in the column `problem`) or by the columns of the data set (`answer` or
     `solution`, and whatever else `diver.data.sources` reads). Or it is what `outcome` returns, a reward function in TRL's
-    own signature: None for a prompt that it is not for, whose completions then have the advantage 0. `on_groups` is given
-    every rollout step (from 1) and its groups, on each process.
+    own signature: None for a prompt that it is not for, whose completions then have the advantage 0. `on_step` is given
+    every rollout step (from 1), its groups and its metrics, on each process.
 
     Groups may be split over processes: the rows of all are gathered first, and every process computes all groups, so
     that what it logs is the value of the whole batch. An error on one process is raised on all.
@@ -61,10 +61,10 @@ class GroupAdvantage:
         verification: Verification = DEFAULT,
         ends: Collection[int] = (),
         problems: Mapping[str, Problem] | None = None,
-        on_groups: Callable[[int, list[Group]], None] | None = None,
+        on_step: Callable[[int, list[Group], Mapping[str, float]], None] | None = None,
     ) -> None:
         self.method, self.args, self.tokenizer = usable(method), args, tokenizer
-        self.outcome, self.problems, self.on_groups = outcome, problems, on_groups
+        self.outcome, self.problems, self.on_step = outcome, problems, on_step
         if verifier != "auto":
             get_grader(verifier, "verifier")
         self.source, self.verification = Source(path="TRL", verifier=verifier), verification
@@ -95,8 +95,8 @@ class GroupAdvantage:
         inputs["log_extra"]("outcome", [r.reward.outcome if r.reward else math.nan for r in own])
         for name in dict.fromkeys(name for r in own for name in r.diversity):
             inputs["log_extra"](name, [r.diversity.get(name, math.nan) for r in own])
-        if self.on_groups:
-            self.on_groups(progress.step + 1, trained)
+        if self.on_step:
+            self.on_step(progress.step + 1, trained, metrics)
         return [r.advantage for r in own]
 
     def _gathered(

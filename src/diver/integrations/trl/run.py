@@ -33,7 +33,6 @@ METRICS = {
     "policy/entropy": "entropy",
 }
 """What the run folder calls TRL's metrics; those of the method have the same names in both."""
-OURS = ("reward/", "diversity/", "shaping/", "advantage/", "group/", "grade/", "response/", "time/")
 
 
 class RunRecorder(TrainerCallback):
@@ -42,6 +41,7 @@ class RunRecorder(TrainerCallback):
     def __init__(self, folder: RunFolder, updates: int) -> None:
         self.folder, self.updates = folder, updates
         self.started = self.sampled = time.perf_counter()
+        self.ours: set[str] = set()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.alerts = AlertLog(self.folder.rows("metrics.jsonl"))
@@ -50,15 +50,15 @@ class RunRecorder(TrainerCallback):
         if state.global_step % self.updates == 0:
             self.started = time.perf_counter()
 
-    def on_groups(self, step: int, groups: list[Group]) -> None:
-        self.sampled = time.perf_counter()
+    def on_rollouts(self, step: int, groups: list[Group], metrics: Mapping[str, float]) -> None:
+        self.sampled, self.ours = time.perf_counter(), {*metrics}
         self.folder.write_rollouts(step, groups)
 
     def on_log(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         logs: Mapping[str, float] = given["logs"]
         if "time/verify" not in logs:  # the summary at the end
             return
-        ours = {name: value for name, value in logs.items() if name.startswith(OURS)}
+        ours = {name: value for name, value in logs.items() if name in self.ours}
         trls = {name: logs[key] for name, key in METRICS.items() if key in logs}
         before = self.sampled - self.started - logs["time/verify"] - logs["time/diversity"]
         times = {"time/sample": before, "time/update": time.perf_counter() - self.sampled}
@@ -87,7 +87,7 @@ def run(recipe: Recipe) -> None:
         tokenizer,
         verification=recipe.verify,
         problems={problem.id: problem for problem in problems.problems},
-        on_groups=recorder.on_groups if recorder else None,
+        on_step=recorder.on_rollouts if recorder else None,
     )
     trainer = GRPOTrainer(
         str(policy_folder()) if recipe.model.path == "countdown" else str(Path(recipe.model.path).expanduser()),
