@@ -140,7 +140,7 @@ def kill(process: subprocess.Popen) -> None:
     process.wait()
 
 
-def run(folder: Path, arguments: list[str], seconds: float = 400, **extra: str) -> str:
+def run(folder: Path, arguments: list[str], seconds: float = 1800, **extra: str) -> str:
     """Run to the end; what it said."""
     process = start(folder, arguments, **extra)
     try:

@@ -87,7 +87,7 @@ def test_diver_mix_selects_and_resumes_after_a_kill(folder):
     arguments = stock.command(folder, method, 4, setting=MIX, **options)
     process = stock.start(folder, arguments)
     newest = folder / "checkpoints" / "latest_checkpointed_iteration.txt"
-    deadline = time.monotonic() + 400
+    deadline = time.monotonic() + 1800
     while not (newest.exists() and int(newest.read_text() or 0) >= 2):
         assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()[-6000:]
         time.sleep(0.2)
