@@ -11,7 +11,7 @@ from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
 from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 
 import diver
-from diver.diversity import Diversity, measure, spaced, textual_diversity, warn_if_unspaced
+from diver.diversity import Diversity, measure, spaced, textual_diversity, unspaced_note
 from diver.methods import method_named
 from diver.types import Group, Problem, Reward, Rollout
 
@@ -110,16 +110,14 @@ def test_other_metrics_see_the_text_as_it_is():
 
 
 def test_most_responses_without_spaces_are_warned_of():
-    with pytest.warns(
-        UserWarning, match=r'2 of 3 responses have less than one space .* set diversity.tokenize to "zh"'
-    ):
-        warn_if_unspaced([CHINESE[0] * 2, "abcdefghij" * 3, "but this has some spaces in it"], "whitespace")
+    texts = [CHINESE[0] * 2, "abcdefghij" * 3, "but this has some spaces in it"]
+    assert unspaced_note(texts, "whitespace").startswith("2 of 3 responses have less than one space in 20 characters: ")
+    assert unspaced_note(texts, "zh") == unspaced_note(texts[1:], "whitespace") == ""
+    assert unspaced_note(["42", "x", ""], "whitespace") == ""
     with pytest.warns(UserWarning, match="less than one space"):
         diver.advantages([text * 2 for text in CHINESE], [1, 0, 1], [0] * 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_if_unspaced(["abcdefghij" * 3, "but this has some spaces in it"], "whitespace")
-        warn_if_unspaced(["42", "x", ""], "whitespace")
         method = method_named("diver-mix", diversity={"tokenize": "zh"})
         assert method.needs == {"responses"}
         diver.advantages([text * 2 for text in CHINESE], [1, 0, 1], [0] * 3, method)

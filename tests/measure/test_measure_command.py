@@ -193,3 +193,13 @@ def test_rollouts_of_training_and_evaluation_are_read(tmp_path):
     for metric in ("textual", "hidden-state"):
         assert logged[f"diversity/{metric}"] == pytest.approx(np.mean([row[metric] for row in first]), abs=1e-6)
     assert all(row["pass@1"] is not None for row in read(tmp_path / "out" / "groups.jsonl"))
+
+
+def test_text_without_spaces_is_warned_of_and_measured_by_its_characters(tmp_path):
+    texts = ["先算八减四等于四，再乘以六得二十四。", "先算八减四等于四，再乘以六得三十四。"]
+    write(tmp_path / "zh.jsonl", [{"problem": "p", "response": text * 2} for text in texts])
+    assert "zh: 2 of 2 responses have less than one space" in diver("measure", "zh.jsonl", cwd=tmp_path).stdout
+    done = diver("measure", "zh.jsonl", "--diversity.tokenize", "zh", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0 and "less than one space" not in done.stdout
+    (group,) = read(tmp_path / "out" / "groups.jsonl")
+    assert 0 < group["textual"] < 0.5

@@ -9,7 +9,7 @@ from diver.diversity.textual import (
     textual_dissimilarity,
     textual_diversity,
 )
-from diver.diversity.tokenize import spaced, warn_if_unspaced
+from diver.diversity.tokenize import spaced, unspaced_note
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
 
 __all__ = [
@@ -30,5 +30,5 @@ __all__ = [
     "spaced",
     "textual_dissimilarity",
     "textual_diversity",
-    "warn_if_unspaced",
+    "unspaced_note",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from typing import Literal
 
@@ -33,14 +32,12 @@ def spaced(text: str, tokenize: str) -> str:
             return text
 
 
-def warn_if_unspaced(texts: Sequence[str], tokenize: Tokenize) -> None:
-    """Warns where most texts are written without spaces and white space is what separates their tokens."""
-    if tokenize == "whitespace":
-        unspaced = sum(len(text) > LONG * max(1, len(text.split())) for text in texts)
-        if 2 * unspaced > len(texts):
-            warnings.warn(
-                f"{unspaced} of {len(texts)} responses have less than one space in {LONG} characters: their words are "
-                'hardly ever equal, so textual diversity is near 1 for all; set diversity.tokenize to "zh" for Chinese, '
-                'to "char" for Japanese or Thai',
-                stacklevel=3,
-            )
+def unspaced_note(texts: Sequence[str], tokenize: str) -> str:
+    """A warning, where most texts are written without spaces and white space is what separates their tokens; else ""."""
+    unspaced = sum(len(text) > LONG * max(1, len(text.split())) for text in texts)
+    if tokenize != "whitespace" or 2 * unspaced <= len(texts):
+        return ""
+    return (
+        f"{unspaced} of {len(texts)} responses have less than one space in {LONG} characters: their words are hardly ever "
+        'equal, so textual diversity is near 1 for all; set diversity.tokenize to "zh" for Chinese, to "char" for Japanese or Thai'
+    )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from diver.diversity import Diversity, measure, warn_if_unspaced
+from diver.diversity import Diversity, measure
 from diver.diversity.metrics import PAPER
 from diver.stats import Estimate, bootstrap_interval, pass_at_k
 from diver.types import Group, Problem
@@ -39,7 +39,6 @@ def measured(groups: Iterable[Group], metrics: Sequence[str], settings: Diversit
         columns = {name: values.tolist() for name, values in measure(group, metrics, settings).items()}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         result.append(group.with_each(diversity=rows))
-    warn_if_unspaced([text for group in result for text in group.responses], settings.tokenize)
     return result
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from diver.diversity import Diversity, resolve
+from diver.diversity import Diversity, resolve, unspaced_note
 from diver.evaluate.config import parse_ks
 from diver.io.files import write_text
 from diver.io.jsonl import to_json, write_jsonl
@@ -89,6 +89,8 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     for name, read in _read(config, log):
         bar = tqdm(read, desc=f"{name}: measure", unit="group", leave=False, dynamic_ncols=True)
         groups[name] = measured(bar, config.names, config.diversity)
+        if note := unspaced_note([t for group in groups[name] for t in group.responses], config.diversity.tokenize):
+            log(f"{name}: {note}")
     every = itertools.chain.from_iterable(groups.values())
     largest = max((len(group) for group in every if any(r.reward for r in group.rollouts)), default=0)
     if largest and (beyond := [str(k) for k in ks if k > largest]):

@@ -7,11 +7,12 @@ advantages. A subclass is one file: its settings, its formula with the source, a
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
-from diver.diversity import Diversity, measure, warn_if_unspaced
+from diver.diversity import Diversity, measure, unspaced_note
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.selection import Selection
 from diver.settings import settings
@@ -90,7 +91,8 @@ class Method:
             group = group.with_each(reward=self.rewards(group, progress))
             group = self.selection.select(group)
             result.append(group.with_each(advantage=self.advantages(group, progress).tolist()))
-        warn_if_unspaced([text for group in result for text in group.responses], self.diversity.tokenize)
+        if note := unspaced_note([text for group in result for text in group.responses], self.diversity.tokenize):
+            warnings.warn(note, stacklevel=2)
         return result
 
     def metrics(
