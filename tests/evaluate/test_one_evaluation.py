@@ -8,7 +8,6 @@ import pytest
 
 import diver.verify
 from diver import cli
-from diver.evaluate.compare import differences
 from diver.evaluate.evaluate import evaluate, metrics
 from diver.evaluate.store import MemoryLog, read_results
 from diver.evaluate.task import Task
@@ -24,7 +23,7 @@ max_prompt_tokens = 24
 steps = 2
 batch_size = 4
 mini_batch_size = 2
-learning_rate = {rate}
+learning_rate = 1e-4
 [data.countdown]
 problems = 64
 [evaluate]
@@ -41,8 +40,8 @@ def diver_command(monkeypatch, *args):
     cli.main()
 
 
-def train(monkeypatch, folder, rate):
-    Path("recipe.toml").write_text(RECIPE.format(rate=rate))
+def train(monkeypatch, folder):
+    Path("recipe.toml").write_text(RECIPE)
     diver_command(monkeypatch, "train", "recipe.toml", "--run.folder", folder, "--model.threads", 1)
     return [json.loads((Path(folder) / f"eval/step_{step:04d}.json").read_text()) for step in (0, 1, 2)]
 
@@ -59,7 +58,7 @@ def in_tmp(tmp_path, monkeypatch):
 
 
 def test_a_checkpoint_has_the_pass_at_k_of_training_in_diver_eval_too(monkeypatch, capsys):
-    *_, last = train(monkeypatch, "run", "1e-4")
+    *_, last = train(monkeypatch, "run")
     again = evaluated(monkeypatch, "run")
     assert again["per_problem"] == last["per_problem"] and again["grades"] == last["grades"]
     assert again["estimates"] == last["estimates"]
@@ -73,17 +72,6 @@ def test_a_checkpoint_has_the_pass_at_k_of_training_in_diver_eval_too(monkeypatc
     assert read_results(Path("run"))["model"] == "countdown after 2 steps"
 
 
-def test_a_policy_that_does_not_change_has_a_change_of_exactly_0(monkeypatch):
-    """At a learning rate below the precision of the weights; 4 samples during training are among the 16 before it."""
-    before, during, after = train(monkeypatch, "run", "1e-30")
-    assert before["per_problem"] == after["per_problem"] and before["estimates"] == after["estimates"]
-    assert all(gap == (0.0, 0.0, 0.0) for _, _, gap in differences(before, after).values())
-    assert during["samples"] == 4 and all(
-        few["n"] == 4 and few["c"] <= many["c"]
-        for few, many in zip(during["per_problem"], before["per_problem"], strict=True)
-    )
-
-
 def test_a_timeout_is_left_out_of_n_in_training_and_in_diver_eval(monkeypatch):
     def every_fourth_ends_in_a_timeout(grade):
         return lambda pairs, *args, **how: [
@@ -91,7 +79,7 @@ def test_a_timeout_is_left_out_of_n_in_training_and_in_diver_eval(monkeypatch):
         ]
 
     monkeypatch.setattr(diver.verify, "grade", every_fourth_ends_in_a_timeout(diver.verify.grade))
-    *_, last = train(monkeypatch, "run", "1e-4")
+    *_, last = train(monkeypatch, "run")
     assert last["unscored"] == last["grades"]["timeout"] == 32
     assert sum(row["n"] for row in last["per_problem"]) == 8 * 16 - 32
     assert last["estimates"]["pass@16"] == {"mean": None, "low": None, "high": None, "problems": 0}  # n < 16

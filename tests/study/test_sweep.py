@@ -144,9 +144,9 @@ def in_this_process(monkeypatch):
     monkeypatch.setattr("diver_paper.sweep.POLL_SECONDS", 0)
 
 
-SHARED = set(EXPERIMENTS["dynamics"].variants)  # an experiment that only reads these runs costs nothing more
+TWO = {"clip-higher", "diver-mix"}  # the runs of `make test`
 NAMES = [
-    pytest.param(name, marks=() if set(e.variants) <= SHARED else pytest.mark.slow)
+    pytest.param(name, marks=() if set(e.variants) <= TWO else pytest.mark.slow)
     for name, e in EXPERIMENTS.items()
     if e.variants
 ]

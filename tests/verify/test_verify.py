@@ -149,7 +149,7 @@ def test_wrong_arguments():
 PATIENT = Verification(timeout_s=120.0)  # on a busy machine 5 seconds of the clock are few of the processor
 
 
-EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)], ids=lambda n: f"1 of {n}")
+EVERY = pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)], ids=lambda n: f"1 of {n}")
 
 
 def rows(name, every=1):
