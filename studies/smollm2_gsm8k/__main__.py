@@ -28,9 +28,9 @@ from diver.evaluate.evaluate import evaluate
 from diver.evaluate.task import Task
 from diver.generate.hf import HFGenerator
 from diver.generate.policy import load_configuration, load_policy
-from diver.io.files import lock
 from diver.io.jsonl import JsonlLog, write_jsonl
 from diver.io.provenance import provenance
+from diver.io.run_folder import RunFolder
 from diver.methods import OBSERVED
 from diver.settings import merge
 from diver.types import DiverError, Grade, Problem
@@ -248,9 +248,13 @@ def _cpu_seconds() -> float:
 
 def main(args: Sequence[str] | None = None) -> None:
     arguments = parse(Arguments, "python -m smollm2_gsm8k", sys.argv[1:] if args is None else args)
-    arguments.work.mkdir(parents=True, exist_ok=True)
-    with lock(arguments.work):
-        Study(arguments).run()
+    study = Study(arguments)
+    folder = RunFolder(arguments.work, study.provenance, study.config)  # refuses what was made with other settings
+    try:
+        folder.begin()
+        study.run()
+    finally:
+        folder.close()
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from diver.losses import PolicyLoss
 from diver.settings import settings
 from diver.train import checkpoint
 from diver.train.update import update
-from diver.types import Group, Problem, Rollout
+from diver.types import DiverError, Group, Problem, Rollout
 from smollm2_gsm8k.data import Solved
 
 
@@ -56,14 +56,20 @@ def read(file: Path) -> WarmUp:
 
 
 def warmed_up(model: Model, file: Path, folder: Path) -> Path:
-    """The model with the tensors of the file in place of its own, as a folder."""
-    if not (folder / "config.json").exists():
+    """The model with the tensors of the file in place of its own, as a folder; DiverError where that has others."""
+    tensors = read(file).tensors
+    if not folder.exists():
         policy = load_policy(dataclasses.replace(model, device="cpu"))
-        policy.model.load_state_dict(dict(read(file).tensors), strict=False)
+        policy.model.load_state_dict(dict(tensors), strict=False)
         aside = folder.with_name(f".{folder.name}.part")
         policy.model.save_pretrained(aside)
         policy.tokenizer.save_pretrained(aside)
         aside.rename(folder)
+    with safe_open(folder / "model.safetensors", "pt") as made:
+        if not all(made.get_tensor(name).equal(tensor.float()) for name, tensor in tensors.items()):
+            raise DiverError(
+                f"{folder}: was made from another warm-up than {file}; delete {folder.parent}, or give another --work"
+            )
     return folder
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -20,7 +20,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from diver.config.data import Source
 from diver.types import DiverError, Grade, Problem
 from diver.verify import grade
-from smollm2_gsm8k.__main__ import CONFIG, main
+from smollm2_gsm8k.__main__ import CONFIG, WARM_UP, main
 from smollm2_gsm8k.data import PARTS, formulas, split
 from smollm2_gsm8k.page import METHODS, NAME, write_page
 from smollm2_gsm8k.warm_up import LikelihoodLoss, read
@@ -184,6 +184,12 @@ def test_the_page_is_true_without_a_record(tmp_path):
     assert "Not finished: every variant has no seeds of 3." in page and "##" not in page
 
 
+def test_the_warm_up_that_is_kept_is_that_of_the_settings():
+    config, info = tomllib.loads(CONFIG.read_text()), read(WARM_UP).info
+    assert {name: info[name] for name in config["warm_up"]} == config["warm_up"] and len(info["loss"]) == info["steps"]
+    assert WARM_UP.stat().st_size < 4e6
+
+
 def test_the_committed_page_is_that_of_the_committed_records(tmp_path):
     results = ROOT / "docs" / "results"
     if (results / NAME).exists():
@@ -240,6 +246,13 @@ def test_the_whole_study_by_its_command_killed_and_resumed(study, tmp_path, monk
     assert len(stored.tensors) == 3 and all(not base[name].equal(t.float()) for name, t in stored.tensors.items())
     warmed_up = load_file(tmp_path / "work" / "warmed-up" / "model.safetensors")
     assert all(warmed_up[name].equal(stored.tensors.get(name, base[name]).float()) for name in base)
+    save_file({name: 0 * t for name, t in stored.tensors.items()}, file, {"warm_up": "{}"})
+    with pytest.raises(DiverError, match="warmed-up: was made from another warm-up than"):
+        main(study)
+    (tmp_path / "study.toml").write_text(TINY.replace("samples = 8", "samples = 4"))
+    with pytest.raises(DiverError, match="work: has a run of another recipe"):
+        main(study)
+    (tmp_path / "study.toml").write_text(TINY)
     file.unlink()
     shutil.rmtree(tmp_path / "work")
     main(study)  # and made anew, without a kill
