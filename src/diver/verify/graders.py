@@ -74,9 +74,9 @@ _ALGEBRA = ("math-verify", "latex2sympy2-extended", "sympy")
 GRADERS = {
     grader.name: grader
     for grader in (
-        Grader("math", "diver.verify.mathematics:grade", 5, _ALGEBRA, template="boxed"),
-        Grader("gsm8k", "diver.verify.mathematics:grade_gsm8k", 4, _ALGEBRA, template="boxed"),
-        Grader("rule", "diver.verify.rule:grade", 2, template="boxed"),
+        Grader("math", "diver.verify.mathematics:grade", 6, _ALGEBRA, template="boxed"),
+        Grader("gsm8k", "diver.verify.mathematics:grade_gsm8k", 5, _ALGEBRA, template="boxed"),
+        Grader("rule", "diver.verify.rule:grade", 3, template="boxed"),
         Grader("choice", "diver.verify.choice:grade", 3, answer="diver.verify.choice:final_answer", template="boxed"),
         Grader(
             "countdown",

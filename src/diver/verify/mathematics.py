@@ -19,7 +19,7 @@ wrong, a known answer beyond them an error; an answer written exactly as the kno
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -174,34 +174,9 @@ def last_number(text: str) -> list[str]:
     return [re.sub(r"[\\$,]", "", number)] if number else []
 
 
-# ---- as math-verify should read it ------------------------------------------------------------------------------------
+# ---- as math-verify reads it ---------------------------------------------------------------------------------------------
 
 _DELIMITER = re.compile(r"(?<!\\)\$|\\\(|\\\[")
-_SIGNS = str.maketrans(
-    {"−": "-", "–": "-", "×": r"\times ", "÷": r"\div ", "·": r"\cdot ", "π": r"\pi ", "θ": r"\theta ", "∞": r"\infty "}
-    | {"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "±": r"\pm "}
-    | {"°": r"^{\circ}", "²": "^{2}", "³": "^{3}", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"}
-)
-
-
-def _improper(mixed: re.Match[str]) -> str:
-    """math-verify applies a per cent sign to the fraction of a mixed number alone."""
-    whole, top, bottom = map(int, mixed.groups())
-    return rf"\frac{{{whole * bottom + top}}}{{{bottom}}}"
-
-
-_REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
-    (re.compile(r"√\s*(\d+|[A-Za-z]|\([^()]*\))"), r"\\sqrt{\1}"),
-    (re.compile(r"^\\(?:text|mathrm)\{\s*([-$\d][^{}]*)\}$"), r"\1"),
-    (re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?!\w)"), r"\1 \\times 10^{\2}"),  # else e is Euler's number
-    (re.compile(r"(?<![\d.])(\d{1,18}) ?\\[dt]?frac\{(\d{1,18})\}\{(\d{1,18})\}(?=\\?%)"), _improper),
-    (re.compile(r"_\{\s*\\(?:max|min|sup|inf|lim)\s*\}"), lambda m: m[0].replace("\\", "")),  # a name, no operator
-    (re.compile(r"\*\*\s*(\([^()]*\)|-?\w+)"), r"^{\1}"),
-    (
-        re.compile(r"^(-?\\?\$?[\d.,/]+) +(?!.*(?:hundred|thousand|[mbr]illion|dozen|percent))[a-z]{3,}(?: [a-z]+)*$"),
-        r"\1",
-    ),
-]
 
 
 @lru_cache(maxsize=4096)
@@ -211,19 +186,11 @@ def _known(gold: str) -> str:
 
 @lru_cache(maxsize=4096)
 def gold_texts(gold: str) -> tuple[str, ...]:
-    """The known answer as math-verify should read it; it may come boxed, between dollars, in prose, or bare."""
+    """The known answer as math-verify reads it; it may come boxed, between dollars, in prose, or bare."""
     if boxes := boxed(gold):
         return (_box(boxes[-1]),)
-    return (_rewrite(gold),) if _DELIMITER.search(gold) else (_box(gold),)
+    return (gold,) if _DELIMITER.search(gold) else (_box(gold),)
 
 
 def _box(content: str) -> str:
-    return rf"\boxed{{{_rewrite(content)}}}"
-
-
-def _rewrite(text: str) -> str:
-    """Notations that math-verify reads as something else."""
-    text = text.translate(_SIGNS)
-    for pattern, replacement in _REWRITES:
-        text = pattern.sub(replacement, text)
-    return text
+    return rf"\boxed{{{content}}}"
