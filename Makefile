@@ -2,8 +2,8 @@
 # make test     the tests (make test-slow: those that take longer, and five times the examples of each property)
 # make check    ruff and mypy
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
-# make test-trl the TRL adapter under stock TRL on two processes, in an environment of its own
-# make test-verl  the verl plugin under stock verl, Ray and FSDP on a CPU, in an environment of its own; -vllm: with vLLM
+# make test-trl   the adapter and diver trl under stock TRL on one and two processes, LoRA too, in an environment of its own
+# make test-verl  the plugin and diver verl under stock verl, Ray and FSDP on a CPU, in an environment of its own; -vllm: with vLLM
 # make bench    the benchmarks, one JSON file each under benchmarks/results
 
 PYTHON ?= python3

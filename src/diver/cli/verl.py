@@ -47,10 +47,12 @@ def command(args: Sequence[str]) -> None:
         raise DiverError("verl: not installed here; give --dry-run for the command, --problems-only for the problems")
     from diver.integrations.verl.parquet import write_problems
     from diver.io.run_folder import open_run
+    from diver.train.prepare import prepare
 
     folder = open_run(arguments.recipe, "verl")
-    folder.begin()
-    print("\n".join(write_problems(arguments.recipe)), flush=True)
+    prepared = prepare(arguments.recipe)
+    folder.begin()  # nothing is written before all of it is known to be right
+    print("\n".join(write_problems(arguments.recipe, prepared)), flush=True)
     if not arguments.problems_only:
         # In place of this process, so that signals reach verl. The lock of the folder ends with it; verl's trainer takes it.
         os.execv(sys.executable, [sys.executable, *words])

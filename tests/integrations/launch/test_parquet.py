@@ -15,6 +15,7 @@ from diver.data.sources import load_problems
 from diver.data.splits import load
 from diver.integrations.verl.launch import AS_IT_IS, problems_of
 from diver.integrations.verl.parquet import write_problems
+from diver.train.prepare import prepare
 from diver.types import DiverError, Grade
 from diver.verify import grade
 
@@ -55,7 +56,7 @@ def begins(tmp_path):
 def test_verl_tokenizes_the_embedded_engines_prompts(tmp_path, begin):
     path = begins(tmp_path) if begin else policy_folder()
     recipe = recipe_in(tmp_path, model={"path": str(path)})
-    write_problems(recipe)
+    write_problems(recipe, prepare(recipe))
     tokenizer = AutoTokenizer.from_pretrained(path)
     train, held, _ = load(recipe.data, None, 6, 0)
     for part, problems in (("train", train), ("val", held)):
@@ -73,7 +74,7 @@ def test_verl_tokenizes_the_embedded_engines_prompts(tmp_path, begin):
 
 def test_a_row_has_what_its_verdict_needs(tmp_path):
     recipe = recipe_in(tmp_path)
-    notes = write_problems(recipe)
+    notes = write_problems(recipe, prepare(recipe))
     path = problems_of(recipe.folder)["train"]
     assert f"{path}: 24 problems" in notes
     rows = read_table(path).to_pylist()
@@ -92,13 +93,13 @@ def test_long_prompts_are_left_out_and_told(tmp_path):
     recipe = recipe_in(
         tmp_path, sample={"max_prompt_tokens": 11, "max_tokens": 40}, train={"batch_size": 2, "mini_batch_size": 2}
     )
-    notes = write_problems(recipe)
+    notes = write_problems(recipe, prepare(recipe))
     kept = read_table(problems_of(recipe.folder)["train"]).num_rows
     assert 0 < kept < 24 and any(
         f"{24 - kept} of 24 prompts are longer than sample.max_prompt_tokens" in n for n in notes
     )
     with pytest.raises(DiverError, match=r"train.batch_size: 24 problems in a step, but 'countdown' has only"):
-        write_problems(
+        prepare(
             recipe_in(
                 tmp_path,
                 sample={"max_prompt_tokens": 11, "max_tokens": 40},
@@ -109,5 +110,5 @@ def test_long_prompts_are_left_out_and_told(tmp_path):
 
 def test_without_evaluation_verl_still_gets_its_file(tmp_path):
     recipe = recipe_in(tmp_path, evaluate={"problems": 0})
-    write_problems(recipe)
+    write_problems(recipe, prepare(recipe))
     assert read_table(problems_of(recipe.folder)["val"]).num_rows == 1

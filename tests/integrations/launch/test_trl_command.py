@@ -9,6 +9,7 @@ import pytest
 from diver import cli
 from diver.config.recipe import make_recipe
 from diver.integrations.trl.launch import adapters, arguments, command, identity
+from diver.io.run_folder import open_run
 from diver.types import DiverError
 
 ROOT = Path(__file__).parents[3]
@@ -86,3 +87,17 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
         with pytest.raises(SystemExit) as stop:
             run(*given)
         assert stop.value.code == 2 and told in capsys.readouterr().err
+
+
+def test_the_folder_of_another_engine_is_refused(tmp_path):
+    recipe = make_recipe({"run": {"folder": str(tmp_path / "run")}})
+    begun = open_run(recipe, "verl")
+    begun.begin()
+    begun.close()
+    open_run(recipe, "verl").close()
+    for engine, told in (("trl", "engine was 'verl', now 'trl'"), ("built-in", "engine was 'verl', now 'built-in'")):
+        with pytest.raises(DiverError, match=f"run: has a run of another recipe .*{told}"):
+            open_run(recipe, engine)
+    method = make_recipe({"run": {"folder": str(tmp_path / "run")}, "method": {"name": "clip-higher"}})
+    with pytest.raises(DiverError, match="method.name was 'diver-mix', now 'clip-higher'"):
+        open_run(method, "verl")

@@ -34,6 +34,7 @@ from diver.integrations.verl.trainer import METRICS
 from diver.io.jsonl import JsonlLog, read_jsonl
 from diver.io.rollout_rows import groups_from_rows
 from diver.methods import METHODS, method_named
+from diver.train.prepare import prepare
 from diver.types import DiverError, Progress
 
 RECIPES = sorted((Path(__file__).parents[3] / "recipes").rglob("*.toml"))
@@ -97,7 +98,7 @@ def test_verls_data_set_reads_the_problems(tmp_path):
             "evaluate": {"problems": 3},
         }
     )
-    write_problems(recipe)
+    write_problems(recipe, prepare(recipe))
     config = configuration(recipe)
     tokenizer = load_configuration(recipe.model).tokenizer
     train, held, _ = load(recipe.data, None, 3, 0)

@@ -14,17 +14,17 @@ from diver.data.prompts import Prompted
 from diver.generate.policy import load_configuration
 from diver.integrations.verl.launch import problems_of
 from diver.io.files import write_bytes
-from diver.train.prepare import prepare
+from diver.train.prepare import Prepared
 from diver.types import DiverError
 
 
-def write_problems(recipe: Recipe) -> list[str]:
+def write_problems(recipe: Recipe, prepared: Prepared) -> list[str]:
     """Write train.parquet and val.parquet of the run, and return notes about them.
 
     Prompts are rendered by the recipe's template and those too long left out, as the built-in trainer does. A run
     without evaluation has the first training problem in val.parquet: verl requires the file.
     """
-    train, held_out, notes = prepare(recipe)
+    train, held_out, notes = prepared
     tokenizer = load_configuration(recipe.model).tokenizer
     val = held_out if held_out.problems else train._replace(problems=train.problems[:1], texts=train.texts[:1])
     for path, part in zip(problems_of(recipe.folder).values(), (train, val), strict=True):
