@@ -448,6 +448,17 @@ def test_a_killed_evaluation_continues_without_drawing_anew(whole, monkeypatch, 
     assert metrics("runs/tiny") == metrics(whole[0])
 
 
+def test_responses_of_other_weights_are_not_taken(whole):
+    """A run that is trained again up to an evaluation may differ on a GPU; there its responses are drawn anew."""
+    shutil.copytree(whole[0], "runs/tiny")
+    rows = [json.loads(line) for line in Path("runs/tiny/eval/step_0005.generations.jsonl").read_text().splitlines()]
+    Path("runs/tiny/eval/step_0000.generations.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    shutil.rmtree("runs/tiny/checkpoints")
+    Path("runs/tiny/metrics.jsonl").unlink()
+    assert "24 sampled, 0 stored before; 0 graded" in finish("--train.steps", 1)
+    assert metrics("runs/tiny")[0] == metrics(whole[0])[0]
+
+
 def test_dry_run_prints_the_resolved_recipe_and_writes_nothing():
     resolved = json.loads(finish("--dry-run", "--method.name", "clip-higher"))
     assert resolved["method"]["loss"]["clip_high"] == 0.28 and resolved["train"]["steps"] == 5
