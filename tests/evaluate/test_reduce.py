@@ -108,8 +108,11 @@ def test_differences_are_paired_and_over_shared_problems():
     left, right = results(A, A), results(A, [Sample(C, "7", "x")] * 4)
     found = differences(left, right)
     assert found["Pass@1"] == (0.5, 0.75, (0.25, 0.0, 0.5))
+    assert found["distinct@4"] == (2.0, 1.5, (-0.5, -1.0, 0.0))  # a has x and y, b once in all has x
+    right["per_problem"][0]["n"] = 3  # another number of samples: more of them find more solutions
+    assert differences(left, right).keys() == {"Pass@1", "Pass@2"}
     right["per_problem"] = right["per_problem"][1:]
-    assert found.keys() == {"Pass@1", "Pass@2"} and differences(left, right)["Pass@1"][:2] == (0.5, 1.0)
+    assert found.keys() == {"Pass@1", "Pass@2", "distinct@4"} and differences(left, right)["Pass@1"][:2] == (0.5, 1.0)
     right["per_problem"] = []
     with pytest.raises(DiverError, match="no problem of Sums in common"):
         differences(left, right)

@@ -35,9 +35,11 @@ def _pair(a: Mapping[str, Any], b: Mapping[str, Any], path_a: Path, path_b: Path
     for name in shared:
         left, right = a["benchmarks"][name], b["benchmarks"][name]
         for label, (x, y, difference) in differences(left, right).items():
-            mean, low, high = (f"{100 * value:+.1f}" for value in difference)
+            scale = 1 if label.startswith("distinct") else 100
+            mean, low, high = (f"{scale * value:+.1f}" for value in difference)
             mark = " *" if difference.low > 0 or difference.high < 0 else ""
-            rows.append([f"{left['title']} {label}", f"{100 * x:.1f}", f"{100 * y:.1f}", mean, f"{low} … {high}{mark}"])
+            shown = [f"{scale * value:.1f}" for value in (x, y)]
+            rows.append([f"{left['title']} {label}", *shown, mean, f"{low} … {high}{mark}"])
         notes += [
             f"\n{left['title']}: {key} differs: {left.get(key)} and {right.get(key)}\n"
             for key in SETTINGS
@@ -46,13 +48,16 @@ def _pair(a: Mapping[str, Any], b: Mapping[str, Any], path_a: Path, path_b: Path
     return (
         f"{path_b} ({b['model']}) against {path_a} ({a['model']})\n\n"
         + markdown(["", str(path_a), str(path_b), "difference", "95 % interval"], rows)
-        + "\nPercent, over the problems of both; * : the interval excludes 0.\n"
+        + "\nPercent (distinct: solutions), over the problems of both; * : the interval excludes 0.\n"
         + "".join(notes)
     )
 
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[float, float, Estimate]]:
-    """Pass@k for 1 and each k of both -> (mean of a, mean of b, b - a), over the problems that both have."""
+    """Pass@k for 1 and each k of both -> (mean of a, mean of b, b - a), over the problems that both have.
+
+    And distinct@n, the number of different correct solutions, where each problem has the same n scored samples in both.
+    """
     rows_a, rows_b = ({row["id"]: row for row in r["per_problem"]} for r in (a, b))
     both = [name for name in rows_a if name in rows_b]
     if not both:
@@ -63,4 +68,8 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[f
         known = ~np.isnan(x) & ~np.isnan(y)
         if known.any():
             results[f"Pass@{k}"] = (float(x[known].mean()), float(y[known].mean()), paired_interval(x, y))
+    n, *others = {rows[i]["n"] for i in both for rows in (rows_a, rows_b)}
+    if not others and n:
+        x, y = (np.array([rows[i]["distinct"] for i in both], dtype=float) for rows in (rows_a, rows_b))
+        results[f"distinct@{n}"] = (float(x.mean()), float(y.mean()), paired_interval(x, y))
     return results
