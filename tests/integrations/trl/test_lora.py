@@ -130,7 +130,7 @@ def test_two_processes_share_a_run(tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     for steps in (1, 2):
         program = [sys.executable, "-m", "diver", *words, "--train.steps", str(steps)]
-        done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400)
+        done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1800)
         assert done.returncode == 0, done.stderr[-4000:]
     check_run(tmp_path, 2, schedule=1)
     before = load_file(policy_folder() / "model.safetensors")

@@ -39,7 +39,7 @@ def runs(tmp_path_factory):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return folder

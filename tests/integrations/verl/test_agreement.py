@@ -128,7 +128,7 @@ def both(tmp_path_factory):
         cases.append({"options": options_of(recipe, changes), "batch": batch})
     torch.save(cases, folder / "cases")
     arguments = [sys.executable, str(HERE / "agreement.py"), str(folder / "cases"), str(folder / "found")]
-    done = subprocess.run(arguments, env=stock.environment(folder), capture_output=True, text=True, timeout=400)
+    done = subprocess.run(arguments, env=stock.environment(folder), capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr[-4000:]
     return {name: (*mine[name], found) for name, found in zip(mine, torch.load(folder / "found"), strict=True)}
 
