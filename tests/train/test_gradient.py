@@ -153,8 +153,11 @@ def relative_errors(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> lis
     return [float((a - b).norm() / b.norm()) for a, b in zip(ours, theirs, strict=True)]
 
 
-@pytest.mark.parametrize("skip", [True, False])
-@pytest.mark.parametrize("budget", [1, 40, 10_000])
+SKIPPED = [(1, False), (40, True), (10_000, True)]
+OTHERS = [pytest.param(budget, not skip, marks=pytest.mark.slow) for budget, skip in SKIPPED]
+
+
+@pytest.mark.parametrize(("budget", "skip"), [*SKIPPED, *OTHERS])
 @pytest.mark.parametrize("aggregation", ["token-mean", "sequence-mean", "token-sum"])
 @pytest.mark.parametrize("temperature", [0.6, 1.0])
 def test_equals_the_written_out_formula(temperature, aggregation, budget, skip):
