@@ -1,4 +1,4 @@
-"""The pictures of docs/report.md, of a finished run: `python scripts/report_pictures.py runs/quickstart/diver-mix`.
+"""The pictures of docs/report.md, of a finished run: `python scripts/report_pictures.py runs/quickstart`.
 
 Needs Debian's chromium, as tests/report/test_chromium.py does.
 """
@@ -21,14 +21,15 @@ def pictures(page: Page) -> None:
     box = outcome.bounding_box()
     assert box
     page.mouse.move(box["x"] + AT * box["width"], box["y"] + box["height"] / 2)
-    clip_from(page, "#curves", 1000, "report-curves.png")
+    clip_from(page, "#curves", 1030, "report-curves.png")
     page.mouse.move(0, 0)
     step = page.get_by_label("Step", exact=True)
     step.select_option(index=step.locator("option").count() - 1)
     page.get_by_label("Grade", exact=True).select_option("mixed")
-    page.get_by_label("Sort by").select_option("equational down")
+    page.get_by_label("Sort by").select_option("textual down")
     page.locator(".groups button").first.click()
     page.locator(".heat rect.cell").nth(1).click()
+    page.evaluate("document.activeElement.blur()")
     page.mouse.move(0, 0)
     clip_from(page, "#groups", 960, "report-groups.png")
 

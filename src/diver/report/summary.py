@@ -103,7 +103,7 @@ def _narrower(run: RunRecord) -> Alert | None:
         f"{first.label} rises while {last.label} falls",
         f"{first.label} rose by {first.show(first.change)} points while {last.label} fell by {last.show(-last.change)}: given many "
         "samples, the trained policy solves fewer problems than the base policy.",
-        "Compare with a diversity reward, or save checkpoints and stop earlier.",
+        "Evaluate earlier checkpoints (diver eval), or reward diversity more.",
         f"eval/{last.label.lower()}",
     )
 
