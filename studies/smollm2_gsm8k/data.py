@@ -1,10 +1,12 @@
-"""GSM8K's training set in three parts, and its solutions as formulas alone.
+"""GSM8K's training set in three parts, and its solutions as one expression each.
 
-    She sold 48/2 = <<48/2=24>>24 clips in May.         \\( 48 / 2 = 24 \\)
-    In all she sold 48+24 = <<48+24=72>>72 clips.       \\( 48 + 24 = 72 \\)
-    #### 72                                             \\boxed{ 72 }
+    She sold 48/2 = <<48/2=24>>24 clips in May.
+    In all she sold 48+24 = <<48+24=72>>72 clips.       \\( \\boxed{ 48 + ( 48 / 2 ) } \\)
+    #### 72
 
-Symbols stand apart, because a word between white space is the unit of textual diversity.
+The calculator marks are put into each other, so that the model has to find the operations, and the grader computes them:
+weights of 4 bits fail at arithmetic. Symbols stand apart, because a word between white space is the unit of textual
+diversity.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _SYMBOL = re.compile(r"[\d.]+|[^\d.\s]")
 
 
 class Solved(NamedTuple):
-    """A problem with its solution as formulas; `id` is its row in GSM8K's training set, from 0."""
+    """A problem with its solution as an expression; `id` is its row in GSM8K's training set, from 0."""
 
     id: str
     problem: str
@@ -33,15 +35,21 @@ class Solved(NamedTuple):
     solution: str
 
 
-def formulas(solution: str) -> tuple[str, str] | None:
-    """A solution of GSM8K as (formulas, answer); None where its calculator marks do not end in the answer."""
+def expression(solution: str) -> tuple[str, str] | None:
+    """A solution of GSM8K as (expression, answer); None where its calculator marks do not end in the answer.
+
+    A number that an earlier mark gave stands for that mark. Where the problem happens to have the same number, the
+    expression has the same value.
+    """
     text, _, answer = solution.rpartition("####")
     answer = answer.strip().replace(",", "")
-    marks = _MARK.findall(text)
-    if not marks or marks[-1].rpartition("=")[2].strip() != answer:
-        return None
-    steps = [rf" \( {' '.join(_SYMBOL.findall(mark))} \)" for mark in marks]
-    return "".join(steps) + f" \\boxed{{ {answer} }}", answer
+    found: dict[str, list[str]] = {}
+    words, result = [""], ""
+    for mark in _MARK.findall(text):
+        left, _, result = mark.rpartition("=")
+        words = [word for s in _SYMBOL.findall(left) for word in (["(", *found[s], ")"] if s in found else [s])]
+        found[result.strip()] = words
+    return (rf" \( \boxed{{ {' '.join(words)} }} \)", answer) if result.strip() == answer else None
 
 
 def split(
@@ -49,7 +57,7 @@ def split(
 ) -> dict[str, list[Solved]]:
     """The parts of the data set by name: rows are dealt out first, each question once, and only then filtered.
 
-    Kept are problems of at most `longest_prompt` tokens whose formulas have at most `longest`, the end token included.
+    Kept are problems of at most `longest_prompt` tokens whose expressions have at most `longest`, the end token included.
     DiverError where the source has no solutions: its answers must be GSM8K's own.
     """
     rows, _ = read_rows(source, "--data")
@@ -67,7 +75,7 @@ def split(
 
 
 def _short(rows: Sequence[tuple[str, int, str]], tokenizer: Any, longest_prompt: int, longest: int) -> list[Solved]:
-    found = [Solved(f"gsm8k-train-{n}", question, f[1], f[0]) for question, n, text in rows if (f := formulas(text))]
+    found = [Solved(f"gsm8k-train-{n}", question, f[1], f[0]) for question, n, text in rows if (f := expression(text))]
 
     def lengths(texts: list[str]) -> list[int]:
         return [len(ids) for ids in tokenizer(texts)["input_ids"]] if texts else []

@@ -84,12 +84,12 @@ def _preparation(config: Mapping[str, Any], before: Record) -> str:
     rates = np.array(list(before["selected"].values())) / rule["samples"]
     return (
         f"GSM8K's training set is dealt out at random into three parts; each keeps the problems of at most "
-        f"{config['split']['longest_prompt']} tokens whose formulas have at most {recipe['sample']['max_tokens']}: "
+        f"{config['split']['longest_prompt']} tokens whose expressions have at most {recipe['sample']['max_tokens']}: "
         f"{sizes['warm_up']:,} for the warm-up, {sizes['training']:,} for training, {sizes['held_out']:,} held out, of which "
         f"the first {len(released['correct'])} are evaluated on. As released, with its weights of 4 bits, the model solves "
         f"{solved:.1f} % of them ({released['samples']} samples each, temperature 1.0).\n\n"
         f"The warm-up is supervised, {len(losses)} steps of {config['warm_up']['batch_size']} solutions of the first part, in "
-        f"which only the calculator's formulas and the answer are left; its loss falls from {losses[0]:.2f} to "
+        f"which the calculator's formulas are put into each other, one expression that the grader computes; its loss falls from {losses[0]:.2f} to "
         f"{np.mean(tail):.2f} nats per token. Trained on are the {len(rates)} problems of the second part that the warmed-up "
         f"model solves in {rule['least']} to {rule['most']} of {rule['samples']} samples"
         + (f", {100 * rates.mean():.0f} % on average.\n" if len(rates) else ".\n")

@@ -1,4 +1,4 @@
-"""Supervised warm-up on formulas, by the library's own update with minus the log-likelihood as its loss."""
+"""Supervised warm-up on solutions, by the library's own update with minus the log-likelihood as its loss."""
 
 from __future__ import annotations
 

