@@ -16,7 +16,7 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from diver.types import DiverError
 
-ALIGNMENT = 16  # columns: what attention kernels read is a multiple of it where the capacity allows
+ALIGNMENT = 16  # columns: what a GPU's attention kernels read is a multiple of it where the capacity allows
 
 
 class RowLayer(DynamicLayer):
@@ -46,44 +46,41 @@ class RowLayer(DynamicLayer):
             new[: len(old), :, : old.shape[2]] = old
             # A column without a token has no weight in the attention, but 0 times garbage may be NaN.
             new[len(old) :] = 0
-            new[:, :, old.shape[2] :] = 0
+            new[: len(old), :, old.shape[2] :] = 0
             setattr(self, name, new)
 
 
 class RowCache(DynamicCache):
     """`lengths` int64 [rows] are the positions that each row has cached; `limit` is the most that one may have.
 
-    The capacity doubles with what is used, up to `limit`: a row that ends early costs no memory for its limit.
+    On a CPU the capacity doubles with what is used, up to `limit`: rows that end early cost no memory for their limit.
     """
 
-    def __init__(self, model: Any, limit: int) -> None:
+    def __init__(self, model: Any, rows: int, limit: int) -> None:
         super().__init__()
         self.config, self.limit, self.width = model.config.get_text_config(), limit, 0
         # Under autocast the rotation leaves keys in float32, and a `DynamicCache` all it has.
         kind = model.device.type
         self.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else model.dtype
-        self.rows = self.lengths = torch.zeros(0, dtype=torch.long, device=model.device)
+        self.rows = torch.arange(rows, device=model.device)
+        self.lengths = torch.zeros_like(self.rows)
         self.layers: list[Any] = []
 
-    def reserve(self, rows: int, columns: int) -> None:
-        """Room for this many rows and columns."""
-        old_rows, capacity = self.layers[0].keys.shape[::2]
-        if columns > capacity:  # on a GPU all at once: freed parts of other sizes would break its memory up
-            growing = self.lengths.device.type == "cpu"
-            capacity = min(self.limit, 2 * columns) if growing else self.limit
-        if (rows, capacity) != (old_rows, self.layers[0].keys.shape[2]):
-            for layer in self.layers:
-                layer.resize(rows, capacity)
+    def reserve(self, columns: int) -> None:
+        """Room for this many columns."""
+        if columns <= self.layers[0].keys.shape[2]:
+            return
+        # On a GPU all at once: freed parts of other sizes would break its memory up.
+        at_once = self.lengths.device.type != "cpu" or self.limit <= 4 * columns
+        for layer in self.layers:
+            layer.resize(len(self.lengths), self.limit if at_once else 2 * columns)
 
     def write(self, rows: Tensor, prefill: Any, prompt: Tensor, lengths: Tensor) -> None:
         """Put prompt `prompt[i]` of a `DynamicCache`, which has `lengths[i]` positions, into row `rows[i]`."""
         if not self.layers:
             self.layers = [RowLayer(self, layer.keys, layer.values) for layer in prefill.layers]
-        number, columns = int(rows.max()) + 1, int(lengths.max())
-        if number > len(self.lengths):
-            self.lengths = torch.cat([self.lengths, self.lengths.new_zeros(number - len(self.lengths))])
-            self.rows = torch.arange(number, device=rows.device)
-        self.reserve(len(self.lengths), columns)
+        columns = int(lengths.max())
+        self.reserve(columns)
         for own, filled in zip(self.layers, prefill.layers, strict=True):
             own.keys[rows, :, :columns] = filled.keys[prompt, :, :columns].to(self.dtype)
             own.values[rows, :, :columns] = filled.values[prompt, :, :columns].to(self.dtype)
@@ -100,8 +97,9 @@ class RowCache(DynamicCache):
 
         In the form that the model's attention takes; layers of a sliding window have a mask of their own.
         """
-        self.width = min(-(-longest // ALIGNMENT) * ALIGNMENT, self.limit)
-        self.reserve(len(self.lengths), self.width)
+        step = ALIGNMENT if self.lengths.device.type == "cuda" else 1
+        self.width = min(-(-longest // step) * step, self.limit)
+        self.reserve(self.width)
         column = torch.arange(self.width, device=self.lengths.device)
         last = self.lengths[:, None].clamp(max=self.width - 1)  # a row that has ended may be longer
         seen = column <= last

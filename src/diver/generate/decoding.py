@@ -57,7 +57,7 @@ class Decoding:
         self, model: Any, ends: Collection[int], prompts: Sequence[list[int]], jobs: Sequence[Job], rows: int
     ) -> None:
         self.model, self.ends, self.prompts, self.jobs = model, np.array([*ends]), prompts, jobs
-        self.cache = RowCache(model, max(len(prompts[job.prompt]) + job.limit for job in jobs))
+        self.cache = RowCache(model, rows, max(len(prompts[job.prompt]) + job.limit for job in jobs))
         self.job, self.count, self.limit, self.prompt_length = (np.full(rows, x, np.int64) for x in (-1, 0, 0, 0))
         self.seeds = np.zeros(rows, np.uint64)
         longest = max(job.limit for job in jobs)
