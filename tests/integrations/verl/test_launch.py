@@ -249,5 +249,5 @@ def test_another_method_is_refused_in_its_folder(trained, monkeypatch, capsys):
         cli.main()
     told = capsys.readouterr().err
     assert stop.value.code == 2 and told.count("\n") == 1
-    assert "run: has a run of another recipe (method.diversity_rewards" in told
+    assert "run: has a run of another recipe (method." in told and "method.diversity_rewards" in told
     assert "choose another run.folder or delete it" in told
