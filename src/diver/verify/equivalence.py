@@ -23,7 +23,7 @@ from typing import Any
 from zlib import crc32
 
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)\b")
-_DEGREES = re.compile(r"(\d+(?:\.\d+)?)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
+_DEGREES = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
 _WRAPPED = re.compile(r"(?:\$+|\\boxed\{)(?P<content>.*?)(?:\$+|\})", re.DOTALL)
 _POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _COUNT = re.compile(
