@@ -106,10 +106,36 @@ def test_samples_of_one_seed_differ_and_rows_are_whole(whole):
     assert len({tuple(part) for part in parts}) == 8
 
 
-SLOW = pytest.mark.slow
+def check_it_continues(whole):
+    """Stopped in the middle, with half a row at the end of what is stored."""
+    path = Path("out/generations/countdown.jsonl")
+    assert not Path("out/results.json").exists() and 0 < len([*JsonlLog(path).rows()]) < 256
+    with path.open("ab") as file:
+        file.write(b'{"key": "0123", "problem": "countd')
+    finish(*SMALL, "--samples", 64, "--k", "1,...,64", "--out", "out")
+    assert Path("out/results.json").read_bytes() == (whole[0] / "results.json").read_bytes()
+    assert responses("out") == responses(whole[0])
+    assert len([*JsonlLog(Path("out/provenance.jsonl")).rows()]) == 2
 
 
-@pytest.mark.parametrize("where", [pytest.param(0, marks=SLOW), 1, pytest.param(2, marks=SLOW)])
+def test_interrupted_it_ends_with_the_same_results(whole, monkeypatch):
+    append, rows = JsonlLog.append, []
+
+    def interrupted(log, row):
+        append(log, row)
+        rows.append(row)
+        if len(rows) == 100:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) as stop:
+        patch.setattr(JsonlLog, "append", interrupted)
+        finish(*SMALL, "--samples", 64, "--k", "1,...,64", "--out", "out")
+    assert stop.value.code == 130
+    check_it_continues(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", [0, 1, 2])
 def test_killed_at_a_random_moment_it_ends_with_the_same_results(whole, where):
     path = Path("out/generations/countdown.jsonl")
     size = (whole[0] / "generations/countdown.jsonl").stat().st_size
@@ -121,13 +147,7 @@ def test_killed_at_a_random_moment_it_ends_with_the_same_results(whole, where):
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert not Path("out/results.json").exists()
-    with path.open("ab") as file:
-        file.write(b'{"key": "0123", "problem": "countd')  # as if the kill had cut a row in half
-    finish(*SMALL, "--samples", 64, "--k", "1,...,64", "--out", "out")
-    assert Path("out/results.json").read_bytes() == (whole[0] / "results.json").read_bytes()
-    assert responses("out") == responses(whole[0])
-    assert len([*JsonlLog(Path("out/provenance.jsonl")).rows()]) == 2
+    check_it_continues(whole)
 
 
 def test_nothing_left_to_do_loads_no_model_and_changes_nothing(whole, tmp_path):
