@@ -106,8 +106,10 @@ def test_steps_checkpoints_and_another_temperature():
     for named in (["runs/tiny", "--step", 1], ["runs/tiny/checkpoints/step_0001"]):
         again = finish("eval", *named, "--temperature", 1.0, "--samples", 2)
         assert re.findall(r"^after (\d) steps", again, re.MULTILINE) == ["0", "1"] and "10 stored before" in again
-    finish("eval", "runs/tiny", "--benchmarks", "countdown", "--limit", 2, "--out", "other", "--samples", 1)
-    result = json.loads(Path("other/step_0002/results.json").read_text())["benchmarks"]["countdown"]
+    Path("sums.jsonl").write_text("".join(f'{{"problem": "1 + {i}", "answer": "{1 + i}"}}\n' for i in range(3)))
+    finish("eval", "runs/tiny", "--benchmarks", "sums.jsonl", "--limit", 2, "--out", "other", "--samples", 1)
+    result = json.loads(Path("other/step_0002/results.json").read_text())["benchmarks"]["sums"]
+    assert result["template"] == "plain"  # the run's, which "auto" chose for a model without a chat template
     assert (result["problems"], result["temperature"], result["max_tokens"]) == (2, 0.7, 28)
 
 

@@ -40,15 +40,16 @@ def evaluate_run(config: EvalConfig, provenance: Mapping[str, Any], log: Callabl
     """Evaluate the base model and the chosen checkpoints of `config.run`, and log the comparison; returns the results."""
     trained = read_run(config.run or Path())
     recipe, steps = trained.recipe, [0, *_steps(config, trained)]
+    held = held_out(recipe, config)
     config = dataclasses.replace(
         config,
-        template=config.template or recipe.data.template.removeprefix("auto"),
+        template=config.template or held.benchmark.template,
         temperature=config.temperature or recipe.evaluate.temperature,
         max_tokens=config.max_tokens or recipe.sample.max_tokens,
         stop_token_ids=config.stop_token_ids or recipe.sample.stop_token_ids,
         seed=recipe.run.seed if config.seed is None else config.seed,
     )
-    benchmarks = None if config.benchmarks else [held_out(recipe, config)]
+    benchmarks = None if config.benchmarks else [held]
     results = []
     for step in steps:
         known = benchmarks and _by_the_run(trained, step, config, benchmarks[0])
@@ -127,7 +128,7 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, held: Loaded
     except (ValueError, KeyError, TypeError):
         return None
     same = {
-        "template": config.template or held.benchmark.template,
+        "template": config.template,
         "temperature": config.temperature,
         "max_tokens": config.max_tokens,
         "stop_token_ids": list(config.stop_token_ids) or None,
