@@ -119,6 +119,7 @@ threads = 1
 [recipe.data]
 path = "selected.jsonl"
 verifier = "math"
+template = "plain"
 [recipe.sample]
 group_size = 4
 max_prompt_tokens = 8
