@@ -63,7 +63,7 @@ def test_segments_are_full_and_prompts_of_similar_length_share_them(generator, p
     """The first 64 samples of all problems come first, so that more samples later are further segments."""
     seen = []
 
-    def respond(prompts, jobs, temperature, rows):
+    def respond(prompts, jobs, temperature, rows, ends):
         seen.append(([len(prompt) for prompt in prompts], Counter(job.prompt for job in jobs), rows))
         return [Rollout("", tokens=(1,)) for _ in jobs]
 
