@@ -53,7 +53,7 @@ def write_page(config: Mapping[str, Any], out: Path) -> None:
         f"# {EXPERIMENT.title}\n",
         "A pretrained language model trained by clip-higher and by diver-mix from one warmed-up policy. Made by "
         "`python -m smollm2_gsm8k`; its settings are in [study.toml](../../studies/smollm2_gsm8k/study.toml), its records, "
-        f"which hold problem ids and no text of the data set, in [{NAME}/]({NAME}/); commands, hours and failures are in "
+        f"which hold problem ids and no text of the data set, in `{NAME}/`; commands, hours and failures are in "
         f"[README.md](README.md).\n\n{seeds_note(study)}\n",
     ]
     if INITIAL in runs:

@@ -128,8 +128,8 @@ def deduplicate(rows: Rows, source: Source, origin: str, revision: str | None = 
     if invalid:
         first = {error.reason: error.where for error in reversed(invalid)}
         counts = Counter(error.reason for error in invalid).most_common()
-        told = ", ".join(f"{count} {reason} (first at {first[reason]})" for reason, count in counts)
-        problems.notes.append(f"{origin}: {len(invalid)} invalid rows left out (skip_invalid_rows): {told}")
+        reasons = ", ".join(f"{count} {reason} (first at {first[reason]})" for reason, count in counts)
+        problems.notes.append(f"{origin}: {len(invalid)} invalid rows left out (skip_invalid_rows): {reasons}")
     return problems
 
 

@@ -62,7 +62,7 @@ def read_jsonl(path: Path, *, appended: bool = False) -> Iterator[tuple[str, dic
     appended: the file is one that `JsonlLog` appends to. It may not exist yet, and a last line without its newline was
     cut off by a kill and is left out. InvalidRow for a line that is not an object; the next one can be read after it.
     """
-    return map(_row, _lines(path, appended))  # unlike a generator, `map` goes on after an exception
+    return map(_row, _lines(path, appended))  # unlike a generator, `map` continues after an exception
 
 
 def _lines(path: Path, appended: bool) -> Iterator[tuple[str, bytes]]:

@@ -123,8 +123,8 @@ class GroupAdvantage:
         parts = gather_object([(rows, failure and f"process {index}: {type(failure).__name__}: {failure}")])
         if failure:
             raise failure
-        if told := [message for _, message in parts if message]:
-            raise DiverError(f"the reward function failed on {told[0]}")
+        if failures := [message for _, message in parts if message]:
+            raise DiverError(f"the reward function failed on {failures[0]}")
         return [row for part, _ in parts for row in part], sum(len(part) for part, _ in parts[:index])
 
     def _graded(
