@@ -22,7 +22,7 @@ from smollm2 import convert, gguf_file
 
 from diver.config.data import Source
 from diver.data.sources import load_problems
-from diver.generate.policy import cpu_has_bf16
+from diver.generate.policy import BF16_SPEEDUP, bf16_speedup
 from diver.io.files import write_text
 from diver.io.jsonl import to_json
 
@@ -43,13 +43,13 @@ def choose_problems() -> None:
     write_text(FOUR, "".join(to_json(row) + "\n" for row in rows))
 
 
-def command() -> list[str]:
+def command(precision: str) -> list[str]:
     """The recipe at a laptop's size."""
     small = {
         "data.path": FOUR,
         "run.folder": RUN, "run.seed": 1, "model.path": WEIGHTS, "train.steps": 3, "train.batch_size": 4,
         "train.mini_batch_size": 2, "train.save_steps": 1, "sample.max_tokens": 160, "evaluate.problems": 0,
-        "model.precision": "bfloat16" if cpu_has_bf16() else "float32",
+        "model.precision": precision,
     }  # fmt: skip
     flags = [word for key, value in small.items() for word in (f"--{key}", str(value))]
     return [str(Path(sys.executable).with_name("diver")), "train", "recipes/smollm2-gsm8k.toml", *flags]
@@ -57,7 +57,10 @@ def command() -> list[str]:
 
 def train() -> None:
     """Train until the second checkpoint is there, kill -9, and run the same command again."""
-    first = subprocess.Popen(command())
+    precision = "bfloat16" if bf16_speedup() >= BF16_SPEEDUP else "float32"
+    print(f"real: in {precision}, the faster one here", flush=True)
+    same = command(precision)
+    first = subprocess.Popen(same)
     while not (RUN / "checkpoints" / "step_0002").exists():
         if first.poll() is not None:
             raise SystemExit(f"real: the training ended by itself with exit code {first.returncode}")
@@ -65,7 +68,7 @@ def train() -> None:
     first.kill()
     first.wait()
     print("\nreal: killed after step 2; the same command resumes", flush=True)
-    subprocess.run(command(), check=True)
+    subprocess.run(same, check=True)
 
 
 def check() -> None:
