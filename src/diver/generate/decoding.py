@@ -13,12 +13,10 @@ from transformers import DynamicCache
 from diver.generate.cache import RowCache
 from diver.generate.policy import hidden_states, logits_of
 
-REFILL_FRACTION = (
-    1 / 16
-)  # of the rows are free before responses are begun in them: their prompts are a pass of their own
-COMPACT_FRACTION = (
-    0.25  # are free, and no response is left to begin, before the batch is made smaller: a copy of the cache
-)
+# Of the rows are free before responses are begun in them: their prompts are a pass of their own.
+REFILL_FRACTION = 1 / 16
+# Of the rows are free, and no response is left to begin, before the batch is made smaller: that copies the cache.
+COMPACT_FRACTION = 0.25
 MAX_PREFILL_TOKENS = 1 << 15  # in one pass, so that prompts need no more memory than the decoding
 
 
