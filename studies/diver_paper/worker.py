@@ -21,7 +21,7 @@ from diver.evaluate.store import Log, MemoryLog
 from diver.evaluate.task import Task
 from diver.generate.policy import load_policy
 from diver.generate.prefix_tree import PrefixTreeGenerator
-from diver.io.run_folder import RunFolder
+from diver.io.run_folder import RunFolder, open_run
 from diver.io.seeds import stream_seed
 from diver.methods import OBSERVED
 from diver.train.trainer import Trainer
@@ -71,19 +71,16 @@ def train_run(
     recipe: Recipe, job: Job, folder: Path, provenance: Mapping[str, Any]
 ) -> tuple[dict[str, list[Any]], str | None]:
     """Train or resume; the columns of its metrics, and the commits of the code that trained."""
-    without_evaluation = dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, problems=0))
-    config = {
-        "recipe": dataclasses.asdict(without_evaluation),
-        "seed": job.seed,
-        "schedule_steps": recipe.train.steps,
-        "command": job.command,
-        **provenance,
-    }
-    run = RunFolder(folder, config, without_evaluation.identity(), make_recipe({}).identity())
+    recipe = dataclasses.replace(
+        recipe,
+        run=dataclasses.replace(recipe.run, folder=str(folder)),
+        evaluate=dataclasses.replace(recipe.evaluate, problems=0),
+    )
+    run = open_run(recipe, origin={"command": job.command, **provenance})
     try:
         saved = run.checkpoints()
         if not saved or _step(saved[-1]) < recipe.train.steps:
-            Trainer(without_evaluation, run).run()
+            Trainer(recipe, run).run()
         first, now = run.config.get("commit"), provenance.get("commit")
         return columns(run), now if first == now else f"{first}..{now}"
     finally:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +17,11 @@ import pytest
 import tyro
 
 from diver.config.load import load_recipe
+from diver.config.recipe import make_recipe
 from diver.data.benchmarks import BENCHMARKS
 from diver.data.templates import TEMPLATES
 from diver.evaluate.config import EvalConfig
+from diver.io.run_folder import open_run
 from diver.settings import merge
 from diver.types import DiverError
 from diver_paper import paper
@@ -27,7 +30,7 @@ from diver_paper.experiments import EXPERIMENTS, INITIAL
 from diver_paper.records import Job
 from diver_paper.reproduce import SMOKE, Arguments, load_regime, reproduce, write
 from diver_paper.sweep import Paths, sweep
-from diver_paper.worker import run_job
+from diver_paper.worker import run_job, train_run
 
 ROOT = Path(__file__).parents[2]
 REGIME = merge(load_regime(), merge(SMOKE, {"train": {"steps": 4}}))
@@ -76,6 +79,22 @@ def test_a_record_has_what_the_tables_need(whole):
     assert len(last["solutions"]) == last["problems"] == 4 and all(sum(counts) <= 16 for counts in last["solutions"])
     assert len(last["responses"][0]) == 8 and len(last["diversity"]["textual"]) == 4
     assert 0 <= record["evaluations"]["3"]["pass@4"] <= 1
+
+
+def test_a_run_of_the_study_is_that_of_diver_train(swept, tmp_path):
+    """`train_run` opens what `diver train` began, and `diver train` what `train_run` did."""
+    made = swept[0] / "work" / MIX.name
+    tables = merge(MIX.recipe(REGIME), {"evaluate": {"problems": 0}})
+    begun = open_run(make_recipe(merge(tables, {"run": {"folder": str(tmp_path / "run")}})))
+    begun.begin()
+    begun.close()
+    shutil.copytree(made, tmp_path / "run", dirs_exist_ok=True, ignore=shutil.ignore_patterns("config.json", ".lock"))
+    metrics, _ = train_run(make_recipe(MIX.recipe(REGIME)), MIX, tmp_path / "run", {"commit": None})
+    assert metrics["step"] == [1, 2, 3, 4]
+    opened = open_run(make_recipe(merge(tables, {"run": {"folder": str(made)}})))
+    opened.close()
+    assert opened.steps() == [1, 2, 3, 4] and opened.config["engine"] == "built-in"
+    assert opened.config["command"] == MIX.command
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ def command(args: Sequence[str]) -> None:
     """Train a policy by a recipe, evaluate it, and write a report."""
     arguments = parse_arguments(TrainArguments, args, "diver train")
     if arguments.dry_run:
-        open_run(arguments.recipe, "built-in").close()
+        open_run(arguments.recipe).close()
         check(arguments.recipe)
         print(json.dumps(dataclasses.asdict(arguments.recipe), indent=2))
     else:
@@ -65,7 +65,7 @@ def train(recipe: Recipe, restart: bool = False) -> None:
 
     if restart and (aside := set_aside(recipe.folder)):
         print(f"{recipe.folder}: now {aside}")
-    folder = open_run(recipe, "built-in")
+    folder = open_run(recipe)
     try:
         done, saved, steps = max(folder.steps(), default=0), folder.checkpoints(), recipe.train.steps
         finished = step_of(saved[-1]) >= steps if saved else done >= steps and (folder.path / "report.html").exists()

@@ -45,18 +45,22 @@ def set_aside(folder: Path) -> Path | None:
     return aside
 
 
-def open_run(recipe: Recipe, engine: str, **identity: Any) -> RunFolder:
+def open_run(
+    recipe: Recipe, engine: str = "built-in", origin: Mapping[str, Any] | None = None, **identity: Any
+) -> RunFolder:
     """The folder of the run of `recipe` by `engine`: checked if it is there, and not yet made if it is not.
 
-    `identity` is what must not change besides the recipe's. DiverError where the folder has another run.
+    `origin` is the command, the commit and the versions, by default those of this process; `identity` is what must not
+    change besides the recipe's. DiverError where the folder has another run.
     """
+    if origin is None:
+        origin = {"command": shlex.join(["diver", *sys.argv[1:]]), **provenance()}
     config = {
         "recipe": dataclasses.asdict(recipe),
         "engine": engine,
         "seed": recipe.run.seed,
         "schedule_steps": recipe.train.steps,
-        "command": shlex.join(["diver", *sys.argv[1:]]),
-        **provenance(),
+        **origin,
     }
     defaults = {"engine": "built-in", **make_recipe({}).identity()}
     return RunFolder(recipe.folder, config, {"engine": engine, **recipe.identity(), **identity}, defaults)
