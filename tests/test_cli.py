@@ -422,8 +422,8 @@ def test_an_unchanged_policy_shows_a_change_of_exactly_0():
         k: last[k] for k in first if k.startswith("eval/")
     }
     _, out, _ = diver("eval", "--compare", "runs/tiny/eval/step_0000.json", "runs/tiny")
-    for name in ("Pass@4", "distinct@4"):
-        assert re.search(rf"{name} .* \+0\.0 \|\s+\+0\.0 … \+0\.0 \|", out), out
+    for name in ("Pass@4", "Distinct@4"):
+        assert re.search(rf"{name} .* \+0\.0 \[0\.0, 0\.0\]   \|", out), out
 
 
 @pytest.mark.parametrize("step", [pytest.param(0, marks=pytest.mark.slow), 5])

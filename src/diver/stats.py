@@ -18,6 +18,16 @@ class Estimate(NamedTuple):
     low: float
     high: float
 
+    def text(self, scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
+        """`mean [low, high]` times `scale`; the mean alone where there is no interval, a dash where nothing is known.
+
+        `sign` is that of a format, such as "+", and for the mean.
+        """
+        if np.isnan(self.mean):
+            return "–"
+        mean = f"{scale * self.mean:{sign}.{digits}f}"
+        return mean if np.isnan(self.low) else f"{mean} [{scale * self.low:.{digits}f}, {scale * self.high:.{digits}f}]"
+
 
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
     """The chance that at least one of k samples is correct: 1 - C(n-c, k) / C(n, k) (arXiv 2107.03374, eq. 1).

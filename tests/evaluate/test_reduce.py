@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from diver.evaluate.compare import compare, differences
+from diver.evaluate.compare import compare, comparisons
 from diver.evaluate.config import parse_ks
 from diver.evaluate.grade import answer
 from diver.evaluate.reduce import Sample, reduce
@@ -104,18 +104,21 @@ def results(a, b, ks=(1, 2)):
     return json.loads(to_json({**how, **reduced}))  # as results.json has them
 
 
-def test_differences_are_paired_and_over_shared_problems():
+def test_changes_are_paired_and_over_shared_problems(tmp_path):
     left, right = results(A, A), results(A, [Sample(C, "7", "x")] * 4)
-    found = differences(left, right)
-    assert found["Pass@1"] == (0.5, 0.75, (0.25, 0.0, 0.5))
-    assert found["distinct@4"] == (2.0, 1.5, (-0.5, -1.0, 0.0))  # a has x and y, b once in all has x
+    pass_1, *_, distinct = comparisons(left, right)
+    assert pass_1[:4] == ("Pass@1", (0.5, 0.5, 0.5), (0.75, 0.5, 1.0), (0.25, 0.0, 0.5))
+    assert (distinct.label, distinct.change) == ("Written differently", (-0.5, -1.0, 0.0))  # a has x and y, b all in x
+    assert comparisons({**left, "exact_solutions": True}, {})[-1].label == "Distinct@4"
     right["per_problem"][0]["n"] = 3  # another number of samples: more of them find more solutions
-    assert differences(left, right).keys() == {"Pass@1", "Pass@2"}
+    assert comparisons(left, right)[-1].change[0] == -1.0  # of b alone
     right["per_problem"] = right["per_problem"][1:]
-    assert found.keys() == {"Pass@1", "Pass@2", "distinct@4"} and differences(left, right)["Pass@1"][:2] == (0.5, 1.0)
+    assert [e.mean for e in comparisons(left, right)[0][1:3]] == [0.5, 1.0]
     right["per_problem"] = []
+    for name, found in (("left", left), ("right", right)):
+        (tmp_path / name).write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))
     with pytest.raises(DiverError, match="no problem of Sums in common"):
-        differences(left, right)
+        compare([tmp_path / "left", tmp_path / "right"])
 
 
 def test_compare_needs_two_runs(tmp_path):
@@ -128,7 +131,7 @@ def test_table_and_curves(tmp_path):
     lines = {
         line.split("|")[1].strip(): line.split("|")[2].strip() for line in table.splitlines() if line.startswith("|")
     }
-    assert lines["Avg@n"].startswith("41.7 (") and lines["Pass@4"] == "100.0"  # one problem has a value: no interval
+    assert lines["Avg@n"].startswith("41.7 [") and lines["Pass@4"] == "100.0"  # one problem has a value: no interval
     # two formulas written may be one solution: only Countdown's grader knows
     assert lines["written differently@4"] == "2.0" and "distinct@4" not in lines
     exact = benchmark_table({"sums": results(A, B, (1, 2, 4)) | {"exact_solutions": True}})

@@ -53,8 +53,8 @@ def test_a_folder_belongs_to_one_model_and_one_process(tmp_path):
     ):
         pass
     with ResultFolder(tmp_path / "out", "m@1", {}):
-        assert json.loads((tmp_path / "out" / "config.json").read_text()) == {"model": "m@1"}
-    with pytest.raises(DiverError, match="has results of m@1, not of m@2"):
+        assert json.loads((tmp_path / "out" / "config.json").read_text())["identity"] == {"model": "m@1"}
+    with pytest.raises(DiverError, match="another model .model was 'm@1', now 'm@2'"):
         ResultFolder(tmp_path / "out", "m@2", {})
 
 
@@ -64,13 +64,13 @@ def test_folders_that_hold_something_else_are_refused(tmp_path):
     (tmp_path / "thesis" / "chapter1.tex").write_text("")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text('{"recipe": {}}')
-    for name, told in (("file", "is a file"), ("thesis", "no evaluation"), ("run", "is not the config.json")):
+    for name, told in (("file", "is a file"), ("thesis", "no config.json"), ("run", "is not the config.json")):
         with pytest.raises(DiverError, match=told):
             ResultFolder(tmp_path / name, "m", {})
     for name in ("absent", "thesis", "run"):
         with pytest.raises(DiverError, match="results.json"):
             read_results(tmp_path / name)
-    (tmp_path / "run" / "results.json").write_text("[1]")
+    (tmp_path / "run" / "results.json").write_text('{"model": 1}')
     with pytest.raises(DiverError, match="is not the results of an evaluation"):
         read_results(tmp_path / "run")
 
@@ -95,4 +95,4 @@ def test_a_kill_while_the_first_file_is_written_leaves_a_usable_folder(tmp_path)
     (tmp_path / "out" / ".lock").write_text("")
     (tmp_path / "out" / ".config.json.part").write_text('{"half')
     with ResultFolder(tmp_path / "out", "m@1", {}):
-        assert json.loads((tmp_path / "out" / "config.json").read_text()) == {"model": "m@1"}
+        assert json.loads((tmp_path / "out" / "config.json").read_text())["identity"] == {"model": "m@1"}

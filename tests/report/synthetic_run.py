@@ -5,6 +5,11 @@ import math
 import random
 from pathlib import Path
 
+import numpy as np
+
+from diver.io.jsonl import to_json
+from diver.stats import bootstrap_interval, pass_at_k
+
 HOSTILE = [
     "</p></div></main><script>document.title='owned'</script>",
     "<img src=x onerror=\"document.title='owned'\"><svg onload=alert(1)>",
@@ -46,7 +51,7 @@ def write_run(
 
 
 def _write(path: Path, value) -> None:
-    path.write_text(json.dumps(value, indent=1))
+    path.write_text(to_json(value))
 
 
 def _config(steps: int, seed: int) -> dict:
@@ -103,24 +108,28 @@ def _metrics(t: float, rng: random.Random) -> dict[str, float]:
 
 
 def _evaluation(step: int, t: float, rng: random.Random) -> dict:
-    def estimate(base: float, gain: float, half: float) -> dict[str, float]:
-        mean = base + gain * (1 - math.exp(-3 * t)) + rng.gauss(0, half / 8)
-        return {"mean": mean, "low": mean - half, "high": mean + half}
+    """Problems of every difficulty, each a little easier as t goes from 0 to 1."""
+    rates = [min(1.0, (0.9 * i / 256) ** 2 * (1.2 + 0.8 * (1 - math.exp(-3 * t)))) for i in range(256)]
+    solved = [sum(rng.random() < rate for _ in range(64)) for rate in rates]
+    rows = [{"id": str(i), "n": 64, "c": c, "distinct": min(c, 8)} for i, c in enumerate(solved)]
+    right = sum(solved)
+    grades = {"correct": right, "wrong": 256 * 64 - right - 300, "no_answer": 250, "truncated": 50}
+    return {"step": step, **evaluation(rows, 64, (1, 4, 16, 64)), "grades": grades}
 
-    right = int(256 * 64 * (0.31 + 0.25 * t))
+
+def evaluation(rows: list[dict], samples: int, ks: tuple[int, ...]) -> dict:
+    """The result of an evaluation with these rows of its problems, as a run writes it."""
+    n, c, distinct = (np.array([row[key] for row in rows], dtype=int) for key in ("n", "c", "distinct"))
+    values = {f"pass@{k}": pass_at_k(n, c, k) for k in ks} | {f"distinct@{samples}": distinct}
     return {
-        "step": step,
-        "problems": 256,
-        "samples": 64,
+        "problems": len(rows),
+        "samples": samples,
+        "k": list(ks),
         "temperature": 1.0,
-        "estimates": {
-            "pass@1": estimate(0.31, 0.26, 0.035),
-            "pass@4": estimate(0.61, 0.13, 0.04),
-            "pass@16": estimate(0.82, 0.05, 0.035),
-            "pass@64": estimate(0.94, 0.005, 0.025),
-            "distinct@64": estimate(6.4, -0.5, 0.45),
-        },
-        "grades": {"correct": right, "wrong": 256 * 64 - right - 300, "no_answer": 250, "truncated": 50},
+        "estimates": {name: bootstrap_interval(v)._asdict() for name, v in values.items()},
+        "grades": {},
+        "exact_solutions": True,
+        "per_problem": rows,
     }
 
 

@@ -1,19 +1,82 @@
-"""Evaluations side by side: the difference over the problems that both have, with an interval."""
+"""Two evaluations side by side, measure by measure, with the change over the problems of both."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from diver.evaluate.store import read_results
 from diver.render.tables import markdown
-from diver.stats import Estimate, paired_interval, pass_at_k
+from diver.stats import Estimate, bootstrap_interval, paired_interval, pass_at_k
 from diver.types import DiverError
 
 SETTINGS = ("template", "temperature", "max_tokens", "stop_token_ids", "graders", "problems")
+WRITTEN = "Written differently"
+
+
+class Comparison(NamedTuple):
+    """One measure of two evaluations, in percent or as a count. Unknown ends are NaN.
+
+    `change` is that of the problems that both have: their difficulty cancels, so its interval is narrower than the others.
+    """
+
+    label: str
+    base: Estimate
+    trained: Estimate
+    change: Estimate
+    percent: bool = True
+
+    @property
+    def significant(self) -> bool | None:
+        """Whether the interval of the change excludes 0; None where there is none."""
+        return None if math.isnan(self.change.low) else self.change.low > 0 or self.change.high < 0
+
+    def show(self, estimate: Estimate, sign: str = "") -> str:
+        """An estimate in this measure's unit."""
+        return estimate.text(100 if self.percent else 1, sign=sign)
+
+    def cells(self) -> list[str]:
+        """A row of a table: both evaluations and the change, with a * where it is significant."""
+        mark = "*" if self.significant else " "
+        return [self.label, self.show(self.base), self.show(self.trained), f"{self.show(self.change, '+')} {mark}"]
+
+
+def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
+    """Pass@k by rising k, then the distinct correct solutions of all n samples; whatever either evaluation has.
+
+    Where both have some of the problems, the others are left out. {} stands for an evaluation that is not there.
+    Solutions are counted as they are written where the verifier cannot tell whether two of them are the same.
+    """
+    rows = [{row["id"]: row for row in evaluation.get("per_problem", ())} for evaluation in (a, b)]
+    names = list(rows[0] | rows[1])
+    counts = [[[of.get(name, {}).get(key, 0) for name in names] for of in rows] for key in ("n", "c", "distinct")]
+    n, c, distinct = np.array(counts, dtype=np.int64)  # [evaluations, problems] each
+    ks = sorted({1, *a.get("k", ()), *b.get("k", ())})
+    found = [_comparison(f"Pass@{k}", pass_at_k(n, c, k)) for k in ks]
+    label = "Distinct@{}" if all(evaluation.get("exact_solutions", True) for evaluation in (a, b)) else WRITTEN
+    samples = np.array([[evaluation.get("samples", 0)] for evaluation in (a, b)])
+    for size in sorted({*samples.flat} - {0}):
+        whole = np.where((n == size) & (samples == size), distinct, np.nan)
+        found.append(_comparison(label.format(size), whole, percent=False))
+    return [row for row in found if not (math.isnan(row.base.mean) and math.isnan(row.trained.mean))]
+
+
+def _comparison(label: str, values: np.ndarray, percent: bool = True) -> Comparison:
+    """Of values [2, problems], NaN where one is unknown."""
+    known = ~np.isnan(values).any(axis=0)
+    x, y = values[:, known] if known.any() else values
+    return Comparison(label, bootstrap_interval(x), bootstrap_interval(y), paired_interval(x, y), percent)
+
+
+def legend(rows: Sequence[Comparison]) -> str:
+    """What the rows that count solutions count."""
+    if any(row.label == WRITTEN for row in rows):
+        return f"{WRITTEN}: sets of formulas that the correct samples write."
+    return "Distinct@n: distinct correct solutions among n samples."
 
 
 def compare(paths: Sequence[Path]) -> str:
@@ -34,42 +97,17 @@ def _pair(a: Mapping[str, Any], b: Mapping[str, Any], path_a: Path, path_b: Path
     rows, notes = [], []
     for name in shared:
         left, right = a["benchmarks"][name], b["benchmarks"][name]
-        for label, (x, y, difference) in differences(left, right).items():
-            scale = 1 if label.startswith("distinct") else 100
-            mean, low, high = (f"{scale * value:+.1f}" for value in difference)
-            mark = " *" if difference.low > 0 or difference.high < 0 else ""
-            shown = [f"{scale * value:.1f}" for value in (x, y)]
-            rows.append([f"{left['title']} {label}", *shown, mean, f"{low} … {high}{mark}"])
+        of_both = [row for row in comparisons(left, right) if not math.isnan(row.change.mean)]
+        if not of_both:
+            raise DiverError(f"--compare: the evaluations have no problem of {left['title']} in common")
+        rows += [row._replace(label=f"{left['title']} {row.label}") for row in of_both]
         notes += [
-            f"\n{left['title']}: {key} differs: {left.get(key)} and {right.get(key)}\n"
+            f"{left['title']}: {key} differs: {left.get(key)} and {right.get(key)}\n"
             for key in SETTINGS
             if left.get(key) != right.get(key)
         ]
+    table = markdown(["", str(path_a), str(path_b), "change  "], [row.cells() for row in rows])
     return (
-        f"{path_b} ({b['model']}) against {path_a} ({a['model']})\n\n"
-        + markdown(["", str(path_a), str(path_b), "difference", "95 % interval"], rows)
-        + "\nPercent (distinct: solutions), over the problems of both; * : the interval excludes 0.\n"
-        + "".join(notes)
+        f"{path_b} ({b['model']}) against {path_a} ({a['model']})\n\n{table}\nOver the problems of both: Pass@k in percent. "
+        f"{legend(rows)} In brackets 95 % intervals; * : that of the change excludes 0.\n" + "".join(notes)
     )
-
-
-def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[float, float, Estimate]]:
-    """Pass@k for 1 and each k of both -> (mean of a, mean of b, b - a), over the problems that both have.
-
-    And distinct@n, the number of different correct solutions, where each problem has the same n scored samples in both.
-    """
-    rows_a, rows_b = ({row["id"]: row for row in r["per_problem"]} for r in (a, b))
-    both = [name for name in rows_a if name in rows_b]
-    if not both:
-        raise DiverError(f"--compare: the evaluations have no problem of {a['title']} in common")
-    results = {}
-    for k in sorted({1} | (set(a["k"]) & set(b["k"]))):
-        x, y = (pass_at_k([rows[i]["n"] for i in both], [rows[i]["c"] for i in both], k) for rows in (rows_a, rows_b))
-        known = ~np.isnan(x) & ~np.isnan(y)
-        if known.any():
-            results[f"Pass@{k}"] = (float(x[known].mean()), float(y[known].mean()), paired_interval(x, y))
-    n, *others = {rows[i]["n"] for i in both for rows in (rows_a, rows_b)}
-    if not others and n:
-        x, y = (np.array([rows[i]["distinct"] for i in both], dtype=float) for rows in (rows_a, rows_b))
-        results[f"distinct@{n}"] = (float(x.mean()), float(y.mean()), paired_interval(x, y))
-    return results

@@ -14,13 +14,13 @@ mixed up.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
-from diver.io.files import lock, write_text
-from diver.io.jsonl import JsonlLog
+from diver.io.folder import WorkFolder
+from diver.io.jsonl import JsonlLog, read_json
+from diver.io.run_folder import by_step
 from diver.types import DiverError
 
 
@@ -45,43 +45,22 @@ class MemoryLog:
         self._rows.append(dict(row))
 
 
-class ResultFolder:
-    """The folder of one model's evaluation, locked while it is open; another model's evaluation is refused."""
+class ResultFolder(WorkFolder):
+    """The folder of one model's evaluation, locked while it is open."""
+
+    content = "an evaluation of another model"
+    option = "--out"
 
     def __init__(self, path: Path, model: str, provenance: Mapping[str, Any]) -> None:
-        self.path, self.provenance = path, provenance
-        if path.exists() and not path.is_dir():
-            raise DiverError(f"--out {path}: is a file; name a folder")
-        self.model = model
-        self._lock: IO[str] | None = None
-        self._check()
-
-    def _check(self) -> bool:
-        """Whether there is a config.json, which then must be that of this model; DiverError for any other folder."""
-        file = self.path / "config.json"
-        if not file.exists():
-            if self.path.exists() and any(not p.name.startswith(".") for p in self.path.iterdir()):
-                raise DiverError(f"--out {self.path}: has files but no evaluation; name another folder")
-            return False
-        try:
-            known = json.loads(file.read_text(encoding="utf-8"))["model"]
-        except (ValueError, KeyError, TypeError):
-            raise DiverError(f"{file}: is not the config.json of an evaluation; name another folder by --out") from None
-        if known != self.model:
-            raise DiverError(f"--out {self.path}: has results of {known}, not of {self.model}; name another folder")
-        return True
+        super().__init__(path, {}, {"model": model})
+        self.provenance = provenance
 
     def __enter__(self) -> ResultFolder:
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = lock(self.path)
-        if not self._check():
-            config = json.dumps({"model": self.model}, indent=1, ensure_ascii=False)
-            write_text(self.path / "config.json", config + "\n")
+        self.begin()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._lock is not None:
-            self._lock.close()
+        self.close()
 
     def record_provenance(self) -> None:
         """Record once where what is about to be added comes from; results.json depends on the settings alone."""
@@ -101,15 +80,13 @@ def read_results(path: Path) -> dict[str, Any]:
     `path` is a results.json or an eval/step_NNNN.json of a run, a folder of `diver eval`, or a run folder, which stands
     for its last evaluation.
     """
-    if path.is_dir() and not (path / "results.json").exists():
-        steps = {int(p.stem[5:]): p for p in (path / "eval").glob("step_*.json") if p.stem[5:].isdigit()}
-        path = steps[max(steps)] if steps else path / "results.json"
-    elif path.is_dir():
-        path = path / "results.json"
+    if path.is_dir():
+        steps = by_step(path / "eval", ".json")
+        path = path / "results.json" if (path / "results.json").exists() or not steps else steps[max(steps)]
     if not path.exists():
         raise DiverError(f"{path}: there is no results.json; name a folder of `diver eval` or of an evaluated run")
     try:
-        results = json.loads(path.read_text(encoding="utf-8"))
+        results = read_json(path)
         if "benchmark" in results:
             model = f"{results['model']} after {results['step']} steps"
             results = {"model": model, "benchmarks": {results["benchmark"]: results}}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from diver.io.jsonl import number
 from diver.render.figures import COLOURS, drawing, frame, percent
 from diver.render.tables import markdown
+from diver.stats import Estimate
 
+UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 Results = Mapping[str, Mapping[str, Any]]
 NOTE = (
     "Per cent, with 95 % bootstrap intervals over problems; Pass@k is the unbiased estimate from all samples. "
@@ -20,26 +24,27 @@ def benchmark_table(results: Results) -> str:
     """A column a benchmark, a row an estimate; an estimate that a benchmark does not have is a dash."""
     rows = [
         ["problems x samples", *(f"{r['problems']} x {r['samples']}" for r in results.values())],
-        ["Avg@n", *(_cell(r["estimates"].get(f"avg@{r['samples']}")) for r in results.values())],
+        ["Avg@n", *(_estimate(r, f"avg@{r['samples']}").text(100) for r in results.values())],
     ]
     for title, kind in (("Pass", "pass"), ("Maj", "maj")):
         for k in _ks(results, kind):
-            rows.append([f"{title}@{k}", *(_cell(r["estimates"].get(f"{kind}@{k}")) for r in results.values())])
-    if largest := _ks(results, "distinct")[-1:]:
-        name = f"distinct@{largest[0]}"
-        for label, exact in ((name, True), (f"written differently@{largest[0]}", False)):
-            of_kind = [
-                r["estimates"].get(name) if r.get("exact_solutions", True) is exact else None for r in results.values()
-            ]
-            rows += [[label, *(_cell(e, scale=1) for e in of_kind)]] * any(of_kind)
-    rows.append(
-        [
-            "random baseline",
-            *("–" if r["random_baseline"] is None else f"{100 * r['random_baseline']:.1f}" for r in results.values()),
-        ]
-    )
+            rows.append([f"{title}@{k}", *(_estimate(r, f"{kind}@{k}").text(100) for r in results.values())])
+    for largest in _ks(results, "distinct")[-1:]:
+        for label, exact in (("distinct", True), ("written differently", False)):
+            if any(_exact(r) is exact for r in results.values()):
+                found = [
+                    _estimate(r, f"distinct@{largest}") if _exact(r) is exact else UNKNOWN for r in results.values()
+                ]
+                rows.append([f"{label}@{largest}", *(e.text() for e in found)])
+    baselines = (r["random_baseline"] for r in results.values())
+    rows.append(["random baseline", *("–" if b is None else f"{100 * b:.1f}" for b in baselines)])
     rows.append(["unscored", *(str(r["unscored"]) for r in results.values())])
     return markdown(["", *(r["title"] for r in results.values())], rows) + f"\n{NOTE}\n"
+
+
+def _exact(result: Mapping[str, Any]) -> bool:
+    """Whether `distinct` counts solutions, not ways of writing them."""
+    return result.get("exact_solutions", True)
 
 
 def _ks(results: Results, kind: str) -> list[int]:
@@ -47,11 +52,9 @@ def _ks(results: Results, kind: str) -> list[int]:
     return sorted(int(name.partition("@")[2]) for name in names)
 
 
-def _cell(estimate: Mapping[str, Any] | None, scale: int = 100) -> str:
-    if estimate is None or estimate["mean"] is None:
-        return "–"
-    mean, low, high = (estimate[end] for end in ("mean", "low", "high"))
-    return f"{scale * mean:.1f}" + ("" if low is None else f" ({scale * low:.1f}–{scale * high:.1f})")
+def _estimate(result: Mapping[str, Any], name: str) -> Estimate:
+    stored = result["estimates"].get(name, {})
+    return Estimate(*(number(stored.get(end)) for end in Estimate._fields))
 
 
 def write_curves(results: Results, folder: Path) -> None:
@@ -71,13 +74,12 @@ def write_curves(results: Results, folder: Path) -> None:
 
 
 def _line(axes: Any, result: Mapping[str, Any], colour: str) -> None:
-    estimates = {k: result["estimates"].get(f"pass@{k}") for k in result["k"]}
-    points = [
-        (k, *(e[end] for end in ("mean", "low", "high"))) for k, e in estimates.items() if e and e["mean"] is not None
-    ]
-    if not points:
+    estimates = {k: _estimate(result, f"pass@{k}") for k in result["k"]}
+    known = {k: e for k, e in estimates.items() if not math.isnan(e.mean)}
+    if not known:
         return
-    ks, mean, low, high = zip(*points, strict=True)
-    axes.plot(ks, mean, color=colour, linewidth=1.5, marker="o", markersize=3, label=result["title"], clip_on=False)
-    if None not in (*low, *high):
-        axes.fill_between(ks, low, high, color=colour, alpha=0.13, linewidth=0)
+    mean, low, high = zip(*known.values(), strict=True)
+    axes.plot(
+        [*known], mean, color=colour, linewidth=1.5, marker="o", markersize=3, label=result["title"], clip_on=False
+    )
+    axes.fill_between([*known], low, high, color=colour, alpha=0.13, linewidth=0)

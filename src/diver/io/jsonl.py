@@ -65,6 +65,11 @@ def read_jsonl(path: Path, *, appended: bool = False) -> Iterator[tuple[str, dic
     return map(_row, _lines(path, appended))  # unlike a generator, `map` continues after an exception
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """The object of a JSON file. InvalidRow names the file where it is none."""
+    return _row((str(path), path.read_bytes()))[1]
+
+
 def _lines(path: Path, appended: bool) -> Iterator[tuple[str, bytes]]:
     if appended and not path.exists():
         return
@@ -81,9 +86,9 @@ def _row(placed: tuple[str, bytes]) -> tuple[str, dict[str, Any]]:
     try:
         row = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise InvalidRow(where, "not UTF-8", f" ({error.reason} at byte {error.start} of the line)") from error
+        raise InvalidRow(where, "not UTF-8", f" ({error.reason} at byte {error.start})") from error
     except (ValueError, RecursionError) as error:  # a ValueError alone for a number of more than 4,300 digits
-        raise InvalidRow(where, "not JSON", f" ({error}); each line must be one object") from error
+        raise InvalidRow(where, "not JSON", f" ({error})") from error
     if not isinstance(row, dict):
         raise InvalidRow(where, f"a {type(row).__name__}, not an object")
     return where, row

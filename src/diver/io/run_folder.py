@@ -22,10 +22,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from diver.config.recipe import Recipe, make_recipe
 from diver.io.files import lock, write_text
+from diver.io.folder import WorkFolder
 from diver.io.jsonl import JsonlLog, number, read_jsonl, to_json, write_jsonl
 from diver.io.provenance import provenance
 from diver.io.rollout_rows import groups_from_rows, rollout_row
@@ -66,62 +67,8 @@ def open_run(
     return RunFolder(recipe.folder, config, {"engine": engine, **recipe.identity(), **identity}, defaults)
 
 
-class RunFolder:
-    """One run's folder. Nothing is written before `begin`, which locks it until `close`.
-
-    `identity` is the recipe without steps, paths and loggers: a run of another recipe may not resume in this folder.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        config: Mapping[str, Any],
-        identity: Mapping[str, Any],
-        defaults: Mapping[str, Any] | None = None,
-    ) -> None:
-        """`defaults` are the values of keys that did not exist when an older run was made."""
-        self.path = path
-        self._lock: IO[str] | None = None
-        if path.exists() and not path.is_dir():
-            raise DiverError(f"{path}: is a file; run.folder must name a folder")
-        config_file = path / "config.json"
-        if path.exists() and not config_file.exists() and any(not p.name.startswith(".") for p in path.iterdir()):
-            raise DiverError(f"{path}: has files but no config.json, so it is no run folder; choose another run.folder")
-        if config_file.exists():
-            self.config = self._read_config(config_file)
-            self._check_identity(identity, defaults or {})
-            self._acquire_lock()  # before the checkpoints are read
-        else:
-            self.config = json.loads(to_json({**config, "identity": identity}))
-
-    def begin(self) -> None:
-        """Make the folder, lock it against other processes, and write config.json if there is none."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._acquire_lock()
-        if not (self.path / "config.json").exists():
-            write_text(self.path / "config.json", json.dumps(self.config, indent=2, ensure_ascii=False) + "\n")
-
-    def _acquire_lock(self) -> None:
-        self._lock = self._lock or lock(self.path)
-
-    @staticmethod
-    def _read_config(path: Path) -> dict[str, Any]:
-        try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-            return {**config, "identity": config["identity"]}
-        except (ValueError, KeyError, TypeError) as e:
-            raise DiverError(f"{path}: is not the config.json of a run ({e}); choose another run.folder") from None
-
-    def _check_identity(self, identity: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-        mine, usual = json.loads(to_json(identity)), json.loads(to_json(defaults))
-        theirs = {k: usual.get(k) for k in mine} | self.config["identity"]
-        if mine == theirs:
-            return
-        keys = sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))
-        changes = "; ".join(f"{k} was {theirs.get(k)!r}, now {mine.get(k)!r}" for k in keys[:4])
-        raise DiverError(
-            f"{self.path}: has a run of another recipe ({changes}); choose another run.folder or delete it"
-        )
+class RunFolder(WorkFolder):
+    """One run's folder. Its identity is the recipe without steps, paths and loggers."""
 
     def append(self, name: str, row: Mapping[str, Any]) -> None:
         with JsonlLog(self.path / name) as log:
@@ -148,8 +95,8 @@ class RunFolder:
         if (self.path / "metrics.jsonl").exists():
             write_jsonl(self.path / "metrics.jsonl", metrics)
         for folder, suffix in (("rollouts", ".jsonl"), ("eval", ".json")):
-            for path in (self.path / folder).glob(f"step_*{suffix}"):
-                if step_of(path) > step:
+            for later, path in by_step(self.path / folder, suffix).items():
+                if later > step:
                     path.unlink()
 
     def write_rollouts(self, step: int, groups: Iterable[Group]) -> None:
@@ -191,8 +138,7 @@ class RunFolder:
 
     def checkpoints(self) -> list[Path]:
         """Whole checkpoints, oldest first."""
-        folders = (p for p in (self.path / "checkpoints").glob("step_*") if p.name.removeprefix("step_").isdigit())
-        return sorted(folders, key=step_of)
+        return list(by_step(self.path / "checkpoints").values())
 
     def link_checkpoint(self, step: int, target: Path) -> None:
         """checkpoints/step_NNNN as a link to the Hugging Face folder that another trainer wrote; links to deleted ones go."""
@@ -211,10 +157,6 @@ class RunFolder:
             os.replace(path, aside)
             shutil.rmtree(aside)
 
-    def close(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-
 
 def _sync(path: Path) -> None:
     """Write a file, or the names in a folder, to the disk; nothing where there is none."""
@@ -224,6 +166,12 @@ def _sync(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def by_step(folder: Path, suffix: str = "") -> dict[int, Path]:
+    """The files or folders `step_NNNN<suffix>` of a folder, in the order of their steps; none where there is no folder."""
+    steps = {path: path.name[len("step_") :].removesuffix(suffix) for path in folder.glob(f"step_*{suffix}")}
+    return dict(sorted((int(step), path) for path, step in steps.items() if step.isdigit()))
 
 
 def step_of(path: Path) -> int:

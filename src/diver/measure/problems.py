@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -90,6 +89,4 @@ def cell(name: str, e: Estimate | None) -> str:
     """A mean with its interval: Pass@k in per cent, lengths with one decimal."""
     if e is None:
         return "–"
-    scale, digits = 100 if name.startswith("pass@") else 1, 3 if is_metric(name) else 1
-    mean, low, high = (f"{scale * value:.{digits}f}" for value in e)
-    return mean if math.isnan(e.low) else f"{mean} [{low}, {high}]"
+    return e.text(100 if name.startswith("pass@") else 1, 3 if is_metric(name) else 1)

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from diver.diversity import formulas, spaced, textual_dissimilarity
 from diver.diversity.equational import formula_spans
 from diver.report.mathematics import Formulas
-from diver.report.text import clean, short
+from diver.report.text import clean, evenly_spaced, short
 from diver.types import Group, Rollout
 
 GROUPS = 200  # of a page
@@ -36,13 +36,6 @@ class Shown:
     run: int = 0
     step: int | None = None
     tokenize: str = "whitespace"
-
-
-def evenly_spaced(total: int, count: int) -> list[int]:
-    """At most `count` of the indices 0..total-1, evenly spaced, the first and the last among them."""
-    if count <= 1 or total <= 1:
-        return list(range(min(total, count)))
-    return sorted({round(i * (total - 1) / (min(count, total) - 1)) for i in range(min(count, total))})
 
 
 def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from diver.io.jsonl import number
 from diver.report.run_record import RunRecord
-from diver.report.text import short
+from diver.report.text import evenly_spaced, short
 from diver.train.alerts import Alert
 
 POINTS = 2_000  # of a line; a longer one is thinned evenly
@@ -42,7 +42,6 @@ PANELS = (
     Panel("policy/logprob_mismatch", "Log-prob mismatch", "sampler and trainer, mean nats per token"),
     Panel(SECONDS, "Seconds per step", "sampling, verification, diversity, update"),
 )
-_PASS = re.compile(r"pass@(\d{1,9})")
 
 
 def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) -> dict[str, Any]:
@@ -63,8 +62,7 @@ def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) ->
 
 def _pass_at_k_panels(runs: Sequence[RunRecord]) -> list[Panel]:
     """Panels of the smallest and the largest k of Pass@k that every evaluation, or most of them, has."""
-    keys = [key for run in runs for evaluation in run.evaluations.values() for key in evaluation.estimates]
-    counts = Counter(int(m[1]) for key in keys if (m := _PASS.fullmatch(key)))
+    counts = Counter(k for run in runs for evaluation in run.evaluations.values() for k in evaluation["k"])
     usual = sorted(k for k, n in counts.items() if n == max(counts.values()))
     ends = dict.fromkeys([usual[0], usual[-1]]) if usual else ()
     return [Panel(f"eval/pass@{k}", f"Held-out Pass@{k}", "bands: 95 % intervals", True) for k in ends]
@@ -86,15 +84,16 @@ def _panel(panel: Panel, runs: Sequence[RunRecord], alerts: Sequence[Sequence[Al
 def _line(run: RunRecord, metric: str) -> dict[str, Any]:
     """A metric where it is known; held-out values come from eval/ with their intervals if they can."""
     key = metric.removeprefix("eval/")
-    evaluated = {step: e.estimates[key] for step, e in run.evaluations.items() if key in e.estimates}
+    found = {step: e["estimates"][key] for step, e in run.evaluations.items() if key in e["estimates"]}
+    evaluated = {step: estimate for step, estimate in found.items() if estimate["mean"] is not None}
     if metric != key and evaluated:
-        mean, low, high = np.array(list(evaluated.values())).T
-        return _thinned(list(evaluated), values=mean, low=low, high=high)
+        ends = {end: [number(e[end]) for e in evaluated.values()] for end in ("mean", "low", "high")}
+        return _thinned(list(evaluated), values=ends["mean"], low=ends["low"], high=ends["high"])
     values = run.step_seconds() if metric == SECONDS else run.column(metric)
     return _thinned(values.index, values=values)
 
 
 def _thinned(steps: Any, **columns: Any) -> dict[str, Any]:
-    index = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), POINTS)).round().astype(int))
+    index = evenly_spaced(len(steps), POINTS)
     lines = {name: list(map(short, np.asarray(column)[index].tolist())) for name, column in columns.items()}
     return {"steps": np.asarray(steps)[index].tolist(), **lines}

@@ -2,65 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from diver.io.jsonl import number, read_jsonl, table
+from diver.io.jsonl import number, read_json, read_jsonl, table
 from diver.io.rollout_rows import groups_from_rows
-from diver.io.run_folder import metrics_table
-from diver.stats import Estimate, pass_at_k
+from diver.io.run_folder import by_step, metrics_table
 from diver.types import DiverError, Group
 
 if TYPE_CHECKING:
     import pandas as pd
 
 STAGES = ("sample", "verify", "diversity", "update")  # of a step, whose times are logged
-_STEP = re.compile(r"step_(\d+)\.jsonl?")
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """One eval/step_NNNN.json. Values that are missing or odd are left out, or NaN."""
-
-    estimates: Mapping[str, Estimate] = field(default_factory=dict)
-    grades: Mapping[str, float] = field(default_factory=dict)
-    """How many responses have each grade."""
-    counts: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
-    """Of each problem by id: scored samples n, correct ones c, distinct correct solutions."""
-    problems: float = math.nan
-    samples: float = math.nan
-    temperature: float = math.nan
-    exact_solutions: bool = True
-    """Whether two distinct solutions are two, not one written in two ways."""
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Evaluation:
-        ends = {key: [number(table(row, "estimates", key).get(end)) for end in Estimate._fields]
-                for key in table(row, "estimates")}  # fmt: skip
-        return cls(
-            {key: Estimate(*values) for key, values in ends.items() if not math.isnan(values[0])},
-            {key: count for key, value in table(row, "grades").items() if (count := number(value)) > 0},
-            {str(p["id"]): (p["n"], p["c"], p["distinct"]) for p in row.get("per_problem", [])},
-            number(row.get("problems")),
-            number(row.get("samples")),
-            number(row.get("temperature")),
-            row.get("exact_solutions") is not False,
-        )
-
-    def values(self, measure: str, k: int) -> dict[str, float]:
-        """pass@k or distinct@k of each problem by id, NaN where n < k; empty where the counts are not known."""
-        n, c, distinct = np.array(list(self.counts.values()), dtype=np.int64).reshape(-1, 3).T
-        if measure == "distinct" and k != self.samples:
-            return {}
-        values = pass_at_k(n, c, k) if measure == "pass" else np.where(n < k, np.nan, distinct)
-        return dict(zip(self.counts, values.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -71,7 +26,8 @@ class RunRecord:
     config: Mapping[str, Any]
     metrics: pd.DataFrame
     """float64, a row a step, a column a metric; NaN where it is unknown."""
-    evaluations: dict[int, Evaluation]
+    evaluations: dict[int, dict[str, Any]]
+    """Each eval/step_NNNN.json by its step."""
     rollout_files: dict[int, Path]
 
     @classmethod
@@ -80,8 +36,9 @@ class RunRecord:
         if not (folder / "config.json").is_file():
             raise DiverError(f"{folder}: not a run folder, it has no config.json")
         metrics = metrics_table(row for _, row in read_jsonl(folder / "metrics.jsonl", appended=True))
-        evaluations = {step: Evaluation.from_row(_json(file)) for step, file in _steps(folder / "eval").items()}
-        return cls(folder, _json(folder / "config.json"), metrics, evaluations, _steps(folder / "rollouts"))
+        evaluations = {step: read_json(file) for step, file in by_step(folder / "eval", ".json").items()}
+        rollouts = by_step(folder / "rollouts", ".jsonl")
+        return cls(folder, read_json(folder / "config.json"), metrics, evaluations, rollouts)
 
     @property
     def engine(self) -> str:
@@ -114,31 +71,15 @@ class RunRecord:
         return float(self.step_seconds().sum(min_count=1))
 
     @property
-    def base(self) -> Evaluation | None:
-        """The evaluation before the first step."""
-        return self.evaluations.get(0)
+    def base(self) -> dict[str, Any]:
+        """The evaluation before the first step; empty where there is none."""
+        return self.evaluations.get(0, {})
 
     @property
-    def trained(self) -> Evaluation | None:
-        """The evaluation of the largest step after 0."""
+    def trained(self) -> dict[str, Any]:
+        """The evaluation of the largest step after 0; empty where there is none."""
         last = max(self.evaluations, default=0)
-        return self.evaluations[last] if last > 0 else None
+        return self.evaluations[last] if last > 0 else {}
 
     def groups(self, step: int) -> list[Group]:
         return groups_from_rows(read_jsonl(self.rollout_files[step]))
-
-
-def _steps(folder: Path) -> dict[int, Path]:
-    """The files `step_NNNN.json[l]` of a folder by step, in order."""
-    files = folder.iterdir() if folder.is_dir() else ()
-    return dict(sorted((int(m[1]), p) for p in files if (m := _STEP.fullmatch(p.name))))
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    except (ValueError, RecursionError) as error:
-        raise DiverError(f"{path}: not readable as JSON ({error})") from None
-    if not isinstance(value, dict):
-        raise DiverError(f"{path}: must hold a JSON object")
-    return value

@@ -7,10 +7,11 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from diver.evaluate.compare import Comparison, legend
 from diver.io.jsonl import table
 from diver.report.page import NOTHING, facts, html_table
 from diver.report.run_record import RunRecord
-from diver.report.summary import Comparison, compare, conditions, duration, legend, model_and_method, progress, verdict
+from diver.report.summary import compare, conditions, duration, model_and_method, progress, verdict
 from diver.report.text import minus, text
 from diver.train.alerts import Alert
 
@@ -118,12 +119,11 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
 
 
 def _cells(row: Comparison, scale: float, run: int) -> str:
-    cells = "".join(
-        f"<td>{minus(row.show(e.mean))}<small>{row.interval(e)}</small></td>" for e in (row.base, row.trained)
-    )
-    kind = "change significant" if row.significant else "change"
+    shown = (row.show(row.base), row.show(row.trained), row.show(row.change, "+"))
+    parts = (minus(estimate).partition(" ") for estimate in shown)
+    base, trained, change = (f"{mean}<small>{interval}</small>" for mean, _, interval in parts)
     return (
-        f'{cells}<td class="{kind}">{minus(row.show(row.change, "+"))}<small>{minus(row.interval(row.paired))}</small></td>'
+        f'<td>{base}</td><td>{trained}</td><td class="change{" significant" * bool(row.significant)}">{change}</td>'
         f'<td class="plot">{_interval_plot(row, scale, run)}</td>'
     )
 
@@ -144,7 +144,7 @@ def _interval_plot(row: Comparison, scale: float, run: int) -> str:
 def _grades(run: RunRecord) -> str:
     lines = []
     for name, evaluation in (("base", run.base), ("trained", run.trained)):
-        counts = evaluation.grades if evaluation else {}
+        counts = evaluation.get("grades", {})
         total = sum(counts.values())
         words = [f"{100 * count / total:.1f} % {grade.replace('_', ' ')}" for grade, count in counts.items()]
         lines += [f"{name}: {', '.join(words)}"] if words else []

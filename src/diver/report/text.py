@@ -1,4 +1,4 @@
-"""Text that others wrote, made fit to be written and shown."""
+"""What is shown of what others wrote: text made fit for a page, numbers cut short, a part of many."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ def clean(value: Any) -> str:
 def short(value: float) -> float | None:
     """A number with the digits that a page shows; None where it is not known."""
     return float(f"{value:.5g}") if math.isfinite(value) else None
+
+
+def evenly_spaced(total: int, count: int) -> list[int]:
+    """At most `count` of the indices 0..total-1, evenly spaced, the first and the last among them."""
+    if count <= 1 or total <= 1:
+        return list(range(min(total, count)))
+    return sorted({round(i * (total - 1) / (min(count, total) - 1)) for i in range(min(count, total))})
 
 
 def text(value: Any) -> str:

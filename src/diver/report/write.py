@@ -8,11 +8,11 @@ from pathlib import Path
 from diver.io.files import write_text
 from diver.io.jsonl import table as table_at
 from diver.report import sections, summary
-from diver.report.browser import GROUPS, Shown, browser_data, evenly_spaced
+from diver.report.browser import GROUPS, Shown, browser_data
 from diver.report.curves import curves_data
 from diver.report.page import document, facts, groups_section, html_table
 from diver.report.run_record import RunRecord
-from diver.report.text import text
+from diver.report.text import evenly_spaced, text
 from diver.types import DiverError, Group
 
 STEPS = 20  # of a run from which groups are shown

@@ -1,0 +1,70 @@
+"""A folder for one piece of work: it says whose it is, and one process at a time works in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from diver.io.files import lock, write_text
+from diver.io.jsonl import read_json, to_json
+from diver.types import DiverError
+
+
+class WorkFolder:
+    """A folder whose config.json has the `identity` of the work in it; other work is refused.
+
+    Nothing is written before `begin`, which locks it until `close`.
+    """
+
+    content = "a run of another recipe"
+    option = "run.folder"
+    """The setting that names the folder."""
+
+    def __init__(
+        self,
+        path: Path,
+        config: Mapping[str, Any],
+        identity: Mapping[str, Any],
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`defaults` are the values of keys of the identity that did not exist when an older folder was made."""
+        self.path, self._file = path, path / "config.json"
+        self.config: dict[str, Any] = json.loads(to_json({**config, "identity": identity}))
+        self._defaults = json.loads(to_json(defaults or {}))
+        self._lock: IO[str] | None = None
+        if path.exists() and not path.is_dir():
+            raise DiverError(f"{path}: is a file; {self.option} must name a folder")
+        if self._file.exists():
+            self._take_over()
+            self._acquire_lock()  # before anything else in it is read
+        elif path.exists() and any(not p.name.startswith(".") for p in path.iterdir()):
+            raise DiverError(f"{path}: has files but no config.json; choose another {self.option}")
+
+    def begin(self) -> None:
+        """Make the folder, lock it against other processes, and write config.json if there is none."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._acquire_lock()
+        if self._file.exists():
+            self._take_over()
+        else:
+            write_text(self._file, json.dumps(self.config, indent=2, ensure_ascii=False) + "\n")
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+    def _acquire_lock(self) -> None:
+        self._lock = self._lock or lock(self.path)
+
+    def _take_over(self) -> None:
+        """Take the config.json that is there, if it has the same identity."""
+        stored, mine = read_json(self._file), self.config["identity"]
+        if not isinstance(stored.get("identity"), Mapping):
+            raise DiverError(f"{self._file}: is not the config.json of a run; choose another {self.option}")
+        theirs = {key: self._defaults.get(key) for key in mine} | stored["identity"]
+        if keys := sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key)):
+            changes = "; ".join(f"{key} was {theirs.get(key)!r}, now {mine.get(key)!r}" for key in keys[:4])
+            raise DiverError(f"{self.path}: has {self.content} ({changes}); choose another {self.option} or delete it")
+        self.config = stored
