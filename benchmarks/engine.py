@@ -262,7 +262,7 @@ def recompute(policy: Any, groups: Sequence[Any], budget: int) -> None:
         update.response_logprobs(policy, batches.collate(chunk, policy.pad, policy.model.device), 1.0)
 
 
-def unsorted(rows: Sequence[Any], budget: int) -> list[list[Any]]:
+def unsorted(rows: Sequence[Any], budget: int, *, shared: bool) -> list[list[Any]]:
     """Rows as they come, as many to a batch as fit when all are as long as the longest."""
     longest = max(len(row.prompt) for row in rows) + max(len(row.tokens) for row in rows)
     size = max(1, budget // longest)
@@ -272,6 +272,7 @@ def unsorted(rows: Sequence[Any], budget: int) -> list[list[Any]]:
 WITHOUT: dict[str, Callable[[], Any]] = {
     "finished rows leaving": lambda: mock.patch("diver.generate.decoding.COMPACT_FRACTION", math.inf),
     "prompts run once for the group": contextlib.nullcontext,
+    "prompts run once in the update": lambda: mock.patch("diver.train.update.shares_prompts", lambda model: False),
     "sampler's log-probs reused": contextlib.nullcontext,
     "micro-batches sorted by length": lambda: mock.patch("diver.train.update.micro_batches", unsorted),
     "rows of zero advantage skipped": contextlib.nullcontext,

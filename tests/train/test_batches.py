@@ -54,3 +54,15 @@ def test_micro_batches_hold_every_row_once_within_the_budget(sizes, budget):
         assert padded <= budget or len(batch) == 1
     longest = [b[0].length for b in batches]
     assert longest == sorted(longest, reverse=True)
+
+
+def test_a_shared_prompt_counts_once_in_a_batch():
+    rows = [row(10, 5, start=1) for _ in range(4)] + [row(8, 5, start=50)]
+    assert [len(batch) for batch in micro_batches(rows, 45, shared=True)] == [5]  # 2 x 10 + 5 x 5
+    assert [len(batch) for batch in micro_batches(rows, 44, shared=True)] == [4, 1]
+    assert [len(batch) for batch in micro_batches(rows, 44)] == [2, 2, 1]
+
+
+def test_collate_names_the_first_row_of_each_prompt():
+    rows = [row(2, 1, 5), row(1, 1, 5), row(2, 3, 5), row(1, 2, 5)]
+    assert collate(rows, pad=0, device=torch.device("cpu")).prompt_row.tolist() == [0, 1, 0, 1]

@@ -81,8 +81,8 @@ class Update:
     max_grad_norm: PositiveFloat = 1.0
     """Maximum norm of the gradient of a mini-batch (gradient clipping)."""
     micro_batch_tokens: PositiveInt = 16384
-    """Maximum number of prompt and response tokens in one forward pass, padding included. Results do not
-    depend on it."""
+    """Maximum number of prompt and response tokens in one forward pass, padding included; a prompt that is run once for
+    several responses counts once. Results do not depend on it."""
     skip_zero_advantage: bool = True
     """Skip the forward pass of responses whose gradient is exactly zero. The gradient is the same."""
 

@@ -31,6 +31,7 @@ class Batch(NamedTuple):
     """A padded micro-batch: prompts end and responses begin at the same column, [n, P + R] and [n, R].
 
     `token_index` [n, R] is the index of each token among all tokens of the mini-batch; 0 where there is padding.
+    `prompt_row` [n] is the first row that has the same prompt.
     """
 
     ids: Tensor
@@ -42,6 +43,7 @@ class Batch(NamedTuple):
     advantages: Tensor
     weight: Tensor
     token_index: Tensor
+    prompt_row: Tensor
 
 
 def rows_of(groups: Sequence[Group], weights: Sequence[float]) -> list[Row]:
@@ -54,21 +56,23 @@ def rows_of(groups: Sequence[Group], weights: Sequence[float]) -> list[Row]:
     return rows
 
 
-def micro_batches(rows: Sequence[Row], budget: int) -> list[list[Row]]:
+def micro_batches(rows: Sequence[Row], budget: int, *, shared: bool = False) -> list[list[Row]]:
     """Split rows into batches of at most `budget` tokens, padding included; a longer row is a batch of its own.
 
-    Longest rows first, so that rows of similar length share a batch and a lack of memory shows at the first batch.
+    Where prompts are `shared`, one counts once in a batch. Longest rows first, so that rows of similar length share a
+    batch and a lack of memory shows at the first batch.
     """
     batches: list[list[Row]] = []
-    widest = [0, 0]
+    prompts: set[tuple[int, ...]] = set()  # of the last batch, and its longest prompt and response
+    longest = [0, 0]
     for row in sorted(rows, key=lambda r: r.length, reverse=True):
-        wider = [max(widest[0], len(row.prompt)), max(widest[1], len(row.tokens))]
-        if batches and (len(batches[-1]) + 1) * sum(wider) <= budget:
-            batches[-1].append(row)
-            widest = wider
-        else:
-            batches.append([row])
-            widest = [len(row.prompt), len(row.tokens)]
+        count = len(batches[-1]) + 1 if batches else 1
+        prompts.add(tuple(row.prompt))
+        longest = [max(longest[0], len(row.prompt)), max(longest[1], len(row.tokens))]
+        if not batches or (len(prompts) if shared else count) * longest[0] + count * longest[1] > budget:
+            batches.append([])
+            prompts, longest = {tuple(row.prompt)}, [len(row.prompt), len(row.tokens)]
+        batches[-1].append(row)
     return batches
 
 
@@ -79,6 +83,7 @@ def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
     attention = np.zeros((len(rows), p + r), dtype=np.int64)
     old_logprobs = np.zeros((len(rows), r), dtype=np.float32)
     token_index = np.zeros((len(rows), r), dtype=np.int64)
+    first: dict[tuple[int, ...], int] = {}
     for i, row in enumerate(rows):
         start, length = p - len(row.prompt), len(row.tokens)
         ids[i, start : p + length] = [*row.prompt, *row.tokens]
@@ -97,4 +102,5 @@ def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
         advantages=torch.from_numpy(per_row[:, 0]).to(device),
         weight=torch.from_numpy(per_row[:, 1]).to(device),
         token_index=torch.from_numpy(token_index).to(device),
+        prompt_row=torch.tensor([first.setdefault(tuple(row.prompt), i) for i, row in enumerate(rows)], device=device),
     )

@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from diver.losses import PolicyLoss
 from diver.losses.base import Tokens, row_weights
 from diver.losses.logprobs import kl_to_reference, token_logprobs
 from diver.train.batches import Batch, Row, collate, micro_batches, rows_of
+from diver.train.shared_prompts import before_responses, shares_prompts
 from diver.types import DiverError, Group
 
 
@@ -32,15 +34,8 @@ def response_logprobs(
     """log pi and entropy of each response token, 0 where there is padding or no entropy is asked for: [n, R] each."""
     model, mask = policy.model, batch.mask
     with torch.autocast(model.device.type, policy.precision, enabled=policy.precision is not None):
-        hidden = hidden_states(
-            model,
-            input_ids=batch.ids,
-            attention_mask=batch.attention,
-            position_ids=batch.position,
-            use_cache=False,
-        )
         logprobs, entropies = token_logprobs(
-            hidden[:, -mask.shape[1] - 1 : -1][mask],  # what is before a token decides it
+            before_responses(model, batch) if shares_prompts(model) else _before_responses(model, batch),
             batch.tokens[mask],
             partial(logits_of, model),
             temperature,
@@ -52,6 +47,13 @@ def response_logprobs(
     return tuple(columns)  # type: ignore[return-value]
 
 
+def _before_responses(model: Any, batch: Batch) -> Tensor:
+    """The last hidden state before each response token, by running every row with its prompt: [tokens, d]."""
+    inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.position}
+    hidden = hidden_states(model, **inputs, use_cache=False)
+    return hidden[:, -batch.mask.shape[1] - 1 : -1][batch.mask]
+
+
 @torch.no_grad()
 def select_tokens(
     policy: Policy, rows: Sequence[Row], loss: PolicyLoss, temperature: float, budget: int, random: torch.Generator
@@ -61,7 +63,7 @@ def select_tokens(
     lengths = torch.tensor([len(row.tokens) for row in rows])
     total = int(lengths.sum())
     logprobs, entropies = torch.empty(2, total, device=device)
-    for chunk in micro_batches([row for row in rows if len(row.tokens)], budget):
+    for chunk in micro_batches([row for row in rows if len(row.tokens)], budget, shared=shares_prompts(policy.model)):
         batch = collate(chunk, policy.pad, device)
         index = batch.token_index[batch.mask]
         scores = response_logprobs(policy, batch, temperature, with_entropy=loss.needs_entropy)
@@ -88,7 +90,7 @@ def accumulate(
 ) -> dict[str, float]:
     """Add the gradient of a mini-batch's rows to `.grad`; return sums over their tokens."""
     sums: defaultdict[str, float] = defaultdict(float)
-    for chunk in micro_batches(rows, budget):
+    for chunk in micro_batches(rows, budget, shared=shares_prompts(policy.model)):
         batch = collate(chunk, policy.pad, policy.model.device)
         logprobs, entropies = response_logprobs(policy, batch, temperature, with_entropy=bool(loss.entropy_coef))
         mask = None if selected is None else selected[batch.token_index]
