@@ -20,13 +20,14 @@ from diver import cli
 from diver.data.benchmarks import BENCHMARKS
 from diver.data.countdown import policy_folder
 from diver.evaluate.config import EvalConfig
-from diver.evaluate.samplers import sampler, sampler_metadata
+from diver.evaluate.samplers import SamplerHandle, sampler, sampler_metadata
 from diver.evaluate.task import make_tasks
 from diver.io.jsonl import JsonlLog
 from diver.types import DiverError
 
 DIVER = [sys.executable, "-c", "from diver.cli import main; main()"]
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
+MODEL = SamplerHandle("m", lambda: None)
 SMALL = ("--model", "countdown", "--benchmarks", "countdown", "--limit", "4")
 
 
@@ -342,10 +343,10 @@ def test_vllms_engine_gets_its_options_and_rows_are_not_known_by_them(monkeypatc
         sampler(config).open()
     assert [options for _, _, options in got] == [{}, {"tensor_parallel_size": 2}]
     assert got[0][:2] == got[1][:2] and got[0][1].endswith("-vllm")
-    alone, two = (make_tasks(config, "m", {})[0].keys for config in configs)
+    alone, two = (make_tasks(config, MODEL)[0].keys for config in configs)
     assert alone == two
     asked = EvalConfig(model="m", generator="endpoint", extra='{"top_k": 2}')
-    assert not {*make_tasks(asked, "m", {})[0].keys.values()} & {*alone.values()}
+    assert not {*make_tasks(asked, MODEL)[0].keys.values()} & {*alone.values()}
     with pytest.raises(DiverError, match=r"--extra .*colour.*: vLLM's engine does not take it \(.*'colour'\)"):
         sampler(EvalConfig(model="countdown", generator="vllm", extra='{"colour": 1}')).open()
 

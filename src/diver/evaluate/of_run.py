@@ -7,8 +7,7 @@ trained; the random streams are those of the run's own evaluations, so a result 
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,8 @@ from diver.evaluate.compare import compare
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.grade import AUTO, grader_for
 from diver.evaluate.run import run
-from diver.io.jsonl import number, table
+from diver.io.jsonl import read_json, table
+from diver.io.run_folder import by_step
 from diver.types import DiverError
 
 SECTIONS = ("run", "model", "data", "sample", "evaluate", "verify")  # of the recipe; not the method, which may be gone
@@ -70,33 +70,28 @@ def evaluate_run(config: EvalConfig, provenance: Mapping[str, Any], log: Callabl
 def read_run(path: Path) -> TrainedRun:
     """The run of a run folder, or of a checkpoint folder in it. DiverError where `path` is neither."""
     for folder in (path, *path.parents):
-        try:
-            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if recipe := table(config, "recipe"):
+        file = folder / "config.json"
+        if file.is_file() and (recipe := table(read_json(file), "recipe")):
             break
     else:
         raise DiverError(f"{path}: is neither a run folder nor a checkpoint in one; a model is given by --model")
     try:
         read = make_recipe({name: recipe[name] for name in SECTIONS if name in recipe})
     except DiverError as error:
-        raise DiverError(f"{folder / 'config.json'}: {error}") from None
-    found = {p.name.removeprefix("step_"): p for p in (folder / "checkpoints").glob("step_*")}
-    checkpoints = {int(step): found[step] for step in sorted(found) if step.isdigit()}
+        raise DiverError(f"{file}: {error}") from None
+    checkpoints = by_step(folder / "checkpoints")
     named = [step for step, p in checkpoints.items() if p.resolve() == path.resolve()]
     return TrainedRun(folder, read, checkpoints, named[0] if named else None)
 
 
 def _steps(config: EvalConfig, trained: TrainedRun) -> list[int]:
     """Which checkpoints: all, the one that is named, or the last."""
-    known = sorted(trained.checkpoints)
+    known = list(trained.checkpoints)
     if not known:
         raise DiverError(f"{trained.folder}: has no checkpoints (checkpoints/step_NNNN)")
     if config.all_steps:
         return known
-    step = known[-1] if config.step is None else config.step
-    step = step if trained.step is None or config.step is not None else trained.step
+    step = next(step for step in (config.step, trained.step, known[-1]) if step is not None)
     if step not in known:
         raise DiverError(f"--step {step}: {trained.folder} has checkpoints of the steps {', '.join(map(str, known))}")
     return [step]
@@ -121,20 +116,16 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, held: Loaded
     path = trained.folder / "eval" / f"step_{step:04d}.json"
     if config.k or config.grader or config.generator != "transformers" or not path.exists():
         return None
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-        rows: Sequence[Any] = result["per_problem"]
-        ids = [row["id"] for row in rows]
-    except (ValueError, KeyError, TypeError):
-        return None
+    result = read_json(path)
     same = {
         "template": config.template,
         "temperature": config.temperature,
         "max_tokens": config.max_tokens,
         "stop_token_ids": list(config.stop_token_ids) or None,
         "seed": config.seed,
+        "step": step,
         "samples": config.samples or held.benchmark.samples,
         "graders": sorted({str(grader_for(p, AUTO)) for p in held.problems}),
     }
-    known = all(result.get(key) == value for key, value in same.items()) and number(result.get("step")) == step
-    return path if known and ids == [p.id for p in held.problems] else None
+    known = all(result.get(key) == value for key, value in same.items())
+    return path if known and [row["id"] for row in result["per_problem"]] == [p.id for p in held.problems] else None

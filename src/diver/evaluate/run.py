@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from diver.config.sections import Model
 from diver.data.benchmarks import Loaded
+from diver.data.prompts import prompted
 from diver.evaluate.config import EvalConfig
-from diver.evaluate.evaluate import evaluate, render_prompt
-from diver.evaluate.samplers import SamplerHandle, sampler, sampler_metadata
+from diver.evaluate.evaluate import evaluate
+from diver.evaluate.samplers import SamplerHandle, sampler
 from diver.evaluate.store import ResultFolder, read_results
 from diver.evaluate.tables import benchmark_table, write_curves
 from diver.evaluate.task import Task, make_tasks
-from diver.generate.base import Request, prompt_tokens
 from diver.io.files import write_text
 from diver.io.jsonl import to_json
 from diver.types import DiverError
@@ -40,13 +41,13 @@ def run(
     `benchmarks` stand for those of the settings, and `policy` says more of the model than --model.
     """
     generator = sampler(config, policy)
-    tasks = make_tasks(config, generator.model, sampler_metadata(config), benchmarks, generator.template)
+    tasks = make_tasks(config, generator, benchmarks)
     out = config.out or Path("runs/eval") / generator.model.replace("/", "--")
     with ResultFolder(out, generator.model, provenance) as folder:
         results = {}
         for task in tasks:
             if config.skip_long_prompts:
-                task = _skip_long_prompts(task, folder, generator)
+                task = _skip_long_prompts(task, generator, config.extra_options.get("max_model_len"))
             for note in task.info["source"]["notes"]:
                 log(note)
             prompting = f"{task.name}: template {task.template!r}, temperature {task.temperature}"
@@ -69,33 +70,27 @@ def run(
     return out
 
 
-def _skip_long_prompts(task: Task, folder: ResultFolder, generator: SamplerHandle) -> Task:
-    """The task without the problems whose prompts are too long for the model; lengths are stored, so computed once."""
-    with folder.log("prompts", task.name) as lengths:
-        known = {row["problem"]: row for row in lengths.rows() if task.keys.get(row["problem"]) == row["key"]}
-        if unknown := [p for p in task.problems if p.id not in known]:
-            opened: Any = generator.open()
-            if not hasattr(opened, "tokenizer"):
-                raise DiverError(
-                    "--skip-long-prompts: an endpoint does not report the length of prompts; omit this flag"
-                )
-            prompts = [Request(p.id, 0, render_prompt(p, task.template, opened), 0) for p in unknown]
-            for name, ids in prompt_tokens(prompts, opened).items():
-                row = {"key": task.keys[name], "problem": name, "tokens": len(ids), "context": opened.context}
-                lengths.append(row)
-                known[name] = row
-    long = {name for name, row in known.items() if row["context"] is not None and row["tokens"] >= row["context"]}
-    short = [p for p in task.problems if p.id not in long]
-    if not short:
+def _skip_long_prompts(task: Task, model: SamplerHandle, context: int | None) -> Task:
+    """The task without the problems whose prompts fill `context`, by default as many tokens as the model has positions."""
+    from diver.generate.policy import load_configuration, positions
+
+    if model.policy is None:
+        raise DiverError("--skip-long-prompts: an endpoint does not report the length of prompts; omit this flag")
+    policy = load_configuration(model.policy)
+    longest = (context or positions(policy.config) or sys.maxsize) - 1
+    kept = prompted(task.problems, task.template, policy.tokenizer, longest)
+    if not kept.problems:
         raise DiverError(
-            f"{task.name}: no problems are left: no prompt fits into the context of {generator.model}; another --template "
+            f"{task.name}: no problems are left: no prompt fits into the context of {model.model}; another --template "
             f"than {task.template!r} may be shorter"
         )
-    skipped, source = len(task.problems) - len(short), task.info["source"]
-    if skipped:
-        note = f"{task.name}: {skipped} of {len(task.problems)} problems are skipped, their prompts are too long"
+    source = task.info["source"]
+    if kept.skipped:
+        note = f"{task.name}: {kept.skipped} of {len(task.problems)} problems are skipped, their prompts are too long"
         source = {**source, "notes": [*source["notes"], note]}
-    return dataclasses.replace(task, problems=short, info={**task.info, "source": source, "skipped": skipped})
+    return dataclasses.replace(
+        task, problems=kept.problems, info={**task.info, "source": source, "skipped": kept.skipped}
+    )
 
 
 def _summary(out: Path, results: Mapping[str, Mapping[str, Any]]) -> str:

@@ -23,14 +23,22 @@ END = 1 << 20  # bytes hashed at either end of a file: enough to distinguish che
 
 
 class SamplerHandle(NamedTuple):
-    """A generator that is not loaded yet: `model` is the permanent name of its model; `open` loads it.
-
-    `template` is that of a chat model for the problems that it is given; a DiverError for a model without a chat template.
-    """
+    """A generator that is not loaded yet: `model` is the permanent name of its model; `open` loads it."""
 
     model: str
     open: Callable[[], Generator]
-    template: Callable[[Sequence[Problem]], str] = chat_template_for
+    policy: Model | None = None
+    """Where the model's configuration and tokenizer are; None where only the server knows."""
+
+    def template(self, problems: Sequence[Problem]) -> str:
+        """That of a chat model for these problems; DiverError for a model without a chat template."""
+        from diver.generate.policy import load_configuration
+
+        if self.policy and not load_configuration(self.policy).tokenizer.chat_template:
+            raise DiverError(
+                f"--template: {self.policy.path!r} has no chat template; choose one of {', '.join(TEMPLATES)}"
+            )
+        return chat_template_for(problems)
 
 
 def fingerprint(folder: Path) -> str:
@@ -64,7 +72,7 @@ def transformers(config: EvalConfig, policy: Model) -> SamplerHandle:
 
         return HFGenerator(load_policy(policy, inference=True), name, config.max_num_seqs)
 
-    return SamplerHandle(name, load, functools.partial(_own_template, policy))
+    return SamplerHandle(name, load, policy)
 
 
 def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
@@ -89,15 +97,7 @@ def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
             reason = hub.one_line(error)
             raise DiverError(f"--extra {config.extra}: vLLM's engine does not take it ({reason})") from None
 
-    return SamplerHandle(name, load, functools.partial(_own_template, policy))
-
-
-def _own_template(policy: Model, problems: Sequence[Problem]) -> str:
-    from diver.generate.policy import load_configuration
-
-    if not load_configuration(policy).tokenizer.chat_template:
-        raise DiverError(f"--template: {policy.path!r} has no chat template; choose one of {', '.join(TEMPLATES)}")
-    return chat_template_for(problems)
+    return SamplerHandle(name, load, policy)
 
 
 def endpoint(config: EvalConfig, policy: Model) -> SamplerHandle:

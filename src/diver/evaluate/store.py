@@ -2,7 +2,6 @@
 
     config.json                             the model
     provenance.jsonl                        a row for each command that added to what follows: versions, commit, time
-    prompts/<benchmark>.jsonl               lengths of prompts, with --skip-long-prompts
     generations/<benchmark>.jsonl           a row a response, append-only
     grades/<benchmark>.<grader>.jsonl       a row a grade, append-only
     results.json, table.md, pass_at_k.png, pass_at_k.svg
@@ -70,7 +69,7 @@ class ResultFolder(WorkFolder):
         self.provenance = {}
 
     def log(self, kind: str, name: str) -> JsonlLog:
-        """A log of the folder: `kind` is prompts, generations or grades."""
+        """A log of the folder: `kind` is generations or grades."""
         return JsonlLog(self.path / kind / f"{name}.jsonl", self.record_provenance)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from diver.data.benchmarks import Benchmark, Loaded, load
-from diver.data.templates import TEMPLATES, chat_template_for
+from diver.data.templates import TEMPLATES
 from diver.evaluate.config import EvalConfig, parse_ks
 from diver.evaluate.grade import AUTO, grader_for
+from diver.evaluate.samplers import SamplerHandle, sampler_metadata
 from diver.io.seeds import digest
 from diver.types import DiverError, Problem
 
@@ -54,21 +55,11 @@ class Task:
         }
 
 
-def make_tasks(
-    config: EvalConfig,
-    model: str,
-    generator: Mapping[str, Any],
-    benchmarks: Sequence[Loaded] | None = None,
-    template: Callable[[Sequence[Problem]], str] = chat_template_for,
-) -> list[Task]:
-    """`benchmarks`, by default those of the settings; DiverError for whatever cannot be evaluated.
-
-    `model` is the model's permanent name, `generator` what the results say of the generator, and `template` gives the
-    model's own prompt template for the problems of a benchmark that has none.
-    """
+def make_tasks(config: EvalConfig, model: SamplerHandle, benchmarks: Sequence[Loaded] | None = None) -> list[Task]:
+    """`benchmarks`, by default those of the settings, for a model; DiverError for whatever cannot be evaluated."""
     names = [name for name in (config.benchmarks or "countdown").split(",") if name]
     loaded = [load(name, config.seed or 0, config.limit) for name in names] if benchmarks is None else benchmarks
-    tasks = [_task(config, benchmark, model, generator, template) for benchmark in loaded]
+    tasks = [_task(config, benchmark, model) for benchmark in loaded]
     if not tasks:
         raise DiverError("--benchmarks: names none")
     if repeated := [name for name, n in Counter(task.name for task in tasks).items() if n > 1]:
@@ -76,22 +67,16 @@ def make_tasks(
     return tasks
 
 
-def _task(
-    config: EvalConfig,
-    loaded: Loaded,
-    model: str,
-    generator: Mapping[str, Any],
-    template: Callable[[Sequence[Problem]], str],
-) -> Task:
+def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
     if not loaded.problems:
         raise DiverError(f"{loaded.benchmark.name}: no problems are left")
     flags = {field: getattr(config, field) for field in ("template", "temperature", "max_tokens", "grader")}
     benchmark = dataclasses.replace(loaded.benchmark, **{field: value for field, value in flags.items() if value})
     if not benchmark.template:
-        benchmark = dataclasses.replace(benchmark, template=template(loaded.problems))
+        benchmark = dataclasses.replace(benchmark, template=model.template(loaded.problems))
     samples, ks = _samples(config, benchmark)
     depends_on = {
-        "model": model,
+        "model": model.model,
         "template": dataclasses.asdict(TEMPLATES[benchmark.template]),
         "temperature": benchmark.temperature,
         "max_tokens": benchmark.max_tokens,
@@ -117,7 +102,7 @@ def _task(
             "source": {"path": benchmark.source.path, "notes": loaded.notes},
             "skipped": 0,
             "random_baseline": loaded.random_baseline,
-            **generator,
+            **sampler_metadata(config),
         },
     )
 
