@@ -149,9 +149,9 @@ def _student(values: np.ndarray, level: float) -> Estimate:
     """The mean of values [n], n > 1, with Student's interval."""
     from scipy.stats import t
 
-    mean, error = float(values.mean()), float(values.std(ddof=1)) / np.sqrt(len(values))
-    half = float(t.ppf(0.5 + level / 2.0, len(values) - 1)) * error
-    return Estimate(mean, mean - half, mean + half)
+    mean = float(values.mean())
+    low, high = t.interval(level, len(values) - 1, loc=mean, scale=values.std(ddof=1) / np.sqrt(len(values)))
+    return Estimate(mean, float(low), float(high))
 
 
 # A page of results asks for a few shapes some hundred times, and drawing takes nearly all of the time.

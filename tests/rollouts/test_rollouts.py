@@ -38,7 +38,7 @@ def test_a_run_folder(tmp_path):
     twice = [diver_row(12, "a", i, f"s{n}", n % 2) for n, i in enumerate((0, 1, 0, 1))]
     write(tmp_path / "rollouts" / "step_0012.jsonl", [*twice, diver_row(12, "b", 0, "t")])
     found = read_rollouts(tmp_path)
-    assert found.layout == "diver train" and "7 responses to 2 problems in 4 groups of 1 to 2" in found.notes[0]
+    assert ": diver train: 7 responses to 2 problems in 4 groups of 1 to 2" in found.notes[0]
     assert shape(found.groups) == [
         ("a", 1, ["r0", "r1"], [1, 1]),
         ("a", 12, ["s0", "s1"], [0, 1]),
@@ -68,7 +68,8 @@ def test_an_evaluation_with_its_grades(tmp_path):
     write(tmp_path / "grades" / "lab.auto.jsonl", [{"problem": p, "sample": s, "grade": v} for p, s, v in graded])
     found = read_rollouts(tmp_path)
     (p, q) = found.groups
-    assert (found.layout, p.problem.id, p.responses, q.responses) == ("diver eval", "p", ["x", "z"], ["y"])
+    assert (p.problem.id, p.responses, q.responses) == ("p", ["x", "z"], ["y"])
+    assert ": diver eval: " in found.notes[0]
     assert p.rollouts[0].reward.outcome == 1 and p.rollouts[1].reward is None  # unscored is not wrong
     assert q.outcomes.tolist() == [0] and q.rollouts[0].length == 3
     write(file, [*rows, generation("other", "p", 0, "w")])
@@ -113,7 +114,7 @@ def test_verls_dump(tmp_path):
         row(1, "P", f"o{n}", 1.0, uid=f"{uid}_{i}_0") for n, (uid, i) in enumerate([("u_1", 0), ("u_1", 1), ("u_2", 0)])
     ]
     found = read_rollouts(write(tmp_path / "1.jsonl", new))
-    assert found.layout == "verl" and [g.responses for g in found.groups] == [["o0", "o1"], ["o2"]]
+    assert ": verl: " in found.notes[0] and [g.responses for g in found.groups] == [["o0", "o1"], ["o2"]]
 
 
 def test_trls_completions(tmp_path):
@@ -131,7 +132,7 @@ def test_trls_completions(tmp_path):
     table(2, ["a", "b", "c", "d"], accuracy_reward=[1.0, 0.0, None, 1.0])
     table(3, ["e", "f", "g", "h"], accuracy_reward=[0.0, 0.0, 1.0, 1.0])
     found = read_rollouts(tmp_path / "out")
-    assert found.layout == "TRL" and "completions_00002.parquet: the same completions" in found.notes[1]
+    assert ": TRL: " in found.notes[0] and "completions_00002.parquet: the same completions" in found.notes[1]
     assert [(g.problem.id, g.problem.meta["step"], g.responses) for g in found.groups] == [
         ("problem-1", 1, ["a", "b"]),
         ("problem-2", 1, ["c", "d"]),
@@ -158,7 +159,7 @@ def test_lm_evals_samples(tmp_path):
     """The rows of lm-eval 0.4.13: a row a document and filter, all repeats in `resps`."""
     rows = [lm_eval_row(d, ["a", "b"], f) for d in (0, 1) for f in ("strict-match", "flexible")]
     found = read_rollouts(write(tmp_path / "samples_gsm8k_1.jsonl", rows))
-    assert found.layout == "lm-eval" and "filter 'strict-match'" in found.notes[1]
+    assert ": lm-eval: " in found.notes[0] and "filter 'strict-match'" in found.notes[1]
     assert [(g.problem.id, g.problem.prompt, g.responses) for g in found.groups] == [
         ("doc-0", "Q0", ["a", "b"]),
         ("doc-1", "Q1", ["a", "b"]),
@@ -222,7 +223,7 @@ def test_bad_paths_are_named(tmp_path):
     for path, steps, message in [
         ("nothing", "", "nothing: no such file or folder"),
         ("x.txt", "", "must be .jsonl or .parquet"),
-        (".", "7", "no .jsonl or .parquet file of steps 7"),
+        (".", "7", "no file of steps 7 in this folder"),
         (".", "7-", "--steps 7-: must be numbers such as"),
         ("bad.jsonl", "", "bad.jsonl:1: not JSON"),
         ("bad.jsonl", "1", "is one file"),

@@ -15,10 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from diver.config.cluster import Cluster
 from diver.config.data import Data
+from diver.config.engines import Cluster, Trl
 from diver.config.sections import Evaluation, Log, Model, Run, Sampling, Train
-from diver.config.trl import Trl
 from diver.config.verification import Verification
 from diver.methods import Method
 from diver.methods.diver import DiverMix

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from diver.config.data import Data, Source
-from diver.data.rows import IMPORT_PATH, Adapt
+from diver.data.rows import IMPORT_PATH, READERS, Adapt
 from diver.data.sources import TASKS, generate, load_problems, question_only
-from diver.io.readers import READERS
 from diver.io.seeds import stream_seed
 from diver.settings import import_object, read, settings
 from diver.types import DiverError, Problem

@@ -10,7 +10,7 @@ from typing import Any
 
 from diver.config.data import Source
 from diver.data import hub
-from diver.io.readers import READERS
+from diver.io.jsonl import read_jsonl
 from diver.types import DiverError
 from diver.verify.custom import check_function
 
@@ -20,18 +20,38 @@ Rows = Iterable[tuple[str, Any]]
 """(Location, a mapping or a Problem)."""
 
 
+def _read_parquet(path: Path) -> Rows:
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    number = 0
+    try:
+        for batch in ParquetFile(path).iter_batches():
+            for row in batch.to_pylist():
+                number += 1
+                yield f"{path}, row {number}", row
+    except (ArrowException, OSError) as error:
+        raise DiverError(f"{path}: not a readable parquet file ({error})") from error
+
+
+READERS: dict[str, Callable[[Path], Rows]] = {".jsonl": read_jsonl, ".parquet": _read_parquet}
+
+
+def row_files(path: Path) -> list[Path]:
+    """A file of rows, or those of a folder in order. DiverError for another file, and for a folder without one."""
+    if path.is_file() and path.suffix not in READERS:
+        raise DiverError(f"{path}: a file must be {' or '.join(READERS)}, not {path.suffix or 'without suffix'}")
+    files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.suffix in READERS and p.name[0] != ".")
+    if not files:
+        raise DiverError(f"{path}: no {' or '.join(READERS)} file in this folder")
+    return files
+
+
 def read_rows(source: Source, key: str) -> tuple[Rows, str | None]:
     """The rows of a source, and the commit of one on the hub."""
     path = Path(source.path).expanduser()
-    if path.is_dir():
-        files = sorted(p for p in path.iterdir() if p.suffix in READERS)
-        if not files:
-            raise DiverError(f"{path}: no {' or '.join(READERS)} file in this folder")
-        return itertools.chain.from_iterable(READERS[file.suffix](file) for file in files), None
-    if path.is_file():
-        if path.suffix not in READERS:
-            raise DiverError(f"{path}: a file must be {' or '.join(READERS)}, not {path.suffix or 'without suffix'}")
-        return READERS[path.suffix](path), None
+    if path.exists():
+        return itertools.chain.from_iterable(READERS[file.suffix](file) for file in row_files(path)), None
     if IMPORT_PATH.fullmatch(source.path):
         return _called(source.path, key), None
     if path.suffix or not re.fullmatch(r"[\w.-]+/[\w.-]+", source.path):

@@ -34,6 +34,7 @@ from diver.verify.choice import LETTERS, listed
 PROMPTS = ("problem", "question", "prompt", "messages")
 ANSWERS = ("answer", "solution", "reward_model.ground_truth", "ground_truth")
 SOURCES = ("source", "data_source")
+IDS = ("id", "extra_info.index")
 NAMES = ("prompt", "answer", "id", "source")
 
 
@@ -155,15 +156,15 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
         return _with_verifier(row, source.verifier)
     if not isinstance(row, Mapping):
         raise InvalidRow(where, f"a {type(row).__name__}, not a Problem or a dict")
-    prompt = _prompt(_value(row, "prompt", PROMPTS, source, where), where)
-    raw = _value(row, "answer", ANSWERS, source, where)
+    prompt = _prompt(needed(row, "prompt", _columns(source, "prompt", PROMPTS), where, "columns.prompt"), where)
+    raw = needed(row, "answer", _columns(source, "answer", ANSWERS), where, "columns.answer")
     if isinstance(raw, list) and len(raw) == 1:
         raw = raw[0]
     if isinstance(raw, float) and raw.is_integer():  # a column of numbers, some of which are missing
         raw = int(raw)
     if not isinstance(raw, str | int | float) or isinstance(raw, bool) or not str(raw).strip():
         raise InvalidRow(where, "the answer must be text or a number", f", not {raw!r:.60}")
-    name = str(_value(row, "source", SOURCES, source) or "")
+    name = str(first_value(row, _columns(source, "source", SOURCES)) or "")
     text = prompt if isinstance(prompt, str) else str(prompt[-1]["content"])
     gsm8k = re.search(r"####\s*(\S[^\n]*)\s*$", str(raw))
     answer = gsm8k[1].strip() if gsm8k else str(raw).strip()
@@ -174,7 +175,7 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
     meta = dict(meta) if isinstance(meta, Mapping) else {"meta": meta}
     if "options" in row:
         meta["options"] = row["options"]
-    identity = _value(row, "id", ("id", "extra_info.index"), source)
+    identity = first_value(row, _columns(source, "id", IDS))
     return Problem(
         id=str(identity) if identity is not None else f"{Path(source.path).stem}-{number}",
         prompt=prompt,
@@ -218,13 +219,17 @@ def _prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
     )
 
 
-def _value(row: Mapping[str, Any], name: str, known: Sequence[str], source: Source, where: str = "") -> Any:
-    """The column for `name`; with `where`, InvalidRow if there is none."""
-    tried = (source.columns[name],) if name in source.columns else known
-    value = first_value(row, tried)
-    if value is None and where:
-        found, accepted = ", ".join(row) or "nothing", ", ".join(tried)
-        raise InvalidRow(where, f"no {name}", f": found {found}; accepted {accepted} (columns.{name} names another)")
+def _columns(source: Source, name: str, known: Sequence[str]) -> Sequence[str]:
+    """Where `name` may stand."""
+    return (source.columns[name],) if name in source.columns else known
+
+
+def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str) -> Any:
+    """`first_value`; InvalidRow, with the option that names another column, where there is none."""
+    value = first_value(row, paths)
+    if value is None:
+        found, accepted = ", ".join(row) or "nothing", ", ".join(paths)
+        raise InvalidRow(where, f"no {name}", f": found {found}; accepted {accepted} ({option} names another)")
     return value
 
 

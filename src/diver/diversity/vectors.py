@@ -7,16 +7,15 @@ at the first call and kept; DiverError where it cannot be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from diver.settings import settings
 from diver.types import DiverError
-
-T = TypeVar("T")
 
 
 @settings
@@ -122,19 +121,17 @@ def encode_once(texts: Sequence[str], encode: Callable[[list[str]], np.ndarray])
 
 @lru_cache(maxsize=1)
 def _encoder(model: str, device: str) -> Any:
-    def load() -> Any:
+    with _loading(f"diversity.embedding.model {model!r}", "a sentence-transformers model", "embedding"):
         from sentence_transformers import SentenceTransformer
         from transformers.utils.logging import disable_progress_bar
 
         disable_progress_bar()  # of reading the weights
         return SentenceTransformer(model, device=None if device == "auto" else device, trust_remote_code=False)
 
-    return _loaded(load, f"diversity.embedding.model {model!r}", "a sentence-transformers model", "embedding")
-
 
 @lru_cache(maxsize=1)
 def _language_model(model: str, device: str) -> tuple[Any, Any]:
-    def load() -> tuple[Any, Any]:
+    with _loading(f"diversity.hidden_state.model {model!r}", "a causal language model", "train"):
         import torch
         from transformers import AutoModel, AutoTokenizer
         from transformers.utils.logging import disable_progress_bar
@@ -146,12 +143,12 @@ def _language_model(model: str, device: str) -> tuple[Any, Any]:
         loaded: Any = AutoModel.from_pretrained(model, dtype=dtype, trust_remote_code=False)
         return loaded.to(target).eval(), tokenizer
 
-    return _loaded(load, f"diversity.hidden_state.model {model!r}", "a causal language model", "train")
 
-
-def _loaded(load: Callable[[], T], model: str, kind: str, extra: str) -> T:
+@contextmanager
+def _loading(model: str, kind: str, extra: str) -> Iterator[None]:
+    """An error of the block as a DiverError."""
     try:
-        return load()
+        yield
     except ImportError as error:
         raise DiverError(f"{model}: {error}: pip install 'diver-rl[{extra}]'") from None
     except Exception as error:  # the hub, the files and torch raise some dozens of kinds

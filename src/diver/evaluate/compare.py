@@ -31,9 +31,9 @@ class Comparison(NamedTuple):
     percent: bool = True
 
     @property
-    def significant(self) -> bool | None:
-        """Whether the interval of the change excludes 0; None where there is none."""
-        return None if math.isnan(self.change.low) else self.change.low > 0 or self.change.high < 0
+    def significant(self) -> bool:
+        """Whether the interval of the change is known and excludes 0."""
+        return self.change.low > 0 or self.change.high < 0
 
     def show(self, estimate: Estimate, sign: str = "") -> str:
         """An estimate in this measure's unit."""

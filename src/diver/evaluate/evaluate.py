@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -157,10 +158,12 @@ def metrics(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def duration(seconds: float) -> str:
-    """Of a time in seconds, as people say it: 40 s, 12 min, 3.5 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    """40 s, 12 min 05 s, 1 h 06 min; a dash where it is not known."""
+    if math.isnan(seconds):
+        return "–"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 
 
 def _progress_bar(title: str, total: int, show: bool) -> Any:

@@ -95,7 +95,7 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
         ks=ks,
         seed=config.seed or 0,
         grader=benchmark.grader,
-        keys={p.id: digest(depends_on, _bare(p)) for p in loaded.problems},
+        keys={p.id: digest(depends_on, p.prompt) for p in loaded.problems},
         info={
             "title": benchmark.title,
             "domain": benchmark.domain,
@@ -105,10 +105,6 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
             **sampler_metadata(config),
         },
     )
-
-
-def _bare(problem: Problem) -> str | list[dict[str, str]]:
-    return problem.prompt if isinstance(problem.prompt, str) else [dict(message) for message in problem.prompt]
 
 
 def _samples(config: EvalConfig, benchmark: Benchmark) -> tuple[int, list[int]]:

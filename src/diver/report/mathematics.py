@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -63,11 +64,7 @@ def mathml(latex: str, display: bool = False) -> Tree | None:
 
 
 def _depth(latex: str) -> int:
-    depth = deepest = 0
-    for c in latex:
-        depth += (c == "{") - (c == "}")
-        deepest = max(deepest, depth)
-    return deepest
+    return max(accumulate((c == "{") - (c == "}") for c in latex))
 
 
 def _tree(element: Element, levels: int) -> Tree | None:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diver.evaluate.compare import Comparison, legend
+from diver.evaluate.evaluate import duration
 from diver.io.jsonl import table
 from diver.report.page import NOTHING, facts, html_table
 from diver.report.run_record import RunRecord
-from diver.report.summary import compare, conditions, duration, model_and_method, progress, verdict
+from diver.report.summary import compare, conditions, model_and_method, progress, verdict
 from diver.report.text import minus, text
 from diver.train.alerts import Alert
 
@@ -33,7 +34,7 @@ def head(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     if len(runs) == 1:
         eyebrow, headline, details = " · ".join(model_and_method(runs[0])), verdict(runs[0]), facts(_facts(runs[0]))
     else:
-        eyebrow, headline, details = f"{len(runs)} runs", _best(runs, names), _runs_table(runs, names)
+        eyebrow, headline, details = f"{len(runs)} runs", " · ".join(names), _runs_table(runs, names)
     return f'<header><p class="eyebrow">{text(eyebrow)}</p>\n<h1>{text(headline)}</h1>\n{details}</header>'
 
 
@@ -72,21 +73,6 @@ def headline(run_folder: Path) -> str:
     return f"{run.folder}: {verdict(run)}"
 
 
-def _best(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
-    """Which run ends highest in the first measure that all of them have, and whether its interval is apart."""
-    tables = [{row.label: row for row in compare(run) if row.percent} for run in runs]
-    for label in tables[0]:
-        rows = [table.get(label) for table in tables]
-        ends = [row.trained for row in rows if row and not math.isnan(row.trained.mean)]
-        if len(ends) < len(runs):
-            continue
-        best = max(range(len(ends)), key=lambda i: ends[i].mean)
-        separate = all(ends[best].low > e.high for i, e in enumerate(ends) if i != best)
-        hedge = "" if separate else "; the intervals overlap"
-        return f"{names[best]} ends highest in {label}, at {100 * ends[best].mean:.1f}\u00a0%{hedge}"
-    return "Not all of these runs are evaluated after training yet"
-
-
 # --- base vs. trained
 
 
@@ -123,7 +109,7 @@ def _cells(row: Comparison, scale: float, run: int) -> str:
     parts = (minus(estimate).partition(" ") for estimate in shown)
     base, trained, change = (f"{mean}<small>{interval}</small>" for mean, _, interval in parts)
     return (
-        f'<td>{base}</td><td>{trained}</td><td class="change{" significant" * bool(row.significant)}">{change}</td>'
+        f'<td>{base}</td><td>{trained}</td><td class="change{" significant" * row.significant}">{change}</td>'
         f'<td class="plot">{_interval_plot(row, scale, run)}</td>'
     )
 

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from diver.evaluate.compare import Comparison, comparisons, legend
+from diver.evaluate.evaluate import duration
 from diver.render.tables import markdown
 from diver.report.run_record import RunRecord
 from diver.report.text import clean
@@ -51,13 +52,13 @@ def verdict(run: RunRecord) -> str:
     known = [row for row in compare(run) if row.percent and not math.isnan(row.change.mean)]
     if not known:
         return f"A run of {progress(run)}, not evaluated after training yet"
-    first = next((row for row in known if row.significant), known[0])
-    base, trained = (f"{100 * e.mean:.1f}\u00a0%" for e in (first.base, first.trained))
+    first = next((row for row in known if row.significant), None)
+    base, trained = (f"{100 * e.mean:.1f}\u00a0%" for e in ((first or known[0]).base, (first or known[0]).trained))
     steps = f"{max(run.evaluations):,} steps"
-    if first.significant is False:
-        return f"Base and trained cannot be told apart: {first.label} is {base} and, after {steps}, {trained}"
-    verb = "went" if first.significant is None else "rose" if first.change.mean > 0 else "fell"
-    before = f"; {known[0].label} cannot be told apart" if known[0].significant is False else ""
+    if first is None:
+        return f"Base and trained cannot be told apart: {known[0].label} is {base} and, after {steps}, {trained}"
+    verb = "rose" if first.change.mean > 0 else "fell"
+    before = "" if first is known[0] else f"; {known[0].label} cannot be told apart"
     return f"{first.label} {verb} from {base} to {trained} in {steps}{before}"
 
 
@@ -67,14 +68,6 @@ def _without_signal(run: RunRecord) -> str:
     words, fraction = max(means.items(), key=lambda item: -1.0 if math.isnan(item[1]) else item[1])
     which = {"none": "no response was correct", "all": "every response was correct"}[words]
     return "" if math.isnan(fraction) else f": in {fraction:.0%} of the groups {which}"
-
-
-def duration(seconds: float) -> str:
-    if math.isnan(seconds):
-        return "–"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 
 
 def progress(run: RunRecord) -> str:

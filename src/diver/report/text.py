@@ -7,6 +7,8 @@ import math
 import re
 from typing import Any
 
+import numpy as np
+
 # What must not reach a terminal or a page as it is: controls but for newline and tab, halves of surrogate pairs,
 # the signs that turn the writing direction of all that follows, and two code points that are no characters.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
@@ -24,9 +26,7 @@ def short(value: float) -> float | None:
 
 def evenly_spaced(total: int, count: int) -> list[int]:
     """At most `count` of the indices 0..total-1, evenly spaced, the first and the last among them."""
-    if count <= 1 or total <= 1:
-        return list(range(min(total, count)))
-    return sorted({round(i * (total - 1) / (min(count, total) - 1)) for i in range(min(count, total))})
+    return np.linspace(0, total - 1, min(total, count)).round().astype(int).tolist()
 
 
 def text(value: Any) -> str:

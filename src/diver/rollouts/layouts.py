@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from diver.data.sources import first_value, value_at
+from diver.data.sources import first_value, needed, value_at
 from diver.io import rollout_rows
 from diver.io.jsonl import number, read_jsonl
 from diver.settings import settings
@@ -141,8 +141,8 @@ def lm_eval(file: File) -> Iterator[Part]:
 def named_columns(file: File) -> Iterator[Part]:
     columns = file.columns
     for where, row in file.rows:
-        value = _needed(row, "problem", columns.problem, PROBLEMS, where)
-        texts = _needed(row, "response", columns.response, RESPONSES, where)
+        value = needed(row, "problem", (columns.problem,) if columns.problem else PROBLEMS, where, "--problem")
+        texts = needed(row, "response", (columns.response,) if columns.response else RESPONSES, where, "--response")
         outcome = value_at(row, columns.outcome) if columns.outcome else _first_outcome(row)
         several = isinstance(texts, list) and not _is_messages(texts)
         responses = texts if several else [texts]
@@ -238,12 +238,3 @@ def _first_outcome(row: Row) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, bool | int | float)
-
-
-def _needed(row: Row, column: str, named: str, known: Sequence[str], where: str) -> Any:
-    names = (named,) if named else known
-    value = first_value(row, names)
-    if value is None:
-        present, accepted = ", ".join(row) or "nothing", ", ".join(names)
-        raise DiverError(f"{where}: no {column}: found {present}; accepted {accepted} (--{column} names another)")
-    return value

@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from diver.data.rows import READERS, row_files
 from diver.io.jsonl import read_jsonl
-from diver.io.readers import READERS
 from diver.rollouts.layouts import LAYOUTS, Columns, File, Part, Row, layout_of
 from diver.types import DiverError, Group
 
@@ -18,10 +18,9 @@ FOLDERS = ("rollouts", "generations", "completions")  # where a run, an evaluati
 
 
 class Rollouts(NamedTuple):
-    """What a path holds: `layout` is what it was recognised as, `notes` what a user should know."""
+    """What a path holds; `notes` are what a user should know: what it was recognised as, what was left out."""
 
     groups: list[Group]
-    layout: str
     notes: list[str]
 
 
@@ -48,8 +47,7 @@ def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -
         raise DiverError(f"{path}: empty, not one response")
     names: dict[str, str] = {}
     groups = [_merged(of_group, names) for of_group in parts.values()]
-    recognised = ", ".join(layouts)
-    return Rollouts(groups, recognised, [f"{path}: {recognised}: {_sizes(groups)}", *notes])
+    return Rollouts(groups, [f"{path}: {', '.join(layouts)}: {_sizes(groups)}", *notes])
 
 
 def _merged(parts: Sequence[Group], names: dict[str, str]) -> Group:
@@ -76,23 +74,18 @@ _NUMBER = re.compile(r"(?:step_|completions_)?(\d+)")
 
 
 def _files(path: Path, steps: str) -> list[Path]:
-    if path.is_file():
-        if steps:
-            raise DiverError(f"--steps {steps}: selects files of a folder, and {path} is one file")
-        if path.suffix not in READERS:
-            raise DiverError(f"{path}: a file must be {' or '.join(READERS)}")
-        return [path]
-    if not path.is_dir():
+    if path.is_file() and steps:
+        raise DiverError(f"--steps {steps}: selects files of a folder, and {path} is one file")
+    if not path.exists():
         raise DiverError(f"{path}: no such file or folder")
     folder = next((path / name for name in FOLDERS if (path / name).is_dir()), path)
-    files = [p for p in folder.iterdir() if p.suffix in READERS and not p.name.startswith(".")]
+    files = row_files(folder)
     number = {p: int(m[1]) for p in files if (m := _NUMBER.fullmatch(p.stem))}
     if steps:
         selected = _selected(steps, max(number.values(), default=0))
         files = [p for p in files if p in number and selected(number[p])]
     if not files:
-        of_steps = f" of steps {steps}" if steps else ""
-        raise DiverError(f"{folder}: no {' or '.join(READERS)} file{of_steps} in this folder")
+        raise DiverError(f"{folder}: no file of steps {steps} in this folder")
     return sorted(files, key=lambda p: (number.get(p, -1), p.name))
 
 
