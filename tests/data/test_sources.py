@@ -191,7 +191,7 @@ def test_bad_sources(tmp_path):
         (Source(path="a", columns={"solution": "x"}), "columns: unknown solution; choose from prompt, answer"),
         (
             Source(path="a", verifier="oracle"),
-            "verifier: unknown choice 'oracle', did you mean 'rule'. choices: math, gsm8k, rule, choice",
+            "verifier: unknown choice 'oracle'; choices: math, gsm8k, choice",
         ),
         (Source(path="a", limit=0), "limit: must be at least 1, is 0"),
     ]:
@@ -250,7 +250,7 @@ def rows():
         yield {"problem": f"{i}+1?", "answer": i + 1}
     yield {"problem": "0+1?", "answer": "1"}
 def problems():
-    return [Problem("a", "1+1?", "2", verifier="rule"), Problem("b", "1+2?", "3", verifier="nonsense")]
+    return [Problem("a", "1+1?", "2", verifier="gsm8k"), Problem("b", "1+2?", "3", verifier="nonsense")]
 def endless():
     n = 0
     while True:
@@ -269,8 +269,8 @@ def test_a_function_of_problems(tmp_path, monkeypatch):
     (first, *_), count = loaded, len(loaded)
     assert (first.id, first.prompt, first.answer, first.verifier) == ("own_problems:rows-0", "0+1?", "1", "math")
     assert count == 3 and loaded.notes == ["own_problems:rows: 1 duplicate rows left out, 3 problems remain"]
-    ruled = load_problems(Source(path="own_problems:problems", verifier="rule"))
-    assert [(p.id, p.verifier) for p in ruled] == [("a", "rule"), ("b", "rule")]
+    ruled = load_problems(Source(path="own_problems:problems", verifier="gsm8k"))
+    assert [(p.id, p.verifier) for p in ruled] == [("a", "gsm8k"), ("b", "gsm8k")]
     assert len(load_problems(Source(path="own_problems:endless", limit=7))) == 7
     for path, message in {
         "own_problems:problems": "data.verifier: unknown choice 'nonsense'",

@@ -93,11 +93,12 @@ class Given:
     """A generator that answers with given responses, each with a count, as the prefix tree does."""
 
     name = "given"
+    responses = (("2 + 2 = 4, so \\boxed{4}", 3), ("\\boxed{5}", 2))
 
     def generate(self, requests, *, temperature, max_tokens, stop_token_ids, have=()):
         assert len(requests) == 5 and not have and not stop_token_ids
         sample = 0
-        for text, count in (("2 + 2 = 4, so \\boxed{4}", 3), ("\\boxed{5}", 2)):
+        for text, count in self.responses:
             yield Generation("p", sample, Rollout(text, num_tokens=9, index=sample), count)
             sample += count
 
@@ -115,3 +116,21 @@ def test_counts_are_samples():
     }  # fmt: skip
     assert [(row["sample"], row["count"]) for row in generations.rows()] == [(0, 3), (3, 2)]
     assert [(row["grade"], row["count"]) for row in grades.rows()] == [("correct", 3), ("wrong", 2)]
+
+
+class Thinking(Given):
+    responses = (("It may be \\boxed{4}, or", 1),) * 3 + (("It is 5? No.</think> \\boxed{4}", 1),) * 2
+
+
+@pytest.mark.parametrize(("template", "right"), [("paper", 2), ("plain", 5)])
+def test_a_prompt_that_opens_a_thought(template, right):
+    """The paper's prompt ends with <think>: a box before the thought is closed is no answer. Stored rows say so."""
+    task = Task(
+        name="sums", problems=[Problem("p", "2 + 2?", "4")], template=template, temperature=1.0, max_tokens=9, samples=5,
+        ks=[1],
+    )  # fmt: skip
+    generations = MemoryLog()
+    result = evaluate(task, Thinking, generations, MemoryLog(), progress=False)
+    assert result["grades"] == {"correct": right} | ({"no_answer": 3} if right < 5 else {})
+    again = evaluate(task, Given, generations, MemoryLog(), progress=False)  # nothing is sampled: graded from the rows
+    assert again["grades"] == result["grades"]

@@ -64,9 +64,9 @@ def test_three_hundred_problems_train_with_the_default_sizes(tmp_path):
 
 
 def test_a_verifier_for_generated_problems():
-    data = Data(countdown=Countdown(problems=3), verifier="rule")
+    data = Data(countdown=Countdown(problems=3), verifier="gsm8k")
     train, held_out, _ = load(data, None, 2, seed=0)
-    assert {p.verifier for p in train + held_out} == {"rule"} and (len(train), len(held_out)) == (3, 2)
+    assert {p.verifier for p in train + held_out} == {"gsm8k"} and (len(train), len(held_out)) == (3, 2)
     with pytest.raises(DiverError, match="data.verifier: unknown choice 'oracle'"):
         load(Data(verifier="oracle"), None, 0, seed=0)
 

@@ -63,7 +63,8 @@ def test_what_the_function_returns_is_the_grade():
         (r"\boxed{cba}", PROBLEM, False, "correct"),
         (r"\boxed{abc}", PROBLEM, False, "wrong"),
         ("nothing", PROBLEM, False, "no_answer"),
-        (r"\boxed{cba}, cut", PROBLEM, True, "truncated"),
+        (r"\boxed{cba}, cut", PROBLEM, True, "correct"),  # a box that closes is an answer to any verifier
+        (r"cba, cut", PROBLEM, True, "truncated"),
         (r"<think> \boxed{cba}", PROBLEM, False, "no_answer"),
         ("named", PROBLEM, False, "timeout"),
         ("grade", PROBLEM, False, "wrong"),

@@ -1,5 +1,6 @@
 """`verify` and `grade` as a whole, with real worker processes, and their agreement with labelled data."""
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -49,10 +50,10 @@ def test_groups(pool):
     number = Group(problem("18", "gsm8k"), (Rollout("so 18"), Rollout("so"), Rollout("so", truncated=True)))
     letter = Group(problem("B", "choice"), (Rollout("The answer is B"), Rollout("The answer is C"), Rollout("?")))
     first, second, third = verify([math, number, letter], pool=pool)
-    assert [r.grade.value for r in first.rollouts] == ["correct", "wrong", "truncated", "truncated", "wrong"]
+    assert [r.grade.value for r in first.rollouts] == ["correct", "wrong", "truncated", "correct", "wrong"]
     assert [r.grade.value for r in second.rollouts] == ["correct", "no_answer", "truncated"]
     assert [r.grade.value for r in third.rollouts] == ["correct", "wrong", "no_answer"]
-    assert first.outcomes.tolist() == [1, 0, 0, 0, 0]
+    assert first.outcomes.tolist() == [1, 0, 0, 1, 0]
     assert [r.reward.total for r in third.rollouts] == [1, 0, 0]
     assert first.problem is math.problem and first.responses == math.responses
 
@@ -65,21 +66,57 @@ NUMBERS = {"numbers": [4, 6, 14], "target": 24}
 RIGHT = {  # by verifier: a problem and the response that solves it
     "math": (problem("24"), r"So it is \boxed{24}."),
     "gsm8k": (problem("24", "gsm8k"), "#### 24"),
-    "rule": (problem("24", "rule"), r"</think> So it is \boxed{24}."),
-    "choice": (problem("B", "choice"), "The answer is (B)."),
+    "choice": (problem("B", "choice"), r"The answer is (\boxed{B})."),
     "countdown": (problem("24", "countdown", **NUMBERS), r"\( 4 + 6 = 10 \) \( 10 + 14 = 24 \) \boxed{ 24 }"),
 }
 
 
 @pytest.mark.parametrize("verifier", RIGHT)
-def test_no_answer_stands_before_a_cut_or_inside_an_open_thought(verifier, pool):
+def test_no_answer_stands_inside_an_open_thought(verifier):
+    """Whoever opened it, and whatever box it holds; after it has ended, the answer counts as ever."""
     known, right = RIGHT[verifier]
-    maybe = right.removeprefix("</think>")
-    texts = [right, right, f"<think> Maybe {maybe}? no it is", f"<think> hm </think> {right}", f"{right} <think> or"]
-    group = Group(known, tuple(Rollout(text, truncated=i == 1) for i, text in enumerate(texts)))
-    (graded,) = verify([group])
-    assert [str(r.grade) for r in graded.rollouts] == ["correct", "truncated", "no_answer", "correct", "no_answer"]
-    assert graded.outcomes.tolist() == [1, 0, 0, 1, 0]
+    inside = [f"<think> Maybe {right}? no it is", f"{right} <think> or", f"<think> hm </think> {right} <think> or"]
+    texts = [right, f"hm </think> {right}", f"<think> hm </think> {right}", *inside]
+    group = Group(known, tuple(Rollout(text) for text in texts))
+    (plain,) = verify([group])
+    (opened,) = verify([dataclasses.replace(group, prompt="<|assistant|>\n<think>\n")])
+    (closed,) = verify([dataclasses.replace(group, prompt="Use <think> and </think>.\n<think>\n\n</think>\n\n")])
+    assert [str(r.grade) for r in plain.rollouts] == ["correct"] * 3 + ["no_answer"] * 3
+    assert [str(r.grade) for r in opened.rollouts] == ["no_answer", "correct", "correct"] + ["no_answer"] * 3
+    assert plain.outcomes.tolist() == closed.outcomes.tolist() == [1, 1, 1, 0, 0, 0]
+
+
+CUT = [  # (verifier, whether the prompt opened a thought, what was written before the cut, its grade)
+    ("math", False, r"So \boxed{24}. And now the next problem: 7 +", "correct"),
+    ("math", False, r"So \boxed{25}. And now the next problem: 24 +", "wrong"),
+    ("math", False, "The final answer is $24$. I hope it is correct.\n\nProblem: 7 +", "correct"),
+    ("math", False, "The final answer is $24$. I", "truncated"),
+    ("math", False, "so the answer is 24", "truncated"),
+    ("math", False, r"\boxed{24", "truncated"),
+    ("math", False, r"\boxed 24", "truncated"),  # 24, or the beginning of 240
+    ("math", False, r"\boxed 24 and", "correct"),
+    ("math", False, r"\boxed{24} and \boxed{2", "truncated"),
+    ("math", True, r"I think \boxed{24}, but let me see", "truncated"),
+    ("math", True, r"I think it is 3.</think> \boxed{24} Next", "correct"),
+    ("math", True, r"I think \boxed{24}.</think> So the", "truncated"),
+    ("math", False, r"<think> \boxed{24}, but", "truncated"),
+    ("gsm8k", False, "so 20 + 4 = 24.\n#### 24\n\nQuestion: Ann has 7", "correct"),
+    ("gsm8k", False, "so 20 + 4 = 24.\n#### 24", "truncated"),  # 24, or the beginning of 240
+    ("gsm8k", False, "so 20 + 4 = 24", "truncated"),
+    ("gsm8k", True, "#### 24\n\nNo,", "truncated"),
+    ("choice", False, r"\boxed{B}, and then", "correct"),
+    ("choice", False, "The answer is (B), and", "truncated"),
+    ("countdown", False, r"\( 4 + 6 = 10 \) \( 10 + 14 = 24 \) \boxed{ 24 } \( 4", "correct"),
+    ("countdown", False, r"\( 4 + 6 = 10 \) \( 10 + 14 = 24 \)", "truncated"),
+    ("countdown", False, r"\( 4 + 6 = 10 \) \boxed{ twenty }", "truncated"),
+]
+
+
+@pytest.mark.parametrize(("verifier", "opened", "text", "expected"), CUT, ids=lambda value: str(value)[:24])
+def test_a_response_that_was_cut_is_graded_by_an_answer_that_it_had_finished(verifier, opened, text, expected):
+    """A base model that answers and does not stop is right or wrong; what it might have been about to write is neither."""
+    found = grade([(text, RIGHT[verifier][0])], truncated=[True], thinking=[opened])
+    assert found == [expected]
 
 
 def test_equal_answers_to_one_problem_are_graded_once():
@@ -133,7 +170,7 @@ def test_a_grader_that_fails_is_an_error(pool, caplog):
 def test_an_unknown_verifier_lists_the_choices():
     with pytest.raises(
         DiverError,
-        match=r"problem 'p': verifier: unknown choice 'oracle', did you mean 'rule'. choices: math, gsm8k, rule",
+        match=r"problem 'p': verifier: unknown choice 'oracle'; choices: math, gsm8k, choice",
     ):
         grade([("5", problem("5", "oracle"))])
 
@@ -141,6 +178,8 @@ def test_an_unknown_verifier_lists_the_choices():
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="1 pairs but 2 values"):
         grade([("5", problem("5"))], truncated=[True, False])
+    with pytest.raises(ValueError, match="1 pairs but 0 values of thinking"):
+        grade([("5", problem("5"))], thinking=[])
 
 
 # ---- agreement with labelled data ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from diver.evaluate.store import Log, MemoryLog
 from diver.evaluate.task import Task
 from diver.generate.base import Generation, Generator, Key, Prompt, PromptTooLong, requests
 from diver.types import DiverError, Grade, Problem
-from diver.verify import DEFAULT, Verification
+from diver.verify import DEFAULT, Verification, in_thought
 
 
 def evaluate(
@@ -98,6 +98,7 @@ def _sample(
             task.seed, task.name, problem.id, render_prompt(problem, task.template, generator), range(task.samples)
         )
     ]
+    thinking = {r.problem_id for r in all_requests if isinstance(r.prompt, str) and in_thought(r.prompt)}
     sampled = generator.generate(
         all_requests,
         temperature=task.temperature,
@@ -109,7 +110,7 @@ def _sample(
     with _progress_bar(f"{task.name}: sample", missing, progress) as bar:
         try:
             for generation in sampled:
-                into.append(_row(generation, keys[generation.problem_id]))
+                into.append(_row(generation, keys[generation.problem_id], generation.problem_id in thinking))
                 bar.update(generation.count)
                 done += generation.count
                 if not estimated and missing > done >= missing / 16:
@@ -120,8 +121,11 @@ def _sample(
     return missing
 
 
-def _row(generation: Generation, key: str) -> dict[str, Any]:
-    """A generation as it is stored; `logprob` is the sum over the tokens, where the generator knows it."""
+def _row(generation: Generation, key: str, thinking: bool) -> dict[str, Any]:
+    """A generation as it is stored; `logprob` is the sum over the tokens, where the generator knows it.
+
+    `thinking` is stored where the prompt ended inside a thought. Of a chat template that a server applies it is not known.
+    """
     rollout = generation.rollout
     row = {
         "key": key,
@@ -130,6 +134,7 @@ def _row(generation: Generation, key: str) -> dict[str, Any]:
         "response": rollout.response,
         "tokens": rollout.length,
         "truncated": rollout.truncated,
+        **({"thinking": True} if thinking else {}),
         "logprob": None if rollout.logprobs is None else float(rollout.logprobs.sum(dtype=float)),
     }
     return {**row, "count": generation.count} if generation.count > 1 else row

@@ -46,9 +46,9 @@ def grade_rows(
     responses = iter(responses)
     while rows := list(islice(responses, CHUNK)):
         pairs = [(row["response"], problems[row["problem"]]) for row in rows]
-        truncated = [bool(row["truncated"]) for row in rows]
+        truncated, thinking = ([bool(row.get(name)) for row in rows] for name in ("truncated", "thinking"))
         named = None if grader == AUTO else grader
-        grades = verify.grade(pairs, verification, grader=named, truncated=truncated)
+        grades = verify.grade(pairs, verification, grader=named, truncated=truncated, thinking=thinking)
         for row, (response, problem), grade in zip(rows, pairs, grades, strict=True):
             yield {
                 "key": keys[problem.id],

@@ -3,5 +3,17 @@
 from diver.config.verification import Bounds, Verification
 from diver.verify.graders import GRADERS, Grader, get_grader, solution
 from diver.verify.grading import DEFAULT, grade, verify
+from diver.verify.thought import in_thought
 
-__all__ = ["DEFAULT", "GRADERS", "Bounds", "Grader", "Verification", "get_grader", "grade", "solution", "verify"]
+__all__ = [
+    "DEFAULT",
+    "GRADERS",
+    "Bounds",
+    "Grader",
+    "Verification",
+    "get_grader",
+    "grade",
+    "in_thought",
+    "solution",
+    "verify",
+]

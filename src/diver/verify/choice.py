@@ -20,7 +20,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from diver.types import Grade, Problem
-from diver.verify.mathematics import after_thought, boxed
+from diver.verify.extraction import boxed
+from diver.verify.thought import after_thought
 
 LETTERS = "ABCDEFGHIJ"
 NUMBERS = "123456789"

@@ -4,7 +4,8 @@
 
 True is correct, False wrong, None no answer; a string is the name of a grade. It runs in a worker process, so that one
 that does not return within verify.timeout_s is a timeout of that response, and one that raises or crashes an error. The
-problem reaches it through JSON: arrays in `meta` become lists. What it prints is lost.
+problem reaches it through JSON: arrays in `meta` become lists. What it prints is lost. It is not asked about a response
+that ends inside a thought, nor about one that was cut before a box had closed.
 """
 
 from __future__ import annotations

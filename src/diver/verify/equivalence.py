@@ -9,8 +9,11 @@ says no, these readings are tried, because they mean the same:
 - A count in words: `2.5 \\text{ million}` and `2500000`.
 - A lone `i` is the imaginary unit in both: `i(2-i)` and `1+2i`.
 - A row or column of a matrix and the tuple with the same entries.
+- Lists part by part: `R=1, I=(-6,-4)`, which math-verify cannot read. Where every part of the known answer has a name of
+  its own, the parts must agree by name or, without names, in their order. `\\frac{1}{2}, 0.5` is `\\frac{1}{2}`.
 
-An interval and the inequality that describes it are compared, whichever of them is known. Where math-verify says yes,
+Of a box that it cannot read math-verify takes the last number: `1` of `\\{x | x^2 < 1\\}`. Here that is only done where words
+stand around the number, so that no part passes for the whole. An interval and the inequality that describes it are compared, whichever of them is known. Where math-verify says yes,
 two numbers below 1e-4 must also agree to one per cent: it rounds to six decimals.
 """
 
@@ -22,16 +25,19 @@ from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
+MOST_PARTS = 16  # of a list whose parts are compared one by one
+
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)\b")
 _DEGREES = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
-_WRAPPED = re.compile(r"(?:\$+|\\boxed\{)(?P<content>.*?)(?:\$+|\})", re.DOTALL)
+_WORDS_AROUND = re.compile(r"[^\d\\=<>|{}()\[\],;+*/^_-]*-?\\?\$?\d[\d,]*(?:\.\d+)?[^\d\\=<>|{}()\[\],;+*/^_-]*")
+_SEPARATOR = re.compile(r"\\[{}]|[\[\](){}]|,(?!\d{3}(?!\d))|;|\b(?:and|or)\b")
 _POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _COUNT = re.compile(
     rf"\\?\$?(?P<number>-?\d[\d.,]*) ?(?:\\[,; ])? ?(?:\\text\{{ ?)?(?P<word>{'|'.join(_POWERS)})(?: [a-z ]{{0,60}})?\}}?",
     re.IGNORECASE,
 )
 _NAMED = re.compile(
-    r"(?:[A-Za-z]|\\[A-Za-z]+)(?:_(?:\w|\{[^{}]*\}))?(?P<of>\([A-Za-z](?:,\s*[A-Za-z])*\))?\s*=(?P<body>[^=]+)"
+    r"(?P<name>(?:[A-Za-z]|\\[A-Za-z]+)(?:_(?:\w|\{[^{}]*\}))?)(?P<of>\([A-Za-z](?:,\s*[A-Za-z])*\))?\s*=(?P<body>[^=]+)"
 )
 
 
@@ -50,20 +56,59 @@ def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
         raise ValueError(f"nothing to compare with in the known answer {golds[0][:80]!r}")
     has_answer = False
     for answer in answers:
-        parsed = _parse(answer)
-        has_answer = has_answer or bool(parsed)
-        if _equal(expected, parsed) or any(_equal([g], [a]) for g, a in _other_kinds(expected, parsed)):
-            return True
-        if any(_equal(_parse(gold), _parse(other)) for gold, other in _readings(golds, answer)):
+        has_answer = has_answer or bool(_parse(answer))
+        if any(_same(gold, answer) for gold in golds):
             return True
     return False if has_answer else None
 
 
+def _same(gold: str, answer: str) -> bool:
+    known, given = _parts(gold), _parts(answer)
+    names = [_name(part) for part in known]
+    if len(known) > 1 and all(names) and len({*names}) == len(known) == len(given):
+        if {*map(_name, given)} == {*names}:
+            given = sorted(given, key=lambda part: names.index(_name(part)))
+        return all(_same(*pair) for pair in zip(known, given, strict=True))
+    expected, parsed = _parse(gold), _parse(answer)
+    if _equal(expected, parsed) or any(_equal([g], [a]) for g, a in _other_kinds(expected, parsed)):
+        return True
+    if any(_equal(_parse(one), _parse(other)) for one, other in _readings(gold, answer)):
+        return True
+    if 1 < len(given) <= MOST_PARTS and len(known) in (1, len(given)):
+        pairs = [[_same(one, other) for other in given] for one in known]
+        return all(map(any, pairs)) and all(map(any, zip(*pairs, strict=True)))
+    return False
+
+
+def _parts(text: str) -> list[str]:
+    """The parts of a list without brackets around it, as boxes; the text itself where it is none."""
+    content, parts, depth, start = _content(text), [], 0, 0
+    if not text.startswith(r"\boxed{"):
+        return [text]
+    for mark in _SEPARATOR.finditer(content):
+        depth += (mark[0][-1] in "([{") - (mark[0][-1] in ")]}")
+        if depth == 0 and mark[0][-1] not in ")]}":
+            parts.append(content[start : mark.start()])
+            start = mark.end()
+    boxes = [_box(part.strip()) for part in [*parts, content[start:]] if part.strip()]
+    return boxes if len(boxes) > 1 else [text]
+
+
+def _name(text: str) -> str:
+    named = _NAMED.fullmatch(_content(text))
+    return named["name"] if named else ""
+
+
 @lru_cache(maxsize=1024)  # a known answer comes with every answer to it
 def _parse(text: str) -> list[Any]:
-    from math_verify import parse
+    from math_verify import LatexExtractionConfig, parse
 
-    return parse(text, parsing_timeout=None)
+    if not text.startswith(r"\boxed{"):
+        return parse(text, parsing_timeout=None)
+    parsed = parse(text, [LatexExtractionConfig(try_extract_without_anchor=False)], parsing_timeout=None)
+    if all(isinstance(value, str) for value in parsed) and _WORDS_AROUND.fullmatch(_content(text)):
+        return parse(_content(text), parsing_timeout=None)
+    return parsed
 
 
 def _equal(golds: Sequence[Any], answers: Sequence[Any]) -> bool:
@@ -104,20 +149,19 @@ def _same_magnitude(gold: Any, answer: Any) -> bool:
     return max(abs(x), abs(y)) > 1e-4 or abs(x - y) <= max(abs(x), abs(y)) / 100
 
 
-def _readings(golds: Sequence[str], answer: str) -> Iterator[tuple[str, str]]:
+def _readings(gold: str, answer: str) -> Iterator[tuple[str, str]]:
     """(gold, answer) as other texts that mean the same."""
-    for gold in golds:
-        both = gold + answer
-        if _DEGREES.search(both) and (_TRIGONOMETRIC.search(both) or r"\pi" in both):
-            radians = r"(\\frac{\1 \\pi}{180})"
-            yield _DEGREES.sub(radians, gold), _DEGREES.sub(radians, answer)
-        if _counted(gold) != gold or _counted(answer) != answer:
-            yield _counted(gold), _counted(answer)
-        left, right = _NAMED.fullmatch(_content(gold)), _NAMED.fullmatch(_content(answer))
-        if left and "=" not in answer:
-            yield _box(left["body"]), answer
-        elif left and right and (left["of"] is None) != (right["of"] is None):
-            yield _box(left["body"]), _box(right["body"])
+    both = gold + answer
+    if _DEGREES.search(both) and (_TRIGONOMETRIC.search(both) or r"\pi" in both):
+        radians = r"(\\frac{\1 \\pi}{180})"
+        yield _DEGREES.sub(radians, gold), _DEGREES.sub(radians, answer)
+    if _counted(gold) != gold or _counted(answer) != answer:
+        yield _counted(gold), _counted(answer)
+    left, right = _NAMED.fullmatch(_content(gold)), _NAMED.fullmatch(_content(answer))
+    if left and "=" not in answer:
+        yield _box(left["body"]), answer
+    elif left and right and (left["of"] is None) != (right["of"] is None):
+        yield _box(left["body"]), _box(right["body"])
 
 
 def _counted(text: str) -> str:
@@ -126,8 +170,7 @@ def _counted(text: str) -> str:
 
 
 def _content(text: str) -> str:
-    wrapped = _WRAPPED.fullmatch(text.strip())
-    return (wrapped["content"] if wrapped else text).strip()
+    return (text[7:-1] if text.startswith(r"\boxed{") else text.strip().strip("$")).strip()
 
 
 def _box(content: str) -> str:

@@ -19,7 +19,7 @@ LONGEST = 256  # characters of an answer that is remembered
 _SPACING = re.compile(r"(?<!\\)\\!\s*|(?<!\\)\\[,;: ]|~|\\left\b|\\right\b|\\displaystyle\b")
 _DECIMAL = re.compile(r"-?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
 _FRACTION = re.compile(r"(-?)(?:(-?\d+)/(\d+)|\\frac\{(-?\d+)\}\{(\d+)\})", re.ASCII)
-_MIXED = re.compile(r"(-?)(\d+) ?\\frac\{(\d+)\}\{(\d+)\}", re.ASCII)
+_MIXED = re.compile(r"(-?)(\d+) ?(?:\\frac\{(\d+)\}\{(\d+)\}| (\d+)/(\d+))", re.ASCII)
 _UNIT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm)\{\s*([A-Za-z][A-Za-z /]*)\}$")
 _COUNTS = frozenset("hundred thousand million billion trillion dozen percent pct or and to base".split())
 _BASED = re.compile(r"([0-9A-Za-z]+)_\{?(\d+)\}?")
@@ -82,7 +82,7 @@ def plain_number(text: str) -> Fraction | None:
         top, bottom = map(int, parts)
         return Fraction(-top if sign else top, bottom) if bottom else None
     if mixed := _MIXED.fullmatch(text):
-        whole, top, bottom = map(int, mixed.groups()[1:])
+        whole, top, bottom = (int(part) for part in mixed.groups()[1:] if part)
         value = whole + Fraction(top, bottom) if bottom > top > 0 else None  # else a product
         return -value if value and mixed[1] else value
     return None

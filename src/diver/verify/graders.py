@@ -42,6 +42,8 @@ class Grader:
     """-> str, equal for two correct responses that are the same solution (distinct@k)."""
     exact_solutions: bool = False
     """Whether it is equal for no others: else two responses may be one solution, written differently."""
+    explicit: str = "diver.verify.mathematics:has_answer"
+    """A function of a response: whether one that was cut at its length limit holds an answer that it had finished."""
     isolated: bool = False
     template: str = "chat"
     """By which a chat model is asked where no template is named: `boxed` asks for a box, `chat` for nothing."""
@@ -59,6 +61,9 @@ class Grader:
     def votes(self) -> bool:
         return self.answer is not None
 
+    def holds_answer(self, response: str) -> bool:
+        return self._imported(self.explicit)(response)
+
     def final_answer(self, response: str, problem: Problem) -> str | None:
         return self._imported(self.answer)(response, problem) if self.answer else None
 
@@ -74,14 +79,20 @@ _ALGEBRA = ("math-verify", "latex2sympy2-extended", "sympy")
 GRADERS = {
     grader.name: grader
     for grader in (
-        Grader("math", "diver.verify.mathematics:grade", 6, _ALGEBRA, template="boxed"),
-        Grader("gsm8k", "diver.verify.mathematics:grade_gsm8k", 5, _ALGEBRA, template="boxed"),
-        Grader("rule", "diver.verify.rule:grade", 3, template="boxed"),
-        Grader("choice", "diver.verify.choice:grade", 3, answer="diver.verify.choice:final_answer", template="boxed"),
+        Grader("math", "diver.verify.mathematics:grade", 7, _ALGEBRA, template="boxed"),
+        Grader(
+            "gsm8k",
+            "diver.verify.mathematics:grade_gsm8k",
+            6,
+            _ALGEBRA,
+            explicit="diver.verify.mathematics:has_gsm8k_answer",
+            template="boxed",
+        ),
+        Grader("choice", "diver.verify.choice:grade", 4, answer="diver.verify.choice:final_answer", template="boxed"),
         Grader(
             "countdown",
             "diver.data.countdown:grade",
-            2,
+            3,
             answer=None,
             solution="diver.data.countdown:canonical",
             exact_solutions=True,

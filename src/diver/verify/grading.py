@@ -11,8 +11,8 @@ from diver.types import Grade, Group, Problem, Reward
 from diver.verify import custom
 from diver.verify.bounds import PendingComparison, bounded
 from diver.verify.equivalence import equivalent
-from diver.verify.graders import GradeFunction, get_grader
-from diver.verify.mathematics import is_thinking
+from diver.verify.graders import Grader, get_grader
+from diver.verify.thought import in_thought
 from diver.verify.workers import Failure, Pool, shared_pool
 
 logger = logging.getLogger(__name__)
@@ -23,9 +23,11 @@ Pending = PendingComparison | custom.PendingCall
 
 def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool | None = None) -> list[Group]:
     """The groups with `grade` and `reward` (outcome 1 for correct, else 0) of every rollout filled in."""
-    rollouts = [(group.problem, rollout) for group in groups for rollout in group.rollouts]
-    pairs = [(rollout.response, problem) for problem, rollout in rollouts]
-    grades = iter(grade(pairs, settings, truncated=[rollout.truncated for _, rollout in rollouts], pool=pool))
+    rollouts = [(group, rollout) for group in groups for rollout in group.rollouts]
+    pairs = [(rollout.response, group.problem) for group, rollout in rollouts]
+    truncated = [rollout.truncated for _, rollout in rollouts]
+    thinking = [in_thought(group.prompt) for group, _ in rollouts]
+    grades = iter(grade(pairs, settings, truncated=truncated, thinking=thinking, pool=pool))
     graded = []
     for group in groups:
         column = [next(grades) for _ in group.rollouts]
@@ -40,33 +42,41 @@ def grade(
     *,
     grader: str | None = None,
     truncated: Sequence[bool] | None = None,
+    thinking: Sequence[bool] | None = None,
     pool: Pool | None = None,
 ) -> list[Grade]:
     """The grade of every (response, problem), by the verifier that the problem names, or all by `grader`.
 
-    Equal answers to one problem are graded once. `truncated` says which responses hit their length limit: whatever stands
-    in such a response, and in one whose thought is not closed, is no answer. A timeout and an error are grades of their own.
-    Without a `pool` this process's shared ones are used.
+    Equal answers to one problem are graded once. `truncated` says which responses hit their length limit: one that holds
+    no explicit answer (`Grader.explicit`) is truncated. `thinking` says which prompts end inside a thought
+    (`thought.in_thought`): a response that ends inside one is no answer, or truncated. A timeout and an error are grades
+    of their own. Without a `pool` this process's shared ones are used.
     """
-    cut = truncated if truncated is not None else [False] * len(pairs)
-    if len(cut) != len(pairs):
-        raise ValueError(f"{len(pairs)} pairs but {len(cut)} values of truncated")
-    by_all = get_grader(grader).grade if grader else None
-    read: dict[tuple[str, int], Grade | Pending] = {}
+    none = [False] * len(pairs)
+    cuts, opens = (none if values is None else values for values in (truncated, thinking))
+    for name, values in {"truncated": cuts, "thinking": opens}.items():
+        if len(values) != len(pairs):
+            raise ValueError(f"{len(pairs)} pairs but {len(values)} values of {name}")
+    by_all = get_grader(grader) if grader else None
+    read: dict[tuple[str, int, bool, bool], Grade | Pending] = {}
     results = []
-    for (response, problem), was_cut in zip(pairs, cut, strict=True):
-        case = response, id(problem)
+    for (response, problem), cut, opened in zip(pairs, cuts, opens, strict=True):
+        case = response, id(problem), cut, opened
         if case not in read:
-            function = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier").grade
-            read[case] = Grade.NO_ANSWER if is_thinking(response) else _read(function, response, problem)
-        results.append(Grade.TRUNCATED if was_cut else read[case])
+            by = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier")
+            read[case] = _read(by, response, problem, cut, opened)
+        results.append(read[case])
     decided = _decide([result for result in results if not isinstance(result, Grade)], settings, pool)
-    return [result if isinstance(result, Grade) else decided[result] for result in results]
+    grades = [result if isinstance(result, Grade) else decided[result] for result in results]
+    return [Grade.TRUNCATED if g is Grade.NO_ANSWER and cut else g for g, cut in zip(grades, cuts, strict=True)]
 
 
-def _read(function: GradeFunction, response: str, problem: Problem) -> Grade | Pending:
+def _read(grader: Grader, response: str, problem: Problem, cut: bool, opened: bool) -> Grade | Pending:
+    """A response that was cut may have been about to write its answer: it is graded by one that it had finished."""
     try:
-        return function(response, problem)
+        if in_thought(response, opened) or (cut and not grader.holds_answer(response)):
+            return Grade.NO_ANSWER
+        return grader.grade(response, problem)
     except Exception:  # the one boundary in this process behind which other people's text is read
         logger.exception("problem %r: a response could not be graded", problem.id)
         return Grade.ERROR

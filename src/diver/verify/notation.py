@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 
 _SYNONYMS = {
     "\\" + name: spelling
@@ -59,6 +60,7 @@ _COMMAND = re.compile(r"\\[A-Za-z]+")
 _Rules = list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]
 _SPELLING: _Rules = [
     (re.compile(r"\\[bB]igg?[lrm]?(?![A-Za-z])|\\[hm]space\*?\{[^{}]*\}"), ""),
+    (re.compile(r"\\q?quad(?![A-Za-z])"), " "),
     (
         re.compile(r"\\operatorname\*?\{(arc(?:sin|cos|tan)|sinh?|cosh?|tanh?|cot|sec|csc|ln|log|exp|gcd)\}\s*"),
         r"\\\1 ",
@@ -69,6 +71,10 @@ _SPELLING: _Rules = [
     ),  # min and sec are units
     (re.compile(r"\\(?:mathrm|text)\{([ei])\}"), r" \1"),
     (re.compile(r"\\mathbb\s*([A-Z])(?![A-Za-z])"), r"\\mathbb{\1}"),
+    (
+        re.compile(r"(?<![\d.,^_])\d{1,3}(?:(?: |\u00a0|\u2009|\u202f|\\,|\{,\})\d{3})+(?!\d)"),
+        lambda number: re.sub(r"\D", "", number[0]),
+    ),
     (_COMMAND, lambda command: _SYNONYMS.get(command[0], command[0])),
 ]
 _SIGNS = str.maketrans(
@@ -85,18 +91,51 @@ def _improper(mixed: re.Match[str]) -> str:
     return rf"\frac{{{whole * bottom + top}}}{{{bottom}}}"
 
 
+def _decimal(product: re.Match[str]) -> str:
+    """math-verify rounds a decimal, but not its product with a power of ten; beyond these, rounding would say too much."""
+    digits, exponent = product[1], int(product[2])
+    if -2 <= exponent <= 15 if "." in digits else "\\" not in product[0] and 0 <= exponent <= 60:
+        return f"{Decimal(digits).scaleb(exponent):f}"
+    return rf"{digits} \times 10^{{{exponent}}}"
+
+
+def _evaluated(call: re.Match[str]) -> str:
+    """math-verify takes the gcd of a power for that of two letters."""
+    return _INTEGER_POWER.sub(lambda power: str(int(power[1]) ** int(power[2])), call[0])
+
+
+_INTEGER_POWER = re.compile(r"(?<!\w)(\d{1,6})\s?\^\s?\{?(\d{1,2})(?!\d)\}?")
+_PART_END = r"(?=\s{0,4}(?:[,;)\]]|\\[})\]]|(?:and|or)\b|\Z))"
+_NO_UNIT = "and|or|to|base|if|for|when|hundred|thousand|million|billion|trillion|dozen|percent|pct"
 _MEANING: _Rules = [
+    (re.compile(r"√\s*(?=\{)"), r"\\sqrt"),
     (re.compile(r"√\s*(\d+|[A-Za-z]|\([^()]*\))"), r"\\sqrt{\1}"),
     (re.compile(r"^\\(?:text|mathrm)\{\s*([-$\d][^{}]*)\}$"), r"\1"),
-    (re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?!\w)"), r"\1 \\times 10^{\2}"),  # else e is Euler's number
+    (re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)(?:[eE]| ?\\(?:times|cdot) ?10\^\{?)([+-]?\d{1,9})(?![\w.])\}?"), _decimal),
+    (re.compile(r"\\(?:gcd|lcm|operatorname\{lcm\})\s?\([^()]{0,200}\)"), _evaluated),
     (re.compile(r"(?<![\d.])(\d{1,18}) ?\\frac\{(\d{1,18})\}\{(\d{1,18})\}(?=\\?%)"), _improper),
+    (re.compile(r"(?<![\w.,/^_)\]])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?![\w/^.{(])"), r"\1\\frac{\2}{\3}"),
     (re.compile(r"_\{\s*\\(?:max|min|sup|inf|lim)\s*\}"), lambda m: m[0].replace("\\", "")),  # a name, no operator
     (re.compile(r"\*\*\s*(\([^()]*\)|-?\w+)"), r"^{\1}"),
     (
         re.compile(r"^(-?\\?\$?[\d.,/]+) ++(?!.*(?:hundred|thousand|[mbr]illion|dozen|percent))[a-z]{3,}(?: [a-z]+)*$"),
         r"\1",
     ),
+    # Of "5 \text{ cm}, 6 \text{ cm}" and of "5 \text{ cats and } 6 \text{ dogs}" math-verify takes the 5.
+    (re.compile(r"\\text\{([^{}]{0,40}?)\s{0,4}\b(?:and|or)\s*\}"), r"\\text{\1}, "),
+    (
+        re.compile(
+            r"(?:(?<=\d)|(?<=\d\}))(?:\s|~|\\[,;: ]){0,4}\\(?:text|mathrm|mbox)\{\s{0,4}"
+            rf"(?!(?:{_NO_UNIT})\b)[A-Za-z][A-Za-z /.]{{0,40}}\}}(?:\^\{{?[23]\}}?)?{_PART_END}"
+        ),
+        "",
+    ),
+    (re.compile(rf"(?<=\d)(?:\s{{0,4}}(?:[cdkm]m|ft|in|yd|mi)|\s{{1,4}}m)\s?\^\{{?[23]\}}?{_PART_END}"), ""),
+    (re.compile(r"^\\\{\s*[A-Za-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?[|:](.*(?:[<>]|\\[lg]eq).*)\\\}$"), r"\1"),
+    (re.compile(r"^\s*\\approx(?![A-Za-z])"), ""),
 ]
+_LISTED = re.compile(r",\s|;|\b(?:and|or)\b")
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 
 
 def unify(text: str) -> str:
@@ -105,8 +144,11 @@ def unify(text: str) -> str:
 
 
 def respell(text: str) -> str:
-    """The text as math-verify should read it."""
-    return _replace(_MEANING, unify(text))
+    """The text, or the content of the box that it is, as math-verify should read it."""
+    if text.startswith(r"\boxed{") and text.endswith("}"):
+        return rf"\boxed{{{respell(text[7:-1])}}}"
+    text = _replace(_MEANING, unify(text).strip()).strip().rstrip(".")
+    return _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text) if _LISTED.search(text) else text
 
 
 def _replace(rules: _Rules, text: str) -> str:

@@ -38,8 +38,13 @@ class Tokenizer:
 
     eos_token_id = 2
 
+    opened = ""
+
     def decode(self, ids, skip_special_tokens):
-        return f"a b c d {ids}"
+        return f"a b c d {ids} {'</think>' * (1 in ids)}"
+
+    def apply_chat_template(self, messages, tokenize, add_generation_prompt):
+        return f"{messages}\n<|assistant|>\n{self.opened}"
 
 
 def adapter(method, args, **options):
@@ -150,6 +155,20 @@ def test_what_a_tool_answers_is_not_judged():
         said.append({"role": "tool", "content": r"\boxed{3}"})
     assert adapter("grpo", arguments())(**batch.given) == expected("grpo", 0.0)
     assert batch.metrics["reward/outcome"] == 0.75
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_an_answer_inside_a_thought_that_the_prompt_opened_is_not_judged(chat, monkeypatch):
+    """Closed or not is read in the tokens: of parsed messages TRL may have taken the thought away."""
+    monkeypatch.setattr(Tokenizer, "opened", "<think>\n")
+    batch = Batch(chat)
+    if not chat:
+        batch.given["prompts"] = [f"{prompt}<think>" for prompt in batch.given["prompts"]]
+    adapter("grpo", arguments())(**batch.given)
+    assert batch.metrics["reward/outcome"] == 0 and batch.metrics["grade/no_answer"] == 1
+    batch.given["completion_ids"] = [[7, 1, 9], [7, 8, 9]] * 4
+    adapter("grpo", arguments())(**batch.given)
+    assert batch.metrics["grade/no_answer"] == 0.5 and batch.extra["outcome"] == [1, 0, 0, 0] * 2
 
 
 def test_groups_that_are_not_whole_are_told():

@@ -196,7 +196,8 @@ def tokenizer():
 
 def sample(problem, ids):
     """One response as verl's agent loop hands it to a reward manager."""
-    tensors = {"responses": torch.tensor([ids]), "attention_mask": torch.ones(1, 3 + len(ids), dtype=torch.long)}
+    prompt, mask = torch.tensor([[3, 4, 5]]), torch.ones(1, 3 + len(ids), dtype=torch.long)
+    tensors = {"prompts": prompt, "responses": torch.tensor([ids]), "attention_mask": mask}
     info = {"index": 0, "id": problem.id, "verifier": problem.verifier, **problem.meta}
     columns = {
         "raw_prompt": [{"role": "user", "content": problem.prompt}],
@@ -259,7 +260,7 @@ def test_mathematics_is_judged_in_a_worker(manager, tokenizer, monkeypatch):
 
 def test_a_row_that_cannot_be_judged_is_told(manager):
     odd = Problem("odd", "?", "1", "here", "oracle")
-    with pytest.raises(DiverError, match="problem 'odd': verifier: unknown choice 'oracle', did you mean 'rule'"):
+    with pytest.raises(DiverError, match="problem 'odd': verifier: unknown choice 'oracle', choices: math"):
         asyncio.run(manager.run_single(sample(odd, [1])))
     with pytest.raises(DiverError, match="row 0 of here: the answer must be text or a number"):
         asyncio.run(manager.run_single(sample(dataclasses.replace(odd, answer="", verifier="math"), [1])))

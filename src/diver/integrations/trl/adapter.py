@@ -27,7 +27,7 @@ from diver.integrations.schedule import schedule_steps
 from diver.integrations.trl.objective import check, usable
 from diver.methods import Method
 from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
-from diver.verify import DEFAULT, get_grader, grade
+from diver.verify import DEFAULT, get_grader, grade, in_thought
 
 Outcome = Callable[..., Sequence[float | None]]
 Row = tuple[Problem, str, Rollout]
@@ -140,7 +140,9 @@ class GroupAdvantage:
         graded: Sequence[Grade | None] = [None] * len(texts)
         if self.outcome is None:
             problems = self._problems(prompts, inputs)
-            graded = grade(list(zip(texts, problems, strict=True)), self.verification, truncated=truncated)
+            thinking = [self._is_thinking(prompt, ids) for prompt, ids in zip(prompts, tokens, strict=True)]
+            pairs = list(zip(texts, problems, strict=True))
+            graded = grade(pairs, self.verification, truncated=truncated, thinking=thinking)
             outcomes: Sequence[float | None] = [float(g is Grade.CORRECT) for g in graded]
         else:
             problems = [Problem("", _text(prompt), "") for prompt in prompts]
@@ -152,6 +154,16 @@ class GroupAdvantage:
                 problems, prompts, texts, tokens, truncated, graded, rewards, strict=True
             )
         ]
+
+    def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:
+        """Whether the prompt opened a thought that the completion did not close.
+
+        In its tokens: of messages that TRL has parsed the thought may be gone.
+        """
+        if not isinstance(prompt, str):
+            settings = getattr(self.args, "chat_template_kwargs", None) or {}
+            prompt = self.tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True, **settings)
+        return in_thought(prompt) and in_thought(self.tokenizer.decode(list(ids), skip_special_tokens=False), True)
 
     def _problems(self, prompts: Sequence[Any], inputs: Mapping[str, Any]) -> list[Problem]:
         if self.problems is not None:

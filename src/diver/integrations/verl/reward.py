@@ -20,7 +20,7 @@ from diver.generate.base import is_truncated
 from diver.generate.hf import end_tokens
 from diver.integrations.verl.config import NAME, read_plugin
 from diver.types import Grade, Problem
-from diver.verify import grade
+from diver.verify import grade, in_thought
 
 
 @register(NAME)
@@ -44,7 +44,8 @@ class DiverRewardManager(RewardManagerBase):
         tokens = row.batch["responses"][:length].tolist()
         truncated = is_truncated(tokens, self.limit, self.ends)
         response = self.tokenizer.decode(tokens, skip_special_tokens=True)
-        grade = await self.grader.grade(response, problem_of(columns), truncated)
+        thinking = in_thought(self.tokenizer.decode(row.batch["prompts"].tolist(), skip_special_tokens=False))
+        grade = await self.grader.grade(response, problem_of(columns), truncated, thinking)
         outcome = float(grade is Grade.CORRECT)
         return {"reward_score": outcome, "reward_extra_info": {"acc": outcome, "grade": str(grade)}}
 
@@ -54,23 +55,25 @@ class BatchedGrader:
 
     def __init__(self, settings: Verification) -> None:
         self.settings = settings
-        self.waiting: list[tuple[str, Problem, bool, asyncio.Future[Grade]]] = []
+        self.waiting: list[tuple[str, Problem, bool, bool, asyncio.Future[Grade]]] = []
         self.task: asyncio.Task[None] | None = None
 
-    async def grade(self, response: str, problem: Problem, truncated: bool) -> Grade:
+    async def grade(self, response: str, problem: Problem, truncated: bool, thinking: bool) -> Grade:
         answer: asyncio.Future[Grade] = asyncio.get_running_loop().create_future()
-        self.waiting.append((response, problem, truncated, answer))
+        self.waiting.append((response, problem, truncated, thinking, answer))
         if self.task is None or self.task.done():
             self.task = asyncio.create_task(self._grade_waiting())
         return await answer
 
     async def _grade_waiting(self) -> None:
         while self.waiting:
-            responses, problems, truncated, answers = zip(*self.waiting, strict=True)
+            responses, problems, truncated, thinking, answers = zip(*self.waiting, strict=True)
             self.waiting = []
             pairs = list(zip(responses, problems, strict=True))
             try:
-                results: list[Any] = await asyncio.to_thread(grade, pairs, self.settings, truncated=truncated)
+                results: list[Any] = await asyncio.to_thread(
+                    grade, pairs, self.settings, truncated=truncated, thinking=thinking
+                )
             except Exception as error:  # of the installation, not of a text: each caller must hear it
                 results = [error] * len(answers)
             for answer, result in zip(answers, results, strict=True):
