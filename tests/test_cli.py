@@ -183,12 +183,6 @@ def test_killed_and_run_again_ends_with_the_same_metrics(whole, rows_before_kill
         assert (Path("killed") / name).read_bytes() == (whole[0] / name).read_bytes()
 
 
-def test_evaluation_changes_nothing_in_the_training(whole):
-    finish("--run.folder", "blind", "--evaluate.problems", "0")
-    rows = [{k: v for k, v in row.items() if not k.startswith("eval/")} for row in metrics(whole[0])]
-    assert metrics("blind") == rows[1:]
-
-
 def test_a_finished_run_shows_its_summary_again_and_can_be_extended(whole):
     shutil.copytree(whole[0], "runs/tiny")
     before = Path("runs/tiny/metrics.jsonl").read_bytes()
@@ -278,11 +272,12 @@ def test_the_most_diverse_half_is_trained_on(whole):
     assert diversity[0] > diversity[1]
 
 
+@pytest.mark.parametrize("steps", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "diver-mix"])  # that of `whole`
-def test_every_method_trains(method):
+def test_every_method_trains(method, steps):
     k = ("--method.k", "2") if method in ("pass-at-k", "pkpo") else ()
-    finish("--method", method, *k, "--train.steps", "2", "--evaluate.problems", "0")
-    row = metrics("runs/tiny")[1]
+    finish("--method", method, *k, "--train.steps", steps, "--evaluate.problems", "0")
+    row = metrics("runs/tiny")[-1]
     assert row["policy/grad_norm"] > 0 and (row["shaping/coef"] > 0) == method.startswith("diver-")
     assert ("policy/selected_frac" in row) == (method in ("clip-cov", "kl-cov", "high-entropy"))
     assert row.get("policy/selected_frac", 1) > 0
@@ -297,14 +292,14 @@ def test_what_clip_cov_draws_is_the_same_after_a_stop():
 
 def test_bfloat16_and_gradient_checkpointing_train(whole):
     finish("--run.folder", "low", "--model.precision", "bfloat16", "--model.gradient_checkpointing",
-           "--train.steps", "2", "--evaluate.problems", "0")  # fmt: skip
+           "--train.steps", "1", "--evaluate.problems", "0")  # fmt: skip
     rows = metrics("low")
     assert all(row["policy/grad_norm"] > 0 and 0 < row["policy/logprob_mismatch"] < 0.1 for row in rows)
 
 
 def test_tensorboard_gets_every_step(whole):
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    finish("--run.folder", "board", "--log.to", "tensorboard", "--train.steps", "3", "--evaluate.problems", "0")
+    finish("--run.folder", "board", "--log.to", "tensorboard", "--train.steps", "2", "--evaluate.problems", "0")
     events = event_accumulator.EventAccumulator("board/tensorboard")
     events.Reload()
     logged = {e.step: e.value for e in events.Scalars("reward/outcome")}
@@ -362,7 +357,7 @@ def test_wrong_input_is_one_line_and_code_2():
     ]:
         line = fails(*args)
         assert re.search(told, line), line
-        if args[0] == "train":
+        if args[0] == "train" and not line.startswith("diver: command line: "):  # what the flags say is read once
             assert fails(*args, "--dry-run") == line
         assert not Path("runs").exists()
 
@@ -382,23 +377,27 @@ def test_another_recipe_in_a_used_folder_is_refused(whole):
 
 
 def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_room(whole):
-    """A real limit: no file of this process may pass 3 MB, and the weights have 3.6."""
+    """A real limit: no file of this process may pass 3 MB, and the weights have 3.6.
+
+    The run is without evaluations, which change nothing in the training.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, before[1]))
     try:
-        code, _, err = diver("train", "tiny.toml", "--run.folder", "full")
+        code, _, err = diver("train", "tiny.toml", "--run.folder", "full", "--evaluate.problems", 0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     last = err.strip().splitlines()[-1]
     assert code == 2 and "could not be saved" in last and "same command again" in last
-    finish("--run.folder", "full")
-    assert metrics("full") == metrics(whole[0])
+    finish("--run.folder", "full", "--evaluate.problems", 0)
+    rows = [{k: v for k, v in row.items() if not k.startswith("eval/")} for row in metrics(whole[0])]
+    assert metrics("full") == rows[1:]
 
 
 def test_a_baseline_keeps_nothing_of_the_recipes_own_diversity_reward():
     own = "[method]\nname = 'diver-mix'\n[method.shaping]\ncoef = 0.9\n[method.diversity_rewards.textual]\nclip_max = 0.9\n"
     Path("own.toml").write_text(RECIPE + own)
-    flags = ("--train.steps", 2, "--evaluate.problems", 0)
+    flags = ("--train.steps", 1, "--evaluate.problems", 0)
     code, _, err = diver("train", "own.toml", *flags, "--method", "clip-higher")
     told = "--method clip-higher replaces [method] of own.toml: diversity_rewards, shaping of it not used\n"
     assert code == 0 and err.startswith(told)
@@ -406,7 +405,7 @@ def test_a_baseline_keeps_nothing_of_the_recipes_own_diversity_reward():
     for run, extra in (("runs/own", False), ("rewarded", True)):
         rows = [row for path in Path(run, "rollouts").glob("*.jsonl") for row in map(json.loads, path.open())]
         shaped = [row["reward"]["total"] != float(row["grade"] == "correct") for row in rows]
-        assert len(rows) == 32 and any(shaped) == extra
+        assert len(rows) == 16 and any(shaped) == extra
 
 
 def test_an_unchanged_policy_shows_a_change_of_exactly_0():

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -100,13 +99,6 @@ def test_command(command, tmp_path, monkeypatch):
     metrics = tmp_path / "runs" / name / "metrics.jsonl"
     rows = [json.loads(line) for line in metrics.open()] if metrics.exists() else []
     CHECKS[name](metrics.parent, rows)
-
-
-def test_a_process_of_its_own_finds_the_files(tmp_path):
-    (tmp_path / "my_method.py").write_text(FILES["my_method.py"], encoding="utf-8")
-    command = [sys.executable, "-m", "diver", "methods", "my_method:Unlikeliness"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0 and "| my_method:Unlikeliness |" in done.stdout, done.stderr
 
 
 @pytest.fixture

@@ -79,21 +79,7 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 """
 
 
-def without_torch(program, folder):
-    """Run a program in `folder`, in a Python that finds neither torch nor transformers."""
-    command = [sys.executable, "-c", WITHOUT_TORCH + program]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
-
-
-def test_training_without_torch_is_one_line(tmp_path):
-    arguments = ["diver", "train", str(ROOT / "recipes" / "quickstart.toml")]
-    done = without_torch(f"from diver.cli import main; sys.argv = {arguments}; main()", tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    told = "torch: not installed, but this command needs it: pip install 'diver-rl[train]'"
-    assert done.stderr == f"diver: {told}\n"
-
-
-def test_the_core_works_without_torch(tmp_path):
+def test_the_core_works_without_torch_and_training_is_refused_in_one_line(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     program = """
 import diver
@@ -107,11 +93,19 @@ if __name__ == "__main__":  # the workers of verify read this program again
     print(group.rollouts[0].grade)
     sys.argv = ["diver", "report", "."]
     main()
+    sys.argv = ["diver", "train", RECIPE]
+    main()
 """
-    done = without_torch(program, tmp_path)
-    assert done.returncode == 0, done.stderr
+    command = [
+        sys.executable,
+        "-c",
+        WITHOUT_TORCH + program.replace("RECIPE", repr(str(ROOT / "recipes/quickstart.toml"))),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     lines = done.stdout.splitlines()
-    assert lines[:2] == ["[1.0, -1.0]", "correct"] and lines[-1] == "report.html"
+    assert lines[:2] == ["[1.0, -1.0]", "correct"] and lines[-1] == "report.html", done.stderr
+    told = "torch: not installed, but this command needs it: pip install 'diver-rl[train]'"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"diver: {told}")
 
 
 def test_test_files_have_names_of_their_own():

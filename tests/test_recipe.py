@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 import re
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from diver.types import DiverError
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").rglob("*.toml"))
 
 
+shipped = functools.cache(load_recipe)
+
+
 def write(tmp_path, text):
     path = tmp_path / "mine.toml"
     path.write_text(text)
@@ -20,7 +24,7 @@ def write(tmp_path, text):
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
 def test_every_shipped_recipe_loads(path):
-    recipe = load_recipe(path)
+    recipe = shipped(path)
     assert recipe.folder == Path("runs") / path.stem
     assert recipe.train.batch_size % recipe.train.mini_batch_size == 0
 
@@ -30,7 +34,7 @@ def test_paper_recipes_have_the_papers_hyperparameters():
     paper = [p for p in RECIPES if p.parent.name == "paper"]
     assert len(paper) == 5
     for path in paper:
-        r = load_recipe(path)
+        r = shipped(path)
         assert (r.sample.max_prompt_tokens, r.sample.max_tokens, r.sample.group_size, r.sample.temperature) == (
             1024,
             8192,

@@ -118,7 +118,7 @@ def solutions_of(numbers, target):
 def test_textual_diversity_sees_degrees_between_correct_solutions():
     """At least half of the dissimilarities between different correct solutions lie strictly between 0 and 1."""
     inside = total = 0
-    for p in problems(Countdown(), 60, held_out=True):
+    for p in problems(Countdown(), 20, held_out=True):
         texts = solutions_of(p.meta["numbers"], p.meta["target"])[:8]
         if len(texts) < 2:
             continue
@@ -126,7 +126,7 @@ def test_textual_diversity_sees_degrees_between_correct_solutions():
         for i, j in itertools.permutations(range(len(texts)), 2):
             inside += 1e-9 < matrix[i, j] < 1 - 1e-9
             total += 1
-    assert total > 500 and inside / total >= 0.5
+    assert total > 300 and inside / total >= 0.5
 
 
 def test_the_bundled_policy_is_small():

@@ -60,8 +60,10 @@ def forward(policy, prompt, tokens, temperature):
     return torch.log_softmax(logits / temperature, -1).numpy()
 
 
-@pytest.mark.parametrize("temperature", [0.6, 1.0])
-@pytest.mark.parametrize("rows", [8, 1000])
+@pytest.mark.parametrize(
+    ("rows", "temperature"),
+    [(8, 0.6), (1000, 1.0), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((8, 1.0), (1000, 0.6)))],
+)
 def test_logprobs_and_entropies_are_those_of_the_whole_forward_pass(policy, sampler, temperature, rows):
     """Prompts of different lengths side by side, rows leaving on the way, and one row at a time without padding."""
     drawn = sampler(PROMPTS, 4, **{**HOW, "temperature": temperature, "rows": rows})
@@ -91,7 +93,7 @@ def test_near_zero_temperature_is_greedy_generate(policy, sampler):
 
 
 def test_first_tokens_follow_the_softmax(policy, sampler):
-    drawn = sampler(PROMPTS[:1], 4000, **{**HOW, "max_tokens": 3, "rows": 4000})[0]
+    drawn = sampler(PROMPTS[:1], 2000, **{**HOW, "max_tokens": 3, "rows": 2000})[0]
     second = [r.tokens[1] for r in drawn]  # after the opening delimiter comes a choice of numbers
     expected = np.exp(forward(policy, PROMPTS[0], drawn[0].tokens, 1.0)[1].astype(float)) * len(second)
     common = expected > 5
@@ -136,19 +138,20 @@ def test_same_seed_same_rollouts_and_other_seed_others(sampler):
 def test_a_response_is_that_of_its_seed_whatever_its_companions(policy, generator):
     """Other prompts, other rows, another order: the same tokens, but for what rounding changes."""
     ids = encode(policy.tokenizer, PROMPTS)
-    seeds = [[stream_seed(5, i, j) for j in range(8)] for i in range(12)]
-    whole = respond(generator, ids, seeds, [40] * 12)
-    parts = [respond(generator, [ids[i]], [seeds[i][2:]], [40])[0] for i in range(12)]
-    turned = respond(generator, ids[::-1], [own[::-1] for own in seeds[::-1]], [40] * 12)
-    assert len({tuple(r.tokens) for group in whole for r in group}) > 40
+    ids = [ids[i] for i in (0, 3, 6, 9)]
+    seeds = [[stream_seed(5, i, j) for j in range(12)] for i in range(4)]
+    whole = respond(generator, ids, seeds, [40] * 4)
+    parts = [respond(generator, [ids[i]], [seeds[i][2:]], [40])[0] for i in range(4)]
+    turned = respond(generator, ids[::-1], [own[::-1] for own in seeds[::-1]], [40] * 4)
+    assert len({tuple(r.tokens) for group in whole for r in group}) > 20
     pairs = [(r, p) for group, part in zip(whole, parts, strict=True) for r, p in zip(group[2:], part, strict=True)]
     pairs += [
         (r, t) for group, same in zip(whole, turned[::-1], strict=True) for r, t in zip(group, same[::-1], strict=True)
     ]
-    assert len(pairs) == 168 and sum(a.tokens == b.tokens for a, b in pairs) >= 165
+    assert len(pairs) == 88 and sum(a.tokens == b.tokens for a, b in pairs) >= 86
 
 
-@pytest.mark.parametrize("rows", [1, 5, 17])
+@pytest.mark.parametrize("rows", [pytest.param(1, marks=pytest.mark.slow), 5, 17])
 def test_a_response_is_that_of_its_seed_whatever_the_number_of_rows(policy, generator, rows):
     """Ended rows are given the next responses, prompts are run when their rows are free: the same tokens and log-probs."""
     ids = encode(policy.tokenizer, PROMPTS[:4])

@@ -38,10 +38,10 @@ def probability(policy, prompt, tokens, temperature):
     return float(torch.log_softmax(logits / temperature, -1)[range(len(tokens)), list(tokens)].sum().exp())
 
 
-@pytest.mark.parametrize(("temperature", "max_prefixes"), [(0.6, 512), (0.6, 40)])
+@pytest.mark.parametrize(("temperature", "max_prefixes"), [pytest.param(0.6, 512, marks=pytest.mark.slow), (0.6, 40)])
 def test_responses_come_as_often_as_their_probability_says(policy, temperature, max_prefixes):
     """Prompts of different lengths side by side; few prefixes at once cut the frontier into parts again and again."""
-    n, how = 1000, {"temperature": temperature, "max_prefixes": max_prefixes}
+    n, how = 600, {"temperature": temperature, "max_prefixes": max_prefixes}
     named = count(policy, PROMPTS[:2], n, seed=4, **how)  # which responses are looked at is settled by other samples
     for prompt, others, tallies in zip(PROMPTS[:2], named, count(policy, PROMPTS[:2], n, **how), strict=True):
         assert sum(t.count for t in tallies) == n
@@ -74,7 +74,7 @@ def test_a_cut_is_told_from_an_end(policy):
 
 def test_the_same_seed_gives_the_same_counts(policy):
     def told(seed):
-        return [[(t.rollout.tokens, t.count) for t in tallies] for tallies in count(policy, PROMPTS[:2], 64, seed=seed)]
+        return [[(t.rollout.tokens, t.count) for t in tallies] for tallies in count(policy, PROMPTS[:2], 16, seed=seed)]
 
     assert told(1) == told(1) != told(2)
 

@@ -174,7 +174,7 @@ def test_rollouts_of_training_and_evaluation_are_read(tmp_path):
     """A run with a reward for hidden states, and an evaluation."""
     small = [
         "sample.group_size", 4, "train.batch_size", 4, "train.mini_batch_size", 4, "train.steps", 2,
-        "evaluate.problems", 0,
+        "data.countdown.problems", 64, "evaluate.problems", 0,
     ]  # fmt: skip
     model = [
         "method.diversity.hidden-state.model", policy_folder(), "method.diversity_rewards.hidden-state.weight", 1.0,

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import cache
 from pathlib import Path
@@ -29,7 +30,7 @@ from diver_paper.aggregate import study
 from diver_paper.experiments import EXPERIMENTS, INITIAL
 from diver_paper.records import Job
 from diver_paper.reproduce import SMOKE, Arguments, load_regime, reproduce, write
-from diver_paper.sweep import Paths, sweep
+from diver_paper.sweep import Paths, run_from_input, sweep
 from diver_paper.worker import run_job, train_run
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +47,10 @@ sweep(jobs, regime, Paths(Path("records"), Path("work")), 2, {"commit": None})
 """
 
 
+def slowly(name):
+    return pytest.param(name, marks=pytest.mark.slow)
+
+
 def told(folder):
     """The records without what a clock measured."""
     found = {}
@@ -56,11 +61,33 @@ def told(folder):
     return found
 
 
+class InThisProcess:
+    """In place of the process of a run: loading torch takes longer than the run."""
+
+    returncode = 0
+
+    def __init__(self, *_, **__):
+        self.stdin = self
+
+    def write(self, line):
+        self.line = line.decode()
+
+    def flush(self):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdin", SimpleNamespace(readline=lambda: self.line, read=threading.Event().wait))
+            run_from_input()
+
+    def poll(self):
+        return self.returncode
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
-    """The folder of a sweep of a run that fails and of one that does not, side by side, and its error."""
-    folder = tmp_path_factory.mktemp("whole")
-    with pytest.raises(DiverError) as failure:
+    """The folder of a sweep of a run that fails, in a process of its own, and of one that does not, and its error."""
+    folder, starts = tmp_path_factory.mktemp("whole"), iter([subprocess.Popen, InThisProcess])
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(DiverError) as failure:
+        popen = SimpleNamespace(Popen=lambda *args, **how: next(starts)(*args, **how), PIPE=subprocess.PIPE)
+        patch.setattr("diver_paper.sweep.subprocess", popen)
         sweep([WRONG, MIX], REGIME, Paths(folder / "records", folder / "work"), 2, {"commit": None})
     return folder, str(failure.value)
 
@@ -153,22 +180,13 @@ def smoked(tmp_path_factory):
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """The runs one after another in this process: loading torch takes longer than they do."""
-
-    def start(job, regime, paths, provenance):
-        run_job(job, regime, paths.work / job.name, paths.records, provenance)
-        return SimpleNamespace(returncode=0, poll=lambda: 0)
-
-    monkeypatch.setattr("diver_paper.sweep._start", start)
+    """The runs one after another in this process."""
+    monkeypatch.setattr("diver_paper.sweep.subprocess", SimpleNamespace(Popen=InThisProcess, PIPE=subprocess.PIPE))
     monkeypatch.setattr("diver_paper.sweep.POLL_SECONDS", 0)
 
 
 TWO = {"clip-higher", "diver-mix"}  # the runs of `make test`
-NAMES = [
-    pytest.param(name, marks=() if set(e.variants) <= TWO else pytest.mark.slow)
-    for name, e in EXPERIMENTS.items()
-    if e.variants
-]
+NAMES = [name if set(e.variants) <= TWO else slowly(name) for name, e in EXPERIMENTS.items() if e.variants]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -204,7 +222,7 @@ def read_evaluation(*flags):
     return tyro.cli(EvalConfig, args=flags)
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", [name if name in ("main", "judge") else slowly(name) for name in EXPERIMENTS])
 def test_commands_at_paper_scale_are_ones_that_can_be_given(name, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     reproduce(Arguments(name=name, scale="paper"), {})

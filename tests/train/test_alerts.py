@@ -145,6 +145,7 @@ def test_a_real_run_prints_its_alerts_and_its_summary_says_what_came_of_it(
 ):
     recipe = Path(__file__).parents[2] / "recipes" / "quickstart.toml"
     size = ["--sample.group-size", "4", "--train.batch-size", "4", "--train.mini-batch-size", "4", "--train.steps", "5"]
+    size += ["--data.countdown.problems", "64"]
     evaluation = ["--evaluate.problems", "4", "--evaluate.num-samples", "4", "--evaluate.every", "0"]
     folder = ["--run.folder", str(tmp_path / "run")]
     monkeypatch.setattr("sys.argv", ["diver", "train", str(recipe), *size, *evaluation, *folder, *flags])

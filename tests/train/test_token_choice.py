@@ -96,7 +96,7 @@ def written_out(name, micro=None, without_zeros=False):
 
 
 @EACH
-@pytest.mark.parametrize("budget", [1, 40, 10_000])
+@pytest.mark.parametrize("budget", [1, pytest.param(40, marks=pytest.mark.slow), 10_000])
 def test_equals_the_written_out_formula_whatever_the_micro_batches(name, budget):
     ours, _ = engine(LOSSES[name], budget)
     assert max(relative_errors(ours, written_out(name))) < 1e-5

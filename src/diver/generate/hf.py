@@ -147,7 +147,7 @@ class HFGenerator:
         training = self.model.training
         self.model.eval()
         autocast = torch.autocast(self.model.device.type, self.precision, enabled=self.precision is not None)
-        with torch.no_grad(), autocast:
+        with torch.inference_mode(), autocast:
             try:
                 yield
             finally:

@@ -87,9 +87,12 @@ def _level(
     width: int | None = None,
 ) -> Alert | None:
     """A metric whose moving mean is beyond a limit; the other keys are those of a level in alerts.toml."""
-    known = metrics.reindex(columns=[metric])[metric].dropna()
-    values = smooth((known == 0).astype(float) if zeros else known, width or window(len(known)))
-    first = values.iloc[0] if len(values) else 0.0
+    if metric not in metrics or (known := metrics[metric].dropna()).empty:
+        return None
+    values = (known == 0).astype(float) if zeros else known
+    if width != 1:
+        values = smooth(values, width or window(len(known)))
+    first = values.iloc[0]
     unit = first if relative else 1.0
     spans = _spans((values > above * unit) | (values < below * unit)) if unit > 0 else ()
     if not spans:

@@ -71,7 +71,8 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     def run(*given):
-        monkeypatch.setattr(sys, "argv", ["diver", "trl", str(ROOT / "recipes" / "quickstart.toml"), *given])
+        small = ["--data.countdown.problems", "64", "--train.batch_size", "64"]
+        monkeypatch.setattr(sys, "argv", ["diver", "trl", str(ROOT / "recipes" / "quickstart.toml"), *small, *given])
         cli.main()
 
     run("--dry-run", "--trl.lora_rank", "4", "--method", "clip-higher")
