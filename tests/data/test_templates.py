@@ -73,9 +73,10 @@ def test_braces_in_a_question_are_text(question):
     assert f"This is the problem: {question}\n\nAssistant" in render(problem(question), "paper")
 
 
-def test_a_template_of_ones_own():
-    own = Template(system="S", user="Q: {QUESTION}", assistant="Because", assistant_label="A: ")
-    assert render(problem("why?"), own) == "S\n\nQ: why?\n\nA: Because"
+def test_the_parts_of_a_flat_template(monkeypatch):
+    parts = Template(system="S", user="Q: {QUESTION}", assistant="Because", assistant_label="A: ")
+    monkeypatch.setitem(TEMPLATES, "parts", parts)
+    assert render(problem("why?"), "parts") == "S\n\nQ: why?\n\nA: Because"
 
 
 def test_every_template_holds_the_question_once():

@@ -50,32 +50,30 @@ def chat_template_for(problems: Sequence[Problem]) -> str:
     return templates.pop() if len(templates) == 1 else "chat"
 
 
-def render(problem: Problem, template: str | Template = "plain", tokenizer: Any = None) -> str:
+def render(problem: Problem, template: str = "plain", tokenizer: Any = None) -> str:
     """The prompt of a problem, as text.
 
     A prompt that already is chat messages goes through the tokenizer's chat template as it is, without the template's
     system text and instructions. What comes through a chat template already has its special tokens: encode it with
     `add_special_tokens=False`. DiverError: an unknown name, or no chat template where one is needed.
     """
-    layout = _named(template)
-    if not isinstance(problem.prompt, str):
-        return _through_chat(tokenizer, [dict(message) for message in problem.prompt], "", f"problem {problem.id!r}")
-    question = layout.user.replace(QUESTION, problem.prompt)
-    if layout.chat:
-        messages = [{"role": "system", "content": layout.system}] if layout.system else []
-        messages.append({"role": "user", "content": question})
-        name = template if isinstance(template, str) else "given"
-        return _through_chat(tokenizer, messages, layout.assistant, f"the template {name!r}")
-    parts = (layout.system, layout.user_label + question, layout.assistant_label + layout.assistant)
-    return "\n\n".join(filter(None, parts))
-
-
-def _named(template: str | Template) -> Template:
-    if isinstance(template, Template):
-        return template
     if template not in TEMPLATES:
         raise DiverError(f"unknown prompt template {template!r}; choose one of {', '.join(TEMPLATES)}")
-    return TEMPLATES[template]
+    layout = TEMPLATES[template]
+    if not isinstance(problem.prompt, str):
+        return _through_chat(tokenizer, chat_messages(problem, layout), "", f"problem {problem.id!r}")
+    if layout.chat:
+        return _through_chat(tokenizer, chat_messages(problem, layout), layout.assistant, f"the template {template!r}")
+    question = layout.user_label + layout.user.replace(QUESTION, problem.prompt)
+    return "\n\n".join(filter(None, (layout.system, question, layout.assistant_label + layout.assistant)))
+
+
+def chat_messages(problem: Problem, layout: Template) -> list[dict[str, str]]:
+    """The messages that ask a problem: its own where its prompt is messages."""
+    if not isinstance(problem.prompt, str):
+        return [dict(message) for message in problem.prompt]
+    system = [{"role": "system", "content": layout.system}] if layout.system else []
+    return [*system, {"role": "user", "content": layout.user.replace(QUESTION, problem.prompt)}]
 
 
 def _through_chat(tokenizer: Any, messages: list[dict[str, str]], prefix: str, who: str) -> str:

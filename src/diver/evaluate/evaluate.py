@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from diver.data.templates import QUESTION, TEMPLATES, render
+from diver.data.templates import TEMPLATES, chat_messages, render
 from diver.evaluate.grade import grade_keys, grade_rows
 from diver.evaluate.reduce import Sample, reduce
 from diver.evaluate.store import Log, MemoryLog
@@ -145,15 +145,12 @@ def render_prompt(problem: Problem, template: str, generator: Generator) -> Prom
     tokenizer, layout = getattr(generator, "tokenizer", None), TEMPLATES[template]
     if tokenizer is not None or (isinstance(problem.prompt, str) and not layout.chat):
         return render(problem, template, tokenizer)
-    if not isinstance(problem.prompt, str):
-        return problem.prompt
-    if layout.assistant:
+    if isinstance(problem.prompt, str) and layout.assistant:
         raise DiverError(
             f"--template: {template!r} begins the response with {layout.assistant!r}, which {generator.name} cannot be "
             "given in chat messages; choose a flat template such as 'paper', or 'chat'"
         )
-    system = [{"role": "system", "content": layout.system}] if layout.system else []
-    return [*system, {"role": "user", "content": layout.user.replace(QUESTION, problem.prompt)}]
+    return chat_messages(problem, layout)
 
 
 def metrics(result: Mapping[str, Any]) -> dict[str, float]:

@@ -15,20 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from diver.io.folder import WorkFolder
 from diver.io.jsonl import JsonlLog, read_json
 from diver.io.run_folder import by_step
 from diver.types import DiverError
-
-
-class Log(Protocol):
-    """Rows that can be read and appended to."""
-
-    def rows(self) -> Iterator[dict[str, Any]]: ...
-
-    def append(self, row: Mapping[str, Any]) -> None: ...
 
 
 class MemoryLog:
@@ -42,6 +34,9 @@ class MemoryLog:
 
     def append(self, row: Mapping[str, Any]) -> None:
         self._rows.append(dict(row))
+
+
+Log = JsonlLog | MemoryLog
 
 
 class ResultFolder(WorkFolder):

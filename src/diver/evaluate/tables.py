@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from diver.io.jsonl import number
-from diver.render.figures import COLOURS, drawing, frame, percent
+from diver.render.figures import COLOURS, drawing, frame
 from diver.render.tables import markdown
 from diver.stats import Estimate
 
@@ -59,6 +59,8 @@ def _estimate(result: Mapping[str, Any], name: str) -> Estimate:
 
 def write_curves(results: Results, folder: Path) -> None:
     """pass_at_k.png and pass_at_k.svg: a line a benchmark over k, its interval as a band."""
+    from matplotlib.ticker import PercentFormatter
+
     ks = _ks(results, "pass")
     with drawing(folder / "pass_at_k.png", folder / "pass_at_k.svg", size=(6.4, 4.0)) as figure:
         axes = figure.add_subplot()
@@ -68,7 +70,7 @@ def write_curves(results: Results, folder: Path) -> None:
         axes.set_xscale("log", base=2)
         axes.set_xticks(ks, [str(k) for k in ks], minor=False)
         axes.set_ylim(0, 1)
-        axes.yaxis.set_major_formatter(percent)
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
         if axes.lines:
             axes.legend(frameon=False, fontsize=8)
 

@@ -28,7 +28,7 @@ Log = Callable[[str], Any]
 
 
 @settings
-class Measure:
+class Measure(Columns):
     """How diverse the responses to each problem are, in rollouts of any origin.
 
     Files and folders of diver, verl, TRL and lm-eval are recognised; any other JSONL or parquet is read by the names of its
@@ -41,14 +41,6 @@ class Measure:
     """Names with commas between: textual, equational, hidden-state, embedding, distinct-n, self-bleu, or package.module:function."""
     steps: str = ""
     """Of a folder, only the files of these steps: 100, or 1,50-60,last."""
-    problem: str = ""
-    """The column that says which rows answer the same problem."""
-    response: str = ""
-    """The column of the response, or of a list of them."""
-    outcome: str = ""
-    """The column that says how good a response is: true, false or a number."""
-    answer: str = ""
-    """The column of the known answer."""
     threshold: float = 0.5
     """An outcome of at least this is correct."""
     k: str = "1,8"
@@ -112,7 +104,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
 
 def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
     """The groups of each path, by its name in the table."""
-    columns = Columns(problem=config.problem, response=config.response, outcome=config.outcome, answer=config.answer)
+    columns = Columns(**{field.name: getattr(config, field.name) for field in dataclasses.fields(Columns)})
     paths = dict(map(_named, config.rollouts))
     if len(paths) < len(config.rollouts):
         raise DiverError("two of the paths have the same name; distinguish them by NAME=PATH")

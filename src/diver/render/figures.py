@@ -39,8 +39,3 @@ def frame(axes: Any, title: str, x: str = "", grid: str = "y") -> None:
     axes.grid(axis=grid, color=RULE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(colors=GREY, length=0)
-
-
-def percent(value: float, _: int | None = None) -> str:
-    """A share as an axis shows it."""
-    return f"{100 * value:.0f} %"

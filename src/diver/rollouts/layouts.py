@@ -32,9 +32,13 @@ class Columns:
     """The names of a file's columns; an empty name stands for those of its layout. A dot reaches into a column."""
 
     problem: str = ""
+    """The column that says which rows answer the same problem."""
     response: str = ""
+    """The column of the response, or of a list of them."""
     outcome: str = ""
+    """The column that says how good a response is: true, false or a number."""
     answer: str = ""
+    """The column of the known answer."""
 
 
 class File(NamedTuple):
