@@ -1,7 +1,5 @@
 """`diver.advantages`: the whole method as one function, for a trainer that knows nothing of this package."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any

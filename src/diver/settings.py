@@ -1,7 +1,5 @@
 """From a nested table, as TOML gives it, to a `@settings` dataclass, or to one line that names the dotted key."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import functools

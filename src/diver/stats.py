@@ -1,7 +1,5 @@
 """Estimators of many samples a problem, and the interval that a finite set of problems leaves open."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 

@@ -3,14 +3,12 @@
 All are immutable. A verb (sample, verify, shape) takes groups and returns new ones that know more.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -99,7 +97,7 @@ class Rollout:
             raise ValueError("this rollout has no policy tokens, so its length T is unknown: give `tokens`")
         return self.num_tokens
 
-    def replace(self, **changes: Any) -> Rollout:
+    def replace(self, **changes: Any) -> Self:
         return dataclasses.replace(self, **changes)
 
 
@@ -141,7 +139,7 @@ class Group:
         """A, float64 [G]."""
         return np.array([r.advantage for r in self.rollouts])
 
-    def with_each(self, **columns: Sequence[Any]) -> Group:
+    def with_each(self, **columns: Sequence[Any]) -> Self:
         """This group with `name=values`: rollout i gets values[i]."""
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
         return dataclasses.replace(

@@ -1,7 +1,5 @@
 """The command `diver`: which verbs there are, and what becomes of an error."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

@@ -1,7 +1,5 @@
 """`diver measure`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from diver.config.flags import parse

@@ -1,7 +1,5 @@
 """`diver methods`."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

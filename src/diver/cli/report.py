@@ -1,7 +1,5 @@
 """`diver report`."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`diver train`: a run, its report and its summary."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import sys

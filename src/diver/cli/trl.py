@@ -1,7 +1,5 @@
 """`diver trl`: the same recipe by TRL."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import json

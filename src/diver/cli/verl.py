@@ -1,7 +1,5 @@
 """`diver verl`: the same recipe on a cluster."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import os

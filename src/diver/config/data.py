@@ -1,7 +1,5 @@
 """Settings of the data: the source of the problems, and how they become prompts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Settings that one engine alone reads: `diver verl` and `diver trl`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Annotated, Literal

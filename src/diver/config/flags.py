@@ -1,7 +1,5 @@
 """tyro parses the flags and prints the help; its errors, which it prints in a box, become one-line errors."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools

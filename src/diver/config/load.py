@@ -1,7 +1,5 @@
 """Load a recipe: the TOML file and the flags that override it."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import re

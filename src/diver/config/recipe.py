@@ -8,8 +8,6 @@
 Each section has the settings of one package. The default of a setting is the paper's value where the paper has one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Settings of the run, the model, sampling, training, evaluation and loggers."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt

@@ -1,7 +1,5 @@
 """Settings of grading: time, memory, and the limits of what is passed to SymPy."""
 
-from __future__ import annotations
-
 from diver.settings import settings
 
 

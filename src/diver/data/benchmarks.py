@@ -4,8 +4,6 @@
 in ours, `load("FILE", seed)` any JSONL or parquet file as a benchmark, `load("my_module:MINE", seed)` a `Benchmark`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random

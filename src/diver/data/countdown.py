@@ -11,8 +11,6 @@ Problems are seeded and endless; which of them are held out is decided by a hash
 and held-out problems are disjoint whatever the seeds.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 import re

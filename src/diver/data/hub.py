@@ -3,8 +3,6 @@
 Without this check, the libraries that download retry each file six times when there is no network.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from diver.types import DiverError

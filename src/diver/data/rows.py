@@ -1,7 +1,5 @@
 """The rows of a source, each with its location: files, folders, data sets on the hub, custom functions."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -13,8 +13,6 @@ A row gives a prompt (a question or chat messages) and an answer, under names th
 ("my_module:my_function", without arguments) gives such rows as dicts, or `Problem`s.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

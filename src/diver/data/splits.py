@@ -1,7 +1,5 @@
 """Training and evaluation problems, and the order in which steps use them."""
 
-from __future__ import annotations
-
 import random
 
 from diver.config.data import Data, Source

@@ -1,7 +1,5 @@
 """Prompt templates: how a question becomes the text that the policy continues. They are in templates.toml."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

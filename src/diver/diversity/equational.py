@@ -1,7 +1,5 @@
 """Equational diversity: which fraction of a response's formulas no other response of its group has (section 3.3, "ED")."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence

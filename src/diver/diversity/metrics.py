@@ -4,8 +4,6 @@ A `Metric` gives the G responses of a group float64 [G], greater where a respons
 `equational` are what the paper rewards, `hidden-state` and `embedding` what it checks them against.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, get_args

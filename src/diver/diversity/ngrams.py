@@ -1,7 +1,5 @@
 """The n-grams of a group, numbered once for all that counts them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain, count

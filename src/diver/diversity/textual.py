@@ -10,8 +10,6 @@ min(a, b) = sum_k [a > k][b > k] the clipped overlaps of all pairs are one produ
 for every n-gram and k. An n-gram seen once overlaps nothing, and neither does any longer one that begins with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

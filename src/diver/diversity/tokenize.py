@@ -1,7 +1,5 @@
 """What the tokens of a response are, for the metrics that count n-grams."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Literal

@@ -5,8 +5,6 @@ Ours: the mean of the last layer's states, after the final norm, over the tokens
 at the first call and kept; DiverError where it cannot be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache

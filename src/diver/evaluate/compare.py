@@ -1,7 +1,5 @@
 """Two evaluations side by side, measure by measure, with the change over the problems of both."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The one evaluation: sample, grade, reduce. `diver eval` stores the rows in between, training keeps them in memory."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time

@@ -4,8 +4,6 @@ A row of grades also has what the estimates need, so that they never read the re
 counts votes, and `solution`, which identifies distinct correct solutions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any

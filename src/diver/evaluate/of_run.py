@@ -4,8 +4,6 @@ Template, grader, temperature, length, seed and number of samples are those of i
 trained; the random streams are those of the run's own evaluations, so a result that the run has already is not made again.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path

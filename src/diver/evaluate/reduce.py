@@ -1,7 +1,5 @@
 """From the grades of many samples to estimates: sampled once, reduced in many ways."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

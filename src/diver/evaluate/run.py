@@ -4,8 +4,6 @@ Sampling, grading and reducing each look only at what is stored, so the command 
 again: the results are a function of the settings.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import sys

@@ -1,7 +1,5 @@
 """The generator of an evaluation, by name. A model is named before it is loaded: if nothing is missing, it never is."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import re

@@ -11,8 +11,6 @@ append. A row has a key of the settings that it belongs to, so rows of other set
 mixed up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,13 +46,6 @@ class ResultFolder(WorkFolder):
     def __init__(self, path: Path, model: str, provenance: Mapping[str, Any]) -> None:
         super().__init__(path, {}, {"model": model})
         self.provenance = provenance
-
-    def __enter__(self) -> ResultFolder:
-        self.begin()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def record_provenance(self) -> None:
         """Record once where what is about to be added comes from; results.json depends on the settings alone."""

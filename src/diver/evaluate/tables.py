@@ -1,7 +1,5 @@
 """The results of one model as a Markdown table and as a figure of the Pass@k curves."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is evaluated: a set of problems, how they are prompted, sampled and graded."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence

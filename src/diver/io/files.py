@@ -1,7 +1,5 @@
 """Files that are whole or absent, and folders that one process works in at a time."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from pathlib import Path

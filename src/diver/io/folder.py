@@ -1,11 +1,9 @@
 """A folder for one piece of work: it says whose it is, and one process at a time works in it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from diver.io.files import lock, write_text
 from diver.io.jsonl import read_json, to_json
@@ -54,6 +52,13 @@ class WorkFolder:
     def close(self) -> None:
         if self._lock is not None:
             self._lock.close()
+
+    def __enter__(self) -> Self:
+        self.begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _acquire_lock(self) -> None:
         self._lock = self._lock or lock(self.path)

@@ -1,7 +1,5 @@
 """JSON and JSON Lines: how values are written, how rows are read and appended."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -9,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from diver.io.files import write_text
 from diver.types import DiverError
@@ -133,7 +131,7 @@ class JsonlLog:
             os.close(self._fd)
             self._fd = None
 
-    def __enter__(self) -> JsonlLog:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

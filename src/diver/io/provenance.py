@@ -1,7 +1,5 @@
 """What is recorded of the software and the time of a result, and never compared."""
 
-from __future__ import annotations
-
 import datetime
 import importlib.metadata
 import platform

@@ -8,8 +8,6 @@ diversity, advantage       each metric by name; A
 length, truncated          in policy tokens; whether it was cut off at sample.max_tokens
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

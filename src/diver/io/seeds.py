@@ -1,7 +1,5 @@
 """Random streams by key, and short names of settings by their content."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

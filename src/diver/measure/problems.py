@@ -1,7 +1,5 @@
 """From groups to one row a problem, and from those to a mean with its interval."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """`diver measure`: read rollouts, measure their diversity, print a table and write the results."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -1,7 +1,5 @@
 """The style of all figures, and how they are written: the same data gives the same bytes."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What the page's group browser shows, as plain data, bounded so that the page stays small."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """The curves of one or more runs as data: one panel per metric, one line per run. The page draws them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """LaTeX that a model wrote, as inert MathML."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from itertools import accumulate

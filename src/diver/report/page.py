@@ -4,8 +4,6 @@ What a model or a data set wrote reaches the page in two ways only: as escaped t
 script shows through text nodes. The policy forbids every request and every script but the one whose hash it names.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence

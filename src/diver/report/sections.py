@@ -1,7 +1,5 @@
 """The sections of the page of one run, or of several side by side. All text of others is escaped here."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The result of a run: base vs. trained, as rows, and as a table for the terminal."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is shown of what others wrote: text made fit for a page, numbers cut short, a part of many."""
 
-from __future__ import annotations
-
 import html
 import math
 import re

@@ -1,7 +1,5 @@
 """From run folders, or any groups, to one HTML page and one table for the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From the rows of a file to responses, layout by layout; the columns of the first row determine the layout."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

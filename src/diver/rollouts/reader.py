@@ -1,7 +1,5 @@
 """From a path to groups: which files, which layout each has, and which responses belong together."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
