@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from diver.config.flags import parse
-from diver.io.provenance import provenance
 
 
 def command(args: Sequence[str]) -> None:
@@ -17,6 +16,6 @@ def command(args: Sequence[str]) -> None:
     if config.compare:
         print(compare(config.compare))
     elif config.run:
-        evaluate_run(config, provenance())
+        evaluate_run(config)
     else:
-        run(config, provenance())
+        run(config)

@@ -2,6 +2,7 @@
 
 from diver.diversity.equational import equational_diversity, formulas
 from diver.diversity.metrics import METRICS, Diversity, Metric, measure, resolve
+from diver.diversity.ngrams import spaced, unspaced_note
 from diver.diversity.textual import (
     bleu_matrix,
     distinct_n,
@@ -9,7 +10,6 @@ from diver.diversity.textual import (
     textual_dissimilarity,
     textual_diversity,
 )
-from diver.diversity.tokenize import spaced, unspaced_note
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
 
 __all__ = [

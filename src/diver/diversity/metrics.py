@@ -11,9 +11,8 @@ from typing import Any, get_args
 import numpy as np
 
 from diver.diversity.equational import EXTRACTORS, Extractor, equational_diversity
-from diver.diversity.ngrams import order_weights
+from diver.diversity.ngrams import Tokenize, order_weights, spaced
 from diver.diversity.textual import distinct_n, self_bleu_diversity, textual_diversity
-from diver.diversity.tokenize import Tokenize, spaced
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
 from diver.settings import choose, import_object, settings
 from diver.types import DiverError, Group

@@ -34,7 +34,7 @@ class TrainedRun(NamedTuple):
     step: int | None
 
 
-def evaluate_run(config: EvalConfig, provenance: Mapping[str, Any], log: Callable[[str], Any] = print) -> list[Path]:
+def evaluate_run(config: EvalConfig, log: Callable[[str], Any] = print) -> list[Path]:
     """Evaluate the base model and the chosen checkpoints of `config.run`, and log the comparison; returns the results."""
     trained = read_run(config.run or Path())
     recipe, steps = trained.recipe, [0, *_steps(config, trained)]
@@ -59,7 +59,7 @@ def evaluate_run(config: EvalConfig, provenance: Mapping[str, Any], log: Callabl
             out = (config.out or Path("runs/eval") / trained.folder.resolve().name) / f"step_{step:04d}"
             log(f"after {step} steps: {model.path}")
             changed = dataclasses.replace(config, run=None, step=None, all_steps=False, model=model.path, out=out)
-            known = run(changed, provenance, log, benchmarks, model, recipe.verify)
+            known = run(changed, log, benchmarks, model, recipe.verify)
         results.append(known)
     log(compare(results))
     return results

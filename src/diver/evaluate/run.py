@@ -22,26 +22,26 @@ from diver.evaluate.tables import benchmark_table, write_curves
 from diver.evaluate.task import Task, make_tasks
 from diver.io.files import write_text
 from diver.io.jsonl import to_json
+from diver.io.provenance import provenance
 from diver.types import DiverError
 from diver.verify import DEFAULT, Verification
 
 
 def run(
     config: EvalConfig,
-    provenance: Mapping[str, Any],
     log: Callable[[str], Any] = print,
     benchmarks: Sequence[Loaded] | None = None,
     policy: Model | None = None,
     verification: Verification = DEFAULT,
 ) -> Path:
-    """Do what is missing of an evaluation; returns its folder. `provenance` (versions, commit) is stored if any was.
+    """Do what is missing of an evaluation; returns its folder.
 
     `benchmarks` stand for those of the settings, and `policy` says more of the model than --model.
     """
     generator = sampler(config, policy)
     tasks = make_tasks(config, generator, benchmarks)
     out = config.out or Path("runs/eval") / generator.model.replace("/", "--")
-    with ResultFolder(out, generator.model, provenance) as folder:
+    with ResultFolder(out, generator.model, provenance()) as folder:
         results = {}
         for task in tasks:
             if config.skip_long_prompts:

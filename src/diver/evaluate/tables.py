@@ -1,5 +1,6 @@
 """The results of one model as a Markdown table and as a figure of the Pass@k curves."""
 
+import itertools
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,27 +60,19 @@ def write_curves(results: Results, folder: Path) -> None:
     """pass_at_k.png and pass_at_k.svg: a line a benchmark over k, its interval as a band."""
     from matplotlib.ticker import PercentFormatter
 
-    ks = _ks(results, "pass")
     with drawing(folder / "pass_at_k.png", folder / "pass_at_k.svg", size=(6.4, 4.0)) as figure:
         axes = figure.add_subplot()
-        for result, colour in zip(results.values(), COLOURS * len(results), strict=False):
-            _line(axes, result, colour)
+        for result, colour in zip(results.values(), itertools.cycle(COLOURS), strict=False):
+            estimates = {k: _estimate(result, f"pass@{k}") for k in result["k"]}
+            known = {k: e for k, e in estimates.items() if not math.isnan(e.mean)} or {1: UNKNOWN}
+            mean, low, high = zip(*known.values(), strict=True)
+            style = {"linewidth": 1.5, "marker": "o", "markersize": 3, "clip_on": False}
+            axes.plot([*known], mean, color=colour, label=result["title"], **style)
+            axes.fill_between([*known], low, high, color=colour, alpha=0.13, linewidth=0)
         frame(axes, "Pass@k", "k, samples a problem")
         axes.set_xscale("log", base=2)
+        ks = _ks(results, "pass")
         axes.set_xticks(ks, [str(k) for k in ks], minor=False)
         axes.set_ylim(0, 1)
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
-        if axes.lines:
-            axes.legend(frameon=False, fontsize=8)
-
-
-def _line(axes: Any, result: Mapping[str, Any], colour: str) -> None:
-    estimates = {k: _estimate(result, f"pass@{k}") for k in result["k"]}
-    known = {k: e for k, e in estimates.items() if not math.isnan(e.mean)}
-    if not known:
-        return
-    mean, low, high = zip(*known.values(), strict=True)
-    axes.plot(
-        [*known], mean, color=colour, linewidth=1.5, marker="o", markersize=3, label=result["title"], clip_on=False
-    )
-    axes.fill_between([*known], low, high, color=colour, alpha=0.13, linewidth=0)
+        axes.legend(frameon=False, fontsize=8)

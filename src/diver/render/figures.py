@@ -13,7 +13,7 @@ INK, GREY, RULE = "#1b1f24", "#5c6470", "#e6e8ec"
 
 
 @contextmanager
-def drawing(*paths: Path, size: tuple[float, float], font_size: float = 9.0, dpi: int = 160) -> Iterator[Any]:
+def drawing(*paths: Path, size: tuple[float, float], font_size: float = 9.0) -> Iterator[Any]:
     """A matplotlib Figure of `size` inches, on white; the paths (.png or .svg) are written when the block ends."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -25,7 +25,7 @@ def drawing(*paths: Path, size: tuple[float, float], font_size: float = 9.0, dpi
         for path in paths:
             out, kind = io.BytesIO(), path.suffix.removeprefix(".")
             undated: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
-            figure.savefig(out, format=kind, dpi=dpi, facecolor="white", metadata=undated)
+            figure.savefig(out, format=kind, dpi=160, facecolor="white", metadata=undated)
             write_bytes(path, out.getvalue())
 
 

@@ -98,7 +98,7 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
         "of the change is paired by problem. A coloured change: its interval excludes 0.</p>\n"
         f'<div class="scroll"><table class="{"many" if several else "one"}"><thead><tr><th></th>{"<th>Run</th>" if several else ""}'
         '<th>Base</th><th>Trained</th><th>Change</th><th class="plot"></th></tr></thead>'
-        f"<tbody>{body}</tbody></table></div>{'' if several else _grades(runs[0])}</section>"
+        f"<tbody>{body}</tbody></table></div></section>"
     )
 
 
@@ -123,16 +123,6 @@ def _interval_plot(row: Comparison, scale: float, run: int) -> str:
         marks += f'<line class="{kind}" x1="{x1}" x2="{x2}" y1="{y}" y2="{y}"/><circle class="{kind}" cx="{x}" cy="{y}" r="3"/>'
     ends = "".join(f'<line x1="{x}" x2="{x}" y1="1" y2="19"/>' for x in ("0", "100%"))
     return f'<svg aria-hidden="true">{ends}{marks}</svg>'
-
-
-def _grades(run: RunRecord) -> str:
-    lines = []
-    for name, evaluation in (("base", run.base), ("trained", run.trained)):
-        counts = evaluation.get("grades", {})
-        total = sum(counts.values())
-        words = [f"{100 * count / total:.1f} % {grade.replace('_', ' ')}" for grade, count in counts.items()]
-        lines += [f"{name}: {', '.join(words)}"] if words else []
-    return f'<p class="note grades">Grades, {text("; ".join(lines))}.</p>' if lines else ""
 
 
 # --- alerts, curves, provenance
