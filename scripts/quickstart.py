@@ -61,8 +61,8 @@ def train(seed: int) -> None:
 def evaluation(path: str, temperature: float) -> list[dict[str, Any]]:
     """A row a problem of a checkpoint ("": the base policy), sampled at a temperature; kept beside the checkpoints."""
     from diver.config.sections import Model
-    from diver.data.prompts import prompted
     from diver.data.splits import load
+    from diver.data.templates import prompted
     from diver.generate.policy import load_policy
     from diver.generate.prefix_tree import PrefixTreeGenerator
 

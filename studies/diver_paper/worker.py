@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from diver.config.recipe import Recipe, make_recipe
-from diver.data.prompts import prompted
 from diver.data.splits import load
+from diver.data.templates import prompted
 from diver.diversity import measure
 from diver.evaluate.evaluate import evaluate as evaluate_task
 from diver.evaluate.store import Log, MemoryLog

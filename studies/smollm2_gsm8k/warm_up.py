@@ -17,8 +17,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from diver.config.sections import Model, Update
-from diver.data.prompts import encode
 from diver.data.splits import draw_indices
+from diver.data.templates import encode
 from diver.generate.policy import Policy, load_policy
 from diver.io.files import write_bytes
 from diver.io.jsonl import to_json

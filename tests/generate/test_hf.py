@@ -9,7 +9,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, Lfm2Config, Lfm2ForCausalL
 from diver.config.data import Countdown
 from diver.config.sections import Model
 from diver.data.countdown import problems
-from diver.data.prompts import encode
+from diver.data.templates import encode
 from diver.generate.base import sample_groups
 from diver.generate.cache import check_layers
 from diver.generate.decoding import Job

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from diver.config.data import Source
 from diver.config.recipe import Recipe, make_recipe
 from diver.data.benchmarks import Benchmark, Loaded
-from diver.data.prompts import prompted
 from diver.data.splits import load
+from diver.data.templates import prompted
 from diver.evaluate.compare import compare
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.grade import AUTO, grader_for

@@ -13,7 +13,7 @@ from typing import Any
 
 from diver.config.sections import Model
 from diver.data.benchmarks import Loaded
-from diver.data.prompts import prompted
+from diver.data.templates import prompted
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import evaluate
 from diver.evaluate.samplers import SamplerHandle, sampler

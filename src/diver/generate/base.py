@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from diver.data.prompts import encode
-from diver.data.templates import render
+from diver.data.templates import encode, render
 from diver.io.seeds import stream_seed
 from diver.types import DiverError, Group, Problem, Rollout
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from diver.config.recipe import Recipe
-from diver.data.prompts import Prompted, prompted
 from diver.data.splits import load
+from diver.data.templates import Prompted, prompted
 from diver.generate.hf import end_tokens
 from diver.generate.policy import Configuration, find_device, load_configuration, positions
 from diver.methods import NEEDS, check_needs

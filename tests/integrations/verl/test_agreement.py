@@ -16,8 +16,8 @@ pytest.importorskip("verl.trainer.ppo", reason="in the environment of `make test
 import stock
 
 from diver.config.recipe import make_recipe
-from diver.data.prompts import prompted
 from diver.data.splits import load
+from diver.data.templates import prompted
 from diver.generate.base import sample_groups
 from diver.generate.hf import HFGenerator
 from diver.generate.policy import load_policy

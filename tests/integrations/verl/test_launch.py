@@ -24,8 +24,8 @@ from diver import cli
 from diver.config.load import load_recipe
 from diver.config.recipe import make_recipe
 from diver.data import countdown
-from diver.data.prompts import prompted
 from diver.data.splits import load
+from diver.data.templates import prompted
 from diver.generate.policy import load_configuration
 from diver.integrations.verl.config import check, read_plugin
 from diver.integrations.verl.launch import command, problems_of

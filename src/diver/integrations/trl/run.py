@@ -16,7 +16,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from diver.config.recipe import Recipe
 from diver.data.countdown import policy_folder
-from diver.data.prompts import Prompted
+from diver.data.templates import Prompted
 from diver.generate.policy import load_configuration
 from diver.integrations.trl.adapter import GroupAdvantage
 from diver.integrations.trl.launch import adapters, arguments, identity

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow.parquet import write_table
 
 from diver.config.recipe import Recipe
-from diver.data.prompts import Prompted
+from diver.data.templates import Prompted
 from diver.generate.policy import load_configuration
 from diver.integrations.verl.launch import problems_of
 from diver.io.files import write_bytes
