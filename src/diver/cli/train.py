@@ -65,11 +65,13 @@ def train(recipe: Recipe, restart: bool = False) -> None:
         print(f"{recipe.folder}: now {aside}")
     folder = open_run(recipe)
     try:
-        done, saved, steps = max(folder.steps(), default=0), folder.checkpoints(), recipe.train.steps
-        finished = step_of(saved[-1]) >= steps if saved else done >= steps and (folder.path / "report.html").exists()
-        if not (finished or saved) and done > recipe.train.save_steps:
+        completed, saved, steps = max(folder.steps(), default=0), folder.checkpoints(), recipe.train.steps
+        finished = (
+            step_of(saved[-1]) >= steps if saved else completed >= steps and (folder.path / "report.html").exists()
+        )
+        if not (finished or saved) and completed > recipe.train.save_steps:
             raise DiverError(
-                f"{folder.path}: {done} steps are done, but their checkpoints are gone, so they cannot be continued; choose "
+                f"{folder.path}: {completed} steps are done, but their checkpoints are gone, so they cannot be continued; choose "
                 "another run.folder, or begin anew with --restart"
             )
         if not finished:

@@ -226,8 +226,8 @@ def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, 
     """`first_value`; InvalidRow, with the option that names another column, where there is none."""
     value = first_value(row, paths)
     if value is None:
-        found, accepted = ", ".join(row) or "nothing", ", ".join(paths)
-        raise InvalidRow(where, f"no {name}", f": found {found}; accepted {accepted} ({option} names another)")
+        present, accepted = ", ".join(row) or "nothing", ", ".join(paths)
+        raise InvalidRow(where, f"no {name}", f": found {present}; accepted {accepted} ({option} names another)")
     return value
 
 

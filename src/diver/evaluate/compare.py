@@ -51,16 +51,16 @@ def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
     """
     rows = [{row["id"]: row for row in evaluation.get("per_problem", ())} for evaluation in (a, b)]
     names = list(rows[0] | rows[1])
-    counts = [[[of.get(name, {}).get(key, 0) for name in names] for of in rows] for key in ("n", "c", "distinct")]
+    counts = [[[by_id.get(name, {}).get(key, 0) for name in names] for by_id in rows] for key in ("n", "c", "distinct")]
     n, c, distinct = np.array(counts, dtype=np.int64)  # [evaluations, problems] each
     ks = sorted({1, *a.get("k", ()), *b.get("k", ())})
-    found = [_comparison(f"Pass@{k}", pass_at_k(n, c, k)) for k in ks]
+    measures = [_comparison(f"Pass@{k}", pass_at_k(n, c, k)) for k in ks]
     label = "Distinct@{}" if all(evaluation.get("exact_solutions", True) for evaluation in (a, b)) else WRITTEN
     samples = np.array([[evaluation.get("samples", 0)] for evaluation in (a, b)])
     for size in sorted({*samples.flat} - {0}):
         whole = np.where((n == size) & (samples == size), distinct, np.nan)
-        found.append(_comparison(label.format(size), whole, percent=False))
-    return [row for row in found if not (math.isnan(row.base.mean) and math.isnan(row.trained.mean))]
+        measures.append(_comparison(label.format(size), whole, percent=False))
+    return [row for row in measures if not (math.isnan(row.base.mean) and math.isnan(row.trained.mean))]
 
 
 def _comparison(label: str, values: np.ndarray, percent: bool = True) -> Comparison:

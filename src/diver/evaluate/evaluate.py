@@ -104,16 +104,16 @@ def _sample(
         stop_token_ids=task.stop_token_ids,
         have=have,
     )
-    start, done, estimated = time.monotonic(), 0, False
+    start, num_sampled, estimated = time.monotonic(), 0, False
     with _progress_bar(f"{task.name}: sample", missing, progress) as bar:
         try:
             for generation in sampled:
                 into.append(_row(generation, keys[generation.problem_id], generation.problem_id in thinking))
                 bar.update(generation.count)
-                done += generation.count
-                if not estimated and missing > done >= missing / 16:
-                    estimated, left = True, (time.monotonic() - start) * (missing - done) / done
-                    log(f"{task.name}: {done} of {missing} responses; the others take about {duration(left)}")
+                num_sampled += generation.count
+                if not estimated and missing > num_sampled >= missing / 16:
+                    estimated, left = True, (time.monotonic() - start) * (missing - num_sampled) / num_sampled
+                    log(f"{task.name}: {num_sampled} of {missing} responses; the others take about {duration(left)}")
         except PromptTooLong as error:
             raise DiverError(f"{error}; another --template than {task.template!r} may be shorter") from None
     return missing

@@ -38,16 +38,16 @@ def evaluate_run(config: EvalConfig, log: Callable[[str], Any] = print) -> list[
     """Evaluate the base model and the chosen checkpoints of `config.run`, and log the comparison; returns the results."""
     trained = read_run(config.run or Path())
     recipe, steps = trained.recipe, [0, *_steps(config, trained)]
-    held = held_out(recipe, config)
+    eval_problems = held_out(recipe, config)
     config = dataclasses.replace(
         config,
-        template=config.template or held.benchmark.template,
+        template=config.template or eval_problems.benchmark.template,
         temperature=config.temperature or recipe.evaluate.temperature,
         max_tokens=config.max_tokens or recipe.sample.max_tokens,
         stop_token_ids=config.stop_token_ids or recipe.sample.stop_token_ids,
         seed=recipe.run.seed if config.seed is None else config.seed,
     )
-    benchmarks = None if config.benchmarks else [held]
+    benchmarks = None if config.benchmarks else [eval_problems]
     results = []
     for step in steps:
         known = benchmarks and _by_the_run(trained, step, config, benchmarks[0])
@@ -109,7 +109,7 @@ def held_out(recipe: Recipe, config: EvalConfig) -> Loaded:
     return Loaded(benchmark, tuple(kept.problems[: config.limit]), notes, None)
 
 
-def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, held: Loaded) -> Path | None:
+def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, eval_problems: Loaded) -> Path | None:
     """The run's own evaluation after `step`, where it has one with these settings."""
     path = trained.folder / "eval" / f"step_{step:04d}.json"
     if config.k or config.grader or config.generator != "transformers" or not path.exists():
@@ -122,8 +122,12 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, held: Loaded
         "stop_token_ids": list(config.stop_token_ids) or None,
         "seed": config.seed,
         "step": step,
-        "samples": config.samples or held.benchmark.samples,
-        "graders": sorted({str(grader_for(p, AUTO)) for p in held.problems}),
+        "samples": config.samples or eval_problems.benchmark.samples,
+        "graders": sorted({str(grader_for(p, AUTO)) for p in eval_problems.problems}),
     }
     known = all(result.get(key) == value for key, value in same.items())
-    return path if known and [row["id"] for row in result["per_problem"]] == [p.id for p in held.problems] else None
+    return (
+        path
+        if known and [row["id"] for row in result["per_problem"]] == [p.id for p in eval_problems.problems]
+        else None
+    )

@@ -31,10 +31,10 @@ def benchmark_table(results: Results) -> str:
     for largest in _ks(results, "distinct")[-1:]:
         for label, exact in (("distinct", True), ("written differently", False)):
             if any(_exact(r) is exact for r in results.values()):
-                found = [
+                estimates = [
                     _estimate(r, f"distinct@{largest}") if _exact(r) is exact else UNKNOWN for r in results.values()
                 ]
-                rows.append([f"{label}@{largest}", *(e.text() for e in found)])
+                rows.append([f"{label}@{largest}", *(e.text() for e in estimates)])
     baselines = (r["random_baseline"] for r in results.values())
     rows.append(["random baseline", *("–" if b is None else f"{100 * b:.1f}" for b in baselines)])
     rows.append(["unscored", *(str(r["unscored"]) for r in results.values())])

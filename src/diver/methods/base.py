@@ -4,8 +4,6 @@
 advantages. A subclass is one file: its settings, its formula with the source, and its departures. No torch here.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence

@@ -1,7 +1,5 @@
 """The difficulty weight of GRPO-LEAD (arXiv 2504.09696): what is rare in a group counts more, whether right or wrong."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -7,8 +7,6 @@ In a group all correct the advantage does not depend on lambda, as long as lambd
 `std_floor`, ours, it does.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field

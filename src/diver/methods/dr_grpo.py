@@ -1,7 +1,5 @@
 """Dr. GRPO (arXiv 2503.20783): A_i = r_i - mean over the group, without a standard deviation."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from diver.methods.base import Method

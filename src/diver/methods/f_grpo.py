@@ -1,7 +1,5 @@
 """After F-GRPO (arXiv 2602.06717): GRPO's advantage times a focal weight, smaller where a group is solved more often."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from diver.methods.grpo import ClipHigher

@@ -1,7 +1,5 @@
 """GRPO (arXiv 2402.03300; paper Eq. 2), A_i = (r_i - mean) / std over the group, and the methods that change its loss only."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

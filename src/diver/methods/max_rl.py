@@ -1,7 +1,5 @@
 """MaxRL (arXiv 2602.02710): A_i = (r_i - p) / p over the group, p the mean reward; the less often solved, the larger."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from diver.losses import ClipLoss, PolicyLoss

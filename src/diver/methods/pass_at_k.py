@@ -1,7 +1,5 @@
 """Pass@k Training (arXiv 2508.10751): the reward of a set of k responses is that of its best."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from typing import Literal

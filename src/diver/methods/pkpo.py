@@ -1,7 +1,5 @@
 """PKPO (arXiv 2505.15201): an unbiased estimate of the gradient of Pass@k, with the leave-one-out-minus-one baseline."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 `method.name = "package.module:Class"` is a method of one's own, a subclass of `Method`; `method.loss.name` likewise.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar

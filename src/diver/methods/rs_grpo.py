@@ -1,7 +1,5 @@
 """RS-GRPO (arXiv 2509.24261): a risk-seeking objective between the mean and the best reward, (1/beta) log E[exp(beta r)]."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from diver.methods.base import Method

@@ -1,7 +1,5 @@
 """How a coefficient falls over a run."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

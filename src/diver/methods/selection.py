@@ -1,7 +1,5 @@
 """Train on G of more samples, chosen by diversity (paper, appendix B.1)."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """After UCPO (arXiv 2605.00365): the advantage of the correct responses is shared out in favour of the unlikely ones."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from diver.methods.grpo import ClipHigher

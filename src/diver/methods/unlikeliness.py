@@ -1,7 +1,5 @@
 """Unlikeliness reward (arXiv 2506.02355): of the correct responses the likely ones have less reward."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from diver.methods.grpo import ClipHigher

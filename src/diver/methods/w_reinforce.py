@@ -1,7 +1,5 @@
 """PSR, NSR and W-REINFORCE (arXiv 2506.01347): correct and wrong responses with constant weights, whatever their group."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from diver.methods.base import Method

@@ -82,8 +82,8 @@ def _panel(panel: Panel, runs: Sequence[RunRecord], alerts: Sequence[Sequence[Al
 def _line(run: RunRecord, metric: str) -> dict[str, Any]:
     """A metric where it is known; held-out values come from eval/ with their intervals if they can."""
     key = metric.removeprefix("eval/")
-    found = {step: e["estimates"][key] for step, e in run.evaluations.items() if key in e["estimates"]}
-    evaluated = {step: estimate for step, estimate in found.items() if estimate["mean"] is not None}
+    stored = {step: e["estimates"][key] for step, e in run.evaluations.items() if key in e["estimates"]}
+    evaluated = {step: estimate for step, estimate in stored.items() if estimate["mean"] is not None}
     if metric != key and evaluated:
         ends = {end: [number(e[end]) for e in evaluated.values()] for end in ("mean", "low", "high")}
         return _thinned(list(evaluated), values=ends["mean"], low=ends["low"], high=ends["high"])

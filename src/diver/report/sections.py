@@ -10,7 +10,7 @@ from diver.evaluate.evaluate import duration
 from diver.io.jsonl import table
 from diver.report.page import NOTHING, facts, html_table
 from diver.report.run_record import RunRecord
-from diver.report.summary import compare, conditions, model_and_method, progress, verdict
+from diver.report.summary import compare, conclusion, conditions, model_and_method, progress
 from diver.report.text import minus, text
 from diver.train.alerts import Alert
 
@@ -30,7 +30,7 @@ def labels(runs: Sequence[RunRecord]) -> list[str]:
 
 def head(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     if len(runs) == 1:
-        eyebrow, headline, details = " · ".join(model_and_method(runs[0])), verdict(runs[0]), facts(_facts(runs[0]))
+        eyebrow, headline, details = " · ".join(model_and_method(runs[0])), conclusion(runs[0]), facts(_facts(runs[0]))
     else:
         eyebrow, headline, details = f"{len(runs)} runs", " · ".join(names), _runs_table(runs, names)
     return f'<header><p class="eyebrow">{text(eyebrow)}</p>\n<h1>{text(headline)}</h1>\n{details}</header>'
@@ -68,7 +68,7 @@ def swatch(run: int) -> str:
 def headline(run_folder: Path) -> str:
     """The run in one line: its folder and the result of its evaluations."""
     run = RunRecord.read(Path(run_folder))
-    return f"{run.folder}: {verdict(run)}"
+    return f"{run.folder}: {conclusion(run)}"
 
 
 # --- base vs. trained

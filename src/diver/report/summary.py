@@ -42,7 +42,7 @@ def model_and_method(run: RunRecord) -> tuple[str, str]:
     return clean(run.recipe("model").get("path", "–")), clean(run.recipe("method").get("name", "–"))
 
 
-def verdict(run: RunRecord) -> str:
+def conclusion(run: RunRecord) -> str:
     """The result of the run so far in one sentence."""
     norms = run.column("policy/grad_norm")
     if len(norms) and not norms.any():
@@ -89,7 +89,7 @@ def summary_table(run_folder: Path) -> str:
     model, method = model_and_method(run)
     took = "" if math.isnan(run.seconds) else f" in {duration(run.seconds)}"
     engine = f" ({run.engine})" if run.engine not in ("", "built-in") else ""
-    lines = [f"{model} trained with {method}{engine}: {progress(run)}{took}", verdict(run), ""]
+    lines = [f"{model} trained with {method}{engine}: {progress(run)}{took}", conclusion(run), ""]
     rows = compare(run)
     if rows:
         lines += [conditions(run), "", markdown(["", "base", "trained", "change  "], [row.cells() for row in rows])]
