@@ -22,7 +22,7 @@ from diver.evaluate.evaluate import evaluate
 from diver.evaluate.task import Task
 from diver.io.files import write_text
 from diver.render.tables import markdown
-from diver.stats import Estimate, pass_at_k, two_level_interval
+from diver.stats import Estimate, paired_interval, pass_at_k
 
 RECIPE = Path("recipes/quickstart.toml")
 FOLDER = Path("runs/quickstart")
@@ -94,6 +94,10 @@ def columns(rows: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
     return {**{f"Pass@{k}": 100 * pass_at_k(n, c, k) for k in KS}, f"distinct of {SAMPLES}": distinct.astype(float)}
 
 
+def bounds(measure: str) -> tuple[float, float]:
+    return (0, SAMPLES) if measure.startswith("distinct") else (0, 100)
+
+
 def table(results: dict[tuple[str, int, float], list[dict[str, Any]]], seeds: Sequence[int]) -> str:
     """A table a temperature: base, each method's mean over seeds, and the difference."""
     parts = []
@@ -103,7 +107,7 @@ def table(results: dict[tuple[str, int, float], list[dict[str, Any]]], seeds: Se
         rows = []
         for measure, values in base.items():
             each = {m: np.array([c[measure] for c in trained[m]]) for m in METHODS}
-            change = two_level_interval(each[METHODS[1]] - each[METHODS[0]])
+            change = paired_interval(each[METHODS[0]], each[METHODS[1]], bounds(measure))
             levels = [values.mean(), *(each[m].mean() for m in METHODS)]
             digits = 2 if measure.startswith("distinct") else 1
             rows.append([measure, *(f"{level:.{digits}f}" for level in levels), shown(change, digits)])

@@ -7,17 +7,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy.stats import sem
 from scipy.stats import t as student
 
 from diver.stats import (
     Estimate,
-    bootstrap_interval,
+    bounds_of,
     distinct_at_k,
+    ends,
+    interval,
     maj_at_k,
     paired_interval,
     pass_at_k,
-    two_level_interval,
 )
 
 
@@ -117,115 +119,133 @@ def test_reductions_refuse_wrong_arguments(call):
         call()
 
 
-def test_interval_of_two_problems_by_hand():
-    # Means of two draws from {0, 1}: 0, 1/2, 1 with chances 1/4, 1/2, 1/4. The middle 95 % is all of it,
-    # the middle 40 % (quantiles .3 and .7) is 1/2 alone.
-    assert bootstrap_interval([0, 1]) == (0.5, 0.0, 1.0)
-    assert bootstrap_interval([0, 1], level=0.4) == (0.5, 0.5, 0.5)
+def test_students_interval_by_hand():
+    # 1, 2, 3: mean 2, deviation 1, error 1 / sqrt(3); t of 2 degrees of freedom is 4.3027 at 97.5 %
+    by_hand = (2.0, 2.0 - 4.3027 / 3**0.5, 2.0 + 4.3027 / 3**0.5)
+    assert interval([1.0, 2.0, 3.0]) == pytest.approx(by_hand, abs=1e-4)
+    assert interval([[1.0], [2.0], [3.0]]) == pytest.approx(by_hand, abs=1e-4)  # a value a seed
+    found = student.interval(0.9, 4, *(f([2.0, 3, 5, 7, 11]) for f in (np.mean, sem)))
+    assert interval([2.0, 3, 5, 7, 11], level=0.9)[1:] == pytest.approx(found)
 
 
-def test_interval_agrees_with_scipy_and_with_the_standard_error():
-    from scipy.stats import bootstrap, norm
-
-    values = np.random.default_rng(1).beta(0.5, 1.0, size=256)
-    ours = bootstrap_interval(values, resamples=20_000)
-    scipy = bootstrap((values,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(2))
-    normal = values.mean() + norm.ppf([0.025, 0.975]) * values.std() / 16
-    assert ours.mean == values.mean()
-    np.testing.assert_allclose(ours[1:], scipy.confidence_interval, atol=2e-3)
-    np.testing.assert_allclose(ours[1:], normal, atol=2e-3)
-
-
-def test_interval_holds_the_truth_about_as_often_as_it_says():
-    rng = np.random.default_rng(3)
-    held = 0
-    for trial in range(400):
-        estimate = bootstrap_interval(rng.random(100), level=0.8, resamples=300, seed=trial)
-        held += estimate.low <= 0.5 <= estimate.high
-    assert 0.74 <= held / 400 <= 0.86  # three standard errors about .8
+def test_all_problems_solved_leave_open_what_so_many_coins_do():
+    # mid-p: half the chance of 64 of 64 is .025 where p^64 = .05
+    low = 0.05 ** (1 / 64)
+    assert interval([1.0] * 64, (0, 1)) == pytest.approx((1.0, low, 1.0), abs=1e-6)
+    assert interval(np.ones((5, 64)), (0, 1)) == pytest.approx(
+        (1.0, low, 1.0), abs=1e-6
+    )  # seeds do not multiply problems
+    assert interval([0.0] * 64, (0, 8)) == pytest.approx((0.0, 0.0, 8 * (1 - low)), abs=1e-5)
+    assert paired_interval([1.0] * 64, [1.0] * 64, (0, 1)) == pytest.approx((0.0, low - 1, 1 - low), abs=1e-6)
 
 
-def test_interval_is_the_same_for_the_same_seed_and_however_it_is_cut(monkeypatch):
-    values = np.random.default_rng(4).random(50)
-    whole = bootstrap_interval(values, seed=5)
-    assert whole == bootstrap_interval(values, seed=5) != bootstrap_interval(values, seed=6)
-    monkeypatch.setattr("diver.stats._DRAWS_AT_ONCE", 333)
-    assert bootstrap_interval(values, seed=5) == whole
+def test_a_share_of_many_problems_agrees_with_wilson_and_within_its_bounds_only():
+    from scipy.stats import binomtest
+
+    for correct in (40, 200, 372):
+        values = np.repeat([1.0, 0.0], [correct, 400 - correct])
+        wilson = binomtest(correct, 400).proportion_ci(method="wilson")
+        np.testing.assert_allclose(interval(values, (0, 1))[1:], wilson, atol=3e-3)
+    low, high = interval([1.0] * 28 + [0.0, 0.5], (0, 1))[1:]
+    assert low < 0.9 < high < 1
+    assert interval([1.0] * 28 + [0.0, 0.5])[2] > 1  # Student's interval does not know of the bound
+
+
+def test_seeds_and_problems_by_hand():
+    """y = a + b without a residual: the variance of the mean is var(a) / 5 + var(b) / 3 = 2.5 / 5 + 9 / 3."""
+    values = np.arange(5.0)[:, None] + np.array([0.0, 3.0, 6.0])
+    # Satterthwaite: 3.5^2 / (.5^2 / 4 + 3^2 / 2) = 2.7 degrees of freedom, at least 4: half width 2.7764 sqrt(3.5) = 5.194.
+    # Both quantiles combined: sqrt(2.7764^2 .5 + 4.3027^2 3) = 7.706, which is more.
+    assert interval(values) == pytest.approx((5.0, 5.0 - 7.706, 5.0 + 7.706), abs=2e-3)
+    # Of 60 problems, problems vary by 9.15 / 60 and seeds by .5: .6525^2 / (.5^2 / 4 + .1525^2 / 59) = 6.77 degrees.
+    many = np.arange(5.0)[:, None] + np.repeat([0.0, 3.0, 6.0], 20)
+    error = np.sqrt(0.5 + np.var(many[0], ddof=1) / 60)
+    combined = np.sqrt(2.7764**2 * 0.5 + student.ppf(0.975, 59) ** 2 * (error**2 - 0.5))
+    assert (interval(many).high - 5.0) == pytest.approx(max(student.ppf(0.975, 6.77) * error, combined), rel=1e-3)
+
+
+def test_seeds_that_do_not_vary_beyond_the_residual_count_as_one():
+    problems = np.random.default_rng(0).normal(size=40)
+    np.testing.assert_allclose(interval(np.tile(problems, (5, 1))), interval(problems))
+    np.testing.assert_allclose(interval(problems[None, :]), interval(problems))
+    # fewer than five: the variance is at least that of the seeds, however the residual hides it
+    values = np.random.default_rng(1).normal(size=(3, 40))
+    of_seeds = values.mean(axis=1).std(ddof=1) / np.sqrt(3)
+    assert (interval(values).high - values.mean()) >= student.ppf(0.975, 40) * of_seeds
+
+
+@pytest.mark.parametrize(
+    ("mean", "seeds", "bounds"),
+    [(0.5, 1, (0, 1)), (0.97, 1, (0, 1)), (0.97, 3, (0, 1)), (0.5, 5, None), (0.97, 5, (-1, 1))],
+)
+def test_intervals_hold_the_truth_about_as_often_as_they_say(mean, seeds, bounds):
+    """600 sets of 64 problems with a Beta chance, 16 samples each; three standard errors are 3 points."""
+    random = np.random.default_rng(3)
+
+    def policy() -> np.ndarray:
+        return random.binomial(16, np.broadcast_to(chance, (600, seeds, 64))) / 16
+
+    chance = random.beta(2 * mean, 2 * (1 - mean), (600, 1, 64))
+    values, truth = (policy() - policy(), 0.0) if bounds == (-1, 1) else (policy(), mean)
+    low, high = ends(values, bounds)
+    assert np.mean((low <= truth) & (truth <= high)) >= 0.91
+    if bounds != (-1, 1):
+        assert np.mean((low <= truth) & (truth <= high)) <= 0.985
+
+
+@given(
+    arrays(float, st.tuples(st.integers(1, 6), st.integers(2, 8)), elements=st.sampled_from([0.0, 0.25, 0.5, 1.0])),
+    st.sampled_from([1.0, 4.0]),
+)
+def test_a_share_holds_its_mean_stays_within_and_mirrors(values, scale):
+    estimate = interval(scale * values, (0, scale))
+    assert 0 <= estimate.low <= estimate.mean + 1e-9 and estimate.mean - 1e-9 <= estimate.high <= scale
+    mirrored = interval(scale * (1 - values), (0, scale))
+    np.testing.assert_allclose((mirrored.low, mirrored.high), (scale - estimate.high, scale - estimate.low), atol=1e-6)
+    difference = interval(values - values[:, ::-1], (-1, 1))
+    assert difference.mean == pytest.approx(0, abs=1e-12) and difference.low <= 0 <= difference.high
 
 
 def test_problems_without_a_value_are_left_out():
-    assert bootstrap_interval([0.2, np.nan, 0.6, 0.4]) == bootstrap_interval([0.2, 0.6, 0.4])
-    assert np.isnan(bootstrap_interval([])).all() and np.isnan(bootstrap_interval([np.nan])).all()
-    np.testing.assert_array_equal(bootstrap_interval([0.25, np.nan]), Estimate(0.25, np.nan, np.nan))
-    assert bootstrap_interval([0.25, 0.25, 0.25]) == (0.25, 0.25, 0.25)
+    assert interval([0.2, np.nan, 0.6, 0.4]) == interval([0.2, 0.6, 0.4])
+    assert np.isnan(interval([])).all() and np.isnan(interval([np.nan])).all()
+    np.testing.assert_array_equal(interval([0.25, np.nan]), Estimate(0.25, np.nan, np.nan))
+    np.testing.assert_array_equal(interval([[0.25]], (0, 1)), Estimate(0.25, np.nan, np.nan))
+    assert interval([0.25, 0.25, 0.25]) == (0.25, 0.25, 0.25)
 
 
 def test_pairs_cancel_what_is_hard_for_both():
     a = np.random.default_rng(7).random(200)
     assert paired_interval(a, a + 0.125) == pytest.approx((0.125, 0.125, 0.125))
     assert paired_interval(a, a - 0.125) == pytest.approx((-0.125, -0.125, -0.125))
-    assert paired_interval([0.0, np.nan, 1.0], [1.0, 0.0, np.nan]).mean == 1.0
+    assert paired_interval([0.0, np.nan, 1.0, 0.0], [1.0, 0.0, np.nan, 1.0]).mean == 1.0
+
+
+def test_a_gain_of_few_problems_excludes_less_than_students_interval():
+    """3 of 64 gained: mid-p of 3 of 64, the losses (none) leave .0457 open; Student's low end is above 0."""
+    gained = np.repeat([1.0, 0.0], [3, 61])
+    low, high = interval(gained, (0, 1))[1:]
+    estimate = interval(gained, (-1, 1))
+    assert low > 0 > estimate.low and estimate.high >= high - 0.02
+    assert estimate.low <= interval(gained).low + 1e-9
+
+
+def test_bounds_follow_from_the_name():
+    assert bounds_of("pass@64") == bounds_of("avg@16") == bounds_of("maj@4") == (0, 1)
+    assert bounds_of("distinct@16") == (0, 16) and bounds_of("policy/entropy") is None
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: bootstrap_interval([[1.0, 2.0]]),
-        lambda: bootstrap_interval([1.0, 2.0], level=95),
-        lambda: bootstrap_interval([1.0, 2.0], resamples=0),
+        lambda: interval([[[1.0, 2.0]]]),
+        lambda: interval([1.0, 2.0], level=95),
+        lambda: interval([0.5, 1.5], (0, 1)),
+        lambda: interval(np.empty((0, 3))),
+        lambda: interval([[1.0, np.nan]]),
         lambda: paired_interval([1.0, 2.0], [1.0]),
     ],
 )
 def test_intervals_refuse_wrong_arguments(call):
     with pytest.raises(ValueError):
         call()
-
-
-def test_two_levels_give_the_standard_error_of_both():
-    """Seeds and problems that add up: the variance of the mean is s_a^2 / S + s_b^2 / P."""
-    rng = np.random.default_rng(8)
-    a, b = rng.normal(0, 0.3, 40), rng.normal(0, 1.0, 200)
-    estimate = two_level_interval(a[:, None] + b[None, :] + 2.0, resamples=20_000)
-    error = np.sqrt(a.var(ddof=1) / 40 + b.var(ddof=1) / 200)
-    assert estimate.mean == pytest.approx(a.mean() + b.mean() + 2.0)
-    assert (estimate.high - estimate.low) / (2 * 1.96 * error) == pytest.approx(1.0, abs=0.03)
-
-
-def test_five_seeds_are_not_taken_for_more_than_they_are():
-    """The drawn means of 5 values have the variance s^2 / 5, divided by 4 and not by 5."""
-    values = np.array([1.0, 2.0, 4.0, 7.0, 11.0])
-    estimate = two_level_interval(np.tile(values[:, None], (1, 8)), level=0.6826, resamples=40_000)
-    assert (estimate.high - estimate.low) / 2 == pytest.approx(values.std(ddof=1) / np.sqrt(5), rel=0.1)
-
-
-def test_two_levels_hold_the_truth_about_as_often_as_they_say():
-    rng = np.random.default_rng(9)
-    held = 0
-    for trial in range(300):
-        values = rng.normal(0, 0.2, (6, 1)) + rng.normal(0, 1, (1, 60)) + rng.normal(0, 0.5, (6, 60))
-        estimate = two_level_interval(values, level=0.9, resamples=300, seed=trial)
-        held += estimate.low <= 0 <= estimate.high
-    assert 0.84 <= held / 300 <= 0.96
-
-
-def test_a_value_a_seed_has_students_interval():
-    # 1, 2, 3: mean 2, deviation 1, error 1 / sqrt(3); t of 2 degrees of freedom is 4.3027 at 97.5 %
-    estimate = two_level_interval([[1.0], [2.0], [3.0]])
-    assert estimate == pytest.approx((2.0, 2.0 - 4.3027 / 3**0.5, 2.0 + 4.3027 / 3**0.5), abs=1e-4)
-    found = student.interval(0.9, 4, *(f([2.0, 3, 5, 7, 11]) for f in (np.mean, sem)))
-    assert two_level_interval([[2.0], [3], [5], [7], [11]], level=0.9)[1:] == pytest.approx(found)
-    held = [two_level_interval(np.random.default_rng(i).normal(size=(3, 1))) for i in range(400)]
-    assert 0.92 <= np.mean([e.low <= 0 <= e.high for e in held]) <= 0.98
-
-
-def test_a_level_of_one_is_kept_and_one_number_has_no_interval():
-    values = np.random.default_rng(10).random(50)
-    along, across = two_level_interval(values[None, :]), two_level_interval(values[:, None])
-    plain = bootstrap_interval(values)
-    np.testing.assert_allclose(along, plain, atol=0.01)
-    np.testing.assert_allclose(across, plain, atol=0.015)
-    np.testing.assert_array_equal(two_level_interval([[0.25]]), Estimate(0.25, np.nan, np.nan))
-    assert two_level_interval(np.full((3, 4), 0.5)) == pytest.approx((0.5, 0.5, 0.5))
-    for wrong in ([1.0, 2.0], np.empty((0, 3)), [[1.0, np.nan]]):
-        with pytest.raises(ValueError):
-            two_level_interval(wrong)

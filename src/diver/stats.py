@@ -1,12 +1,15 @@
 """Estimators of many samples a problem, and the interval that a finite set of problems leaves open."""
 
-from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-_DRAWS_AT_ONCE = 1 << 22  # bounds the memory of a bootstrap over many problems
+# Of a share near 0 or 1, most values stand at the bound and vary less than the next ones would: up to so many problems that
+# are right or wrong by a coin are counted with them, fewer where p (1 - p) of all problems is more than MUCH.
+PSEUDO_PROBLEMS, MUCH = 4.0, 3.0
+# Fewer problems than these with a difference (in effect): Student's interval of a mean so skewed is too narrow.
+FEW_DIFFERENCES = 20
 
 
 class Estimate(NamedTuple):
@@ -84,82 +87,146 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
     return float(np.mean(won / np.maximum((counts == most[:, None]).sum(axis=1), 1)))
 
 
-def bootstrap_interval(values: ArrayLike, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Estimate:
-    """The mean of values [problems] with its percentile bootstrap interval, problems drawn with replacement.
+def bounds_of(measure: str) -> tuple[float, float] | None:
+    """The `bounds` of a problem's value: (0, 1) of avg@n, pass@k and maj@k, (0, k) of distinct@k, none of others."""
+    kind, _, k = measure.lower().partition("@")
+    if kind == "distinct":
+        return 0.0, float(k)
+    return (0.0, 1.0) if kind in ("avg", "pass", "maj") else None
 
-    A NaN is a problem without a value: it is left out, of the mean too. Without any value all three are NaN; one
-    problem has a mean but no interval (NaN). Equal values give an interval of width 0: the bootstrap sees no variation.
+
+def interval(values: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95) -> Estimate:
+    """The mean of values [problems] or [seeds, problems] with a confidence interval for other problems and other seeds.
+
+    `bounds`: between which every value must lie. (0, u), such as Pass@k in (0, 1): the interval stays within, and where
+    all values stand at one end it still has the width that this many problems leave open. (-u, u), a paired difference of
+    such values: likewise. None: Student's interval. `ends` has the formulas, benchmarks/coverage.py how often they hold.
+    In [problems] a NaN is a problem without a value and is left out, of the mean too; without any value all three are NaN.
+    One value has a mean but no interval (NaN). ValueError for other shapes, and values out of bounds.
     """
-    known = np.asarray(values, dtype=np.float64)
-    if known.ndim != 1:
-        raise ValueError(f"values must be one per problem, [problems]: got shape {known.shape}")
+    y = np.asarray(values, dtype=np.float64)
+    y = y[None, ~np.isnan(y)] if y.ndim == 1 else y
+    if y.ndim != 2 or (np.ndim(values) == 2 and not y.size):
+        raise ValueError(f"values must be [problems] or [seeds, problems]: got shape {np.shape(values)}")
+    if np.isnan(y).any():
+        raise ValueError("values must be known for every seed and problem")
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must lie between 0 and 1, got {level}")
-    if resamples < 1:
-        raise ValueError(f"resamples must be at least 1, got {resamples}")
-    known = known[~np.isnan(known)]
-    if len(known) < 2:
-        return Estimate(float(known[0]) if len(known) else np.nan, np.nan, np.nan)
-    rng, block = np.random.default_rng(seed), max(1, _DRAWS_AT_ONCE // len(known))
-    sizes = [min(block, resamples - start) for start in range(0, resamples, block)]
-    means = np.concatenate([known[rng.integers(len(known), size=(rows, len(known)))].mean(axis=1) for rows in sizes])
-    low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    return Estimate(float(known.mean()), float(low), float(high))
+    if y.size < 2:
+        return Estimate(float(y[0, 0]) if y.size else np.nan, np.nan, np.nan)
+    if bounds and not (bounds[0] - 1e-9 <= y.min() and y.max() <= bounds[1] + 1e-9):
+        raise ValueError(f"values must be within {bounds}: got {y.min()} to {y.max()}")
+    return Estimate(float(y.mean()), *(float(end) for end in ends(y, bounds, level)))
 
 
-def paired_interval(a: ArrayLike, b: ArrayLike, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Estimate:
-    """The mean of b - a over the same problems [problems], with its bootstrap interval; above 0: b is greater.
+def paired_interval(
+    a: ArrayLike, b: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95
+) -> Estimate:
+    """The mean of b - a over the same problems (and seeds), with its interval; above 0: b is greater.
 
     Narrower than two intervals side by side, because what is hard for both cancels. A NaN in either drops the problem.
+    `bounds` are those of a and b.
     """
     before, after = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if before.shape != after.shape:
         raise ValueError(f"a and b must be of the same problems: got shapes {before.shape} and {after.shape}")
-    return bootstrap_interval(after - before, level, resamples, seed)
+    return interval(after - before, bounds and (bounds[0] - bounds[1], bounds[1] - bounds[0]), level)
 
 
-def two_level_interval(values: ArrayLike, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Estimate:
-    """The mean of values [seeds, problems] with its bootstrap interval; both seeds and problems are resampled.
+def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95) -> tuple[Any, Any]:
+    """Both ends of `interval` for data sets [..., seeds, problems], one or more of each: two arrays [...].
 
-    Of n, n - 1 are drawn with replacement, which makes the variance of the drawn means unbiased (Rao and Wu 1988): with 5
-    seeds, drawing 5 would make it a fifth too small. What belongs to a seed and a problem together counts about three
-    times (the pigeonhole bootstrap, Owen 2007), so intervals are rather too wide than too narrow. One seed is kept as it is.
-    A value a seed, [seeds, 1], has Student's interval: drawing from three to five numbers misses their mean 13 to 25 times
-    in 100. One value has no interval (NaN). For paired differences, give b - a of the same seeds and problems. ValueError
-    for NaN and other shapes.
+    Without bounds: mean +- h, where h is `_half_width`. (0, u): the mean over u is taken for a share of n coins, n chosen
+    such that the normal interval would have the half-width h (Korn and Graubard 1998), and has the mid-p interval of
+    that binomial. (-u, u): of gains and losses, max(y, 0) and max(-y, 0), each such a share, the ends are combined by
+    MOVER (Zou and Donner 2008), and the interval is at least that of Student.
     """
-    values = np.asarray(values, dtype=np.float64)
-    if values.ndim != 2 or not values.size:
-        raise ValueError(f"values must be [seeds, problems]: got shape {values.shape}")
-    if np.isnan(values).any():
-        raise ValueError("values must be known for every seed and problem")
-    if values.size == 1:
-        return Estimate(float(values[0, 0]), np.nan, np.nan)
-    if values.shape[1] == 1:
-        return _student(values[:, 0], level)
-    seeds, problems = _two_weights(*values.shape, resamples, seed)
-    means = ((seeds @ values) * problems).sum(axis=1)
-    low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    return Estimate(float(values.mean()), float(low), float(high))
+    y = np.asarray(values, dtype=np.float64)
+    if bounds is None:
+        mean, half = y.mean((-2, -1)), _half_width(y, level)
+        return mean - half, mean + half
+    if bounds[0] == 0:
+        low, high = _share(y / bounds[1], level, PSEUDO_PROBLEMS)
+        return bounds[1] * low, bounds[1] * high
+    return _difference(y, bounds[1], level)
 
 
-def _student(values: np.ndarray, level: float) -> Estimate:
-    """The mean of values [n], n > 1, with Student's interval."""
-    from scipy.stats import t
+def _difference(y: np.ndarray, bound: float, level: float) -> tuple[np.ndarray, np.ndarray]:
+    mean, half = y.mean((-2, -1)), _half_width(y, level)
+    parts = [np.maximum(sign * y, 0) / bound for sign in (1, -1)]
+    gain, loss = (part.mean((-2, -1)) for part in parts)
+    (gain_low, gain_high), (loss_low, loss_high) = (_share(part, level) for part in parts)
+    h1, h2 = (_half_width(part, level) for part in parts)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of the two means; 0 where one of them does not vary
+        correlation = np.nan_to_num((h1**2 + h2**2 - (half / bound) ** 2) / (2 * h1 * h2), nan=0.0, posinf=0, neginf=0)
+    r = np.clip(correlation, -1, 1)
+    size = np.abs(y.mean(-2))  # of each problem's difference
+    few = size.sum(-1) ** 2 < FEW_DIFFERENCES * np.maximum((size**2).sum(-1), 1e-300)
+    down, up = (
+        np.where(few, np.sqrt(np.maximum(x**2 + z**2 - 2 * r * x * z, 0)), 0)
+        for x, z in ((gain - gain_low, loss_high - loss), (gain_high - gain, loss - loss_low))
+    )
+    low, high = mean - np.maximum(half, bound * down), mean + np.maximum(half, bound * up)
+    return np.maximum(low, -bound), np.minimum(high, bound)
 
-    mean = float(values.mean())
-    low, high = t.interval(level, len(values) - 1, loc=mean, scale=values.std(ddof=1) / np.sqrt(len(values)))
-    return Estimate(mean, float(low), float(high))
+
+def _share(y: np.ndarray, level: float, pseudo: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the interval of a mean of values in [0, 1], [..., seeds, problems]."""
+    from scipy.special import betainc, ndtri
+
+    mean = y.mean((-2, -1))
+    coin = mean * (1 - mean)
+    half = _half_width(y, level, pseudo * np.minimum(1, MUCH / np.maximum(max(y.shape[-2:]) * coin, MUCH)), coin)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        n = coin * (ndtri(0.5 + level / 2) / half) ** 2
+    n = np.where(np.isfinite(n) & (half > 1e-9), n, max(y.shape[-2:]) if 1 in y.shape[-2:] else y.shape[-1])
+    x = mean * n
+
+    def quantile(q: float) -> np.ndarray:
+        """p with P(X > x) + P(X = x) / 2 = q of a binomial with n coins, by bisection."""
+        low, high = np.zeros_like(mean), np.ones_like(mean)
+        for _ in range(40):
+            p = (low + high) / 2
+            above = np.where(x < n, betainc(x + 1, np.maximum(n - x, 1e-300), p), 0)
+            from_x = np.where(x > 0, betainc(np.maximum(x, 1e-300), n - x + 1, p), 1)
+            less = above + from_x < 2 * q
+            low, high = np.where(less, p, low), np.where(less, high, p)
+        return (low + high) / 2
+
+    return np.where(x > 0, quantile(0.5 - level / 2), 0), np.where(x < n, quantile(0.5 + level / 2), 1)
 
 
-# A page of results asks for a few shapes some hundred times, and drawing takes nearly all of the time.
-@lru_cache(maxsize=8)
-def _two_weights(seeds: int, problems: int, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    return _weights(rng, seeds, resamples), _weights(rng, problems, resamples)
+def _half_width(y: np.ndarray, level: float, pseudo: ArrayLike = 0.0, worst: ArrayLike = 0.0) -> np.ndarray:
+    """Half of Student's interval of the mean of y [..., seeds, problems], for new seeds and new problems: [...].
 
+    Over one seed, or one column, that is t s / sqrt(n). Over both, the mean squares of a two-way layout: the variance
+    of the mean is that of problems plus what the seeds vary beyond the residual, each known from few numbers: t has
+    Satterthwaite's degrees of freedom, and the interval is at least that which combines the quantiles of both parts. Of
+    fewer than 5 seeds the variance is at least that of the seeds alone. `pseudo` problems of the variance `worst` are
+    counted with the others.
+    """
+    from scipy.special import stdtrit
 
-def _weights(rng: np.random.Generator, size: int, resamples: int) -> np.ndarray:
-    """The weight of each of `size` items in each resample of size - 1 of them, [resamples, size]; rows add up to 1."""
-    num_draws = max(1, size - 1)
-    return rng.multinomial(num_draws, np.full(size, 1.0 / size), size=resamples) / num_draws
+    def t(df: ArrayLike) -> np.ndarray:
+        return stdtrit(df, 0.5 + level / 2)
+
+    seeds, problems = y.shape[-2:]
+    size = seeds * problems
+    if 1 in (seeds, problems):
+        variance = ((size - 1) * y.var((-2, -1), ddof=1) + np.asarray(pseudo) * worst) / (size - 1 + pseudo)
+        return t(size - 1) * np.sqrt(variance / size)
+    of_seed, of_problem = y.mean(-1, keepdims=True), y.mean(-2, keepdims=True)
+    residuals = y - of_seed - of_problem + y.mean((-2, -1), keepdims=True)
+    residual = (residuals**2).sum((-2, -1)) / ((seeds - 1) * (problems - 1))
+    by_seed = problems * of_seed.var((-2, -1), ddof=1)
+    by_problem = seeds * of_problem.var((-2, -1), ddof=1)
+    by_problem = ((problems - 1) * by_problem + np.asarray(pseudo) * worst * seeds) / (problems - 1 + pseudo)
+    excess = np.where(by_seed > (1 + 1e-9) * residual, by_seed - residual, 0)
+    variance = excess + by_problem
+    few = seeds < 5
+    if few:
+        variance = np.maximum(variance, by_seed)
+    squares = by_problem**2 / (problems - 1) + np.where((excess > 0) | few, by_seed**2 / (seeds - 1), 0)
+    df = np.maximum(variance**2 / np.maximum(squares, 1e-300), seeds - 1)
+    combined = t(seeds - 1) ** 2 * excess + t(problems - 1) ** 2 * by_problem
+    return np.sqrt(np.maximum(t(df) ** 2 * variance, combined) / size)

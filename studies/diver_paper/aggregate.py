@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.stats import Estimate, pass_at_k, two_level_interval
+from diver.stats import Estimate, bounds_of, interval, pass_at_k
 from diver_paper.experiments import INITIAL, Claim, Experiment
 from diver_paper.records import Job, find
 from diver_paper.sweep import Paths
@@ -99,7 +99,11 @@ def of_samples(evaluation: Mapping[str, Any], kind: str, k: int) -> np.ndarray:
 def level(study: Study, variant: str, measure: str) -> Estimate:
     """The mean of a measure over seeds and problems, with its interval; NaN without a run."""
     rows = _of_variant(study, variant, measure)
-    return two_level_interval(np.array(rows)) if rows else UNKNOWN
+    return interval(np.array(rows), _bounds(measure)) if rows else UNKNOWN
+
+
+def _bounds(measure: str) -> tuple[float, float] | None:
+    return None if " - " in measure else bounds_of(measure)
 
 
 def over_seeds(study: Study, variant: str, measure: str) -> tuple[float, float]:
@@ -127,7 +131,8 @@ def contrast(study: Study, weights: Mapping[str, int], measure: str) -> Estimate
         [weight * values(run[variant], measure) for variant, weight in weights.items()] for run in study.paired(weights)
     ]
     rows = [sum(each) for each in terms if all(map(len, each))]
-    return two_level_interval(np.array(rows)) if rows else UNKNOWN
+    bounds, pairs = _bounds(measure), len(weights) / 2
+    return interval(np.array(rows), bounds and (-pairs * bounds[1], pairs * bounds[1])) if rows else UNKNOWN
 
 
 # ---- claims ------------------------------------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ def difference_section(study: Study) -> list[str]:
         [variant if common else f"{variant} − {less}", *(shown(m, difference(study, variant, less, m), "+") for m in e.columns)]
         for variant, less in pairs
     ]  # fmt: skip
-    note = "paired over seeds and problems, with 95 % bootstrap intervals over both"
+    note = "paired over seeds and problems, with 95 % intervals over both"
     if any(m.startswith(tuple(MEANINGS)) for m in e.columns):
         note += " (columns of the training have one value per seed and Student's interval over seeds)"
     return [

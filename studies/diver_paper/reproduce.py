@@ -135,9 +135,9 @@ def _run(
         if (partial := finished()).runs.keys() - {INITIAL}:  # a stopped study has a page of its finished runs, too
             write(partial, out)
         raise
-    study = finished()
-    write(study, out, models)
-    print(f"{seeds_note(study)}\n{out / experiment.name}-tiny.md")
+    made = finished()
+    write(made, out, models)
+    print(f"{seeds_note(made)}\n{out / experiment.name}-tiny.md")
 
 
 def _smoke(experiment: Experiment, out: Path | None, models: Mapping[str, str], provenance: Mapping[str, Any]) -> None:

@@ -115,7 +115,7 @@ def _held_out(study: Study, temperature: str) -> Sequence[str]:
         markdown(["", INITIAL, *METHODS, "diver-mix − clip-higher", "smallest seen"], rows),
         f"Of {problems} problems x {samples} samples, means over seeds and problems; Pass@k in per cent, distinct: the expected "
         "number of different correct solutions among k samples; TD and ED of 8 samples. The difference is paired over seeds "
-        "and problems, with its 95 % bootstrap interval over both. Smallest seen: the difference that four of five such "
+        "and problems, with its 95 % interval over both. Smallest seen: the difference that four of five such "
         f"studies would tell from none, {POWER:.2f} times half that interval. Every policy has the same random streams."
         + (f" {unscored} samples are unscored.\n" if unscored else "\n"),
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from diver.io.jsonl import to_json
-from diver.stats import bootstrap_interval, pass_at_k
+from diver.stats import bounds_of, interval, pass_at_k
 
 HOSTILE = [
     "</p></div></main><script>document.title='owned'</script>",
@@ -126,7 +126,7 @@ def evaluation(rows: list[dict], samples: int, ks: tuple[int, ...]) -> dict:
         "samples": samples,
         "k": list(ks),
         "temperature": 1.0,
-        "estimates": {name: bootstrap_interval(v)._asdict() for name, v in values.items()},
+        "estimates": {name: interval(v, bounds_of(name))._asdict() for name, v in values.items()},
         "grades": {},
         "exact_solutions": True,
         "per_problem": rows,

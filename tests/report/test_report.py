@@ -253,23 +253,29 @@ def _evaluated(folder, base, trained, samples=4):
     return folder
 
 
+def twelve(**problems):
+    """Each problem twelve times."""
+    return {f"{name}{i}": row for name, row in problems.items() for i in range(12)}
+
+
 def test_the_interval_of_the_change_pairs_problems_by_id(tmp_path):
     """By hand, n = 4. Pass@1 is c/4: "a" 1/4 to 2/4, "b" 0 to 1/4, both +1/4. Pass@2 is 1 - C(4-c, 2)/6:
-    "a" 1/2 to 5/6 (+1/3), "b" 0 to 1/2 (+1/2), mean 5/12; of two problems a bootstrap gives 1/3, 5/12 or 1/2.
+    "a" 1/2 to 5/6 (+1/3), "b" 0 to 1/2 (+1/2), mean 5/12, deviation of 12 of each 1/12 sqrt(24/23), t of 23 is 2.0687.
     Distinct: "a" 1 to 1, "b" 0 to 2.
     """
-    folder = _evaluated(tmp_path / "run", {"a": (1, 1), "b": (0, 0)}, {"b": (1, 2), "a": (2, 1)})
+    folder = _evaluated(tmp_path / "run", twelve(a=(1, 1), b=(0, 0)), twelve(b=(1, 2), a=(2, 1)))
     rows = compare(RunRecord.read(folder))
     assert [row.label for row in rows] == ["Pass@1", "Pass@2", "Distinct@4"]
-    expected = [(1 / 4, 1 / 4, 1 / 4), (5 / 12, 1 / 3, 1 / 2), (1.0, 0.0, 2.0)]
-    np.testing.assert_allclose([row.change for row in rows], expected)
-    page = Page(render([RunRecord.read(folder)]))
-    assert "[33.3, 50.0]" in page.text and "[0.0, 2.0]" in page.text
+    half = 2.0687 / 12 / 23**0.5
+    np.testing.assert_allclose([row.change.mean for row in rows], [1 / 4, 5 / 12, 1.0])
+    np.testing.assert_allclose(rows[0].change, 1 / 4)
+    np.testing.assert_allclose(rows[1].change[1:], (5 / 12 - half, 5 / 12 + half), atol=1e-5)
+    assert "[38.1, 45.3]" in Page(render([RunRecord.read(folder)])).text
 
 
 def test_the_terminal_gets_the_same_table(tmp_path):
-    """The two problems of the test above: the bootstrap of two gives either of them, or their mean."""
-    folder = _evaluated(tmp_path / "run", {"a": (1, 1), "b": (0, 0)}, {"b": (1, 2), "a": (2, 1)})
+    """The problems of the test above."""
+    folder = _evaluated(tmp_path / "run", twelve(a=(1, 1), b=(0, 0)), twelve(b=(1, 2), a=(2, 1)))
     recipe = {"model": {"path": "countdown"}, "method": {"name": "diver-mix"}, "train": {"steps": 10}}
     (folder / "config.json").write_text(json.dumps({"recipe": recipe}))
     times = {"time/sample": 60.0, "time/verify": 1.0, "time/diversity": 1.0, "time/update": 30.0}
@@ -278,13 +284,13 @@ def test_the_terminal_gets_the_same_table(tmp_path):
         "countdown trained with diver-mix: 9 of 10 steps in 3 min 04 s",
         "Pass@1 rose from 12.5\xa0% to 37.5\xa0% in 9 steps",
         "",
-        "2 held-out problems, 4 samples each at temperature 1",
+        "24 held-out problems, 4 samples each at temperature 1",
         "",
-        "|            |             base |           trained |             change   |",
-        "| ---------- | ---------------: | ----------------: | -------------------: |",
-        "| Pass@1     | 12.5 [0.0, 25.0] | 37.5 [25.0, 50.0] | +25.0 [25.0, 25.0] * |",
-        "| Pass@2     | 25.0 [0.0, 50.0] | 66.7 [50.0, 83.3] | +41.7 [33.3, 50.0] * |",
-        "| Distinct@4 |   0.5 [0.0, 1.0] |    1.5 [1.0, 2.0] |    +1.0 [0.0, 2.0]   |",
+        "|            |              base |           trained |             change   |",
+        "| ---------- | ----------------: | ----------------: | -------------------: |",
+        "| Pass@1     |  12.5 [6.5, 21.3] | 37.5 [29.9, 45.6] | +25.0 [25.0, 25.0] * |",
+        "| Pass@2     | 25.0 [14.7, 38.1] | 66.7 [57.2, 75.2] | +41.7 [38.1, 45.3] * |",
+        "| Distinct@4 |    0.5 [0.3, 0.9] |    1.5 [1.2, 1.8] |    +1.0 [0.4, 1.5] * |",
         "",
         "Pass@k in percent. Distinct@n: distinct correct solutions among n samples.",
         "[ ]: 95 % intervals over problems (of the change: paired); * : that of the",

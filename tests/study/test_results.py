@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from diver.cli import main
 from diver_paper.aggregate import AT_CEILING, CONTRADICTED, INCONCLUSIVE, SUPPORTED, jobs, study
 from diver_paper.experiments import EXPERIMENTS
 from diver_paper.reproduce import load_regime, write
@@ -53,6 +54,15 @@ def test_a_page_is_what_its_records_give(name, tmp_path, monkeypatch):
         shutil.copy(RESULTS / STORED, tmp_path)
     write(found, tmp_path)
     assert (RESULTS / f"{name}-tiny.md").read_text() == (tmp_path / f"{name}-tiny.md").read_text()
+
+
+def test_the_command_makes_a_page_of_finished_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    shutil.copytree(RESULTS / "runs", tmp_path / "runs")
+    monkeypatch.setattr("sys.argv", ["diver", "reproduce", "overhead", "--out", str(tmp_path)])
+    main()
+    assert "Every variant has 5 seeds." in capsys.readouterr().out
+    assert (tmp_path / "overhead-tiny.md").read_text() == (RESULTS / "overhead-tiny.md").read_text()
 
 
 def test_differences_in_the_index_are_those_of_the_pages():

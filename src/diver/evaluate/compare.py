@@ -9,7 +9,7 @@ import numpy as np
 
 from diver.evaluate.store import read_results
 from diver.render.tables import markdown
-from diver.stats import Estimate, bootstrap_interval, paired_interval, pass_at_k
+from diver.stats import Estimate, interval, paired_interval, pass_at_k
 from diver.types import DiverError
 
 SETTINGS = ("template", "temperature", "max_tokens", "stop_token_ids", "graders", "problems")
@@ -54,20 +54,20 @@ def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
     counts = [[[by_id.get(name, {}).get(key, 0) for name in names] for by_id in rows] for key in ("n", "c", "distinct")]
     n, c, distinct = np.array(counts, dtype=np.int64)  # [evaluations, problems] each
     ks = sorted({1, *a.get("k", ()), *b.get("k", ())})
-    measures = [_comparison(f"Pass@{k}", pass_at_k(n, c, k)) for k in ks]
+    measures = [_comparison(f"Pass@{k}", pass_at_k(n, c, k), (0, 1)) for k in ks]
     label = "Distinct@{}" if all(evaluation.get("exact_solutions", True) for evaluation in (a, b)) else WRITTEN
     samples = np.array([[evaluation.get("samples", 0)] for evaluation in (a, b)])
     for size in sorted({*samples.flat} - {0}):
         whole = np.where((n == size) & (samples == size), distinct, np.nan)
-        measures.append(_comparison(label.format(size), whole, percent=False))
+        measures.append(_comparison(label.format(size), whole, (0, size), percent=False))
     return [row for row in measures if not (math.isnan(row.base.mean) and math.isnan(row.trained.mean))]
 
 
-def _comparison(label: str, values: np.ndarray, percent: bool = True) -> Comparison:
-    """Of values [2, problems], NaN where one is unknown."""
+def _comparison(label: str, values: np.ndarray, bounds: tuple[float, float], percent: bool = True) -> Comparison:
+    """Of values [2, problems] within bounds, NaN where one is unknown."""
     known = ~np.isnan(values).any(axis=0)
     x, y = values[:, known] if known.any() else values
-    return Comparison(label, bootstrap_interval(x), bootstrap_interval(y), paired_interval(x, y), percent)
+    return Comparison(label, interval(x, bounds), interval(y, bounds), paired_interval(x, y, bounds), percent)
 
 
 def legend(rows: Sequence[Comparison]) -> str:

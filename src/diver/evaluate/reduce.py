@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diver.evaluate.grade import SCORED, grader_for
-from diver.stats import bootstrap_interval, distinct_at_k, maj_at_k, pass_at_k
+from diver.stats import bounds_of, distinct_at_k, interval, maj_at_k, pass_at_k
 from diver.types import Grade, Problem
 
 
@@ -29,7 +29,7 @@ def reduce(
     grader: str,
     solutions: bool = False,
 ) -> dict[str, Any]:
-    """Estimates over problems with 95 % bootstrap intervals, counts of grades, and a row for each problem.
+    """Estimates over problems with 95 % intervals, counts of grades, and a row for each problem.
 
     n of a problem are its scored samples and c the correct ones: a sample whose grade is timeout or error is left out,
     and a problem with n < k has no estimate at that k (`problems` of an estimate says how many have one). maj@k needs
@@ -57,7 +57,7 @@ def reduce(
     for sample in (s for sampled in samples.values() for s in sampled):
         grades[sample.grade] += sample.count
     return {
-        "estimates": {name: _estimate(v) for name, v in values.items()},
+        "estimates": {name: _estimate(name, v) for name, v in values.items()},
         "grades": {str(grade): grades[grade] for grade in Grade if grades[grade]},
         "unscored": sum(count for grade, count in grades.items() if grade not in SCORED),
         "exact_solutions": all(grader_for(p, grader).exact_solutions for p in problems),
@@ -94,6 +94,6 @@ def _votes(scored: Sequence[Sample]) -> np.ndarray:
     return np.array(votes, dtype=np.int64)
 
 
-def _estimate(values: np.ndarray) -> dict[str, Any]:
+def _estimate(name: str, values: np.ndarray) -> dict[str, Any]:
     known = int(np.sum(~np.isnan(values)))
-    return {**bootstrap_interval(values)._asdict(), "problems": known}
+    return {**interval(values, bounds_of(name))._asdict(), "problems": known}

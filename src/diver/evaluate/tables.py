@@ -14,7 +14,7 @@ from diver.stats import Estimate
 UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 Results = Mapping[str, Mapping[str, Any]]
 NOTE = (
-    "Per cent, with 95 % bootstrap intervals over problems; Pass@k is the unbiased estimate from all samples. "
+    "Per cent, with 95 % intervals over problems; Pass@k is the unbiased estimate from all samples. "
     "distinct: different correct solutions among k samples; written differently: sets of formulas that correct samples write."
 )
 

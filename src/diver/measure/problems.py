@@ -8,7 +8,7 @@ import numpy as np
 
 from diver.diversity import Diversity, measure
 from diver.diversity.metrics import PAPER
-from diver.stats import Estimate, bootstrap_interval, pass_at_k
+from diver.stats import Estimate, bounds_of, interval, pass_at_k
 from diver.types import Group, Problem
 
 TITLES = {
@@ -70,8 +70,8 @@ def problem_table(groups: Sequence[Group], ks: Sequence[int] = (), threshold: fl
 
 
 def summary(table: ProblemTable) -> Mapping[str, Estimate]:
-    """The mean of each column over problems with its 95 % bootstrap interval; columns without any value are left out."""
-    return {name: bootstrap_interval(v) for name, v in table.columns.items() if not np.isnan(v).all()}
+    """The mean of each column over problems with its 95 % interval; columns without any value are left out."""
+    return {name: interval(v, bounds_of(name)) for name, v in table.columns.items() if not np.isnan(v).all()}
 
 
 def title(name: str) -> str:

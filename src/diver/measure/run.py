@@ -21,7 +21,7 @@ from diver.rollouts import Columns, read_rollouts
 from diver.settings import settings
 from diver.types import DiverError, Grade, Group
 
-NOTE = "Means over problems, with 95 % bootstrap intervals."
+NOTE = "Means over problems, with 95 % intervals."
 Log = Callable[[str], Any]
 
 

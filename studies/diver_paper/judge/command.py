@@ -242,7 +242,7 @@ def _row(d: Decision, models: Sequence[str]) -> dict[str, Any]:
 def _summary(result: Mapping[str, Any], decisions: Sequence[Decision]) -> str:
     """The summary under the table."""
     lines = [
-        "Lower is better; 95 % bootstrap intervals over problems. Equal ranks are allowed, so shares of a rank need not add "
+        "Lower is better; 95 % intervals over problems. Equal ranks are allowed, so shares of a rank need not add "
         "up to 100 %.",
         f"{result['problems_ranked']} of {result['problems']} problems ranked, {result['comparisons']} comparisons, "
         f"{result['no_verdict']} without a verdict; a round counts only where all its orders have one",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from diver.stats import Estimate, bootstrap_interval
+from diver.stats import Estimate, interval
 
 
 class Standing(NamedTuple):
@@ -28,7 +28,7 @@ def standings(ranks: Mapping[str, np.ndarray], benchmarks: Mapping[str, str]) ->
     weight = np.array([len(ranks) / (len(sizes) * sizes[benchmarks[p]]) for p in ranks])
 
     def estimate(values: Sequence[float]) -> Estimate:
-        return bootstrap_interval(weight * np.array(values))
+        return interval(weight * np.array(values))
 
     return [
         Standing(

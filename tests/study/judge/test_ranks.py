@@ -14,7 +14,8 @@ def test_by_hand():
     assert second.rank.mean == pytest.approx((2 + 1) / 2)
     assert [s.mean for s in first.shares] == pytest.approx([(1 + 0.5) / 2, 0.25])
     assert [s.mean for s in second.shares] == pytest.approx([0.5, 0.5])
-    assert first.rank.low == pytest.approx(1.0) and first.rank.high == pytest.approx(1.5)
+    # Student: 1.25 +- t_1 s / sqrt(2), s = .5 / sqrt(2), t_1 = 12.706
+    assert first.rank[1:] == pytest.approx((1.25 - 3.1766, 1.25 + 3.1766), abs=1e-3)
 
 
 def test_overall_is_the_mean_over_benchmarks():

@@ -1,0 +1,146 @@
+r"""How often the intervals of `diver.stats.interval` hold the truth, on simulated problems and seeds; nominal: 95 %.
+
+    python benchmarks/coverage.py [--sets 2000]
+
+A problem's chance is logistic(mu + seed + problem + both), normal in each part; Pass@1 and Pass@16 are estimated from 16
+samples, mu is chosen such that their expectation is p. A paired difference is of two policies with the same problems, the
+second better by .5 on the scale of mu, or equal to the first. Beside ours stands the percentile bootstrap over problems,
+and over seeds where there are several. One JSON file, benchmarks/results/coverage.json, and a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
+from tqdm import tqdm
+
+from diver.render.tables import markdown
+from diver.stats import ends, pass_at_k
+
+SAMPLES = 16
+MEANS = (0.005, 0.02, 0.1, 0.5, 0.9, 0.98, 0.995)
+PROBLEMS = (30, 64, 256)
+SPLITS = {  # standard deviations of seed, problem, both, on the logistic scale
+    "problems": (0.0, 2.0, 0.0),
+    "problems and residual": (0.0, 2.0, 1.0),
+    "residual": (0.0, 0.3, 1.0),
+    "some seeds": (0.1, 2.0, 0.5),
+    "half seeds": (0.3, 2.0, 0.5),
+    "seeds": (0.3, 0.3, 0.3),
+}
+
+
+class Cell(NamedTuple):
+    """One row of the grid."""
+
+    kind: str  # share or difference
+    k: int
+    seeds: int
+    problems: int
+    mean: float
+    split: str
+    shift: float = 0.0
+
+
+def grid() -> Iterator[Cell]:
+    for k, seeds, problems, mean in itertools.product((1, SAMPLES), (1, 3, 5), PROBLEMS, MEANS):
+        for split in SPLITS:
+            if seeds > 1 or split in ("problems", "residual"):
+                yield Cell("share", k, seeds, problems, mean, split)
+            if split != "problems" and (seeds > 1 or split in ("problems and residual", "residual")):
+                yield Cell("difference", k, seeds, problems, mean, split)
+                yield Cell("difference", k, seeds, problems, mean, split, 0.5)
+
+
+@cache
+def expectation(mu: float, std: float, k: int) -> float:
+    z, weights = np.polynomial.hermite_e.hermegauss(150)
+    return float(np.dot(weights, 1 - (1 - expit(mu + std * z)) ** k) / weights.sum())
+
+
+@cache
+def location(mean: float, std: float, k: int) -> float:
+    return float(brentq(lambda mu: expectation(mu, std, k) - mean, -40, 40))
+
+
+def draw(cell: Cell, sets: int, random: np.random.Generator) -> tuple[np.ndarray, float]:
+    """Values [sets, seeds, problems] and what their mean estimates."""
+    seed, problem, both = SPLITS[cell.split]
+    std = float(np.sqrt(seed**2 + problem**2 + both**2))
+    mu = location(cell.mean, std, cell.k)
+    of_problem = problem * random.standard_normal((sets, 1, cell.problems))
+
+    def policy(shift: float) -> np.ndarray:
+        x = mu + shift + of_problem + seed * random.standard_normal((sets, cell.seeds, 1))
+        x = x + both * random.standard_normal((sets, cell.seeds, cell.problems))
+        return pass_at_k(SAMPLES, random.binomial(SAMPLES, expit(x)), cell.k)
+
+    if cell.kind == "share":
+        return policy(0.0), cell.mean
+    return policy(cell.shift) - policy(0.0), expectation(mu + cell.shift, std, cell.k) - cell.mean
+
+
+def bootstrap(values: np.ndarray, random: np.random.Generator, resamples: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the percentile bootstrap over seeds and problems, [sets] each."""
+    seeds, problems = values.shape[1:]
+    of_seed = random.multinomial(seeds, np.full(seeds, 1 / seeds), resamples) / seeds
+    of_problem = random.multinomial(problems, np.full(problems, 1 / problems), resamples) / problems
+    means = np.einsum("bs,nsp,bp->nb", of_seed, values, of_problem, optimize=True)
+    low, high = np.quantile(means, [0.025, 0.975], axis=1)
+    return low, high
+
+
+def measure(cell: Cell, sets: int, compared: int) -> dict[str, Any]:
+    random = np.random.default_rng([*map(ord, str(cell))])
+    values, truth = draw(cell, sets, random)
+    bounds = (0.0, 1.0) if cell.kind == "share" else (-1.0, 1.0)
+    row: dict[str, Any] = cell._asdict()
+    for name, (low, high) in {
+        "ours": ends(values, bounds),
+        "bootstrap": bootstrap(values[:compared], random),
+    }.items():
+        held = (low <= truth + 1e-12) & (truth - 1e-12 <= high)
+        row[name] = {
+            "coverage": round(100 * float(held.mean()), 2),
+            "width": round(100 * float((high - low).mean()), 2),
+        }
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", type=int, default=2000, help="simulated data sets of each row of the grid")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "coverage.json")
+    args = parser.parse_args()
+    rows = [
+        measure(cell, args.sets, min(args.sets, 500)) for cell in tqdm(list(grid()), unit="row", dynamic_ncols=True)
+    ]
+    args.out.write_text(
+        json.dumps({"sets": args.sets, "samples": SAMPLES, "splits": SPLITS, "rows": rows}, indent=1) + "\n"
+    )
+    table = []
+    for kind, seeds, problems in itertools.product(("share", "difference"), (1, 3, 5), PROBLEMS):
+        some = [r for r in rows if (r["kind"], r["seeds"], r["problems"]) == (kind, seeds, problems)]
+        cells = [f"{kind}", str(seeds), str(problems)]
+        for inner in (True, False):
+            chosen = [r for r in some if (0.1 <= r["mean"] <= 0.9) == inner]
+            for name in ("ours", "bootstrap"):
+                coverages = [r[name]["coverage"] for r in chosen]
+                width = np.mean([r[name]["width"] for r in chosen])
+                cells.append(f"{min(coverages):.1f} to {max(coverages):.1f}, width {width:.1f}")
+        table.append(cells)
+    heads = ["", "seeds", "problems", ".1 <= p <= .9: ours", "bootstrap", "nearer 0 or 1: ours", "bootstrap"]
+    print(markdown(heads, table))
+
+
+if __name__ == "__main__":
+    main()
