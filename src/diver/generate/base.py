@@ -120,8 +120,11 @@ def sample_groups(
     ]
 
 
-def prompt_tokens(requests: Iterable[Request], generator: Any) -> dict[str, list[int]]:
-    """Token ids of the prompt of each problem; messages go through the tokenizer's chat template."""
+def prompts_that_fit(requests: Iterable[Request], generator: Any) -> dict[str, list[int]]:
+    """Token ids of the prompt of each problem; messages go through the tokenizer's chat template.
+
+    PromptTooLong where a prompt fills the model's context.
+    """
     prompts = {request.problem_id: request.prompt for request in requests}
     texts = [
         prompt
@@ -129,12 +132,7 @@ def prompt_tokens(requests: Iterable[Request], generator: Any) -> dict[str, list
         else render(Problem(name, tuple(prompt), answer=""), "chat", generator.tokenizer)
         for name, prompt in prompts.items()
     ]
-    return dict(zip(prompts, encode(generator.tokenizer, texts), strict=True))
-
-
-def prompts_that_fit(requests: Iterable[Request], generator: Any) -> dict[str, list[int]]:
-    """`prompt_tokens`; PromptTooLong where it fills the model's context."""
-    tokens = prompt_tokens(requests, generator)
+    tokens = dict(zip(prompts, encode(generator.tokenizer, texts), strict=True))
     for name, ids in tokens.items():
         if generator.context is not None and len(ids) >= generator.context:
             raise PromptTooLong(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ class GroupAdvantage:
     ) -> list[float]:
         """This process's advantages, in the order of its rows. TRL calls it, on all processes at once."""
         start = time.perf_counter()
-        rows, first = self._gathered(prompts, completions, completion_ids, inputs)
+        rows, first = gathered(partial(self._graded, prompts, completions, completion_ids, inputs))
         verified = time.perf_counter()
         sampled, progress = self._groups(rows), self._progress(inputs["trainer_state"])
         applies = [not np.isnan(group.outcomes).any() for group in sampled]
@@ -98,34 +99,6 @@ class GroupAdvantage:
         if self.on_step:
             self.on_step(progress.step + 1, trained, metrics)
         return [r.advantage for r in own]
-
-    def _gathered(
-        self,
-        prompts: Sequence[Any],
-        completions: Sequence[Any],
-        tokens: Sequence[Sequence[int]],
-        inputs: Mapping[str, Any],
-    ) -> tuple[list[Row], int]:
-        """The graded rows of all processes, in their order, and where those of this process begin.
-
-        Every process grades its own. One that cannot says so to the others, which otherwise would wait for it.
-        """
-        from accelerate import PartialState  # comes with TRL; what TRL can carry is known without it
-        from accelerate.utils import gather_object
-
-        rows: list[Row] = []
-        failure = None
-        try:
-            rows = self._graded(prompts, completions, tokens, inputs)
-        except Exception as error:
-            failure = error
-        index = PartialState().process_index
-        parts = gather_object([(rows, failure and f"process {index}: {type(failure).__name__}: {failure}")])
-        if failure:
-            raise failure
-        if failures := [message for _, message in parts if message]:
-            raise DiverError(f"the reward function failed on {failures[0]}")
-        return [row for part, _ in parts for row in part], sum(len(part) for part, _ in parts[:index])
 
     def _graded(
         self,
@@ -206,6 +179,29 @@ class GroupAdvantage:
 
     def _decode(self, tokens: Sequence[int]) -> str:
         return self.tokenizer.decode(tokens, skip_special_tokens=True)
+
+
+def gathered(make: Callable[[], list[Row]]) -> tuple[list[Row], int]:
+    """The rows that every process makes, in their order, and where those of this process begin.
+
+    A process that fails says so to the others, which otherwise would wait for it.
+    """
+    from accelerate import PartialState  # comes with TRL; what TRL can carry is known without it
+    from accelerate.utils import gather_object
+
+    rows: list[Row] = []
+    failure = None
+    try:
+        rows = make()
+    except Exception as error:
+        failure = error
+    index = PartialState().process_index
+    parts = gather_object([(rows, failure and f"process {index}: {type(failure).__name__}: {failure}")])
+    if failure:
+        raise failure
+    if failures := [message for _, message in parts if message]:
+        raise DiverError(f"the reward function failed on {failures[0]}")
+    return [row for part, _ in parts for row in part], sum(len(part) for part, _ in parts[:index])
 
 
 def _text(prompt: Any) -> str:
