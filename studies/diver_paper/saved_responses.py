@@ -15,11 +15,11 @@ from tqdm import tqdm
 
 from diver.config.recipe import make_recipe
 from diver.data.splits import load
-from diver.diversity import Diversity, Embedding, HiddenState, resolve
+from diver.diversity import Diversity, Embedding, HiddenState, resolve, with_diversity
 from diver.io.files import write_text
 from diver.io.jsonl import to_json
 from diver.io.seeds import digest
-from diver.measure import measured, problem_table
+from diver.measure import problem_table
 from diver.types import DiverError, Group, Rollout
 from diver.verify import verify
 from diver_paper.aggregate import Record, Study, last_evaluation
@@ -51,7 +51,7 @@ def with_measures(study: Study, folder: Path) -> Study:
 
 
 def _columns(record: Record, stored: Mapping[str, Any], key: str) -> dict[str, list[float]]:
-    table = problem_table(measured(groups(record), TEXT_METRICS), ks=(1, 8))
+    table = problem_table([with_diversity(group, TEXT_METRICS) for group in groups(record)], ks=(1, 8))
     columns = {name: values.tolist() for name, values in table.columns.items()}
     for metric, model in stored.items():
         entry = model["runs"].get(key, {})

@@ -3,10 +3,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from diver.diversity import textual_diversity
-from diver.measure import measured, problem_table, summary
+from diver.diversity import textual_diversity, with_diversity
+from diver.measure import problem_table, summary
 from diver.measure.problems import group_row
 from diver.types import Group, Problem, Reward, Rollout
+
+
+def measured(groups, metrics):
+    return [with_diversity(group, metrics) for group in groups]
 
 
 def group(name, responses, outcomes=None, step=None):

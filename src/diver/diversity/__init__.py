@@ -1,7 +1,7 @@
 """How different the responses of one group are: see `metrics`."""
 
 from diver.diversity.equational import equational_diversity, formulas
-from diver.diversity.metrics import METRICS, Diversity, Metric, measure, resolve
+from diver.diversity.metrics import METRICS, Diversity, Metric, measure, resolve, with_diversity
 from diver.diversity.ngrams import spaced, unspaced_note
 from diver.diversity.textual import (
     bleu_matrix,
@@ -31,4 +31,5 @@ __all__ = [
     "textual_dissimilarity",
     "textual_diversity",
     "unspaced_note",
+    "with_diversity",
 ]

@@ -100,6 +100,15 @@ def measure(
     return measured
 
 
+def with_diversity(
+    group: Group, names: Iterable[str], settings: Diversity = PAPER, decode: Callable[[list[int]], str] | None = None
+) -> Group:
+    """The group, every rollout with these metrics in its `diversity` and no others. Arguments and errors: `measure`."""
+    columns = measure(group, names, settings, decode)
+    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+    return group.with_each(diversity=[dict(zip(columns, row, strict=True)) for row in rows])
+
+
 def _token_ids(group: Group, horizon: int | None) -> list[Any]:
     for i, rollout in enumerate(group.rollouts):
         if rollout.tokens is None:

@@ -1,13 +1,11 @@
 """From groups to one row a problem, and from those to a mean with its interval."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from diver.diversity import Diversity, measure
-from diver.diversity.metrics import PAPER
 from diver.stats import Estimate, bounds_of, interval, pass_at_k
 from diver.types import Group, Problem
 
@@ -24,19 +22,6 @@ class ProblemTable(NamedTuple):
     """See `name_of`."""
     columns: dict[str, np.ndarray]
     """float64 [problems] each: the metrics by their names, `pass@k`, and `words`, the mean length of a response."""
-
-
-def measured(groups: Iterable[Group], metrics: Sequence[str], settings: Diversity = PAPER) -> list[Group]:
-    """The groups, every rollout with these metrics in its `diversity` and no others.
-
-    Errors: see `diver.diversity.measure`.
-    """
-    result = []
-    for group in groups:
-        columns = {name: values.tolist() for name, values in measure(group, metrics, settings).items()}
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        result.append(group.with_each(diversity=rows))
-    return result
 
 
 def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> dict[str, float]:

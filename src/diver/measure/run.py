@@ -10,11 +10,11 @@ from typing import Any
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from diver.diversity import Diversity, resolve, unspaced_note
+from diver.diversity import Diversity, resolve, unspaced_note, with_diversity
 from diver.evaluate.config import parse_ks
 from diver.io.files import write_text
 from diver.io.jsonl import to_json, write_jsonl
-from diver.measure.problems import ProblemTable, cell, group_row, measured, name_of, problem_table, summary, title
+from diver.measure.problems import ProblemTable, cell, group_row, name_of, problem_table, summary, title
 from diver.render.tables import markdown
 from diver.report import write_browser
 from diver.rollouts import Columns, read_rollouts
@@ -78,7 +78,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     groups = {}
     for name, read in _read(config, log):
         bar = tqdm(read, desc=f"{name}: measure", unit="group", leave=False, dynamic_ncols=True)
-        groups[name] = measured(bar, config.names, config.diversity)
+        groups[name] = [with_diversity(group, config.names, config.diversity) for group in bar]
         if note := unspaced_note([t for group in groups[name] for t in group.responses], config.diversity.tokenize):
             log(f"{name}: {note}")
     every = itertools.chain.from_iterable(groups.values())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
-from diver.diversity import Diversity, measure, unspaced_note
+from diver.diversity import Diversity, unspaced_note, with_diversity
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.selection import Selection
 from diver.settings import settings
@@ -83,9 +83,7 @@ class Method:
                         f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; every rollout needs a "
                         "finite outcome before it is shaped"
                     )
-            columns = measure(group, list(dict.fromkeys(self.metric_names)), self.diversity, decode)
-            rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-            group = group.with_each(diversity=[dict(zip(columns, row, strict=True)) for row in rows])
+            group = with_diversity(group, dict.fromkeys(self.metric_names), self.diversity, decode)
             group = group.with_each(reward=self.rewards(group, progress))
             group = self.selection.select(group)
             result.append(group.with_each(advantage=self.advantages(group, progress).tolist()))
