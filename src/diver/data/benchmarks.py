@@ -54,16 +54,12 @@ class Benchmark:
 
 
 class Loaded(NamedTuple):
-    """A benchmark with its problems.
-
-    `random_baseline` is the score of guessing, None without options; `revision` the commit on the hub.
-    """
+    """A benchmark with its problems. `random_baseline` is the score of guessing, None without options."""
 
     benchmark: Benchmark
     problems: tuple[Problem, ...]
     notes: list[str]
     random_baseline: float | None
-    revision: str | None = None
 
 
 # ---- rows of the hub ---------------------------------------------------------------------------------------------------
@@ -150,14 +146,14 @@ def load(name: str, seed: int, limit: int | None = None) -> Loaded:
     if benchmark.size and len(problems) < benchmark.size:
         notes.append(f"{benchmark.name}: {len(problems)} of its {benchmark.size} problems")
     if not benchmark.options:
-        return Loaded(benchmark, problems, notes, None, loaded.revision)
+        return Loaded(benchmark, problems, notes, None)
     moved = [shuffled(problem, seed) for problem in problems]
     if unshuffled := moved.count(None):
         notes.append(
             f"{benchmark.name}: {unshuffled} problems keep the order of their options, which could not be read"
         )
     problems = tuple(new or problem for new, problem in zip(moved, problems, strict=True))
-    return Loaded(benchmark, problems, notes, random_baseline(problems), loaded.revision)
+    return Loaded(benchmark, problems, notes, random_baseline(problems))
 
 
 def find(name: str) -> Benchmark:

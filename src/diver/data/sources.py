@@ -46,14 +46,9 @@ without a count. Held-out problems are none of those for training. A new task is
 
 
 class Problems(list[Problem]):
-    """The problems, each once, in the order of the source.
-
-    `notes` are for the log: duplicate rows left out, rows that repeat a prompt with another answer (the first is kept).
-    `revision` is the hub's commit.
-    """
+    """The problems, each once, in the order of the source. `notes` are for the log: the hub's commit, rows left out."""
 
     notes: list[str]
-    revision: str | None
 
 
 def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Adapt | None = None) -> Problems:
@@ -118,7 +113,6 @@ def deduplicate(rows: Rows, source: Source, origin: str, revision: str | None = 
     if not by_prompt:
         raise DiverError(f"{origin}: empty, not one problem" + (f"; {invalid[0]}" if invalid else ""))
     problems = Problems(by_prompt.values())
-    problems.revision = revision
     problems.notes = [f"{origin}: revision {revision}"] if revision else []
     if duplicates:
         problems.notes.append(f"{origin}: {duplicates} duplicate rows left out, {len(problems)} problems remain")
