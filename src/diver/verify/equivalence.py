@@ -12,8 +12,8 @@ says no, these readings are tried, because they mean the same:
 - Lists part by part: `R=1, I=(-6,-4)`, which math-verify cannot read. Where every part of the known answer has a name of
   its own, the parts must agree by name or, without names, in their order. `\\frac{1}{2}, 0.5` is `\\frac{1}{2}`.
 
-Of a box that it cannot read math-verify takes the last number: `1` of `\\{x | x^2 < 1\\}`. Here that is only done where words
-stand around the number, so that no part passes for the whole. An interval and the inequality that describes it are compared, whichever of them is known. Where math-verify says yes,
+Of a box that it cannot read math-verify takes the last number, `1` of `R=1, I=(-6,-4)`; here such a box is a text, so that no
+part passes for the whole. An interval and the inequality that describes it are compared, whichever of them is known. Where math-verify says yes,
 two numbers below 1e-4 must also agree to one per cent: it rounds to six decimals.
 """
 
@@ -29,7 +29,6 @@ MOST_PARTS = 16  # of a list whose parts are compared one by one
 
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)\b")
 _DEGREES = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
-_WORDS_AROUND = re.compile(r"[^\d\\=<>|{}()\[\],;+*/^_-]*-?\\?\$?\d[\d,]*(?:\.\d+)?[^\d\\=<>|{}()\[\],;+*/^_-]*")
 _SEPARATOR = re.compile(r"\\[{}]|[\[\](){}]|,(?!\d{3}(?!\d))|;|\b(?:and|or)\b")
 _POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _COUNT = re.compile(
@@ -65,6 +64,9 @@ def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
 def _same(gold: str, answer: str) -> bool:
     known, given = _parts(gold), _parts(answer)
     names = [_name(part) for part in known]
+    if len(known) > 1 and all(names) and len({*names}) == len(known):
+        content = _content(answer)
+        given = _parts(_box(content[1:-1])) if content[:1] + content[-1:] == "()" else given
     if len(known) > 1 and all(names) and len({*names}) == len(known) == len(given):
         if {*map(_name, given)} == {*names}:
             given = sorted(given, key=lambda part: names.index(_name(part)))
@@ -105,10 +107,14 @@ def _parse(text: str) -> list[Any]:
 
     if not text.startswith(r"\boxed{"):
         return parse(text, parsing_timeout=None)
-    parsed = parse(text, [LatexExtractionConfig(try_extract_without_anchor=False)], parsing_timeout=None)
-    if all(isinstance(value, str) for value in parsed) and _WORDS_AROUND.fullmatch(_content(text)):
-        return parse(_content(text), parsing_timeout=None)
-    return parsed
+    content = _content(text)
+    words = content.find(r"\text{")
+    # It would leave out all from the first words on, as a unit, in 3 \text{ if } n = \frac{1}{2}.
+    if words > 0 and content.find("}", words) < len(content) - 5 and content.endswith("}"):
+        parsed: list[Any] = [content]
+    else:
+        parsed = parse(text, [LatexExtractionConfig(try_extract_without_anchor=False)], parsing_timeout=None)
+    return ["".join(parsed[0].split())] if parsed and isinstance(parsed[0], str) else parsed
 
 
 def _equal(golds: Sequence[Any], answers: Sequence[Any]) -> bool:

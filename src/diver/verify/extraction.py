@@ -27,7 +27,7 @@ _NAME = (
 )
 _NAMED = re.compile(_NAME)
 _NAME_BEFORE = re.compile(_NAME + r"\Z")
-_PERCENT = re.compile(r"[\s$]*(?:\\\)|\\\])?\s*(?:\\?%|[Pp]ercent|[Pp]ct)")
+_PERCENT = re.compile(r"[\s$]*+(?:\\\)|\\\])?\s*(?:\\?%|[Pp]ercent|[Pp]ct)")
 _CLOSING = re.compile(r"(?P<opened>final answer is)|I hope", re.IGNORECASE)
 _MARKS = re.compile(r"(?<!\\)\$|\\[()\[\]]|\\?\"")
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")

@@ -122,7 +122,8 @@ _MEANING: _Rules = [
         r"\1",
     ),
     # Of "5 \text{ cm}, 6 \text{ cm}" and of "5 \text{ cats and } 6 \text{ dogs}" math-verify takes the 5.
-    (re.compile(r"\\text\{([^{}]{0,40}?)\s{0,4}\b(?:and|or)\s*\}"), r"\\text{\1}, "),
+    (re.compile(r"\\text\{\s{0,4}(?:and|or)\s{0,4}\}"), ", "),
+    (re.compile(r"\\text\{([^{}]{1,40}?)\s{1,4}(?:and|or)\s{0,4}\}"), r"\\text{\1}, "),
     (
         re.compile(
             r"(?:(?<=\d)|(?<=\d\}))(?:\s|~|\\[,;: ]){0,4}\\(?:text|mathrm|mbox)\{\s{0,4}"
