@@ -51,6 +51,7 @@ bench: .venv/ready .venv-bench/ready
 	$(BIN)/python benchmarks/sample.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/coverage.py
 	.venv-bench/bin/python benchmarks/engine.py
 
 # torch by itself and the rest without dependencies: the lock is complete, and nothing pulls another build of torch.

@@ -124,9 +124,9 @@ def main() -> None:
     rows = [
         measure(cell, args.sets, min(args.sets, 500)) for cell in tqdm(list(grid()), unit="row", dynamic_ncols=True)
     ]
-    args.out.write_text(
-        json.dumps({"sets": args.sets, "samples": SAMPLES, "splits": SPLITS, "rows": rows}, indent=1) + "\n"
-    )
+    head = json.dumps({"sets": args.sets, "samples": SAMPLES, "splits": SPLITS})
+    lines = ",\n".join(json.dumps(row) for row in rows)  # a line a row
+    args.out.write_text(f'{head[:-1]}, "rows": [\n{lines}\n]}}\n')
     table = []
     for kind, seeds, problems in itertools.product(("share", "difference"), (1, 3, 5), PROBLEMS):
         some = [r for r in rows if (r["kind"], r["seeds"], r["problems"]) == (kind, seeds, problems)]
