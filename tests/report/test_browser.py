@@ -242,7 +242,7 @@ def test_a_page_for_groups_of_any_origin(tmp_path):
         title="<script>alert(1)</script>",
         about={"File": "<x>.jsonl"},
         table=[["metric", "mean"], ["textual", "<0.5>"]],
-        notes=["Means over <problems>."],
+        note="Means over <problems>.",
         limit=3,
     )
     html = path.read_text()

@@ -5,7 +5,6 @@ again: the results are a function of the settings.
 """
 
 import dataclasses
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -59,11 +58,11 @@ def run(
                 )
         file = out / "results.json"
         earlier = read_results(file)["benchmarks"] if file.exists() else {}
-        stored = json.loads(to_json({"model": generator.model, "benchmarks": {**earlier, **results}}))
-        write_text(file, json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
-        table = benchmark_table(stored["benchmarks"])
+        every = {**earlier, **results}
+        write_text(file, to_json({"model": generator.model, "benchmarks": every}, indent=1) + "\n")
+        table = benchmark_table(every)
         write_text(out / "table.md", table)
-        write_curves(stored["benchmarks"], out)
+        write_curves(every, out)
     log(f"\n{table}\n{_summary(out, results)}")
     return out
 

@@ -1,10 +1,4 @@
-"""What an evaluation stores, and how it survives being killed.
-
-    config.json                             the model
-    provenance.jsonl                        a row for each command that added to what follows: versions, commit, time
-    generations/<benchmark>.jsonl           a row a response, append-only
-    grades/<benchmark>.<grader>.jsonl       a row a grade, append-only
-    results.json, table.md, pass_at_k.png, pass_at_k.svg
+"""What an evaluation stores (docs/evaluation.md has a table of the files), and how it survives being killed.
 
 A row counts when its newline is there: what a kill left of a row is skipped by readers and cut off before the next
 append. A row has a key of the settings that it belongs to, so rows of other settings stay in the file and are never

@@ -47,7 +47,7 @@ class WorkFolder:
         if self._file.exists():
             self._take_over()
         else:
-            write_text(self._file, json.dumps(self.config, indent=2, ensure_ascii=False) + "\n")
+            write_text(self._file, to_json(self.config, indent=2) + "\n")
 
     def close(self) -> None:
         if self._lock is not None:

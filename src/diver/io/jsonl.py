@@ -24,9 +24,9 @@ class InvalidRow(DiverError):
         self.where, self.reason = where, reason
 
 
-def to_json(value: Any) -> str:
-    """One line of JSON; NaN and infinities, which JSON lacks, become null."""
-    return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
+def to_json(value: Any, indent: int | None = None) -> str:
+    """JSON, in one line unless there is an indent; NaN and infinities, which JSON lacks, become null."""
+    return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, indent=indent)
 
 
 def _plain(value: Any) -> Any:

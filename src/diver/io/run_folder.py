@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import shlex
 import shutil
@@ -110,7 +109,7 @@ class RunFolder(WorkFolder):
         return self.path / "rollouts" / f"step_{step:04d}.jsonl"
 
     def write_evaluation(self, step: int, result: Mapping[str, Any]) -> None:
-        write_text(self.path / "eval" / f"step_{step:04d}.json", json.dumps(json.loads(to_json(result)), indent=1))
+        write_text(self.path / "eval" / f"step_{step:04d}.json", to_json(result, indent=1))
 
     def evaluation_log(self, step: int, kind: str) -> JsonlLog:
         """Responses or grades of the evaluation after `step`, as they come; `kind` is generations or grades."""

@@ -86,7 +86,8 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     if largest and (beyond := [str(k) for k in ks if k > largest]):
         log(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {largest}")
     tables = {name: problem_table(measured_groups, ks, config.threshold) for name, measured_groups in groups.items()}
-    log(f"\n{markdown(*_table(tables))}\n{NOTE}")
+    header, *rows = _table(tables)
+    log(f"\n{markdown(header, rows)}\n{NOTE}")
     if out is not None:
         write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
         of_paths = {
@@ -122,13 +123,13 @@ def _named(text: str) -> tuple[str, Path]:
     return Path(text).stem if Path(text).is_file() else Path(text).name, Path(text)
 
 
-def _table(tables: Mapping[str, ProblemTable]) -> tuple[list[str], list[list[str]]]:
-    """A row an estimate, a column a path."""
+def _table(tables: Mapping[str, ProblemTable]) -> list[list[str]]:
+    """A row an estimate after the header, a column a path."""
     summaries = [summary(table) for table in tables.values()]
     estimates = dict.fromkeys(name for means in summaries for name in means)
-    rows = [["problems", *(str(len(table.problems)) for table in tables.values())]]
+    rows = [["", *tables], ["problems", *(str(len(table.problems)) for table in tables.values())]]
     rows += [[title(name), *(cell(name, means.get(name)) for means in summaries)] for name in estimates]
-    return ["", *tables], rows
+    return rows
 
 
 def _write_page(
@@ -137,14 +138,13 @@ def _write_page(
     prefixes = {name: f"{name}: " if len(groups) > 1 else "" for name in groups}
     shown = [_with_page_name(g, prefixes[name], config.threshold) for name, of_path in groups.items() for g in of_path]
     about = {"groups": len(shown), "responses": sum(map(len, shown)), "metrics": ", ".join(map(title, config.names))}
-    header, rows = _table(tables)
     write_browser(
         out / "index.html",
         shown,
         title=", ".join(groups),
         about={**about, **({"steps": config.steps} if config.steps else {})},
-        table=[header, *rows],
-        notes=[NOTE],
+        table=_table(tables),
+        note=NOTE,
         limit=config.groups,
         tokenize=config.diversity.tokenize,
     )

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from diver.io.files import write_text
 from diver.io.jsonl import table as table_at
-from diver.report import sections, summary
+from diver.report import sections
 from diver.report.browser import GROUPS, Shown, browser_data
 from diver.report.curves import curves_data
 from diver.report.page import document, facts, groups_section, html_table
 from diver.report.run_record import RunRecord
+from diver.report.summary import model_and_method, run_alerts
 from diver.report.text import evenly_spaced, text
 from diver.types import DiverError, Group
 
@@ -34,10 +35,10 @@ def write_report(*folders: Path, path: Path | None = None, groups: int = GROUPS)
 
 def render(runs: Sequence[RunRecord], groups: int = GROUPS) -> str:
     """The page of one or more runs."""
-    names, of_runs = sections.labels(runs), [summary.run_alerts(run) for run in runs]
+    names, of_runs = sections.labels(runs), [run_alerts(run) for run in runs]
     shown = [s for i, run in enumerate(runs) for s in _shown(run, i, groups // len(runs))]
     browser = browser_data(shown, groups)
-    title = " · ".join(summary.model_and_method(runs[0]) if len(runs) == 1 else names)
+    title = " · ".join(model_and_method(runs[0]) if len(runs) == 1 else names)
     parts = (
         sections.head(runs, names),
         sections.comparison(runs, names),
@@ -68,29 +69,23 @@ def write_browser(
     title: str,
     about: Mapping[str, object] | None = None,
     table: Sequence[Sequence[str]] = (),
-    notes: Sequence[str] = (),
+    note: str = "",
     limit: int = GROUPS,
     tokenize: str = "whitespace",
 ) -> Path:
     """Write a page with the group browser for groups of any origin, and return its path.
 
-    title: the headline; about: label -> value under it; table: a header row and rows, shown as text; notes: sentences
-    under the table. At most `limit` groups are shown, evenly spaced. tokenize: `diversity.tokenize`, for the matrix.
+    title: the headline; about: label -> value under it; table: a header row and rows, shown as text, with a note below.
+    At most `limit` groups are shown, evenly spaced. tokenize: `diversity.tokenize`, for the matrix.
     """
     index = evenly_spaced(len(groups), limit)
     browser = browser_data([Shown(groups[i], tokenize=tokenize) for i in index], limit)
-    parts = (
-        f'<header><p class="eyebrow">diver measure</p>\n<h1>{text(title)}</h1>\n{facts(about or {})}</header>',
-        _summary_section(table, notes),
-        groups_section(browser, len(groups)),
-    )
+    summary = ""
+    if table:
+        header, *rows = [[text(cell) for cell in row] for row in table]
+        below = f'<p class="note">{text(note)}</p>'
+        summary = f"<section><h2>Summary</h2>\n{html_table(header, rows, 'fit')}{below}</section>"
+    head = f'<header><p class="eyebrow">diver measure</p>\n<h1>{text(title)}</h1>\n{facts(about or {})}</header>'
+    parts = (head, summary, groups_section(browser, len(groups)))
     write_text(Path(path), document(title, parts, {"runs": [""], "browser": browser}))
     return Path(path)
-
-
-def _summary_section(table: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
-    if not table and not notes:
-        return ""
-    header, *rows = [[text(cell) for cell in row] for row in table or [[]]]
-    below = "".join(f'<p class="note">{text(note)}</p>' for note in notes)
-    return f"<section><h2>Summary</h2>\n{html_table(header, rows, 'fit')}{below}</section>"
