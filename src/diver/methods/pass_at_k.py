@@ -1,5 +1,7 @@
 """Pass@k Training (arXiv 2508.10751): the reward of a set of k responses is that of its best."""
 
+from __future__ import annotations  # so that numpy.random is imported only where it is used
+
 import hashlib
 import math
 from typing import Literal
