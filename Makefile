@@ -10,6 +10,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 DIVER_DATA ?= ../shared/data
 export DIVER_DATA
+# Where the shell sets it, every process would compile the tests and the package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: train test test-slow test-trl test-verl test-verl-vllm check bench real clean
 
@@ -62,15 +64,21 @@ bench: .venv/ready .venv-bench/ready
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
+# A new environment has the torch of .venv, by hard links, which costs neither time nor space.
+SITE := lib/python3*/site-packages
+define with-torch
+	test -d $(1) || { $(PYTHON) -m venv $(1) && cp -Rl .venv/$(SITE)/torch* .venv/$(SITE)/functorch $(1)/$(SITE)/; }
+endef
+
 # TRL pins much, so it has an environment of its own.
-.venv-bench/ready: requirements.lock benchmarks/requirements.txt
-	$(PYTHON) -m venv .venv-bench
+.venv-bench/ready: .venv/ready benchmarks/requirements.txt
+	$(call with-torch,.venv-bench)
 	.venv-bench/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
 	.venv-bench/bin/pip install --quiet -r benchmarks/requirements.txt
 	touch $@
 
-.venv-verl/ready: requirements.lock tests/integrations/verl/requirements.txt pyproject.toml
-	$(PYTHON) -m venv .venv-verl
+.venv-verl/ready: .venv/ready tests/integrations/verl/requirements.txt
+	$(call with-torch,.venv-verl)
 	.venv-verl/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
 	.venv-verl/bin/pip install --quiet --no-deps -r tests/integrations/verl/requirements.txt
 	.venv-verl/bin/pip install --quiet --no-deps --no-build-isolation -e .

