@@ -180,7 +180,7 @@ def test_a_full_disk_takes_back_the_row_it_could_not_hold(tmp_path):
         "f.append('metrics.jsonl', {'step': 1, 'text': 'x' * 1000})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 1 and "File too large" in done.stderr
+    assert done.returncode == 1 and f"File too large: '{tmp_path / 'run' / 'metrics.jsonl'}'" in done.stderr
     assert (tmp_path / "run" / "metrics.jsonl").read_text() == '{"step": 0}\n'
 
 

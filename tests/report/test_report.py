@@ -301,6 +301,18 @@ def test_the_terminal_gets_the_same_table(tmp_path):
     ]
 
 
+def test_an_evaluation_that_was_deleted_is_missed(tmp_path):
+    folder = _evaluated(tmp_path / "run", {"a": (1, 1)}, {"a": (2, 1)})
+    rows = ({"step": step, "eval/pass@1": 0.25} for step in (0, 9))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "missing" not in summary_table(folder)
+    (folder / "eval" / "step_0000.json").unlink()
+    assert "temperature 1; missing, so not compared: eval/step_0000.json" in summary_table(folder)
+    assert "missing, so not compared: eval/step_0000.json" in Page(render([RunRecord.read(folder)])).text
+    (folder / "eval" / "step_0009.json").unlink()
+    assert "missing, so not compared: eval/step_0000.json, eval/step_0009.json" in summary_table(folder)
+
+
 def test_a_run_that_is_still_training(tmp_path):
     """During training fewer samples are drawn, so that Pass@k can be paired and the number of distinct ones cannot."""
     folder = _evaluated(tmp_path / "run", {"a": (1, 1), "b": (0, 0)}, {"a": (2, 1), "b": (1, 1)})

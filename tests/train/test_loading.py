@@ -9,6 +9,7 @@ import torch
 from diver.config.sections import Model
 from diver.data.countdown import policy_folder
 from diver.generate.policy import load_policy
+from diver.io.run_folder import RunFolder
 from diver.train import checkpoint
 from diver.types import DiverError
 
@@ -41,6 +42,29 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
         load_policy(Model(), saved)
     with pytest.raises(DiverError, match="^model.path .*/step_0010': cannot be loaded"):
         load_policy(Model(path=str(saved)))
+
+
+def test_a_checkpoint_whose_bytes_changed_is_named_and_not_taken_for_divergence(tmp_path):
+    policy = load_policy(Model())
+    optimizer = torch.optim.AdamW(policy.model.parameters())
+    with RunFolder(tmp_path / "run", {}, {}) as folder:
+        checkpoint.save(folder, 3, policy, optimizer, keep=1)
+        (saved,) = folder.checkpoints()
+    checkpoint.check(saved)
+    assert checkpoint.restore(saved, policy, optimizer) == 3
+    other = shutil.copytree(saved, saved.with_name("step_0004"))
+    with pytest.raises(DiverError, match=r"step_0004: .*\(its trainer.pt is of step 3\); delete it"):
+        checkpoint.restore(other, policy, optimizer)
+    weights = bytearray((saved / "model.safetensors").read_bytes())
+    weights[-5] ^= 64  # a bit of an exponent: still a file that loads
+    (saved / "model.safetensors").write_bytes(weights)
+    with pytest.raises(DiverError, match=r"step_0003: model.safetensors of this checkpoint has changed .* delete it"):
+        checkpoint.check(saved)
+    (saved / "model.safetensors").unlink()
+    with pytest.raises(DiverError, match=r"step_0003: model.safetensors of this checkpoint is missing"):
+        checkpoint.check(saved)
+    (saved / "checksums.json").unlink()  # of an earlier version
+    checkpoint.check(saved)
 
 
 def test_a_full_gpu_is_no_fault_of_the_checkpoint(tmp_path, monkeypatch):

@@ -30,9 +30,8 @@ def main() -> None:
     except OSError as e:
         if e.errno not in USER_ERRORS:
             raise
-        where = e.filename or "the run folder"
         _stop(
-            f"{where}: {os.strerror(e.errno)}; what was written before is complete: correct this, then run the same command again"
+            f"{e.filename or 'a file'}: {os.strerror(e.errno)}; what was written before is complete: correct this, then run the same command again"
         )
     except ModuleNotFoundError as e:
         if e.name not in ("torch", "transformers"):

@@ -23,6 +23,9 @@ def write_bytes(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
+    except OSError as e:
+        e.filename = str(path)  # a full disk does not say whose file it is
+        raise
     finally:
         aside.unlink(missing_ok=True)
 

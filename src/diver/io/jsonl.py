@@ -109,7 +109,7 @@ class JsonlLog:
         return (row for _, row in read_jsonl(self.path, appended=True))
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Add a row by a single write. Where the disk is full it is taken back and the OSError raised."""
+        """Add a row by a single write. Where the disk is full it is taken back, and the OSError names the file."""
         self._before()
         if self._fd is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,9 +121,10 @@ class JsonlLog:
         try:
             while data:
                 data = data[os.write(fd, data) :]
-        except OSError:
+        except OSError as e:
             with contextlib.suppress(OSError):
                 os.ftruncate(fd, size)
+            e.filename = str(self.path)
             raise
 
     def close(self) -> None:

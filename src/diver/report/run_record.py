@@ -81,5 +81,12 @@ class RunRecord:
         last = max(self.evaluations, default=0)
         return self.evaluations[last] if last > 0 else {}
 
+    @property
+    def missing(self) -> list[str]:
+        """The evaluations that metrics.jsonl has a row of, and the folder no longer has a file of."""
+        return [
+            f"eval/step_{step:04d}.json" for step in self.column("eval/pass@1").index if step not in self.evaluations
+        ]
+
     def groups(self, step: int) -> list[Group]:
         return groups_from_rows(read_jsonl(self.rollout_files[step]))

@@ -74,13 +74,15 @@ def progress(run: RunRecord) -> str:
 
 
 def conditions(run: RunRecord) -> str:
-    """Problems, samples and temperature of the evaluations, in words; empty without an evaluation."""
+    """Problems, samples and temperature of the evaluations, and which are missing, in words; empty without any."""
     evaluations = [e for e in (run.base, run.trained) if e]
+    missing = f"missing, so not compared: {', '.join(run.missing)}" if run.missing else ""
     if not evaluations:
-        return ""
+        return missing
     samples = " then ".join(dict.fromkeys(str(e["samples"]) for e in evaluations))
     last = evaluations[-1]
-    return f"{last['problems']} held-out problems, {samples} samples each at temperature {last['temperature']:g}"
+    words = f"{last['problems']} held-out problems, {samples} samples each at temperature {last['temperature']:g}"
+    return "; ".join(filter(None, (words, missing)))
 
 
 def summary_table(run_folder: Path) -> str:
@@ -91,8 +93,10 @@ def summary_table(run_folder: Path) -> str:
     engine = f" ({run.engine})" if run.engine not in ("", "built-in") else ""
     lines = [f"{model} trained with {method}{engine}: {progress(run)}{took}", conclusion(run), ""]
     rows = compare(run)
+    if found := conditions(run):
+        lines += [found]
     if rows:
-        lines += [conditions(run), "", markdown(["", "base", "trained", "change  "], [row.cells() for row in rows])]
+        lines += ["", markdown(["", "base", "trained", "change  "], [row.cells() for row in rows])]
         lines += [
             f"Pass@k in percent. {legend(rows)}",
             "[ ]: 95 % intervals over problems (of the change: paired); * : that of the",

@@ -6,6 +6,8 @@ resumed run gives the same results on the same machine with the same number of t
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import signal
 import threading
@@ -21,8 +23,14 @@ from safetensors import SafetensorError
 
 from diver.config.sections import Train
 from diver.generate.policy import Policy
-from diver.io.run_folder import RunFolder
+from diver.io.files import write_text
+from diver.io.jsonl import read_json
+from diver.io.run_folder import RunFolder, step_of
 from diver.types import DiverError
+
+CHECKSUMS = "checksums.json"
+"""SHA-256 of each file: flipped bytes of weights would look like a policy that has diverged."""
+ADVICE = "delete it to resume from the last one"
 
 
 def save(folder: RunFolder, step: int, policy: Policy, optimizer: torch.optim.Optimizer, keep: int) -> None:
@@ -32,6 +40,7 @@ def save(folder: RunFolder, step: int, policy: Policy, optimizer: torch.optim.Op
             policy.model.save_pretrained(path)
             policy.tokenizer.save_pretrained(path)
             torch.save({"step": step, "optimizer": optimizer.state_dict()}, path / "trainer.pt")
+            write_text(path / CHECKSUMS, json.dumps({file.name: _checksum(file) for file in path.iterdir()}, indent=1))
     except (OSError, RuntimeError, SafetensorError) as e:  # each library reports a full disk differently
         free = shutil.disk_usage(folder.path).free >> 20
         raise DiverError(
@@ -39,6 +48,22 @@ def save(folder: RunFolder, step: int, policy: Policy, optimizer: torch.optim.Op
             f"({str(e).splitlines()[0]}); free space and run the same command again: it resumes from the last checkpoint"
         ) from None
     folder.drop_checkpoints(keep)
+
+
+def check(path: Path) -> None:
+    """Raises DiverError where a file of the checkpoint is not what was saved: gone, or with other bytes."""
+    if not (path / CHECKSUMS).is_file():
+        return  # of an earlier version
+    for name, checksum in read_json(path / CHECKSUMS).items():
+        if not (path / name).is_file():
+            raise DiverError(f"{path}: {name} of this checkpoint is missing; {ADVICE}")
+        if _checksum(path / name) != checksum:
+            raise DiverError(f"{path}: {name} of this checkpoint has changed since it was saved; {ADVICE}")
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Saver:
@@ -83,11 +108,12 @@ def restore(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> int
     """Restore the state of `optimizer` (`load_policy` has loaded the weights); returns the step."""
     try:
         state = torch.load(path / "trainer.pt", map_location=policy.model.device, weights_only=True)
+        step = int(state["step"])
+        if step != step_of(path):
+            raise ValueError(f"its trainer.pt is of step {step}")
         optimizer.load_state_dict(state["optimizer"])
-        return int(state["step"])
+        return step
     except torch.OutOfMemoryError:  # a RuntimeError too, and no sign of a damaged checkpoint
         raise
     except (OSError, EOFError, KeyError, ValueError, RuntimeError, UnpicklingError) as e:
-        raise DiverError(
-            f"{path}: this checkpoint cannot be read ({e}); delete it to resume from the last one"
-        ) from None
+        raise DiverError(f"{path}: this checkpoint cannot be read ({e}); {ADVICE}") from None

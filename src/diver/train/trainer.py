@@ -45,6 +45,8 @@ class Trainer:
         self.recipe, self.folder, self.method = recipe, folder, recipe.method
         self.schedule_steps = int(folder.config["schedule_steps"])
         saved = folder.checkpoints()
+        if saved:
+            checkpoint.check(saved[-1])
         self.train, self.eval_problems, self.notes = prepare(recipe)
         self.policy = load_policy(recipe.model, saved[-1] if saved else None)
         self.reference = self._reference()
