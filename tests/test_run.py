@@ -211,7 +211,7 @@ def test_a_file_is_written_aside_and_then_renamed(tmp_path, monkeypatch):
 
     def fail(source, target):
         seen.update(aside=Path(source).read_text(), there=path.read_text(), target=target)
-        raise OSError("the power went")
+        raise OSError(5, "the power went")
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", fail)
