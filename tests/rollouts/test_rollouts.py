@@ -7,10 +7,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from diver.rollouts import Columns, read_groups, read_rollouts
+from diver.rollouts import Columns, read_rollouts
 from diver.types import DiverError, Grade
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data"))
+
+
+def read_groups(path, *how, **named):
+    return read_rollouts(path, *how, **named).groups
 
 
 def write(path, rows):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from diver.config.load import RecipeArguments, parse_arguments
 from diver.config.recipe import Recipe
-from diver.io.run_folder import open_run, set_aside, step_of
+from diver.io.run_folder import by_step, open_run, set_aside
 from diver.types import DiverError
 
 
@@ -65,10 +65,9 @@ def train(recipe: Recipe, restart: bool = False) -> None:
         print(f"{recipe.folder}: now {aside}")
     folder = open_run(recipe)
     try:
-        completed, saved, steps = max(folder.steps(), default=0), folder.checkpoints(), recipe.train.steps
-        finished = (
-            step_of(saved[-1]) >= steps if saved else completed >= steps and (folder.path / "report.html").exists()
-        )
+        steps, completed = recipe.train.steps, max(folder.steps(), default=0)
+        saved = max(by_step(folder.path / "checkpoints"), default=0)
+        finished = saved >= steps or (not saved and completed >= steps and (folder.path / "report.html").exists())
         if not (finished or saved) and completed > recipe.train.save_steps:
             raise DiverError(
                 f"{folder.path}: {completed} steps are done, but their checkpoints are gone, so they cannot be continued; choose "

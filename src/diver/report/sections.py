@@ -11,7 +11,7 @@ from diver.io.jsonl import table
 from diver.report.page import NOTHING, facts, html_table
 from diver.report.run_record import RunRecord
 from diver.report.summary import compare, conclusion, conditions, model_and_method, progress
-from diver.report.text import minus, text
+from diver.report.text import text
 from diver.train.alerts import Alert
 
 
@@ -104,7 +104,7 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
 
 def _cells(row: Comparison, scale: float, run: int) -> str:
     shown = (row.show(row.base), row.show(row.trained), row.show(row.change, "+"))
-    parts = (minus(estimate).partition(" ") for estimate in shown)
+    parts = (estimate.replace("-", "−").partition(" ") for estimate in shown)
     base, trained, change = (f"{mean}<small>{interval}</small>" for mean, _, interval in parts)
     return (
         f'<td>{base}</td><td>{trained}</td><td class="change{" significant" * row.significant}">{change}</td>'

@@ -30,8 +30,3 @@ def evenly_spaced(total: int, count: int) -> list[int]:
 def text(value: Any) -> str:
     """Anything as HTML text: cleaned, escaped."""
     return html.escape(clean(value))
-
-
-def minus(figure: str) -> str:
-    """A figure with a true minus sign."""
-    return figure.replace("-", "−")

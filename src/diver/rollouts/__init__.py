@@ -4,6 +4,6 @@ Of files of any other origin `layouts.PROBLEMS` and its like are tried in turn, 
 """
 
 from diver.rollouts.layouts import Columns
-from diver.rollouts.reader import Rollouts, read_groups, read_rollouts
+from diver.rollouts.reader import Rollouts, read_rollouts
 
-__all__ = ["Columns", "Rollouts", "read_groups", "read_rollouts"]
+__all__ = ["Columns", "Rollouts", "read_rollouts"]

@@ -22,11 +22,6 @@ class Rollouts(NamedTuple):
     notes: list[str]
 
 
-def read_groups(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -> list[Group]:
-    """The groups at a path; see `read_rollouts`."""
-    return read_rollouts(path, columns, steps).groups
-
-
 def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -> Rollouts:
     """All rollouts of a file, or of the files of a folder, grouped by problem and, where it is known, by step.
 
