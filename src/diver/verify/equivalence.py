@@ -25,6 +25,8 @@ from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
+from diver.verify.notation import box, content_of
+
 MOST_PARTS = 16  # of a list whose parts are compared one by one
 
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)\b")
@@ -65,8 +67,8 @@ def _same(gold: str, answer: str) -> bool:
     known, given = _parts(gold), _parts(answer)
     names = [_name(part) for part in known]
     if len(known) > 1 and all(names) and len({*names}) == len(known):
-        content = _content(answer)
-        given = _parts(_box(content[1:-1])) if content[:1] + content[-1:] == "()" else given
+        content = content_of(answer)
+        given = _parts(box(content[1:-1])) if content[:1] + content[-1:] == "()" else given
     if len(known) > 1 and all(names) and len({*names}) == len(known) == len(given):
         if {*map(_name, given)} == {*names}:
             given = sorted(given, key=lambda part: names.index(_name(part)))
@@ -84,7 +86,7 @@ def _same(gold: str, answer: str) -> bool:
 
 def _parts(text: str) -> list[str]:
     """The parts of a list without brackets around it, as boxes; the text itself where it is none."""
-    content, parts, depth, start = _content(text), [], 0, 0
+    content, parts, depth, start = content_of(text), [], 0, 0
     if not text.startswith(r"\boxed{"):
         return [text]
     for mark in _SEPARATOR.finditer(content):
@@ -92,12 +94,12 @@ def _parts(text: str) -> list[str]:
         if depth == 0 and mark[0][-1] not in ")]}":
             parts.append(content[start : mark.start()])
             start = mark.end()
-    boxes = [_box(part.strip()) for part in [*parts, content[start:]] if part.strip()]
+    boxes = [box(part.strip()) for part in [*parts, content[start:]] if part.strip()]
     return boxes if len(boxes) > 1 else [text]
 
 
 def _name(text: str) -> str:
-    named = _NAMED.fullmatch(_content(text))
+    named = _NAMED.fullmatch(content_of(text))
     return named["name"] if named else ""
 
 
@@ -107,7 +109,7 @@ def _parse(text: str) -> list[Any]:
 
     if not text.startswith(r"\boxed{"):
         return parse(text, parsing_timeout=None)
-    content = _content(text)
+    content = content_of(text)
     words = content.find(r"\text{")
     # It would leave out all from the first words on, as a unit, in 3 \text{ if } n = \frac{1}{2}.
     if words > 0 and content.find("}", words) < len(content) - 5 and content.endswith("}"):
@@ -163,24 +165,16 @@ def _readings(gold: str, answer: str) -> Iterator[tuple[str, str]]:
         yield _DEGREES.sub(radians, gold), _DEGREES.sub(radians, answer)
     if _counted(gold) != gold or _counted(answer) != answer:
         yield _counted(gold), _counted(answer)
-    left, right = _NAMED.fullmatch(_content(gold)), _NAMED.fullmatch(_content(answer))
+    left, right = _NAMED.fullmatch(content_of(gold)), _NAMED.fullmatch(content_of(answer))
     if left and "=" not in answer:
-        yield _box(left["body"]), answer
+        yield box(left["body"]), answer
     elif left and right and (left["of"] is None) != (right["of"] is None):
-        yield _box(left["body"]), _box(right["body"])
+        yield box(left["body"]), box(right["body"])
 
 
 def _counted(text: str) -> str:
-    count = _COUNT.fullmatch(_content(text))
-    return _box(rf"{count['number']} \times 10^{{{_POWERS[count['word'].lower()]}}}") if count else text
-
-
-def _content(text: str) -> str:
-    return (text[7:-1] if text.startswith(r"\boxed{") else text.strip().strip("$")).strip()
-
-
-def _box(content: str) -> str:
-    return rf"\boxed{{{content}}}"
+    count = _COUNT.fullmatch(content_of(text))
+    return box(rf"{count['number']} \times 10^{{{_POWERS[count['word'].lower()]}}}") if count else text
 
 
 def _other_kinds(golds: Sequence[Any], answers: Sequence[Any]) -> Iterator[tuple[Any, Any]]:

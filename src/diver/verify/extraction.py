@@ -30,7 +30,7 @@ _NAME_BEFORE = re.compile(_NAME + r"\Z")
 _PERCENT = re.compile(r"[\s$]*+(?:\\\)|\\\])?\s*(?:\\?%|[Pp]ercent|[Pp]ct)")
 _CLOSING = re.compile(r"(?P<opened>final answer is)|I hope", re.IGNORECASE)
 _MARKS = re.compile(r"(?<!\\)\$|\\[()\[\]]|\\?\"")
-_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _SPACE = r"(?:,|[ \u00a0\u2009\u202f]|\\,|\{,\})"
 _NUMBER = re.compile(
     r"(?:(?<![\w)\]}])-)?(?:\\?\$)?"
@@ -56,7 +56,7 @@ def stated(text: str) -> list[str]:
     if span is None or (boxes and boxes[-1].end > span[0]):
         return _listed(text, boxes)
     content = " ".join(_MARKS.sub("", text[slice(*span)]).split()).lstrip(":* ").rstrip(":.*, ")
-    return [rf"\text{{{content}}}" if _WORD.fullmatch(content) else content] if content else _listed(text, boxes)
+    return [rf"\text{{{content}}}" if WORD.fullmatch(content) else content] if content else _listed(text, boxes)
 
 
 def is_stated(text: str) -> bool:
@@ -80,11 +80,12 @@ def last_line(text: str, ended: bool = False) -> list[str]:
 
 
 def last_number(text: str) -> list[str]:
-    """Of the last line, or of all: 1,234 and 1 234 and 1/2 and 1 1/2 are one number each."""
+    """Of the last line, or of all: 1,234 and 1 234 and 1/2 and 1 1/2 are one number each, and 5 or 6 one answer, which is both."""
     for start in (text.rstrip().rfind("\n") + 1, 0):
-        if match := next(iter(deque(_NUMBER.finditer(text, start), maxlen=1)), None):
-            bare = re.sub(_SPACE, "", match[0]) if match["sep"] else match[0]
-            return [re.sub(r"[\\$]", "", bare)]
+        if matches := deque(_NUMBER.finditer(text, start), maxlen=2):
+            numbers = [re.sub(r"[\\$]", "", re.sub(_SPACE, "", m[0]) if m["sep"] else m[0]) for m in matches]
+            both = text[matches[0].end() : matches[-1].start()].strip() == "or"
+            return [", ".join(numbers)] if both else numbers[-1:]
     return []
 
 
@@ -168,5 +169,5 @@ def _closing(text: str) -> tuple[int, int] | None:
             span, opened = (opened, mark.start()), -1
     if span is None or span[1] - span[0] > TAIL:
         return None
-    words = _WORD.findall(re.sub(r"\$[^$]*\$", "", text[slice(*span)]))
+    words = WORD.findall(re.sub(r"\$[^$]*\$", "", text[slice(*span)]))
     return span if len(words) <= 2 else None

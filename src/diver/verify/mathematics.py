@@ -27,11 +27,11 @@ from diver.diversity import formulas
 from diver.types import Grade, Problem
 from diver.verify.bounds import PendingComparison
 from diver.verify.exact import compare, plain
-from diver.verify.extraction import TAIL, boxed, is_stated, last_line, last_number, stated
+from diver.verify.extraction import TAIL, WORD, boxed, is_stated, last_line, last_number, stated
+from diver.verify.notation import box
 from diver.verify.prose import picked_number
 from diver.verify.thought import after_thought
 
-_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _DELIMITER = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 
 
@@ -44,13 +44,15 @@ def grade(response: str, problem: Problem) -> Grade | PendingComparison:
     if not tail:
         return Grade.NO_ANSWER
     golds, number = gold_texts(problem.answer), picked_number(tail)
+    if number and number in (either := last_number(tail)[0].split(", ")) and len(either) > 1:
+        return _settle([", ".join(either)], problem.answer)
     settled = compare(number, _known(problem.answer)) if number else None
-    if "\n" in tail or len(tail) > 256 or _DELIMITER.search(tail) or len(_WORD.findall(tail)) > 2:
+    if "\n" in tail or len(tail) > 256 or _DELIMITER.search(tail) or len(WORD.findall(tail)) > 2:
         return settled or PendingComparison((tail,), golds)
     if Grade.CORRECT in (settled, compare(tail, _known(problem.answer))):
         return Grade.CORRECT
     # One short line without delimiters: LaTeX without its dollars, where it has a command; else that or a sentence.
-    texts = (_box(tail),) if "\\" in tail else (tail, _box(tail))
+    texts = (box(tail),) if "\\" in tail else (tail, box(tail))
     return PendingComparison(texts, golds)
 
 
@@ -93,7 +95,7 @@ def _settle(answers: Sequence[str], gold: str) -> Grade | PendingComparison:
         return Grade.NO_ANSWER
     if all(v is Grade.WRONG for v in grades):
         return Grade.WRONG
-    return PendingComparison(tuple(_box(answer) for answer in answers), gold_texts(gold))
+    return PendingComparison(tuple(box(answer) for answer in answers), gold_texts(gold))
 
 
 @lru_cache(maxsize=4096)
@@ -105,10 +107,6 @@ def _known(gold: str) -> str:
 def gold_texts(gold: str) -> tuple[str, ...]:
     """The known answer as math-verify reads it; it may come boxed, between dollars, in prose, or bare."""
     if boxes := boxed(gold):
-        return (_box(boxes[0]),)
+        return (box(boxes[0]),)
     formula = gold.strip().strip("$")
-    return (gold,) if _DELIMITER.search(formula) else (_box(formula),)
-
-
-def _box(content: str) -> str:
-    return rf"\boxed{{{content}}}"
+    return (gold,) if _DELIMITER.search(formula) else (box(formula),)

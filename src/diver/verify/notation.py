@@ -139,6 +139,15 @@ _LISTED = re.compile(r",\s|;|\b(?:and|or)\b")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 
 
+def box(content: str) -> str:
+    return rf"\boxed{{{content}}}"
+
+
+def content_of(text: str) -> str:
+    """What a box or a formula holds."""
+    return (text[7:-1] if text.startswith(r"\boxed{") else text.strip().strip("$")).strip()
+
+
 def unify(text: str) -> str:
     """The text with one name for each command and sign."""
     return _replace(_SPELLING, text.translate(_SIGNS))
@@ -147,7 +156,7 @@ def unify(text: str) -> str:
 def respell(text: str) -> str:
     """The text, or the content of the box that it is, as math-verify should read it."""
     if text.startswith(r"\boxed{") and text.endswith("}"):
-        return rf"\boxed{{{respell(text[7:-1])}}}"
+        return box(respell(text[7:-1]))
     text = _replace(_MEANING, unify(text).strip()).strip().rstrip(".")
     return _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text) if _LISTED.search(text) else text
 
