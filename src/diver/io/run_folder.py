@@ -173,6 +173,10 @@ def by_step(folder: Path, suffix: str = "") -> dict[int, Path]:
     return dict(sorted((int(step), path) for path, step in steps.items() if step.isdigit()))
 
 
+def step_of(path: Path) -> int:
+    return int(path.stem.removeprefix("step_"))
+
+
 def metrics_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows of metrics.jsonl as float64, a row a step in order, a column a metric; NaN where a value is not a number."""
     import pandas as pd
