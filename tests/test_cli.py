@@ -4,7 +4,6 @@ It runs in this process; in one of its own where that is killed, or where the in
 """
 
 import contextlib
-import io
 import json
 import os
 import re
@@ -17,8 +16,8 @@ import time
 from pathlib import Path
 
 import pytest
+from diver_command import diver, fails, succeeds
 
-from diver import cli
 from diver.cli.main import commands
 from diver.data.countdown import policy_folder
 from diver.io.jsonl import JsonlLog
@@ -55,31 +54,8 @@ def in_tmp(tmp_path, monkeypatch):
     Path("tiny.toml").write_text(RECIPE)
 
 
-def diver(*args):
-    """(Exit code, standard output, standard error) of the command in this process."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setattr(sys, "argv", ["diver", *map(str, args)])
-        patch.setattr(sys, "path", [*sys.path])  # main adds the folder where the command is given
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-    return code, out.getvalue(), err.getvalue()
-
-
 def finish(*args):
-    code, out, err = diver("train", "tiny.toml", *args)
-    assert code == 0, err
-    return out
-
-
-def fails(*args):
-    """The one line of a command that ends with exit code 2."""
-    code, _, err = diver(*args)
-    line = err.strip()
-    assert code == 2 and line.count("\n") == 0 and line.startswith("diver: "), line
-    return line
+    return succeeds("train", "tiny.toml", *args)
 
 
 def metrics(folder):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from diver_command import succeeds
 from scipy.stats import zscore
 
 import diver
-from diver import cli
 from diver.integrations.trl import config
 from diver.integrations.verl.config import overrides
 from diver.methods import method_named
@@ -83,15 +83,11 @@ def test_the_page_has_a_file_for_each():
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: re.search(r"runs/(\w+)", command)[1])
-def test_command(command, tmp_path, monkeypatch):
+def test_command(command, tmp_path):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    words = shlex.split(command)[1:]
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["diver", *words])
-    monkeypatch.setattr(sys, "path", [*sys.path])  # main adds the folder where the command is given
     try:
-        cli.main()
+        succeeds(*shlex.split(command)[1:], cwd=tmp_path)
     finally:
         for name in FILES:  # the next command has files of its own
             sys.modules.pop(name.removesuffix(".py"), None)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_cli import RECIPE, diver, finish, metrics
+from diver_command import diver
+from test_cli import RECIPE, finish, metrics
 
 from diver.config.sections import Model, Train
 from diver.data import countdown

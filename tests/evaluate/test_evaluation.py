@@ -1,7 +1,6 @@
 """The real command on the bundled policy: kill -9, more samples later, other graders, wrong input."""
 
 import contextlib
-import io
 import json
 import os
 import random
@@ -12,11 +11,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from unittest import mock
 
 import pytest
+from diver_command import diver, fails, succeeds
 
-from diver import cli
 from diver.data.benchmarks import BENCHMARKS
 from diver.data.countdown import policy_folder
 from diver.evaluate.config import EvalConfig
@@ -43,25 +41,6 @@ def start(*args, cwd=None):
     return subprocess.Popen(command, cwd=cwd, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def finish(*args):
-    """The command in this process; what it prints."""
-    with (
-        contextlib.redirect_stdout(io.StringIO()) as out,
-        mock.patch.object(sys, "argv", ["diver", "eval", *map(str, args)]),
-    ):
-        cli.main()
-    return out.getvalue()
-
-
-def fails(capsys, monkeypatch, *args):
-    monkeypatch.setattr(sys, "argv", ["diver", "eval", *map(str, args)])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    line = capsys.readouterr().err.rpartition("\r")[2].strip()  # after the progress bar
-    assert stop.value.code == 2 and line.count("\n") == 0 and line.startswith("diver: "), line
-    return line
-
-
 def results(folder):
     return json.loads((Path(folder) / "results.json").read_text())
 
@@ -78,7 +57,7 @@ def whole(tmp_path_factory):
     """One uninterrupted evaluation of 4 problems with 64 samples."""
     folder = tmp_path_factory.mktemp("whole")
     with contextlib.chdir(folder):
-        return folder / "out", finish(*SMALL, "--samples", 64, "--k", "1,...,64", "--out", "out")
+        return folder / "out", succeeds("eval", *SMALL, "--samples", 64, "--k", "1,...,64", "--out", "out")
 
 
 def test_what_is_written_and_told(whole):
@@ -115,7 +94,7 @@ def check_it_continues(whole):
     assert not Path("out/results.json").exists() and 0 < len([*JsonlLog(path).rows()]) <= 256
     with path.open("ab") as file:
         file.write(b'{"key": "0123", "problem": "countd')
-    finish(*SMALL, "--samples", 64, "--k", "1,...,64", "--out", "out")
+    succeeds("eval", *SMALL, "--samples", 64, "--k", "1,...,64", "--out", "out")
     assert Path("out/results.json").read_bytes() == (whole[0] / "results.json").read_bytes()
     assert responses("out") == responses(whole[0])
     assert len([*JsonlLog(Path("out/provenance.jsonl")).rows()]) == 2
@@ -130,10 +109,9 @@ def test_interrupted_it_ends_with_the_same_results(whole, monkeypatch):
         if len(rows) == 100:
             raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(SystemExit) as stop:
+    with monkeypatch.context() as patch:
         patch.setattr(JsonlLog, "append", interrupted)
-        finish(*SMALL, "--samples", 64, "--k", "1,...,64", "--out", "out")
-    assert stop.value.code == 130
+        assert diver("eval", *SMALL, "--samples", 64, "--k", "1,...,64", "--out", "out").returncode == 130
     check_it_continues(whole)
 
 
@@ -164,10 +142,10 @@ def test_nothing_left_to_do_loads_no_model_and_changes_nothing(whole, tmp_path):
 
 
 def test_more_samples_and_problems_later_are_added(whole):
-    finish(*SMALL[:4], "--limit", 2, "--samples", 35, "--out", "out")
+    succeeds("eval", *SMALL[:4], "--limit", 2, "--samples", 35, "--out", "out")
     files = [Path("out/generations/countdown.jsonl"), Path("out/grades/countdown.countdown.jsonl")]
     before = [file.read_bytes() for file in files]
-    out = finish(*SMALL, "--samples", 64, "--k", "1,...,64", "--out", "out")
+    out = succeeds("eval", *SMALL, "--samples", 64, "--k", "1,...,64", "--out", "out")
     assert f"{4 * 64 - 2 * 35} sampled, {2 * 35} stored before" in out
     assert all(file.read_bytes().startswith(old) for file, old in zip(files, before, strict=True))
     # The same streams as in one go, in other passes: rounding may change a few.
@@ -176,11 +154,11 @@ def test_more_samples_and_problems_later_are_added(whole):
 
 
 def test_another_temperature_is_other_samples_in_the_same_folder(whole):
-    finish(*SMALL, "--samples", 4, "--out", "out")
+    succeeds("eval", *SMALL, "--samples", 4, "--out", "out")
     rows = Path("out/generations/countdown.jsonl").read_text()
-    out = finish(*SMALL, "--samples", 4, "--out", "out", "--temperature", "0.2")
+    out = succeeds("eval", *SMALL, "--samples", 4, "--out", "out", "--temperature", "0.2")
     assert "16 sampled, 0 stored before" in out and Path("out/generations/countdown.jsonl").read_text().startswith(rows)
-    assert "0 sampled, 16 stored before; 0 graded" in finish(*SMALL, "--samples", 4, "--out", "out")
+    assert "0 sampled, 16 stored before; 0 graded" in succeeds("eval", *SMALL, "--samples", 4, "--out", "out")
 
 
 def test_a_file_of_problems_graded_again_by_another_grader_without_the_model(whole):
@@ -198,10 +176,10 @@ def test_a_file_of_problems_graded_again_by_another_grader_without_the_model(who
         "--template",
         "plain",
     )
-    out = finish(*small, "--out", "out")
+    out = succeeds("eval", *small, "--out", "out")
     assert "3 duplicate rows left out, 3 problems remain" in out and "24 sampled" in out and "Maj@8" in out
     before = Path("out/generations/sums.jsonl").read_bytes()
-    out = finish(*small, "--out", "out", "--grader", "gsm8k")
+    out = succeeds("eval", *small, "--out", "out", "--grader", "gsm8k")
     assert "0 sampled, 24 stored before; 24 graded" in out
     assert Path("out/generations/sums.jsonl").read_bytes() == before
     graders = {
@@ -209,13 +187,13 @@ def test_a_file_of_problems_graded_again_by_another_grader_without_the_model(who
     }
     assert {g.partition("@")[0] for g in graders} == {"math", "gsm8k"} and all("@" in g for g in graders)
     Path("sums.jsonl").write_text(json.dumps({**rows[0], "answer": "99"}) + "\n")  # a known answer put right
-    assert "0 sampled, 8 stored before; 8 graded" in finish(*small, "--out", "out")
+    assert "0 sampled, 8 stored before; 8 graded" in succeeds("eval", *small, "--out", "out")
 
 
 def test_what_is_asked_and_of_how_many_problems_is_reported(whole):
     Path("math.jsonl").write_text(json.dumps({"problem": "Use 1 and 2 to make 3.", "answer": "3"}) + "\n")
     args = ("--model", "countdown", "--benchmarks", "math500=math.jsonl,countdown", "--limit", 2, "--samples", 4)
-    out = finish(*args, "--template", "plain", "--max-tokens", 30, "--out", "out")
+    out = succeeds("eval", *args, "--template", "plain", "--max-tokens", 30, "--out", "out")
     assert "1 of its 500 problems" in out
     assert "math500: template 'plain', temperature 0.6, up to 30 tokens a response" in out
     assert "countdown: template 'plain', temperature 1.0, up to 30 tokens a response" in out
@@ -223,9 +201,21 @@ def test_what_is_asked_and_of_how_many_problems_is_reported(whole):
 
 def test_a_later_benchmark_leaves_the_results_of_the_earlier_ones(whole):
     Path("math.jsonl").write_text(json.dumps({"problem": "Use 1 and 2 to make 3.", "answer": "3"}) + "\n")
-    finish(*SMALL, "--samples", 4, "--out", "out")
+    succeeds("eval", *SMALL, "--samples", 4, "--out", "out")
     before = results("out")["benchmarks"]
-    finish("--model", "countdown", "--benchmarks", "math.jsonl", "--template", "plain", "--samples", 1, "--out", "out")
+    succeeds(
+        "eval",
+        "--model",
+        "countdown",
+        "--benchmarks",
+        "math.jsonl",
+        "--template",
+        "plain",
+        "--samples",
+        1,
+        "--out",
+        "out",
+    )
     after = results("out")["benchmarks"]
     assert [*after] == ["countdown", "math"] and after["countdown"] == before["countdown"]
 
@@ -277,7 +267,7 @@ def test_an_endpoint_stopped_and_started_again_loses_nothing(whole):
         _, err = process.communicate(timeout=300)
         if process.returncode:  # the server was away for longer than the retries bridge
             assert process.returncode == 2 and "is the server up" in err
-            finish(*args)
+            succeeds("eval", *args)
         greedy = EndpointGenerator(Endpoint(url=f"http://127.0.0.1:{port}/v1", model=str(policy_folder())))
         asked = requests(0, "countdown", "p", "Use 1 and 2 to make 3.", [0])
         assert "whether it samples" in greedy.note  # it refuses top_k and the like as keys of their own
@@ -294,27 +284,26 @@ def test_an_endpoint_stopped_and_started_again_loses_nothing(whole):
     assert found["unscored"] == 0 and found["grades"]["correct"] >= 4
     rows = [line.split("|")[1] for line in Path("out/table.md").read_text().splitlines() if line.startswith("| Pass")]
     assert [row.strip() for row in rows] == ["Pass@1", "Pass@2", "Pass@4", "Pass@8"]
-    assert "0 sampled, 32 stored before" in finish(*args)  # and no server is asked
+    assert "0 sampled, 32 stored before" in succeeds("eval", *args)  # and no server is asked
 
 
-def test_problems_whose_prompts_are_too_long_are_left_out_where_asked(capsys, monkeypatch):
+def test_problems_whose_prompts_are_too_long_are_left_out_where_asked(monkeypatch):
     """The bundled policy has 96 positions; afterwards neither it nor its tokenizer is needed."""
     rows = [{"id": "long", "problem": "1 + 1 " * 60, "answer": "2"}, {"id": "short", "problem": "1 + 1", "answer": "2"}]
     Path("sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     args = ("--model", "countdown", "--benchmarks", "sums.jsonl", "--template", "plain", "--samples", 2, "--out", "out")
     told = r"diver: problem 'long': the prompt has \d+ tokens, but the context of countdown@\S+ is 96 tokens.*--skip-long-prompts.*; another --template than 'plain' may be"
-    assert re.search(told, fails(capsys, monkeypatch, *args))
-    out = finish(*args, "--skip-long-prompts")
+    assert re.search(told, fails("eval", *args))
+    out = succeeds("eval", *args, "--skip-long-prompts")
     assert "1 of 2 problems are skipped" in out and "2 sampled" in out
     found = results("out")["benchmarks"]["sums"]
     assert (found["problems"], found["skipped"], [row["id"] for row in found["per_problem"]]) == (1, 1, ["short"])
     before = Path("out/results.json").read_bytes()
     monkeypatch.setattr("diver.generate.policy.load_policy", None)
-    monkeypatch.setattr(sys, "argv", ["diver", "eval", *map(str, args), "--skip-long-prompts"])
-    cli.main()
-    assert "1 of 2 problems are skipped" in capsys.readouterr().out and Path("out/results.json").read_bytes() == before
+    assert "1 of 2 problems are skipped" in succeeds("eval", *args, "--skip-long-prompts")
+    assert Path("out/results.json").read_bytes() == before
     Path("sums.jsonl").write_text(json.dumps(rows[0]) + "\n")
-    line = fails(capsys, monkeypatch, *args, "--skip-long-prompts")
+    line = fails("eval", *args, "--skip-long-prompts")
     assert re.search("no prompt fits into the context of countdown@.*; another --template than 'plain' may be", line)
 
 
@@ -359,11 +348,8 @@ def test_vllms_engine_gets_its_options_and_rows_are_not_known_by_them(monkeypatc
         sampler(EvalConfig(model="countdown", generator="vllm", extra='{"colour": 1}')).open()
 
 
-def test_the_help_and_the_page_say_how_a_model_is_asked(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["diver", "eval", "--help"])
-    with pytest.raises(SystemExit):
-        cli.main()
-    told = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
+def test_the_help_and_the_page_say_how_a_model_is_asked():
+    told = re.sub(r"[\s│]+", " ", succeeds("eval", "--help"))
     page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text()
     others = [b for b in BENCHMARKS.values() if b.name != "countdown"]
     assert {(b.template, b.temperature, b.max_tokens) for b in others} == {("", 0.6, 8192)}
@@ -375,15 +361,15 @@ def test_the_help_and_the_page_say_how_a_model_is_asked(capsys, monkeypatch):
 
 
 def test_compare(whole):
-    finish(*SMALL, "--samples", 16, "--out", "cold", "--temperature", "0.2")
-    out = finish("--compare", whole[0], "cold")
+    succeeds("eval", *SMALL, "--samples", 16, "--out", "cold", "--temperature", "0.2")
+    out = succeeds("eval", "--compare", whole[0], "cold")
     assert "Countdown Pass@16" in out and "temperature differs: 1.0 and 0.2" in out
     line = next(line for line in out.splitlines() if "Countdown Pass@1 " in line)
     left, right, change = (part.split()[0] for part in line.split("|")[2:5])
     assert float(right) - float(left) == pytest.approx(float(change), abs=0.11) and line.count("[") == 3
 
 
-def test_wrong_input_is_one_line_and_code_2_and_nothing_is_lost(whole, capsys, monkeypatch):
+def test_wrong_input_is_one_line_and_code_2_and_nothing_is_lost(whole, monkeypatch):
     Path("empty.jsonl").write_text("")
     Path("thesis").mkdir()
     Path("thesis/a.tex").write_text("")
@@ -420,7 +406,7 @@ def test_wrong_input_is_one_line_and_code_2_and_nothing_is_lost(whole, capsys, m
         (("--compare", whole[0]), "two results or more"),
         (("--compare", whole[0], "thesis"), "thesis.*no results.json"),
     ]:
-        line = fails(capsys, monkeypatch, *args)
+        line = fails("eval", *args)
         assert re.search(told, line), line
     assert {p: p.read_bytes() for p in whole[0].rglob("*") if p.is_file()} == before
     assert not Path("runs").exists()

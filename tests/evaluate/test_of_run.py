@@ -1,16 +1,14 @@
 """`diver eval RUN` through the real command: base and checkpoints of a run, as it was trained."""
 
 import contextlib
-import io
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
+from diver_command import diver, succeeds
 
-from diver import cli
 from diver.data.countdown import policy_folder
 
 RECIPE = """
@@ -37,31 +35,12 @@ seed = 3
 """
 
 
-def diver(*args):
-    """(Exit code, output, the error)."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setattr(sys, "argv", ["diver", *map(str, args)])
-        patch.setattr(sys, "path", [*sys.path])
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-    return code, out.getvalue(), err.getvalue().strip().rpartition("\n")[2]
-
-
-def finish(*args):
-    code, out, err = diver(*args)
-    assert code == 0, err
-    return out
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     (folder / "tiny.toml").write_text(RECIPE)
     with contextlib.chdir(folder):
-        finish("train", "tiny.toml")
+        succeeds("train", "tiny.toml")
     return folder / "runs" / "tiny"
 
 
@@ -78,7 +57,7 @@ def estimates(path):
 
 
 def test_what_the_run_has_evaluated_is_compared_and_not_made_again():
-    out = finish("eval", "runs/tiny")
+    out = succeeds("eval", "runs/tiny")
     assert "after 0 steps: evaluated by the run, runs/tiny/eval/step_0000.json" in out
     assert "runs/tiny/eval/step_0002.json (countdown after 2 steps) against runs/tiny/eval/step_0000.json" in out
     assert re.search(r"\| countdown Pass@4 +\|", out) and "sampled" not in out and not Path("runs/eval").exists()
@@ -88,26 +67,26 @@ def test_the_same_streams_settings_and_problems_as_in_training():
     """Made again, from the files of the models alone, the numbers are those of the run."""
     own = {step: estimates(f"runs/tiny/eval/step_000{step}.json") for step in (0, 2)}
     shutil.rmtree("runs/tiny/eval")
-    out = finish("eval", "runs/tiny")
+    out = succeeds("eval", "runs/tiny")
     assert "5 problems x 4 samples" in out and "template 'plain', temperature 0.7, up to 28 tokens" in out
     for step, (means, result) in own.items():
         again, mine = estimates(f"runs/eval/tiny/step_000{step}/results.json")
         assert again == means and mine["per_problem"] == result["per_problem"]
         assert all(mine[key] == result[key] for key in ("template", "temperature", "max_tokens", "seed", "graders"))
-    assert "0 sampled, 20 stored before" in finish("eval", "runs/tiny")
+    assert "0 sampled, 20 stored before" in succeeds("eval", "runs/tiny")
 
 
 def test_steps_checkpoints_and_another_temperature():
-    out = finish("eval", "runs/tiny", "--all-steps", "--temperature", 1.0, "--samples", 2)
+    out = succeeds("eval", "runs/tiny", "--all-steps", "--temperature", 1.0, "--samples", 2)
     assert [*re.findall(r"^after (\d) steps: (\S+)$", out, re.MULTILINE)] == [
         ("0", "countdown"), ("1", "runs/tiny/checkpoints/step_0001"), ("2", "runs/tiny/checkpoints/step_0002")
     ]  # fmt: skip
     assert len(re.findall(r" against \S+step_0000 ", out)) == 2 and "temperature 1.0" in out
     for named in (["runs/tiny", "--step", 1], ["runs/tiny/checkpoints/step_0001"]):
-        again = finish("eval", *named, "--temperature", 1.0, "--samples", 2)
+        again = succeeds("eval", *named, "--temperature", 1.0, "--samples", 2)
         assert re.findall(r"^after (\d) steps", again, re.MULTILINE) == ["0", "1"] and "10 stored before" in again
     Path("sums.jsonl").write_text("".join(f'{{"problem": "1 + {i}", "answer": "{1 + i}"}}\n' for i in range(3)))
-    finish("eval", "runs/tiny", "--benchmarks", "sums.jsonl", "--limit", 2, "--out", "other", "--samples", 1)
+    succeeds("eval", "runs/tiny", "--benchmarks", "sums.jsonl", "--limit", 2, "--out", "other", "--samples", 1)
     result = json.loads(Path("other/step_0002/results.json").read_text())["benchmarks"]["sums"]
     assert result["template"] == "plain"  # the run's, which "auto" chose for a model without a chat template
     assert (result["problems"], result["temperature"], result["max_tokens"]) == (2, 0.7, 28)
@@ -141,5 +120,5 @@ def test_a_model_without_a_run_has_its_chat_template_or_needs_one(tmp_path):
     assert "--template: 'countdown' has no chat template; choose one of plain, chat" in err
     shutil.copytree(policy_folder(), "chat")
     (tmp_path / "chat" / "chat_template.jinja").write_text("{{ messages[0]['content'] }}")
-    assert "sums: template 'boxed'" in finish("eval", "--model", "chat", *asked)
-    assert "sums: template 'plain'" in finish("eval", "--model", "chat", *asked, "--template", "plain")
+    assert "sums: template 'boxed'" in succeeds("eval", "--model", "chat", *asked)
+    assert "sums: template 'plain'" in succeeds("eval", "--model", "chat", *asked, "--template", "plain")

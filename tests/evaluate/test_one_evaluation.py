@@ -2,13 +2,12 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
+from diver_command import succeeds
 
 import diver.verify
-from diver import cli
 from diver.evaluate.evaluate import evaluate, metrics
 from diver.evaluate.store import MemoryLog, read_results
 from diver.evaluate.task import Task
@@ -35,20 +34,15 @@ temperature = 1.0
 """
 
 
-def diver_command(monkeypatch, *args):
-    monkeypatch.setattr(sys, "argv", ["diver", *map(str, args)])
-    cli.main()
-
-
-def train(monkeypatch, folder):
+def train(folder):
     Path("recipe.toml").write_text(RECIPE)
-    diver_command(monkeypatch, "train", "recipe.toml", "--run.folder", folder, "--model.threads", 1)
+    succeeds("train", "recipe.toml", "--run.folder", folder, "--model.threads", 1)
     return [json.loads((Path(folder) / f"eval/step_{step:04d}.json").read_text()) for step in (0, 2)]
 
 
-def evaluated(monkeypatch, folder, name="out"):
+def evaluated(folder, name="out"):
     args = ("--limit", 8, "--samples", 16, "--k", "1,4,16", "--out", name)
-    diver_command(monkeypatch, "eval", "--model", f"{folder}/checkpoints/step_0002", *args)
+    succeeds("eval", "--model", f"{folder}/checkpoints/step_0002", *args)
     return json.loads((Path(name) / "results.json").read_text())["benchmarks"]["countdown"]
 
 
@@ -57,16 +51,15 @@ def in_tmp(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_checkpoint_has_the_pass_at_k_of_training_in_diver_eval_too(monkeypatch, capsys):
-    *_, last = train(monkeypatch, "run")
-    again = evaluated(monkeypatch, "run")
+def test_a_checkpoint_has_the_pass_at_k_of_training_in_diver_eval_too():
+    *_, last = train("run")
+    again = evaluated("run")
     assert again["per_problem"] == last["per_problem"] and again["grades"] == last["grades"]
     assert again["estimates"] == last["estimates"]
     settings = ("problems", "samples", "seed", "template", "temperature", "max_tokens", "graders", "k", "generator")
     assert [again[key] for key in settings] == [last[key] for key in settings]
-    capsys.readouterr()
-    diver_command(monkeypatch, "eval", "--compare", "run", "out", "run/eval/step_0000.json")
-    same, before = capsys.readouterr().out.split(" against run (countdown after 2 steps)")[1:]
+    compared = succeeds("eval", "--compare", "run", "out", "run/eval/step_0000.json")
+    same, before = compared.split(" against run (countdown after 2 steps)")[1:]
     assert len(re.findall(r"\+0\.0 \[-([\d.]+), \1\]", same)) == 4 and "Pass@16" in same and "differs" not in same
     assert before.count("+0.0 [0.0, 0.0]") < 3
     assert read_results(Path("run"))["model"] == "countdown after 2 steps"
@@ -79,13 +72,13 @@ def test_a_timeout_is_left_out_of_n_in_training_and_in_diver_eval(monkeypatch):
         ]
 
     monkeypatch.setattr(diver.verify, "grade", every_fourth_ends_in_a_timeout(diver.verify.grade))
-    *_, last = train(monkeypatch, "run")
+    *_, last = train("run")
     assert last["unscored"] == last["grades"]["timeout"] == 32
     assert sum(row["n"] for row in last["per_problem"]) == 8 * 16 - 32
     assert last["estimates"]["pass@16"] == {"mean": None, "low": None, "high": None, "problems": 0}  # n < 16
     row = json.loads(Path("run/metrics.jsonl").read_text().splitlines()[-1])
     assert row["eval/pass@16"] is None and row["eval/pass@4"] > 0
-    again = evaluated(monkeypatch, "run")
+    again = evaluated("run")
     assert again["per_problem"] == last["per_problem"] and again["unscored"] == 32
 
 

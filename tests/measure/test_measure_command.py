@@ -1,20 +1,16 @@
 """The real command, on rollouts of several origins."""
 
 import base64
-import contextlib
 import gzip
-import io
 import json
 import os
 import re
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from diver_command import diver
 
-from diver import cli
 from diver.data.countdown import policy_folder
 from diver.diversity import equational_diversity, textual_diversity
 
@@ -26,24 +22,6 @@ ROWS = [
     for p in ("one", "two", "three", "four")
     for i in range(4)
 ]  # fmt: skip
-
-
-def diver(*arguments, cwd):
-    """The command in this process, given in the folder `cwd`."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.chdir(cwd),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        patch.setattr(sys, "argv", ["diver", *map(str, arguments)])
-        patch.setattr(sys, "path", [*sys.path])  # main adds the folder where the command is given
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-    return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
 
 
 def write(path, rows):

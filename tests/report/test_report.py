@@ -9,15 +9,14 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
+from diver_command import fails, succeeds
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_run import HOSTILE, evaluation, write_run
 
-from diver.cli import main
 from diver.evaluate.evaluate import duration
 from diver.io.jsonl import to_json
 from diver.report import headline, summary_table, write_report
@@ -468,18 +467,13 @@ def test_several_runs_side_by_side(tmp_path):
         write_report(*folders)
 
 
-def test_the_command_for_one_run_and_for_several(tmp_path, monkeypatch, capsys):
+def test_the_command_for_one_run_and_for_several(tmp_path):
     for name in "ab":
         write_run(tmp_path / name, steps=4, rollouts=3)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["diver", "report", "a"])
-    main()
-    assert capsys.readouterr().out.endswith(f"{Path('a', 'report.html')}\n") and Path("a", "report.html").is_file()
-    monkeypatch.setattr("sys.argv", ["diver", "report", "a", "b", "--groups", "4"])
-    main()
-    one, other, path = capsys.readouterr().out.splitlines()
+    assert succeeds("report", "a", cwd=tmp_path).endswith("a/report.html\n") and (tmp_path / "a/report.html").is_file()
+    one, other, path = succeeds("report", "a", "b", "--groups", 4, cwd=tmp_path).splitlines()
     assert one.startswith("a: Pass@1 ") and other.startswith("b: Pass@1 ") and path == "comparison.html"
-    assert len(packed(Path(path).read_text())["browser"]["groups"]) == 4
+    assert len(packed((tmp_path / path).read_text())["browser"]["groups"]) == 4
 
 
 @pytest.mark.parametrize(
@@ -491,13 +485,9 @@ def test_the_command_for_one_run_and_for_several(tmp_path, monkeypatch, capsys):
         (["a/config.json"], "a/config.json: not a run folder, it has no config.json"),
     ],
 )
-def test_a_wrong_argument_is_a_one_line_error(tmp_path, monkeypatch, capsys, arguments, message):
+def test_a_wrong_argument_is_a_one_line_error(tmp_path, arguments, message):
     write_run(tmp_path / "a", steps=2, rollouts=1)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["diver", "report", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2 and capsys.readouterr().err == f"diver: {message}\n"
+    assert fails("report", *arguments, cwd=tmp_path) == f"diver: {message}"
     assert {p.name for p in tmp_path.iterdir()} == {"a"} and not (tmp_path / "a" / "report.html").exists()
 
 

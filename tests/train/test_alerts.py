@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from diver_command import succeeds
 
-from diver.cli import main
 from diver.io.run_folder import metrics_table
 from diver.train.alerts import STEPS, AlertLog, alerts, smooth, window
 
@@ -140,17 +140,13 @@ def test_smoothing_by_hand():
         ),
     ],
 )
-def test_a_real_run_prints_its_alerts_and_its_summary_says_what_came_of_it(
-    flags, expected, result, tmp_path, monkeypatch, capsys
-):
+def test_a_real_run_prints_its_alerts_and_its_summary_says_what_came_of_it(flags, expected, result, tmp_path):
     recipe = Path(__file__).parents[2] / "recipes" / "quickstart.toml"
     size = ["--sample.group-size", "4", "--train.batch-size", "4", "--train.mini-batch-size", "4", "--train.steps", "5"]
     size += ["--data.countdown.problems", "64"]
     evaluation = ["--evaluate.problems", "4", "--evaluate.num-samples", "4", "--evaluate.every", "0"]
     folder = ["--run.folder", str(tmp_path / "run")]
-    monkeypatch.setattr("sys.argv", ["diver", "train", str(recipe), *size, *evaluation, *folder, *flags])
-    main()
-    printed = capsys.readouterr().out
+    printed = succeeds("train", recipe, *size, *evaluation, *folder, *flags)
     lines = [line for line in printed.splitlines() if line.startswith("step 5: ")]
     assert [line.removeprefix("step 5: ").split(". ")[0] for line in lines] == expected
     assert f"\n{result}" in printed
