@@ -260,7 +260,7 @@ def test_mathematics_is_judged_in_a_worker(manager, tokenizer, monkeypatch):
 
 def test_a_row_that_cannot_be_judged_is_told(manager):
     odd = Problem("odd", "?", "1", "here", "oracle")
-    with pytest.raises(DiverError, match="problem 'odd': verifier: unknown choice 'oracle', choices: math"):
+    with pytest.raises(DiverError, match="problem 'odd': verifier: unknown choice 'oracle'; choices: math"):
         asyncio.run(manager.run_single(sample(odd, [1])))
     with pytest.raises(DiverError, match="row 0 of here: the answer must be text or a number"):
         asyncio.run(manager.run_single(sample(dataclasses.replace(odd, answer="", verifier="math"), [1])))
