@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 from scipy.stats import entropy as scipy_entropy
 
-from diver.losses import ClipCovLoss, ClipLoss, HighEntropyLoss, KlCovLoss, PolicyLoss
+from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, HighEntropyLoss, KlCovLoss, PolicyLoss
 from diver.losses.base import Tokens, row_weights
 from diver.losses.clip import clipped_surrogate
 from diver.losses.covariance import covariance
@@ -130,6 +130,20 @@ def test_the_losses_by_hand():
     penalised, is_clipped = of(KlCovLoss(coef=3.0))
     assert np.allclose(penalised, [[2 - 3 * LOG2, 1, 0.5 - 3 * LOG2], [-2 - 3 * LOG2, -1, -0.5 - 3 * LOG2]])
     assert not any(map(any, is_clipped))  # no clip
+
+
+def test_cispo_by_hand():
+    """rho = 8, 1, 1/8 in bounds 1/2 and 3: the gradient of a token is -clip(rho) A, and none is 0."""
+    logprobs = torch.tensor([[3 * LOG2, 0.0, -3 * LOG2]] * 2, dtype=torch.float64) - 1
+    logprobs.requires_grad_()
+    advantages = torch.tensor([1.0, -2.0])
+    loss, metrics = CispoLoss(clip_low=0.5, clip_high=2.0).forward(logprobs, torch.full((2, 3), -1.0), advantages)
+    loss.sum().backward()
+    assert torch.allclose(logprobs.grad, torch.tensor([[-3.0, -1, -0.5], [6, 2, 1]], dtype=torch.float64))
+    assert torch.allclose(loss[0], -torch.tensor([3.0, 1, 0.5], dtype=torch.float64) * logprobs[0])
+    assert metrics["clip_fraction"].tolist() == [[True, False, True]] * 2
+    bound = torch.exp(CispoLoss().forward(torch.tensor([[9.0]]), torch.tensor([[0.0]]), torch.ones(1))[0] / 9)
+    assert torch.allclose(bound, torch.exp(torch.tensor([[-5.0]])))  # up to 5
 
 
 def test_which_rows_may_have_a_gradient():

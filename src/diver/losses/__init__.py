@@ -1,6 +1,7 @@
 """Policy losses by name. A loss of one's own is named `package.module:Class`."""
 
 from diver.losses.base import PolicyLoss
+from diver.losses.cispo import CispoLoss
 from diver.losses.clip import ClipLoss
 from diver.losses.covariance import ClipCovLoss, KlCovLoss
 from diver.losses.high_entropy import HighEntropyLoss
@@ -10,6 +11,7 @@ LOSSES: dict[str, type[PolicyLoss]] = {
     "high-entropy": HighEntropyLoss,
     "clip-cov": ClipCovLoss,
     "kl-cov": KlCovLoss,
+    "cispo": CispoLoss,
 }
 
-__all__ = ["LOSSES", "ClipCovLoss", "ClipLoss", "HighEntropyLoss", "KlCovLoss", "PolicyLoss"]
+__all__ = ["LOSSES", "CispoLoss", "ClipCovLoss", "ClipLoss", "HighEntropyLoss", "KlCovLoss", "PolicyLoss"]

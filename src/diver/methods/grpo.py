@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from diver.losses import ClipCovLoss, ClipLoss, HighEntropyLoss, KlCovLoss, PolicyLoss
+from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, HighEntropyLoss, KlCovLoss, PolicyLoss
 from diver.methods.base import Method
 from diver.settings import settings
 from diver.types import Group, Progress
@@ -61,6 +61,14 @@ class KlCov(Grpo):
 
     name: str = "kl-cov"
     loss: PolicyLoss = KlCovLoss()
+
+
+@settings
+class Cispo(Grpo):
+    """Correctness. Every token keeps its gradient, by a bounded importance ratio (after arXiv 2506.13585)."""
+
+    name: str = "cispo"
+    loss: PolicyLoss = CispoLoss()
 
 
 @settings

@@ -13,7 +13,7 @@ from diver.methods.difficulty_weight import DifficultyWeight
 from diver.methods.diver import DiverAnnealed, DiverEd, DiverMix, DiverTd
 from diver.methods.dr_grpo import DrGrpo
 from diver.methods.f_grpo import FGrpo
-from diver.methods.grpo import ClipCov, ClipHigher, EntropyBonus, Grpo, HighEntropy, KlCov
+from diver.methods.grpo import Cispo, ClipCov, ClipHigher, EntropyBonus, Grpo, HighEntropy, KlCov
 from diver.methods.max_rl import MaxRl
 from diver.methods.pass_at_k import PassAtK
 from diver.methods.pkpo import Pkpo
@@ -29,6 +29,7 @@ METHODS: dict[str, type[Method]] = {
     "clip-higher": ClipHigher,
     "clip-cov": ClipCov,
     "kl-cov": KlCov,
+    "cispo": Cispo,
     "pass-at-k": PassAtK,
     "max-rl": MaxRl,
     "dr-grpo": DrGrpo,

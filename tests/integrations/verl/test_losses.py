@@ -15,7 +15,7 @@ core_algos = pytest.importorskip("verl.trainer.ppo.core_algos")
 from verl.workers.config import ActorConfig, PolicyLossConfig  # noqa: E402
 
 from diver.integrations.verl.config import POLICY_LOSSES  # noqa: E402
-from diver.losses import ClipCovLoss, ClipLoss, KlCovLoss  # noqa: E402
+from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, KlCovLoss  # noqa: E402
 from diver.losses.base import Tokens, row_weights  # noqa: E402
 from diver.losses.logprobs import entropy, kl_to_reference  # noqa: E402
 from diver.methods.grpo import group_advantage  # noqa: E402
@@ -91,6 +91,8 @@ def verls(loss, batch):
         ClipCovLoss(fraction=1.0),
         KlCovLoss(fraction=0.1, coef=0.7),
         KlCovLoss(),
+        CispoLoss(),
+        CispoLoss(clip_low=0.1, clip_high=0.2),
     ],
     ids=str,
 )

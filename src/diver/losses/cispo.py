@@ -1,0 +1,32 @@
+"""CISPO (MiniMax-M1, arXiv 2506.13585): the importance ratio is clipped as a weight, so that every token has a gradient."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from diver.losses.base import as_column
+from diver.losses.clip import ClipLoss
+from diver.settings import settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@settings
+class CispoLoss(ClipLoss):
+    """-sg(clip(rho, 1 - clip_low, 1 + clip_high)) A log pi of each token, sg without gradient.
+
+    Where `clip` takes the gradient from a token whose ratio has left the bounds, this keeps it, with a bounded weight. After
+    the source, which has no lower bound and does not print its upper one: 5 is ours, what TRL's documentation advises.
+    """
+
+    name: str = "cispo"
+    clip_low: float = 1.0
+    clip_high: float = 4.0
+
+    def forward(
+        self, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, selected: Tensor | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        ratio = (logprobs - old_logprobs).exp().detach()
+        weight = ratio.clamp(1 - self.clip_low, 1 + self.clip_high)
+        return -weight * as_column(advantages) * logprobs, {"clip_fraction": weight != ratio}
