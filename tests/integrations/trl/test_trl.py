@@ -8,9 +8,13 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
+pytest.importorskip("trl", reason="in the environment of `make test-trl` only")
+
 import numpy as np
 import pandas as pd
-import pytest
+import trl
 from datasets import Dataset
 from transformers import AutoTokenizer
 
@@ -19,7 +23,6 @@ from diver.config.data import Countdown
 from diver.data.countdown import policy_folder, problems, solution
 from diver.integrations.trl import GroupAdvantage, config
 
-trl = pytest.importorskip("trl")
 GRPOConfig = trl.GRPOConfig
 
 HERE = Path(__file__).parent
