@@ -91,6 +91,8 @@ def last_number(text: str) -> list[str]:
 
 def unboxed(text: str) -> str:
     """The text without the commands of its boxes and their braces; what they hold stays."""
+    if "box" not in text:
+        return text
     parts, opened, end = [], [], 0
     for token in _BRACE.finditer(text):
         is_box = bool(token["open"] or token["bare"])
@@ -161,6 +163,8 @@ def _boxes(text: str) -> list[_Box]:
 
 def _closing(text: str) -> tuple[int, int] | None:
     """Where the content of Minerva's last closing sentence begins and ends; None without one, or where it is prose."""
+    if "hope" not in text:  # nearly always, and quicker than the pattern
+        return None
     opened, span = -1, None
     for mark in _CLOSING.finditer(text):
         if mark["opened"]:

@@ -44,7 +44,7 @@ def grade(response: str, problem: Problem) -> Grade | PendingComparison:
     if not tail:
         return Grade.NO_ANSWER
     golds, number = gold_texts(problem.answer), picked_number(tail)
-    if number and number in (either := last_number(tail)[0].split(", ")) and len(either) > 1:
+    if number and " or " in tail and number in (either := last_number(tail)[0].split(", ")) and len(either) > 1:
         return _settle([", ".join(either)], problem.answer)
     settled = compare(number, _known(problem.answer)) if number else None
     if "\n" in tail or len(tail) > 256 or _DELIMITER.search(tail) or len(WORD.findall(tail)) > 2:
