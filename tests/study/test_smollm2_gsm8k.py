@@ -106,7 +106,7 @@ held_out = 4
 [warm_up]
 weights = ["self_attn.v_proj", "mlp.down_proj", "mlp.gate_proj"]
 layers = 1
-steps = 60
+steps = 200
 batch_size = 8
 learning_rate = 1e-2
 save_steps = 10
