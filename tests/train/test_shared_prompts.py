@@ -68,7 +68,7 @@ def change(model, groups, loss, budget):
 
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
 @pytest.mark.parametrize("loss", LOSSES, ids=["clip", "high-entropy", "kl"])
-@pytest.mark.parametrize("budget", [1, 40, 1000])
+@pytest.mark.parametrize("budget", [1, *(pytest.param(budget, marks=pytest.mark.slow) for budget in (40, 1000))])
 def test_the_gradient_is_that_of_padded_rows(family, loss, budget, groups, monkeypatch):
     assert shares_prompts(model_of(family))
     shared, metrics = change(model_of(family), groups, loss, budget)
