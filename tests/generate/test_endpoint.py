@@ -10,9 +10,10 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from diver_command import diver
 
 from diver.generate.base import requests
-from diver.types import DiverError, Rollout
+from diver.types import DiverError, Grade, Rollout
 
 pytest.importorskip("openai")
 import anyio  # by which the client waits to ask again
@@ -268,9 +269,76 @@ GARBAGE = {
 @pytest.mark.parametrize("garbage", GARBAGE)
 def test_nonsense(garbage):
     with serving(faults={0: garbage}) as server, pytest.raises(DiverError) as e:
-        generate(server, asked(1, 1))
+        generate(server, asked(1, 1), retries=0)
     assert str(e.value).startswith(f"{server.url}: the reply to problem 'p0', sample 0 is not a completion (")
     assert GARBAGE[garbage] in str(e.value) and "\n" not in str(e.value) and len(str(e.value)) < 600
+
+
+def test_a_malformed_reply_is_asked_for_again_and_drops_no_other():
+    wanted = asked(2, 10)
+    with serving(faults={0: b"{", 3: b'{"choices": []}', 7: b"<html>"}) as server:
+        check(generate(server, wanted, concurrency=4), wanted)
+    assert server.posts == len(wanted) + 3
+
+
+def test_a_request_that_hangs_is_asked_for_once_more_only():
+    with serving(faults={0: 1.0, 1: 1.0}) as server, pytest.raises(DiverError, match="no answer"):
+        generate(server, asked(1, 1), timeout=0.2)
+    assert server.posts == 2
+    with serving(faults={0: 1.0}) as server:
+        check(generate(server, asked(1, 1), timeout=0.2), asked(1, 1))
+
+
+def test_waits_as_long_as_the_server_asks_up_to_a_quarter_of_an_hour(monkeypatch):
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    monkeypatch.setattr("diver.generate.endpoint.asyncio.sleep", sleep)
+    asks = {n: (429, [("Retry-After", text)]) for n, text in enumerate(("300", "1e9", "Wed, 21 Oct 2026 07:28:00 GMT"))}
+    with serving(faults=asks) as server:
+        check(generate(server, asked(1, 1)), asked(1, 1))
+    assert slept == [300, 900, 2.0]  # a date is not read: half a second, doubled twice
+
+
+def test_what_is_refused_while_others_are_answered_is_unscored():
+    wanted = asked(1, 12)
+    garbage = dict.fromkeys((6, 12, 13), b"{}")
+    with serving(faults={0: 400, 3: 413, **garbage}) as server:
+        got = generate(server, wanted, concurrency=1, retries=0, skip_refused=True)
+    failed = [g for g in got if g.rollout.grade is Grade.ERROR]
+    assert [g.sample for g in failed] == [0, 3, 6] and all(g.rollout.response == "" for g in failed)
+    check([g for g in got if g not in failed], [r for r in wanted if r.sample not in (0, 3, 6)])
+    with serving(faults=dict.fromkeys(range(12), 400)) as server, pytest.raises(DiverError, match="refused a request"):
+        generate(server, wanted, skip_refused=True)  # all of them: nothing is recorded
+    with serving(faults={5: 401}) as server, pytest.raises(DiverError, match="refuses the API key"):
+        generate(server, wanted, concurrency=1, skip_refused=True)
+
+
+def test_an_evaluation_goes_on_without_what_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(3)]
+    (tmp_path / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with serving(faults={2: 400}) as server:
+        command = (
+            "eval",
+            "--generator",
+            "endpoint",
+            "--url",
+            server.url,
+            "--model",
+            "tiny",
+            "--benchmarks",
+            "sums.jsonl",
+        )
+        code, out, err = diver(*command, "--samples", 2, "--k", "1", "--retries", 1, "--timeout", 5, "--out", "out")
+        assert code == 0, err
+        assert "1 responses are unscored" in out + err and server.posts == 6
+        again = diver(*command, "--samples", 2, "--k", "1", "--out", "out")
+        assert again[0] == 0 and server.posts == 6  # it can finish, and asks nothing again
+    (result,) = json.loads((tmp_path / "out" / "results.json").read_text())["benchmarks"].values()
+    assert result["unscored"] == 1 and sorted(row["n"] for row in result["per_problem"]) == [1, 2, 2]
 
 
 def free_port():

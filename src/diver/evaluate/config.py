@@ -1,5 +1,6 @@
 """The settings of `diver eval`, checked before anything is sampled."""
 
+import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -7,7 +8,7 @@ from tyro.conf import Positional
 
 from diver.data.templates import TEMPLATES
 from diver.evaluate.grade import AUTO
-from diver.generate.endpoint import read_extra
+from diver.generate.endpoint import Endpoint
 from diver.settings import settings
 from diver.types import DiverError
 from diver.verify import get_grader
@@ -49,6 +50,11 @@ class EvalConfig:
     """Responses at a time of --generator transformers; 0 is what fits into a GPU, and on a CPU 512 or fewer."""
     url: str = ""
     """Of --generator endpoint, such as http://127.0.0.1:8000/v1; its key is read from OPENAI_API_KEY."""
+    timeout: float = Endpoint.timeout
+    """Of --generator endpoint: seconds for one response; one that takes longer is asked for once more."""
+    retries: int = Endpoint.retries
+    """Of --generator endpoint: how often a request is repeated after a failure that may pass. What the server still refuses,
+    while it answers others, is unscored: left out, counted, and not asked again by the same command."""
     extra: str = ""
     """As JSON: with --generator endpoint further keys of the request body, such as '{"top_k": -1}'; with --generator vllm
     options of its engine, such as '{"tensor_parallel_size": 2}'."""
@@ -80,6 +86,8 @@ class EvalConfig:
             )
         if self.step is not None and self.all_steps:
             raise DiverError("--step and --all-steps: give one of them")
+        if not self.timeout > 0 or self.retries < 0:
+            raise DiverError(f"--timeout must be above 0, and --retries not negative: {self.timeout}, {self.retries}")
         for name in ("samples", "limit", "max_tokens"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, is {value}")
@@ -128,3 +136,14 @@ def parse_ks(text: str) -> list[int]:
     if any(k < 1 for k in ks):
         raise DiverError(f"--k {text}: every k must be at least 1")
     return sorted(set(ks))
+
+
+def read_extra(text: str) -> dict[str, Any]:
+    """The flag --extra, a JSON object or nothing."""
+    try:
+        body = json.loads(text or "{}")
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise DiverError(f"--extra {text}: must be a JSON object, such as '{{\"top_k\": -1}}'")
+    return body

@@ -122,7 +122,7 @@ def _sample(
 def _row(generation: Generation, key: str, thinking: bool) -> dict[str, Any]:
     """A generation as it is stored; `logprob` is the sum over the tokens, where the generator knows it.
 
-    `thinking` is stored where the prompt ended inside a thought. Of a chat template that a server applies it is not known.
+    `error` is stored where the generator had no response, `thinking` where the prompt ended inside a thought. Of a chat template that a server applies it is not known.
     """
     rollout = generation.rollout
     row = {
@@ -133,6 +133,7 @@ def _row(generation: Generation, key: str, thinking: bool) -> dict[str, Any]:
         "tokens": rollout.length,
         "truncated": rollout.truncated,
         **({"thinking": True} if thinking else {}),
+        **({"error": True} if rollout.grade is Grade.ERROR else {}),
         "logprob": None if rollout.logprobs is None else float(rollout.logprobs.sum(dtype=float)),
     }
     return {**row, "count": generation.count} if generation.count > 1 else row

@@ -47,6 +47,7 @@ def grade_rows(
         truncated, thinking = ([bool(row.get(name)) for row in rows] for name in ("truncated", "thinking"))
         named = None if grader == AUTO else grader
         grades = verify.grade(pairs, verification, grader=named, truncated=truncated, thinking=thinking)
+        grades = [Grade.ERROR if row.get("error") else grade for row, grade in zip(rows, grades, strict=True)]
         for row, (response, problem), grade in zip(rows, pairs, grades, strict=True):
             yield {
                 "key": keys[problem.id],

@@ -101,7 +101,14 @@ def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
 def endpoint(config: EvalConfig, policy: Model) -> SamplerHandle:
     """Any server that speaks OpenAI's protocol; it is the model that is named, not the server."""
 
-    settings = Endpoint(url=config.url or Endpoint.url, model=policy.path, extra=config.extra_options)
+    settings = Endpoint(
+        url=config.url or Endpoint.url,
+        model=policy.path,
+        extra=config.extra_options,
+        timeout=config.timeout,
+        retries=config.retries,
+        skip_refused=True,
+    )
     return SamplerHandle(policy.path, lambda: EndpointGenerator(settings))
 
 

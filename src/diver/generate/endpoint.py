@@ -7,7 +7,6 @@ responses by it.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -17,8 +16,9 @@ from typing import Any
 from diver.data.hub import one_line
 from diver.generate.base import Generation, Key, Request
 from diver.settings import settings
-from diver.types import DiverError, Rollout
+from diver.types import DiverError, Grade, Rollout
 
+LONGEST_WAIT = 900.0  # seconds that a server may ask to wait before a retry
 _GENERATION_CONFIG = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 PLAIN_SAMPLING: dict[str, dict[str, Any]] = {
     "vllm": _GENERATION_CONFIG,
@@ -45,10 +45,13 @@ class Endpoint:
     concurrency: int = 64
     """Maximum number of concurrent requests."""
     retries: int = 8
-    """Maximum number of retries of a request after 408, 409, 429, 5xx or a lost connection: after half a second, then
-    twice as long each time up to 8 s, or after the time that the server requests; 8 retries span about 40 s."""
-    timeout: float = 1800.0
+    """How often a request is repeated after 408, 409, 429, 5xx, a lost connection or a reply that is no completion: after half
+    a second, then twice as long each time up to 8 s, or when the server says; once only after `timeout`."""
+    timeout: float = 900.0
     """Time limit for one response, in seconds."""
+    skip_refused: bool = False
+    """Whether a request that is refused for good (400, 413, 422, no reply that is a completion) while others are answered is an
+    empty rollout whose grade is `error`, not a DiverError."""
     extra: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Additional keys of the request body; they override those of PLAIN_SAMPLING. `transformers serve` samples the unmodified
     distribution with generation_config = '{"do_sample": true, "top_k": 0}', and is greedy without."""
@@ -60,15 +63,21 @@ class Endpoint:
             raise ValueError("endpoint: concurrency must be at least 1, retries not negative, timeout above 0")
 
 
-def read_extra(text: str) -> dict[str, Any]:
-    """The flag --extra, a JSON object or nothing."""
-    try:
-        body = json.loads(text or "{}")
-    except ValueError:
-        body = None
-    if not isinstance(body, dict):
-        raise DiverError(f"--extra {text}: must be a JSON object, such as '{{\"top_k\": -1}}'")
-    return body
+class Refused(DiverError):
+    """A request that the server does not answer; others may be answered."""
+
+    def __init__(self, message: str, request: Request) -> None:
+        super().__init__(message)
+        rollout = Rollout("", num_tokens=0, index=request.sample, grade=Grade.ERROR)
+        self.generation = Generation(*request.key, rollout)
+
+
+class Again(Exception):
+    """Ask once more, after `seconds` where the server says so; `error` is what is told if that does not help."""
+
+    def __init__(self, error: DiverError, seconds: float = 0.0) -> None:
+        super().__init__(str(error))
+        self.error, self.seconds = error, seconds
 
 
 class EndpointGenerator:
@@ -123,23 +132,36 @@ class EndpointGenerator:
         params["extra_body"] = extra
         waiting = (request for request in requests if request.key not in have)
         tasks: set[asyncio.Task[Generation]] = set()
+        refused: list[Refused] = []
+        answered = False
         with asyncio.Runner() as runner:
-            client = self._client(self.endpoint.retries)
+            client = self._client()
             try:
                 while True:
                     free = self.endpoint.concurrency - len(tasks)
                     replies = [self._reply(client, request, params) for request in islice(waiting, free)]
                     tasks |= set(map(runner.get_loop().create_task, replies))
                     if not tasks:
-                        return
+                        break
                     completed, tasks = runner.run(asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))
-                    yield from (task.result() for task in sorted(completed, key=lambda t: t.exception() is not None))
+                    for task in sorted(completed, key=lambda t: t.exception() is not None):
+                        error = task.exception()
+                        if isinstance(error, Refused) and self.endpoint.skip_refused:
+                            refused.append(error)
+                        else:
+                            yield task.result()
+                            answered = True
+                    if answered:  # before that, all may be refused, by what they have in common
+                        yield from (error.generation for error in refused)
+                        refused = []
+                if refused:
+                    raise refused[0]
             finally:
                 for task in tasks:
                     task.cancel()
                 runner.run(client.close())
 
-    def _client(self, retries: int) -> Any:
+    def _client(self, retries: int = 0) -> Any:
         return self._openai.AsyncOpenAI(
             base_url=self.endpoint.url,
             api_key=os.environ.get(self.endpoint.key) or "none",
@@ -182,6 +204,18 @@ class EndpointGenerator:
             raise self._error(error) from None
 
     async def _reply(self, client: Any, request: Request, params: Mapping[str, Any]) -> Generation:
+        attempt = timeouts = 0
+        while True:
+            try:
+                return await self._attempt(client, request, params)
+            except Again as again:
+                timeouts += isinstance(again.error.__cause__, self._openai.APITimeoutError)
+                if attempt == self.endpoint.retries or timeouts == 2:
+                    raise again.error from None
+                await asyncio.sleep(min(again.seconds or 0.5 * 2**attempt, LONGEST_WAIT if again.seconds else 8.0))
+                attempt += 1
+
+    async def _attempt(self, client: Any, request: Request, params: Mapping[str, Any]) -> Generation:
         body = {**params, "seed": request.seed}
         try:
             if isinstance(request.prompt, str):
@@ -197,10 +231,21 @@ class EndpointGenerator:
                 f"{self.endpoint.url}: does not know the model {self.model!r}; it serves {served}"
             ) from None
         except self._openai.OpenAIError as error:
-            raise self._error(error) from None
+            raise self._failure(request, error) from None
         except ValueError as error:
-            raise self._malformed(request, f"not JSON, {one_line(error)}") from None
-        return self._generation(request, reply)
+            raise Again(self._malformed(request, f"not JSON, {one_line(error)}")) from None
+        try:
+            return self._generation(request, reply)
+        except Refused as malformed:
+            raise Again(malformed) from None
+
+    def _failure(self, request: Request, error: Any) -> Exception:
+        """What an error of the client means: ask again, no more of this request, or no more at all."""
+        told, status = self._error(error), getattr(error, "status_code", None)
+        if isinstance(error, self._openai.APIConnectionError) or status in (408, 409, 429) or (status or 0) >= 500:
+            told.__cause__ = error
+            return Again(told, _retry_after(error))
+        return Refused(str(told), request) if status in (400, 413, 422) else told
 
     def _generation(self, request: Request, reply: Any) -> Generation:
         try:
@@ -215,10 +260,11 @@ class EndpointGenerator:
         rollout = Rollout(text, num_tokens=tokens, index=request.sample, truncated=truncated)
         return Generation(*request.key, rollout)
 
-    def _malformed(self, request: Request, reason: str) -> DiverError:
-        return DiverError(
+    def _malformed(self, request: Request, reason: str) -> Refused:
+        return Refused(
             f"{self.endpoint.url}: the reply to problem {request.problem_id!r}, sample {request.sample} is not a completion "
-            f"({reason}); is this an OpenAI-compatible endpoint?"
+            f"({reason}); is this an OpenAI-compatible endpoint?",
+            request,
         )
 
     def _error(self, error: Any) -> DiverError:
@@ -232,6 +278,14 @@ class EndpointGenerator:
             return DiverError(f"{url}: {one_line(error)}")
         message = (isinstance(error.body, dict) and error.body.get("message")) or error.response.text
         return DiverError(f"{url}: refused a request ({error.status_code}: {' '.join(str(message).split())[:300]})")
+
+
+def _retry_after(error: Any) -> float:
+    """The seconds for which the server asks to wait; 0 where it does not."""
+    try:
+        return max(0.0, float(error.response.headers["retry-after"]))
+    except (AttributeError, KeyError, ValueError):  # no reply, no such header, or a date
+        return 0.0
 
 
 def _owner(card: Any) -> str | None:

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from tyro.conf import Positional
 
-from diver.generate.endpoint import Endpoint, read_extra
+from diver.evaluate.config import read_extra
+from diver.generate.endpoint import Endpoint
 from diver.io.files import lock, write_text
 from diver.io.jsonl import JsonlLog, to_json
 from diver.settings import settings
