@@ -91,7 +91,7 @@ def verls(loss, batch):
         ClipCovLoss(fraction=1.0),
         KlCovLoss(fraction=0.1, coef=0.7),
         KlCovLoss(),
-        CispoLoss(),
+        CispoLoss(clip_low=1.0, clip_high=0.2),
         CispoLoss(clip_low=0.1, clip_high=0.2),
     ],
     ids=str,
