@@ -8,8 +8,6 @@
 | `PrefixTreeGenerator` | prefix_tree.py | transformers in this process, common prefixes computed once |
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice

@@ -4,8 +4,6 @@ One request is one sample: many servers ignore `n`. Each carries its seed, but u
 responses by it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Container, Iterator, Mapping, Sequence

@@ -9,8 +9,6 @@ transformers' own continuous batching (`generate_batch`, 5.23) is not used: all 
 stream, so responses depend on how they are scheduled, and there is no entropy; docs/scale.md has its speed beside ours.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Loading a policy: the bundled one, a Hugging Face folder, or a hub name."""
 
-from __future__ import annotations
-
 import json
 import time
 from importlib.util import find_spec

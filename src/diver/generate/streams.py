@@ -5,8 +5,6 @@ key is the response's seed and the counter its token, so nothing is kept between
 whichever others share its batch, and two of different seeds never run into each other's stream.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)

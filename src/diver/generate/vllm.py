@@ -5,8 +5,6 @@ engine's stream, which starts anew, with seed 0, in every process (docs.vllm.ai,
 resumes would draw what is stored already a second time, and count it as new samples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 

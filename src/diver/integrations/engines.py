@@ -1,7 +1,5 @@
 """Which engines can run a method, by what it declares; no engine is imported."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any

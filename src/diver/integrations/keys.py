@@ -1,7 +1,5 @@
 """What becomes of every key of a recipe in another trainer: one table, from which its settings and the help are made."""
 
-from __future__ import annotations
-
 import functools
 import tomllib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The steps over which schedules run in another trainer, which knows only how many steps it is to make now."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Log-probs, entropy and divergence of tokens, without the logits of all of them in memory at a time. Needs torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

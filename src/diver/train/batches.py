@@ -1,7 +1,5 @@
 """From mini-batches of whole groups to padded micro-batches under a token budget."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ There is no other state: random streams and the order of problems are keyed by t
 resumed run gives the same results on the same machine with the same number of threads.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Loggers in addition to metrics.jsonl in the run folder, which is always written."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from importlib.util import find_spec

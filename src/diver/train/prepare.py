@@ -1,7 +1,5 @@
 """What a run needs besides weights, checked alike by `--dry-run` and by the start of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -6,8 +6,6 @@ values of what it follows, and puts the results back. The gradient is that of pa
 the responses to a prompt share what is dropped of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial

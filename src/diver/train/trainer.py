@@ -7,8 +7,6 @@ for each rollout step:
     update(policy, groups)             # one optimizer step a mini-batch
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ without gradient. Rows without a gradient (`PolicyLoss.has_gradient`) are not ru
 still count in the weights and the selection, and a mini-batch of nothing but such rows still takes its optimizer step.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What needs algebra, and how much of it SymPy may see: a timeout does not stop what fills the memory first."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import NamedTuple

@@ -12,8 +12,6 @@ A box with something else in it is a wrong answer: what comes before it is ignor
 `meta["options"]` (a list, or a mapping from letter to text), or the lines "A) ..." of the prompt.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Mapping, Sequence

@@ -8,8 +8,6 @@ problem reaches it through JSON: arrays in `meta` become lists. What it prints i
 that ends inside a thought, nor about one that was cut before a box had closed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import json

@@ -17,8 +17,6 @@ part passes for the whole. An interval and the inequality that describes it are 
 two numbers below 1e-4 must also agree to one per cent: it rounds to six decimals.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache

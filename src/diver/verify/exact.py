@@ -4,8 +4,6 @@ Whatever is decided here, math-verify decides in the same way, but that it minds
 after a decimal, and does not mind the base of a numeral; the rest, None, is left to it.
 """
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from functools import lru_cache

@@ -8,8 +8,6 @@ The final answer is $\frac{1}{2}.$ I hope it is correct.     \frac{1}{2}
 She needs 1 1/2 cups.                                        1 1/2
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Several graders may grade the same responses; each grade is stored with `str(gra
 made by other rules are never mistaken for it. A new grader is a module with a function `grade`, and a line below.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 from collections.abc import Callable

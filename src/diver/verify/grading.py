@@ -1,7 +1,5 @@
 """From a response to a `Grade`: `verify` for groups in training, `grade` for any responses."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

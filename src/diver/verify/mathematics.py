@@ -17,8 +17,6 @@ a worker process (`workers`). `bounded` keeps from SymPy what would only cost ti
 wrong, a known answer beyond them an error; an answer written exactly as the known one is correct whatever its size.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache

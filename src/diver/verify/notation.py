@@ -3,8 +3,6 @@ r"""One spelling for each notation: `\varnothing` is `\emptyset`, `\operatorname
 math-verify takes most of these for different answers, or for something else. Linear in the length of the text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from decimal import Decimal

@@ -6,8 +6,6 @@ Its own search needs milliseconds a text and can take for ever; the cases here a
 arithmetic can be picked instead, and each is read in one pass.
 """
 
-from __future__ import annotations
-
 import re
 
 NEAR_THE_END = 200  # characters in which the last number is looked for

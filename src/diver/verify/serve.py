@@ -4,8 +4,6 @@ It is started by its path. For jobs of this package it does not run the package'
 fifth of the time that a worker takes to start, and none of them needs it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib

@@ -1,7 +1,5 @@
 """A response's thought, `<think> ... </think>`: what stands in it is no answer."""
 
-from __future__ import annotations
-
 
 def in_thought(text: str, opened: bool = False) -> bool:
     """Whether a text, a response or the prompt that the model saw, ends inside a thought that it opened.

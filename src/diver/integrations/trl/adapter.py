@@ -8,8 +8,6 @@ TRL subtracts the mean of a group from its rewards and, with scale_rewards="none
 a group already have mean 0, so they come through unchanged (to float32, in which TRL keeps them).
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """From a recipe to what TRL's GRPOTrainer is given. Neither TRL nor torch is imported."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Any

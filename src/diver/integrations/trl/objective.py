@@ -1,7 +1,5 @@
 """What a method requires of TRL's GRPOConfig. TRL is not imported."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from diver.losses import ClipLoss, HighEntropyLoss, PolicyLoss

@@ -1,7 +1,5 @@
 """A run by TRL's GRPOTrainer, in this process or in this one of several, with our run folder beside TRL's own."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from pathlib import Path

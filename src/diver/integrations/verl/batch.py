@@ -2,8 +2,6 @@
 the prompt, which of its G samples, and which output of that sample (an agent may give several).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -10,8 +10,6 @@ each as a struct or as JSON:
     +algorithm.diver.method=diver-td "+algorithm.diver.verify='{\\"timeout_s\\": 2.0}'" +algorithm.diver.run.folder=/runs/td
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

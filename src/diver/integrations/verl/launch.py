@@ -1,7 +1,5 @@
 """The verl command of a recipe: `python -m verl.trainer.main_ppo` and hydra overrides."""
 
-from __future__ import annotations
-
 import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Is the plugin loaded on every node? verl does not report an entry point that fails, so every node is checked."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from typing import Any
 

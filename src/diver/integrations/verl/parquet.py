@@ -1,7 +1,5 @@
 """The problems of a recipe in verl's parquet layout: prompts as the policy will see them, and what the grade needs."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from typing import Any

@@ -4,8 +4,6 @@ verl logs an entry point that fails at DEBUG only, and continues. So a failure i
 the trainer: a run that uses the trainer ends with the reason instead of an unknown name.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from typing import Any, NoReturn

@@ -1,7 +1,5 @@
 """Our grades as verl's reward: outcome 1 for a correct response, else 0, graded as by the built-in trainer."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from types import SimpleNamespace

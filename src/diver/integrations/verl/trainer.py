@@ -6,8 +6,6 @@ advantage       handed to verl through the estimator `diver`
 log, dump       critic/score is the task's reward, critic/rewards the shaped one; the rest of our metrics as diver/...
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
