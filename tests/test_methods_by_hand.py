@@ -128,8 +128,18 @@ def test_ucpo_by_hand():
     assert advantages("ucpo", [0, 0]).tolist() == advantages("ucpo", [1, 1]).tolist() == [0, 0]
 
 
+def test_xrpo_by_hand():
+    # l of the first is ln 2 above the mean of the group, of the second ln 2 below: eta is 2, 1/2, 1, 1; GRPO's are 1 and -1
+    logprobs = [[-1 + math.log(2)], [-1 - math.log(2)] * 2, [-1.0], [-1.0] * 3]
+    np.testing.assert_allclose(advantages("xrpo", [1, 1, 0, 0], logprobs), [1, 1 + 1 / 2, -1, -1])
+    np.testing.assert_allclose(advantages("xrpo", [0, 0, 1, 1], logprobs), [-1, -1, 1, 1])  # wrong ones gain nothing
+    bounded = advantages(method_named("xrpo", novelty=8, limit=2), [1, 1, 0, 0], logprobs)
+    np.testing.assert_allclose(bounded, [1, 1 + 2, -1, -1])  # 8 / 2 is more than twice its advantage
+    assert advantages("xrpo", [1, 1], [[-1.0], [-3.0]]).tolist() == [0, 0]
+
+
 def test_the_log_probs_are_asked_for():
-    for method in ("unlikeliness", "ucpo"):
+    for method in ("unlikeliness", "ucpo", "xrpo"):
         assert method_named(method).needs == {"logprobs"}
         with pytest.raises(DiverError, match="needs logprobs"):
             diver.advantages(["", ""], [1, 0], [0, 0], method)
@@ -138,7 +148,7 @@ def test_the_log_probs_are_asked_for():
 # --- what holds for all
 
 
-HERE = "dr-grpo rs-grpo pkpo f-grpo difficulty-weight w-reinforce psr nsr unlikeliness ucpo".split()
+HERE = "dr-grpo rs-grpo pkpo f-grpo difficulty-weight w-reinforce psr nsr unlikeliness ucpo xrpo".split()
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=4, max_size=12), st.randoms())
@@ -157,7 +167,8 @@ def test_the_mean_is_0_where_it_is_declared_and_the_order_does_not_matter(name, 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if not method_named(name).zero_mean])
 def test_where_it_is_not_declared_the_mean_is_not_0(name):
-    assert abs(advantages(name, [1, 0, 0, 0, 0]).sum()) > 0.1
+    logprobs = [[-2.0], *[[-1.0]] * 4]
+    assert abs(advantages(name, [1, 0, 0, 0, 0], logprobs).sum()) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -169,6 +180,7 @@ def test_where_it_is_not_declared_the_mean_is_not_0(name):
         ("w-reinforce", {"positive": -1}, "at least 0, and not both 0"),
         ("nsr", {"negative": 0}, "at least 0, and not both 0"),
         ("unlikeliness", {"beta": 2}, "method: beta must be between 0 and 1, not 2.0"),
+        ("xrpo", {"limit": -1}, "method: novelty and limit must be at least 0, not 1.0 and -1.0"),
         ("ucpo", {"tau": -1}, "method: tau must be between 0 and 1, not -1.0"),
     ],
 )

@@ -21,6 +21,7 @@ from diver.methods.rs_grpo import RsGrpo
 from diver.methods.ucpo import Ucpo
 from diver.methods.unlikeliness import Unlikeliness
 from diver.methods.w_reinforce import Nsr, Psr, WReinforce
+from diver.methods.xrpo import Xrpo
 from diver.settings import choose, import_object, merge, read
 from diver.types import DiverError
 
@@ -42,6 +43,7 @@ METHODS: dict[str, type[Method]] = {
     "nsr": Nsr,
     "unlikeliness": Unlikeliness,
     "ucpo": Ucpo,
+    "xrpo": Xrpo,
     "entropy-bonus": EntropyBonus,
     "high-entropy": HighEntropy,
     "diver-td": DiverTd,

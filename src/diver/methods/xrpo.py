@@ -1,0 +1,44 @@
+"""After XRPO's novelty sharpening (arXiv 2510.06672): a correct response that is unlikely has more advantage."""
+
+import numpy as np
+
+from diver.methods.grpo import ClipHigher
+from diver.settings import settings
+from diver.types import Group, Progress
+
+
+@settings
+class Xrpo(ClipHigher):
+    """Correctness; of the correct responses those have more advantage that are less likely than their group.
+
+    A correct response gains min(max(novelty (1 - eta), 0), limit A), where A is GRPO's advantage and eta = exp(l - mean l of
+    the group), l the mean log-prob of a token under the sampler. Read in another project's port, and its constants are that
+    port's (hence "after"). Departures: without the source's adaptive allocation of samples; clip 0.20 / 0.28.
+    """
+
+    name: str = "xrpo"
+    novelty: float = 1.0
+    """The coefficient of 1 - eta (lambda)."""
+    limit: float = 1.0
+    """What a response may gain at most, as a multiple of its advantage (kappa)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.novelty, self.limit) < 0:
+            raise ValueError(f"novelty and limit must be at least 0, not {self.novelty} and {self.limit}")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | {"logprobs"}
+
+    @property
+    def zero_mean(self) -> bool:
+        return False
+
+    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+        a = super().advantages(group, progress)
+        columns = [np.asarray(r.logprobs, np.float64) for r in group.rollouts]
+        logprob = np.array([values.mean() if values.size else 0.0 for values in columns])  # of no token: 0
+        eta = np.exp(logprob - logprob.mean())
+        gain = np.minimum(np.maximum(self.novelty * (1 - eta), 0), self.limit * a)
+        return np.where(group.outcomes >= self.threshold, a + np.maximum(gain, 0), a)
