@@ -241,6 +241,7 @@ def test_bounds_follow_from_the_name():
         lambda: interval([[[1.0, 2.0]]]),
         lambda: interval([1.0, 2.0], level=95),
         lambda: interval([0.5, 1.5], (0, 1)),
+        lambda: interval([2.0, 3.0], (1, 5)),
         lambda: interval(np.empty((0, 3))),
         lambda: interval([[1.0, np.nan]]),
         lambda: paired_interval([1.0, 2.0], [1.0]),

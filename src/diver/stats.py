@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 # Of a share near 0 or 1, most values stand at the bound and vary less than the next ones would: up to so many problems that
-# are right or wrong by a coin are counted with them, fewer where p (1 - p) of all problems is more than MUCH.
-PSEUDO_PROBLEMS, MUCH = 4.0, 3.0
+# are right or wrong by a coin are counted with them, fewer where the sum of p (1 - p) over all problems exceeds the second number.
+PSEUDO_PROBLEMS, BINOMIAL_VARIANCE = 4.0, 3.0
 # Fewer problems than these with a difference (in effect): Student's interval of a mean so skewed is too narrow.
 FEW_DIFFERENCES = 20
 
@@ -110,6 +110,8 @@ def interval(values: ArrayLike, bounds: tuple[float, float] | None = None, level
         raise ValueError(f"values must be [problems] or [seeds, problems]: got shape {np.shape(values)}")
     if np.isnan(y).any():
         raise ValueError("values must be known for every seed and problem")
+    if bounds and not (bounds[1] > 0 and bounds[0] in (0, -bounds[1])):
+        raise ValueError(f"bounds must be (0, u) or (-u, u), got {bounds}")
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must lie between 0 and 1, got {level}")
     if y.size < 2:
@@ -176,10 +178,11 @@ def _share(y: np.ndarray, level: float, pseudo: float = 0.0) -> tuple[np.ndarray
 
     mean = y.mean((-2, -1))
     coin = mean * (1 - mean)
-    half = _half_width(y, level, pseudo * np.minimum(1, MUCH / np.maximum(max(y.shape[-2:]) * coin, MUCH)), coin)
+    problems = max(y.shape[-2:]) if 1 in y.shape[-2:] else y.shape[-1]
+    half = _half_width(y, level, pseudo * BINOMIAL_VARIANCE / np.maximum(problems * coin, BINOMIAL_VARIANCE), coin)
     with np.errstate(divide="ignore", invalid="ignore"):
         n = coin * (ndtri(0.5 + level / 2) / half) ** 2
-    n = np.where(np.isfinite(n) & (half > 1e-9), n, max(y.shape[-2:]) if 1 in y.shape[-2:] else y.shape[-1])
+    n = np.where(np.isfinite(n) & (half > 1e-9), n, problems)
     x = mean * n
 
     def quantile(q: float) -> np.ndarray:

@@ -312,6 +312,11 @@ def test_what_is_refused_while_others_are_answered_is_unscored():
     check([g for g in got if g not in failed], [r for r in wanted if r.sample not in (0, 3, 6)])
     with serving(faults=dict.fromkeys(range(12), 400)) as server, pytest.raises(DiverError, match="refused a request"):
         generate(server, wanted, skip_refused=True)  # all of them: nothing is recorded
+    with serving(faults={0: 400}) as server:  # the last of an evaluation that was killed: others have been answered
+        (rest,) = EndpointGenerator(Endpoint(url=server.url, skip_refused=True)).generate(
+            wanted, **HOW, have={r.key for r in wanted[1:]}
+        )
+    assert rest.rollout.grade is Grade.ERROR and rest.sample == 0
     with serving(faults={5: 401}) as server, pytest.raises(DiverError, match="refuses the API key"):
         generate(server, wanted, concurrency=1, skip_refused=True)
 

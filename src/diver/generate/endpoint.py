@@ -71,7 +71,7 @@ class Refused(DiverError):
 
 
 class Again(Exception):
-    """Ask once more, after `seconds` where the server says so; `error` is what is told if that does not help."""
+    """Ask once more, after `seconds` where the server says so; `error` is raised if that does not help."""
 
     def __init__(self, error: DiverError, seconds: float = 0.0) -> None:
         super().__init__(str(error))
@@ -131,7 +131,7 @@ class EndpointGenerator:
         waiting = (request for request in requests if request.key not in have)
         tasks: set[asyncio.Task[Generation]] = set()
         refused: list[Refused] = []
-        answered = False
+        answered = any(request.key in have for request in requests)
         with asyncio.Runner() as runner:
             client = self._client()
             try:
@@ -239,11 +239,11 @@ class EndpointGenerator:
 
     def _failure(self, request: Request, error: Any) -> Exception:
         """What an error of the client means: ask again, no more of this request, or no more at all."""
-        told, status = self._error(error), getattr(error, "status_code", None)
+        failure, status = self._error(error), getattr(error, "status_code", None)
         if isinstance(error, self._openai.APIConnectionError) or status in (408, 409, 429) or (status or 0) >= 500:
-            told.__cause__ = error
-            return Again(told, _retry_after(error))
-        return Refused(str(told), request) if status in (400, 413, 422) else told
+            failure.__cause__ = error
+            return Again(failure, _retry_after(error))
+        return Refused(str(failure), request) if status in (400, 413, 422) else failure
 
     def _generation(self, request: Request, reply: Any) -> Generation:
         try:
