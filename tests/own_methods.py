@@ -11,7 +11,7 @@ from diver.types import Reward
 class MaxRl(Grpo):
     """Correctness. MaxRL (arXiv 2602.02710): A_i = (r_i - mean) / mean."""
 
-    def advantages(self, group, progress):
+    def advantages(self, group, context):
         r = group.rewards
         return (r - r.mean()) / r.mean() if r.any() else r
 
@@ -24,7 +24,7 @@ class Likelihood(Grpo):
     def needs(self):
         return frozenset({"logprobs"})
 
-    def rewards(self, group, progress):
+    def rewards(self, group, context):
         return [Reward(r.reward.outcome, -float(np.exp(r.logprobs.sum()))) for r in group.rollouts]
 
 

@@ -22,7 +22,7 @@ def test_one_correct_of_four():
 
 def test_one_correct_of_four_with_the_sample_std():
     # sample variance 1/4: (3/4) / (1/2) and (-1/4) / (1/2)
-    np.testing.assert_allclose(group_advantage(np.array([1.0, 0, 0, 0]), std="sample"), [1.5, -0.5, -0.5, -0.5])
+    np.testing.assert_allclose(group_advantage(np.array([1.0, 0, 0, 0]), divisor="sample-std"), [1.5, -0.5, -0.5, -0.5])
 
 
 def test_shaped_rewards():
@@ -54,7 +54,7 @@ def test_the_tolerance_is_where_it_is_stated():
 
 def test_a_group_of_one_has_no_advantage():
     assert group_advantage(np.array([1.0])).tolist() == [0]
-    assert group_advantage(np.array([1.0]), std="sample").tolist() == [0]
+    assert group_advantage(np.array([1.0]), divisor="sample-std").tolist() == [0]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -74,7 +74,7 @@ def test_scipy_agrees(values):
     r = np.array(values)
     if np.ptp(r) > 1e-6:
         np.testing.assert_allclose(group_advantage(r), zscore(r), rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(group_advantage(r, std="sample"), zscore(r, ddof=1), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(group_advantage(r, divisor="sample-std"), zscore(r, ddof=1), rtol=1e-9, atol=1e-9)
 
 
 @given(rewards, st.floats(0.1, 10), st.floats(-5, 5))

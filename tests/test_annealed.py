@@ -53,15 +53,15 @@ def test_in_a_mixed_group_it_is_grpos():
         lambda rows: len({correct for correct, _ in rows}) == 2
     ),
     st.floats(0, 5),
-    st.sampled_from(["population", "sample"]),
+    st.sampled_from(["std", "sample-std"]),
 )
-def test_the_std_of_a_mixed_group_is_never_below_the_floor(rows, coef, std):
+def test_the_std_of_a_mixed_group_is_never_below_the_floor(rows, coef, divisor):
     """Var = within + p (1 - p) m^2, m >= 1 the mean reward of the correct: at least p (1 - p), so at least (G - 1) / G^2."""
     outcomes = np.array([float(correct) for correct, _ in rows])
     rewards = outcomes * [1 + coef * b for _, b in rows]
-    method = method_named("diver-annealed", std=std)
+    method = method_named("diver-annealed", divisor=divisor)
     found = method.advantages(shaped(outcomes, rewards - outcomes), 0.0)
-    np.testing.assert_allclose(found, group_advantage(rewards, std), rtol=1e-12)
+    np.testing.assert_allclose(found, group_advantage(rewards, divisor), rtol=1e-12)
 
 
 def test_where_wrong_responses_are_rewarded_the_floor_may_hold_in_a_mixed_group():
@@ -75,7 +75,9 @@ def test_g_is_that_of_the_advantage():
     group = shaped([1.0] * 4, [0.0, 0.0, 0.1, 0.1])  # r' - mean = -0.05, -0.05, 0.05, 0.05
     expected = np.array([-1, -1, 1, 1]) * 0.05
     np.testing.assert_allclose(method_named("diver-annealed").advantages(group, 0.0), expected / (math.sqrt(3) / 4))
-    np.testing.assert_allclose(method_named("diver-annealed", std="sample").advantages(group, 0.0), expected / 0.5)
+    np.testing.assert_allclose(
+        method_named("diver-annealed", divisor="sample-std").advantages(group, 0.0), expected / 0.5
+    )
     # kept are the last two, ED 1/2 and 1: r' = 1.25, 1.5, mean 1.375, and s = sqrt(1)/2
     method = method_named(
         "diver-annealed",

@@ -62,7 +62,7 @@ def test_a_method_of_ones_own():
     with pytest.raises(DiverError) as error:
         diver.advantages(*given, method="own_methods:Likelihood")
     assert str(error.value) == told
-    with pytest.raises(ValueError, match="4 responses, 4 outcomes, 4 group_ids, 4 tokens, 3 logprobs"):
+    with pytest.raises(ValueError, match="4 responses, 4 outcomes, 4 group_ids, 3 logprobs"):
         diver.advantages(*given, method="own_methods:Likelihood", logprobs=logprobs[1:])
 
 

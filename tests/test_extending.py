@@ -120,10 +120,12 @@ def test_the_method_by_hand(modules):
 
 def test_the_loss_by_hand(modules):
     torch = pytest.importorskip("torch")
+    from diver.losses.base import Tokens
+
     logprobs = torch.tensor([[-1.0, -2.0], [-1.0, -2.0]], requires_grad=True)
-    ratio, advantages = torch.tensor([[0.5, 2.0], [0.5, 2.0]]), torch.tensor([1.0, -3.0])
+    ratio, advantages = torch.tensor([[0.5, 2.0], [0.5, 2.0]]), torch.tensor([[1.0], [-3.0]])
     loss, metrics = method_named("grpo", loss={"name": "my_loss:Cispo"}).loss.forward(
-        logprobs, logprobs.detach() - ratio.log(), advantages
+        Tokens(logprobs, logprobs.detach() - ratio.log(), advantages)
     )
     (gradient,) = torch.autograd.grad(loss.sum(), logprobs)
     torch.testing.assert_close(gradient, torch.tensor([[-0.5, -1.28], [1.5, 3.84]]))

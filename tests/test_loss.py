@@ -22,7 +22,7 @@ LOG2 = math.log(2)
 def test_clipped_surrogate_by_hand():
     """rho = 2, 1, 1/2 under A = +1 and A = -1, clip 0.8 .. 1.28."""
     logprobs = torch.tensor([[LOG2, 0.0, -LOG2]] * 2, dtype=torch.float64)
-    loss, is_clipped = clipped_surrogate(logprobs, torch.zeros_like(logprobs), torch.tensor([1.0, -1.0]), 0.2, 0.28)
+    loss, is_clipped = clipped_surrogate(logprobs, torch.zeros_like(logprobs), torch.tensor([[1.0], [-1.0]]), 0.2, 0.28)
     # A = +1: min(2, 1.28), min(1, 1), min(.5, .8); A = -1: min(-2, -1.28), -1, min(-.5, -.8)
     assert torch.allclose(loss, -torch.tensor([[1.28, 1.0, 0.5], [-2.0, -1.0, -0.8]], dtype=torch.float64))
     assert is_clipped.tolist() == [[True, False, False], [False, False, True]]
@@ -82,7 +82,7 @@ def test_covariance_by_hand():
 
 def selected(loss, uniform=(0.5,) * 6, old=LOGPROBS):
     entropies = torch.tensor([0.1, 0.9, 0.3, 0.9, 0.5, 0.2]).double()
-    tokens = Tokens(LOGPROBS, old, ADVANTAGE, entropies, torch.tensor(uniform))
+    tokens = Tokens(LOGPROBS, old, ADVANTAGE, entropies, uniform=torch.tensor(uniform))
     return loss.select_tokens(tokens).nonzero()[:, 0].tolist()
 
 
@@ -118,7 +118,9 @@ def test_the_losses_by_hand():
     mark = torch.tensor([[True, False, True]] * 2)
 
     def of(loss):
-        value, metrics = loss.forward(logprobs, torch.zeros_like(logprobs), torch.tensor([1.0, -1.0]), mark)
+        value, metrics = loss.forward(
+            Tokens(logprobs, torch.zeros_like(logprobs), torch.tensor([[1.0], [-1.0]]), selected=mark)
+        )
         return (-value).tolist(), metrics["clip_fraction"].tolist()
 
     clipped_ones = [[True, False, False], [False, False, True]]
@@ -136,13 +138,17 @@ def test_cispo_by_hand():
     """rho = 8, 1, 1/8 in bounds 1/2 and 3: the gradient of a token is -clip(rho) A, and none is 0."""
     logprobs = torch.tensor([[3 * LOG2, 0.0, -3 * LOG2]] * 2, dtype=torch.float64) - 1
     logprobs.requires_grad_()
-    advantages = torch.tensor([1.0, -2.0])
-    loss, metrics = CispoLoss(clip_low=0.5, clip_high=2.0).forward(logprobs, torch.full((2, 3), -1.0), advantages)
+    advantages = torch.tensor([[1.0], [-2.0]])
+    loss, metrics = CispoLoss(clip_low=0.5, clip_high=2.0).forward(
+        Tokens(logprobs, torch.full((2, 3), -1.0), advantages)
+    )
     loss.sum().backward()
     assert torch.allclose(logprobs.grad, torch.tensor([[-3.0, -1, -0.5], [6, 2, 1]], dtype=torch.float64))
     assert torch.allclose(loss[0], -torch.tensor([3.0, 1, 0.5], dtype=torch.float64) * logprobs[0])
     assert metrics["clip_fraction"].tolist() == [[True, False, True]] * 2
-    bound = torch.exp(CispoLoss().forward(torch.tensor([[9.0]]), torch.tensor([[0.0]]), torch.ones(1))[0] / 9)
+    bound = torch.exp(
+        CispoLoss().forward(Tokens(torch.tensor([[9.0]]), torch.tensor([[0.0]]), torch.ones(1, 1)))[0] / 9
+    )
     assert torch.allclose(bound, torch.exp(torch.tensor([[-5.0]])))  # up to 5
 
 
@@ -156,4 +162,4 @@ def test_which_rows_may_have_a_gradient():
 
 def test_a_loss_without_its_formula_says_so():
     with pytest.raises(TypeError, match="define forward"):
-        PolicyLoss(name="mine").forward(LOGPROBS, LOGPROBS, ADVANTAGE)
+        PolicyLoss(name="mine").forward(Tokens(LOGPROBS, LOGPROBS, ADVANTAGE))

@@ -22,7 +22,7 @@ def test_by_hand():
 
 def test_groups_without_a_signal_have_exact_zeros():
     assert not max_rl(np.zeros(5)).any() and not max_rl(np.ones(3)).any()
-    with pytest.raises(ValueError, match="must be at least 0"):
+    with pytest.raises(ValueError, match="must have one above 0"):
         max_rl(np.array([-1.0, 0.0]))
 
 

@@ -45,7 +45,7 @@ def test_a_name_and_nothing_else_is_the_papers_setting():
     assert (mix.shaping.coef, mix.shaping.clip_max, mix.shaping.discount) == (0.1, 0.65, 1.0)
     assert mix.shaping.schedule == Schedule(kind="cosine", start=0, end=1, unit="run", final=0)
     assert mix.loss == ClipLoss(clip_low=0.2, clip_high=0.28, kl_coef=0.0, entropy_coef=0.0)
-    assert mix.loss.aggregation == "token-mean" and mix.std == "population"
+    assert mix.loss.aggregation == "token-mean" and mix.divisor == "std"
     assert dict(method_named("diver-td").diversity_rewards) == {"textual": DiversityReward()}
     assert dict(method_named("diver-ed").diversity_rewards) == {"equational": DiversityReward()}
     assert method_named("clip-higher").loss == ClipLoss() == ClipLoss(clip_low=0.2, clip_high=0.28)
@@ -95,12 +95,12 @@ def test_overrides_are_merged_key_by_key():
         (
             "grpo",
             {"shaping": {}},
-            "method.shaping: unknown key; choices: name, threshold, diversity, selection, loss, std",
+            "method.shaping: unknown key; choices: name, threshold, diversity, selection, overlong, loss",
         ),
         (
             "pass-at-k",
-            {"std": "sample"},
-            "method.std: unknown key; choices: name, threshold, diversity, selection, loss, k, form, sets",
+            {"divisor": "sample-std"},
+            "method.divisor: unknown key; choices: name, threshold, diversity, selection, overlong, loss, k, form, sets",
         ),
         (
             "diver-td",
@@ -273,8 +273,8 @@ def test_groups_are_not_changed_and_keep_their_order():
 def test_select_by_hand():
     scores = [{"textual": s, "equational": s} for s in (0.3, 0.9, 0.3, 0.1, 0.9, 0.3)]
     six = Group(Problem("p", "?", "1"), tuple(Rollout(str(i), diversity=d) for i, d in enumerate(scores)))
-    assert Selection(keep="most").select(six).responses == ["0", "1", "4"]
-    assert Selection(keep="least").select(six).responses == ["0", "2", "3"]
+    assert Selection(keep="most").select(six, 0.5).responses == ["0", "1", "4"]
+    assert Selection(keep="least").select(six, 0.5).responses == ["0", "2", "3"]
 
 
 def test_the_kept_rollouts_have_advantages_over_themselves():
@@ -305,6 +305,8 @@ def test_metrics_by_hand():
             "reward/outcome": 5 / 9,
             # lambda is 0.05: 0.0125 for each of the three correct SAME, 0.0325 for each of the two correct OTHER
             "reward/shaped": (5 + 3 * 0.0125 + 2 * 0.0325) / 9,
+            # as below; 0 of the group none correct
+            "advantage/abs_mean": (8**0.5 + 2.82802) / 9,
             "diversity/textual": 2 / 3,
             "diversity/equational": 1 / 3,
             "shaping/coef": 0.05,

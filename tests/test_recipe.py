@@ -103,11 +103,11 @@ def test_what_must_go_together_is_checked_after_the_flags(tmp_path):
 
 def test_a_method_named_by_a_flag_replaces_the_table_of_the_recipe(tmp_path):
     """Else a baseline would be rewarded for diversity under its own name."""
-    path = write(tmp_path, "[method]\nname = 'diver-td'\nstd = 'sample'\n[method.shaping]\ncoef = 0.5")
+    path = write(tmp_path, "[method]\nname = 'diver-td'\ndivisor = 'sample-std'\n[method.shaping]\ncoef = 0.5")
     assert load_recipe(path).method.shaping.coef == 0.5
     assert load_recipe(path, ["--method", "clip-higher"]).method == method_named("clip-higher")
-    assert load_recipe(path, ["--method", "diver-td", "--method.std=sample"]).method == method_named(
-        "diver-td", std="sample"
+    assert load_recipe(path, ["--method", "diver-td", "--method.divisor=sample-std"]).method == method_named(
+        "diver-td", divisor="sample-std"
     )
 
 
@@ -183,7 +183,7 @@ def test_wrong_flags_are_named(tmp_path):
         (["--train.max_grad_norm", "inf"], "command line: train.max_grad_norm: should be a finite number, not inf"),
         (["--train.mini_batch_size", "256"], r"command line: train: mini_batch_size \(256\) is larger than"),
         (["--method", "divr-mix"], "command line: method.name: unknown choice 'divr-mix', did you mean 'diver-mix'"),
-        (["--method.std", "both"], "command line: .*'both'.*--method.std.*'population', 'sample'"),
+        (["--method.divisor", "both"], "command line: .*'both'.*--method.divisor.*'std', 'sample-std'"),
         (["--method.shaping.coeff", "1"], "command line: method.shaping.coeff: unknown key, did you mean 'coef'"),
         (["--method=pass-at-k", "--method.k=8"], "command line: method.k is 8 with sample.group"),
     ]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from diver.methods import NEEDS, Decode, Method, check_needs, method_named
-from diver.types import DiverError, Group, Problem, Progress, Reward, Rollout
+from diver.types import DiverError, Group, Problem, Progress, Reward, Rollout, State
 
 
 def advantages(
@@ -19,47 +19,60 @@ def advantages(
     *,
     tokens: Iterable[Sequence[int]] | None = None,
     logprobs: Iterable[Sequence[float]] | None = None,
+    keys: Iterable[Hashable] | None = None,
+    state: State | None = None,
     decode: Decode | None = None,
-) -> np.ndarray:
+) -> np.ndarray | list[np.ndarray]:
     """The advantage of each response, float64 [B], for any trainer: rows in any order, answered in that order.
+
+    A method with an advantage for each token (`method.per_token`) gives a list of float32 [T] instead.
 
     `outcomes` [B] are rewards of correctness; those of at least `method.threshold` (0.5) count as correct.
     `group_ids` [B] say which rows answer the same prompt. `progress` = t/T is how far the run is, for the schedule of
     lambda. `tokens` are the policy's, without padding: needed for gamma < 1, a length penalty or a horizon in tokens,
-    the last with `decode`; `logprobs` are the sampler's of these tokens. Lists, arrays and tensors are taken. Raises
+    the last with `decode`; `logprobs` are the sampler's of these tokens. `keys` are equal for responses that are the same
+    answer or solution. `state`, a dict that is empty at first, is changed in place: give the same one in every step, with
+    group_ids that name the problems, and save it with the checkpoint. Lists, arrays and tensors are taken. Raises
     ValueError where columns differ in length, an outcome is not finite, or groups are not whole (all of one size, at
     least 2); DiverError for a method that needs a column that is not given or selects responses, and for Pass@k with
     k >= G.
     """
     method = method_named(method) if isinstance(method, str) else method
-    if method.selection.keep != "all":
+    if method.selection.drops:
         raise DiverError(
             f"method {method.name!r}: a selection drops responses, so not each has an advantage; use Method.apply"
         )
-    optional = {"tokens": tokens, "logprobs": logprobs}
+    optional = {"tokens": tokens, "logprobs": logprobs, "keys": keys, "state": state}
     missing = [need for need in sorted(method.needs) if need in optional and optional[need] is None]
     check_needs(method, f"diver.advantages without `{'` and `'.join(missing)}`", {*NEEDS} - {*missing})
-    texts, values, keys = _plain(responses), _plain(outcomes), _plain(group_ids)
-    ids, likelihoods = ([None] * len(texts) if column is None else _plain(column) for column in (tokens, logprobs))
-    if not len(texts) == len(values) == len(keys) == len(ids) == len(likelihoods):
-        raise ValueError(
-            f"the columns differ in length: {len(texts)} responses, {len(values)} outcomes, {len(keys)} group_ids, "
-            f"{len(ids)} tokens, {len(likelihoods)} logprobs"
-        )
+    columns = {"responses": responses, "outcomes": outcomes, "group_ids": group_ids}
+    columns |= {name: column for name, column in optional.items() if name != "state" and column is not None}
+    given = {name: _plain(column) for name, column in columns.items()}
+    if len({len(column) for column in given.values()}) > 1:
+        raise ValueError(f"the columns differ in length: {', '.join(f'{len(c)} {name}' for name, c in given.items())}")
+    texts, values, names = (given[name] for name in ("responses", "outcomes", "group_ids"))
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"row {i}: a response is a text (str), not {type(text).__name__}")
     rollouts = [
-        Rollout(text, tokens=t, logprobs=None if lp is None else np.asarray(lp, np.float32), reward=Reward(float(r)))
-        for text, t, lp, r in zip(texts, ids, likelihoods, values, strict=True)
+        Rollout(
+            text,
+            tokens=given["tokens"][i] if "tokens" in given else None,
+            logprobs=np.asarray(given["logprobs"][i], np.float32) if "logprobs" in given else None,
+            key=str(given["keys"][i]) if "keys" in given else None,
+            reward=Reward(float(values[i])),
+        )
+        for i, text in enumerate(texts)
     ]
-    if rows := _whole_groups(keys):
+    if rows := _whole_groups(names):
         method.check_group_size(len(texts) // len(rows), "G")
-    groups = [Group(Problem(str(key), "", ""), tuple(rollouts[i] for i in index)) for key, index in rows.items()]
-    result = np.empty(len(rollouts))
-    for index, group in zip(rows.values(), method.apply(groups, progress, decode), strict=True):
-        result[index] = group.advantages
-    return result
+    groups = [Group(Problem(str(name), "", ""), tuple(rollouts[i] for i in index)) for name, index in rows.items()]
+    done = dict.fromkeys(range(len(rollouts)), Rollout(""))
+    for index, group in zip(rows.values(), method.apply(groups, progress, decode, state), strict=True):
+        done |= zip(index, group.rollouts, strict=True)
+    if method.per_token:
+        return [np.asarray(rollout.token_advantages) for rollout in done.values()]
+    return np.array([rollout.advantage for rollout in done.values()])
 
 
 def _whole_groups(group_ids: list[Hashable]) -> dict[Hashable, list[int]]:

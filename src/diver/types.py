@@ -17,6 +17,10 @@ class DiverError(Exception):
     """Invalid input: a one-line error that names the file, key or row and what is valid."""
 
 
+State = dict[str, Any]
+"""What a method keeps from step to step, as JSON has it. The trainer owns it and saves it with every checkpoint."""
+
+
 class Grade(StrEnum):
     """The result of grading a response. Unscored (timeout, error) is not wrong."""
 
@@ -73,7 +77,8 @@ class Rollout:
 
     `index` is its place among the sampled responses of its problem, which a selection does not change. `logprobs`
     float32 [T] and `entropy` (nats, mean over the T tokens) are the sampler's, at its temperature. `num_tokens` is T
-    where the tokens themselves were not kept.
+    where the tokens themselves were not kept. `key` is the same for responses that are the same answer or solution. Of a
+    method whose advantages are per token `token_advantages` is float32 [T], and `advantage` their mean.
     """
 
     response: str
@@ -84,9 +89,11 @@ class Rollout:
     index: int = 0
     num_tokens: int | None = None
     grade: Grade | None = None
+    key: str | None = None
     reward: Reward | None = None
     diversity: Mapping[str, float] = field(default_factory=dict)
     advantage: float = math.nan
+    token_advantages: np.ndarray | None = None
 
     @property
     def length(self) -> int:

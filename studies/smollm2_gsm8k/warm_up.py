@@ -24,6 +24,7 @@ from diver.io.files import write_bytes
 from diver.io.jsonl import to_json
 from diver.io.run_folder import RunFolder
 from diver.losses import PolicyLoss
+from diver.losses.base import Tokens
 from diver.settings import settings
 from diver.train import checkpoint
 from diver.train.update import update
@@ -37,10 +38,8 @@ class LikelihoodLoss(PolicyLoss):
 
     name: str = "likelihood"
 
-    def forward(
-        self, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, selected: Tensor | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        return -logprobs, {}
+    def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
+        return -tokens.logprobs, {}
 
 
 class WarmUp(NamedTuple):

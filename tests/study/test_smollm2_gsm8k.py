@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from diver.config.data import Source
+from diver.losses.base import Tokens
 from diver.types import DiverError, Grade, Problem
 from diver.verify import grade
 from smollm2_gsm8k.__main__ import CONFIG, WARM_UP, main
@@ -87,7 +88,7 @@ def test_problems_without_solutions_are_refused(tmp_path):
 def test_the_loss_of_the_warm_up_is_the_cross_entropy():
     logits, tokens = torch.randn(2, 3, 5, requires_grad=True), torch.tensor([[0, 1, 2], [3, 4, 0]])
     logprobs = logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
-    loss, _ = LikelihoodLoss().forward(logprobs, torch.zeros(2, 3), torch.ones(2))
+    loss, _ = LikelihoodLoss().forward(Tokens(logprobs, torch.zeros(2, 3), torch.ones(2, 1)))
     torch.testing.assert_close(loss.mean(), cross_entropy(logits.view(6, 5), tokens.view(6)))
 
 

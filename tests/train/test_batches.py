@@ -30,7 +30,7 @@ def test_rows_know_their_place_among_the_tokens_of_the_mini_batch():
 
     rows = rows_of([group("a", (1,), 2, 0), group("b", (2, 2), 3, 1)], [0.1, 0.2, 0.3, 0.4])
     assert [row.start for row in rows] == [0, 2, 2, 5] and [row.weight for row in rows] == [0.1, 0.2, 0.3, 0.4]
-    assert [row.prompt for row in rows] == [(1,), (1,), (2, 2), (2, 2)] and [row.advantage for row in rows] == [
+    assert [row.prompt for row in rows] == [(1,), (1,), (2, 2), (2, 2)] and [row.advantages for row in rows] == [
         2,
         0,
         3,

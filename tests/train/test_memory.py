@@ -10,6 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from diver.generate.policy import Policy
 from diver.losses import ClipLoss, logprobs
+from diver.losses.base import Tokens
 from diver.train.batches import Row, collate
 from diver.train.update import accumulate
 
@@ -49,7 +50,7 @@ def all_at_once(policy, rows, loss):
     out = policy.model(input_ids=batch.ids, attention_mask=batch.attention, position_ids=batch.position)
     scaled = out.logits[:, 2:-1].float() / TEMPERATURE
     values = scaled.gather(-1, batch.tokens[..., None])[..., 0] - scaled.logsumexp(-1)
-    token_loss, _ = loss.forward(values, batch.old_logprobs, batch.advantages)
+    token_loss, _ = loss.forward(Tokens(values, batch.old_logprobs, batch.advantages))
     logp = scaled.log_softmax(-1)
     token_loss = token_loss + loss.entropy_coef * (logp.exp() * logp).sum(-1)
     (token_loss.masked_fill(~batch.mask, 0.0) * batch.weight[:, None]).sum().backward()

@@ -172,6 +172,12 @@ def canonical(response: str, problem: Problem) -> str:
     return solution(response, list(problem.meta["numbers"]), int(problem.meta["target"])) or ""
 
 
+def value(response: str, problem: Problem) -> str | None:
+    """The number in the last box of a response; None without one."""
+    box = parse(response)[1]
+    return None if box is None else str(box)
+
+
 def policy_folder() -> Path:
     """The bundled policy: a small Llama-architecture checkpoint made by `scripts/countdown_policy.py`."""
     return Path(str(files("diver.data") / "countdown_policy"))

@@ -16,7 +16,7 @@ ENGINES: dict[str, Callable[[Method], Any]] = {
     "TRL": config,
     "verl": overrides,
     # the loss is the caller's
-    "diver.advantages": lambda method: advantages([], [], [], method, tokens=[], logprobs=[]),
+    "diver.advantages": lambda method: advantages([], [], [], method, tokens=[], logprobs=[], keys=[], state={}),
 }
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
+import numpy as np
+
 from diver.settings import settings
 
 if TYPE_CHECKING:
@@ -18,16 +20,20 @@ Aggregation = Literal["token-mean", "sequence-mean", "token-sum"]
 
 
 class Tokens(NamedTuple):
-    """All N tokens of a mini-batch without gradient, under the policy as it now is: vectors [N].
+    """Tokens under the policy as it now is: all N of a mini-batch without gradient, [N], or padded rows of it, [n, T].
 
-    `uniform` are random numbers in [0, 1), one a token, in the order of the rows.
+    `advantages` broadcast over the others: [n, 1] where all tokens of a response have one. In rows `mask` is False where
+    there is padding, and `selected` is what `select_tokens` answered. `uniform` [N] are random numbers in [0, 1), in the
+    order of the rows, for that choice. `entropy`, in nats, is there where the loss needs it.
     """
 
     logprobs: Tensor
     old_logprobs: Tensor
     advantages: Tensor
-    entropy: Tensor
-    uniform: Tensor
+    entropy: Tensor | None = None
+    mask: Tensor | None = None
+    selected: Tensor | None = None
+    uniform: Tensor | None = None
 
 
 @settings
@@ -48,7 +54,7 @@ class PolicyLoss:
     selects_tokens: ClassVar[bool] = False
     """Whether tokens are selected over a whole mini-batch before its gradient is taken."""
     needs_entropy: ClassVar[bool] = False
-    """Whether the selection needs the entropy of each token."""
+    """Whether `select_tokens` and `forward` need the entropy of each token."""
     selects_on_policy: ClassVar[bool] = True
     """Whether also in the first mini-batch of a step, where the policy still is the one that sampled."""
 
@@ -60,18 +66,13 @@ class PolicyLoss:
         """The tokens that this loss singles out of a mini-batch: bool [N]. Called where `selects_tokens`."""
         raise TypeError(f"loss {self.name!r} selects no tokens")
 
-    def forward(
-        self, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, selected: Tensor | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of each token [n, T], and its own metrics, {name: [n, T]}, each logged as policy/<name>, a mean.
-
-        `advantages` are [n], or [n, T]; `selected` bool [n, T] is what `select_tokens` answered for the mini-batch.
-        """
+    def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of each token [n, T], and its own metrics, {name: [n, T]}, each logged as policy/<name>, a mean."""
         raise TypeError(f"loss {self.name!r} does not say what the loss of a token is: define forward")
 
-    def has_gradient(self, advantage: float, selected: Tensor | None = None) -> bool:
+    def has_gradient(self, advantages: np.ndarray | float, selected: Tensor | None = None) -> bool:
         """Whether a row may have a gradient that is not exactly zero; `selected` bool [T] of its tokens."""
-        return advantage != 0.0 or self.kl_coef > 0 or self.entropy_coef != 0
+        return bool(np.any(advantages)) or self.kl_coef > 0 or self.entropy_coef != 0
 
 
 def row_weights(lengths: Tensor, aggregation: str) -> Tensor:
@@ -92,11 +93,6 @@ def row_weights(lengths: Tensor, aggregation: str) -> Tensor:
     if aggregation == "token-sum":
         return ones / len(lengths)
     raise ValueError(f"aggregation {aggregation!r}: there are token-mean, sequence-mean, token-sum")
-
-
-def as_column(advantages: Tensor) -> Tensor:
-    """Advantages [n] or [n, T] that broadcast over [n, T]."""
-    return advantages if advantages.dim() == 2 else advantages[:, None]
 
 
 def top_fraction(values: Tensor, fraction: float) -> Tensor:

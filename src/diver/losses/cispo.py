@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from diver.losses.base import as_column
+from diver.losses.base import Tokens
 from diver.losses.clip import ClipLoss
 from diver.settings import settings
 
@@ -24,9 +24,7 @@ class CispoLoss(ClipLoss):
     clip_low: float = 1.0
     clip_high: float = 4.0
 
-    def forward(
-        self, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, selected: Tensor | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        ratio = (logprobs - old_logprobs).exp().detach()
+    def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
+        ratio = (tokens.logprobs - tokens.old_logprobs).exp().detach()
         weight = ratio.clamp(1 - self.clip_low, 1 + self.clip_high)
-        return -weight * as_column(advantages) * logprobs, {"clip_fraction": weight != ratio}
+        return -weight * tokens.advantages * tokens.logprobs, {"clip_fraction": weight != ratio}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from diver.losses.base import PolicyLoss, as_column
+from diver.losses.base import PolicyLoss, Tokens
 from diver.settings import settings
 
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ class ClipLoss(PolicyLoss):
         if self.clip_high < 0:
             raise ValueError(f"clip_high must be at least 0, not {self.clip_high}")
 
-    def forward(
-        self, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, selected: Tensor | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        loss, is_clipped = clipped_surrogate(logprobs, old_logprobs, advantages, self.clip_low, self.clip_high)
+    def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
+        loss, is_clipped = clipped_surrogate(*tokens[:3], self.clip_low, self.clip_high)
         return loss, {"clip_fraction": is_clipped}
 
 
@@ -42,10 +40,9 @@ def clipped_surrogate(
 ) -> tuple[Tensor, Tensor]:
     """-CLIP(rho, A) of each token, and whether the clip took effect: [n, T], bool [n, T].
 
-    CLIP = min(rho A, clip(rho, 1 - low, 1 + high) A) with `advantages` [n] or [n, T]. A clipped token has no gradient:
+    CLIP = min(rho A, clip(rho, 1 - low, 1 + high) A) with `advantages` [n, 1] or [n, T]. A clipped token has no gradient:
     rho above 1 + high with A > 0, or below 1 - low with A < 0.
     """
-    advantages = as_column(advantages)
     ratio = (logprobs - old_logprobs).exp()
     clipped = ratio.clamp(1 - low, 1 + high)
     is_clipped = ((ratio > 1 + high) & (advantages > 0)) | ((ratio < 1 - low) & (advantages < 0))

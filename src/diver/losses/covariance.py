@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from diver.losses.base import PolicyLoss, Tokens, as_column, check_fraction, top_fraction
+from diver.losses.base import PolicyLoss, Tokens, check_fraction, top_fraction
 from diver.losses.clip import ClipLoss, clipped_surrogate
 from diver.settings import settings
 
@@ -49,18 +49,15 @@ class ClipCovLoss(ClipLoss):
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
         products = covariance(tokens.logprobs, tokens.advantages)
-        _, is_clipped = clipped_surrogate(
-            tokens.logprobs[None], tokens.old_logprobs[None], tokens.advantages[None], self.clip_low, self.clip_high
-        )
-        candidates = (products > self.low) & (products < self.high) & ~is_clipped[0]
+        _, is_clipped = clipped_surrogate(*tokens[:3], self.clip_low, self.clip_high)
+        candidates = (products > self.low) & (products < self.high) & ~is_clipped
+        assert tokens.uniform is not None
         return candidates & top_fraction((-tokens.uniform).masked_fill(~candidates, -np.inf), self.fraction)
 
-    def forward(
-        self, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, selected: Tensor | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        assert selected is not None
-        loss, metrics = super().forward(logprobs, old_logprobs, advantages)
-        return loss.masked_fill(selected, 0.0), {"clip_fraction": metrics["clip_fraction"] & ~selected}
+    def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
+        assert tokens.selected is not None
+        loss, metrics = super().forward(tokens)
+        return loss.masked_fill(tokens.selected, 0.0), {"clip_fraction": metrics["clip_fraction"] & ~tokens.selected}
 
 
 @settings
@@ -90,13 +87,11 @@ class KlCovLoss(PolicyLoss):
     def select_tokens(self, tokens: Tokens) -> Tensor:
         return top_fraction(covariance(tokens.logprobs, tokens.advantages), self.fraction)
 
-    def forward(
-        self, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, selected: Tensor | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        assert selected is not None
-        log_ratio = logprobs - old_logprobs
-        loss = -log_ratio.exp() * as_column(advantages) + self.coef * log_ratio.abs() * selected
-        return loss, {"clip_fraction": selected.new_zeros(selected.shape)}
+    def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
+        assert tokens.selected is not None
+        log_ratio = tokens.logprobs - tokens.old_logprobs
+        loss = -log_ratio.exp() * tokens.advantages + self.coef * log_ratio.abs() * tokens.selected
+        return loss, {"clip_fraction": tokens.selected.new_zeros(tokens.selected.shape)}
 
-    def has_gradient(self, advantage: float, selected: Tensor | None = None) -> bool:
-        return super().has_gradient(advantage) or (selected is not None and bool(selected.any()))
+    def has_gradient(self, advantages: np.ndarray | float, selected: Tensor | None = None) -> bool:
+        return super().has_gradient(advantages) or (selected is not None and bool(selected.any()))

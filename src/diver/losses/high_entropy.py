@@ -31,11 +31,10 @@ class HighEntropyLoss(ClipLoss):
         check_fraction("top_entropy_fraction", self.top_entropy_fraction)
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
+        assert tokens.entropy is not None
         return top_fraction(tokens.entropy, self.top_entropy_fraction)
 
-    def forward(
-        self, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, selected: Tensor | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        assert selected is not None
-        loss, metrics = super().forward(logprobs, old_logprobs, advantages)
-        return loss.masked_fill(~selected, 0.0), {"clip_fraction": metrics["clip_fraction"] & selected}
+    def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
+        assert tokens.selected is not None
+        loss, metrics = super().forward(tokens)
+        return loss.masked_fill(~tokens.selected, 0.0), {"clip_fraction": metrics["clip_fraction"] & tokens.selected}

@@ -1,6 +1,6 @@
 """Methods: see `base` for what a method is, `registry` for their names."""
 
-from diver.methods.base import NEEDS, OBSERVED, Decode, Method, check_needs
+from diver.methods.base import NEEDS, OBSERVED, Context, Decode, Method, check_needs
 from diver.methods.diver import Diver
 from diver.methods.grpo import ClipHigher, Grpo
 from diver.methods.registry import METHODS, method_named
@@ -12,6 +12,7 @@ __all__ = [
     "NEEDS",
     "OBSERVED",
     "ClipHigher",
+    "Context",
     "Decode",
     "Diver",
     "Grpo",

@@ -4,23 +4,37 @@
 advantages. A subclass is one file: its settings, its formula with the source, and its departures. No torch here.
 """
 
+import dataclasses
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
 from diver.diversity import Diversity, unspaced_note, with_diversity
 from diver.losses import ClipLoss, PolicyLoss
+from diver.methods.overlong import Overlong
 from diver.methods.selection import Selection
 from diver.settings import settings
-from diver.types import DiverError, Group, Progress, Reward
+from diver.types import DiverError, Group, Progress, Reward, State
 
 Decode = Callable[[Sequence[int]], str]
 
 OBSERVED = ("textual", "equational")  # measured for every method, so that any two runs can be compared
-NEEDS = ("responses", "tokens", "logprobs")
-"""What a method may ask of an engine beyond outcomes: the texts, the policy's token ids, the sampler's log-probs."""
+NEEDS = ("responses", "tokens", "logprobs", "keys", "state")
+"""What a method may ask of an engine beyond outcomes: the texts, the policy's token ids, the sampler's log-probs, which responses
+are the same answer or solution (`Rollout.key`), and a `State` that is saved with every checkpoint."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a method may look at besides a group: how far the run is, its state, and `decode` where the engine has one."""
+
+    progress: Progress | float = 0.0
+    state: State = field(default_factory=dict)
+    decode: Decode | None = None
 
 
 @settings
@@ -35,17 +49,25 @@ class Method:
     """How the diversity metrics are measured."""
     selection: Selection = Selection()
     """Which rollouts are trained on."""
+    overlong: Overlong = Overlong()
+    """A penalty for responses near the length limit."""
     loss: PolicyLoss = ClipLoss()
     """The objective of the update; its `name` chooses one of LOSSES."""
 
     @property
     def needs(self) -> frozenset[str]:
         """Which of NEEDS this method, as it is configured, must be given."""
-        return frozenset() if self.selection.keep == "all" else frozenset({"responses"})
+        by_diversity = {"responses"} if self.selection.keep != "all" else set()
+        return frozenset(by_diversity | ({"tokens"} if self.overlong else set()))
 
     @property
     def zero_mean(self) -> bool:
         """Whether the advantages of every group sum to 0, so that a trainer that subtracts the mean leaves them as they are."""
+        return False
+
+    @property
+    def per_token(self) -> bool:
+        """Whether `advantages` has one for each token of a response."""
         return False
 
     @property
@@ -60,23 +82,40 @@ class Method:
         """lambda, the coefficient of an intrinsic reward, at `progress`; 0 for a method without one."""
         return 0.0
 
-    def rewards(self, group: Group, progress: Progress | float) -> list[Reward]:
+    def rewards(self, group: Group, context: Context) -> list[Reward]:
         """The parts of the reward of each rollout of a measured group: the outcome alone, unless a method adds to it."""
         return [Reward(float(r)) for r in group.outcomes]
 
-    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
-        """A, float64 [G], of a group with its rewards."""
+    def advantages(self, group: Group, context: Context) -> np.ndarray | Sequence[np.ndarray]:
+        """A, float64 [G], of a group with its rewards; if `per_token`, float64 [T] for each of its rollouts."""
         raise TypeError(f"method {self.name!r} does not say what an advantage is: define advantages")
 
-    def apply(self, groups: Iterable[Group], progress: Progress | float, decode: Decode | None = None) -> list[Group]:
+    def update_state(self, group: Group, state: State) -> None:
+        """Enter a sampled group into `state`, in place. Called for every group of a step, in order, after all are shaped."""
+
+    def limited(self, max_tokens: int) -> Self:
+        """This method where responses have at most `max_tokens`, which the penalty for long ones has to know."""
+        if not self.overlong or self.overlong.max_tokens:
+            return self
+        return dataclasses.replace(self, overlong=dataclasses.replace(self.overlong, max_tokens=max_tokens))
+
+    def apply(
+        self,
+        groups: Iterable[Group],
+        progress: Progress | float,
+        decode: Decode | None = None,
+        state: State | None = None,
+    ) -> list[Group]:
         """The groups to train on: every rollout with its diversity, the parts of its reward, and its advantage.
 
         TD and ED are measured whatever is rewarded. With a selection, diversity is that within all the samples, and the
-        advantage is taken over the kept ones, which stay in their order. `decode` (token ids -> text) is for metrics
-        that look at the first tokens of a text only. Raises ValueError where an outcome is missing or not finite.
+        advantage is taken over the kept ones, which stay in their order; a group of which none is kept is left out. `decode` (token
+        ids -> text) is for methods and metrics that look at a part of a text. `state` is changed in place. Raises
+        ValueError where an outcome is missing or not finite.
         """
-        result = []
-        for group in groups:
+        result, sampled = [], list(groups)
+        context = Context(progress, {} if state is None else state, decode)
+        for group in sampled:
             for i, outcome in enumerate(group.outcomes):
                 if not math.isfinite(outcome):
                     raise ValueError(
@@ -84,12 +123,25 @@ class Method:
                         "finite outcome before it is shaped"
                     )
             group = with_diversity(group, dict.fromkeys(self.metric_names), self.diversity, decode)
-            group = group.with_each(reward=self.rewards(group, progress))
-            group = self.selection.select(group)
-            result.append(group.with_each(advantage=self.advantages(group, progress).tolist()))
+            rewards = self.rewards(group, context)
+            if self.overlong:
+                penalties = self.overlong.reward(np.array([r.length for r in group.rollouts]))
+                rewards = [r._replace(length=r.length + p) for r, p in zip(rewards, penalties.tolist(), strict=True)]
+            if selected := self.selection.select(group.with_each(reward=rewards), self.threshold):
+                result.append(self._with_advantages(selected, context))
+        for group in sampled:
+            self.update_state(group, context.state)
         if note := unspaced_note([text for group in result for text in group.responses], self.diversity.tokenize):
             warnings.warn(note, stacklevel=2)
         return result
+
+    def _with_advantages(self, group: Group, context: Context) -> Group:
+        advantages = self.advantages(group, context)
+        if not self.per_token:
+            return group.with_each(advantage=np.asarray(advantages).tolist())
+        of_tokens = [np.asarray(a, np.float32) for a in advantages]
+        means = [float(a.mean()) if a.size else 0.0 for a in of_tokens]
+        return group.with_each(advantage=means, token_advantages=of_tokens)
 
     def metrics(
         self, groups: Sequence[Group], progress: Progress | float, sampled: Sequence[Group] | None = None
@@ -97,20 +149,24 @@ class Method:
         """What the run folder logs of the groups that `apply` returned.
 
         The outcomes are those of `sampled`: with a selection, give what `apply` was given. Diversity and the shaped reward
-        are means over the rollouts that are trained on; advantage/solve_all_frac is the part of their sum |A| that is of groups
-        all correct, 0 where every advantage is.
+        are means over the rollouts that are trained on, left out where there is none; advantage/solve_all_frac is the part
+        of their sum |A| that is of groups all correct, 0 where every advantage is.
         """
-        if not groups:
+        if not (sampled := groups if sampled is None else sampled):
             raise ValueError("metrics need at least one group")
-        outcomes = [group.outcomes for group in (groups if sampled is None else sampled)]
+        outcomes = [group.outcomes for group in sampled]
         correct = [o >= self.threshold for o in outcomes]
         signal = [float(np.abs(group.advantages).sum()) for group in groups]
         all_correct = [bool((group.outcomes >= self.threshold).all()) for group in groups]
         rollouts = [rollout for group in groups for rollout in group.rollouts]
+        rewards = [reward for group in groups for reward in group.rewards]
+        means = {"reward/shaped": rewards, "advantage/abs_mean": [abs(r.advantage) for r in rollouts]}
+        means |= {
+            f"diversity/{name}": [r.diversity[name] for r in rollouts] for name in dict.fromkeys(self.metric_names)
+        }
         return {
             "reward/outcome": float(np.concatenate(outcomes).mean()),
-            "reward/shaped": float(np.concatenate([group.rewards for group in groups]).mean()),
-            **{f"diversity/{k}": float(np.mean([r.diversity[k] for r in rollouts])) for k in rollouts[0].diversity},
+            **{name: float(np.mean(values)) for name, values in means.items() if values},
             "shaping/coef": self.coef(progress),
             "shaping/clipped": self.clipped_fraction(groups),
             "group/solve_all": float(np.mean([c.all() for c in correct])),

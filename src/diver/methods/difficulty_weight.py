@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
+from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher
 from diver.settings import settings
-from diver.types import Group, Progress
+from diver.types import Group
 
 
 @settings
@@ -31,8 +32,8 @@ class DifficultyWeight(ClipHigher):
     def zero_mean(self) -> bool:
         return False
 
-    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
-        a = super().advantages(group, progress)
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
+        a = super().advantages(group, context)
         p = float((group.outcomes >= self.threshold).mean())
         return a * np.where(a > 0, self._weight(p), self._weight(1 - p))
 

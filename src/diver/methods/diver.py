@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from diver.diversity import resolve
-from diver.methods.base import OBSERVED
+from diver.methods.base import OBSERVED, Context
 from diver.methods.grpo import ClipHigher, group_advantage
 from diver.methods.schedule import Schedule
 from diver.settings import settings
@@ -90,6 +90,8 @@ class Diver(ClipHigher):
         super().__post_init__()
         if not any(reward.weight for reward in self.diversity_rewards.values()):
             raise ValueError("diversity_rewards: at least one weight must be above 0")
+        if self.std_floor and self.divisor not in ("std", "sample-std"):
+            raise ValueError(f"std_floor is a floor of a standard deviation, but divisor is {self.divisor!r}")
         for metric in self.diversity_rewards:
             resolve(metric, self.diversity)
 
@@ -107,13 +109,15 @@ class Diver(ClipHigher):
     def coef(self, progress: Progress | float) -> float:
         return self.shaping.coef * self.shaping.schedule.factor(progress)
 
-    def rewards(self, group: Group, progress: Progress | float) -> list[Reward]:
+    def rewards(self, group: Group, context: Context) -> list[Reward]:
         clipped = diversity_reward(self._intrinsic(group), self.diversity_rewards, self.shaping.clip_max, self.combine)
-        return shape(group.outcomes, clipped, self.coef(progress), self.shaping, self._lengths(group), self.threshold)
+        return shape(
+            group.outcomes, clipped, self.coef(context.progress), self.shaping, self._lengths(group), self.threshold
+        )
 
-    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
         min_std = self._smallest_mixed_std(group) if self.std_floor else 0.0
-        return group_advantage(group.rewards, self.std, self.tolerance, min_std)
+        return group_advantage(group.rewards, self.divisor, self.tolerance, min_std)
 
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
         over = [
@@ -131,7 +135,7 @@ class Diver(ClipHigher):
                 raise DiverError(
                     f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; method.std_floor needs 0 or 1"
                 )
-        return math.sqrt(len(group) - 1) / len(group) if self.std == "population" else 1 / math.sqrt(len(group))
+        return math.sqrt(len(group) - 1) / len(group) if self.divisor == "std" else 1 / math.sqrt(len(group))
 
     def _lengths(self, group: Group) -> np.ndarray:
         return np.array([r.length if self.shaping.needs_lengths else 0 for r in group.rollouts])

@@ -1,15 +1,11 @@
 """Dr. GRPO (arXiv 2503.20783): A_i = r_i - mean over the group, without a standard deviation."""
 
-import numpy as np
-
-from diver.methods.base import Method
-from diver.methods.grpo import one_group
+from diver.methods.grpo import ClipHigher, Divisor
 from diver.settings import settings
-from diver.types import Group, Progress
 
 
 @settings
-class DrGrpo(Method):
+class DrGrpo(ClipHigher):
     """Correctness. A_i = r_i - mean: groups of every solve rate count alike, per unit of reward.
 
     Leave-one-out (RLOO, arXiv 2402.14740) is G / (G - 1) times this. Departure: the source also divides the loss by a
@@ -17,11 +13,4 @@ class DrGrpo(Method):
     """
 
     name: str = "dr-grpo"
-
-    @property
-    def zero_mean(self) -> bool:
-        return True
-
-    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
-        r = one_group(group.rewards)
-        return r - r.mean()
+    divisor: Divisor = "none"

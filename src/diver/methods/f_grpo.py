@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher
 from diver.settings import settings
-from diver.types import Group, Progress
+from diver.types import Group
 
 
 @settings
@@ -23,6 +24,6 @@ class FGrpo(ClipHigher):
         if self.gamma < 0:
             raise ValueError(f"gamma must be at least 0, not {self.gamma}")
 
-    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
         p = float((group.outcomes >= self.threshold).mean())
-        return (1 - p) ** self.gamma * super().advantages(group, progress)
+        return (1 - p) ** self.gamma * super().advantages(group, context)

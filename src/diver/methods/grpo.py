@@ -5,11 +5,11 @@ from typing import Literal
 import numpy as np
 
 from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, HighEntropyLoss, KlCovLoss, PolicyLoss
-from diver.methods.base import Method
+from diver.methods.base import Context, Method
 from diver.settings import settings
-from diver.types import Group, Progress
+from diver.types import Group
 
-Std = Literal["population", "sample"]
+Divisor = Literal["std", "sample-std", "mean", "none"]
 
 
 @settings
@@ -21,8 +21,9 @@ class Grpo(Method):
     """
 
     name: str = "grpo"
-    std: Std = "population"
-    """Whose standard deviation divides: the paper's 1/G, or the sample's 1/(G-1)."""
+    divisor: Divisor = "std"
+    """What divides r - mean: the standard deviation of the group (the paper's, 1/G), that of the sample (1/(G-1)), the mean
+    reward (MaxRL), or nothing (Dr. GRPO)."""
     tolerance: float = 1e-8
     """A group whose rewards differ by no more than this has advantages of exactly 0."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20)
@@ -35,8 +36,8 @@ class Grpo(Method):
     def zero_mean(self) -> bool:
         return True
 
-    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
-        return group_advantage(group.rewards, self.std, self.tolerance)
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
+        return group_advantage(group.rewards, self.divisor, self.tolerance)
 
 
 @settings
@@ -88,17 +89,21 @@ class HighEntropy(Grpo):
 
 
 def group_advantage(
-    rewards: np.ndarray, std: Std = "population", tolerance: float = 1e-8, min_std: float = 0.0
+    rewards: np.ndarray, divisor: Divisor = "std", tolerance: float = 1e-8, min_std: float = 0.0
 ) -> np.ndarray:
-    """A_i = (r_i - mean) / max(std, min_std) over the group (Eq. 2; GRPO, arXiv 2402.03300), float64 [G].
+    """A_i = (r_i - mean) / max(std, min_std) over the group (Eq. 2; GRPO, arXiv 2402.03300), or over another divisor: float64 [G].
 
     A group whose max - min is at most `tolerance` gives exact zeros, G = 1 too: without that, the rounding error of the
-    mean of six rewards of 1.065 would be scaled up to an advantage of 1. ValueError for a reward that is not finite.
+    mean of six rewards of 1.065 would be scaled up to an advantage of 1. ValueError for a reward that is not finite, and for
+    a mean that is not above 0 where it divides.
     """
     r = one_group(rewards)
     if np.ptp(r) <= tolerance:
         return np.zeros_like(r)
-    return (r - r.mean()) / max(r.std(ddof=1 if std == "sample" else 0), min_std)
+    if divisor == "mean" and r.mean() <= 0:
+        raise ValueError(f"rewards that are divided by their mean must have one above 0, not {r.mean()}")
+    by = {"std": r.std(), "sample-std": r.std(ddof=1), "mean": r.mean(), "none": 1.0}[divisor]
+    return (r - r.mean()) / max(by, min_std)
 
 
 def one_group(rewards: np.ndarray) -> np.ndarray:

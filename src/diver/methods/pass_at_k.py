@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Method
+from diver.methods.base import Context, Method
 from diver.methods.grpo import group_advantage, one_group
 from diver.settings import settings
-from diver.types import DiverError, Group, Progress
+from diver.types import DiverError, Group
 
 
 @settings
@@ -45,11 +45,13 @@ class PassAtK(Method):
         if self.k >= size:
             raise DiverError(f"method.k is {self.k} with {key} = {size}: k must be below G, or no group has a signal")
 
-    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
         if self.form == "analytic":
             return pass_at_k_advantage(group.rewards, self.k, self.threshold)
         # A stream of the problem, step and responses: a resumed run draws the same sets, one of another seed does not.
-        key = hashlib.blake2b(repr((group.problem.id, progress, group.responses)).encode(), digest_size=8).digest()
+        key = hashlib.blake2b(
+            repr((group.problem.id, context.progress, group.responses)).encode(), digest_size=8
+        ).digest()
         random = np.random.default_rng(int.from_bytes(key))
         return bootstrap_pass_at_k_advantage(group.rewards, self.k, self.sets or len(group), random, self.threshold)
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from diver.methods.base import Method
+from diver.methods.base import Context, Method
 from diver.settings import settings
-from diver.types import DiverError, Group, Progress
+from diver.types import DiverError, Group
 
 
 @settings
@@ -29,7 +29,7 @@ class Pkpo(Method):
         if self.k > size:
             raise DiverError(f"method.k is {self.k} with {key} = {size}: k must be at most G")
 
-    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
         self.check_group_size(len(group), "G")
         correct = group.outcomes >= self.threshold
         size, k = len(group), self.k

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from diver.methods.base import Method
+from diver.methods.base import Context, Method
 from diver.methods.grpo import one_group
 from diver.settings import settings
-from diver.types import Group, Progress
+from diver.types import Group
 
 
 @settings
@@ -28,7 +28,7 @@ class RsGrpo(Method):
     def zero_mean(self) -> bool:
         return True
 
-    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
         r = one_group(group.rewards)
         weight = np.exp(self.beta * (r - r.max()))  # the largest cancels in the quotient
         return (weight / weight.mean() - 1) / self.beta

@@ -1,4 +1,4 @@
-"""Train on G of more samples, chosen by diversity (paper, appendix B.1)."""
+"""Which of the sampled rollouts are trained on."""
 
 import dataclasses
 from typing import Literal
@@ -11,29 +11,51 @@ from diver.types import Group
 
 @settings
 class Selection:
-    """Train on G of more samples, chosen by diversity (paper, appendix B.1)."""
+    """Which of the sampled rollouts are trained on."""
 
     keep: Literal["all", "most", "least"] = "all"
-    """all: no selection; most or least: the G rollouts of highest or lowest mean of TD and ED."""
+    """most or least: of more samples, the G of highest or lowest mean of TD and ED (paper, appendix B.1)."""
     samples: int = 2
     """How many times G rollouts are sampled, where `keep` is not all."""
+    outcomes: Literal["all", "correct", "wrong"] = "all"
+    """Leave out wrong rollouts, or correct ones: they then do not count in the mean over tokens either."""
+    filter_groups: bool = False
+    """Leave out groups whose outcomes are all correct or all wrong, and sample other problems in their place (the dynamic
+    sampling of DAPO, arXiv 2503.14476). The outcome decides, never the shaped reward."""
+    max_num_gen_batches: int = 10
+    """How many batches are sampled for one step at most, where groups are filtered; the step then trains on what is there."""
 
     def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise ValueError(f"samples must be at least 1, not {self.samples}")
+        for name in ("samples", "max_num_gen_batches"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
 
     @property
     def multiplier(self) -> int:
         """Rollouts sampled for each one kept."""
         return 1 if self.keep == "all" else self.samples
 
-    def select(self, group: Group) -> Group:
-        """The rollouts that are kept of a measured group, in their order; of equal scores the earlier ones.
+    @property
+    def drops(self) -> bool:
+        """Whether not every sampled rollout is trained on."""
+        return self.keep != "all" or self.outcomes != "all" or self.filter_groups
 
-        ValueError where their number would not be a whole one.
+    def select(self, group: Group, threshold: float) -> Group | None:
+        """The rollouts of a measured group that are kept, in their order; None where no one is.
+
+        Of equal diversity the earlier are kept. ValueError where G would not be a whole number.
         """
-        if self.keep == "all":
-            return group
+        correct = group.outcomes >= threshold
+        if self.filter_groups and correct.all() == correct.any():
+            return None
+        kept = {"all": np.ones_like(correct), "correct": correct, "wrong": ~correct}[self.outcomes]
+        if self.keep != "all":
+            kept &= self._by_diversity(group)
+        if not kept.any():
+            return None
+        return dataclasses.replace(group, rollouts=tuple(r for r, k in zip(group.rollouts, kept, strict=True) if k))
+
+    def _by_diversity(self, group: Group) -> np.ndarray:
         size, rest = divmod(len(group), self.samples)
         if rest or not size:
             raise ValueError(
@@ -42,4 +64,4 @@ class Selection:
             )
         score = np.array([(r.diversity["textual"] + r.diversity["equational"]) / 2 for r in group.rollouts])
         order = np.argsort(-score if self.keep == "most" else score, kind="stable")
-        return dataclasses.replace(group, rollouts=tuple(group.rollouts[i] for i in sorted(order[:size])))
+        return np.isin(np.arange(len(group)), order[:size])

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher
 from diver.settings import settings
-from diver.types import Group, Progress
+from diver.types import Group
 
 
 @settings
@@ -30,8 +31,8 @@ class Ucpo(ClipHigher):
     def needs(self) -> frozenset[str]:
         return super().needs | {"logprobs"}
 
-    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
-        a = super().advantages(group, progress)
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
+        a = super().advantages(group, context)
         correct = np.flatnonzero(group.outcomes >= self.threshold)
         if not len(correct):
             return a

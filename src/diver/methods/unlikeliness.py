@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher
 from diver.settings import settings
-from diver.types import Group, Progress, Reward
+from diver.types import Group, Reward
 
 
 @settings
@@ -29,14 +30,14 @@ class Unlikeliness(ClipHigher):
     def needs(self) -> frozenset[str]:
         return super().needs | {"logprobs"}
 
-    def rewards(self, group: Group, progress: Progress | float) -> list[Reward]:
+    def rewards(self, group: Group, context: Context) -> list[Reward]:
         logprob = np.array([np.asarray(r.logprobs, np.float64).sum() for r in group.rollouts])
         likelier, equal = logprob > logprob[:, None], logprob == logprob[:, None]
         rank = likelier.sum(axis=1) + (equal.sum(axis=1) - 1) / 2
         lost = self.beta * (len(group) - rank) / len(group)
         return [Reward(float(r), float(0 - r * x)) for r, x in zip(group.outcomes, lost, strict=True)]
 
-    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
         if np.ptp(group.outcomes) <= self.tolerance:
             return np.zeros(len(group))
-        return super().advantages(group, progress)
+        return super().advantages(group, context)

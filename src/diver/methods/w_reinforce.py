@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from diver.methods.base import Method
+from diver.methods.base import Context, Method
 from diver.settings import settings
-from diver.types import Group, Progress
+from diver.types import Group
 
 
 @settings
@@ -25,7 +25,7 @@ class WReinforce(Method):
         if min(self.positive, self.negative) < 0 or self.positive == self.negative == 0:
             raise ValueError(f"positive = {self.positive}, negative = {self.negative}: at least 0, and not both 0")
 
-    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
         return np.where(group.outcomes >= self.threshold, self.positive, -self.negative)
 
 

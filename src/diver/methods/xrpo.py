@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher
 from diver.settings import settings
-from diver.types import Group, Progress
+from diver.types import Group
 
 
 @settings
@@ -35,8 +36,8 @@ class Xrpo(ClipHigher):
     def zero_mean(self) -> bool:
         return False
 
-    def advantages(self, group: Group, progress: Progress | float) -> np.ndarray:
-        a = super().advantages(group, progress)
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
+        a = super().advantages(group, context)
         columns = [np.asarray(r.logprobs, np.float64) for r in group.rollouts]
         logprob = np.array([values.mean() if values.size else 0.0 for values in columns])  # of no token: 0
         eta = np.exp(logprob - logprob.mean())

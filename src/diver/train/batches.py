@@ -11,12 +11,12 @@ from diver.types import Group
 
 
 class Row(NamedTuple):
-    """The inputs of the loss of one rollout; `start` is the index of its first token among all tokens of the mini-batch."""
+    """The inputs of the loss of one rollout, its advantages [T] or one for all tokens; `start` is the index of its first token among all tokens of the mini-batch."""
 
     prompt: Sequence[int]
     tokens: Sequence[int]
     old_logprobs: np.ndarray
-    advantage: float
+    advantages: np.ndarray | float
     weight: float
     start: int = 0
 
@@ -29,7 +29,8 @@ class Batch(NamedTuple):
     """A padded micro-batch: prompts end and responses begin at the same column, [n, P + R] and [n, R].
 
     `token_index` [n, R] is the index of each token among all tokens of the mini-batch; 0 where there is padding.
-    `prompt_row` [n] is the first row that has the same prompt.
+    `advantages` are [n, 1], or [n, R] where a row has one for each token. `prompt_row` [n] is the first row that has the
+    same prompt.
     """
 
     ids: Tensor
@@ -49,7 +50,8 @@ def rows_of(groups: Sequence[Group], weights: Sequence[float]) -> list[Row]:
     rows: list[Row] = []
     start = 0
     for (prompt, r), weight in zip(((g.prompt_tokens, r) for g in groups for r in g.rollouts), weights, strict=True):
-        rows.append(Row(prompt, r.tokens, r.logprobs, r.advantage, weight, start))  # type: ignore[arg-type]
+        advantages = r.advantage if r.token_advantages is None else r.token_advantages
+        rows.append(Row(prompt, r.tokens, r.logprobs, advantages, weight, start))  # type: ignore[arg-type]
         start += r.length
     return rows
 
@@ -88,7 +90,9 @@ def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
         attention[i, start : p + length] = 1
         old_logprobs[i, :length] = row.old_logprobs
         token_index[i, :length] = row.start + np.arange(length)
-    per_row = np.array([(row.advantage, row.weight) for row in rows], dtype=np.float32)
+    advantages = np.zeros((len(rows), r if any(np.ndim(row.advantages) for row in rows) else 1), dtype=np.float32)
+    for i, row in enumerate(rows):
+        advantages[i, : len(row.tokens)] = row.advantages
     column, attended = torch.from_numpy(ids).to(device), torch.from_numpy(attention).to(device)
     return Batch(
         ids=column,
@@ -97,8 +101,8 @@ def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
         tokens=column[:, p:],
         mask=attended[:, p:].bool(),
         old_logprobs=torch.from_numpy(old_logprobs).to(device),
-        advantages=torch.from_numpy(per_row[:, 0]).to(device),
-        weight=torch.from_numpy(per_row[:, 1]).to(device),
+        advantages=torch.from_numpy(advantages).to(device),
+        weight=torch.tensor([row.weight for row in rows], dtype=torch.float32, device=device),
         token_index=torch.from_numpy(token_index).to(device),
         prompt_row=torch.tensor([first.setdefault(tuple(row.prompt), i) for i, row in enumerate(rows)], device=device),
     )

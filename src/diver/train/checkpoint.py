@@ -1,7 +1,7 @@
 """Checkpoints at rollout boundaries: a plain Hugging Face folder, plus the optimizer and the step.
 
-There is no other state: random streams and the order of problems are keyed by the step (`diver.io.seeds.stream_seed`), so a
-resumed run gives the same results on the same machine with the same number of threads.
+There is no other state than what a method keeps: random streams and the order of problems are keyed by the step
+(`diver.io.seeds.stream_seed`), so a resumed run gives the same results on the same machine with the same number of threads.
 """
 
 import hashlib
@@ -22,22 +22,33 @@ from safetensors import SafetensorError
 from diver.config.sections import Train
 from diver.generate.policy import Policy
 from diver.io.files import write_text
-from diver.io.jsonl import read_json
+from diver.io.jsonl import read_json, to_json
 from diver.io.run_folder import RunFolder, step_of
-from diver.types import DiverError
+from diver.types import DiverError, State
 
 CHECKSUMS = "checksums.json"
 """SHA-256 of each file: flipped bytes of weights would look like a policy that has diverged."""
+STATE = "method.json"
+"""What the method keeps over training, where it keeps something."""
 ADVICE = "delete it to resume from the last one"
 
 
-def save(folder: RunFolder, step: int, policy: Policy, optimizer: torch.optim.Optimizer, keep: int) -> None:
-    """Write checkpoints/step_NNNN, complete or not at all, and delete all but the newest `keep`."""
+def save(
+    folder: RunFolder,
+    step: int,
+    policy: Policy,
+    optimizer: torch.optim.Optimizer,
+    keep: int,
+    state: State | None = None,
+) -> None:
+    """Write checkpoints/step_NNNN, complete or not at all, and delete all but the newest `keep`; `state` is the method's."""
     try:
         with folder.new_checkpoint(step) as path:
             policy.model.save_pretrained(path)
             policy.tokenizer.save_pretrained(path)
             torch.save({"step": step, "optimizer": optimizer.state_dict()}, path / "trainer.pt")
+            if state:
+                write_text(path / STATE, to_json(state))
             write_text(path / CHECKSUMS, json.dumps({file.name: _checksum(file) for file in path.iterdir()}, indent=1))
     except (OSError, RuntimeError, SafetensorError) as e:  # each library reports a full disk differently
         free = shutil.disk_usage(folder.path).free >> 20
@@ -68,10 +79,16 @@ class Saver:
     """Saves every `save_steps` steps, and after `save_minutes` at the latest; `step` is the last that is saved."""
 
     def __init__(
-        self, folder: RunFolder, policy: Policy, optimizer: torch.optim.Optimizer, config: Train, step: int
+        self,
+        folder: RunFolder,
+        policy: Policy,
+        optimizer: torch.optim.Optimizer,
+        config: Train,
+        step: int,
+        state: State,
     ) -> None:
         self.folder, self.policy, self.optimizer, self.config = folder, policy, optimizer, config
-        self.step, self._time = step, time.monotonic()
+        self.step, self.state, self._time = step, state, time.monotonic()
 
     def due(self, step: int) -> bool:
         minutes = (time.monotonic() - self._time) / 60
@@ -79,7 +96,7 @@ class Saver:
 
     def save(self, step: int) -> None:
         if step != self.step:
-            save(self.folder, step, self.policy, self.optimizer, self.config.save_total_limit)
+            save(self.folder, step, self.policy, self.optimizer, self.config.save_total_limit, self.state)
             self.step, self._time = step, time.monotonic()
 
 
@@ -100,6 +117,11 @@ def sigterm() -> Iterator[threading.Event]:
         yield received
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def read_state(path: Path) -> State:
+    """What the method had kept at a checkpoint."""
+    return dict(read_json(path / STATE)) if (path / STATE).is_file() else {}
 
 
 def restore(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> int:

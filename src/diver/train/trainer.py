@@ -31,7 +31,7 @@ from diver.train.loggers import Logger, open_loggers
 from diver.train.prepare import prepare
 from diver.train.update import update
 from diver.types import Group, Progress, sampling_metrics
-from diver.verify import verify
+from diver.verify import verify, with_keys
 
 KS = (1, 4, 16, 64)  # of Pass@k on the held-out problems
 
@@ -40,7 +40,8 @@ class Trainer:
     """A training run: data, policy, generator and optimizer, and the loop over rollout steps."""
 
     def __init__(self, recipe: Recipe, folder: RunFolder) -> None:
-        self.recipe, self.folder, self.method = recipe, folder, recipe.method
+        self.recipe, self.folder = recipe, folder
+        self.method = recipe.method.limited(recipe.sample.max_tokens)
         self.schedule_steps = int(folder.config["schedule_steps"])
         saved = folder.checkpoints()
         if saved:
@@ -57,6 +58,7 @@ class Trainer:
             weight_decay=recipe.train.weight_decay,
         )
         self.step = checkpoint.restore(saved[-1], self.policy, self.optimizer) if saved else 0
+        self.state = checkpoint.read_state(saved[-1]) if saved else {}
 
     def run(self) -> None:
         """Train to the last step of the recipe; every step appends a row to metrics.jsonl."""
@@ -69,7 +71,7 @@ class Trainer:
         loggers: list[Logger] = [AlertLog(self.folder.rows("metrics.jsonl")), *others]
         self._start()
         evaluation = self.recipe.evaluate
-        saver = checkpoint.Saver(self.folder, self.policy, self.optimizer, self.recipe.train, self.step)
+        saver = checkpoint.Saver(self.folder, self.policy, self.optimizer, self.recipe.train, self.step, self.state)
         if self.eval_problems.problems and not self.step and not self.folder.steps():
             self._record(0, self._evaluate(0, evaluation.num_samples), loggers)
         with (
@@ -106,12 +108,7 @@ class Trainer:
         recipe, method = self.recipe, self.method
         progress = Progress(step - 1, self.schedule_steps)
         timings: dict[str, float] = {}
-        with _timed(timings, "sample", bar):
-            sampled = self._sample(step)
-        with _timed(timings, "verify", bar):
-            verified = verify(sampled, recipe.verify)
-        with _timed(timings, "diversity", bar):
-            groups = method.apply(verified, progress, self._decode)
+        verified, groups = self._batch(step, progress, timings, bar)
         self.folder.write_rollouts(step, groups)
         with _timed(timings, "update", bar):
             self._set_learning_rate(step)
@@ -134,9 +131,34 @@ class Trainer:
             **timings,
         }
 
-    def _sample(self, step: int) -> list[Group]:
+    def _batch(
+        self, step: int, progress: Progress, timings: dict[str, float], bar: tqdm
+    ) -> tuple[list[Group], list[Group]]:
+        """All sampled groups, graded, and those to train on: of one batch, or of more where a selection leaves groups out."""
+        size, selection = self.recipe.train.batch_size, self.method.selection
+        graded: list[Group] = []
+        trained: list[Group] = []
+        for _ in range(selection.max_num_gen_batches if selection.filter_groups else 1):
+            number = step
+            if selection.filter_groups:  # the next problems of the epoch, whatever step they are for
+                number = self.state["batches"] = self.state.get("batches", 0) + 1
+            with _timed(timings, "sample", bar):
+                batch = self._sample(number)
+            with _timed(timings, "verify", bar):
+                batch = verify(batch, self.recipe.verify)
+                if "keys" in self.method.needs:
+                    batch = with_keys(batch)
+            with _timed(timings, "diversity", bar):
+                trained += self.method.apply(batch, progress, self._decode, self.state)
+            graded += batch
+            if len(trained) >= size:
+                break
+        return graded, trained[:size]
+
+    def _sample(self, batch: int) -> list[Group]:
+        """The groups of batch number `batch` (from 1): without a filter, of that step."""
         sampling = self.recipe.sample
-        index = draw_indices(step, self.recipe.train.batch_size, len(self.train.problems), self.recipe.run.seed)
+        index = draw_indices(batch, self.recipe.train.batch_size, len(self.train.problems), self.recipe.run.seed)
         return sample_groups(
             self.generator,
             [self.train.problems[i] for i in index],
@@ -145,7 +167,7 @@ class Trainer:
             temperature=sampling.temperature,
             max_tokens=sampling.max_tokens,
             stop_token_ids=sampling.stop_token_ids,
-            seed=stream_seed(self.recipe.run.seed, "sample", step),
+            seed=stream_seed(self.recipe.run.seed, "sample", batch),
         )
 
     def _evaluate(self, step: int, samples: int, bar: tqdm | None = None) -> dict[str, float]:
@@ -226,9 +248,9 @@ def _status(row: Mapping[str, float]) -> str:
 
 @contextmanager
 def _timed(timings: dict[str, float], phase: str, bar: tqdm | None = None) -> Iterator[None]:
-    """Show the phase on the bar and take its seconds as time/<phase>."""
+    """Show the phase on the bar and add its seconds to time/<phase>."""
     if bar is not None:
         bar.set_description(phase)
     start = time.perf_counter()
     yield
-    timings[f"time/{phase}"] = time.perf_counter() - start
+    timings[f"time/{phase}"] = timings.get(f"time/{phase}", 0.0) + time.perf_counter() - start

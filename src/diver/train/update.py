@@ -70,9 +70,11 @@ def select_tokens(
         Tokens(
             logprobs,
             torch.from_numpy(np.concatenate([row.old_logprobs for row in rows])).to(device, torch.float32),
-            torch.tensor([row.advantage for row in rows]).repeat_interleave(lengths).to(device),
+            torch.from_numpy(np.concatenate([np.broadcast_to(row.advantages, len(row.tokens)) for row in rows])).to(
+                device, torch.float32
+            ),
             entropies,
-            torch.rand(total, generator=random).to(device),  # in the order of rows, whatever the micro-batches
+            uniform=torch.rand(total, generator=random).to(device),  # in the order of rows, whatever the micro-batches
         )
     )
 
@@ -90,9 +92,13 @@ def accumulate(
     sums: defaultdict[str, float] = defaultdict(float)
     for chunk in micro_batches(rows, budget, shared=shares_prompts(policy.model)):
         batch = collate(chunk, policy.pad, policy.model.device)
-        logprobs, entropies = response_logprobs(policy, batch, temperature, with_entropy=bool(loss.entropy_coef))
-        mask = None if selected is None else selected[batch.token_index]
-        token_loss, metrics = loss.forward(logprobs, batch.old_logprobs, batch.advantages, mask)
+        logprobs, entropies = response_logprobs(
+            policy, batch, temperature, with_entropy=loss.needs_entropy or bool(loss.entropy_coef)
+        )
+        choice = None if selected is None else selected[batch.token_index]
+        token_loss, metrics = loss.forward(
+            Tokens(logprobs, batch.old_logprobs, batch.advantages, entropies, batch.mask, choice)
+        )
         if loss.kl_coef:
             assert reference is not None
             with torch.no_grad():
@@ -105,7 +111,9 @@ def accumulate(
         total = (token_loss.masked_fill(~batch.mask, 0.0) * batch.weight[:, None]).sum()
         total.backward()
         sums["loss"] += float(total.detach())
-        sums["mismatch"] += float((logprobs.detach() - batch.old_logprobs).abs()[batch.mask].sum())
+        log_ratio = (logprobs.detach() - batch.old_logprobs)[batch.mask]
+        sums["mismatch"] += float(log_ratio.abs().sum())
+        sums["ppo_kl"] += float((log_ratio.exp() - 1 - log_ratio).sum())
         sums["active"] += float(batch.mask.sum())
         for name, values in metrics.items():
             sums[f"loss/{name}"] += float(values.detach()[batch.mask].sum())
@@ -125,7 +133,8 @@ def update(
 ) -> dict[str, float]:
     """One optimizer step for each mini-batch of groups, in order; returns the metrics `policy/*` of the batch.
 
-    Groups need their `prompt_tokens`. `seed` is that of the random choices of a loss that selects tokens.
+    policy/ppo_kl is the mean of (rho - 1) - log rho, an estimate of the divergence of the policy from the one that sampled, over
+    the tokens that had a gradient, each before the optimizer step of its mini-batch. Groups need their `prompt_tokens`. `seed` is that of the random choices of a loss that selects tokens.
     """
     random = torch.Generator().manual_seed(seed)
     totals: defaultdict[str, float] = defaultdict(float)
@@ -145,18 +154,21 @@ def update(
         for key, value in sums.items():
             totals[key] += value
     optimizer.zero_grad()  # frees the gradients before sampling
+    updates = max(1, len(norms))
     tokens = max(1.0, totals["tokens"])
+    active = max(1.0, totals["active"])
     metrics = {
-        "policy/loss": totals["loss"] / len(norms),
+        "policy/loss": totals["loss"] / updates,
         **{f"policy/{name}": totals[f"loss/{name}"] / tokens for name in loss.metric_names},
-        "policy/grad_norm": sum(norms) / len(norms),
+        "policy/grad_norm": sum(norms) / updates,
         "policy/logprob_mismatch": mismatch,
+        "policy/ppo_kl": totals["ppo_kl"] / active,
         "policy/active_token_frac": totals["active"] / tokens,
     }
     if loss.selects_tokens:
         metrics["policy/selected_frac"] = totals["selected"] / tokens
     if loss.kl_coef:
-        metrics["policy/kl"] = totals["kl"] / max(1.0, totals["active"])
+        metrics["policy/kl"] = totals["kl"] / active
     return metrics
 
 
@@ -186,7 +198,9 @@ def _backward(
         if len(row.tokens)
         and (
             not config.skip_zero_advantage
-            or loss.has_gradient(row.advantage, None if mask is None else mask[row.start : row.start + len(row.tokens)])
+            or loss.has_gradient(
+                row.advantages, None if mask is None else mask[row.start : row.start + len(row.tokens)]
+            )
         )
     ]
     # Zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all.

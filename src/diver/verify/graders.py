@@ -36,6 +36,8 @@ class Grader:
     packages: tuple[str, ...] = ()
     answer: str | None = "diver.verify.mathematics:final_answer"
     """-> str or None: the answer by which maj@k counts votes; None where voting says nothing."""
+    value: str | None = None
+    """-> str or None: what a wrong response came to, where there is no such answer."""
     solution: str = "diver.verify.mathematics:written_formulas"
     """-> str, equal for two correct responses that are the same solution (distinct@k)."""
     exact_solutions: bool = False
@@ -65,6 +67,11 @@ class Grader:
     def final_answer(self, response: str, problem: Problem) -> str | None:
         return self._imported(self.answer)(response, problem) if self.answer else None
 
+    def reached(self, response: str, problem: Problem) -> str:
+        """What two wrong responses have in common if they are wrong in the same way; "" of one without an answer."""
+        function = self.value or self.answer
+        return (self._imported(function)(response, problem) if function else None) or ""
+
     def _imported(self, function: str) -> Any:
         return import_object(function, f"grader {self.name}")
 
@@ -92,6 +99,7 @@ GRADERS = {
             "diver.data.countdown:grade",
             3,
             answer=None,
+            value="diver.data.countdown:value",
             solution="diver.data.countdown:canonical",
             exact_solutions=True,
         ),

@@ -39,7 +39,9 @@ def test_a_method_of_ones_own():
     own = "own_methods:MaxRl"
     for value in (own, {"method": {"name": own}}, {"method": json.dumps({"name": own})}):
         assert read_plugin(value).method == MaxRl(name=own)
-    assert read_plugin({"method": {"name": own, "std": "sample"}}).method == MaxRl(name=own, std="sample")
+    assert read_plugin({"method": {"name": own, "divisor": "sample-std"}}).method == MaxRl(
+        name=own, divisor="sample-std"
+    )
     given = overrides(method_named("grpo"))
     check(method_named(own), given.get)
     with pytest.raises(DiverError) as error:

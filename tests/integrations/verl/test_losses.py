@@ -48,8 +48,8 @@ def ours(loss, batch, seed=0):
         uniform = torch.rand(int(mask.sum()), generator=torch.Generator().manual_seed(seed))
         column = advantage[:, None].expand_as(mask)[mask]
         flat = logprobs.detach()[mask]
-        selected[mask] = loss.select_tokens(Tokens(flat, old[mask], column, torch.zeros_like(flat), uniform))
-    value, _ = loss.forward(logprobs, old, advantage, selected)
+        selected[mask] = loss.select_tokens(Tokens(flat, old[mask], column, torch.zeros_like(flat), uniform=uniform))
+    value, _ = loss.forward(Tokens(logprobs, old, advantage[:, None], mask=mask, selected=selected))
     weight = row_weights(mask.sum(1), loss.aggregation)[:, None]
     total = (value * mask * weight).sum()
     total.backward()
@@ -132,10 +132,10 @@ def test_the_kl_to_the_reference_is_verls(batch):
 
 
 def test_the_advantage_is_verls_with_the_sample_std():
-    """verl divides by the sample's standard deviation + 1e-6; `std = "sample"` is that, the paper's is the default."""
+    """verl divides by the sample's standard deviation + 1e-6; `divisor = "sample-std"` is that, the paper's is the default."""
     rewards = np.array([1.0, 0.0, 1.065, 0.0, 0.0, 1.0, 1.025, 0.0])
     per_token = torch.tensor(rewards)[:, None]
     theirs, _ = core_algos.compute_grpo_outcome_advantage(
         per_token, torch.ones_like(per_token), np.array(["a"] * len(rewards), dtype=object)
     )
-    np.testing.assert_allclose(group_advantage(rewards, std="sample"), theirs[:, 0].numpy(), rtol=1e-5)
+    np.testing.assert_allclose(group_advantage(rewards, divisor="sample-std"), theirs[:, 0].numpy(), rtol=1e-5)

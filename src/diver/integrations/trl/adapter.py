@@ -26,7 +26,7 @@ from diver.integrations.schedule import schedule_steps
 from diver.integrations.trl.objective import check, usable
 from diver.methods import Method
 from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
-from diver.verify import DEFAULT, get_grader, grade, in_thought
+from diver.verify import DEFAULT, get_grader, grade, in_thought, with_keys
 
 Outcome = Callable[..., Sequence[float | None]]
 Row = tuple[Problem, str, Rollout]
@@ -62,7 +62,9 @@ class GroupAdvantage:
         problems: Mapping[str, Problem] | None = None,
         on_step: Callable[[int, list[Group], Mapping[str, float]], None] | None = None,
     ) -> None:
-        self.method, self.args, self.tokenizer = usable(method), args, tokenizer
+        self.method, self.args, self.tokenizer = usable(method).limited(args.max_completion_length), args, tokenizer
+        if outcome and "keys" in self.method.needs:
+            raise DiverError(f"method {self.method.name!r} needs keys, which our verifiers give and `outcome` does not")
         self.outcome, self.problems, self.on_step = outcome, problems, on_step
         if verifier != "auto":
             get_grader(verifier, "verifier")
@@ -79,6 +81,8 @@ class GroupAdvantage:
         rows, first = gathered(partial(self._graded, prompts, completions, completion_ids, inputs))
         verified = time.perf_counter()
         sampled, progress = self._groups(rows), self._progress(inputs["trainer_state"])
+        if "keys" in self.method.needs:
+            sampled = with_keys(sampled)
         applies = [not np.isnan(group.outcomes).any() for group in sampled]
         trained = self.method.apply(list(compress(sampled, applies)), progress, self._decode)
         shaped = iter(trained)

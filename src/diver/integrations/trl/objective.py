@@ -13,7 +13,7 @@ POLICY_LOSSES: dict[type[PolicyLoss], dict[str, str]] = {
     HighEntropyLoss: {**_CLIP, "top_entropy_quantile": "top_entropy_fraction"},
 }
 """The losses that TRL has: option of GRPOConfig -> our setting."""
-CARRIES = ("responses", "tokens")
+CARRIES = ("responses", "tokens", "keys")
 OBJECTIVE: dict[str, Any] = {
     "scale_rewards": "none",
     "multi_objective_aggregation": "sum_then_normalize",
@@ -54,7 +54,12 @@ def usable(method: str | Method) -> Method:
             f"method {method.name!r}: its advantages do not sum to 0 in a group, and TRL subtracts their mean; choose "
             "another engine"
         )
-    if method.selection.keep != "all":
+    if method.per_token:
+        raise DiverError(
+            f"method {method.name!r} has an advantage for each token, and a reward function gives TRL one for a response; choose "
+            "another engine"
+        )
+    if method.selection.drops:
         raise DiverError(
             f"method {method.name!r}: a selection drops rollouts, and TRL trains on every one; choose another engine"
         )
