@@ -95,12 +95,12 @@ def test_overrides_are_merged_key_by_key():
         (
             "grpo",
             {"shaping": {}},
-            "method.shaping: unknown key; choices: name, threshold, diversity, selection, overlong, loss",
+            "method.shaping: unknown key; choices: name, frame, threshold, diversity, selection, overlong, loss",
         ),
         (
             "pass-at-k",
             {"divisor": "sample-std"},
-            "method.divisor: unknown key; choices: name, threshold, diversity, selection, overlong, loss, k, form, sets",
+            "method.divisor: unknown key; choices: name, frame, threshold, diversity, selection, overlong, loss, k, form, sets",
         ),
         (
             "diver-td",

@@ -17,7 +17,7 @@ from diver.settings import choose, merge
 from diver.types import DiverError
 
 SHORT = {"--model": "--model.path", "--data": "--data.path", "--method": "--method.name"}
-NAMES = ("method.name", "method.loss.name")  # each name has keys of its own
+NAMES = ("method.name", "method.frame", "method.loss.name")  # each has keys or defaults of its own
 HELP = {"-h", "--help"}
 REWARDED = re.compile(r"method\.(diversity[-_]rewards)\.(.+)\.[^.]+")
 

@@ -7,7 +7,9 @@ gradient. torch is imported where numbers are computed, so that naming a loss ne
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -58,9 +60,15 @@ class PolicyLoss:
     selects_on_policy: ClassVar[bool] = True
     """Whether also in the first mini-batch of a step, where the policy still is the one that sampled."""
 
+    common: ClassVar[Mapping[str, Any]] = {"aggregation": "token-mean", "kl_coef": 0.0, "entropy_coef": 0.0}
+    """What it has in the frame in which methods are compared (`method.frame`); the rest is its own."""
+
     def __post_init__(self) -> None:
         if self.kl_coef < 0:
             raise ValueError(f"kl_coef must be at least 0, not {self.kl_coef}")
+
+    def in_common_frame(self) -> Self:
+        return dataclasses.replace(self, **self.common)
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
         """The tokens that this loss singles out of a mini-batch: bool [N]. Called where `selects_tokens`."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from diver.losses.base import Tokens
+from diver.losses.base import PolicyLoss, Tokens
 from diver.losses.clip import ClipLoss
 from diver.settings import settings
 
@@ -23,6 +24,8 @@ class CispoLoss(ClipLoss):
     name: str = "cispo"
     clip_low: float = 1.0
     clip_high: float = 4.0
+
+    common: ClassVar[Mapping[str, Any]] = PolicyLoss.common
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         ratio = (tokens.logprobs - tokens.old_logprobs).exp().detach()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from diver.losses.base import PolicyLoss, Tokens
 from diver.settings import settings
@@ -22,6 +23,7 @@ class ClipLoss(PolicyLoss):
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
 
     metric_names: ClassVar[tuple[str, ...]] = ("clip_fraction",)
+    common: ClassVar[Mapping[str, Any]] = {**PolicyLoss.common, "clip_low": 0.20, "clip_high": 0.28}
 
     def __post_init__(self) -> None:
         super().__post_init__()

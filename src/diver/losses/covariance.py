@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +40,7 @@ class ClipCovLoss(ClipLoss):
     high: float = 5.0
     """and below this; among them the choice is random."""
 
+    common: ClassVar[Mapping[str, Any]] = PolicyLoss.common
     selects_tokens: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

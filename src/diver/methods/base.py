@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -43,6 +43,10 @@ class Method:
 
     name: str = ""
     """Its name in METHODS, or `package.module:Class`. As a flag it replaces the whole table [method] of the recipe."""
+    frame: Literal["published", "common"] = "published"
+    """Which defaults the other settings have. published: those of its source. common: those that all methods share in a
+    comparison, the loss of clip-higher, or the method's own loss, without terms that are not the method's, and the divisor of GRPO
+    where the definition allows one."""
     threshold: float = 0.5
     """A response is correct when its outcome is at least this."""
     diversity: Diversity = Diversity()
@@ -69,6 +73,10 @@ class Method:
     def per_token(self) -> bool:
         """Whether `advantages` has one for each token of a response."""
         return False
+
+    def in_common_frame(self) -> Self:
+        """This method with the defaults of `frame = "common"`."""
+        return dataclasses.replace(self, frame="common", loss=self.loss.in_common_frame())
 
     @property
     def metric_names(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """GRPO (arXiv 2402.03300; paper Eq. 2), A_i = (r_i - mean) / std over the group, and the methods that change its loss only."""
 
-from typing import Literal
+import dataclasses
+from typing import Literal, Self
 
 import numpy as np
 
@@ -78,6 +79,10 @@ class EntropyBonus(Grpo):
 
     name: str = "entropy-bonus"
     loss: PolicyLoss = ClipLoss(entropy_coef=0.001)
+
+    def in_common_frame(self) -> Self:
+        common = super().in_common_frame()
+        return dataclasses.replace(common, loss=dataclasses.replace(common.loss, entropy_coef=self.loss.entropy_coef))
 
 
 @settings

@@ -59,18 +59,22 @@ T = TypeVar("T")
 def method_named(name: str = DEFAULT, **tables: Any) -> Method:
     """The method of that name, with nested tables over its settings: `method_named("diver-td", shaping={"coef": 0.5})`.
 
-    Tables are merged key by key, `diversity_rewards` too: a metric leaves DIVER-MIX by weight 0. DiverError with the
+    With `frame="common"` the defaults are those of the comparison. Tables are merged key by key, `diversity_rewards` too: a metric leaves DIVER-MIX by weight 0. DiverError with the
     dotted key and that method's choices for an unknown name or key, a wrong type or a value out of range.
     """
     default = _find(name, METHODS, Method, "method.name")()
-    loss = _loss(default.loss, dict(tables.pop("loss", {})))
+    if tables.get("frame") == "common":
+        default = default.in_common_frame()
+    loss = _loss(default, dict(tables.pop("loss", {})))
     table = merge({k: v for k, v in dataclasses.asdict(default).items() if k != "loss"}, {**tables, "name": name})
     return dataclasses.replace(read(type(default), table, "method"), loss=loss)
 
 
-def _loss(default: PolicyLoss, table: dict[str, Any]) -> PolicyLoss:
-    name = table.pop("name", default.name)
-    base = default if name == default.name else _find(name, LOSSES, PolicyLoss, "method.loss.name")()
+def _loss(method: Method, table: dict[str, Any]) -> PolicyLoss:
+    base = method.loss
+    if (name := table.pop("name", base.name)) != base.name:
+        base = _find(name, LOSSES, PolicyLoss, "method.loss.name")()
+        base = base.in_common_frame() if method.frame == "common" else base
     return read(type(base), merge(dataclasses.asdict(base), {**table, "name": name}), "method.loss")
 
 
