@@ -48,22 +48,20 @@ def check_task(folder, rows):
 
 
 def check_method(folder, rows):
-    """beta 0.5 at G = 4: in a mixed group the correct responses have different ones of 1 - (4 - rank) / 8, others 0."""
-    rollouts, mixed = rollouts_of(folder), 0
+    """In the first step no problem has been solved: A is GRPO's of the reward. The state has the solved ones of both."""
+    rollouts, mixed, solved = rollouts_of(folder), 0, {}
     assert len(rows) == 3 and len(rollouts) == 32
     for group in (rollouts[i : i + 4] for i in range(0, 32, 4)):
         assert len({row["problem"] for row in group}) == 1
         outcomes, total = (np.array([row["reward"][part] for row in group]) for part in ("outcome", "total"))
-        advantages = np.array([row["advantage"] for row in group])
-        np.testing.assert_allclose(advantages, zscore(total) if np.ptp(total) else np.zeros(4), atol=1e-6)
-        rewarded = total[outcomes == 1].tolist()
-        if 0 < len(rewarded) < 4:
-            mixed += 1
-            assert set(rewarded) <= {0.5, 0.625, 0.75, 0.875} and len(set(rewarded)) == len(rewarded)
-        else:
-            assert not np.any(advantages) and rewarded in ([], [1.0] * 4)
-        assert not np.any(total[outcomes == 0])
+        n = solved.get(group[0]["problem"], 0)
+        expected = zscore(total) if np.ptp(total) else np.zeros(4)
+        np.testing.assert_allclose([row["advantage"] for row in group], expected / np.sqrt(1 + n), atol=1e-6)
+        assert ((total[outcomes == 1] >= 0.5) & (total[outcomes == 1] < 1)).all() and not total[outcomes == 0].any()
+        mixed += 0 < outcomes.sum() < 4
+        solved[group[0]["problem"]] = n + int(outcomes.sum())
     assert mixed >= 2
+    assert json.loads((folder / "checkpoints" / "step_0002" / "method.json").read_text()) == solved
 
 
 def check_loss(folder, rows):
@@ -108,14 +106,18 @@ def modules(tmp_path, monkeypatch):
 
 
 def test_the_method_by_hand(modules):
-    """Ranks 2, 0, 3, 1 of four: r' = 1 - 2/4 beta, 0, 1 - 1/4 beta, 0; the group all correct teaches nothing."""
-    likelihood = [[0.2], [0.9, 0.9], [0.1], [0.5]] * 2
-    given = [*"abcd"] * 2, [1, 0, 1, 0, 1, 1, 1, 1], [0] * 4 + [1] * 4
-    logprobs = [np.log(p) for p in likelihood]
-    result = diver.advantages(*given, method="my_method:Unlikeliness", logprobs=logprobs)
-    np.testing.assert_allclose(result, [*zscore([0.875, 0, 0.9375, 0]), 0, 0, 0, 0])
-    with pytest.raises(DiverError, match="method: beta must be between 0 and 1, not 2"):
-        method_named("my_method:Unlikeliness", beta=2.0)
+    """Of geometric means .2, .9, .1, .5: r' = 1 - .2/4, 0, 1 - .1/4, 0; in the next step two were solved, over sqrt 3."""
+    given = [*"abcd"], [1, 0, 1, 0], ["p"] * 4
+    logprobs = [np.log(p) for p in ([0.2], [0.9, 0.9], [0.2, 0.05], [0.5])]
+    state = {}
+    first, second = (
+        diver.advantages(*given, method="my_method:Novelty", logprobs=logprobs, state=state) for _ in range(2)
+    )
+    np.testing.assert_allclose(first, zscore([0.95, 0, 0.975, 0]), rtol=1e-6)
+    np.testing.assert_allclose(second, first / np.sqrt(3))
+    assert state == {"p": 4}
+    with pytest.raises(DiverError, match="method: coef must be between 0 and 1, not 2"):
+        method_named("my_method:Novelty", coef=2.0)
 
 
 def test_the_loss_by_hand(modules):
@@ -134,7 +136,7 @@ def test_the_loss_by_hand(modules):
 
 def test_the_messages_of_the_page(modules):
     told = re.findall(r"^\| `?(TRL|verl|diver\.advantages)`? \| (`{1,2})(method.+?)\2 \|$", PAGE, re.MULTILINE)
-    assert len(told) == 5
+    assert len(told) == 4
     engines = {
         "TRL": config,
         "verl": overrides,
@@ -143,5 +145,5 @@ def test_the_messages_of_the_page(modules):
     loss = method_named("grpo", loss={"name": "my_loss:Cispo"})
     for engine, _, message in told:
         with pytest.raises(DiverError) as error:
-            engines[engine](loss if "loss" in message else method_named("my_method:Unlikeliness"))
+            engines[engine](loss if "loss" in message else method_named("my_method:Novelty"))
         assert str(error.value) == message

@@ -86,7 +86,7 @@ class Method:
     def check_group_size(self, size: int, key: str) -> None:
         """Raises DiverError where no group of `size` responses, the setting `key`, could ever have a signal."""
 
-    def coef(self, progress: Progress | float) -> float:
+    def shaping_coef(self, progress: Progress | float) -> float:
         """lambda, the coefficient of an intrinsic reward, at `progress`; 0 for a method without one."""
         return 0.0
 
@@ -175,7 +175,7 @@ class Method:
         return {
             "reward/outcome": float(np.concatenate(outcomes).mean()),
             **{name: float(np.mean(values)) for name, values in means.items() if values},
-            "shaping/coef": self.coef(progress),
+            "shaping/coef": self.shaping_coef(progress),
             "shaping/clipped": self.clipped_fraction(groups),
             "group/solve_all": float(np.mean([c.all() for c in correct])),
             "group/solve_none": float(np.mean([not c.any() for c in correct])),

@@ -106,13 +106,13 @@ class Diver(ClipHigher):
     def metric_names(self) -> tuple[str, ...]:
         return (*OBSERVED, *self.diversity_rewards)
 
-    def coef(self, progress: Progress | float) -> float:
+    def shaping_coef(self, progress: Progress | float) -> float:
         return self.shaping.coef * self.shaping.schedule.factor(progress)
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         clipped = diversity_reward(self._intrinsic(group), self.diversity_rewards, self.shaping.clip_max, self.combine)
         return shape(
-            group.outcomes, clipped, self.coef(context.progress), self.shaping, self._lengths(group), self.threshold
+            group.outcomes, clipped, self.shaping_coef(context.progress), self.shaping, self._lengths(group), self.threshold
         )
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:

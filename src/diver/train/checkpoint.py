@@ -48,7 +48,7 @@ def save(
             policy.tokenizer.save_pretrained(path)
             torch.save({"step": step, "optimizer": optimizer.state_dict()}, path / "trainer.pt")
             if state:
-                write_text(path / STATE, to_json(state))
+                write_state(path, state)
             write_text(path / CHECKSUMS, json.dumps({file.name: _checksum(file) for file in path.iterdir()}, indent=1))
     except (OSError, RuntimeError, SafetensorError) as e:  # each library reports a full disk differently
         free = shutil.disk_usage(folder.path).free >> 20
@@ -119,8 +119,13 @@ def sigterm() -> Iterator[threading.Event]:
         signal.signal(signal.SIGTERM, before)
 
 
+def write_state(path: Path, state: State) -> None:
+    """What the method keeps over training, in the folder of a checkpoint."""
+    write_text(path / STATE, to_json(state))
+
+
 def read_state(path: Path) -> State:
-    """What the method had kept at a checkpoint."""
+    """What the method had kept at a checkpoint; empty where it had kept nothing."""
     return dict(read_json(path / STATE)) if (path / STATE).is_file() else {}
 
 

@@ -213,7 +213,7 @@ class Trainer:
         elif self.recipe.train.steps:
             tqdm.write(f"first prompt:\n{self.train.texts[0]}\n")
         if self.recipe.train.steps > self.schedule_steps:
-            last, coef = self.schedule_steps, self.method.coef(Progress(self.schedule_steps, self.schedule_steps))
+            last, coef = self.schedule_steps, self.method.shaping_coef(Progress(self.schedule_steps, self.schedule_steps))
             tqdm.write(f"schedules run over the {last} steps with which this run began; lambda then stays at {coef:g}")
 
     def _set_learning_rate(self, step: int) -> None:

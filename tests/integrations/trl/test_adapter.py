@@ -112,7 +112,7 @@ def test_lambda_goes_by_rollout_steps():
     batch = Batch(step=11)
     reward = adapter("diver-mix", arguments("diver-mix"))
     assert reward(**batch.given) == expected("diver-mix", 5 / 20)
-    assert batch.metrics["shaping/coef"] == method_named("diver-mix").coef(Progress(5, 20))
+    assert batch.metrics["shaping/coef"] == method_named("diver-mix").shaping_coef(Progress(5, 20))
     assert expected("diver-mix", 5 / 20) != expected("diver-mix", 11 / 40)
 
 

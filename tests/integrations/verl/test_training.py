@@ -64,7 +64,7 @@ def check_step(folder, step, method, steps, logged):
         sigma = method.shaping.clip_max
         rewarded = [(min(t, sigma) + min(e, sigma)) / 2 for t, e in zip(*by_diversity.values(), strict=True)]
         rewards = [
-            row["score"] * (1 + method.coef(progress) * bonus) for row, bonus in zip(rows, rewarded, strict=True)
+            row["score"] * (1 + method.shaping_coef(progress) * bonus) for row, bonus in zip(rows, rewarded, strict=True)
         ]
         expected = method_named("grpo").apply(
             [
@@ -78,7 +78,7 @@ def check_step(folder, step, method, steps, logged):
     assert logged["critic/score/mean"] == pytest.approx(sum(row["score"] for row in rows) / len(rows), abs=1e-6)
     assert logged["critic/rewards/mean"] == pytest.approx(sum(rewards) / len(rows), abs=1e-6)
     assert logged["critic/advantages/max"] == pytest.approx(max(row["advantage"] for row in rows), abs=1e-6)
-    assert logged["diver/shaping/coef"] == method.coef(progress)
+    assert logged["diver/shaping/coef"] == method.shaping_coef(progress)
     assert math.isfinite(logged["actor/grad_norm"])
     return logged
 

@@ -14,7 +14,7 @@ from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
 Truncated = Callable[[Sequence[int]], bool]
 FAILED = "verl's log says at 'Error in _run_prompt' why one failed"
-FIELDS = ("uid", "prompts", "responses", "rm_scores", "reward_model", "extra_fields", "extra_info")
+FIELDS = ("uid", "prompts", "responses", "rm_scores", "rollout_log_probs", "reward_model", "extra_fields", "extra_info")
 
 
 def columns(batch: KVBatchMeta, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -72,12 +72,15 @@ def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode, truncate
 
 def _rollout(row: Mapping[str, Any], index: int, decode: Decode, truncated: Truncated) -> Rollout:
     tokens = row["responses"].tolist()
-    grade = (row.get("extra_fields") or {}).get("reward_extra_info", {}).get("grade")
+    info = (row.get("extra_fields") or {}).get("reward_extra_info", {})  # another reward manager may have another
+    grade, logprobs = info.get("grade"), row.get("rollout_log_probs")
     return Rollout(
         decode(tokens),
         tokens=tokens,
+        logprobs=None if logprobs is None else logprobs.float().numpy(),
         index=index,
         truncated=truncated(tokens),
-        grade=Grade(grade) if grade in tuple(Grade) else None,  # another reward manager may have another
+        grade=Grade(grade) if grade in tuple(Grade) else None,
+        key=info.get("key"),
         reward=Reward(float(row["rm_scores"].sum())),
     )

@@ -28,7 +28,10 @@ from diver.types import DiverError
 NAME = "diver"  # of the trainer mode, the reward manager and the estimator
 KEY = "algorithm.diver"
 ACTOR = "actor_rollout_ref.actor"
-GROUP = "actor_rollout_ref.rollout.n"
+ROLLOUT = "actor_rollout_ref.rollout"
+GROUP = f"{ROLLOUT}.n"
+FILTER = {"algorithm.filter_groups.enable": True, "algorithm.filter_groups.metric": "acc"}
+"""verl itself samples others in the place of groups without a signal, without a limit; acc is the outcome."""
 AGGREGATIONS = {
     "token-mean": "token-mean",
     "sequence-mean": "seq-mean-token-mean",
@@ -48,7 +51,7 @@ POLICY_LOSSES: dict[type[PolicyLoss], tuple[str, dict[str, str]]] = {
 }
 """The losses that verl has: its loss_mode, and option -> our setting. verl selects tokens in each micro-batch, the built-in
 trainer in each mini-batch."""
-CARRIES = ("responses", "tokens")
+CARRIES = ("responses", "tokens", "logprobs", "keys", "state")
 
 
 @settings
@@ -98,6 +101,8 @@ def overrides(method: Method) -> dict[str, Any]:
         "reward.reward_manager.name": NAME,
         "algorithm.adv_estimator": NAME,
         "algorithm.use_kl_in_reward": False,  # the advantage is taken of the shaped reward
+        **({f"{ROLLOUT}.calculate_log_probs": True} if "logprobs" in method.needs else {}),
+        **(FILTER if method.selection.filter_groups else {}),
         **{f"{ACTOR}.{key}": value for key, value in _actor(method.loss).items()},
     }
 

@@ -10,13 +10,12 @@ from diver.config.recipe import Recipe
 from diver.config.verification import Verification
 from diver.data import countdown
 from diver.integrations.keys import mapped
-from diver.integrations.verl.config import ACTOR, KEY, hydra, overrides
+from diver.integrations.verl.config import ACTOR, KEY, ROLLOUT, hydra, overrides
 from diver.io.jsonl import to_json
 from diver.methods import method_named
 from diver.types import DiverError
 
 PROGRAM = ("-m", "verl.trainer.main_ppo")
-ROLLOUT = "actor_rollout_ref.rollout"
 MODEL = "actor_rollout_ref.model"
 # The problems hold the prompt's whole text, so a chat template must add nothing to it. It is an argument of each call:
 # verl saves MODEL.custom_chat_template with the tokenizer of every checkpoint, in place of the model's own.

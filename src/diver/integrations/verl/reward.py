@@ -17,8 +17,8 @@ from diver.data.sources import to_problem
 from diver.generate.base import is_truncated
 from diver.generate.hf import end_tokens
 from diver.integrations.verl.config import NAME, read_plugin
-from diver.types import Grade, Problem
-from diver.verify import grade, in_thought
+from diver.types import Grade, Group, Problem, Rollout
+from diver.verify import grade, in_thought, with_keys
 
 
 @register(NAME)
@@ -33,9 +33,10 @@ class DiverRewardManager(RewardManagerBase):
         self.limit, self.ends = config.data.max_response_length, ends(config, tokenizer)
         plugin = read_plugin(OmegaConf.to_container(config.algorithm, resolve=True).get(NAME))
         self.grader = BatchedGrader(plugin.verify)
+        self.with_key = "keys" in plugin.method.needs
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
-        """The reward of the last output of one sample: its outcome, with `acc` and `grade` beside it."""
+        """The reward of the last output of one sample: its outcome; beside it `acc`, `grade`, and `key` for a method that needs keys."""
         row = data[-1:][0]
         columns = row.non_tensor_batch
         length = int(row.batch["attention_mask"][-row.batch["responses"].shape[-1] :].sum())
@@ -43,9 +44,14 @@ class DiverRewardManager(RewardManagerBase):
         truncated = is_truncated(tokens, self.limit, self.ends)
         response = self.tokenizer.decode(tokens, skip_special_tokens=True)
         thinking = in_thought(self.tokenizer.decode(row.batch["prompts"].tolist(), skip_special_tokens=False))
-        grade = await self.grader.grade(response, problem_of(columns), truncated, thinking)
+        problem = problem_of(columns)
+        grade = await self.grader.grade(response, problem, truncated, thinking)
         outcome = float(grade is Grade.CORRECT)
-        return {"reward_score": outcome, "reward_extra_info": {"acc": outcome, "grade": str(grade)}}
+        info = {"acc": outcome, "grade": str(grade)}
+        if self.with_key:
+            (group,) = with_keys([Group(problem, (Rollout(response, grade=grade),))])
+            info["key"] = group.rollouts[0].key
+        return {"reward_score": outcome, "reward_extra_info": info}
 
 
 class BatchedGrader:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transfer_queue
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -34,7 +35,8 @@ from diver.integrations.verl.config import KEY, NAME, check, read_plugin
 from diver.integrations.verl.reward import ends
 from diver.io.run_folder import RunFolder
 from diver.train.alerts import AlertLog
-from diver.types import DiverError, Progress, Rollout, sampling_metrics
+from diver.train.checkpoint import read_state, write_state
+from diver.types import DiverError, Progress, Rollout, State, sampling_metrics
 
 METRICS = {
     "policy/loss": "actor/pg_loss",
@@ -47,11 +49,13 @@ METRICS = {
     "time/update": "timing_s/update_actor",
 }
 """What the run folder calls verl's metrics; those of the method are diver/<name> in verl."""
-_advantages: ContextVar[Sequence[float] | None] = ContextVar("advantages", default=None)
+Advantages = Sequence[float | np.ndarray]
+"""Of each row of a batch: one, or one for each token of its response, [T]."""
+_advantages: ContextVar[Advantages | None] = ContextVar("advantages", default=None)
 
 
 @contextmanager
-def override_advantages(advantages: Sequence[float]) -> Iterator[None]:
+def override_advantages(advantages: Advantages) -> Iterator[None]:
     """Within this block `estimate` gives these advantages, one for each row of verl's batch, in its order."""
     token = _advantages.set(advantages)
     try:
@@ -69,7 +73,10 @@ def estimate(*, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
     advantages = _advantages.get()
     if advantages is None:
         raise DiverError(f"algorithm.adv_estimator={NAME} needs trainer.v1.trainer_mode={NAME}, which computes them")
-    per_token = torch.tensor(advantages, device=response_mask.device)[:, None] * response_mask
+    per_token = torch.zeros(response_mask.shape)
+    for row, values in zip(per_token, advantages, strict=True):
+        row[: np.size(values) if np.ndim(values) else None] = torch.as_tensor(values)
+    per_token = per_token.to(response_mask.device) * response_mask
     return per_token, per_token
 
 
@@ -79,13 +86,14 @@ class DiverTrainer(PPOTrainerSync):
 
     def __init__(self, config: DictConfig) -> None:
         plugin = read_plugin(OmegaConf.to_container(config.algorithm, resolve=True).get(NAME))
-        self.method = plugin.method
+        self.method = plugin.method.limited(config.data.max_response_length)
         self.folder = run_folder(plugin.run)
         check(self.method, lambda key: OmegaConf.select(config, key))
         with open_dict(config):  # elsewhere verl asks for this word when it means a synchronous trainer
             config.trainer.v1.trainer_mode = "sync"
         self.group_size = self.method.selection.multiplier * config.actor_rollout_ref.rollout.n
         self._rollouts: dict[str, Rollout] = {}
+        self.state: State = {}
         super().__init__(config)
 
     def init(self) -> None:
@@ -93,6 +101,8 @@ class DiverTrainer(PPOTrainerSync):
         super().init()
         self.ends = ends(self.config, self.tokenizer)
         home = Path(self.config.trainer.default_local_dir)
+        if self.global_steps and "state" in self.method.needs:
+            self.state = read_state(home / f"global_step_{self.global_steps}")
         self.schedule_steps = schedule_steps(home, self.global_steps, self.total_training_steps)
         if self.folder:
             self.folder.keep_until(self.global_steps)
@@ -113,7 +123,9 @@ class DiverTrainer(PPOTrainerSync):
         progress, data = Progress(self.global_steps - 1, self.schedule_steps), self.config.data
         truncated = partial(is_truncated, limit=data.max_response_length, ends=self.ends)
         sampled = read_groups(batch, data.train_batch_size, self.group_size, self._decode, truncated)
-        trained = self.method.apply(sampled.values(), progress, self._decode)
+        if "keys" in self.method.needs and any(r.key is None for group in sampled.values() for r in group.rollouts):
+            raise DiverError(f"method {self.method.name!r} needs keys: set reward.reward_manager.name={NAME}")
+        trained = self.method.apply(sampled.values(), progress, self._decode, self.state)
         self._rollouts = {
             keys[r.index]: r for keys, group in zip(sampled, trained, strict=True) for r in group.rollouts
         }
@@ -124,15 +136,16 @@ class DiverTrainer(PPOTrainerSync):
         dropped = [key for key in batch.keys if key not in self._rollouts]
         if not dropped:
             return batch
-        transfer_queue.kv_clear(keys=dropped, partition_id=batch.partition_id)
-        return batch.select_keys([key for key in batch.keys if key in self._rollouts])
+        kept = [key for key in batch.keys if key in self._rollouts] or dropped[:1]  # verl has no empty batch
+        transfer_queue.kv_clear(keys=[key for key in dropped if key not in kept], partition_id=batch.partition_id)
+        return batch.select_keys(kept)
 
     def _decode(self, tokens: Sequence[int]) -> str:
         return self.tokenizer.decode(tokens, skip_special_tokens=True)
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         rollouts = [self._rollouts.get(key) for key in batch.keys]  # none for a row with which verl pads the batch
-        with override_advantages([rollout.advantage if rollout else 0.0 for rollout in rollouts]):
+        with override_advantages([_advantages_of(rollout) for rollout in rollouts]):
             batch = super()._compute_advantage(batch, metrics)
         rewards = [scores.clone() for scores in columns(batch, ["rm_scores"])["rm_scores"]]
         for scores, rollout in zip(rewards, rollouts, strict=True):
@@ -153,6 +166,8 @@ class DiverTrainer(PPOTrainerSync):
             self.alerts.log(self.global_steps, {**ours, **verls})
 
     def _save_checkpoint(self) -> None:
+        if self.state:  # first: verl writes last that this checkpoint is whole
+            write_state(Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}"), self.state)
         super()._save_checkpoint()
         saved = Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}", "actor", "huggingface")
         if self.folder and saved.is_dir():
@@ -177,6 +192,12 @@ def run_folder(run: Run) -> RunFolder | None:
         raise DiverError(f"{KEY}.run.folder: {path.parent} has no config.json: `diver verl` makes the folder of a run")
     config = json.loads(path.read_text(encoding="utf-8"))
     return RunFolder(path.parent, config, config["identity"])
+
+
+def _advantages_of(rollout: Rollout | None) -> float | np.ndarray:
+    if rollout is None:
+        return 0.0
+    return rollout.advantage if rollout.token_advantages is None else rollout.token_advantages
 
 
 def _columns(rollout: Rollout) -> Mapping[str, Any]:
