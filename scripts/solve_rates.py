@@ -1,4 +1,4 @@
-"""The picture of docs/method.md: how much signal each method takes from a group, by how often it is solved.
+"""The picture of docs/methods.md: how much signal each method takes from a group, by how often it is solved.
 
     python scripts/solve_rates.py            # docs/solve-rates.png
 

@@ -472,10 +472,11 @@ def test_help_teaches():
 def test_methods_are_listed_with_their_engines():
     code, out, _ = diver("methods")
     header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()]
-    assert code == 0 and header == ["method", "rewarded", "loss, clip", "needs", "zero mean", "engines"]
+    assert code == 0 and header == ["method", "rewarded", "source", "loss, clip", "needs", "zero mean", "engines"]
     assert [row[0] for row in rows] == list(METHODS)
-    assert rows[2][1:] == ["Correctness", "clip-cov 1.00 / 1.00", "outcomes", "yes", "built-in, verl, diver.advantages"]
-    assert rows[-1][3] == "responses" and rows[-1][5] == "built-in, TRL, verl, diver.advantages"
+    assert rows[2][1:4] == ["Correctness", "2505.22617", "clip-cov 1.00 / 1.00"]
+    assert rows[2][4:] == ["outcomes", "yes", "built-in, verl, diver.advantages"]
+    assert rows[-1][4] == "responses" and rows[-1][6] == "built-in, TRL, verl, diver.advantages"
 
 
 def test_a_method_of_ones_own_is_listed_with_the_reasons_and_without_an_engine():
@@ -487,9 +488,8 @@ def test_a_method_of_ones_own_is_listed_with_the_reasons_and_without_an_engine()
     done = subprocess.run([sys.executable, "-c", program, "methods", "listed:Mine"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     _, _, row, trl, verl, modules = done.stdout.splitlines()
-    assert (
-        row == "| listed:Mine | Mine, of 0.5 | clip 0.20 / 0.28 | logprobs | no        | built-in, diver.advantages |"
-    )
+    engines = "built-in, diver.advantages"
+    assert row == f"| listed:Mine | Mine, of 0.5 |        | clip 0.20 / 0.28 | logprobs | no        | {engines} |"
     assert trl == "method 'listed:Mine' needs logprobs, which TRL does not give it" and "which verl does not" in verl
     assert not {"torch", "accelerate", "trl", "verl"} & set(modules.split())
     assert "unknown choice 'mine'; choices: grpo" in fails("methods", "mine")

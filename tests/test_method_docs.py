@@ -1,4 +1,4 @@
-"""docs/method.md, verl.md and scale.md name code, keys and files that exist, and each method with its engines."""
+"""The pages on methods and engines name code, keys and files that exist; docs/methods.md has the table of the code."""
 
 import dataclasses
 import importlib
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from diver.config.recipe import Recipe
-from diver.integrations.engines import engines, rewarded
+from diver.integrations.engines import table
 from diver.losses import LOSSES
 from diver.methods import METHODS, method_named
 
 ROOT = Path(__file__).parents[1]
-PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("method.md", "verl.md", "scale.md")}
+NAMES = ("method.md", "methods.md", "verl.md", "scale.md")
+PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in NAMES}
 CODE = sorted({code for page in PAGES.values() for code in re.findall(r"`([^`\n]+)`", page)})
-METHOD_ROW = re.compile(r"^\| `([a-z0-9-]+)` \| ([^|]+) \| `([a-z0-9-]+)`([^|]*) \| (built-in[^|]*) \|$", re.MULTILINE)
 KEY = re.compile(rf"({'|'.join(f.name for f in dataclasses.fields(Recipe))})(\.[a-z_<>]+)+")
 
 
@@ -37,17 +37,16 @@ def recipe_keys():
     return found.union(*(keys(m, "method") for m in named), *(keys(c(), "method.loss") for c in LOSSES.values()))
 
 
-def test_every_method_has_its_row():
-    rows = METHOD_ROW.findall(PAGES["method.md"])
-    assert [row[0] for row in rows] == list(METHODS)
-    for name, reward, loss, description, carried in rows:
-        method = method_named(name)
-        assert (loss, f"{carried}, diver.advantages") == (method.loss.name, ", ".join(engines(method))), name
-        assert reward == rewarded(method).replace("C", "c", 1), name
-        if clip := re.match(r" ([\d.]+) / ([\d.]+)", description):
-            assert (float(clip[1]), float(clip[2])) == (method.loss.clip_low, method.loss.clip_high), name
-        else:
-            assert not hasattr(method.loss, "clip_low"), name
+def test_the_table_of_methods_is_that_of_the_code():
+    """Its text is what `diver methods` prints."""
+    (shown,) = re.findall(r"<!-- diver methods -->\n(.*)<!-- end of diver methods -->", PAGES["methods.md"], re.DOTALL)
+    assert shown == table([method_named(name) for name in METHODS])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_its_paragraph(name):
+    paragraphs = [line for line in PAGES["methods.md"].splitlines() if line.startswith("**`")]
+    assert any(f"`{name}`" in line.split("**")[1] for line in paragraphs)
 
 
 @pytest.mark.parametrize("code", [c for c in CODE if re.fullmatch(r"diver(\.\w+)+", c)])

@@ -1,6 +1,7 @@
 """Which engines can run a method, by what it declares; no engine is imported."""
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,12 +40,13 @@ def engines(method: Method) -> list[str]:
 
 def table(methods: Sequence[Method]) -> str:
     """A row for each method."""
-    header = ["method", "rewarded", "loss, clip", "needs", "zero mean", "engines"]
+    header = ["method", "rewarded", "source", "loss, clip", "needs", "zero mean", "engines"]
     rows = []
     for method in methods:
         needs = ", ".join(need for need in NEEDS if need in method.needs) or "outcomes"
         zero_mean = "yes" if method.zero_mean else "no"
-        rows.append([method.name, rewarded(method), _loss(method), needs, zero_mean, ", ".join(engines(method))])
+        carried = ", ".join(engines(method))
+        rows.append([method.name, rewarded(method), source(method), _loss(method), needs, zero_mean, carried])
     return markdown(header, rows, text=len(header))
 
 
@@ -52,6 +54,14 @@ def rewarded(method: Method) -> str:
     """The first sentence of its class, on one line; "" where it has no docstring."""
     sentence = re.match(r"(.+?)\.(?=\s|$)", " ".join((type(method).__doc__ or "").split()))
     return sentence[1] if sentence else ""
+
+
+def source(method: Method) -> str:
+    """The arXiv number in the first line of its class, or else of its module; "" where there is none."""
+    for doc in (type(method).__doc__, sys.modules[type(method).__module__].__doc__):
+        if found := re.search(r"\barXiv (\d{4}\.\d{5})\b", (doc or "").partition("\n")[0]):
+            return found[1]
+    return ""
 
 
 def _loss(method: Method) -> str:

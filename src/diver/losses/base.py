@@ -1,4 +1,4 @@
-"""What a policy loss is: settings, which tokens it selects, and the loss of each token (paper Eq. 1; docs/method.md).
+"""What a policy loss is: settings, which tokens it selects, and the loss of each token (paper Eq. 1; docs/methods.md).
 
 A loss is minimised: it is minus the paper's objective J. Normalisers of a whole mini-batch are put into the weights of
 its rows first (`row_weights`), so a mini-batch may then be cut into micro-batches in any way without changing its

@@ -75,7 +75,7 @@ class Cispo(Grpo):
 
 @settings
 class EntropyBonus(Grpo):
-    """Correctness. The loss has an entropy bonus; clip 0.20 / 0.28 as clip-higher."""
+    """Correctness. The loss has an entropy bonus (arXiv 1602.01783); clip 0.20 / 0.28 as clip-higher."""
 
     name: str = "entropy-bonus"
     loss: PolicyLoss = ClipLoss(entropy_coef=0.001)
