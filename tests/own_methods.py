@@ -29,5 +29,29 @@ class Likelihood(Grpo):
 
 
 @settings
+class Counted(Grpo):
+    """Every token in turn +a and -a, a = 1 / (1 + n) with n how often this answer to the problem was sampled in earlier steps."""
+
+    per_token = True
+
+    @property
+    def needs(self):
+        return frozenset({"tokens", "logprobs", "keys", "state"})
+
+    def advantages(self, group, context):
+        seen = context.state.get(group.problem.id, {})
+        for r in group.rollouts:
+            if len(r.logprobs) != len(r.tokens) or (r.logprobs > 0).any():
+                raise ValueError("the log-probs are not those of the tokens")
+        signs = [(-1.0) ** np.arange(len(r.tokens)) for r in group.rollouts]
+        return [sign / (1 + seen.get(r.key, 0)) for sign, r in zip(signs, group.rollouts, strict=True)]
+
+    def update_state(self, group, state):
+        seen = state.setdefault(group.problem.id, {})
+        for r in group.rollouts:
+            seen[r.key] = seen.get(r.key, 0) + 1
+
+
+@settings
 class Loss(PolicyLoss):
     """A loss that only the built-in trainer can have."""

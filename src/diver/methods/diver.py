@@ -112,7 +112,12 @@ class Diver(ClipHigher):
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         clipped = diversity_reward(self._intrinsic(group), self.diversity_rewards, self.shaping.clip_max, self.combine)
         return shape(
-            group.outcomes, clipped, self.shaping_coef(context.progress), self.shaping, self._lengths(group), self.threshold
+            group.outcomes,
+            clipped,
+            self.shaping_coef(context.progress),
+            self.shaping,
+            self._lengths(group),
+            self.threshold,
         )
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:

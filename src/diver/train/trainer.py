@@ -109,6 +109,7 @@ class Trainer:
         progress = Progress(step - 1, self.schedule_steps)
         timings: dict[str, float] = {}
         verified, groups = self._batch(step, progress, timings, bar)
+        batches = len(verified) // recipe.train.batch_size
         self.folder.write_rollouts(step, groups)
         with _timed(timings, "update", bar):
             self._set_learning_rate(step)
@@ -128,6 +129,7 @@ class Trainer:
             **sampling_metrics(verified),
             "policy/entropy": _entropy(verified),
             **update_metrics,
+            **({"sample/batches": batches} if method.selection.filter_groups else {}),
             **timings,
         }
 
@@ -213,7 +215,10 @@ class Trainer:
         elif self.recipe.train.steps:
             tqdm.write(f"first prompt:\n{self.train.texts[0]}\n")
         if self.recipe.train.steps > self.schedule_steps:
-            last, coef = self.schedule_steps, self.method.shaping_coef(Progress(self.schedule_steps, self.schedule_steps))
+            last, coef = (
+                self.schedule_steps,
+                self.method.shaping_coef(Progress(self.schedule_steps, self.schedule_steps)),
+            )
             tqdm.write(f"schedules run over the {last} steps with which this run began; lambda then stays at {coef:g}")
 
     def _set_learning_rate(self, step: int) -> None:

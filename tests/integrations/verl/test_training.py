@@ -1,5 +1,6 @@
 """Stock verl with Ray on this machine's CPU trains the bundled policy on Countdown, end to end, with the plugin."""
 
+import json
 import math
 import time
 
@@ -13,7 +14,7 @@ from diver.config.data import Countdown
 from diver.data import countdown
 from diver.methods import method_named
 from diver.types import Grade, Group, Problem, Progress, Reward, Rollout
-from diver.verify import grade
+from diver.verify import grade, with_keys
 
 MIX = {
     "name": "diver-mix", "selection": {"keep": "most"}, "shaping": {"schedule": {"kind": "linear"}},
@@ -26,6 +27,18 @@ PROBLEMS = {problem.prompt: problem for problem in countdown.problems(Countdown(
 def folder(tmp_path):
     stock.prepare(tmp_path)
     return tmp_path
+
+
+def started(folder, arguments, steps):
+    """The run, killed with -9 after that many checkpoints; the step of the last one."""
+    process = stock.start(folder, arguments)
+    newest = folder / "checkpoints" / "latest_checkpointed_iteration.txt"
+    deadline = time.monotonic() + 1800
+    while not (newest.exists() and int(newest.read_text() or 0) >= steps):
+        assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()[-6000:]
+        time.sleep(0.2)
+    stock.kill(process)
+    return int(newest.read_text())
 
 
 def problem_of(row):
@@ -64,7 +77,8 @@ def check_step(folder, step, method, steps, logged):
         sigma = method.shaping.clip_max
         rewarded = [(min(t, sigma) + min(e, sigma)) / 2 for t, e in zip(*by_diversity.values(), strict=True)]
         rewards = [
-            row["score"] * (1 + method.shaping_coef(progress) * bonus) for row, bonus in zip(rows, rewarded, strict=True)
+            row["score"] * (1 + method.shaping_coef(progress) * bonus)
+            for row, bonus in zip(rows, rewarded, strict=True)
         ]
         expected = method_named("grpo").apply(
             [
@@ -88,16 +102,9 @@ def test_diver_mix_selects_and_resumes_after_a_kill(folder):
     method = method_named(**MIX)
     options = {"trainer.save_freq": 1, "trainer.resume_mode": "auto"}
     arguments = stock.command(folder, method, 4, setting={"method": MIX}, **options)
-    process = stock.start(folder, arguments)
-    newest = folder / "checkpoints" / "latest_checkpointed_iteration.txt"
-    deadline = time.monotonic() + 1800
-    while not (newest.exists() and int(newest.read_text() or 0) >= 2):
-        assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()[-6000:]
-        time.sleep(0.2)
-    stock.kill(process)
+    kept = started(folder, arguments, 2)
     before = stock.metrics(folder)
     assert 1 in before and 4 not in before
-    kept = int(newest.read_text())
     said = stock.run(folder, arguments, VERL_FILE_LOGGER_PATH=str(folder / "resumed.jsonl"))
     after = stock.metrics(folder, "resumed.jsonl")
     assert list(after) == list(range(kept + 1, 5)) and f"global_step_{kept}" in said
@@ -120,3 +127,58 @@ def test_two_steps_of_another_method_and_loss(folder):
     for step in (1, 2):
         check_step(folder, step, method, 2, logged[step])
     assert sum(row["actor/grad_norm"] for row in logged.values()) > 0
+
+
+def keyed(rows):
+    """(problem id, key) of each row of a dump."""
+    rollouts = [(problem_of(row), Rollout(row["output"], grade=Grade(row["grade"]))) for row in rows]
+    groups = with_keys([Group(problem, (rollout,)) for problem, rollout in rollouts])
+    return [(group.problem.id, group.rollouts[0].key) for group in groups]
+
+
+def test_keys_log_probs_state_and_advantages_per_token(tmp_path):
+    """The same 8 problems in every step, killed with -9 after the second and started again: no count is lost."""
+    stock.prepare(tmp_path, problems=stock.PROMPTS)
+    own = {"name": "own_methods:Counted"}
+    options = {"trainer.save_freq": 1, "trainer.resume_mode": "auto"}
+    arguments = stock.command(tmp_path, method_named(**own), 4, setting={"method": own}, **options)
+    kept = started(tmp_path, arguments, 2)
+    stock.run(tmp_path, arguments, VERL_FILE_LOGGER_PATH=str(tmp_path / "resumed.jsonl"))
+    logged = stock.metrics(tmp_path) | stock.metrics(tmp_path, "resumed.jsonl")
+    counts = {}
+    for step in (1, 2, 3, 4):
+        rows = stock.dump(tmp_path, step)
+        answers = keyed(rows)
+        highest = [1 / (1 + counts.get(problem, {}).get(key, 0)) for problem, key in answers]
+        for row, a in zip(rows, highest, strict=True):  # the mean over T tokens: 0, or a / T
+            assert row["advantage"] == 0 or 2 < a / row["advantage"] < stock.LIMIT + 1
+        found = logged[step]["critic/advantages/max"], logged[step]["critic/advantages/min"]
+        assert found == pytest.approx((max(highest), -max(highest)), rel=1e-6)
+        for problem, key in answers:
+            counts.setdefault(problem, {})[key] = counts.get(problem, {}).get(key, 0) + 1
+        saved = json.loads((tmp_path / "checkpoints" / f"global_step_{step}" / "method.json").read_text())
+        assert saved == counts, f"step {step}, resumed after {kept}"
+    assert max(n for of_problem in counts.values() for n in of_problem.values()) > 1
+
+
+def test_rows_are_left_out(folder):
+    """PSR trains on correct responses alone; what is left is padded by verl."""
+    psr = {"name": "psr", "selection": {"outcomes": "correct"}}
+    stock.run(folder, stock.command(folder, method_named(**psr), 2, setting={"method": psr}))
+    logged = stock.metrics(folder)
+    for step in (1, 2):
+        rows = stock.dump(folder, step)
+        trained = [row for row in rows if row["advantage"] is not None]
+        assert 0 < len(trained) < stock.PROMPTS * stock.GROUP
+        assert all(row["score"] == 1 and row["advantage"] == 1 for row in trained)
+        assert logged[step]["diver/reward/outcome"] < 1 and logged[step]["actor/grad_norm"] > 0
+
+
+def test_groups_without_a_signal_are_replaced(folder):
+    """Dynamic sampling is verl's own; the outcome decides."""
+    dapo = {"name": "clip-higher", "selection": {"filter_groups": True}}
+    stock.run(folder, stock.command(folder, method_named(**dapo), 2, setting={"method": dapo}))
+    for step in (1, 2):
+        rows = groups(stock.dump(folder, step))
+        assert len(rows) == stock.PROMPTS
+        assert all(0 < sum(row["score"] for row in group) < stock.GROUP for group in rows)
