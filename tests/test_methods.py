@@ -138,6 +138,12 @@ def test_overrides_are_merged_key_by_key():
         ("clip-cov", {"loss": {"low": 5}}, "low must be below high, not low = 5.0, high = 5.0"),
         ("kl-cov", {"loss": {"fraction": 2}}, "method.loss: fraction must be above 0 and at most 1, not 2.0"),
         ("kl-cov", {"loss": {"coef": -1}}, "method.loss: coef must be at least 0, not -1.0"),
+        ("entropy-advantage", {"loss": {"alpha": -1}}, "method.loss: alpha must be at least 0, not -1.0"),
+        (
+            "entropy-advantage",
+            {"loss": {"kappa": 1}},
+            "method.loss: kappa must be above 1, or an advantage below 0 may",
+        ),
         ("grpo", {"tolerance": -1}, "method: tolerance must be at least 0, not -1.0"),
         (
             "diver-td",

@@ -13,7 +13,17 @@ from diver.methods.difficulty_weight import DifficultyWeight
 from diver.methods.diver import DiverAnnealed, DiverEd, DiverMix, DiverTd
 from diver.methods.dr_grpo import DrGrpo
 from diver.methods.f_grpo import FGrpo
-from diver.methods.grpo import Cispo, ClipCov, ClipHigher, EntropyBonus, Grpo, HighEntropy, KlCov
+from diver.methods.grpo import (
+    Cispo,
+    ClipCov,
+    ClipHigher,
+    EntropyAdvantage,
+    EntropyBonus,
+    Grpo,
+    Gspo,
+    HighEntropy,
+    KlCov,
+)
 from diver.methods.max_rl import MaxRl
 from diver.methods.pass_at_k import PassAtK
 from diver.methods.pkpo import Pkpo
@@ -31,6 +41,7 @@ METHODS: dict[str, type[Method]] = {
     "clip-cov": ClipCov,
     "kl-cov": KlCov,
     "cispo": Cispo,
+    "gspo": Gspo,
     "pass-at-k": PassAtK,
     "max-rl": MaxRl,
     "dr-grpo": DrGrpo,
@@ -45,6 +56,7 @@ METHODS: dict[str, type[Method]] = {
     "ucpo": Ucpo,
     "xrpo": Xrpo,
     "entropy-bonus": EntropyBonus,
+    "entropy-advantage": EntropyAdvantage,
     "high-entropy": HighEntropy,
     "diver-td": DiverTd,
     "diver-ed": DiverEd,
