@@ -258,7 +258,7 @@ def test_every_method_trains(method):
     k = ("--method.k", "2") if method in ("pass-at-k", "pkpo") else ()
     finish("--method", method, *k, "--train.steps", "1", "--evaluate.problems", "0")
     (row,) = metrics("runs/tiny")
-    assert row["policy/grad_norm"] > 0 and (row["shaping/coef"] > 0) == method.startswith("diver-")
+    assert row["policy/grad_norm"] > 0 and (row["shaping/coef"] > 0) == method.startswith(("diver-", "cde"))
     assert ("policy/selected_frac" in row) == (method in ("clip-cov", "kl-cov", "high-entropy"))
     assert row.get("policy/selected_frac", 1) > 0
 

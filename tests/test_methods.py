@@ -58,7 +58,10 @@ def test_a_name_and_nothing_else_is_the_papers_setting():
     assert method_named("entropy-bonus").loss == ClipLoss(entropy_coef=0.001)
     assert method_named("high-entropy").loss == HighEntropyLoss(top_entropy_fraction=0.2)
     not_centred = {name for name in METHODS if not method_named(name).zero_mean}
-    assert not_centred == {"pkpo", "difficulty-weight", "w-reinforce", "psr", "nsr", "xrpo"}
+    assert not_centred == {
+        *("pkpo", "difficulty-weight", "w-reinforce", "psr", "nsr", "xrpo", "ds-grpo"),
+        *("outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
+    }
 
 
 @pytest.mark.parametrize("name", METHODS)
