@@ -180,7 +180,7 @@ def test_cde_by_hand():
 def test_the_bonus_of_cde_ends_half_way():
     logprobs = [[-0.2], [-0.5], [-0.1], [-1.0]]
     method = method_named("cde")
-    assert [method.coef(Progress(step, 10)) for step in (0, 4, 5, 9)] == [1, 1, 0, 0]
+    assert [method.shaping_coef(Progress(step, 10)) for step in (0, 4, 5, 9)] == [1, 1, 0, 0]
     assert advantages(method, [1, 1, 0, 0], logprobs, progress=Progress(5, 10)).tolist() == [1, 1, -1, -1]
     assert advantages(method, [1, 1, 1, 1], logprobs, progress=0.6).tolist() == [0] * 4
     linear = method_named("cde", schedule={"kind": "linear", "end": 1.0})

@@ -27,7 +27,7 @@ def test_outcome_batch_by_hand():
     close(advantages("outcome-batch", [1, 1, 0, 0], keys="abcc"), [1, 1, -1.05, -1.05])
     close(advantages("outcome-batch", [1, 1, 0, 0], keys="aacc"), [0.95, 0.95, -1.05, -1.05])
     close(advantages("outcome-batch", [0, 0, 0, 0], keys="cccd"), [-0.1, -0.1, -0.1, 0])
-    close(advantages(method_named("outcome-batch", bonus_coef=2), [0, 0, 0, 0], keys="cccd"), [-1, -1, -1, 0])
+    close(advantages(method_named("outcome-batch", coef=2), [0, 0, 0, 0], keys="cccd"), [-1, -1, -1, 0])
 
 
 def test_outcome_ucb_con_by_hand():
@@ -35,7 +35,7 @@ def test_outcome_ucb_con_by_hand():
     counts = {"p": {"a": 4, "c": 16, "d": 1}, "q": {"b": 100}}
     found = advantages(CON, [1, 1, 0, 0], keys="abcd", state={"counts": counts})
     close(found, [1, 1 + 0.2 * 0.5, -1 - 0.2 * 0.25, -1 + 0.2 * 0.5])
-    harder = method_named("outcome-ucb-con", mask_answer=False, baseline=1, bonus_coef=1)
+    harder = method_named("outcome-ucb-con", mask_answer=False, baseline=1, coef=1)
     close(advantages(harder, [0, 0, 0, 0], keys="abcd", state={"counts": counts | {"p": {"a": 4}}}), [-0.5, 0, 0, 0])
 
 
@@ -156,7 +156,7 @@ def test_darling_with_a_classifier_of_pairs():
         ("darling", {"same": "own_methods:absent"}, "method.same: 'own_methods:absent' cannot be imported"),
         ("darling", {"same": "own_methods:__doc__"}, "method.same: 'own_methods:__doc__' is not a function of two"),
         ("darling", {"floor": 2}, "method: floor must be between 0 and 1, not 2.0"),
-        ("outcome-batch", {"bonus_coef": -1}, "method: bonus_coef must be at least 0, not -1.0"),
+        ("outcome-batch", {"coef": -1}, "method: coef must be at least 0, not -1.0"),
     ],
 )
 def test_settings_out_of_range(name, settings, message):
@@ -224,7 +224,7 @@ def test_the_mean_is_0_where_it_is_declared_and_the_order_does_not_matter(method
 def test_the_bonus_is_added_to_the_advantage_in_proportion_to_its_coefficient(name, rows):
     outcomes, keys = zip(*rows, strict=True)
     grpo, once, twice = (
-        advantages(method_named(name, mask_answer=False, bonus_coef=coef), list(outcomes), keys=keys, state={"counts": {"p": {"a": 5}}})
+        advantages(method_named(name, mask_answer=False, coef=coef), list(outcomes), keys=keys, state={"counts": {"p": {"a": 5}}})
         for coef in (0, 0.2, 0.4)
     )  # fmt: skip
     close(grpo, advantages("clip-higher", list(outcomes)))

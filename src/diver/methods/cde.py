@@ -41,11 +41,11 @@ class Cde(Grpo):
     def needs(self) -> frozenset[str]:
         return super().needs | {"logprobs"}
 
-    def coef(self, progress: Progress | float) -> float:
+    def shaping_coef(self, progress: Progress | float) -> float:
         return self.schedule.factor(progress)
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r = group.outcomes
         bonus = np.minimum(np.abs(2 * r - 1) / self.kappa, -self.alpha * mean_logprobs(group.rollouts))
-        extra = self.coef(context.progress) * bonus / 2
+        extra = self.shaping_coef(context.progress) * bonus / 2
         return [Reward(float(outcome), float(part)) for outcome, part in zip(r, extra, strict=True)]

@@ -1,6 +1,6 @@
 """After outcome-based exploration (arXiv 2509.06941): an answer that is rare, in training or in its group, has more advantage.
 
-A_i = GRPO's + bonus_coef * e_i, where e_i depends on the answer k_i of the response only (its `key`; that of a response without an
+A_i = GRPO's + coef * e_i, where e_i depends on the answer k_i of the response only (its `key`; that of a response without an
 answer is one like any other). e is 0 in a group all correct. The authors' code was not found; the formulas and constants are
 those that notes and a review of the paper quote (hence "after").
 """
@@ -28,15 +28,15 @@ class OutcomeBased(Method):
 
     divisor: Divisor = "std"
     """Of GRPO's advantage, as there; e is never divided."""
-    bonus_coef: float = 0.2
+    coef: float = 0.2
     """The coefficient of e (c)."""
     mask_answer: bool = False
     """The tokens of the final answer have GRPO's advantage only, so that e is earned by another way to it and not by another
     number. The answer is the last \\boxed{...}; a response without one has no such tokens (ours: which they are was not found)."""
 
     def __post_init__(self) -> None:
-        if self.bonus_coef < 0:
-            raise ValueError(f"bonus_coef must be at least 0, not {self.bonus_coef}")
+        if self.coef < 0:
+            raise ValueError(f"coef must be at least 0, not {self.coef}")
 
     @property
     def needs(self) -> frozenset[str]:
@@ -50,7 +50,7 @@ class OutcomeBased(Method):
         a = group_advantage(group.rewards, self.divisor)
         e = np.zeros(len(group))
         if not (group.outcomes >= self.threshold).all():
-            e = self.bonus_coef * self.exploration(group, context)
+            e = self.coef * self.exploration(group, context)
         if not self.mask_answer:
             return a + e
         if context.decode is None:
