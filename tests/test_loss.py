@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 from scipy.stats import entropy as scipy_entropy
 
-from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, HighEntropyLoss, KlCovLoss, PolicyLoss
+from diver.losses import (
+    CispoLoss,
+    ClipCovLoss,
+    ClipLoss,
+    EntropyAdvantageLoss,
+    GspoLoss,
+    HighEntropyLoss,
+    KlCovLoss,
+    PolicyLoss,
+)
 from diver.losses.base import Tokens, row_weights
 from diver.losses.clip import clipped_surrogate
 from diver.losses.covariance import covariance
@@ -150,6 +159,66 @@ def test_cispo_by_hand():
         CispoLoss().forward(Tokens(torch.tensor([[9.0]]), torch.tensor([[0.0]]), torch.ones(1, 1)))[0] / 9
     )
     assert torch.allclose(bound, torch.exp(torch.tensor([[-5.0]])))  # up to 5
+
+
+def gspo(advantages, loss):
+    """Two responses: rho = 2, 4, 1 of three tokens, so s = 2, and rho = 1/2 of one; what is padded must not count."""
+    old = torch.tensor([[-3.0, -3, -3], [-1.0, 7.0, 7.0]], dtype=torch.float64)
+    logprobs = old + LOG2 * torch.tensor([[1.0, 2, 0], [-1, 5, 5]], dtype=torch.float64)
+    logprobs.requires_grad_()
+    mask = torch.tensor([[True] * 3, [True, False, False]])
+    value, metrics = loss.forward(Tokens(logprobs, old, torch.tensor(advantages).double(), mask=mask))
+    value.masked_select(mask).sum().backward()
+    return value.tolist(), logprobs.grad.tolist(), metrics["clip_fraction"].tolist()
+
+
+def test_gspo_by_hand():
+    """A = +1 with s = 2 and s = 1/2: the one is clipped, at 1 + clip_high; the other has the gradient -s A at its token."""
+    value, gradient, is_clipped = gspo([[1.0], [1.0]], GspoLoss(clip_low=0.2, clip_high=0.5))
+    assert np.allclose(value[0], -1.5) and value[1][0] == pytest.approx(-0.5)
+    assert gradient == [[0, 0, 0], [pytest.approx(-0.5), 0, 0]] and is_clipped == [[True] * 3, [False] * 3]
+    value, gradient, is_clipped = gspo([[-1.0], [-2.0]], GspoLoss(clip_low=0.2, clip_high=0.5))
+    assert np.allclose(value[0], 2) and value[1][0] == pytest.approx(1.6)  # max(2 / 2, 2 * 0.8)
+    assert np.allclose(gradient, [[2, 2, 2], [0, 0, 0]]) and is_clipped == [[False] * 3, [True] * 3]
+
+
+def test_the_defaults_of_gspo():
+    inside, outside = (math.log1p(x) for x in (3.5e-4, 4.5e-4))
+    for shift, expected in ((inside, 1 + 3.5e-4), (outside, 1 + 4e-4), (-inside, 1 / (1 + 3.5e-4))):
+        logprobs = torch.full((1, 5), -20.0) + torch.tensor([0, shift, 2 * shift, shift, shift])
+        value, _ = GspoLoss().forward(
+            Tokens(logprobs, torch.full((1, 5), -20.0), torch.ones(1, 1), mask=torch.ones(1, 5) > 0)
+        )
+        assert torch.allclose(value, torch.tensor(-expected), atol=2e-6, rtol=0)  # float32 at -20
+    assert GspoLoss().aggregation == "sequence-mean"
+
+
+def test_gspo_has_the_gradient_of_the_ratio_of_whole_responses():
+    """-mean over the responses of min(s A, clip(s) A), written without the tokens' form."""
+    random = torch.Generator().manual_seed(3)
+    lengths = torch.tensor([4, 1, 6, 3])
+    mask = torch.arange(6) < lengths[:, None]
+    old = -3 * torch.rand(4, 6, generator=random, dtype=torch.float64)
+    logprobs = (old + 0.2 * torch.randn(4, 6, generator=random, dtype=torch.float64)).requires_grad_()
+    advantages = torch.tensor([1.0, -0.5, -1.0, 0.5]).double()
+    loss = GspoLoss(clip_low=0.02, clip_high=0.03)
+    value, _ = loss.forward(Tokens(logprobs, old, advantages[:, None], mask=mask))
+    (ours,) = torch.autograd.grad((value * mask * row_weights(lengths, loss.aggregation)[:, None]).sum(), logprobs)
+    s = torch.stack([(logprobs[i, :n] - old[i, :n]).mean().exp() for i, n in enumerate(lengths)])
+    (expected,) = torch.autograd.grad(-(s * advantages).minimum(s.clamp(0.98, 1.03) * advantages).mean(), logprobs)
+    assert torch.allclose(ours, expected, atol=1e-12) and ours.any() and not ours.any(1).all()  # some are clipped
+
+
+def test_the_entropy_advantage_by_hand():
+    """alpha H = 0.2, 0.4, 2 with A = +1, -0.5 and 0: min(alpha H, |A| / 2) is at most 0.5, 0.25 and 0."""
+    entropies = torch.tensor([[0.5, 1.0, 5.0]] * 3, requires_grad=True)
+    logprobs = torch.zeros(3, 3, requires_grad=True)
+    advantages = torch.tensor([[1.0], [-0.5], [0.0]])
+    loss, _ = EntropyAdvantageLoss().forward(Tokens(logprobs, torch.zeros(3, 3), advantages, entropies))
+    shaped = torch.tensor([[1.2, 1.4, 1.5], [-0.3, -0.25, -0.25], [0.0, 0.0, 0.0]])
+    assert torch.allclose(loss, -shaped)  # rho is 1
+    loss.sum().backward()
+    assert torch.allclose(logprobs.grad, -shaped) and entropies.grad is None
 
 
 def test_which_rows_may_have_a_gradient():

@@ -58,7 +58,10 @@ def test_a_name_and_nothing_else_is_the_papers_setting():
     assert method_named("entropy-bonus").loss == ClipLoss(entropy_coef=0.001)
     assert method_named("high-entropy").loss == HighEntropyLoss(top_entropy_fraction=0.2)
     not_centred = {name for name in METHODS if not method_named(name).zero_mean}
-    assert not_centred == {"pkpo", "difficulty-weight", "w-reinforce", "psr", "nsr", "xrpo"}
+    assert not_centred == {
+        *("pkpo", "difficulty-weight", "w-reinforce", "psr", "nsr", "xrpo", "ds-grpo"),
+        *("outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
+    }
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -138,6 +141,12 @@ def test_overrides_are_merged_key_by_key():
         ("clip-cov", {"loss": {"low": 5}}, "low must be below high, not low = 5.0, high = 5.0"),
         ("kl-cov", {"loss": {"fraction": 2}}, "method.loss: fraction must be above 0 and at most 1, not 2.0"),
         ("kl-cov", {"loss": {"coef": -1}}, "method.loss: coef must be at least 0, not -1.0"),
+        ("entropy-advantage", {"loss": {"alpha": -1}}, "method.loss: alpha must be at least 0, not -1.0"),
+        (
+            "entropy-advantage",
+            {"loss": {"kappa": 1}},
+            "method.loss: kappa must be above 1, or an advantage below 0 may",
+        ),
         ("grpo", {"tolerance": -1}, "method: tolerance must be at least 0, not -1.0"),
         (
             "diver-td",

@@ -1,5 +1,6 @@
 """The methods that reward outcomes only, and those that need log-probs: by hand, from the papers' formulas."""
 
+import dataclasses
 import math
 from fractions import Fraction
 
@@ -9,20 +10,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import diver
+from diver.losses import ClipLoss
 from diver.methods import METHODS, method_named
-from diver.types import DiverError, Group, Problem, Reward, Rollout
+from diver.types import DiverError, Group, Problem, Progress, Reward, Rollout
 
 E2 = math.exp(2)
 SQRT3 = math.sqrt(3)
 
 
-def advantages(method, outcomes, logprobs=None):
-    """Of one group of G >= 2."""
+def decode(tokens):
+    """Tokens are the bytes of a text."""
+    return bytes(tokens).decode("utf-8", "replace")
+
+
+def trained(method, outcomes, logprobs=None, keys=None, texts=None, state=None, progress=0.0):
+    """The group of problem p that is trained on, or None."""
     size = len(outcomes)
     method = method_named(method) if isinstance(method, str) else method
-    if "logprobs" in method.needs and logprobs is None:
-        logprobs = [[-0.5 - i] for i in range(size)]
-    return diver.advantages([""] * size, outcomes, [0] * size, method, logprobs=logprobs)
+    texts = texts or ["a"] * size
+    logprobs = logprobs or [[-0.5 - i] for i in range(size)]
+    rollouts = tuple(
+        Rollout(text, tokens=list(text.encode()), logprobs=np.array(lp, np.float32), key=key, reward=Reward(r))
+        for text, lp, key, r in zip(texts, logprobs, keys or "abcdefghijkl"[:size], outcomes, strict=True)
+    )
+    return next(iter(method.apply([Group(Problem("p", "?", ""), rollouts)], progress, decode, state)), None)
+
+
+def advantages(*args, **options):
+    group = trained(*args, **options)
+    return np.empty(0) if group is None else group.advantages
 
 
 @pytest.mark.parametrize(
@@ -35,18 +51,22 @@ def advantages(method, outcomes, logprobs=None):
         ("pkpo", {"k": 2}, 2, 0),  # 2 C(3, 1) / C(3, 1)
         ("pkpo", {}, 4, 0),  # 4 C(3, 3) / C(3, 3)
         ("pkpo", {"k": 1}, 1, 0),
-        ("f-grpo", {}, 3 / 4 * SQRT3, -3 / 4 / SQRT3),
+        ("f-grpo", {}, math.sqrt(3 / 4) * SQRT3, -math.sqrt(3 / 4) / SQRT3),
         ("f-grpo", {"gamma": 2}, 9 / 16 * SQRT3, -9 / 16 / SQRT3),
         # w(1/4) = 0.4 + 1.1 / (1 + e^-5), w(3/4) = 0.4 + 1.1 / 2
         ("difficulty-weight", {}, (0.4 + 1.1 / (1 + math.exp(-5))) * SQRT3, -0.95 / SQRT3),
         ("w-reinforce", {}, 0.1, -1),
-        ("psr", {}, 1, 0),
-        ("nsr", {}, 0, -1),
     ],
 )
 def test_one_correct_of_four(method, settings, correct, wrong):
     found = advantages(method_named(method, **settings), [0, 1, 0, 0])
     np.testing.assert_allclose(found, [wrong, correct, wrong, wrong], rtol=1e-12)
+
+
+def test_psr_and_nsr_train_on_the_correct_and_on_the_wrong_ones_only():
+    assert advantages("psr", [0, 1, 0, 1]).tolist() == [1, 1]
+    assert advantages("nsr", [0, 1, 0, 0]).tolist() == [-1, -1, -1]
+    assert trained("psr", [0, 0]) is trained("nsr", [1, 1]) is None
 
 
 def test_pkpo_of_each_number_of_correct_responses():
@@ -76,7 +96,7 @@ WEIGHT = {  # A = (r - p) w(p), with G = 8
     "dr-grpo": lambda p: 1,
     "max-rl": lambda p: 1 / p,
     "rs-grpo": lambda p: (E2 - 1) / (2 * (1 + p * (E2 - 1))),
-    "f-grpo": lambda p: (1 - p) / math.sqrt(p * (1 - p)),
+    "f-grpo": lambda p: math.sqrt(1 - p) / math.sqrt(p * (1 - p)),
     # sets of 4 without a correct response: C(8 - c, 4) of C(8, 4) = 70
     "pass-at-k": lambda p: math.sqrt((f := math.comb(round(8 - 8 * p), 4)) / (70 - f)) / (1 - p),
 }
@@ -94,12 +114,7 @@ def test_with_outcomes_of_0_and_1_a_centred_method_is_a_weight_of_the_solve_rate
 
 def test_unlikeliness_by_hand():
     # log-probs of the responses -2, -3, -4, -0.5: ranks 1, 2, 3, 0 of four; by their means the second would be the last
-    logprobs = [[-1, -1], [-3], [-2, -2], [-0.5]]
-    rollouts = tuple(
-        Rollout("", logprobs=np.array(lp, np.float32), reward=Reward(r))
-        for lp, r in zip(logprobs, [1.0, 1.0, 0.0, 1.0], strict=True)
-    )
-    (done,) = method_named("unlikeliness").apply([Group(Problem("p", "?", ""), rollouts)], 0.0)
+    done = trained("unlikeliness", [1.0, 1.0, 0.0, 1.0], [[-1, -1], [-3], [-2, -2], [-0.5]])
     shaped = [1 - 0.25 * 3 / 4, 1 - 0.25 * 2 / 4, 0, 1 - 0.25 * 4 / 4]
     assert done.rewards == pytest.approx(shaped) and done.outcomes.tolist() == [1, 1, 0, 1]
     np.testing.assert_allclose(done.advantages, (shaped - np.mean(shaped)) / np.std(shaped))
@@ -112,9 +127,7 @@ def test_unlikeliness_has_no_signal_where_all_outcomes_are_equal(outcome):
 
 def test_equal_log_probs_share_their_rank():
     # 1 - 0.25 (2 - 1/2) / 2 for both
-    method = method_named("unlikeliness")
-    rollout = Rollout("", logprobs=np.array([-1.0]), reward=Reward(1.0))
-    (done,) = method.apply([Group(Problem("p", "?", ""), (rollout, rollout))], 0.0)
+    done = trained("unlikeliness", [1.0, 1.0], [[-1.0], [-1.0]])
     assert done.rewards.tolist() == [0.8125, 0.8125]
 
 
@@ -131,24 +144,71 @@ def test_ucpo_by_hand():
 def test_xrpo_by_hand():
     # l of the first is ln 2 above the mean of the group, of the second ln 2 below: eta is 2, 1/2, 1, 1; GRPO's are 1 and -1
     logprobs = [[-1 + math.log(2)], [-1 - math.log(2)] * 2, [-1.0], [-1.0] * 3]
-    np.testing.assert_allclose(advantages("xrpo", [1, 1, 0, 0], logprobs), [1, 1 + 1 / 2, -1, -1])
+    small = method_named("xrpo", novelty=0.8)
+    np.testing.assert_allclose(advantages(small, [1, 1, 0, 0], logprobs), [1, 1 + 0.8 / 2, -1, -1], rtol=1e-6)
     np.testing.assert_allclose(advantages("xrpo", [0, 0, 1, 1], logprobs), [-1, -1, 1, 1])  # wrong ones gain nothing
-    bounded = advantages(method_named("xrpo", novelty=8, limit=2), [1, 1, 0, 0], logprobs)
-    np.testing.assert_allclose(bounded, [1, 1 + 2, -1, -1])  # 8 / 2 is more than twice its advantage
+    # 2.5 / 2 is more than half of its advantage
+    np.testing.assert_allclose(advantages("xrpo", [1, 1, 0, 0], logprobs), [1, 1 + 1 / 2, -1, -1])
     assert advantages("xrpo", [1, 1], [[-1.0], [-3.0]]).tolist() == [0, 0]
 
 
+def test_ds_grpo_by_hand():
+    # the sums are -3, -4, -3, -7; GRPO's advantages 1 and -1
+    logprobs = [[-1, -2], [-4], [-1, -1, -1], [-7]]
+    expected = [1 + 0.003, 1 + 0.004, -1 - 0.003, -1 - 0.007]
+    np.testing.assert_allclose(advantages("ds-grpo", [1, 1, 0, 0], logprobs), expected, rtol=1e-12)
+    one_sided = method_named("ds-grpo", gamma_p=0.1, gamma_n=0)
+    np.testing.assert_allclose(advantages(one_sided, [1, 1, 0, 0], logprobs), [1.3, 1.4, -1, -1])
+    np.testing.assert_allclose(advantages(one_sided, [1, 1, 1, 1], logprobs), [0.3, 0.4, 0.3, 0.7])
+    assert advantages(one_sided, [0, 0, 0, 0], logprobs).tolist() == [0] * 4
+
+
+def test_cde_by_hand():
+    # B is 0.2, 0.5, 0.1, 1.0, and the bonus at most 1/3; in the source's rewards of 1 and -1
+    logprobs = [[-0.2], [-0.4, -0.6], [-0.1] * 3, [-1.0]]
+    r = np.array([1 + 0.2, 1 + 1 / 3, -1 + 0.1, -1 + 1 / 3])
+    done = trained("cde", [1, 1, 0, 0], logprobs)
+    np.testing.assert_allclose(done.advantages, (r - r.mean()) / r.std(), rtol=1e-6)
+    np.testing.assert_allclose(done.rewards, (r + 1) / 2, rtol=1e-6)
+    assert done.outcomes.tolist() == [1, 1, 0, 0]
+    weaker = trained(method_named("cde", alpha=0.5, kappa=4), [1, 1, 0, 0], logprobs)
+    np.testing.assert_allclose(2 * weaker.rewards - 1, [1.1, 1.25, -0.95, -0.75], rtol=1e-6)
+    all_correct = 2 * trained("cde", [1, 1, 1, 1], logprobs).rewards - 1
+    np.testing.assert_allclose(all_correct, [1.2, 4 / 3, 1.1, 4 / 3], rtol=1e-6)
+
+
+def test_the_bonus_of_cde_ends_half_way():
+    logprobs = [[-0.2], [-0.5], [-0.1], [-1.0]]
+    method = method_named("cde")
+    assert [method.shaping_coef(Progress(step, 10)) for step in (0, 4, 5, 9)] == [1, 1, 0, 0]
+    assert advantages(method, [1, 1, 0, 0], logprobs, progress=Progress(5, 10)).tolist() == [1, 1, -1, -1]
+    assert advantages(method, [1, 1, 1, 1], logprobs, progress=0.6).tolist() == [0] * 4
+    linear = method_named("cde", schedule={"kind": "linear", "end": 1.0})
+    shaped = trained(linear, [1, 0, 0, 0], logprobs, progress=0.75).rewards
+    np.testing.assert_allclose(2 * shaped - 1, [1.05, -1 + 1 / 12, -0.975, -1 + 1 / 12], rtol=1e-6)
+
+
 def test_the_log_probs_are_asked_for():
-    for method in ("unlikeliness", "ucpo", "xrpo"):
+    for method in ("unlikeliness", "ucpo", "xrpo", "ds-grpo", "cde"):
         assert method_named(method).needs == {"logprobs"}
         with pytest.raises(DiverError, match="needs logprobs"):
             diver.advantages(["", ""], [1, 0], [0, 0], method)
 
 
+def test_the_settings_that_sources_give():
+    symmetric = ClipLoss(clip_low=0.2, clip_high=0.2)
+    for name in ("max-rl", "f-grpo", "ucpo", "cde", "darling"):
+        assert method_named(name).loss == symmetric, name
+    for name in ("difficulty-weight", "w-reinforce", "psr", "nsr"):
+        assert method_named(name).loss == dataclasses.replace(symmetric, entropy_coef=0.001), name
+    assert method_named("unlikeliness").loss == dataclasses.replace(symmetric, kl_coef=0.1)
+    assert (method_named("f-grpo").gamma, method_named("xrpo").novelty, method_named("xrpo").limit) == (0.5, 2.5, 0.5)
+
+
 # --- what holds for all
 
 
-HERE = "dr-grpo rs-grpo pkpo f-grpo difficulty-weight w-reinforce psr nsr unlikeliness ucpo xrpo".split()
+HERE = "dr-grpo rs-grpo pkpo f-grpo difficulty-weight w-reinforce unlikeliness ucpo xrpo ds-grpo cde".split()
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=4, max_size=12), st.randoms())
@@ -167,8 +227,9 @@ def test_the_mean_is_0_where_it_is_declared_and_the_order_does_not_matter(name, 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if not method_named(name).zero_mean])
 def test_where_it_is_not_declared_the_mean_is_not_0(name):
-    logprobs = [[-2.0], *[[-1.0]] * 4]
-    assert abs(advantages(name, [1, 0, 0, 0, 0], logprobs).sum()) > 0.1
+    logprobs = [[-200.0], *[[-100.0]] * 4]
+    given = {"keys": "abbbb", "texts": [r"\boxed{1}", *"bbbb"], "state": {"counts": {"p": {"a": 100}}}}
+    assert abs(advantages(name, [1, 0, 0, 0, 0], logprobs, **given).sum()) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -180,7 +241,10 @@ def test_where_it_is_not_declared_the_mean_is_not_0(name):
         ("w-reinforce", {"positive": -1}, "at least 0, and not both 0"),
         ("nsr", {"negative": 0}, "at least 0, and not both 0"),
         ("unlikeliness", {"beta": 2}, "method: beta must be between 0 and 1, not 2.0"),
-        ("xrpo", {"limit": -1}, "method: novelty and limit must be at least 0, not 1.0 and -1.0"),
+        ("xrpo", {"limit": -1}, "method: novelty and limit must be at least 0, not 2.5 and -1.0"),
+        ("ds-grpo", {"gamma_n": -1}, "method: gamma_p and gamma_n must be at least 0, not 0.001 and -1.0"),
+        ("cde", {"kappa": 0}, "method: kappa must be above 0, not 0.0"),
+        ("cde", {"alpha": -1}, "method: alpha must be at least 0, not -1.0"),
         ("ucpo", {"tau": -1}, "method: tau must be between 0 and 1, not -1.0"),
     ],
 )

@@ -66,4 +66,4 @@ def source(method: Method) -> str:
 
 def _loss(method: Method) -> str:
     bounds = [getattr(method.loss, name, None) for name in ("clip_low", "clip_high")]
-    return f"{method.loss.name} {bounds[0]:.2f} / {bounds[1]:.2f}" if None not in bounds else method.loss.name
+    return f"{method.loss.name} {bounds[0]:g} / {bounds[1]:g}" if None not in bounds else method.loss.name

@@ -4,6 +4,8 @@ from diver.losses.base import PolicyLoss
 from diver.losses.cispo import CispoLoss
 from diver.losses.clip import ClipLoss
 from diver.losses.covariance import ClipCovLoss, KlCovLoss
+from diver.losses.entropy_advantage import EntropyAdvantageLoss
+from diver.losses.gspo import GspoLoss
 from diver.losses.high_entropy import HighEntropyLoss
 
 LOSSES: dict[str, type[PolicyLoss]] = {
@@ -12,6 +14,18 @@ LOSSES: dict[str, type[PolicyLoss]] = {
     "clip-cov": ClipCovLoss,
     "kl-cov": KlCovLoss,
     "cispo": CispoLoss,
+    "gspo": GspoLoss,
+    "entropy-advantage": EntropyAdvantageLoss,
 }
 
-__all__ = ["LOSSES", "CispoLoss", "ClipCovLoss", "ClipLoss", "HighEntropyLoss", "KlCovLoss", "PolicyLoss"]
+__all__ = [
+    "LOSSES",
+    "CispoLoss",
+    "ClipCovLoss",
+    "ClipLoss",
+    "EntropyAdvantageLoss",
+    "GspoLoss",
+    "HighEntropyLoss",
+    "KlCovLoss",
+    "PolicyLoss",
+]

@@ -4,18 +4,20 @@ import math
 
 import numpy as np
 
+from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context
-from diver.methods.grpo import ClipHigher
+from diver.methods.grpo import Grpo
 from diver.settings import settings
 from diver.types import Group
 
 
 @settings
-class DifficultyWeight(ClipHigher):
+class DifficultyWeight(Grpo):
     """Correctness. GRPO's advantage times w(p) where it is positive, w(1 - p) where it is negative.
 
     w(x) = low + (high - low) / (1 + exp(steepness (x - midpoint))) with p the fraction of the group that is correct. Only this of
-    the source: not its length reward and its penalty.
+    the source: not its length reward and its penalty. Clip 0.20 / 0.20 and an entropy bonus, as the authors' script has by
+    verl's defaults of then.
     """
 
     name: str = "difficulty-weight"
@@ -27,6 +29,7 @@ class DifficultyWeight(ClipHigher):
     """x at which the weight is half-way."""
     steepness: float = 10.0
     """The slope of the logistic function."""
+    loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, entropy_coef=0.001)
 
     @property
     def zero_mean(self) -> bool:

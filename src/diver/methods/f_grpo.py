@@ -1,23 +1,23 @@
-"""After F-GRPO (arXiv 2602.06717): GRPO's advantage times a focal weight, smaller where a group is solved more often."""
+"""F-GRPO (arXiv 2602.06717): GRPO's advantage times a focal weight, smaller where a group is solved more often."""
 
 import numpy as np
 
 from diver.methods.base import Context
-from diver.methods.grpo import ClipHigher
+from diver.methods.grpo import Grpo
 from diver.settings import settings
 from diver.types import Group
 
 
 @settings
-class FGrpo(ClipHigher):
+class FGrpo(Grpo):
     """Correctness, times (1 - p)^gamma with p the fraction of the group that is correct.
 
-    The weight is the source's; its gamma was not found, hence "after".
+    Clip 0.20 / 0.20, as in the source, whose F-DAPO and F-CISPO are this with the loss of clip-higher and cispo.
     """
 
     name: str = "f-grpo"
-    gamma: float = 1.0
-    """The exponent (ours). 0 is clip-higher."""
+    gamma: float = 0.5
+    """The exponent, of 0.5, 1 and 2 the source's choice for its three models. 0 is grpo."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,7 +5,16 @@ from typing import Literal, Self
 
 import numpy as np
 
-from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, HighEntropyLoss, KlCovLoss, PolicyLoss
+from diver.losses import (
+    CispoLoss,
+    ClipCovLoss,
+    ClipLoss,
+    EntropyAdvantageLoss,
+    GspoLoss,
+    HighEntropyLoss,
+    KlCovLoss,
+    PolicyLoss,
+)
 from diver.methods.base import Context, Method
 from diver.settings import settings
 from diver.types import Group
@@ -71,6 +80,22 @@ class Cispo(Grpo):
 
     name: str = "cispo"
     loss: PolicyLoss = CispoLoss()
+
+
+@settings
+class Gspo(Grpo):
+    """Correctness. One importance ratio for a whole response (arXiv 2507.18071)."""
+
+    name: str = "gspo"
+    loss: PolicyLoss = GspoLoss()
+
+
+@settings
+class EntropyAdvantage(Grpo):
+    """Correctness. A token of high entropy has more of the advantage (arXiv 2506.14758)."""
+
+    name: str = "entropy-advantage"
+    loss: PolicyLoss = EntropyAdvantageLoss()
 
 
 @settings

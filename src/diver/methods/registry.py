@@ -9,12 +9,27 @@ from typing import Any, TypeVar
 
 from diver.losses import LOSSES, PolicyLoss
 from diver.methods.base import Method
+from diver.methods.cde import Cde
+from diver.methods.dapo import Dapo
+from diver.methods.darling import Darling
 from diver.methods.difficulty_weight import DifficultyWeight
 from diver.methods.diver import DiverAnnealed, DiverEd, DiverMix, DiverTd
 from diver.methods.dr_grpo import DrGrpo
+from diver.methods.ds_grpo import DsGrpo
 from diver.methods.f_grpo import FGrpo
-from diver.methods.grpo import Cispo, ClipCov, ClipHigher, EntropyBonus, Grpo, HighEntropy, KlCov
+from diver.methods.grpo import (
+    Cispo,
+    ClipCov,
+    ClipHigher,
+    EntropyAdvantage,
+    EntropyBonus,
+    Grpo,
+    Gspo,
+    HighEntropy,
+    KlCov,
+)
 from diver.methods.max_rl import MaxRl
+from diver.methods.outcome_based import OutcomeBatch, OutcomeUcbCon, OutcomeUcbMean
 from diver.methods.pass_at_k import PassAtK
 from diver.methods.pkpo import Pkpo
 from diver.methods.rs_grpo import RsGrpo
@@ -31,6 +46,8 @@ METHODS: dict[str, type[Method]] = {
     "clip-cov": ClipCov,
     "kl-cov": KlCov,
     "cispo": Cispo,
+    "gspo": Gspo,
+    "dapo": Dapo,
     "pass-at-k": PassAtK,
     "max-rl": MaxRl,
     "dr-grpo": DrGrpo,
@@ -44,7 +61,14 @@ METHODS: dict[str, type[Method]] = {
     "unlikeliness": Unlikeliness,
     "ucpo": Ucpo,
     "xrpo": Xrpo,
+    "ds-grpo": DsGrpo,
+    "cde": Cde,
+    "darling": Darling,
+    "outcome-batch": OutcomeBatch,
+    "outcome-ucb-con": OutcomeUcbCon,
+    "outcome-ucb-mean": OutcomeUcbMean,
     "entropy-bonus": EntropyBonus,
+    "entropy-advantage": EntropyAdvantage,
     "high-entropy": HighEntropy,
     "diver-td": DiverTd,
     "diver-ed": DiverEd,

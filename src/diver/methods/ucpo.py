@@ -3,24 +3,25 @@
 import numpy as np
 
 from diver.methods.base import Context
-from diver.methods.grpo import ClipHigher
+from diver.methods.grpo import Grpo
+from diver.methods.likelihood import mean_logprobs
 from diver.settings import settings
 from diver.types import Group
 
 
 @settings
-class Ucpo(ClipHigher):
+class Ucpo(Grpo):
     """Correctness; the unlikely of the correct responses have a larger part of their advantage.
 
     q is the softmax over the c correct responses of their mean log-prob of a token under the sampler. A correct response has GRPO's
     advantage times c ((1 - tau) / c + tau (1/q_i) / sum of 1/q), so that the sum is GRPO's; a wrong one has GRPO's.
-    Read in the authors' release (hence "after"), which clamps q at 1e-6 as here. Departure: the release divides by the
-    standard deviation of the sample.
+    Read in the authors' release (hence "after"), which clamps q at 1e-6 and has clip 0.20 / 0.20, as here. Departure: the release
+    divides by the standard deviation of the sample.
     """
 
     name: str = "ucpo"
     tau: float = 0.2
-    """0 is clip-higher, 1 shares by 1/q alone."""
+    """0 is grpo, 1 shares by 1/q alone."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -36,8 +37,7 @@ class Ucpo(ClipHigher):
         correct = np.flatnonzero(group.outcomes >= self.threshold)
         if not len(correct):
             return a
-        logprobs = [np.asarray(group.rollouts[i].logprobs, np.float64) for i in correct]
-        logprob = np.array([values.mean() if values.size else 0.0 for values in logprobs])  # of no token: 0
+        logprob = mean_logprobs(group.rollouts)[correct]
         q = np.exp(logprob - logprob.max())
         inverse = 1 / np.maximum(q / q.sum(), 1e-6)
         a[correct] *= len(correct) * ((1 - self.tau) / len(correct) + self.tau * inverse / inverse.sum())

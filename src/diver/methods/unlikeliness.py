@@ -2,24 +2,28 @@
 
 import numpy as np
 
+from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context
-from diver.methods.grpo import ClipHigher
+from diver.methods.grpo import Grpo
+from diver.methods.likelihood import sum_logprobs
 from diver.settings import settings
 from diver.types import Group, Reward
 
 
 @settings
-class Unlikeliness(ClipHigher):
+class Unlikeliness(Grpo):
     """Correctness, times 1 - beta (G - rank) / G with rank 0 the likeliest of the group.
 
     Then GRPO's advantage; a group whose outcomes are all equal has none. The rank is that of the response's log-prob under the
-    sampler, among all G; equal ones share the mean of their ranks (ours). Departures: clip 0.20 / 0.28 and one epoch; the source has two and a KL term. Its release ranks by
-    the mean log-prob of a token, and multiplies by 1 - beta rank / G with rank 0 the least likely.
+    sampler, among all G; equal ones share the mean of their ranks (ours). Clip 0.20 / 0.20 and a KL term, as in the source.
+    Departures: one epoch over a batch, where the source has two. Its release ranks by the mean log-prob of a token, and multiplies
+    by 1 - beta rank / G with rank 0 the least likely.
     """
 
     name: str = "unlikeliness"
     beta: float = 0.25
     """What the likeliest response loses of its reward."""
+    loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, kl_coef=0.1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -31,7 +35,7 @@ class Unlikeliness(ClipHigher):
         return super().needs | {"logprobs"}
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
-        logprob = np.array([np.asarray(r.logprobs, np.float64).sum() for r in group.rollouts])
+        logprob = sum_logprobs(group.rollouts)
         likelier, equal = logprob > logprob[:, None], logprob == logprob[:, None]
         rank = likelier.sum(axis=1) + (equal.sum(axis=1) - 1) / 2
         lost = self.beta * (len(group) - rank) / len(group)

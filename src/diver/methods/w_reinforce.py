@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, Method
+from diver.methods.selection import Selection
 from diver.settings import settings
 from diver.types import Group
 
@@ -11,8 +13,8 @@ from diver.types import Group
 class WReinforce(Method):
     """Correctness. A is 0.1 for a correct response, -1 for a wrong one.
 
-    Departures: clip 0.20 / 0.28, as clip-higher; where the source leaves rows of weight 0 out, here they have no gradient but
-    count in the token mean.
+    Clip 0.20 / 0.20 and an entropy bonus, as the authors' script has by verl's defaults of then. Departure: so that the rows of a
+    mini-batch can be split among devices, the source drops a few more of them.
     """
 
     name: str = "w-reinforce"
@@ -20,6 +22,7 @@ class WReinforce(Method):
     """The weight of correct responses (lambda)."""
     negative: float = 1.0
     """The weight of wrong ones."""
+    loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, entropy_coef=0.001)
 
     def __post_init__(self) -> None:
         if min(self.positive, self.negative) < 0 or self.positive == self.negative == 0:
@@ -31,16 +34,18 @@ class WReinforce(Method):
 
 @settings
 class Psr(WReinforce):
-    """Correctness. Only correct responses are reinforced: A is 1, and 0 for a wrong one."""
+    """Correctness. Only correct responses are trained on: A is 1. Wrong ones are left out before the update."""
 
     name: str = "psr"
     positive: float = 1.0
     negative: float = 0.0
+    selection: Selection = Selection(outcomes="correct")
 
 
 @settings
 class Nsr(WReinforce):
-    """Correctness. Only wrong responses are penalised: A is -1, and 0 for a correct one."""
+    """Correctness. Only wrong responses are trained on: A is -1. Correct ones are left out before the update."""
 
     name: str = "nsr"
     positive: float = 0.0
+    selection: Selection = Selection(outcomes="wrong")

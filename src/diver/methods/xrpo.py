@@ -4,6 +4,7 @@ import numpy as np
 
 from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher
+from diver.methods.likelihood import mean_logprobs
 from diver.settings import settings
 from diver.types import Group
 
@@ -13,14 +14,15 @@ class Xrpo(ClipHigher):
     """Correctness; of the correct responses those have more advantage that are less likely than their group.
 
     A correct response gains min(max(novelty (1 - eta), 0), limit A), where A is GRPO's advantage and eta = exp(l - mean l of
-    the group), l the mean log-prob of a token under the sampler. Read in another project's port, and its constants are that
-    port's (hence "after"). Departures: without the source's adaptive allocation of samples; clip 0.20 / 0.28.
+    the group), l the mean log-prob of a token under the sampler. The constants are those that a review quotes of the
+    paper (hence "after"). Departures: without the source's adaptive allocation of samples; clip 0.20 / 0.28, as the source's is
+    not known.
     """
 
     name: str = "xrpo"
-    novelty: float = 1.0
+    novelty: float = 2.5
     """The coefficient of 1 - eta (lambda)."""
-    limit: float = 1.0
+    limit: float = 0.5
     """What a response may gain at most, as a multiple of its advantage (kappa)."""
 
     def __post_init__(self) -> None:
@@ -38,8 +40,7 @@ class Xrpo(ClipHigher):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         a = super().advantages(group, context)
-        columns = [np.asarray(r.logprobs, np.float64) for r in group.rollouts]
-        logprob = np.array([values.mean() if values.size else 0.0 for values in columns])  # of no token: 0
+        logprob = mean_logprobs(group.rollouts)
         eta = np.exp(logprob - logprob.mean())
         gain = np.minimum(np.maximum(self.novelty * (1 - eta), 0), self.limit * a)
         return np.where(group.outcomes >= self.threshold, a + np.maximum(gain, 0), a)

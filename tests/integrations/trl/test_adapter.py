@@ -268,4 +268,6 @@ def test_trl_knows_every_key_of_the_configuration():
         args = trl.GRPOConfig("out", use_cpu=True, bf16=False, report_to="none", **config(name))
         assert adapter(name, args).method.name == name
         assert not args.use_bias_correction_kl  # the divergence of every token as it is, not times its ratio
-        assert (args.epsilon, args.epsilon_high) == (0.20, method_named(name).loss.clip_high)
+        loss = method_named(name).loss
+        assert (args.epsilon, args.epsilon_high) == (loss.clip_low, loss.clip_high)
+        assert args.importance_sampling_level == ("sequence" if name == "gspo" else "token")

@@ -80,8 +80,9 @@ def test_verl_takes_every_method(name):
     try:
         config = configuration(recipe)
     except DiverError as refused:
-        reason = {"high-entropy": "verl has no such loss"}.get(name, "needs logprobs, which verl does not give it")
-        assert name in ("high-entropy", "unlikeliness", "ucpo", "xrpo") and reason in str(refused)
+        own = ("high-entropy", "entropy-advantage")
+        reason = "verl has no such loss" if name in own else "needs logprobs, which verl does not give it"
+        assert name in (*own, "unlikeliness", "ucpo", "xrpo") and reason in str(refused)
         return
     plugin = read_plugin(OmegaConf.to_container(config.algorithm.diver))
     assert (plugin.method, plugin.verify) == (recipe.method, recipe.verify)

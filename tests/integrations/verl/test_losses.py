@@ -15,7 +15,7 @@ core_algos = pytest.importorskip("verl.trainer.ppo.core_algos")
 from verl.workers.config import ActorConfig, PolicyLossConfig  # noqa: E402
 
 from diver.integrations.verl.config import POLICY_LOSSES  # noqa: E402
-from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, KlCovLoss  # noqa: E402
+from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, GspoLoss, KlCovLoss  # noqa: E402
 from diver.losses.base import Tokens, row_weights  # noqa: E402
 from diver.losses.logprobs import entropy, kl_to_reference  # noqa: E402
 from diver.methods.grpo import group_advantage  # noqa: E402
@@ -93,6 +93,8 @@ def verls(loss, batch):
         KlCovLoss(),
         CispoLoss(clip_low=1.0, clip_high=0.2),
         CispoLoss(clip_low=0.1, clip_high=0.2),
+        GspoLoss(clip_low=0.03, clip_high=0.05),
+        GspoLoss(),
     ],
     ids=str,
 )

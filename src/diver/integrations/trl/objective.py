@@ -2,17 +2,18 @@
 
 from typing import Any
 
-from diver.losses import ClipLoss, HighEntropyLoss, PolicyLoss
+from diver.losses import ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss
 from diver.methods import Method, check_needs, method_named
 from diver.types import DiverError
 
 LOSS_TYPES = {"token-mean": "dapo", "sequence-mean": "grpo", "token-sum": "luspo"}
 _CLIP = {"epsilon": "clip_low", "epsilon_high": "clip_high"}
-POLICY_LOSSES: dict[type[PolicyLoss], dict[str, str]] = {
-    ClipLoss: _CLIP,
-    HighEntropyLoss: {**_CLIP, "top_entropy_quantile": "top_entropy_fraction"},
+POLICY_LOSSES: dict[type[PolicyLoss], tuple[dict[str, str], dict[str, Any]]] = {
+    ClipLoss: (_CLIP, {}),
+    GspoLoss: (_CLIP, {"importance_sampling_level": "sequence"}),
+    HighEntropyLoss: ({**_CLIP, "top_entropy_quantile": "top_entropy_fraction"}, {}),
 }
-"""The losses that TRL has: option of GRPOConfig -> our setting."""
+"""The losses that TRL has: option of GRPOConfig -> our setting, and the options that make TRL's loss that one."""
 CARRIES = ("responses", "tokens", "keys")
 OBJECTIVE: dict[str, Any] = {
     "scale_rewards": "none",
@@ -36,12 +37,14 @@ def config(method: str | Method) -> dict[str, Any]:
     we do both over the mini-batch. DiverError for a method that TRL's seam cannot carry.
     """
     loss = usable(method).loss
+    options, fixed = POLICY_LOSSES[type(loss)]
     return {
         **OBJECTIVE,
         "loss_type": LOSS_TYPES[loss.aggregation],
         "beta": loss.kl_coef,
         "entropy_coef": loss.entropy_coef,
-        **{option: getattr(loss, setting) for option, setting in POLICY_LOSSES[type(loss)].items()},
+        **{option: getattr(loss, setting) for option, setting in options.items()},
+        **fixed,
     }
 
 

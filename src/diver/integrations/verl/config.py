@@ -18,7 +18,7 @@ from typing import Any
 
 from diver.config.sections import Run
 from diver.config.verification import Verification
-from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, KlCovLoss, PolicyLoss
+from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, GspoLoss, KlCovLoss, PolicyLoss
 from diver.methods import Method, check_needs
 from diver.methods.diver import DiverMix
 from diver.methods.registry import DEFAULT, method_named
@@ -47,6 +47,7 @@ POLICY_LOSSES: dict[type[PolicyLoss], tuple[str, dict[str, str]]] = {
     ClipLoss: ("vanilla", _CLIP),
     ClipCovLoss: ("clip_cov", _CLIP | _COVARIANCES),
     CispoLoss: ("cispo", _CLIP),
+    GspoLoss: ("gspo", _CLIP),
     KlCovLoss: ("kl_cov", {"policy_loss.kl_cov_ratio": "fraction", "policy_loss.ppo_kl_coef": "coef"}),
 }
 """The losses that verl has: its loss_mode, and option -> our setting. verl selects tokens in each micro-batch, the built-in

@@ -1,0 +1,41 @@
+"""The entropy advantage (arXiv 2506.14758): a token at which the policy is unsure has more of the advantage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from diver.losses.base import Tokens
+from diver.losses.clip import ClipLoss
+from diver.settings import settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@settings
+class EntropyAdvantageLoss(ClipLoss):
+    """The clipped surrogate of A_t + min(alpha H_t, |A_t| / kappa) in place of A_t, H_t the entropy of the token's distribution.
+
+    H_t is that of the policy as it now is, in nats over the whole vocabulary, without gradient. With kappa > 1 the sign of
+    the advantage stays, and a token without advantage stays without.
+    """
+
+    name: str = "entropy-advantage"
+    alpha: float = 0.4
+    """The coefficient of the entropy; the source's for GRPO, and 0.1 for PPO."""
+    kappa: float = 2.0
+    """A token gains at most |A| / kappa."""
+
+    needs_entropy: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.alpha < 0:
+            raise ValueError(f"alpha must be at least 0, not {self.alpha}")
+        if self.kappa <= 1:
+            raise ValueError(f"kappa must be above 1, or an advantage below 0 may change its sign, not {self.kappa}")
+
+    def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
+        assert tokens.entropy is not None
+        gain = (self.alpha * tokens.entropy.detach()).minimum(tokens.advantages.abs() / self.kappa)
+        return super().forward(tokens._replace(advantages=tokens.advantages + gain))

@@ -1,0 +1,43 @@
+"""GSPO (arXiv 2507.18071): one importance ratio for a response, the geometric mean of those of its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from diver.losses.base import Aggregation, PolicyLoss, Tokens
+from diver.losses.clip import ClipLoss, clipped_surrogate
+from diver.settings import settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@settings
+class GspoLoss(ClipLoss):
+    """-min(s A, clip(s, 1 - clip_low, 1 + clip_high) A) of each response, s = exp(mean over its tokens of log rho).
+
+    Written for tokens, as the source's GSPO-token: each has the ratio sg(s) pi / sg(pi), sg without gradient, which has the
+    value of s, and over the tokens of a response the gradient of s. So `clip_fraction` is of whole responses.
+    """
+
+    name: str = "gspo"
+    aggregation: Aggregation = "sequence-mean"
+    """The source's. Over the mini-batch: mean of tokens, mean of sequence means, or Eq. 1's sum over tokens."""
+    clip_low: float = 3e-4
+    """epsilon_l: the ratio is clipped below at 1 - clip_low. A mean of tokens stays much closer to 1 than a token's ratio."""
+    clip_high: float = 4e-4
+    """epsilon_h: the ratio is clipped above at 1 + clip_high."""
+
+    common: ClassVar[Mapping[str, Any]] = {**PolicyLoss.common, "aggregation": "sequence-mean"}
+
+    def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
+        assert tokens.mask is not None
+        fixed = tokens.logprobs.detach()
+        lengths = tokens.mask.sum(-1, keepdim=True).clamp(min=1)
+        log_s = ((fixed - tokens.old_logprobs) * tokens.mask).sum(-1, keepdim=True) / lengths
+        log_ratio = tokens.logprobs - fixed + log_s  # in this order: the difference is exactly 0
+        loss, is_clipped = clipped_surrogate(
+            log_ratio, log_ratio.new_zeros(()), tokens.advantages, self.clip_low, self.clip_high
+        )
+        return loss, {"clip_fraction": is_clipped}

@@ -1,0 +1,51 @@
+"""After CDE's perplexity bonus, curiosity-driven exploration (arXiv 2509.09675, Eq. 2): the unlikely has more reward."""
+
+import numpy as np
+
+from diver.losses import ClipLoss, PolicyLoss
+from diver.methods.base import Context
+from diver.methods.grpo import Grpo
+from diver.methods.likelihood import mean_logprobs
+from diver.methods.schedule import Schedule
+from diver.settings import settings
+from diver.types import Group, Progress, Reward
+
+
+@settings
+class Cde(Grpo):
+    """Correctness, and a bonus for what is unlikely under the sampler, right or wrong.
+
+    r + omega min(|r| / kappa, alpha B), then GRPO's advantage; B is minus the mean log-prob of a token. The source's r is 1 or -1:
+    as a wrong response has the bonus too, |r| is here |2r - 1| of an outcome r from 0 to 1. In units of the outcome the bonus
+    is half of the source's, which the division by the standard deviation takes out. omega falls over the run; of the source's
+    staircase levels and steps were not found (hence "after"). Only the bonus of the actor: not that of the critic's heads.
+    """
+
+    name: str = "cde"
+    kappa: float = 3.0
+    """The bonus is at most |r| / kappa."""
+    alpha: float = 1.0
+    """The coefficient of B."""
+    schedule: Schedule = Schedule(kind="step", end=0.5)
+    """How omega falls from 1: to 0 half-way (ours)."""
+    loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kappa <= 0:
+            raise ValueError(f"kappa must be above 0, not {self.kappa}")
+        if self.alpha < 0:
+            raise ValueError(f"alpha must be at least 0, not {self.alpha}")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | {"logprobs"}
+
+    def shaping_coef(self, progress: Progress | float) -> float:
+        return self.schedule.factor(progress)
+
+    def rewards(self, group: Group, context: Context) -> list[Reward]:
+        r = group.outcomes
+        bonus = np.minimum(np.abs(2 * r - 1) / self.kappa, -self.alpha * mean_logprobs(group.rollouts))
+        extra = self.shaping_coef(context.progress) * bonus / 2
+        return [Reward(float(outcome), float(part)) for outcome, part in zip(r, extra, strict=True)]

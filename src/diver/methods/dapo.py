@@ -1,0 +1,20 @@
+"""DAPO (arXiv 2503.14476): clip-higher with dynamic sampling and the soft overlong punishment."""
+
+from diver.methods.grpo import ClipHigher
+from diver.methods.overlong import Overlong
+from diver.methods.selection import Selection
+from diver.settings import settings
+
+
+@settings
+class Dapo(ClipHigher):
+    """Correctness, minus a penalty near the length limit, in groups of mixed outcomes.
+
+    Groups all correct or all wrong are left out before the update, and other problems sampled in their place. Departures: the source raises an error
+    after 10 batches without enough groups, here the step trains on those that are there. Its rewards are 1 and -1 and its penalty up to 1; ours are half of that, with
+    the same advantage.
+    """
+
+    name: str = "dapo"
+    selection: Selection = Selection(filter_groups=True)
+    overlong: Overlong = Overlong(buffer=0.2)

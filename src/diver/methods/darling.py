@@ -1,0 +1,61 @@
+"""DARLING (arXiv 2509.02534): the reward of a correct response times the share of its group that is not the same as it."""
+
+from collections import Counter
+from collections.abc import Hashable
+from itertools import combinations
+
+import numpy as np
+
+from diver.methods.base import Context
+from diver.methods.grpo import Divisor, Grpo
+from diver.settings import import_object, settings
+from diver.types import DiverError, Group, Reward
+
+
+@settings
+class Darling(Grpo):
+    """Correctness, times the share of the other responses that are not the same. r'_i = r_i d_i, then r'_i - mean.
+
+    d_i = max((G - |class of i|) / (G - 1), floor). All G responses are classified, wrong ones too, as in the authors' code.
+    Departures: classes are those of `key` unless `same` names a classifier, where the source has one trained for mathematics
+    that joins two responses with a probability above 0.5 (and two of at most 5 words by the words they share). A verifier that knows
+    solutions (Countdown's) tells correct responses apart; one that knows answers only does not, and then d is the same for all
+    of them. The floor is in the code only.
+    """
+
+    name: str = "darling"
+    divisor: Divisor = "none"
+    floor: float = 0.1
+    """The least d."""
+    same: str = ""
+    """A classifier in the place of keys, `package.module:function` of two responses -> bool. It is asked once for a pair, in
+    their order, and a chain of pairs is one class."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.floor <= 1:
+            raise ValueError(f"floor must be between 0 and 1, not {self.floor}")
+        if self.same and not callable(import_object(self.same, "method.same")):
+            raise DiverError(f"method.same: {self.same!r} is not a function of two responses")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | {"responses" if self.same else "keys"}
+
+    def rewards(self, group: Group, context: Context) -> list[Reward]:
+        classes = self._classes(group)
+        size = Counter(classes)
+        others = np.array([len(group) - size[c] for c in classes]) / max(1, len(group) - 1)
+        lost = 1 - np.maximum(others, self.floor)
+        return [Reward(float(r), float(0 - r * x)) for r, x in zip(group.outcomes, lost, strict=True)]
+
+    def _classes(self, group: Group) -> list[Hashable]:
+        """A label for each response, equal for those that are the same."""
+        if not self.same:
+            return [rollout.key for rollout in group.rollouts]
+        same, texts = import_object(self.same, "method.same"), group.responses
+        labels = list(range(len(texts)))
+        for i, j in combinations(range(len(texts)), 2):
+            if labels[i] != labels[j] and same(texts[i], texts[j]):
+                labels = [labels[i] if label == labels[j] else label for label in labels]
+        return list(labels)
