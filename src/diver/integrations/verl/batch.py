@@ -27,7 +27,8 @@ def columns(batch: KVBatchMeta, names: Sequence[str]) -> dict[str, list[Any]]:
 def read_groups(
     batch: KVBatchMeta, prompts: int, size: int, decode: Decode, truncated: Truncated
 ) -> dict[tuple[str, ...], Group]:
-    """The groups of a batch, each under the keys of its rollouts, in order: `prompts` of them, each of `size` rollouts.
+    """The groups of a batch, each under the keys of its rollouts, in order: `prompts` of them, each of `size` rollouts. The
+    uid of a group is in its problem's `meta`.
 
     `truncated` says whether a response, in tokens, stopped at its limit. DiverError where one is missing or not whole, a row has no uid, or a rollout has several outputs.
     """
@@ -66,7 +67,7 @@ def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode, truncate
     info, reference = ({} if rows[0].get(name) is None else rows[0][name] for name in ("extra_info", "reward_model"))
     name = str(info.get("id", info.get("index", uid)))
     prompt = decode(rows[0]["prompts"].tolist()) if "prompts" in rows[0] else ""
-    problem = Problem(name, prompt, str(reference.get("ground_truth", "")))
+    problem = Problem(name, prompt, str(reference.get("ground_truth", "")), meta={"uid": uid})
     return Group(problem, tuple(_rollout(row, i, decode, truncated) for i, row in enumerate(rows)), prompt=prompt)
 
 

@@ -126,9 +126,8 @@ class DiverTrainer(PPOTrainerSync):
         if "keys" in self.method.needs and any(r.key is None for group in sampled.values() for r in group.rollouts):
             raise DiverError(f"method {self.method.name!r} needs keys: set reward.reward_manager.name={NAME}")
         trained = self.method.apply(sampled.values(), progress, self._decode, self.state)
-        self._rollouts = {
-            keys[r.index]: r for keys, group in zip(sampled, trained, strict=True) for r in group.rollouts
-        }
+        keys_of = {group.problem.meta["uid"]: keys for keys, group in sampled.items()}
+        self._rollouts = {keys_of[group.problem.meta["uid"]][r.index]: r for group in trained for r in group.rollouts}
         logged = self.method.metrics(trained, progress, sampled=list(sampled.values()))
         metrics.update({f"{NAME}/{k}": value for k, value in (logged | sampling_metrics(sampled.values())).items()})
         if self.folder:
