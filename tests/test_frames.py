@@ -26,6 +26,8 @@ def test_the_frame_by_hand():
     assert method_named("grpo").loss == ClipLoss(clip_low=0.2, clip_high=0.2)
     assert method_named("grpo", frame="common").loss == ClipLoss(clip_low=0.2, clip_high=0.28)
     assert method_named("cispo", frame="common").loss == CispoLoss(clip_low=1.0, clip_high=4.0)
+    assert (method_named("darling").divisor, method_named("darling", frame="common").divisor) == ("none", "std")
+    assert method_named("dr-grpo", frame="common").divisor == "none"  # which is the method
     assert method_named("high-entropy", frame="common").loss == HighEntropyLoss()
 
 

@@ -1,8 +1,10 @@
 """DARLING (arXiv 2509.02534): the reward of a correct response times the share of its group that is not the same as it."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Hashable
 from itertools import combinations
+from typing import Self
 
 import numpy as np
 
@@ -37,6 +39,9 @@ class Darling(Grpo):
             raise ValueError(f"floor must be between 0 and 1, not {self.floor}")
         if self.same and not callable(import_object(self.same, "method.same")):
             raise DiverError(f"method.same: {self.same!r} is not a function of two responses")
+
+    def in_common_frame(self) -> Self:
+        return dataclasses.replace(super().in_common_frame(), divisor="std")  # the source defines the reward
 
     @property
     def needs(self) -> frozenset[str]:
