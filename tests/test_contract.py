@@ -163,6 +163,17 @@ def test_the_penalty_is_a_part_of_the_reward_and_not_of_the_outcome():
     np.testing.assert_allclose(done.advantages, np.array([1, 0.8, -0.08]) - 1.72 / 3)
 
 
+@pytest.mark.parametrize("name", ["pass-at-k", "pkpo", "w-reinforce", "psr"])
+def test_a_penalty_that_would_have_no_effect_is_refused(name):
+    assert method_named(name).outcomes_only
+    with pytest.raises(DiverError, match=f"method.overlong: {name} has advantages of outcomes alone"):
+        method_named(name, overlong={"buffer": 0.2})
+    with pytest.raises(
+        DiverError, match="divisor = 'mean' needs rewards of at least 0, which the penalty of `overlong` is"
+    ):
+        method_named("max-rl", overlong={"buffer": 0.2})
+
+
 # --- what divides
 
 
@@ -185,5 +196,7 @@ def test_a_diversity_reward_on_top_of_another_normalisation():
     assert r[2] > r[0] > 1
     np.testing.assert_allclose(shaped["none"], r - r.mean())
     np.testing.assert_allclose(shaped["mean"], (r - r.mean()) / r.mean())
+    with pytest.raises(DiverError, match="divisor = 'mean' needs rewards of at least 0, which a length penalty is not"):
+        method_named("diver-td", divisor="mean", shaping={"condition": "all-length-penalty"})
     with pytest.raises(DiverError, match="std_floor is a floor of a standard deviation, but divisor is 'none'"):
         method_named("diver-annealed", divisor="none")

@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
@@ -57,6 +57,9 @@ class Method:
     """A penalty for responses near the length limit."""
     loss: PolicyLoss = ClipLoss()
     """The objective of the update; its `name` chooses one of LOSSES."""
+
+    outcomes_only: ClassVar[bool] = False
+    """Whether advantages are of outcomes alone, so that a penalty in the reward would be without effect."""
 
     @property
     def needs(self) -> frozenset[str]:

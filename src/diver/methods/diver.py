@@ -92,6 +92,8 @@ class Diver(ClipHigher):
             raise ValueError("diversity_rewards: at least one weight must be above 0")
         if self.std_floor and self.divisor not in ("std", "sample-std"):
             raise ValueError(f"std_floor is a floor of a standard deviation, but divisor is {self.divisor!r}")
+        if self.divisor == "mean" and self.shaping.condition == "all-length-penalty":
+            raise ValueError("divisor = 'mean' needs rewards of at least 0, which a length penalty is not")
         for metric in self.diversity_rewards:
             resolve(metric, self.diversity)
 

@@ -41,6 +41,8 @@ class Grpo(Method):
     def __post_init__(self) -> None:
         if self.tolerance < 0:
             raise ValueError(f"tolerance must be at least 0, not {self.tolerance}")
+        if self.divisor == "mean" and self.overlong:
+            raise ValueError("divisor = 'mean' needs rewards of at least 0, which the penalty of `overlong` is not")
 
     @property
     def zero_mean(self) -> bool:

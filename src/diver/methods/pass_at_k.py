@@ -4,7 +4,7 @@ from __future__ import annotations  # so that numpy.random is imported only wher
 
 import hashlib
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -31,6 +31,8 @@ class PassAtK(Method):
     """How many random sets the bootstrap draws; none: as many as the group has responses."""
     loss: PolicyLoss = ClipLoss()
 
+    outcomes_only: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if self.k < 1:
             raise ValueError(f"k must be at least 1, not {self.k}")
@@ -47,13 +49,13 @@ class PassAtK(Method):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         if self.form == "analytic":
-            return pass_at_k_advantage(group.rewards, self.k, self.threshold)
+            return pass_at_k_advantage(group.outcomes, self.k, self.threshold)
         # A stream of the problem, step and responses: a resumed run draws the same sets, one of another seed does not.
         key = hashlib.blake2b(
             repr((group.problem.id, context.progress, group.responses)).encode(), digest_size=8
         ).digest()
         random = np.random.default_rng(int.from_bytes(key))
-        return bootstrap_pass_at_k_advantage(group.rewards, self.k, self.sets or len(group), random, self.threshold)
+        return bootstrap_pass_at_k_advantage(group.outcomes, self.k, self.sets or len(group), random, self.threshold)
 
 
 def pass_at_k_advantage(rewards: np.ndarray, k: int, threshold: float = 0.5) -> np.ndarray:

@@ -1,6 +1,7 @@
 """PKPO (arXiv 2505.15201): an unbiased estimate of the gradient of Pass@k, with the leave-one-out-minus-one baseline."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class Pkpo(Method):
     name: str = "pkpo"
     k: int = 4
     """The k of Pass@k (ours, as pass-at-k). With k = 1 it is REINFORCE without a baseline."""
+
+    outcomes_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.k < 1:

@@ -91,7 +91,10 @@ def method_named(name: str = DEFAULT, **tables: Any) -> Method:
         default = default.in_common_frame()
     loss = _loss(default, dict(tables.pop("loss", {})))
     table = merge({k: v for k, v in dataclasses.asdict(default).items() if k != "loss"}, {**tables, "name": name})
-    return dataclasses.replace(read(type(default), table, "method"), loss=loss)
+    method = dataclasses.replace(read(type(default), table, "method"), loss=loss)
+    if method.outcomes_only and method.overlong:
+        raise DiverError(f"method.overlong: {name} has advantages of outcomes alone, so a penalty has no effect")
+    return method
 
 
 def _loss(method: Method, table: dict[str, Any]) -> PolicyLoss:
