@@ -138,20 +138,27 @@ def test_rollouts_agree_with_the_pure_functions(whole):
         assert np.allclose(expected, [r["advantage"] for r in group])
 
 
-@pytest.mark.parametrize("rows_before_kill", [pytest.param(2, marks=pytest.mark.slow), 4])
-def test_killed_and_run_again_ends_with_the_same_metrics(whole, rows_before_kill):
+def killed(folder, rows, *args):
+    """A run that is killed (-9) when its metrics have so many rows."""
     process = subprocess.Popen(
-        [*DIVER, "train", "tiny.toml", "--run.folder", "killed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*DIVER, "train", "tiny.toml", "--run.folder", folder, *args],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
-    path = Path("killed/metrics.jsonl")
+    path = Path(folder, "metrics.jsonl")
     deadline = time.monotonic() + 120
-    while not path.exists() or path.read_text().count("\n") < rows_before_kill:
+    while not path.exists() or path.read_text().count("\n") < rows:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
     with open(path, "a") as file:
         file.write('{"step": 99, "reward/ou')  # as if the kill had cut a row in half
+
+
+@pytest.mark.parametrize("rows_before_kill", [pytest.param(2, marks=pytest.mark.slow), 4])
+def test_killed_and_run_again_ends_with_the_same_metrics(whole, rows_before_kill):
+    killed("killed", rows_before_kill)
     finish("--run.folder", "killed")
     assert metrics("killed") == metrics(whole[0])
     for step in range(1, 6):

@@ -1,4 +1,4 @@
-"""Checkpoints by the clock and by SIGTERM, stop tokens, and bfloat16, by the real command."""
+"""Checkpoints by the clock and by SIGTERM, a method's state in them, stop tokens, and bfloat16, by the real command."""
 
 import dataclasses
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from diver_command import diver
-from test_cli import RECIPE, finish, metrics
+from test_cli import RECIPE, finish, killed, metrics
 
 from diver.config.sections import Model, Train
 from diver.data import countdown
@@ -48,6 +48,20 @@ def test_sigterm_finishes_the_step_saves_and_the_same_command_resumes(monkeypatc
     assert os.listdir("stopped/checkpoints") == ["step_0001"]
     finish(*args, "--run.folder", "stopped")
     assert metrics("stopped") == metrics("whole")
+
+
+def test_the_counts_of_a_killed_run_are_those_of_the_whole_one():
+    """The same four problems in every step, so what was counted in one is in the rewards of the next."""
+    args = ("--method", "outcome-ucb-con", "--data.countdown.problems", "4", "--evaluate.problems", "0")
+    finish(*args, "--run.folder", "whole")
+    killed("killed", 3, *args)
+    finish(*args, "--run.folder", "killed")
+    assert metrics("killed") == metrics("whole") and len(metrics("whole")) == 5
+    for step in (4, 5):
+        name = f"checkpoints/step_{step:04d}/method.json"
+        assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes()
+        counts = json.loads(Path("whole", name).read_text())["counts"]
+        assert [sum(of_problem.values()) for of_problem in counts.values()] == [4 * step] * 4
 
 
 def test_a_checkpoint_is_due_by_steps_or_by_minutes(monkeypatch):
