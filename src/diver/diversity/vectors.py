@@ -52,13 +52,7 @@ class HiddenState:
 
 def embedding_diversity(responses: Sequence[str], settings: Embedding | None = None) -> np.ndarray:
     """Mean over j != i of 1 - cos(e_i, e_j) of the responses' embeddings e, float64 [G] in [0, 2]; one alone has 0."""
-    config = settings or Embedding()
-    encoder = _encoder(config.model, config.device)
-
-    def encode(texts: list[str]) -> np.ndarray:
-        return encoder.encode(texts, prompt=config.prompt, batch_size=config.batch, show_progress_bar=False)
-
-    return cosine_diversity(encode_once(responses, encode))
+    return cosine_diversity(embeddings(responses, settings or Embedding()))
 
 
 def hidden_state_diversity(responses: Sequence[str], settings: HiddenState | None = None) -> np.ndarray:
@@ -66,22 +60,34 @@ def hidden_state_diversity(responses: Sequence[str], settings: HiddenState | Non
     return cosine_diversity(hidden_states(responses, settings or HiddenState()))
 
 
-def hidden_states(responses: Sequence[str], settings: HiddenState) -> np.ndarray:
-    """h [G, H], float32; zeros for a response without a token."""
+def embeddings(responses: Sequence[str], settings: Embedding) -> np.ndarray:
+    """e [G, H], float32."""
+    encoder = _encoder(settings.model, settings.device)
+
+    def encode(texts: list[str]) -> np.ndarray:
+        return encoder.encode(texts, prompt=settings.prompt, batch_size=settings.batch, show_progress_bar=False)
+
+    return encode_once(responses, encode)
+
+
+def hidden_states(responses: Sequence[str], settings: HiddenState, prompt: str = "") -> np.ndarray:
+    """h [G, H], float32; zeros for a response without a token. With a `prompt`, rendered, the model reads it before each
+    response; the mean is over the tokens of the response."""
     model, tokenizer = _language_model(settings.model, settings.device)
     import torch
 
     text_config = model.config.get_text_config()
-    positions = getattr(text_config, "max_position_embeddings", None)
-    longest = min([n for n in (settings.max_tokens, positions) if n] or [1 << 30])
+    positions = getattr(text_config, "max_position_embeddings", None) or 1 << 30
+    longest = min(settings.max_tokens or positions, positions)
 
     def encode(texts: list[str]) -> np.ndarray:
         states = np.zeros((len(texts), text_config.hidden_size), np.float32)
-        for i, ids in enumerate(tokenizer(texts)["input_ids"]):
+        before = tokenizer(prompt, add_special_tokens=False)["input_ids"] if prompt else []
+        for i, ids in enumerate(tokenizer(texts, add_special_tokens=not prompt)["input_ids"]):
             if ids:
-                tokens = torch.tensor([ids[:longest]], device=model.device)
+                tokens = torch.tensor([[*before, *ids[:longest]][-positions:]], device=model.device)
                 with torch.inference_mode():
-                    last = model(input_ids=tokens, use_cache=False).last_hidden_state[0]
+                    last = model(input_ids=tokens, use_cache=False).last_hidden_state[0, -len(ids[:longest]) :]
                 states[i] = last.float().mean(0).cpu().numpy()
         return states
 
@@ -91,8 +97,16 @@ def hidden_states(responses: Sequence[str], settings: HiddenState) -> np.ndarray
 def cosine_diversity(vectors: np.ndarray) -> np.ndarray:
     """d(o_i) = mean over j != i of 1 - cos(v_i, v_j), float64 [G] in [0, 2], of vectors [G, H]; one alone has 0.
 
-    Zeros stand for a response without a token: it has 0 to another such, 1 to any other. 1 - mean d is the mean cosine
-    similarity of the pairs, as in the paper's appendix. ValueError: no vector, or one that is not finite.
+    1 - mean d is the mean cosine similarity of the pairs, as in the paper's appendix. ValueError: see `cosines`.
+    """
+    return (1.0 - cosines(vectors)).sum(axis=1) / max(len(vectors) - 1, 1)
+
+
+def cosines(vectors: np.ndarray) -> np.ndarray:
+    """cos(v_i, v_j), float64 [G, G], of vectors [G, H]; 1 on the diagonal.
+
+    Zeros stand for a response without a token: it has 1 to another such, 0 to any other. ValueError: no vector, or one that
+    is not finite.
     """
     v = np.asarray(vectors, dtype=np.float64)
     if v.ndim != 2 or not len(v):
@@ -105,7 +119,7 @@ def cosine_diversity(vectors: np.ndarray) -> np.ndarray:
     empty = norm[:, 0] == 0
     cosine[np.ix_(empty, empty)] = 1.0
     np.fill_diagonal(cosine, 1.0)
-    return (1.0 - cosine).sum(axis=1) / max(len(v) - 1, 1)
+    return cosine
 
 
 def encode_once(texts: Sequence[str], encode: Callable[[list[str]], np.ndarray]) -> np.ndarray:

@@ -94,7 +94,7 @@ class Gspo(Grpo):
 
 @settings
 class EntropyAdvantage(Grpo):
-    """Correctness. A token of high entropy has more of the advantage (arXiv 2506.14758)."""
+    """Correctness. A token of high entropy has more of the advantage (after arXiv 2506.14758)."""
 
     name: str = "entropy-advantage"
     loss: PolicyLoss = EntropyAdvantageLoss()

@@ -15,7 +15,9 @@ from diver.methods.darling import Darling
 from diver.methods.difficulty_weight import DifficultyWeight
 from diver.methods.diver import DiverAnnealed, DiverEd, DiverMix, DiverTd
 from diver.methods.dr_grpo import DrGrpo
+from diver.methods.dra_grpo import DraGrpo
 from diver.methods.ds_grpo import DsGrpo
+from diver.methods.evol_rl import EvolRl
 from diver.methods.f_grpo import FGrpo
 from diver.methods.grpo import (
     Cispo,
@@ -32,6 +34,7 @@ from diver.methods.max_rl import MaxRl
 from diver.methods.outcome_based import OutcomeBatch, OutcomeUcbCon, OutcomeUcbMean
 from diver.methods.pass_at_k import PassAtK
 from diver.methods.pkpo import Pkpo
+from diver.methods.rep_exp import RepExp
 from diver.methods.rs_grpo import RsGrpo
 from diver.methods.ucpo import Ucpo
 from diver.methods.unlikeliness import Unlikeliness
@@ -67,6 +70,9 @@ METHODS: dict[str, type[Method]] = {
     "outcome-batch": OutcomeBatch,
     "outcome-ucb-con": OutcomeUcbCon,
     "outcome-ucb-mean": OutcomeUcbMean,
+    "evol-rl": EvolRl,
+    "dra-grpo": DraGrpo,
+    "rep-exp": RepExp,
     "entropy-bonus": EntropyBonus,
     "entropy-advantage": EntropyAdvantage,
     "high-entropy": HighEntropy,

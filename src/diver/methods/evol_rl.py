@@ -1,0 +1,69 @@
+"""After EVOL-RL (arXiv 2509.15194): within the correct responses, and within the wrong ones, the novel have more reward."""
+
+import numpy as np
+
+from diver.diversity import Diversity, Embedding
+from diver.diversity.vectors import cosines, embeddings
+from diver.losses import ClipLoss, PolicyLoss
+from diver.methods.base import Context
+from diver.methods.grpo import ClipHigher
+from diver.settings import settings
+from diver.types import Grade, Group, Reward
+
+UNANSWERED = (Grade.NO_ANSWER, Grade.TRUNCATED)
+
+
+@settings
+class EvolRl(ClipHigher):
+    """Correctness, 0.5 to 1 if correct and -1 to -0.5 if wrong, by how little a response resembles the others.
+
+    A response without an answer has -1 and does not count among the others; with fewer than two answers all have -1. Read in
+    the authors' release (hence "after"). Departures: what is correct is the verifier's word, where the source, without
+    labels, takes a majority vote (of 64 responses, 32 of which are trained on); what counts as an answer is the verifier's
+    word, too, where the release asks for a digit in a box.
+    """
+
+    name: str = "evol-rl"
+    diversity: Diversity = Diversity(embedding=Embedding(model="Qwen/Qwen3-Embedding-4B"))
+    """How the diversity metrics are measured; `embedding` is the encoder of this method."""
+    loss: PolicyLoss = ClipLoss(kl_coef=0.001, entropy_coef=0.003)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | {"responses"}
+
+    def rewards(self, group: Group, context: Context) -> list[Reward]:
+        r = group.outcomes
+        shaped = np.full(len(group), -1.0)
+        answered = np.array([rollout.grade not in UNANSWERED for rollout in group.rollouts])
+        if answered.sum() > 1:
+            texts = [text.rpartition("</think>")[2].strip() for text in group.responses]
+            vectors = embeddings([text for text, a in zip(texts, answered, strict=True) if a], self.diversity.embedding)
+            shaped[answered] = novelty_rewards(cosines(vectors), r[answered] >= self.threshold, self.tolerance)
+        return [Reward(outcome, diversity=d) for outcome, d in zip(r.tolist(), (shaped - r).tolist(), strict=True)]
+
+
+def novelty_rewards(cosine: np.ndarray, correct: np.ndarray, tolerance: float = 1e-8) -> np.ndarray:
+    """0.5 + n / 2 of a correct response, -1 + n / 2 of a wrong one: float64 [G] from cosines [G, G] and bool [G], G >= 2.
+
+    n is the novelty, 1 - (m + s) / 2, scaled to 0 .. 1 within the correct ones and within the wrong ones; m is the mean
+    similarity to the others of its kind (to all others, if it is alone) and s the largest one to any other, with cosines
+    below 0 taken as 0. n is 1 for one alone of its kind, and 1/2 where all of a kind are equal, within `tolerance`.
+    """
+    others = ~np.eye(len(correct), dtype=bool)
+    of_kind = others & (correct[:, None] == correct)
+    peers = np.where(of_kind.any(axis=1, keepdims=True), of_kind, others)
+    similarity = np.clip(cosine, 0.0, 1.0)
+    mean = (similarity * peers).sum(axis=1) / peers.sum(axis=1)
+    novelty = 1 - (mean + (similarity * others).max(axis=1)) / 2
+    rewards = np.empty(len(correct))
+    for kind, lowest in ((correct, 0.5), (~correct, -1.0)):
+        values = novelty[kind]
+        if len(values) < 2:
+            scaled = np.ones_like(values)
+        elif np.ptp(values) <= tolerance:
+            scaled = np.full_like(values, 0.5)
+        else:
+            scaled = (values - values.min()) / np.ptp(values)
+        rewards[kind] = lowest + scaled / 2
+    return rewards

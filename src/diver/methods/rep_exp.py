@@ -1,0 +1,88 @@
+"""RepExp (arXiv 2510.11686): a bonus for a response whose hidden state is far from those of its group."""
+
+from __future__ import annotations  # so that numpy.random is imported only where it is used
+
+import hashlib
+import math
+
+import numpy as np
+
+from diver.diversity.vectors import hidden_states
+from diver.methods.base import Context
+from diver.methods.grpo import Grpo
+from diver.settings import settings
+from diver.types import Group, Progress, Reward
+
+
+@settings
+class RepExp(Grpo):
+    """Correctness, and the elliptical bonus of a hidden state within its group, where any response is correct.
+
+    r'_i = r_i + beta h_i' (lambda I + sum over j of h_j h_j')^-1 h_i. h is the mean over the response of the last layer's states of
+    the frozen base model, `diversity.hidden_state.model`, with the prompt before it where the engine knows the prompt; it is
+    projected to d dimensions by a sparse random matrix, drawn anew each step, and the mean of the group is subtracted,
+    which the release does and the paper does not write. Departure: the matrix is the same in every run.
+
+    Where d is at least G - 1 and lambda is small beside the distances, all bonuses are near 1 - 1/G: what separates them,
+    and in a group all correct is scaled up by the standard deviation, is then lambda.
+    """
+
+    name: str = "rep-exp"
+    beta: float = 0.01
+    """The coefficient of the bonus."""
+    ridge: float = 0.01
+    """lambda."""
+    dimensions: int = 32
+    """d: 32 for MATH and GSM8K, 128 for the harder problems of the source."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.beta < 0:
+            raise ValueError(f"beta must be at least 0, not {self.beta}")
+        if self.ridge <= 0:
+            raise ValueError(f"ridge must be above 0, not {self.ridge}")
+        if self.dimensions < 1:
+            raise ValueError(f"dimensions must be at least 1, not {self.dimensions}")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | {"responses"}
+
+    def shaping_coef(self, progress: Progress | float) -> float:
+        return self.beta
+
+    def rewards(self, group: Group, context: Context) -> list[Reward]:
+        r, bonus = group.outcomes, np.zeros(len(group))
+        if (r >= self.threshold).any():
+            states = hidden_states(group.responses, self.diversity.hidden_state, group.prompt)
+            projection = sparse_projection(states.shape[1], self.dimensions, _stream(context.progress))
+            bonus = self.shaping_coef(context.progress) * elliptical_bonus(states @ projection, self.ridge)
+        return [Reward(outcome, diversity=b) for outcome, b in zip(r.tolist(), bonus.tolist(), strict=True)]
+
+
+def elliptical_bonus(features: np.ndarray, ridge: float) -> np.ndarray:
+    """h_i' (ridge I + sum h_j h_j')^-1 h_i of each row h of features [G, d] minus their mean: float64 [G] in [0, 1)."""
+    x = np.asarray(features, np.float64)
+    x = x - x.mean(axis=0)
+    gram = x @ x.T  # X (ridge I + X'X)^-1 X' = XX' (ridge I + XX')^-1, which is [G, G]
+    return np.diagonal(np.linalg.solve(gram + ridge * np.eye(len(x)), gram)).copy()
+
+
+def sparse_projection(features: int, dimensions: int, random: np.random.Generator) -> np.ndarray:
+    """A sparse random projection [features, dimensions] (Li, Hastie and Church 2006); the identity, if it would not reduce them.
+
+    Of its entries the part 1 / sqrt(features) is not 0, and has the size features^(1/4) / sqrt(dimensions) with either sign, so
+    squared distances are kept in the mean.
+    """
+    if features <= dimensions:
+        return np.eye(features)
+    density = 1 / math.sqrt(features)
+    signs = random.choice([-1.0, 0.0, 1.0], (features, dimensions), p=[density / 2, 1 - density, density / 2])
+    return signs / math.sqrt(density * dimensions)
+
+
+def _stream(progress: Progress | float) -> np.random.Generator:
+    """Of the step, so that a resumed run draws the same numbers."""
+    step = progress.step if isinstance(progress, Progress) else progress
+    key = hashlib.blake2b(repr(("rep-exp", step)).encode(), digest_size=8).digest()
+    return np.random.default_rng(int.from_bytes(key))

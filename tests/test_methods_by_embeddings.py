@@ -1,0 +1,162 @@
+"""EVOL-RL, DRA-GRPO and RepExp: the formulas by hand, from given vectors, and each once with a real model."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diver.data.countdown import policy_folder
+from diver.diversity.vectors import cosines, hidden_states
+from diver.methods import method_named
+from diver.methods.evol_rl import novelty_rewards
+from diver.methods.rep_exp import elliptical_bonus, sparse_projection
+from diver.types import Grade, Group, Problem, Progress, Reward, Rollout
+
+SKY = ["The sky is blue.", "The colour of the sky is blue.", "Three dogs ran through the old town."]
+STEPS = ["( 3 + 4 = 7 )", "( 3 + 4 = 7 ) ( 7 * 2 = 14 )", "( 9 - 4 = 5 ) ( 5 * 2 = 10 )", "( 3 * 4 = 12 )"]
+
+
+def shaped(method, outcomes, responses, grades=(), prompt="", progress=0.0):
+    """The rewards of a group."""
+    grades = grades or [None] * len(outcomes)
+    rows = zip(responses, outcomes, grades, strict=True)
+    rollouts = tuple(Rollout(text, grade=grade, reward=Reward(float(r))) for text, r, grade in rows)
+    (done,) = method.apply([Group(Problem("p", "?", ""), rollouts, prompt)], progress)
+    assert done.outcomes.tolist() == [float(r) for r in outcomes]
+    assert abs(done.advantages.sum()) < 1e-9
+    return done.rewards
+
+
+# --- EVOL-RL
+
+
+def test_novelty_by_hand():
+    # means within the correct: (0.8 + 0.2) / 2, (0.8 + 0.4) / 2, (0.2 + 0.4) / 2; largest of all: 0.8, 0.8, 0.6
+    # novelty 1 - (0.5 + 0.8) / 2 = 0.35, 0.3, 0.55: scaled 0.2, 0, 1; the wrong one is alone
+    cosine = [[1, 0.8, 0.2, -0.5], [0.8, 1, 0.4, 0.1], [0.2, 0.4, 1, 0.6], [-0.5, 0.1, 0.6, 1]]
+    found = novelty_rewards(np.array(cosine), np.array([True, True, True, False]))
+    np.testing.assert_allclose(found, [0.6, 0.5, 1.0, -0.5])
+
+
+def test_novelty_of_one_alone_and_of_wrong_ones():
+    # the correct one is alone: 1. Of the wrong, with the largest similarity to any other:
+    # 1 - ((0 + 0.3) / 2 + 0.9) / 2 = 0.475, 1 - ((0 + 0.5) / 2 + 0.5) / 2 = 0.625, 1 - ((0.3 + 0.5) / 2 + 0.5) / 2 = 0.55
+    cosine = [[1, 0.9, 0.2, 0.4], [0.9, 1, -0.7, 0.3], [0.2, -0.7, 1, 0.5], [0.4, 0.3, 0.5, 1]]
+    found = novelty_rewards(np.array(cosine), np.array([True, False, False, False]))
+    np.testing.assert_allclose(found, [1.0, -1.0, -0.5, -0.75])
+
+
+@pytest.mark.parametrize(("correct", "expected"), [(True, 0.75), (False, -0.75)])
+def test_equal_responses_share_the_middle(correct, expected):
+    cosine = np.ones((3, 3)) - 1e-9 * np.arange(9).reshape(3, 3)
+    assert novelty_rewards(cosine, np.array([correct] * 3)).tolist() == [expected] * 3
+
+
+def test_evol_rl_with_an_encoder(minilm):
+    method = method_named("evol-rl", diversity={"embedding": {"model": minilm.model}})
+    found = shaped(method, [1, 1, 1], SKY)
+    assert found.max() == found[2] == 1 and found.min() == 0.5  # a solved group has a signal: the odd one out
+    # the thought is not looked at; a response without an answer is left out of the comparison
+    thought = [f"<think>{i} dogs</think>\n{text}" for i, text in enumerate(SKY)]
+    grades = [Grade.CORRECT] * 3 + [Grade.NO_ANSWER, Grade.TRUNCATED]
+    more = shaped(method, [1, 1, 1, 0, 0], [*thought, SKY[2], "dogs"], grades)
+    np.testing.assert_allclose(more, [*found, -1, -1], atol=1e-6)
+    alone = shaped(method, [1, 0, 0], SKY, [Grade.CORRECT, Grade.NO_ANSWER, Grade.NO_ANSWER])
+    assert alone.tolist() == [-1] * 3
+    unscored = shaped(method, [1, 0, 1], SKY, [Grade.CORRECT, Grade.TIMEOUT, Grade.CORRECT])
+    assert unscored[1] == -0.5  # it has an answer, and is the only one that is not correct
+
+
+# --- DRA-GRPO
+
+
+def test_dra_grpo_by_hand(monkeypatch):
+    # cosines of the first with the others: 0.6, 0, 1 of the same direction; of the second 0.6, 0.8, 0.6; of the third 0, 0.8, 0
+    vectors = np.array([[1.0, 0], [3, 4], [0, 2], [5, 0]])
+    monkeypatch.setattr("diver.methods.dra_grpo.embeddings", lambda texts, settings: vectors)
+    found = shaped(method_named("dra-grpo"), [1, 0, 1, 1], ["a", "b", "c", "d"])
+    np.testing.assert_allclose(found, [1 / 2.6, 0, 1 / 1.8, 1 / 2.6], rtol=1e-6)
+
+
+def test_dra_grpo_with_an_encoder(minilm):
+    from sentence_transformers import SentenceTransformer, util
+
+    method = method_named("dra-grpo", diversity={"embedding": {"model": minilm.model}})
+    cosine = util.cos_sim(*[SentenceTransformer(minilm.model).encode(SKY)] * 2).numpy()
+    np.testing.assert_allclose(shaped(method, [1, 0, 1], SKY), np.array([1, 0, 1]) / cosine.sum(1), atol=1e-5)
+
+
+# --- RepExp
+
+
+def test_the_elliptical_bonus_by_hand():
+    # less their mean: (1, 0), (-1, 0), (0, 2), (0, -2), so lambda I + sum h h' = diag(lambda + 2, lambda + 8)
+    features = np.add([[1.0, 0], [-1, 0], [0, 2], [0, -2]], [5.0, -7.0])
+    np.testing.assert_allclose(elliptical_bonus(features, 2.0), [1 / 4, 1 / 4, 4 / 10, 4 / 10])
+    np.testing.assert_allclose(elliptical_bonus(features, 0.01), [1 / 2.01, 1 / 2.01, 4 / 8.01, 4 / 8.01])
+    assert elliptical_bonus(np.ones((3, 5)), 0.01).tolist() == [0] * 3
+
+
+@given(st.integers(2, 7), st.integers(1, 9), st.integers(0, 99))
+def test_the_bonus_is_that_of_the_inverse(size, dimensions, seed):
+    h = np.random.default_rng(seed).normal(size=(size, dimensions))
+    x = h - h.mean(0)
+    inverse = np.linalg.inv(0.3 * np.eye(dimensions) + x.T @ x)
+    np.testing.assert_allclose(elliptical_bonus(h, 0.3), [row @ inverse @ row for row in x], atol=1e-12)
+
+
+def test_with_more_dimensions_than_responses_all_bonuses_are_nearly_one():
+    h = np.random.default_rng(0).normal(size=(8, 32)) * [[1], [1], [1], [1], [1], [1], [1], [9]]
+    np.testing.assert_allclose(elliptical_bonus(h, 0.01), 1 - 1 / 8, atol=1e-3)  # that far away, too
+
+
+def test_the_projection_keeps_distances_in_the_mean():
+    random = np.random.default_rng(1)
+    drawn = np.array([sparse_projection(100, 25, random) for _ in range(200)])
+    assert set(np.unique(drawn)) == {-math.sqrt(10 / 25), 0.0, math.sqrt(10 / 25)}
+    assert np.mean(drawn != 0) == pytest.approx(0.1, abs=2e-3) and np.mean(drawn) == pytest.approx(0, abs=2e-3)
+    v = random.normal(size=100)
+    assert np.mean(((v @ drawn) ** 2).sum(1)) == pytest.approx(v @ v, rel=0.05)
+    assert np.array_equal(sparse_projection(5, 5, random), np.eye(5))
+
+
+def rep_exp(**changes):
+    return method_named("rep-exp", diversity={"hidden_state": {"model": str(policy_folder())}}, **changes)
+
+
+def test_rep_exp_with_a_language_model():
+    """With as many dimensions as the model nothing is projected: the formula on its states."""
+    wide = rep_exp(dimensions=10_000, beta=0.5, ridge=3.0)
+    states = hidden_states(STEPS, wide.diversity.hidden_state, "3 4 7 = 14 :").astype(np.float64)
+    x = states - states.mean(0)
+    inverse = np.linalg.inv(3 * np.eye(x.shape[1]) + x.T @ x)
+    bonus = 0.5 * np.array([row @ inverse @ row for row in x])
+    found = shaped(wide, [0, 1, 0, 0], STEPS, prompt="3 4 7 = 14 :")
+    np.testing.assert_allclose(found, np.array([0, 1, 0, 0]) + bonus, atol=1e-6)
+    assert shaped(wide, [0] * 4, STEPS).tolist() == [0] * 4  # no correct response, no bonus
+
+
+def test_the_projection_is_of_the_step():
+    one, again, other, fraction = (
+        shaped(rep_exp(dimensions=2), [1] * 4, STEPS, progress=p)
+        for p in (Progress(3, 10), Progress(3, 20), Progress(4, 10), 0.3)
+    )
+    assert (
+        one.tolist() == again.tolist() and len({tuple(x) for x in map(np.round, (one, other, fraction), [9] * 3)}) == 3
+    )
+    assert ((one > 1) & (one < 1.01)).all()
+
+
+def test_cosines_by_hand():
+    # right angles, opposites, and a response without a token, which is like another such only
+    found = cosines([[1, 0], [0, 2], [-3, 0], [0, 0], [0, 0]])
+    expected = [[1, 0, -1, 0, 0], [0, 1, 0, 0, 0], [-1, 0, 1, 0, 0], [0, 0, 0, 1, 1], [0, 0, 0, 1, 1]]
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("bad", [{"beta": -1}, {"ridge": 0}, {"dimensions": 0}])
+def test_bad_settings_of_rep_exp(bad):
+    with pytest.raises(Exception, match=f"method: {next(iter(bad))} must be"):
+        method_named("rep-exp", **bad)
