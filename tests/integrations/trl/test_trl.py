@@ -20,14 +20,14 @@ from transformers import AutoTokenizer
 
 import diver
 from diver.config.data import Countdown
-from diver.data.countdown import policy_folder, problems, solution
+from diver.data.countdown import parse, policy_folder, problems, solution
 from diver.integrations.trl import GroupAdvantage, config
 
 GRPOConfig = trl.GRPOConfig
 
 HERE = Path(__file__).parent
 README = (HERE.parents[2] / "README.md").read_text(encoding="utf-8")
-METHODS = ["diver-mix", "diver-annealed", "pass-at-k", "max-rl"]
+METHODS = ["diver-mix", "diver-annealed", "pass-at-k", "max-rl", "darling", "gspo"]
 COEF = {"diver-mix": [0.1, 0.05], "diver-annealed": [0.5, 0.25]}  # lambda at the start and in the middle
 ROWS, G = 12, 8  # rows of each process: the second of three groups is split
 
@@ -93,13 +93,16 @@ def test_advantages_of_two_processes_are_those_of_one(runs, method):
         np.testing.assert_allclose(used, alone, atol=1e-6, rtol=0)
         np.testing.assert_allclose([r for call in calls for r in call["result"]], alone, atol=1e-12, rtol=0)
 
-        correct = [
-            float(solution(text, meta["numbers"], meta["target"]) is not None)
+        solved = [
+            solution(text, meta["numbers"], meta["target"])
             for text, meta in zip(rows["completions"], rows["meta"], strict=True)
         ]
+        correct = [float(s is not None) for s in solved]
+        boxes = (parse(text)[1] for text in rows["completions"])
+        keys = [s or ("" if box is None else str(box)) for s, box in zip(solved, boxes, strict=True)]
         groups = np.repeat(np.arange(len(correct) // G), G)
         rollout = state.global_step // 2
-        dropped_in = diver.advantages(rows["completions"], correct, groups, method, rollout / 2)
+        dropped_in = diver.advantages(rows["completions"], correct, groups, method, rollout / 2, keys=keys)
         np.testing.assert_allclose(used, dropped_in, atol=1e-6, rtol=0)
         assert table["outcome"].tolist() == correct
         signal += float(np.abs(used).sum())
