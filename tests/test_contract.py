@@ -152,6 +152,7 @@ def test_the_overlong_penalty_by_hand():
 
 def test_the_penalty_is_a_part_of_the_reward_and_not_of_the_outcome():
     method = method_named("dr-grpo", overlong={"buffer": 0.5, "penalty": 0.2}).limited(10)
+    assert method_named("diver-mix", overlong={"buffer": 0.5}).needs == {"responses", "tokens"}
     assert method.needs == {"tokens"} and method_named("dr-grpo").limited(10) == method_named("dr-grpo")
     (done,) = method.apply([group([1.0, 1.0, 0.0], tokens=[[1] * 5, [1] * 10, [1] * 7])], 0.0)
     assert [r.reward for r in done.rollouts] == [

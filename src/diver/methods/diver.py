@@ -102,7 +102,7 @@ class Diver(ClipHigher):
         on_tokens = (
             self.shaping.needs_lengths or self.diversity.horizon is not None or self.diversity.tokenize == "policy"
         )
-        return frozenset({"responses", "tokens"}) if on_tokens else frozenset({"responses"})
+        return super().needs | {"responses"} | ({"tokens"} if on_tokens else set())
 
     @property
     def metric_names(self) -> tuple[str, ...]:
