@@ -178,6 +178,16 @@ def test_a_finished_run_shows_its_summary_again_and_can_be_extended(whole):
     assert rows[:6] == metrics(whole[0])[:6] and rows[6]["step"] == 6 and rows[6]["shaping/coef"] == 0.0
 
 
+def test_a_kill_before_the_oldest_checkpoint_was_deleted_leaves_none_too_many(whole):
+    shutil.copytree(whole[0], "runs/tiny")
+    checkpoints = Path("runs/tiny/checkpoints")
+    for left in ("step_0002", ".step_0001.part"):
+        shutil.copytree(checkpoints / "step_0004", checkpoints / left)
+    finish()
+    finish("--train.save_total_limit", 1)  # of a run that kept two
+    assert sorted(os.listdir(checkpoints)) == ["step_0004", "step_0005"]
+
+
 def files(folder):
     """Every file but the report, whose page is written again, and the lock."""
     kept = (p for p in Path(folder).rglob("*") if p.is_file() and p.name not in ("report.html", ".lock"))
@@ -207,6 +217,24 @@ def test_the_base_evaluation_is_never_that_of_a_trained_policy(whole):
         before = files("runs/tiny")
         told = f"runs/tiny/metrics.jsonl: has no row of step {lost}, but there is a checkpoint of step 4"
         assert told in fails("train", "tiny.toml") and files("runs/tiny") == before
+
+
+def test_flipped_bytes_and_the_optimizer_of_another_step_are_no_divergence(whole):
+    """Weights with a bit flipped load and train: only their checksum tells."""
+    shutil.copytree(whole[0], "runs/tiny")
+    saved = Path("runs/tiny/checkpoints")
+    (saved / "step_0005/checksums.json").unlink()  # as a checkpoint of an earlier version has none
+    shutil.copy(saved / "step_0004/trainer.pt", saved / "step_0005/trainer.pt")
+    told = (
+        "step_0005: this checkpoint cannot be read (its trainer.pt is of step 4); delete it to resume from the last one"
+    )
+    assert told in fails("train", "tiny.toml", "--train.steps", 6)
+    shutil.rmtree(saved / "step_0005")
+    weights = bytearray((saved / "step_0004/model.safetensors").read_bytes())
+    weights[-5] ^= 64
+    (saved / "step_0004/model.safetensors").write_bytes(weights)
+    told = "step_0004: model.safetensors of this checkpoint has changed since it was saved; delete it to resume"
+    assert told in fails("train", "tiny.toml", "--train.steps", 6)
 
 
 def test_what_a_checkpoint_has_behind_it_is_on_the_disk_before_it(monkeypatch):

@@ -1,92 +1,41 @@
 """A loss of power at any moment of a training: what was not synced is gone, and the same command ends with the same results.
 
-What the disk has is recorded at every fsync: the bytes of a file, the names in a folder. After each sync and each rename of
-a run two disks are possible at the extremes: one with the names of now and only the bytes that were synced (an unsynced file
-is empty), and one with only the names of folders that were synced, too. POSIX allows both, and what is between them.
+scripts/random_kills.py does the same at random moments, and to evaluations.
 """
 
 import json
 import os
-import shutil
-import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from simulated_disk import Contents, Disk, write
 from test_cli import RECIPE, diver, finish, metrics
 
 ARGS = ("--train.steps", 3, "--train.save_steps", 1, "--evaluate.every", 2)
 
 
-class Disk:
-    """What a loss of power would leave of `folder`: disks seen so far, {relative path: bytes, or None for a folder}."""
+def recorded(disk: Disk, patch: pytest.MonkeyPatch) -> list[Contents]:
+    """A list that gets every disk that a loss of power could leave after a sync or a renaming."""
+    sync, replace, left = os.fsync, os.replace, []
 
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
-        self.bytes: dict[int, bytes] = {}  # inode -> what of a file is on the disk
-        self.names: dict[int, dict[str, int]] = {}  # inode of a folder -> its names on the disk and their inodes
-        self.held: list[int] = []  # descriptors that stay open, so that no inode is used again
-        self.left: list[dict[str, bytes | None]] = []
-        sync, replace = os.fsync, os.replace
+    def look():
+        if disk.folder.exists():
+            left.extend(found for found in disk.left() if found not in left)
 
-        def recorded_sync(fd):
-            sync(fd)
-            self.synced(fd)
-            self.look()
+    def recorded_sync(descriptor):
+        sync(descriptor)
+        disk.synced(descriptor)
+        look()
 
-        def recorded_replace(*args):
-            replace(*args)
-            self.look()
+    def recorded_replace(*args):
+        replace(*args)
+        look()
 
-        patch.setattr(os, "fsync", recorded_sync)
-        patch.setattr(os, "replace", recorded_replace)
-
-    def synced(self, fd: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{fd}"))
-        self.held.append(os.dup(fd))
-        inode = os.fstat(fd)
-        if stat.S_ISDIR(inode.st_mode):
-            self.names[inode.st_ino] = {p.name: p.lstat().st_ino for p in path.iterdir()}
-        else:
-            self.bytes[inode.st_ino] = path.read_bytes()
-
-    def look(self) -> None:
-        if not self.folder.exists():
-            return
-        now = {p: p.lstat() for p in sorted(self.folder.rglob("*"))}
-        kind = {info.st_ino: stat.S_ISDIR(info.st_mode) for info in now.values()}
-        ahead = {
-            str(p.relative_to(self.folder)): None if kind[info.st_ino] else self.bytes.get(info.st_ino, b"")
-            for p, info in now.items()
-        }
-        behind: dict[str, bytes | None] = {}
-
-        def descend(inode: int, prefix: str) -> None:
-            for name, child in self.names.get(inode, {}).items():
-                if child in self.bytes or child in self.names or kind.get(child):
-                    folder = child in self.names or kind.get(child, False)
-                    behind[prefix + name] = None if folder else self.bytes.get(child, b"")
-                    descend(child, f"{prefix}{name}/")
-
-        descend(self.folder.stat().st_ino, "")
-        for disk in (ahead, behind):
-            if disk not in self.left:
-                self.left.append(disk)
-
-    def close(self) -> None:
-        for fd in self.held:
-            os.close(fd)
-
-
-def write(disk: dict[str, bytes | None], folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for name, content in disk.items():
-        path = folder / name
-        if content is None:
-            path.mkdir(parents=True, exist_ok=True)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+    patch.setattr(os, "fsync", recorded_sync)
+    patch.setattr(os, "replace", recorded_replace)
+    return left
 
 
 def results(folder: Path) -> tuple:
@@ -95,7 +44,7 @@ def results(folder: Path) -> tuple:
     return metrics(folder), evaluations, rollouts
 
 
-def checkpoints(disk: dict[str, bytes | None]) -> list[str]:
+def checkpoints(disk: Contents) -> list[str]:
     return [name for name in disk if name.startswith("checkpoints/step_") and name.count("/") == 1]
 
 
@@ -107,10 +56,11 @@ def disks(tmp_path_factory):
         patch.chdir(home)
         patch.setenv("OMP_NUM_THREADS", "1")
         (home / "tiny.toml").write_text(RECIPE)
-        disk = Disk(home / "runs" / "tiny", patch)
+        disk = Disk(home / "runs" / "tiny")
+        left = recorded(disk, patch)
         finish(*ARGS)
         disk.close()
-    return disk.left, results(home / "runs" / "tiny")
+    return left, results(home / "runs" / "tiny")
 
 
 def test_a_checkpoint_on_the_disk_is_whole_and_has_its_rows_behind_it(disks):
@@ -129,6 +79,16 @@ def test_a_checkpoint_on_the_disk_is_whole_and_has_its_rows_behind_it(disks):
             assert [s for s in rows if s <= step] == list(range(step + 1)), (name, rows)
             assert all(disk[f"rollouts/step_{s:04d}.jsonl"] for s in range(1, step + 1)), name
             assert disk["eval/step_0000.json"]
+
+
+def test_an_evaluation_on_the_disk_has_its_responses_and_grades_behind_it(disks):
+    left, _ = disks
+    found = [(disk, name) for disk in left for name in disk if name.startswith("eval/") and name.endswith(".json")]
+    assert len(found) > 20
+    for disk, name in found:
+        result = json.loads(disk[name])
+        logs = [disk[name.replace(".json", f".{kind}.jsonl")].count(b"\n") for kind in ("generations", "grades")]
+        assert logs == [6 * result["samples"]] * 2, (name, logs)
 
 
 @pytest.mark.slow
@@ -150,3 +110,14 @@ def test_the_same_command_ends_with_the_same_results_or_says_why_not(disks, tmp_
             assert results(Path("runs/tiny")) == whole, i
             ended += 1
     assert ended > 10
+
+
+@pytest.mark.slow
+def test_ten_random_kills_of_training_and_evaluation(tmp_path):
+    """In a process of its own, which forks: this one has threads."""
+    script = Path(__file__).parents[1] / "scripts" / "random_kills.py"
+    words = [sys.executable, script, "--kills", "10", "--work", tmp_path]
+    printed = subprocess.run(list(map(str, words)), capture_output=True, text=True)
+    assert printed.returncode == 0, printed.stdout + printed.stderr
+    kills, trials = printed.stdout.splitlines()[-2:]
+    assert kills.startswith("10 kills: ") and trials.endswith(" 0 different"), printed.stdout

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from diver.config.load import RecipeArguments, parse_arguments
 from diver.config.recipe import Recipe
+from diver.io.jsonl import table
 from diver.io.run_folder import by_step, open_run, set_aside
 from diver.types import DiverError
 
@@ -73,7 +74,10 @@ def train(recipe: Recipe, restart: bool = False) -> None:
                 f"{folder.path}: {completed} steps are done, but their checkpoints are gone, so they cannot be continued; choose "
                 "another run.folder, or begin anew with --restart"
             )
-        if not finished:
+        if finished:  # a kill may have come between the last save and the end of an older checkpoint
+            limits = [recipe.train.save_total_limit, table(folder.config, "recipe", "train").get("save_total_limit", 1)]
+            folder.drop_checkpoints(max(limits))
+        else:
             Trainer(recipe, folder).run()
         write_report(folder.path)
         print(summary_table(folder.path))

@@ -128,7 +128,9 @@ class JsonlLog:
             raise
 
     def close(self) -> None:
+        """The rows are on the disk then: what is written from them afterwards does not outlive them in a loss of power."""
         if self._fd is not None:
+            os.fsync(self._fd)
             os.close(self._fd)
             self._fd = None
 

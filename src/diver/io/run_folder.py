@@ -126,8 +126,8 @@ class RunFolder(WorkFolder):
             yield aside
             for file in (*aside.rglob("*"), aside):
                 _sync(file)
-            # What a checkpoint has behind it must outlive a loss of power if the checkpoint does.
-            for path in (self.path / "metrics.jsonl", self.path / "rollouts", self.path / "eval", self.path):
+            # What a checkpoint has behind it must outlive a loss of power if the checkpoint does; of files the names are missing.
+            for path in (self.path / "rollouts", self.path / "eval", self.path):
                 _sync(path)
             shutil.rmtree(final, ignore_errors=True)
             os.replace(aside, final)
@@ -149,11 +149,12 @@ class RunFolder(WorkFolder):
         link.symlink_to(os.path.relpath(target, link.parent.resolve()))
 
     def drop_checkpoints(self, keep: int) -> None:
-        """All but the newest `keep`; renamed first, so that a kill leaves no half of one."""
+        """All but the newest `keep`, and what a kill left of others; renamed first, so that a kill leaves no half of one."""
         for path in self.checkpoints()[:-keep]:
             aside = path.with_name(f".{path.name}.part")
             shutil.rmtree(aside, ignore_errors=True)
             os.replace(path, aside)
+        for aside in (self.path / "checkpoints").glob(".step_*.part"):
             shutil.rmtree(aside)
 
 
