@@ -142,7 +142,7 @@ def test_ucpo_by_hand():
 
 
 def test_xrpo_by_hand():
-    # l of the first is ln 2 above the mean of the group, of the second ln 2 below: eta is 2, 1/2, 1, 1; GRPO's are 1 and -1
+    # l is ln 2 above the mean of the group, then ln 2 below: eta is 2, 1/2, 1, 1; GRPO's advantages are 1 and -1
     logprobs = [[-1 + math.log(2)], [-1 - math.log(2)] * 2, [-1.0], [-1.0] * 3]
     small = method_named("xrpo", novelty=0.8)
     np.testing.assert_allclose(advantages(small, [1, 1, 0, 0], logprobs), [1, 1 + 0.8 / 2, -1, -1], rtol=1e-6)

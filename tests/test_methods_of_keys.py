@@ -223,10 +223,10 @@ def test_the_mean_is_0_where_it_is_declared_and_the_order_does_not_matter(method
 @pytest.mark.parametrize("name", ["outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"])
 def test_the_bonus_is_added_to_the_advantage_in_proportion_to_its_coefficient(name, rows):
     outcomes, keys = zip(*rows, strict=True)
+    methods = [method_named(name, mask_answer=False, coef=coef) for coef in (0, 0.2, 0.4)]
     grpo, once, twice = (
-        advantages(method_named(name, mask_answer=False, coef=coef), list(outcomes), keys=keys, state={"counts": {"p": {"a": 5}}})
-        for coef in (0, 0.2, 0.4)
-    )  # fmt: skip
+        advantages(method, list(outcomes), keys=keys, state={"counts": {"p": {"a": 5}}}) for method in methods
+    )
     close(grpo, advantages("clip-higher", list(outcomes)))
     close(twice - grpo, 2 * (once - grpo))
 

@@ -1,4 +1,4 @@
-"""After CDE's perplexity bonus, curiosity-driven exploration (arXiv 2509.09675, Eq. 2): the unlikely has more reward."""
+"""After the perplexity bonus of CDE, curiosity-driven exploration (arXiv 2509.09675): the unlikely has more reward."""
 
 import numpy as np
 
@@ -15,10 +15,11 @@ from diver.types import Group, Progress, Reward
 class Cde(Grpo):
     """Correctness, and a bonus for what is unlikely under the sampler, right or wrong.
 
-    r + omega min(|r| / kappa, alpha B), then GRPO's advantage; B is minus the mean log-prob of a token. The source's r is 1 or -1:
-    as a wrong response has the bonus too, |r| is here |2r - 1| of an outcome r from 0 to 1. In units of the outcome the bonus
-    is half of the source's, which the division by the standard deviation takes out. omega falls over the run; of the source's
-    staircase levels and steps were not found (hence "after"). Only the bonus of the actor: not that of the critic's heads.
+    Eq. 2: r + omega min(|r| / kappa, alpha B), then GRPO's advantage; B is minus the mean log-prob of a token. The
+    source's r is 1 or -1: as a wrong response has the bonus too, |r| is here |2r - 1| of an outcome r from 0 to 1. In
+    units of the outcome the bonus is half of the source's, which the division by the standard deviation takes out.
+    omega falls over the run; the levels of the source's staircase were not found (hence "after"). Only the bonus
+    of the actor: not that of the critic's heads.
     """
 
     name: str = "cde"

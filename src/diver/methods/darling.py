@@ -1,4 +1,4 @@
-"""DARLING (arXiv 2509.02534): the reward of a correct response times the share of its group that is not the same as it."""
+"""DARLING (arXiv 2509.02534): the reward of a correct response times the share of its group that is not the same."""
 
 import dataclasses
 from collections import Counter
@@ -18,11 +18,11 @@ from diver.types import DiverError, Group, Reward
 class Darling(Grpo):
     """Correctness, times the share of the other responses that are not the same. r'_i = r_i d_i, then r'_i - mean.
 
-    d_i = max((G - |class of i|) / (G - 1), floor). All G responses are classified, wrong ones too, as in the authors' code.
-    Departures: classes are those of `key` unless `same` names a classifier, where the source has one trained for mathematics
-    that joins two responses with a probability above 0.5 (and two of at most 5 words by the words they share). A verifier that knows
-    solutions (Countdown's) tells correct responses apart; one that knows answers only does not, and then d is the same for all
-    of them. The floor is in the code only.
+    d_i = max((G - |class of i|) / (G - 1), floor). All G responses are classified, wrong ones too, as in the authors'
+    code. Departures: classes are those of `key` unless `same` names a classifier, where the source has one trained for
+    mathematics that joins two responses with a probability above 0.5 (and two of at most 5 words by the words they
+    share). A verifier that knows solutions (Countdown's) tells correct responses apart; one that knows answers only
+    does not, and then d is the same for all of them. The floor is in the code only.
     """
 
     name: str = "darling"
@@ -30,8 +30,8 @@ class Darling(Grpo):
     floor: float = 0.1
     """The least d."""
     same: str = ""
-    """A classifier in the place of keys, `package.module:function` of two responses -> bool. It is asked once for a pair, in
-    their order, and a chain of pairs is one class."""
+    """A classifier in the place of keys, `package.module:function` of two responses -> bool. It is asked once for a
+    pair, in their order, and a chain of pairs is one class."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

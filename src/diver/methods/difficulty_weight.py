@@ -15,9 +15,9 @@ from diver.types import Group
 class DifficultyWeight(Grpo):
     """Correctness. GRPO's advantage times w(p) where it is positive, w(1 - p) where it is negative.
 
-    w(x) = low + (high - low) / (1 + exp(steepness (x - midpoint))) with p the fraction of the group that is correct. Only this of
-    the source: not its length reward and its penalty. Clip 0.20 / 0.20 and an entropy bonus, as the authors' script has by
-    verl's defaults of then.
+    w(x) = low + (high - low) / (1 + exp(steepness (x - midpoint))) with p the fraction of the group that is correct.
+    Only this of the source: not its length reward and its penalty. Clip 0.20 / 0.20 and an entropy bonus, as the
+    authors' script has by verl's defaults of then.
     """
 
     name: str = "difficulty-weight"

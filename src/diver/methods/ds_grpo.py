@@ -1,4 +1,4 @@
-"""After differential smoothing, DS-GRPO (arXiv 2511.19942, Eq. 6): unlikely correct responses gain, unlikely wrong ones lose."""
+"""After differential smoothing, DS-GRPO (arXiv 2511.19942, Eq. 6): the unlikely gain if correct, and lose if wrong."""
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from diver.types import Group
 class DsGrpo(ClipHigher):
     """Correctness; the more unlikely a response, the more a correct one gains and a wrong one loses.
 
-    A_i = GRPO's - gamma_p log pi(o_i) of a correct response, + gamma_n log pi(o_i) of a wrong one, log pi the sum over its tokens
-    under the sampler (the source's theory has the base model there). Groups all correct or all wrong have this part too. The
-    source's gammas were not found (hence "after"). Departure: clip 0.20 / 0.28, as the source's is not known either.
+    A_i = GRPO's - gamma_p log pi(o_i) of a correct response, + gamma_n log pi(o_i) of a wrong one, log pi the sum over
+    its tokens under the sampler (the source's theory has the base model there). Groups all correct or all wrong have
+    this part too. The source's gammas were not found (hence "after"). Departure: clip 0.20 / 0.28, as the source's is
+    not known either.
     """
 
     name: str = "ds-grpo"

@@ -1,8 +1,8 @@
-"""After outcome-based exploration (arXiv 2509.06941): an answer that is rare, in training or in its group, has more advantage.
+"""After outcome-based exploration (arXiv 2509.06941): an answer that is rare has more advantage.
 
-A_i = GRPO's + coef * e_i, where e_i depends on the answer k_i of the response only (its `key`; that of a response without an
-answer is one like any other). e is 0 in a group all correct. The authors' code was not found; the formulas and constants are
-those that notes and a review of the paper quote (hence "after").
+A_i = GRPO's + coef * e_i, where e_i depends on the answer k_i of the response only (its `key`; that of a response
+without an answer is one like any other). e is 0 in a group all correct. The authors' code was not found; the formulas
+and constants are those that notes and a review of the paper quote (hence "after").
 """
 
 from bisect import bisect_left, bisect_right
@@ -31,8 +31,9 @@ class OutcomeBased(Method):
     coef: float = 0.2
     """The coefficient of e (c)."""
     mask_answer: bool = False
-    """The tokens of the final answer have GRPO's advantage only, so that e is earned by another way to it and not by another
-    number. The answer is the last \\boxed{...}; a response without one has no such tokens (ours: which they are was not found)."""
+    """The tokens of the final answer have GRPO's advantage only, so that e is earned by another way to it and not by
+    another number. The answer is the last \\boxed{...}; a response without one has no such tokens (ours: which they are
+    was not found)."""
 
     def __post_init__(self) -> None:
         if self.coef < 0:
@@ -67,8 +68,8 @@ class OutcomeBased(Method):
 class OutcomeBatch(OutcomeBased):
     """Correctness, minus a part for each response of the group that has the same answer.
 
-    e_i = -1/G times the number of other responses with the answer of i. The tokens of the answer have it too: the sources
-    describe their mask for the other two.
+    e_i = -1/G times the number of other responses with the answer of i. The tokens of the answer have it too: the
+    sources describe their mask for the other two.
     """
 
     name: str = "outcome-batch"
@@ -81,9 +82,10 @@ class OutcomeBatch(OutcomeBased):
 
 @settings
 class OutcomeUcb(OutcomeBased):
-    """What the two with counts have in common: b_i = min(1, 1 / sqrt N), N how often answer k_i was sampled for the problem.
+    """What the two with counts have in common: b_i = min(1, 1 / sqrt N).
 
-    N counts all of training before the current step; an answer never sampled has b = 1 (ours: not stated).
+    N is how often answer k_i was sampled for the problem in all of training before the current step; an answer never
+    sampled has b = 1 (ours: not stated).
     """
 
     mask_answer: bool = True
@@ -104,11 +106,14 @@ class OutcomeUcb(OutcomeBased):
 
 @settings
 class OutcomeUcbCon(OutcomeUcb):
-    """Correctness, and how rare the answer was in training, above a constant. e_i = b_i - baseline, b_i = min(1, 1 / sqrt N)."""
+    """Correctness, and how rare the answer was in training, above a constant.
+
+    e_i = b_i - baseline, b_i = min(1, 1 / sqrt N).
+    """
 
     name: str = "outcome-ucb-con"
     baseline: float = 0.5
-    """b_0: with 0.5 an answer sampled more than 4 times is penalised. The source has 0.5 for DAPO's problems, 1 for easier ones."""
+    """b_0: with 0.5 an answer sampled more than 4 times is penalised. The source has 1 for easier problems than DAPO's."""
 
     def exploration(self, group: Group, context: Context) -> np.ndarray:
         return self.bonus(group, context) - self.baseline
@@ -133,7 +138,7 @@ class OutcomeUcbMean(OutcomeUcb):
 
 
 def answer_tokens(tokens: Sequence[int], decode: Decode) -> np.ndarray:
-    """Which tokens write the last \\boxed{...} of a response, or, where it is left open, all from there on: bool [T]."""
+    """Which tokens write the last \\boxed{...} of a response, or all from there on where it is left open: bool [T]."""
     mask = np.zeros(len(tokens), dtype=bool)
     size = 32  # the box is near the end, so most of a long response need not be decoded
     while BOX not in (text := decode(tokens[-size:])) and size < len(tokens):

@@ -1,10 +1,11 @@
 """Advantages beside verl's own estimators on the same outcomes, in groups whose rows are mixed (`make test-verl`).
 
-verl 0.9.1 has GRPO with and without a standard deviation, and leave-one-out. DARLING's, CDE's and the unlikeliness reward are
-put through the estimator that their sources use, so that what is compared is the normalisation, not the reward. There is no
-function that can be installed and run here of outcome-based exploration, DARLING's classifier, DS-GRPO, CDE, UCPO, XRPO,
-F-GRPO, GRPO-LEAD, MaxRL, RS-GRPO and W-REINFORCE (forks of verl, or no code); those are worked out by hand. verl's penalty for
-long responses is inside a reward manager that needs a tokenizer and a batch: TRL's function stands for it.
+verl 0.9.1 has GRPO with and without a standard deviation, and leave-one-out. DARLING's, CDE's and the unlikeliness
+reward are put through the estimator that their sources use, so that what is compared is the normalisation, not the
+reward. There is no function that can be installed and run here of outcome-based exploration, DARLING's classifier,
+DS-GRPO, CDE, UCPO, XRPO, F-GRPO, GRPO-LEAD, MaxRL, RS-GRPO and W-REINFORCE (forks of verl, or no code); those are
+worked out by hand. verl's penalty for long responses is inside a reward manager that needs a tokenizer and a batch:
+TRL's function stands for it.
 """
 
 import numpy as np
