@@ -299,15 +299,18 @@ def test_every_method_trains(method, request):
     (row,) = metrics("runs/tiny")
     assert row["policy/grad_norm"] > 0
     assert (row["shaping/coef"] > 0) == method.startswith(("diver-", "cde", "rep-exp"))
-    assert ("policy/selected_frac" in row) == (method in ("clip-cov", "kl-cov", "high-entropy"))
+    assert ("policy/selected_frac" in row) == (method in ("clip-cov", "kl-cov", "high-entropy", "siren"))
     assert row.get("policy/selected_frac", 1) > 0
 
 
-def test_what_clip_cov_draws_is_the_same_after_a_stop():
-    flags = ("--method", "clip-cov", "--train.save_steps", "1", "--evaluate.problems", "0")
+@pytest.mark.parametrize("method", ["clip-cov", "rep-exp"])
+def test_what_is_drawn_is_the_same_after_a_stop(method):
+    flags = ("--method", method, "--train.save_steps", "1", "--evaluate.problems", "0")
+    if method == "rep-exp":
+        flags += ("--method.diversity.hidden_state.model", str(policy_folder()), "--method.beta", "1")
     for folder, steps in (("one", "2"), ("two", "1"), ("two", "2")):
         finish("--run.folder", folder, "--train.steps", steps, *flags)
-    assert metrics("one") == metrics("two") and metrics("one")[1]["policy/selected_frac"] > 0
+    assert metrics("one") == metrics("two") and metrics("one")[1].get("policy/selected_frac", 1) > 0
 
 
 def test_bfloat16_and_gradient_checkpointing_train(whole):

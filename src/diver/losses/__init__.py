@@ -7,6 +7,7 @@ from diver.losses.covariance import ClipCovLoss, KlCovLoss
 from diver.losses.entropy_advantage import EntropyAdvantageLoss
 from diver.losses.gspo import GspoLoss
 from diver.losses.high_entropy import HighEntropyLoss
+from diver.losses.siren import SirenLoss
 
 LOSSES: dict[str, type[PolicyLoss]] = {
     "clip": ClipLoss,
@@ -16,6 +17,7 @@ LOSSES: dict[str, type[PolicyLoss]] = {
     "cispo": CispoLoss,
     "gspo": GspoLoss,
     "entropy-advantage": EntropyAdvantageLoss,
+    "siren": SirenLoss,
 }
 
 __all__ = [
@@ -28,4 +30,5 @@ __all__ = [
     "HighEntropyLoss",
     "KlCovLoss",
     "PolicyLoss",
+    "SirenLoss",
 ]

@@ -25,8 +25,9 @@ class Tokens(NamedTuple):
     """Tokens under the policy as it now is: all N of a mini-batch without gradient, [N], or padded rows of it, [n, T].
 
     `advantages` broadcast over the others: [n, 1] where all tokens of a response have one. In rows `mask` is False where
-    there is padding, and `selected` is what `select_tokens` answered. `uniform` [N] are random numbers in [0, 1), in the
-    order of the rows, for that choice. `entropy`, in nats, is there where the loss needs it.
+    there is padding, and `selected` is what `select_tokens` answered. `entropy`, in nats, is there where the loss needs it.
+    For `select_tokens` the N tokens are in the order of the rows, which have `lengths` [n]; `uniform` [N] are random numbers in
+    [0, 1), `weights` [N] what a token's loss is multiplied by, and `anchor` is what the loss measured once.
     """
 
     logprobs: Tensor
@@ -36,6 +37,9 @@ class Tokens(NamedTuple):
     mask: Tensor | None = None
     selected: Tensor | None = None
     uniform: Tensor | None = None
+    lengths: Tensor | None = None
+    weights: Tensor | None = None
+    anchor: float | None = None
 
 
 @settings
@@ -57,6 +61,8 @@ class PolicyLoss:
     """Whether tokens are selected over a whole mini-batch before its gradient is taken."""
     needs_entropy: ClassVar[bool] = False
     """Whether `select_tokens` and `forward` need the entropy of each token."""
+    has_anchor: ClassVar[bool] = False
+    """Whether `measure_anchor` is called, once in a run, for a number that is kept in every checkpoint."""
     selects_on_policy: ClassVar[bool] = True
     """Whether also in the first mini-batch of a step, where the policy still is the one that sampled."""
 
@@ -67,12 +73,21 @@ class PolicyLoss:
         if self.kl_coef < 0:
             raise ValueError(f"kl_coef must be at least 0, not {self.kl_coef}")
 
+    @property
+    def entropy_top_p(self) -> float:
+        """Below 1: `entropy` is that of the nucleus, the likeliest tokens that together have at least this probability."""
+        return 1.0
+
     def in_common_frame(self) -> Self:
         return dataclasses.replace(self, **self.common)
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
-        """The tokens that this loss singles out of a mini-batch: bool [N]. Called where `selects_tokens`."""
+        """The tokens that this loss singles out of a mini-batch: bool [N], or a coefficient of each. Called where `selects_tokens`."""
         raise TypeError(f"loss {self.name!r} selects no tokens")
+
+    def measure_anchor(self, tokens: Tokens) -> float:
+        """A number of all tokens of the first batch under the initial policy. Called where `has_anchor`."""
+        raise TypeError(f"loss {self.name!r} has no anchor")
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss of each token [n, T], and its own metrics, {name: [n, T]}, each logged as policy/<name>, a mean."""

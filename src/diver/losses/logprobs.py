@@ -17,16 +17,18 @@ def token_logprobs(
     *,
     vocabulary: int,
     with_entropy: bool = False,
+    top_p: float = 1.0,
 ) -> tuple[Tensor, Tensor | None]:
     """log pi of each token and the entropy in nats of its distribution, at logits / temperature: [N] each, in float32.
 
+    With `top_p` the entropy is that of the nucleus (`entropy`).
     `head` maps hidden states [n, d] to logits [n, V]. Of more than CHUNK_ELEMENTS logits, a chunk is computed at a time
     and once more in the backward pass, so the memory does not grow with N V. Values and gradients are the same.
     """
 
     def scores(hidden: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
         logp = torch.log_softmax(head(hidden).float() / temperature, -1)
-        return logp.gather(-1, tokens[:, None])[:, 0], entropy(logp) if with_entropy else None
+        return logp.gather(-1, tokens[:, None])[:, 0], entropy(logp, top_p) if with_entropy else None
 
     size = max(1, CHUNK_ELEMENTS // vocabulary)
     if len(tokens) <= size:
@@ -39,8 +41,17 @@ def token_logprobs(
     return torch.cat(logprobs), torch.cat(entropies) if with_entropy else None
 
 
-def entropy(logp: Tensor) -> Tensor:
-    """Entropy in nats of distributions given by their log-probs [..., V]: [...]."""
+def entropy(logp: Tensor, top_p: float = 1.0) -> Tensor:
+    """Entropy in nats of distributions given by their log-probs [..., V]: [...].
+
+    With `top_p` below 1 that of the nucleus: the smallest set of the likeliest whose probability is at least `top_p`,
+    renormalised. What is in it has no gradient.
+    """
+    if top_p < 1:
+        ordered, order = logp.detach().sort(descending=True, stable=True)
+        before = ordered.exp().cumsum(-1) - ordered.exp()
+        kept = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, before < top_p)
+        logp = torch.log_softmax(logp.masked_fill(~kept, -1e4), -1)  # whose exp is 0; with -inf 0 * inf is not a number
     return -(logp.exp() * logp).sum(-1)
 
 

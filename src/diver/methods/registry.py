@@ -36,6 +36,7 @@ from diver.methods.pass_at_k import PassAtK
 from diver.methods.pkpo import Pkpo
 from diver.methods.rep_exp import RepExp
 from diver.methods.rs_grpo import RsGrpo
+from diver.methods.siren import Siren
 from diver.methods.ucpo import Ucpo
 from diver.methods.unlikeliness import Unlikeliness
 from diver.methods.w_reinforce import Nsr, Psr, WReinforce
@@ -75,6 +76,7 @@ METHODS: dict[str, type[Method]] = {
     "rep-exp": RepExp,
     "entropy-bonus": EntropyBonus,
     "entropy-advantage": EntropyAdvantage,
+    "siren": Siren,
     "high-entropy": HighEntropy,
     "diver-td": DiverTd,
     "diver-ed": DiverEd,

@@ -123,6 +123,7 @@ class Trainer:
                 temperature=recipe.sample.temperature,
                 seed=stream_seed(recipe.run.seed, "choose", step),
                 reference=self.reference,
+                state=self.state,
             )
         return {
             **method.metrics(groups, progress, verified),

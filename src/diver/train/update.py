@@ -8,7 +8,7 @@ still count in the weights and the selection, and a mini-batch of nothing but su
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,11 +23,14 @@ from diver.losses.base import Tokens, row_weights
 from diver.losses.logprobs import kl_to_reference, token_logprobs
 from diver.train.batches import Batch, Row, collate, micro_batches, rows_of
 from diver.train.shared_prompts import before_responses, shares_prompts
-from diver.types import DiverError, Group
+from diver.types import DiverError, Group, State
+
+ANCHOR = "loss.anchor"
+"""Its key in the state."""
 
 
 def response_logprobs(
-    policy: Policy, batch: Batch, temperature: float, *, with_entropy: bool = False
+    policy: Policy, batch: Batch, temperature: float, *, with_entropy: bool = False, top_p: float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """log pi and entropy of each response token, 0 where there is padding or no entropy is asked for: [n, R] each."""
     model, mask = policy.model, batch.mask
@@ -39,6 +42,7 @@ def response_logprobs(
             temperature,
             vocabulary=model.config.get_text_config().vocab_size,
             with_entropy=with_entropy,
+            top_p=top_p,
         )
     padded = torch.zeros(mask.shape, dtype=logprobs.dtype, device=mask.device)
     columns = (padded if x is None else padded.masked_scatter(mask, x) for x in (logprobs, entropies))
@@ -53,10 +57,8 @@ def _before_responses(model: Any, batch: Batch) -> Tensor:
 
 
 @torch.no_grad()
-def select_tokens(
-    policy: Policy, rows: Sequence[Row], loss: PolicyLoss, temperature: float, budget: int, random: torch.Generator
-) -> Tensor:
-    """What the loss selects of the N tokens of a mini-batch, under the policy as it now is: bool [N]."""
+def all_tokens(policy: Policy, rows: Sequence[Row], loss: PolicyLoss, temperature: float, budget: int) -> Tokens:
+    """The N tokens of these rows under the policy as it now is, in one pass: [N] each."""
     device = policy.model.device
     lengths = torch.tensor([len(row.tokens) for row in rows])
     total = int(lengths.sum())
@@ -64,18 +66,22 @@ def select_tokens(
     for chunk in micro_batches([row for row in rows if len(row.tokens)], budget, shared=shares_prompts(policy.model)):
         batch = collate(chunk, policy.pad, device)
         index = batch.token_index[batch.mask]
-        scores = response_logprobs(policy, batch, temperature, with_entropy=loss.needs_entropy)
-        logprobs[index], entropies[index] = (x[batch.mask] for x in scores)
-    return loss.select_tokens(
-        Tokens(
-            logprobs,
-            torch.from_numpy(np.concatenate([row.old_logprobs for row in rows])).to(device, torch.float32),
-            torch.from_numpy(np.concatenate([np.broadcast_to(row.advantages, len(row.tokens)) for row in rows])).to(
-                device, torch.float32
-            ),
-            entropies,
-            uniform=torch.rand(total, generator=random).to(device),  # in the order of rows, whatever the micro-batches
+        scores = response_logprobs(
+            policy, batch, temperature, with_entropy=loss.needs_entropy, top_p=loss.entropy_top_p
         )
+        logprobs[index], entropies[index] = (x[batch.mask] for x in scores)
+
+    def column(values: Iterable[np.ndarray | float]) -> Tensor:
+        each = [np.broadcast_to(value, len(row.tokens)) for value, row in zip(values, rows, strict=True)]
+        return torch.from_numpy(np.concatenate(each)).to(device, torch.float32)
+
+    return Tokens(
+        logprobs,
+        column(row.old_logprobs for row in rows),
+        column(row.advantages for row in rows),
+        entropies,
+        lengths=lengths,
+        weights=column(row.weight for row in rows),
     )
 
 
@@ -93,7 +99,11 @@ def accumulate(
     for chunk in micro_batches(rows, budget, shared=shares_prompts(policy.model)):
         batch = collate(chunk, policy.pad, policy.model.device)
         logprobs, entropies = response_logprobs(
-            policy, batch, temperature, with_entropy=loss.needs_entropy or bool(loss.entropy_coef)
+            policy,
+            batch,
+            temperature,
+            with_entropy=loss.needs_entropy or bool(loss.entropy_coef),
+            top_p=loss.entropy_top_p,
         )
         choice = None if selected is None else selected[batch.token_index]
         token_loss, metrics = loss.forward(
@@ -130,20 +140,23 @@ def update(
     temperature: float,
     seed: int = 0,
     reference: Policy | None = None,
+    state: State | None = None,
 ) -> dict[str, float]:
     """One optimizer step for each mini-batch of groups, in order; returns the metrics `policy/*` of the batch.
 
     policy/ppo_kl is the mean of (rho - 1) - log rho, an estimate of the divergence of the policy from the one that sampled, over
     the tokens that had a gradient, each before the optimizer step of its mini-batch. Groups need their `prompt_tokens`. `seed` is that of the random choices of a loss that selects tokens.
+    `state`, which is saved with the checkpoints, keeps the anchor of a loss that has one.
     """
     random = torch.Generator().manual_seed(seed)
+    anchor = _anchor(policy, groups, loss, temperature, config.micro_batch_tokens, {} if state is None else state)
     totals: defaultdict[str, float] = defaultdict(float)
     norms: list[float] = []
     mismatch = 0.0
     policy.model.train()
     for start in range(0, len(groups), config.mini_batch_size):
         mini_batch = groups[start : start + config.mini_batch_size]
-        sums = _backward(policy, mini_batch, loss, config, temperature, random, reference, on_policy=start == 0)
+        sums = _backward(policy, mini_batch, loss, config, temperature, random, reference, anchor, on_policy=start == 0)
         parameters = [p for p in policy.model.parameters() if p.requires_grad]
         norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)))
         if not math.isfinite(norms[-1]):
@@ -172,6 +185,18 @@ def update(
     return metrics
 
 
+def _anchor(
+    policy: Policy, groups: Sequence[Group], loss: PolicyLoss, temperature: float, budget: int, state: State
+) -> float | None:
+    """What the loss measured on the first batch of the run, which is now where `state` does not have it."""
+    if not loss.has_anchor or not groups:
+        return None
+    if ANCHOR not in state:
+        rows = rows_of(groups, [1.0] * sum(map(len, groups)))
+        state[ANCHOR] = loss.measure_anchor(all_tokens(policy, rows, loss, temperature, budget))
+    return float(state[ANCHOR])
+
+
 def _backward(
     policy: Policy,
     groups: Sequence[Group],
@@ -180,6 +205,7 @@ def _backward(
     temperature: float,
     random: torch.Generator,
     reference: Policy | None,
+    anchor: float | None,
     *,
     on_policy: bool,
 ) -> dict[str, float]:
@@ -190,7 +216,9 @@ def _backward(
     if loss.selects_tokens and on_policy and not loss.selects_on_policy:
         selected = torch.zeros(int(lengths.sum()), dtype=torch.bool, device=policy.model.device)
     elif loss.selects_tokens:
-        selected = select_tokens(policy, rows, loss, temperature, config.micro_batch_tokens, random)
+        tokens = all_tokens(policy, rows, loss, temperature, config.micro_batch_tokens)
+        uniform = torch.rand(len(tokens.logprobs), generator=random)  # in the order of rows, whatever the micro-batches
+        selected = loss.select_tokens(tokens._replace(uniform=uniform.to(tokens.logprobs.device), anchor=anchor))
     mask = None if selected is None else selected.cpu()
     rows = [
         row
@@ -208,4 +236,8 @@ def _backward(
         if p.requires_grad:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad.zero_()
     sums = accumulate(policy, rows, loss, temperature, config.micro_batch_tokens, selected, reference)
-    return {**sums, "tokens": float(lengths.sum()), "selected": 0.0 if selected is None else float(selected.sum())}
+    return {
+        **sums,
+        "tokens": float(lengths.sum()),
+        "selected": 0.0 if selected is None else float((selected != 0).sum()),
+    }

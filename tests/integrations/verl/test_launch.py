@@ -80,7 +80,7 @@ def test_verl_takes_every_method(name):
     try:
         config = configuration(recipe)
     except DiverError as refused:
-        own = ("high-entropy", "entropy-advantage")
+        own = ("high-entropy", "entropy-advantage", "siren")
         reason = "verl has no such loss" if name in own else "needs logprobs, which verl does not give it"
         assert name in (*own, "unlikeliness", "ucpo", "xrpo") and reason in str(refused)
         return

@@ -1,0 +1,89 @@
+"""SIREN (after arXiv 2509.25133): the entropy of the most unsure tokens is held near that of the initial policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from diver.losses.base import Tokens, check_fraction
+from diver.losses.clip import ClipLoss
+from diver.settings import settings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+
+@settings
+class SirenLoss(ClipLoss):
+    """The clipped surrogate, and beta (H - anchor)^2 once for each mini-batch, H the mean entropy at the peaks.
+
+    A peak is a token whose nucleus entropy is above the `quantile` of its response (linear between tokens). H is the mean over a
+    response's peaks, 0 if it has none, then the mean over the responses; the anchor is the same H of the first batch of the
+    run, under the initial policy. Gradients go through the entropies, not through what is in a nucleus or a peak.
+
+    Read in the authors' release (hence "after"). Departures: a nucleus includes the token that reaches `top_p` (the release
+    leaves it out, so a likely first token leaves an empty set), among all tokens, not the first 10,000; the term is one of the
+    mini-batch, as H is, and not of each micro-batch; the mean over tokens, where the source divides by a constant length. With
+    the gradient's coefficient of each token the sum over micro-batches is that of the whole mini-batch, so `policy/loss` is
+    not its value.
+    """
+
+    name: str = "siren"
+    clip_low: float = 0.20
+    """epsilon_l: the ratio is clipped below at 1 - clip_low."""
+    clip_high: float = 0.20
+    """epsilon_h: the ratio is clipped above at 1 + clip_high."""
+    top_p: float = 0.8
+    """The probability of a nucleus."""
+    quantile: float = 0.8
+    """Of a response's entropies, above which a token is a peak."""
+    beta: float = 0.005
+    """The coefficient of the term."""
+
+    selects_tokens: ClassVar[bool] = True
+    needs_entropy: ClassVar[bool] = True
+    has_anchor: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fraction("top_p", self.top_p)
+        if not 0 <= self.quantile < 1:
+            raise ValueError(f"quantile must be at least 0 and below 1, not {self.quantile}")
+        if self.beta < 0:
+            raise ValueError(f"beta must be at least 0, not {self.beta}")
+        if self.entropy_coef:
+            raise ValueError("entropy_coef must be 0: the entropies of this loss are those of a nucleus")
+
+    @property
+    def entropy_top_p(self) -> float:
+        return self.top_p
+
+    def measure_anchor(self, tokens: Tokens) -> float:
+        assert tokens.entropy is not None
+        return float((self._share(tokens) * tokens.entropy).sum())
+
+    def select_tokens(self, tokens: Tokens) -> Tensor:
+        """What multiplies the entropy of each token in its loss, so that the gradient is that of the term: [N]."""
+        assert tokens.entropy is not None and tokens.weights is not None and tokens.anchor is not None
+        share = self._share(tokens)
+        mean = (share * tokens.entropy).sum()
+        return 2 * self.beta * (mean - tokens.anchor) * share / tokens.weights
+
+    def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
+        assert tokens.selected is not None and tokens.entropy is not None
+        loss, metrics = super().forward(tokens)
+        return loss + tokens.selected * tokens.entropy, metrics
+
+    def has_gradient(self, advantages: np.ndarray | float, selected: Tensor | None = None) -> bool:
+        return super().has_gradient(advantages) or (selected is not None and bool(selected.any()))
+
+    def _share(self, tokens: Tokens) -> Tensor:
+        """The part of each token in H: 1 / (peaks of its response x responses) at a peak, else 0: [N]."""
+        import torch
+
+        assert tokens.entropy is not None and tokens.lengths is not None
+        shares = []
+        for entropy in tokens.entropy.split(tokens.lengths.tolist()):
+            peaks = entropy > torch.quantile(entropy, self.quantile) if len(entropy) else entropy > 0
+            shares.append(peaks / (peaks.sum().clamp(min=1) * len(tokens.lengths)))
+        return torch.cat(shares)

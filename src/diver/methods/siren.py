@@ -1,0 +1,22 @@
+"""SIREN (after arXiv 2509.25133): Dr. GRPO, and the entropy of the most unsure tokens is held near the initial policy's."""
+
+import dataclasses
+from typing import Self
+
+from diver.losses import PolicyLoss, SirenLoss
+from diver.methods.dr_grpo import DrGrpo
+from diver.settings import settings
+
+
+@settings
+class Siren(DrGrpo):
+    """Correctness, and an entropy at the most unsure tokens that is neither above nor below that of the initial policy.
+
+    A_i = r_i - mean, as Dr. GRPO; the rest is the loss.
+    """
+
+    name: str = "siren"
+    loss: PolicyLoss = SirenLoss()
+
+    def in_common_frame(self) -> Self:
+        return dataclasses.replace(super().in_common_frame(), divisor="std")  # the source defines the loss
