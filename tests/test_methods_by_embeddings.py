@@ -41,8 +41,8 @@ def test_novelty_by_hand():
 
 
 def test_novelty_of_one_alone_and_of_wrong_ones():
-    # the correct one is alone: 1. Of the wrong, with the largest similarity to any other:
-    # 1 - ((0 + 0.3) / 2 + 0.9) / 2 = 0.475, 1 - ((0 + 0.5) / 2 + 0.5) / 2 = 0.625, 1 - ((0.3 + 0.5) / 2 + 0.5) / 2 = 0.55
+    # the correct one is alone: 1. Of the wrong the means are 0.15, 0.25 and 0.4, the largest of all 0.9, 0.5 and 0.5,
+    # so 1 - (0.15 + 0.9) / 2 = 0.475, 1 - (0.25 + 0.5) / 2 = 0.625, 1 - (0.4 + 0.5) / 2 = 0.55
     cosine = [[1, 0.9, 0.2, 0.4], [0.9, 1, -0.7, 0.3], [0.2, -0.7, 1, 0.5], [0.4, 0.3, 0.5, 1]]
     found = novelty_rewards(np.array(cosine), np.array([True, False, False, False]))
     np.testing.assert_allclose(found, [1.0, -1.0, -0.5, -0.75])
@@ -73,7 +73,7 @@ def test_evol_rl_with_an_encoder(minilm):
 
 
 def test_dra_grpo_by_hand(monkeypatch):
-    # cosines of the first with the others: 0.6, 0, 1 of the same direction; of the second 0.6, 0.8, 0.6; of the third 0, 0.8, 0
+    # cosines with the others: of the first 0.6, 0 and 1, of the second 0.6, 0.8 and 0.6, of the third 0, 0.8 and 0
     vectors = np.array([[1.0, 0], [3, 4], [0, 2], [5, 0]])
     monkeypatch.setattr("diver.methods.dra_grpo.embeddings", lambda texts, settings: vectors)
     found = shaped(method_named("dra-grpo"), [1, 0, 1, 1], ["a", "b", "c", "d"])

@@ -1,4 +1,4 @@
-"""SIREN: nucleus entropies, peaks and their coefficients by hand, and the gradient of its term of a whole mini-batch."""
+"""SIREN: nucleus entropies, peaks and their coefficients by hand; the gradient of its term of a whole mini-batch."""
 
 import json
 import math

@@ -1,8 +1,8 @@
 """Diversity by a model: how far apart it puts the responses of a group (appendix, metric validity).
 
-The paper names the models and, of hidden states, the layer; neither what is averaged nor what stands before the response.
-Ours: the mean of the last layer's states, after the final norm, over the tokens of the bare response. A model is loaded
-at the first call and kept; DiverError where it cannot be.
+The paper names the models and, of hidden states, the layer; neither what is averaged nor what stands before the
+response. Ours: the mean of the last layer's states, after the final norm, over the tokens of the bare response. A model
+is loaded at the first call and kept; DiverError where it cannot be.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +56,7 @@ def embedding_diversity(responses: Sequence[str], settings: Embedding | None = N
 
 
 def hidden_state_diversity(responses: Sequence[str], settings: HiddenState | None = None) -> np.ndarray:
-    """Mean over j != i of 1 - cos(h_i, h_j) of the responses' mean last states h, float64 [G] in [0, 2]; one alone has 0."""
+    """Mean over j != i of 1 - cos(h_i, h_j) of the responses' hidden states h, float64 [G] in [0, 2]; one alone: 0."""
     return cosine_diversity(hidden_states(responses, settings or HiddenState()))
 
 
@@ -71,8 +71,8 @@ def embeddings(responses: Sequence[str], settings: Embedding) -> np.ndarray:
 
 
 def hidden_states(responses: Sequence[str], settings: HiddenState, prompt: str = "") -> np.ndarray:
-    """h [G, H], float32; zeros for a response without a token. With a `prompt`, rendered, the model reads it before each
-    response; the mean is over the tokens of the response."""
+    """h [G, H], float32; zeros for a response without a token. With a `prompt`, rendered, the model reads it before
+    each response; the mean is over the tokens of the response."""
     model, tokenizer = _language_model(settings.model, settings.device)
     import torch
 
@@ -105,8 +105,8 @@ def cosine_diversity(vectors: np.ndarray) -> np.ndarray:
 def cosines(vectors: np.ndarray) -> np.ndarray:
     """cos(v_i, v_j), float64 [G, G], of vectors [G, H]; 1 on the diagonal.
 
-    Zeros stand for a response without a token: it has 1 to another such, 0 to any other. ValueError: no vector, or one that
-    is not finite.
+    Zeros stand for a response without a token: it has 1 to another such, 0 to any other. ValueError: no vector, or one
+    that is not finite.
     """
     v = np.asarray(vectors, dtype=np.float64)
     if v.ndim != 2 or not len(v):

@@ -24,10 +24,11 @@ Aggregation = Literal["token-mean", "sequence-mean", "token-sum"]
 class Tokens(NamedTuple):
     """Tokens under the policy as it now is: all N of a mini-batch without gradient, [N], or padded rows of it, [n, T].
 
-    `advantages` broadcast over the others: [n, 1] where all tokens of a response have one. In rows `mask` is False where
-    there is padding, and `selected` is what `select_tokens` answered. `entropy`, in nats, is there where the loss needs it.
-    For `select_tokens` the N tokens are in the order of the rows, which have `lengths` [n]; `uniform` [N] are random numbers in
-    [0, 1), `weights` [N] what a token's loss is multiplied by, and `anchor` is what the loss measured once.
+    `advantages` broadcast over the others: [n, 1] where all tokens of a response have one. In rows `mask` is False
+    where there is padding, and `selected` is what `select_tokens` answered. `entropy`, in nats, is there where the loss
+    needs it. For `select_tokens` the N tokens are in the order of the rows, which have `lengths` [n]; `uniform` [N] are
+    random numbers in [0, 1), `weights` [N] what a token's loss is multiplied by, and `anchor` is what the loss measured
+    once.
     """
 
     logprobs: Tensor
@@ -49,7 +50,7 @@ class PolicyLoss:
     name: str = ""
     """Its name in LOSSES, or `package.module:Class`."""
     aggregation: Aggregation = "token-mean"
-    """Over the mini-batch: mean of tokens (what the authors ran), mean of sequence means, or Eq. 1's sum over tokens."""
+    """Over the mini-batch: mean of tokens (the authors ran this), mean of sequence means, Eq. 1's sum over tokens."""
     kl_coef: float = 0.0
     """Coefficient of the KL divergence to the reference policy."""
     entropy_coef: float = 0.0
@@ -75,14 +76,14 @@ class PolicyLoss:
 
     @property
     def entropy_top_p(self) -> float:
-        """Below 1: `entropy` is that of the nucleus, the likeliest tokens that together have at least this probability."""
+        """Below 1: `entropy` is that of the nucleus, the likeliest tokens that together have this probability."""
         return 1.0
 
     def in_common_frame(self) -> Self:
         return dataclasses.replace(self, **self.common)
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
-        """The tokens that this loss singles out of a mini-batch: bool [N], or a coefficient of each. Called where `selects_tokens`."""
+        """What this loss singles out of a mini-batch: bool [N], or a number for each. See `selects_tokens`."""
         raise TypeError(f"loss {self.name!r} selects no tokens")
 
     def measure_anchor(self, tokens: Tokens) -> float:
@@ -119,7 +120,7 @@ def row_weights(lengths: Tensor, aggregation: str) -> Tensor:
 
 
 def top_fraction(values: Tensor, fraction: float) -> Tensor:
-    """Whether each is among the `fraction` N highest, rounded down but at least 1; of equal ones the earlier: bool [N]."""
+    """Whether each is among the `fraction` N highest, rounded down, at least 1; of equal ones the earlier: bool [N]."""
     import torch
 
     order = torch.argsort(values, descending=True, stable=True)

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 class GspoLoss(ClipLoss):
     """-min(s A, clip(s, 1 - clip_low, 1 + clip_high) A) of each response, s = exp(mean over its tokens of log rho).
 
-    Written for tokens, as the source's GSPO-token: each has the ratio sg(s) pi / sg(pi), sg without gradient, which has the
-    value of s, and over the tokens of a response the gradient of s. So `clip_fraction` is of whole responses.
+    Written for tokens, as the source's GSPO-token: each has the ratio sg(s) pi / sg(pi), sg without gradient, which has
+    the value of s, and over the tokens of a response the gradient of s. So `clip_fraction` is of whole responses.
     """
 
     name: str = "gspo"
     aggregation: Aggregation = "sequence-mean"
     """The source's. Over the mini-batch: mean of tokens, mean of sequence means, or Eq. 1's sum over tokens."""
     clip_low: float = 3e-4
-    """epsilon_l: the ratio is clipped below at 1 - clip_low. A mean of tokens stays much closer to 1 than a token's ratio."""
+    """epsilon_l: the ratio is clipped below at 1 - clip_low. A mean of tokens is much nearer to 1 than a token."""
     clip_high: float = 4e-4
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
 

@@ -18,13 +18,14 @@ from diver.types import Group, Progress, Reward
 class RepExp(Grpo):
     """Correctness, and the elliptical bonus of a hidden state within its group, where any response is correct.
 
-    r'_i = r_i + beta h_i' (lambda I + sum over j of h_j h_j')^-1 h_i. h is the mean over the response of the last layer's states of
-    the frozen base model, `diversity.hidden_state.model`, with the prompt before it where the engine knows the prompt; it is
-    projected to d dimensions by a sparse random matrix, drawn anew each step, and the mean of the group is subtracted,
-    which the release does and the paper does not write. Departure: the matrix is the same in every run.
+    r'_i = r_i + beta h_i' (lambda I + sum over j of h_j h_j')^-1 h_i. h is the mean over the response of the last
+    layer's states of the frozen base model, `diversity.hidden_state.model`, with the prompt before it where the engine
+    knows the prompt; it is projected to d dimensions by a sparse random matrix, drawn anew each step, and the mean of
+    the group is subtracted, which the release does and the paper does not write. Departure: the matrix is the same in
+    every run.
 
-    Where d is at least G - 1 and lambda is small beside the distances, all bonuses are near 1 - 1/G: what separates them,
-    and in a group all correct is scaled up by the standard deviation, is then lambda.
+    Where d is at least G - 1 and lambda is small beside the distances, all bonuses are near 1 - 1/G: what separates
+    them, and in a group all correct is scaled up by the standard deviation, is then lambda.
     """
 
     name: str = "rep-exp"
@@ -69,10 +70,10 @@ def elliptical_bonus(features: np.ndarray, ridge: float) -> np.ndarray:
 
 
 def sparse_projection(features: int, dimensions: int, random: np.random.Generator) -> np.ndarray:
-    """A sparse random projection [features, dimensions] (Li, Hastie and Church 2006); the identity, if it would not reduce them.
+    """A sparse random projection (Li, Hastie and Church 2006), [features, dimensions]; the identity if that is no less.
 
-    Of its entries the part 1 / sqrt(features) is not 0, and has the size features^(1/4) / sqrt(dimensions) with either sign, so
-    squared distances are kept in the mean.
+    Of its entries the part 1 / sqrt(features) is not 0, and has the size features^(1/4) / sqrt(dimensions) with either
+    sign, so squared distances are kept in the mean.
     """
     if features <= dimensions:
         return np.eye(features)

@@ -1,4 +1,4 @@
-"""SIREN (after arXiv 2509.25133): Dr. GRPO, and the entropy of the most unsure tokens is held near the initial policy's."""
+"""SIREN (after arXiv 2509.25133): Dr. GRPO, and the entropy of unsure tokens is held near the initial policy's."""
 
 import dataclasses
 from typing import Self

@@ -144,9 +144,10 @@ def update(
 ) -> dict[str, float]:
     """One optimizer step for each mini-batch of groups, in order; returns the metrics `policy/*` of the batch.
 
-    policy/ppo_kl is the mean of (rho - 1) - log rho, an estimate of the divergence of the policy from the one that sampled, over
-    the tokens that had a gradient, each before the optimizer step of its mini-batch. Groups need their `prompt_tokens`. `seed` is that of the random choices of a loss that selects tokens.
-    `state`, which is saved with the checkpoints, keeps the anchor of a loss that has one.
+    policy/ppo_kl is the mean of (rho - 1) - log rho, an estimate of the divergence of the policy from the one that
+    sampled, over the tokens that had a gradient, each before the optimizer step of its mini-batch. Groups need their
+    `prompt_tokens`. `seed` is that of the random choices of a loss that selects tokens. `state`, which is saved with
+    the checkpoints, keeps the anchor of a loss that has one.
     """
     random = torch.Generator().manual_seed(seed)
     anchor = _anchor(policy, groups, loss, temperature, config.micro_batch_tokens, {} if state is None else state)
@@ -209,7 +210,7 @@ def _backward(
     *,
     on_policy: bool,
 ) -> dict[str, float]:
-    """The gradient of one mini-batch in `.grad`, and sums over its tokens. `on_policy`: no step was taken since sampling."""
+    """The gradient of one mini-batch in `.grad`, and sums over its tokens. `on_policy`: no step since sampling."""
     lengths = torch.tensor([r.length for g in groups for r in g.rollouts])
     rows = rows_of(groups, row_weights(lengths, loss.aggregation).tolist())
     selected = None
