@@ -41,7 +41,7 @@ from smollm2_gsm8k.data import Solved, split
 from smollm2_gsm8k.page import METHODS, NAME, write_page
 from smollm2_gsm8k.warm_up import read, warm_up, warmed_up
 
-CONFIG, WARM_UP = (Path(__file__).with_name(name) for name in ("study.toml", "warm_up.safetensors"))
+CONFIG = Path(__file__).with_name("study.toml")
 KS = (1, 2, 4, 8, 16, 32)
 RELEASED_SAMPLES = 4  # of the model before its warm-up, which solves hardly anything
 
@@ -61,8 +61,6 @@ class Arguments:
     """The folder of the page, and of the records in smollm2-gsm8k/."""
     work: Path = Path("runs/smollm2-gsm8k")
     """Where runs are made. It holds problems of the data set, so it is not to be published."""
-    warm_up: Path = WARM_UP
-    """The warm-up's result; where there is no such file, it is made."""
     device: str = "cpu"
     """cpu, cuda and so on."""
     config: Path = CONFIG
@@ -88,7 +86,7 @@ class Study:
         self.regime: Mapping[str, Any] = self.config["recipe"]
         self.recipe = make_recipe(self.regime)
         self.work, self.out, self.device = arguments.work, arguments.out, arguments.device
-        self.base, self.warm_up = self.model(arguments.model), arguments.warm_up
+        self.base, self.warm_up = self.model(arguments.model), self.work / "warm_up.safetensors"
         self.provenance = {key: value for key, value in provenance().items() if key != "started"}
         sizes = self.config["split"]
         source = Source(path=arguments.data, config="main" if arguments.data == Arguments.data else None)

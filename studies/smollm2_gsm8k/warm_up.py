@@ -82,8 +82,7 @@ def warm_up(
 ) -> None:
     """Train on the solutions in `folder`, resuming where it was stopped, and write the trained tensors to `file`.
 
-    Trained are the weights whose names end in `config["weights"]` of the last `config["layers"]` layers: a change small
-    enough to be kept beside the code. The learning rate falls linearly to 0.
+    Trained are the weights whose names end in one of `config["weights"]`. The learning rate falls linearly to 0.
     """
     run = RunFolder(folder, provenance, {**config, "examples": len(examples), "model.path": Path(model.path).name})
     try:
@@ -112,10 +111,7 @@ def warm_up(
 
 def _trained(policy: Policy, config: Mapping[str, Any]) -> dict[str, Tensor]:
     """The parameters that are trained, by name; all others are frozen."""
-    layers = policy.model.config.num_hidden_layers
-    names = tuple(
-        f"layers.{layers - 1 - i}.{name}.weight" for i in range(config["layers"]) for name in config["weights"]
-    )
+    names = tuple(config["weights"])
     for name, parameter in policy.model.named_parameters():
         parameter.requires_grad_(name.endswith(names))
     return {name: p for name, p in policy.model.named_parameters() if p.requires_grad}
