@@ -68,7 +68,7 @@ def test_a_checkpoint_is_due_by_steps_or_by_minutes(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(checkpoint, "save", lambda *_: None)
-    saver = checkpoint.Saver(None, None, None, Train(save_steps=4, save_minutes=2.0), 0)
+    saver = checkpoint.Saver(None, None, None, Train(save_steps=4, save_minutes=2.0), 0, {})
     due = []
     for step in range(1, 9):
         now[0] += 50
@@ -76,7 +76,7 @@ def test_a_checkpoint_is_due_by_steps_or_by_minutes(monkeypatch):
             due.append(step)
             saver.save(step)
     assert due == [3, 4, 7, 8]  # 150 s, the fourth step, 150 s, the eighth step
-    never = checkpoint.Saver(None, None, None, Train(save_steps=4, save_minutes=0.0), 0)
+    never = checkpoint.Saver(None, None, None, Train(save_steps=4, save_minutes=0.0), 0, {})
     now[0] += 1e6
     assert [step for step in range(1, 9) if never.due(step)] == [4, 8]
 
