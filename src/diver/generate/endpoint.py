@@ -89,12 +89,10 @@ class EndpointGenerator:
         try:
             import openai
         except ImportError:
-            raise DiverError(
-                "openai: not installed, but an endpoint needs it: pip install 'diver-rl[endpoint]'"
-            ) from None
+            raise DiverError("openai: not installed; an endpoint needs it: pip install 'diver-rl[endpoint]'") from None
         self._openai = openai
         self.model = endpoint.model
-        self.owner: str | None = None
+        self.owner = ""
         with asyncio.Runner() as runner:
             runner.run(self._connect())
 
@@ -124,7 +122,7 @@ class EndpointGenerator:
     ) -> Iterator[Generation]:
         """As replies come. The event loop runs while the next one is waited for, so at most `concurrency` requests
         are lost when the consumer dies."""
-        extra = PLAIN_SAMPLING.get(self.owner or "", {}) | dict(self.endpoint.extra)
+        extra = PLAIN_SAMPLING.get(self.owner, {}) | dict(self.endpoint.extra)
         extra |= {"stop_token_ids": list(stop_token_ids)} if stop_token_ids else {}
         params = {"model": self.model, "temperature": temperature, "top_p": 1.0, "max_tokens": max_tokens}
         params["extra_body"] = extra
@@ -173,33 +171,30 @@ class EndpointGenerator:
         With a name, the first request decides: gateways and servers that load on demand list less than they serve.
         """
         async with self._client(retries=1) as client:
-            if not self.model:
-                owners = await self._models(client)
-                if len(owners) != 1:
-                    served = ", ".join([*owners][:20]) or "none"
-                    raise DiverError(f"{self.endpoint.url}: serves {served}; name one of them as the model")
-                ((self.model, self.owner),) = owners.items()
-                return
             try:
-                listed = (await client.models.list()).data
-                self.owner = next((_owner(card) for card in listed if card.id == self.model), None)
-            except self._openai.APIConnectionError as error:
-                raise self._error(error) from None
-            except (self._openai.OpenAIError, AttributeError, TypeError, ValueError):
-                pass
+                owners = await self._models(client)
+            except DiverError as error:
+                if not self.model or isinstance(error.__cause__, self._openai.APIConnectionError):
+                    raise
+                owners = {}
+        if not self.model:
+            if len(owners) != 1:
+                raise DiverError(f"{self.endpoint.url}: serves {_names(owners)}; name one of them as the model")
+            (self.model,) = owners
+        self.owner = owners.get(self.model, "")
 
-    async def _models(self, client: Any) -> dict[str, str | None]:
+    async def _models(self, client: Any) -> dict[str, str]:
         """The models that the server lists, with their owners; DiverError where its reply is no list of models."""
         try:
             cards = sorted((await client.models.list()).data, key=lambda card: str(card.id))
-            return {str(card.id): _owner(card) for card in cards}
+            return {str(card.id): str(getattr(card, "owned_by", "")) for card in cards}  # many servers leave it out
         except (self._openai.NotFoundError, AttributeError, TypeError, ValueError):
             raise DiverError(
                 f"{self.endpoint.url}/models: the reply is not a list of models, so this is not an OpenAI-compatible endpoint; "
                 "its address usually ends in /v1"
             ) from None
         except self._openai.OpenAIError as error:
-            raise self._error(error) from None
+            raise self._error(error) from error
 
     async def _reply(self, client: Any, request: Request, params: Mapping[str, Any]) -> Generation:
         attempt = timeouts = 0
@@ -221,21 +216,16 @@ class EndpointGenerator:
             else:
                 reply = await client.chat.completions.create(messages=[dict(m) for m in request.prompt], **body)
         except self._openai.NotFoundError as error:
-            names = await self._models(client)
-            if self.model in names:
+            served = await self._models(client)
+            if self.model in served:
                 raise self._error(error) from None
-            served = ", ".join([*names][:20]) or "none"
-            raise DiverError(
-                f"{self.endpoint.url}: does not know the model {self.model!r}; it serves {served}"
-            ) from None
+            unknown = f"{self.endpoint.url}: does not know the model {self.model!r}"
+            raise DiverError(f"{unknown}; it serves {_names(served)}") from None
         except self._openai.OpenAIError as error:
             raise self._failure(request, error) from None
         except ValueError as error:
-            raise Again(self._malformed(request, f"not JSON, {one_line(error)}")) from None
-        try:
-            return self._generation(request, reply)
-        except Refused as malformed:
-            raise Again(malformed) from None
+            raise self._malformed(request, f"not JSON, {one_line(error)}") from None
+        return self._generation(request, reply)
 
     def _failure(self, request: Request, error: Any) -> Exception:
         """What an error of the client means: ask again, no more of this request, or no more at all."""
@@ -258,12 +248,9 @@ class EndpointGenerator:
         rollout = Rollout(text, num_tokens=tokens, index=request.sample, truncated=truncated)
         return Generation(*request.key, rollout)
 
-    def _malformed(self, request: Request, reason: str) -> Refused:
-        return Refused(
-            f"{self.endpoint.url}: the reply to problem {request.problem_id!r}, sample {request.sample} is not a completion "
-            f"({reason}); is this an OpenAI-compatible endpoint?",
-            request,
-        )
+    def _malformed(self, request: Request, reason: str) -> Again:
+        what = f"the reply to problem {request.problem_id!r}, sample {request.sample} is not a completion ({reason})"
+        return Again(Refused(f"{self.endpoint.url}: {what}; is this an OpenAI-compatible endpoint?", request))
 
     def _error(self, error: Any) -> DiverError:
         url = self.endpoint.url
@@ -286,7 +273,5 @@ def _retry_after(error: Any) -> float:
         return 0.0
 
 
-def _owner(card: Any) -> str | None:
-    """`owned_by`, which many servers leave out."""
-    owner = getattr(card, "owned_by", None)
-    return owner if isinstance(owner, str) else None
+def _names(models: Mapping[str, str]) -> str:
+    return ", ".join([*models][:20]) or "none"
