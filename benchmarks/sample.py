@@ -38,7 +38,7 @@ import transformers
 from diver.config.sections import Model
 from diver.data import countdown
 from diver.data.templates import render
-from diver.generate.base import requests, sample_groups
+from diver.generate.base import SamplingParams, requests, sample_groups
 from diver.generate.hf import HFGenerator, end_tokens
 from diver.generate.policy import Policy, load_policy
 from diver.types import Problem
@@ -103,7 +103,7 @@ def training(load: Load) -> int:
 def evaluation(load: Load) -> int:
     generator = HFGenerator(load.policy, load.name, ROWS)
     asked = [r for i, p in enumerate(load.prompts) for r in requests(0, load.name, str(i), p, range(SAMPLES))]
-    return sum(g.rollout.length for g in generator.generate(asked, temperature=TEMPERATURE, max_tokens=load.max_tokens))
+    return sum(g.rollout.length for g in generator.generate(asked, SamplingParams(TEMPERATURE, load.max_tokens)))
 
 
 def measure(load: Load) -> dict[str, dict[str, float]]:

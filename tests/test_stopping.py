@@ -14,7 +14,7 @@ from test_cli import RECIPE, finish, killed, metrics
 from diver.config.sections import Model, Train
 from diver.data import countdown
 from diver.generate import policy as policies
-from diver.generate.base import requests, sample_groups
+from diver.generate.base import SamplingParams, requests, sample_groups
 from diver.generate.hf import HFGenerator
 from diver.generate.policy import load_policy, precision_note
 from diver.losses import ClipLoss
@@ -104,18 +104,16 @@ def test_a_response_that_ends_by_its_end_token_exactly_at_the_limit_is_not_trunc
     problem = countdown.problems(countdown.Countdown(), 1, held_out=True)[0]
     wanted = requests(0, "b", "p", problem.prompt, range(3))
     generator = HFGenerator(policy)
-    free = [g.rollout for g in generator.generate(wanted, temperature=1.0, max_tokens=40)]
+    free = [g.rollout for g in generator.generate(wanted, SamplingParams(1.0, 40))]
     for rollout in free:
         i = rollout.index
         at, below = (
-            next(generator.generate(wanted[i : i + 1], temperature=1.0, max_tokens=n)).rollout
+            next(generator.generate(wanted[i : i + 1], SamplingParams(1.0, n))).rollout
             for n in (rollout.length, rollout.length - 1)
         )
         assert not rollout.truncated and not at.truncated and at.tokens == rollout.tokens
         assert below.truncated and below.tokens == rollout.tokens[:-1]
-        (stopped,) = generator.generate(
-            wanted[i : i + 1], temperature=1.0, max_tokens=3, stop_token_ids=[rollout.tokens[2]]
-        )
+        (stopped,) = generator.generate(wanted[i : i + 1], SamplingParams(1.0, 3, [rollout.tokens[2]]))
         assert not stopped.rollout.truncated and stopped.rollout.length <= 3
 
 
@@ -147,7 +145,7 @@ def test_inference_alone_has_one_copy_of_the_weights():
     problem = countdown.problems(countdown.Countdown(), 1, held_out=True)[0]
     wanted = requests(0, "b", "p", problem.prompt, range(16))
     mine, theirs = (
-        [g.rollout for g in HFGenerator(p).generate(wanted, temperature=1.0, max_tokens=40)] for p in (sampler, plain)
+        [g.rollout for g in HFGenerator(p).generate(wanted, SamplingParams(1.0, 40))] for p in (sampler, plain)
     )
     assert sum(a.tokens[:4] == b.tokens[:4] for a, b in zip(mine, theirs, strict=True)) >= 12
 

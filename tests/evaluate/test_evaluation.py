@@ -20,7 +20,7 @@ from diver.data.countdown import policy_folder
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.samplers import SamplerHandle, sampler, sampler_metadata
 from diver.evaluate.task import make_tasks
-from diver.generate.base import requests
+from diver.generate.base import SamplingParams, requests
 from diver.io.jsonl import JsonlLog
 from diver.types import DiverError
 
@@ -271,7 +271,7 @@ def test_an_endpoint_stopped_and_started_again_loses_nothing(whole):
         greedy = EndpointGenerator(Endpoint(url=f"http://127.0.0.1:{port}/v1", model=str(policy_folder())))
         asked = requests(0, "countdown", "p", "Use 1 and 2 to make 3.", [0])
         assert "whether it samples" in greedy.note  # it refuses top_k and the like as keys of their own
-        assert len(list(greedy.generate(asked, temperature=0.6, max_tokens=40))) == 1
+        assert len(list(greedy.generate(asked, SamplingParams(0.6, 40)))) == 1
     finally:
         server.kill()
         server.wait()

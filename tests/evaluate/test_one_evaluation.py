@@ -88,8 +88,8 @@ class Given:
     name = "given"
     responses = (("2 + 2 = 4, so \\boxed{4}", 3), ("\\boxed{5}", 2))
 
-    def generate(self, requests, *, temperature, max_tokens, stop_token_ids, have=()):
-        assert len(requests) == 5 and not have and not stop_token_ids
+    def generate(self, requests, params, have=()):
+        assert len(requests) == 5 and not have and not params.stop_token_ids
         sample = 0
         for text, count in self.responses:
             yield Generation("p", sample, Rollout(text, num_tokens=9, index=sample), count)

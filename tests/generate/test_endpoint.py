@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from diver_command import diver
 
-from diver.generate.base import requests
+from diver.generate.base import SamplingParams, requests
 from diver.types import DiverError, Grade, Rollout
 
 pytest.importorskip("openai")
@@ -20,7 +20,7 @@ import anyio  # by which the client waits to ask again
 
 from diver.generate.endpoint import Endpoint, EndpointGenerator
 
-HOW = {"temperature": 0.6, "max_tokens": 40}
+HOW = SamplingParams(0.6, 40)
 
 
 class Server(ThreadingHTTPServer):
@@ -135,7 +135,7 @@ def asked(problems=3, samples=20, chat=False):
 
 
 def generate(server, wanted, **settings):
-    return list(EndpointGenerator(Endpoint(url=server.url, **settings)).generate(wanted, **HOW))
+    return list(EndpointGenerator(Endpoint(url=server.url, **settings)).generate(wanted, HOW))
 
 
 def check(got, wanted):
@@ -180,7 +180,7 @@ def test_a_known_server_is_told_every_key_that_it_would_take_from_the_model(mode
         with serving(owner=owner) as server:
             for extra in ({}, {"top_k": 20}):
                 generator = EndpointGenerator(Endpoint(url=server.url, model=model, extra=extra))
-                list(generator.generate(asked(1, 1), **HOW))
+                list(generator.generate(asked(1, 1), HOW))
                 assert {k: v for k, v in server.bodies[-1].items() if k in sampling} == expected | extra
                 assert ("is its own default; --extra sets them" in generator.note) == (
                     owner in ("openai", None) and not extra
@@ -212,7 +212,7 @@ def test_slow_ones_do_not_hold_up_the_others():
     wanted = asked(1, 20)
     with serving(faults={0: 1.0}) as server:
         generator = EndpointGenerator(Endpoint(url=server.url, concurrency=4))
-        got = list(generator.generate(wanted, **HOW))
+        got = list(generator.generate(wanted, HOW))
     check(got, wanted)
     assert got[-1].sample in range(4) and [g.sample for g in got[:-1]] != list(range(19))
 
@@ -229,7 +229,7 @@ def test_a_server_that_is_stopped_and_started_again():
     wanted = asked(2, 20)
     server = Server()
     port = server.server_address[1]
-    coming = EndpointGenerator(Endpoint(url=server.url, concurrency=4)).generate(wanted, **HOW)
+    coming = EndpointGenerator(Endpoint(url=server.url, concurrency=4)).generate(wanted, HOW)
     got = [next(coming) for _ in range(5)]
     server.stop()
     back = []
@@ -242,12 +242,12 @@ def test_a_server_that_is_stopped_and_started_again():
 def test_what_came_before_a_failure_is_yielded_and_a_consumer_may_leave():
     wanted = asked(1, 30)
     with serving(faults={10: 400}) as server:
-        coming = EndpointGenerator(Endpoint(url=server.url, concurrency=1)).generate(wanted, **HOW)
+        coming = EndpointGenerator(Endpoint(url=server.url, concurrency=1)).generate(wanted, HOW)
         got = [next(coming) for _ in range(10)]
         assert [g.sample for g in got] == list(range(10))
         with pytest.raises(DiverError, match=r"/v1: refused a request \(400: fault 400\)$"):
             next(coming)
-        coming = EndpointGenerator(Endpoint(url=server.url, concurrency=3)).generate(wanted, **HOW)
+        coming = EndpointGenerator(Endpoint(url=server.url, concurrency=3)).generate(wanted, HOW)
         next(coming)
         coming.close()
         assert server.posts <= 11 + 6
@@ -314,7 +314,7 @@ def test_what_is_refused_while_others_are_answered_is_unscored():
         generate(server, wanted, skip_refused=True)  # all of them: nothing is recorded
     with serving(faults={0: 400}) as server:  # the last of an evaluation that was killed: others have been answered
         (rest,) = EndpointGenerator(Endpoint(url=server.url, skip_refused=True)).generate(
-            wanted, **HOW, have={r.key for r in wanted[1:]}
+            wanted, HOW, have={r.key for r in wanted[1:]}
         )
     assert rest.rollout.grade is Grade.ERROR and rest.sample == 0
     with serving(faults={5: 401}) as server, pytest.raises(DiverError, match="refuses the API key"):

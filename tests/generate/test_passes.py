@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from diver.config.sections import Model
 from diver.data import countdown
-from diver.generate.base import requests, sample_groups
+from diver.generate.base import SamplingParams, requests, sample_groups
 from diver.generate.decoding import Job
 from diver.generate.hf import HFGenerator
 from diver.generate.policy import Policy, load_policy
@@ -22,7 +22,7 @@ from diver.io.seeds import stream_seed
 from diver.types import DiverError, Rollout
 
 PROBLEMS = countdown.problems(countdown.Countdown(), 4, held_out=True)
-HOW = {"temperature": 1.0, "max_tokens": 40}
+HOW = SamplingParams(1.0, 40)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_segments_are_full_and_prompts_of_similar_length_share_them(generator, p
     monkeypatch.setattr(generator, "respond", respond)
     monkeypatch.setattr(generator, "max_num_seqs", 256)
     wanted = [r for i in range(16) for r in requests(0, "b", str(i), "1 " * (1 + 7 * i % 16), range(128))]
-    assert len(list(generator.generate(wanted, **HOW))) == 16 * 128
+    assert len(list(generator.generate(wanted, HOW))) == 16 * 128
     lengths = [
         sorted(len(policy.tokenizer("1 " * n)["input_ids"]) for n in part) for part in (range(1, 9), range(9, 17))
     ]
@@ -80,13 +80,13 @@ def test_segments_are_full_and_prompts_of_similar_length_share_them(generator, p
 def test_what_is_there_is_not_drawn_again_and_the_rest_is_the_same_to_the_last_bit(generator):
     """As after a kill: any part of the whole may have been stored."""
     wanted = asked(range(12))
-    whole = {g.key: told(g) for g in generator.generate(wanted, **HOW)}
+    whole = {g.key: told(g) for g in generator.generate(wanted, HOW)}
     assert whole.keys() == {r.key for r in wanted} and len({g[2] for g in whole.values()}) > len(PROBLEMS)
 
     @settings(max_examples=settings().max_examples // 5)
     @given(st.sets(st.sampled_from([*whole])))
     def rest(have):
-        got = list(generator.generate(wanted, **HOW, have=have))
+        got = list(generator.generate(wanted, HOW, have=have))
         assert sorted(g.key for g in got) == sorted(whole.keys() - have)
         assert all(told(g) == whole[g.key] for g in got)
 
@@ -95,7 +95,7 @@ def test_what_is_there_is_not_drawn_again_and_the_rest_is_the_same_to_the_last_b
 
 def test_a_generation_is_what_the_sampler_draws_by_the_seed_of_its_request(generator, policy):
     wanted = asked([0, 1, 9, 30], PROBLEMS[:2])
-    got = {g.key: g.rollout for g in generator.generate(wanted, **HOW)}
+    got = {g.key: g.rollout for g in generator.generate(wanted, HOW)}
     assert got.keys() == {r.key for r in wanted}
     ids = [policy.tokenizer(p.prompt, add_special_tokens=False)["input_ids"] for p in PROBLEMS[:2]]
     jobs = [Job([p.id for p in PROBLEMS].index(r.problem_id), r.seed, 40) for r in wanted]
@@ -111,7 +111,7 @@ def test_training_samples_whole_groups_in_order(generator, policy):
     """Rollout j of problem i has the stream (seed, i, j), also where a problem comes twice in a batch."""
     problems = [*PROBLEMS[:2], PROBLEMS[1]]
     prompts = [p.prompt for p in problems]
-    groups = sample_groups(generator, problems, prompts, 20, **HOW, seed=7)
+    groups = sample_groups(generator, problems, prompts, 20, **HOW._asdict(), seed=7)
     assert [g.problem.id for g in groups] == [p.id for p in problems] and [g.prompt for g in groups] == prompts
     for i, group in enumerate(groups):
         ids = policy.tokenizer(prompts[i], add_special_tokens=False)["input_ids"]
@@ -160,7 +160,7 @@ def test_responses_follow_the_distribution_of_the_model_as_those_of_generate_do(
     assert max(exact.values()) < 0.5
     n = 64 * 64
     generator = HFGenerator(Policy(model, tokenizer, None), "tiny", max_num_seqs=300)
-    got = generator.generate(requests(0, "tiny", "p", "a b c", range(n)), temperature=0.8, max_tokens=3)
+    got = generator.generate(requests(0, "tiny", "p", "a b c", range(n)), SamplingParams(0.8, 3))
     torch.manual_seed(1)
     how = {"do_sample": True, "temperature": 0.8, "top_k": 0, "top_p": 1.0, "max_new_tokens": 3, "pad_token_id": 0}
     theirs = model.generate(torch.tensor([[1, 2, 3]]), num_return_sequences=n, **how)[:, 3:]
@@ -183,36 +183,36 @@ def test_lazily_a_segment_at_a_time(generator, monkeypatch):
     monkeypatch.setattr(generator, "respond", lambda *a: drawn.append(1) or respond(*a))
     wanted = asked(range(16))
     monkeypatch.setattr(generator, "max_num_seqs", 16)
-    coming = generator.generate(wanted, **HOW)
+    coming = generator.generate(wanted, HOW)
     for i in range(1, 65):
         next(coming)
         assert len(drawn) == -(-i // 32)
-    first = {g.key for g in islice(generator.generate(wanted, **HOW), 32)}
+    first = {g.key for g in islice(generator.generate(wanted, HOW), 32)}
     drawn.clear()
-    assert len(list(generator.generate(wanted, **HOW, have=first))) == 32 and len(drawn) == 1
+    assert len(list(generator.generate(wanted, HOW, have=first))) == 32 and len(drawn) == 1
 
 
 def test_truncated_by_max_tokens_and_by_the_context(generator, policy):
-    (short,) = generator.generate(asked([0], PROBLEMS[:1]), temperature=1.0, max_tokens=2)
+    (short,) = generator.generate(asked([0], PROBLEMS[:1]), SamplingParams(1.0, 2))
     assert short.rollout.truncated and short.rollout.length == 2
     length = len(policy.tokenizer(PROBLEMS[0].prompt)["input_ids"])
     narrow = HFGenerator(policy, "narrow")
     narrow.context = length + 3
-    assert next(narrow.generate(asked([0], PROBLEMS[:1]), **HOW)).rollout.length == 3
+    assert next(narrow.generate(asked([0], PROBLEMS[:1]), HOW)).rollout.length == 3
     narrow.context = length
     with pytest.raises(DiverError, match=rf"^problem '{PROBLEMS[0].id}': the prompt has {length} tokens"):
-        list(narrow.generate(asked([0], PROBLEMS[:1]), **HOW))
+        list(narrow.generate(asked([0], PROBLEMS[:1]), HOW))
 
 
 def test_messages_go_through_the_chat_template(generator, policy, monkeypatch):
     monkeypatch.setattr(policy.tokenizer, "chat_template", "{% for m in messages %}{{ m.content }}{% endfor %}")
-    (text,) = generator.generate(asked([3], PROBLEMS[:1]), **HOW)
+    (text,) = generator.generate(asked([3], PROBLEMS[:1]), HOW)
     messages = [{"role": "user", "content": PROBLEMS[0].prompt}]
-    (chat,) = generator.generate(requests(0, "countdown", PROBLEMS[0].id, messages, [3]), **HOW)
+    (chat,) = generator.generate(requests(0, "countdown", PROBLEMS[0].id, messages, [3]), HOW)
     assert told(chat) == told(text)
     monkeypatch.setattr(policy.tokenizer, "chat_template", None)
     with pytest.raises(DiverError, match="chat template"):
-        list(generator.generate(requests(0, "countdown", "p", messages, [3]), **HOW))
+        list(generator.generate(requests(0, "countdown", "p", messages, [3]), HOW))
 
 
 def test_wrong_max_num_seqs(policy):

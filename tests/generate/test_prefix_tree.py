@@ -8,12 +8,12 @@ from scipy.stats import chisquare
 from diver.config.data import Countdown
 from diver.config.sections import Model
 from diver.data.countdown import problems
-from diver.generate.base import requests
+from diver.generate.base import SamplingParams, requests
 from diver.generate.policy import load_policy
 from diver.generate.prefix_tree import PrefixTreeGenerator
 
 PROMPTS = [p.prompt for p in problems(Countdown(), 20, held_out=True)]
-HOW = {"temperature": 1.0, "max_tokens": 40}
+HOW = SamplingParams(1.0, 40)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def count(policy, prompts, n, *, seed=3, max_prefixes=512, **how):
     generator = PrefixTreeGenerator(policy, seed=seed, max_prefixes=max_prefixes)
     wanted = [r for i, prompt in enumerate(prompts) for r in requests(0, "b", str(i), prompt, range(n))]
     found = [[] for _ in prompts]
-    for generation in generator.generate(wanted, **{**HOW, **how}):
+    for generation in generator.generate(wanted, HOW._replace(**how)):
         found[int(generation.problem_id)].append(generation)
     return found
 
@@ -89,4 +89,4 @@ def test_a_sharp_policy_runs_few_prefixes(policy):
 def test_samples_cannot_be_completed_later(policy):
     generator = PrefixTreeGenerator(policy, seed=0)
     with pytest.raises(ValueError, match="must be empty"):
-        list(generator.generate(requests(0, "b", "p", PROMPTS[0], range(2)), **HOW, have={("p", 0)}))
+        list(generator.generate(requests(0, "b", "p", PROMPTS[0], range(2)), HOW, have={("p", 0)}))

@@ -14,14 +14,14 @@ from scipy.stats import chisquare
 
 from diver.data import countdown
 from diver.generate import vllm
-from diver.generate.base import Request
+from diver.generate.base import Request, SamplingParams
 from diver.types import DiverError, Rollout
 
 
 def test_what_vllm_is_asked_and_how_its_answer_is_read():
     """vLLM itself needs a GPU; here its arguments, and an output as its documentation gives it."""
     request = Request("p", 3, "Hello", 2**62 + 1)
-    assert vllm.sampling_params(request, 0.6, 8192, stop_token_ids=(7,)) == {
+    assert vllm.sampling_params(request, SamplingParams(0.6, 8192, (7,))) == {
         "n": 1, "seed": 2**62 + 1, "temperature": 0.6, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "max_tokens": 8192,
         "skip_special_tokens": True, "stop_token_ids": [7],
     }  # fmt: skip
@@ -50,14 +50,14 @@ def run(program, folder, *args):
 
 DRAW = """
 import json, sys
-from diver.generate.base import requests
+from diver.generate.base import SamplingParams, requests
 from diver.generate.vllm import VLLMGenerator
 
 if __name__ == "__main__":
     folder, prompt, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
     generator = VLLMGenerator(folder, dtype="float32", enforce_eager=True)
     wanted = requests(0, "countdown", "p", prompt, range(n))
-    drawn = [list(generator.generate(wanted, temperature=0.6, max_tokens=3, have=have)) for have in ((), {("p", 0)})]
+    drawn = [list(generator.generate(wanted, SamplingParams(0.6, 3), have)) for have in ((), {("p", 0)})]
     rows = [[(g.sample, g.rollout.response) for g in part] for part in drawn]
     print(json.dumps([generator.context, *rows]))
 """

@@ -11,7 +11,7 @@ from diver.evaluate.grade import grade_keys, grade_rows
 from diver.evaluate.reduce import Sample, reduce
 from diver.evaluate.store import Log, MemoryLog
 from diver.evaluate.task import Task
-from diver.generate.base import Generation, Generator, Key, Prompt, PromptTooLong, requests
+from diver.generate.base import Generation, Generator, Key, Prompt, PromptTooLong, SamplingParams, requests
 from diver.types import DiverError, Grade, Problem
 from diver.verify import DEFAULT, Verification, in_thought
 
@@ -97,17 +97,11 @@ def _sample(
         )
     ]
     thinking = {r.problem_id for r in all_requests if isinstance(r.prompt, str) and in_thought(r.prompt)}
-    sampled = generator.generate(
-        all_requests,
-        temperature=task.temperature,
-        max_tokens=task.max_tokens,
-        stop_token_ids=task.stop_token_ids,
-        have=have,
-    )
+    params = SamplingParams(task.temperature, task.max_tokens, task.stop_token_ids)
     start, num_sampled, estimated = time.monotonic(), 0, False
     with _progress_bar(f"{task.name}: sample", missing, progress) as bar:
         try:
-            for generation in sampled:
+            for generation in generator.generate(all_requests, params, have):
                 into.append(_row(generation, keys[generation.problem_id], generation.problem_id in thinking))
                 bar.update(generation.count)
                 num_sampled += generation.count

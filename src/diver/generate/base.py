@@ -58,25 +58,26 @@ class Generation:
         return self.problem_id, self.sample
 
 
+class SamplingParams(NamedTuple):
+    """A response has at most `max_tokens`; it ends with the model's end token, or one of `stop_token_ids`."""
+
+    temperature: float
+    max_tokens: int
+    stop_token_ids: Sequence[int] = ()
+
+
 class Generator(Protocol):
     """Every request that is not in `have` is answered exactly once, in any order, as responses are completed.
 
-    `requests` are all requests of an evaluation, those in `have` included. A response ends with the model's end token, or
-    one of `stop_token_ids`. DiverError if a request cannot be answered. `name` is the model's, by which stored responses
-    are identified.
+    `requests` are all requests of an evaluation, those in `have` included. DiverError if a request cannot be answered.
+    `name` is the model's, by which stored responses are identified.
     """
 
     @property
     def name(self) -> str: ...
 
     def generate(
-        self,
-        requests: Sequence[Request],
-        *,
-        temperature: float,
-        max_tokens: int,
-        stop_token_ids: Sequence[int] = ...,
-        have: Container[Key] = ...,
+        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ...
     ) -> Iterator[Generation]: ...
 
 
@@ -108,9 +109,8 @@ def sample_groups(
         for i, (problem, prompt) in enumerate(zip(problems, prompts, strict=True))
         for j in range(size)
     ]
-    settings = {"temperature": temperature, "max_tokens": max_tokens, "stop_token_ids": stop_token_ids}
-    generations = generator.generate(batch, **settings, in_order=True)
-    rollouts = (generation.rollout for generation in generations)
+    params = SamplingParams(temperature, max_tokens, stop_token_ids)
+    rollouts = (generation.rollout for generation in generator.generate(batch, params, in_order=True))
     tokens = encode(generator.tokenizer, prompts)
     return [
         Group(problem, tuple(islice(rollouts, size)), prompt, tuple(ids))

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from diver.data.hub import one_line
-from diver.generate.base import Generation, Key, Request
+from diver.generate.base import Generation, Key, Request, SamplingParams
 from diver.settings import settings
 from diver.types import DiverError, Grade, Rollout
 
@@ -112,20 +112,14 @@ class EndpointGenerator:
         )
 
     def generate(
-        self,
-        requests: Sequence[Request],
-        *,
-        temperature: float,
-        max_tokens: int,
-        stop_token_ids: Sequence[int] = (),
-        have: Container[Key] = (),
+        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
     ) -> Iterator[Generation]:
         """As replies come. The event loop runs while the next one is waited for, so at most `concurrency` requests
         are lost when the consumer dies."""
         extra = PLAIN_SAMPLING.get(self.owner, {}) | dict(self.endpoint.extra)
-        extra |= {"stop_token_ids": list(stop_token_ids)} if stop_token_ids else {}
-        params = {"model": self.model, "temperature": temperature, "top_p": 1.0, "max_tokens": max_tokens}
-        params["extra_body"] = extra
+        extra |= {"stop_token_ids": list(params.stop_token_ids)} if params.stop_token_ids else {}
+        body = {"model": self.model, "temperature": params.temperature, "top_p": 1.0, "max_tokens": params.max_tokens}
+        body["extra_body"] = extra
         waiting = (request for request in requests if request.key not in have)
         tasks: set[asyncio.Task[Generation]] = set()
         refused: list[Refused] = []
@@ -135,7 +129,7 @@ class EndpointGenerator:
             try:
                 while True:
                     free = self.endpoint.concurrency - len(tasks)
-                    replies = [self._reply(client, request, params) for request in islice(waiting, free)]
+                    replies = [self._reply(client, request, body) for request in islice(waiting, free)]
                     tasks |= set(map(runner.get_loop().create_task, replies))
                     if not tasks:
                         break
@@ -196,11 +190,11 @@ class EndpointGenerator:
         except self._openai.OpenAIError as error:
             raise self._error(error) from error
 
-    async def _reply(self, client: Any, request: Request, params: Mapping[str, Any]) -> Generation:
+    async def _reply(self, client: Any, request: Request, body: Mapping[str, Any]) -> Generation:
         attempt = timeouts = 0
         while True:
             try:
-                return await self._attempt(client, request, params)
+                return await self._attempt(client, request, {**body, "seed": request.seed})
             except Again as again:
                 timeouts += isinstance(again.error.__cause__, self._openai.APITimeoutError)
                 if attempt == self.endpoint.retries or timeouts == 2:
@@ -208,8 +202,7 @@ class EndpointGenerator:
                 await asyncio.sleep(min(again.seconds or 0.5 * 2**attempt, LONGEST_WAIT if again.seconds else 8.0))
                 attempt += 1
 
-    async def _attempt(self, client: Any, request: Request, params: Mapping[str, Any]) -> Generation:
-        body = {**params, "seed": request.seed}
+    async def _attempt(self, client: Any, request: Request, body: Mapping[str, Any]) -> Generation:
         try:
             if isinstance(request.prompt, str):
                 reply = await client.completions.create(prompt=request.prompt, **body)

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from diver.generate.base import Generation, Key, Request, prompts_that_fit
+from diver.generate.base import Generation, Key, Request, SamplingParams, prompts_that_fit
 from diver.generate.cache import check_layers
 from diver.generate.decoding import Decoding, Job
 from diver.generate.policy import Policy
@@ -76,22 +76,15 @@ class HFGenerator:
         self._free = _free_memory(self.model.device) - reserve
 
     def generate(
-        self,
-        requests: Sequence[Request],
-        *,
-        temperature: float,
-        max_tokens: int,
-        stop_token_ids: Sequence[int] = (),
-        have: Container[Key] = (),
-        in_order: bool = False,
+        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = (), in_order: bool = False
     ) -> Iterator[Generation]:
         """`in_order` is one segment. Otherwise the first samples of all problems come first, so that more samples later
         are further segments, and among them prompts of similar length come together."""
         tokens = prompts_that_fit(requests, self)
         room = self.context or sys.maxsize
-        limits = {name: min(max_tokens, room - len(ids)) for name, ids in tokens.items()}
+        limits = {name: min(params.max_tokens, room - len(ids)) for name, ids in tokens.items()}
         rows = self.max_num_seqs or self.rows_for(max(len(ids) + limits[name] for name, ids in tokens.items()))
-        ends = {*self.ends, *stop_token_ids}
+        ends = {*self.ends, *params.stop_token_ids}
         for segment in [requests] if in_order else self._segments(requests, tokens, rows):
             if all(request.key in have for request in segment):
                 continue
@@ -99,7 +92,7 @@ class HFGenerator:
             index = {name: i for i, name in enumerate(names)}
             jobs = [Job(index[r.problem_id], r.seed, limits[r.problem_id]) for r in segment]
             with self.inference():
-                rollouts = self.respond([tokens[name] for name in names], jobs, temperature, rows, ends)
+                rollouts = self.respond([tokens[name] for name in names], jobs, params.temperature, rows, ends)
             for request, rollout in zip(segment, rollouts, strict=True):
                 if request.key not in have:
                     yield Generation(*request.key, rollout.replace(index=request.sample))

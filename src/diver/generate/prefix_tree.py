@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from diver.generate.base import Generation, Key, Request, prompts_that_fit
+from diver.generate.base import Generation, Key, Request, SamplingParams, prompts_that_fit
 from diver.generate.hf import end_tokens
 from diver.generate.policy import Policy
 from diver.types import Rollout
@@ -50,24 +50,17 @@ class PrefixTreeGenerator:
         self.name, self.seed, self.max_prefixes = name, seed, max_prefixes
 
     def generate(
-        self,
-        requests: Sequence[Request],
-        *,
-        temperature: float,
-        max_tokens: int,
-        stop_token_ids: Sequence[int] = (),
-        have: Container[Key] = (),
+        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
     ) -> Iterator[Generation]:
         if any(request.key in have for request in requests):
             raise ValueError("the prefix tree samples all responses of a problem at once: `have` must be empty")
         tokens = prompts_that_fit(requests, self)
         samples = Counter(request.problem_id for request in requests)
         rng = np.random.default_rng(self.seed)
-        ends = end_tokens(self.policy.model, self.tokenizer, stop_token_ids)
         for start in range(0, len(tokens), MAX_PROMPTS):
             names = [*tokens][start : start + MAX_PROMPTS]
             prompts, counts = [tokens[name] for name in names], [samples[name] for name in names]
-            results = sample_counts(self.policy, prompts, counts, temperature, max_tokens, self.max_prefixes, rng, ends)
+            results = sample_counts(self.policy, prompts, counts, params, self.max_prefixes, rng)
             for name, responses in zip(names, results, strict=True):
                 sample = 0
                 for rollout, count in responses:
@@ -80,18 +73,17 @@ def sample_counts(
     policy: Policy,
     prompts: Sequence[list[int]],
     counts: Sequence[int],
-    temperature: float,
-    max_tokens: int,
+    params: SamplingParams,
     max_prefixes: int,
     rng: np.random.Generator,
-    ends: Sequence[int],
 ) -> list[list[tuple[Rollout, int]]]:
     """The distinct responses among `counts[i]` samples of prompt i, most frequent first, each with its count.
 
     Of more than `max_prefixes` prefixes, a part at a time continues; its children are run before the other part.
     """
     model, tokenizer = policy.model, policy.tokenizer
-    limits = np.array([min(max_tokens, (policy.context or sys.maxsize) - len(prompt)) for prompt in prompts])
+    ends = end_tokens(model, tokenizer, params.stop_token_ids)
+    limits = np.array([min(params.max_tokens, (policy.context or sys.maxsize) - len(prompt)) for prompt in prompts])
     results: list[list[tuple[Rollout, int]]] = [[] for _ in prompts]
     model.eval()
     waiting = [_start(model, prompts, counts)]
@@ -100,7 +92,7 @@ def sample_counts(
         if len(now.n) > max_prefixes:
             waiting += _halves(now)
             continue
-        parent, token, n = _children(now, temperature, rng)
+        parent, token, n = _children(now, params.temperature, rng)
         tokens = [(*now.tokens[i], int(t)) for i, t in zip(parent, token, strict=True)]
         ended = np.isin(token, ends)
         complete = ended | (len(tokens[0]) >= limits[now.prompt[parent]])

@@ -9,26 +9,24 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from diver.data.hub import one_line
-from diver.generate.base import Generation, Key, Request, prompts_that_fit
+from diver.generate.base import Generation, Key, Request, SamplingParams, prompts_that_fit
 from diver.types import DiverError, Rollout
 
 # Requests submitted at once: vLLM.generate returns when all are done, so a killed run loses at most these.
 BATCH = 2048
 
 
-def sampling_params(
-    request: Request, temperature: float, max_tokens: int, stop_token_ids: Sequence[int] = ()
-) -> dict[str, Any]:
+def sampling_params(request: Request, params: SamplingParams) -> dict[str, Any]:
     """Arguments of vllm.SamplingParams: one sample, by its own seed, from the unmodified distribution."""
     return {
         "n": 1,
         "seed": request.seed,
-        "temperature": temperature,
+        "temperature": params.temperature,
         "top_p": 1.0,
         "top_k": -1,
         "min_p": 0.0,
-        "max_tokens": max_tokens,
-        "stop_token_ids": list(stop_token_ids),
+        "max_tokens": params.max_tokens,
+        "stop_token_ids": list(params.stop_token_ids),
         "skip_special_tokens": True,
     }
 
@@ -36,10 +34,8 @@ def sampling_params(
 def generation(request: Request, output: Any) -> Generation:
     """From a vllm.RequestOutput. Its log-probs are the model's before the temperature, so they are not kept."""
     (completion,) = output.outputs
-    truncated = completion.finish_reason == "length"
-    return Generation(
-        *request.key, Rollout(completion.text, tuple(completion.token_ids), index=request.sample, truncated=truncated)
-    )
+    text, tokens, truncated = completion.text, tuple(completion.token_ids), completion.finish_reason == "length"
+    return Generation(*request.key, Rollout(text, tokens, index=request.sample, truncated=truncated))
 
 
 class VLLMGenerator:
@@ -60,24 +56,17 @@ class VLLMGenerator:
         self.context: int = self.engine.model_config.max_model_len
 
     def generate(
-        self,
-        requests: Sequence[Request],
-        *,
-        temperature: float,
-        max_tokens: int,
-        stop_token_ids: Sequence[int] = (),
-        have: Container[Key] = (),
+        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
     ) -> Iterator[Generation]:
         missing = [request for request in requests if request.key not in have]
         tokens = prompts_that_fit(missing, self)
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
             prompts = [tokens[request.problem_id] for request in batch]
-            params = [
-                self._vllm.SamplingParams(
-                    **sampling_params(r, temperature, min(max_tokens, self.context - len(ids)), stop_token_ids)
-                )
-                for r, ids in zip(batch, prompts, strict=True)
+            limits = (min(params.max_tokens, self.context - len(ids)) for ids in prompts)
+            theirs = [
+                self._vllm.SamplingParams(**sampling_params(request, params._replace(max_tokens=limit)))
+                for request, limit in zip(batch, limits, strict=True)
             ]
-            outputs = self.engine.generate([{"prompt_token_ids": ids} for ids in prompts], params, use_tqdm=False)
+            outputs = self.engine.generate([{"prompt_token_ids": ids} for ids in prompts], theirs, use_tqdm=False)
             yield from (generation(request, output) for request, output in zip(batch, outputs, strict=True))

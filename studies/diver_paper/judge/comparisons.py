@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from diver.generate.base import Generation, Request
+from diver.generate.base import Generation, Request, SamplingParams
 from diver.generate.endpoint import Endpoint, EndpointGenerator
 from diver.io.jsonl import JsonlLog
 from diver.io.seeds import digest, stream_seed
@@ -95,9 +95,8 @@ def ask(
         if not requests:
             continue
         judge, by_key = connect(attempt), {c.key: c for c in requested}
-        for g in judge.generate(
-            list(requests.values()), temperature=config["temperature"], max_tokens=config["max_tokens"]
-        ):
+        params = SamplingParams(config["temperature"], config["max_tokens"])
+        for g in judge.generate(list(requests.values()), params):
             c = by_key[g.problem_id]
             row = {
                 "key": c.key,
