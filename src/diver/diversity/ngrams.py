@@ -1,9 +1,7 @@
 """Tokens and n-grams: what the tokens of a response are, and those of a group, numbered once for all that counts them."""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import chain, count
 from typing import Literal
 
 import numpy as np
@@ -57,20 +55,15 @@ def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray
     strings = sum(isinstance(r, str) for r in responses)
     if 0 < strings < len(responses):
         raise ValueError(f"{strings} of {len(responses)} responses are strings, the others token ids: give one kind")
-    if strings:
-        words = [r.split() for r in responses]  # type: ignore[union-attr]
-        length = np.array([len(w) for w in words])
-        number: defaultdict[str, int] = defaultdict(count().__next__)
-        return np.fromiter(map(number.__getitem__, chain.from_iterable(words)), np.int64, length.sum()), length
 
     import pandas as pd
 
-    ids = [np.asarray(r) for r in responses]
-    for i, r in enumerate(ids):
-        if r.ndim != 1 or (r.size and r.dtype.kind not in "iu"):
+    tokens = [np.array(r.split(), object) if isinstance(r, str) else np.asarray(r) for r in responses]
+    for i, r in enumerate(tokens):
+        if not strings and (r.ndim != 1 or (r.size and r.dtype.kind not in "iu")):
             raise ValueError(f"response {i} is neither a string nor a flat sequence of integer token ids")
-    flat = np.concatenate([r.astype(np.int64) for r in ids])
-    return pd.factorize(flat)[0].astype(np.int64), np.array([len(r) for r in ids])
+    flat = np.concatenate([r if strings else r.astype(np.int64) for r in tokens])
+    return pd.factorize(flat)[0].astype(np.int64), np.array([len(r) for r in tokens])
 
 
 def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iterator[tuple[np.ndarray, ...]]:
