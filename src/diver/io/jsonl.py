@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import mmap
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -142,12 +143,8 @@ class JsonlLog:
 
 
 def _length_of_whole_lines(fd: int) -> int:
-    """The length of the file up to its last newline, searched from its end."""
-    end = os.fstat(fd).st_size
-    while end:
-        start = max(0, end - (1 << 16))
-        newline = os.pread(fd, end - start, start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0
+    """The length of the file up to its last newline."""
+    if not os.fstat(fd).st_size:  # an empty file cannot be mapped
+        return 0
+    with mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as content:
+        return content.rfind(b"\n") + 1

@@ -1,5 +1,6 @@
 """LaTeX that a model wrote, as inert MathML."""
 
+import html
 import re
 from functools import lru_cache
 from itertools import accumulate
@@ -21,7 +22,7 @@ ATTRIBUTES = frozenset(
 )
 CHILDREN = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2, "msubsup": 3, "munderover": 3}
 _MACROS = re.compile(r"\\(?:newcommand|renewcommand|def|newenvironment|DeclareMathOperator|let)(?![A-Za-z])")
-_ENTITY = re.compile(r"&#x([0-9A-Fa-f]{1,6});")
+_ENTITY = re.compile(r"&#x[0-9A-Fa-f]{1,6};")
 
 Tree = list[Any]  # [element, {attribute: value}, child or text, ...]
 
@@ -70,11 +71,6 @@ def _tree(element: Element, levels: int) -> Tree | None:
     children = [_tree(child, levels - 1) for child in element] if levels else [None]
     if name not in ELEMENTS or any(c is None for c in children) or len(children) != CHILDREN.get(name, len(children)):
         return None
-    text = _ENTITY.sub(_character, element.text or "")
+    text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), element.text or "")
     attributes = {key: value for key, value in element.attrib.items() if key in ATTRIBUTES}
     return [name, attributes, *([text] if text else []), *children]
-
-
-def _character(entity: re.Match[str]) -> str:
-    code = int(entity[1], 16)
-    return chr(code) if 0x20 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else "\ufffd"
