@@ -1,10 +1,11 @@
 """The one evaluation: sample, grade, reduce. `diver eval` stores the rows in between, training keeps them in memory."""
 
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+from tqdm import tqdm
 
 from diver.data.templates import TEMPLATES, chat_messages, render
 from diver.evaluate.grade import grade_keys, grade_rows
@@ -163,8 +164,4 @@ def duration(seconds: float) -> str:
 
 
 def _progress_bar(title: str, total: int, show: bool) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(
-        total=total, desc=title, unit="response", leave=False, dynamic_ncols=True, disable=not show, file=sys.stderr
-    )
+    return tqdm(total=total, desc=title, unit="response", leave=False, dynamic_ncols=True, disable=not show)

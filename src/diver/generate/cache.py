@@ -113,9 +113,7 @@ class RowCache(DynamicCache):
         return {"full_attention": full, "sliding_attention": sliding} if types else sliding
 
     def _additive(self, seen: Tensor) -> Tensor:
-        return torch.zeros(seen.shape, dtype=self.dtype, device=seen.device).masked_fill_(~seen, -torch.inf)[
-            :, None, None
-        ]
+        return torch.where(seen, 0.0, -torch.inf).to(self.dtype)[:, None, None]
 
 
 def check_layers(model: Any) -> None:

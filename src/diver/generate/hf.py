@@ -121,10 +121,8 @@ class HFGenerator:
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         width = (self.precision or self.model.dtype).itemsize
         row = positions * 2 * config.num_hidden_layers * heads * size * width + 32 * config.vocab_size
-        copy = (
-            sum(p.numel() for p in self.model.parameters()) * width if self.precision else 0
-        )  # the autocast's weights
-        rows = int(0.9 * (self._free - copy)) // row
+        weights = self.model.num_parameters() * width if self.precision else 0  # the autocast's copy
+        rows = int(0.9 * (self._free - weights)) // row
         if rows < 1:
             raise DiverError(
                 f"a response of {positions:,} tokens, prompt included, needs {row / 1e9:.1f} GB of the GPU, of which "

@@ -105,8 +105,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
 
 def precision_note(settings: Model, model: Any) -> str:
     """Offers bfloat16 on a CPU that is faster in it, for a model whose time is that of its matrix products; else ""."""
-    size = sum(p.numel() for p in model.parameters())
-    if settings.precision != "auto" or model.device.type != "cpu" or size < BF16_PARAMETERS:
+    if settings.precision != "auto" or model.device.type != "cpu" or model.num_parameters() < BF16_PARAMETERS:
         return ""
     if (speedup := bf16_speedup()) < BF16_SPEEDUP:
         return ""
