@@ -348,7 +348,7 @@ def test_wrong_input_is_one_line_and_code_2():
         (("train", "tiny.toml", "--sample.group_size", 1), "group_size: should be greater than or equal to 2"),
         (
             ("train", "tiny.toml", "--train.mini_batch_size", 8),
-            r"mini_batch_size \(8\) is larger than batch_size \(4\)",
+            r"mini_batch_size \(8\) must divide batch_size \(4\)",
         ),
         (("train", "tiny.toml", "--data.path", "none.jsonl"), "none.jsonl: no such file"),
         (("train", "tiny.toml", "--data.path", "rows.jsonl", *small), "rows.jsonl:2: no answer"),

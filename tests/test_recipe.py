@@ -125,7 +125,7 @@ def test_flags_give_a_source_of_held_out_problems(tmp_path):
         ("[train]\nsteps = 0", r"mine.toml: train.steps: should be greater than 0, not 0"),
         (
             "[train]\nbatch_size = 8\nmini_batch_size = 16",
-            r"mine.toml: train: mini_batch_size \(16\) is larger than batch_size \(8\)",
+            r"mine.toml: train: mini_batch_size \(16\) must divide batch_size \(8\)",
         ),
         (
             "[train]\nbatch_size = 8\nmini_batch_size = 3",
@@ -181,7 +181,7 @@ def test_wrong_flags_are_named(tmp_path):
         (["--train.steps", "x"], "command line: --train.steps: invalid.*'x'$"),
         (["--train.stps", "3"], "command line: train.stps: unknown key, did you mean 'steps'. choices: .*batch_size"),
         (["--train.max_grad_norm", "inf"], "command line: train.max_grad_norm: should be a finite number, not inf"),
-        (["--train.mini_batch_size", "256"], r"command line: train: mini_batch_size \(256\) is larger than"),
+        (["--train.mini_batch_size", "256"], r"command line: train: mini_batch_size \(256\) must divide"),
         (["--method", "divr-mix"], "command line: method.name: unknown choice 'divr-mix', did you mean 'diver-mix'"),
         (["--method.divisor", "both"], "command line: .*'both'.*--method.divisor.*'std', 'sample-std'"),
         (["--method.shaping.coeff", "1"], "command line: method.shaping.coeff: unknown key, did you mean 'coef'"),

@@ -101,8 +101,6 @@ class Train(Update):
     """Number of checkpoints kept; older ones are deleted."""
 
     def __post_init__(self) -> None:
-        if self.mini_batch_size > self.batch_size:
-            raise ValueError(f"mini_batch_size ({self.mini_batch_size}) is larger than batch_size ({self.batch_size})")
         if self.batch_size % self.mini_batch_size:
             raise ValueError(f"mini_batch_size ({self.mini_batch_size}) must divide batch_size ({self.batch_size})")
 
