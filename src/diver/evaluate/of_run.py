@@ -1,8 +1,4 @@
-"""`diver eval RUN`: checkpoints of a run on its own held-out problems, evaluated as the run says, beside its base model.
-
-Template, grader, temperature, length, seed and number of samples are those of its config.json, whichever engine
-trained; the random streams are those of the run's own evaluations, so a result that the run has already is not made again.
-"""
+"""`diver eval RUN`: checkpoints of a run on its own held-out problems, evaluated as the run says, beside its base model."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -125,9 +121,6 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, eval_problem
         "samples": config.samples or eval_problems.benchmark.samples,
         "graders": sorted({str(grader_for(p, AUTO)) for p in eval_problems.problems}),
     }
+    ids = [row["id"] for row in result["per_problem"]]
     known = all(result.get(key) == value for key, value in same.items())
-    return (
-        path
-        if known and [row["id"] for row in result["per_problem"]] == [p.id for p in eval_problems.problems]
-        else None
-    )
+    return path if known and ids == [p.id for p in eval_problems.problems] else None
