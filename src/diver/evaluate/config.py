@@ -77,13 +77,9 @@ class EvalConfig:
 
     def __post_init__(self) -> None:
         if self.run is None and (self.step is not None or self.all_steps):
-            raise DiverError(
-                "--step and --all-steps: choose checkpoints of a run; name one: diver eval runs/quickstart"
-            )
+            raise DiverError("--step and --all-steps: choose checkpoints of a run; name it: diver eval runs/quickstart")
         if self.run is not None and (self.model or self.generator == "endpoint"):
-            raise DiverError(
-                f"{self.run}: the models of a run are evaluated here; omit --model and --generator endpoint"
-            )
+            raise DiverError(f"{self.run}: the models of a run are evaluated; omit --model and --generator endpoint")
         if self.step is not None and self.all_steps:
             raise DiverError("--step and --all-steps: give one of them")
         if not self.timeout > 0 or self.retries < 0:
@@ -100,21 +96,17 @@ class EvalConfig:
         if self.grader not in ("", AUTO):
             get_grader(self.grader, "--grader")
         if self.url and self.generator != "endpoint":
-            raise DiverError(
-                f"--url {self.url}: is used only with --generator endpoint, not {self.generator!r}; add that, or omit --url"
-            )
+            raise DiverError(f"--url {self.url}: is used only with --generator endpoint, not {self.generator!r}")
         if self.extra and self.generator == "transformers":
             raise DiverError(
-                f"--extra {self.extra}: is for --generator endpoint (keys of a request) or vllm (options of its engine), "
-                "not 'transformers'; add one of them, or omit --extra"
+                f"--extra {self.extra}: is used only with --generator endpoint or vllm, not 'transformers'"
             )
         if self.url and not self.url.startswith(("http://", "https://")):
             raise DiverError(f"--url {self.url}: must begin with http:// or https://")
-        _ = self.extra_options
+        read_extra(self.extra)
 
     @property
     def extra_options(self) -> dict[str, Any]:
-        """`extra` as a table."""
         return read_extra(self.extra)
 
 

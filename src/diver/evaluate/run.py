@@ -1,8 +1,4 @@
-"""`diver eval`: evaluate a model on benchmarks in a folder, from which it can be resumed.
-
-Sampling, grading and reducing each look only at what is stored, so the command can be killed at any moment and given
-again: the results are a function of the settings.
-"""
+"""`diver eval`: evaluate a model on benchmarks in a folder, from which it can be resumed."""
 
 import dataclasses
 import sys
@@ -49,10 +45,11 @@ def run(
                 log(note)
             prompting = f"{task.name}: template {task.template!r}, temperature {task.temperature}"
             log(f"{prompting}, up to {task.max_tokens:,} tokens a response")
-            with (
-                folder.log("generations", task.name) as generations,
-                folder.log("grades", f"{task.name}.{task.grader}") as grades,
-            ):
+            generations, grades = (
+                folder.log("generations", task.name),
+                folder.log("grades", f"{task.name}.{task.grader}"),
+            )
+            with generations, grades:
                 results[task.name] = evaluate(
                     task, generator.open, generations, grades, verification=verification, log=log
                 )
@@ -85,9 +82,8 @@ def _skip_long_prompts(task: Task, model: SamplerHandle, context: int | None) ->
     if kept.skipped:
         note = f"{task.name}: {kept.skipped} of {len(task.problems)} problems are skipped, their prompts are too long"
         source = {**source, "notes": [*source["notes"], note]}
-    return dataclasses.replace(
-        task, problems=kept.problems, info={**task.info, "source": source, "skipped": kept.skipped}
-    )
+    info = {**task.info, "source": source, "skipped": kept.skipped}
+    return dataclasses.replace(task, problems=kept.problems, info=info)
 
 
 def _summary(out: Path, results: Mapping[str, Mapping[str, Any]]) -> str:

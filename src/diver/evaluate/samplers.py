@@ -33,9 +33,8 @@ class SamplerHandle(NamedTuple):
         from diver.generate.policy import load_configuration
 
         if self.policy and not load_configuration(self.policy).tokenizer.chat_template:
-            raise DiverError(
-                f"--template: {self.policy.path!r} has no chat template; choose one of {', '.join(TEMPLATES)}"
-            )
+            names = ", ".join(TEMPLATES)
+            raise DiverError(f"--template: {self.policy.path!r} has no chat template; choose one of {names}")
         return chat_template_for(problems)
 
 
@@ -100,7 +99,6 @@ def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
 
 def endpoint(config: EvalConfig, policy: Model) -> SamplerHandle:
     """Any server that speaks OpenAI's protocol; it is the model that is named, not the server."""
-
     settings = Endpoint(
         url=config.url or Endpoint.url,
         model=policy.path,
@@ -118,9 +116,7 @@ GENERATORS = {"transformers": transformers, "vllm": vllm, "endpoint": endpoint}
 def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
     """The generator that the settings name, loaded at most once; `policy` says more of the model than --model."""
     if not config.model:
-        raise DiverError(
-            "--model: name a folder, a hub name, or 'countdown' for the bundled policy; or give a run folder"
-        )
+        raise DiverError("--model: name a folder, a hub name, or 'countdown', the bundled policy; or give a run folder")
     # One thread for the bundled policy: its matrix products are too small to be parallelised.
     policy = policy or Model(path=config.model, threads=1 if config.model == "countdown" else 0)
     handle = GENERATORS[config.generator](config, policy)

@@ -1,8 +1,6 @@
-"""What an evaluation stores (docs/evaluation.md has a table of the files), and how it survives being killed.
+"""What an evaluation stores (docs/evaluation.md has a table of the files).
 
-A row counts when its newline is there: what a kill left of a row is skipped by readers and cut off before the next
-append. A row has a key of the settings that it belongs to, so rows of other settings stay in the file and are never
-mixed up.
+A row has a key of the settings that it belongs to, so rows of other settings stay in the file and are never mixed up.
 """
 
 from collections.abc import Iterator, Mapping

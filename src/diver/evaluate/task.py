@@ -110,7 +110,5 @@ def _samples(config: EvalConfig, benchmark: Benchmark) -> tuple[int, list[int]]:
     ks = parse_ks(config.k)
     samples = config.samples or max([benchmark.samples, *ks])
     if ks and max(ks) > samples:
-        raise DiverError(
-            f"{benchmark.name}: k = {max(ks)} needs more than {samples} samples; raise --samples, or lower --k"
-        )
+        raise DiverError(f"{benchmark.name}: k = {max(ks)} needs more than {samples} samples; raise --samples")
     return samples, ks or [1 << i for i in range(samples.bit_length())]
