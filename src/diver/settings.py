@@ -40,9 +40,8 @@ def read(cls: type[T], table: Mapping[str, Any], where: str) -> T:
         first = error.errors(include_url=False)[0]
         key = ".".join([*filter(None, [where]), *map(str, first["loc"])])
         if first["type"] == "unexpected_keyword_argument":
-            raise DiverError(
-                f"{key}: unknown key{_hint(str(first['loc'][-1]), _keys(cls, first['loc'][:-1]))}"
-            ) from None
+            *table_loc, unknown = first["loc"]
+            raise DiverError(f"{key}: unknown key{_hint(str(unknown), _keys(cls, table_loc))}") from None
         given = "" if isinstance(first["input"], Mapping) else f", not {first['input']!r}"
         reason = first["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
         reason = reason.replace("should be an object", "should be a table")
@@ -83,7 +82,7 @@ def _hint(name: str, choices: list[str]) -> str:
     return (f", did you mean {close[0]!r}?" if close else ";") + f" choices: {', '.join(choices)}"
 
 
-def _keys(cls: type, loc: tuple[int | str, ...]) -> list[str]:
+def _keys(cls: type, loc: list[int | str]) -> list[str]:
     """The keys that the table at `loc` inside `cls` may have."""
     kind: Any = cls
     for step in loc:

@@ -121,9 +121,7 @@ def interval(values: ArrayLike, bounds: tuple[float, float] | None = None, level
     return Estimate(float(y.mean()), *(float(end) for end in ends(y, bounds, level)))
 
 
-def paired_interval(
-    a: ArrayLike, b: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95
-) -> Estimate:
+def paired_interval(a: ArrayLike, b: ArrayLike, bounds: tuple[float, float] | None = None) -> Estimate:
     """The mean of b - a over the same problems (and seeds), with its interval; above 0: b is greater.
 
     Narrower than two intervals side by side, because what is hard for both cancels. A NaN in either drops the problem.
@@ -132,7 +130,7 @@ def paired_interval(
     before, after = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if before.shape != after.shape:
         raise ValueError(f"a and b must be of the same problems: got shapes {before.shape} and {after.shape}")
-    return interval(after - before, bounds and (bounds[0] - bounds[1], bounds[1] - bounds[0]), level)
+    return interval(after - before, bounds and (bounds[0] - bounds[1], bounds[1] - bounds[0]))
 
 
 def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95) -> tuple[Any, Any]:

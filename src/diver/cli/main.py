@@ -30,9 +30,8 @@ def main() -> None:
     except OSError as e:
         if e.errno not in USER_ERRORS:
             raise
-        _stop(
-            f"{e.filename or 'a file'}: {os.strerror(e.errno)}; what was written before is complete: correct this, then run the same command again"
-        )
+        reason = f"{e.filename or 'a file'}: {os.strerror(e.errno)}"
+        _stop(f"{reason}; what was written before is complete: correct this, then run the same command again")
     except ModuleNotFoundError as e:
         if e.name not in ("torch", "transformers"):
             raise
@@ -67,9 +66,8 @@ def _run(argv: Sequence[str]) -> None:
 
 
 def _help() -> str:
-    verbs = "\n".join(
-        f"  {name:9} {(entry.load().__doc__ or '').partition(chr(10))[0]}" for name, entry in commands().items()
-    )
+    first_lines = {name: (entry.load().__doc__ or "").partition("\n")[0] for name, entry in commands().items()}
+    verbs = "\n".join(f"  {name:9} {line}" for name, line in first_lines.items())
     title = "diver: reinforcement learning that rewards correct answers for being different"
     return f"{title}\n\n{verbs}\n\ndiver COMMAND --help lists its options."
 

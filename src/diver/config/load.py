@@ -72,9 +72,8 @@ def parse_arguments(kind: type[T], args: Sequence[str], command: str) -> T:
     tables = dataclasses.asdict(arguments.recipe)
     if unknown:
         _refuse(unknown[0], tables)
-    return dataclasses.replace(
-        arguments, recipe=_checked("command line" if names or flags else path, make_recipe, tables)
-    )
+    recipe = _checked("command line" if names or flags else path, make_recipe, tables)
+    return dataclasses.replace(arguments, recipe=recipe)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -103,10 +102,10 @@ def _checked(source: object, make: Callable[[Mapping[str, Any]], M], table: Mapp
 
 def _split(args: Sequence[str]) -> tuple[Path | None, list[str]]:
     """(The recipe file, which is the first word or the first that ends in .toml; the other words)."""
-    position = next(
-        (i for i, word in enumerate(args) if (not i and word[:1] != "-") or word.endswith(".toml")), len(args)
-    )
-    return Path(args[position]) if position < len(args) else None, [*args[:position], *args[position + 1 :]]
+    for i, word in enumerate(args):
+        if (not i and word[:1] != "-") or word.endswith(".toml"):
+            return Path(word), [*args[:i], *args[i + 1 :]]
+    return None, list(args)
 
 
 def _names(flags: Sequence[str]) -> tuple[dict[str, Any], list[str]]:

@@ -54,10 +54,8 @@ class Recipe:
         flat = _flatten(dataclasses.asdict(self))
         skipped = ("train.steps", "run.folder", "log.", "verl.", "trl.")
         settings = {key: value for key, value in flat.items() if not key.startswith(skipped) and key not in MACHINE}
-        return {
-            k: Path(v).name if k.endswith((".path", ".model")) and isinstance(v, str) else v
-            for k, v in settings.items()
-        }
+        paths = {k: Path(v).name for k, v in settings.items() if k.endswith((".path", ".model")) and isinstance(v, str)}
+        return {**settings, **paths}
 
 
 # These settings depend on the machine: a run may resume with less memory or on another device.

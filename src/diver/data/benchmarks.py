@@ -1,8 +1,4 @@
-"""The paper's nine benchmarks and Countdown (benchmarks.toml), any file of problems, and benchmarks of one's own.
-
-`load("aime24", seed)` takes the problems from the hub, `load("aime24=FILE", seed)` from a file in the hub's layout or
-in ours, `load("FILE", seed)` any JSONL or parquet file as a benchmark, `load("my_module:MINE", seed)` a `Benchmark`.
-"""
+"""The paper's nine benchmarks and Countdown (benchmarks.toml), any file of problems, and benchmarks of one's own."""
 
 import dataclasses
 import json
@@ -149,18 +145,14 @@ def load(name: str, seed: int, limit: int | None = None) -> Loaded:
         return Loaded(benchmark, problems, notes, None)
     moved = [shuffled(problem, seed) for problem in problems]
     if unshuffled := moved.count(None):
-        notes.append(
-            f"{benchmark.name}: {unshuffled} problems keep the order of their options, which could not be read"
-        )
+        notes.append(f"{benchmark.name}: {unshuffled} problems keep the order of their options, which cannot be read")
     problems = tuple(new or problem for new, problem in zip(moved, problems, strict=True))
     return Loaded(benchmark, problems, notes, random_baseline(problems))
 
 
 def find(name: str) -> Benchmark:
-    """The entry of a name, or of `name=FILE` with that file as its source; one made of a file of problems; or
-    "package.module:name", a `Benchmark` or a function that gives problems.
-
-    DiverError for a name that is none of these, with the list of names.
+    """The entry of a name, whose problems are on the hub; of `name=FILE`, with that file, in the hub's layout or in ours;
+    one made of a JSONL or parquet file; or of "package.module:name", a `Benchmark` or a function that gives problems.
     """
     if name in BENCHMARKS:
         return BENCHMARKS[name]
@@ -210,15 +202,12 @@ def shuffled(problem: Problem, seed: int) -> Problem | None:
     labels = list(parts.options)
     came_from = random.Random(stream_seed(seed, "options", problem.id)).sample(labels, len(labels))
     options = {new: parts.options[old] for new, old in zip(labels, came_from, strict=True)}
+    shuffle = {"seed": seed, "from": dict(zip(labels, came_from, strict=True))}
     return dataclasses.replace(
         problem,
         prompt=parts._replace(options=options).prompt(),
         answer=labels[came_from.index(problem.answer)],
-        meta={
-            **problem.meta,
-            "options": options,
-            "shuffle": {"seed": seed, "from": dict(zip(labels, came_from, strict=True))},
-        },
+        meta={**problem.meta, "options": options, "shuffle": shuffle},
     )
 
 

@@ -84,9 +84,8 @@ def from_hub(source: Source) -> tuple[Rows, str | None]:
         raise DiverError(f"{source.path}: a data set on the hub needs `pip install 'diver-rl[train]'`") from error
     revision = hub.newest_commit(source.path, "dataset", source.revision)
     try:
-        table = datasets.load_dataset(
-            source.path, source.config, split=source.split, revision=revision or source.revision
-        )
+        commit = revision or source.revision
+        table = datasets.load_dataset(source.path, source.config, split=source.split, revision=commit)
     except Exception as error:  # the hub and `datasets` raise some twenty kinds
         reason = "; ".join(hub.one_line(e) for e in (error, error.__cause__) if e)
         if revision is None and isinstance(error, ConnectionError):

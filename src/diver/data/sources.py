@@ -61,7 +61,7 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
     prefix = f"{key}." if key else ""
     if not source.path:
         raise DiverError(
-            f"{prefix}path: name a .jsonl or .parquet file, a folder of them, or a data set on the hub (owner/name)"
+            f"{prefix}path: name a .jsonl or .parquet file, a folder, or a data set on the hub (owner/name)"
         )
     if source.verifier != "auto":
         get_grader(source.verifier, f"{prefix}verifier")
@@ -206,9 +206,8 @@ def _prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
     messages = value if isinstance(value, list) else []
     if messages and all(isinstance(m, Mapping) and {"role", "content"} <= m.keys() for m in messages):
         return tuple({"role": str(m["role"]), "content": str(m["content"])} for m in messages)
-    raise InvalidRow(
-        where, "the prompt must be text or a list of messages with role and content", f", not {value!r:.60}"
-    )
+    reason = "the prompt must be text or a list of messages with role and content"
+    raise InvalidRow(where, reason, f", not {value!r:.60}")
 
 
 def _columns(source: Source, name: str, known: Sequence[str]) -> Sequence[str]:

@@ -98,9 +98,7 @@ class EvalConfig:
         if self.url and self.generator != "endpoint":
             raise DiverError(f"--url {self.url}: is used only with --generator endpoint, not {self.generator!r}")
         if self.extra and self.generator == "transformers":
-            raise DiverError(
-                f"--extra {self.extra}: is used only with --generator endpoint or vllm, not 'transformers'"
-            )
+            raise DiverError(f"--extra {self.extra}: is used only with --generator endpoint or vllm")
         if self.url and not self.url.startswith(("http://", "https://")):
             raise DiverError(f"--url {self.url}: must begin with http:// or https://")
         read_extra(self.extra)

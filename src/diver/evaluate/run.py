@@ -45,11 +45,10 @@ def run(
                 log(note)
             prompting = f"{task.name}: template {task.template!r}, temperature {task.temperature}"
             log(f"{prompting}, up to {task.max_tokens:,} tokens a response")
-            generations, grades = (
-                folder.log("generations", task.name),
-                folder.log("grades", f"{task.name}.{task.grader}"),
-            )
-            with generations, grades:
+            with (
+                folder.log("generations", task.name) as generations,
+                folder.log("grades", f"{task.name}.{task.grader}") as grades,
+            ):
                 results[task.name] = evaluate(
                     task, generator.open, generations, grades, verification=verification, log=log
                 )

@@ -120,8 +120,6 @@ def check_layers(model: Any) -> None:
     """DiverError if the model keeps anything between tokens but keys and values."""
     layers = DynamicCache(config=model.config).layers
     if not all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers):
-        raise DiverError(
-            f"model type {model.config.model_type!r}: layers without a key-value cache are not supported here"
-        )
+        raise DiverError(f"model type {model.config.model_type!r}: layers without a key-value cache are not supported")
     if "chunked_attention" in (getattr(model.config.get_text_config(), "layer_types", None) or ()):
-        raise DiverError(f"model type {model.config.model_type!r}: chunked attention is not supported here")
+        raise DiverError(f"model type {model.config.model_type!r}: chunked attention is not supported")

@@ -136,9 +136,8 @@ def _check_head(model: Any) -> None:
     inputs = {"input_ids": torch.tensor([[0, 1]], device=model.device), "use_cache": False}
     whole = model.eval()(**inputs).logits
     if not torch.allclose(logits_of(model, hidden_states(model, **inputs)), whole, 1e-3, 1e-3):
-        raise DiverError(
-            f"model type {model.config.model_type!r}: its head does more than is known here; TRL or verl may train it"
-        )
+        kind = model.config.model_type
+        raise DiverError(f"model type {kind!r}: its head does more than is known here; TRL or verl may train it")
 
 
 def weights_digest(model: Any) -> str:
@@ -214,8 +213,6 @@ def check_folder(folder: Path, name: str) -> None:
     except ValueError as e:
         raise DiverError(f"{folder / config}: is not JSON ({e})") from None
     if not files & {"tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json"}:
-        raise DiverError(
-            f"{name}: the folder has no tokenizer (tokenizer.json); save it with tokenizer.save_pretrained"
-        )
+        raise DiverError(f"{name}: the folder has no tokenizer (tokenizer.json); tokenizer.save_pretrained saves one")
     if not [*folder.glob("*.safetensors"), *folder.glob("*.bin")]:
         raise DiverError(f"{name}: the folder has no weights (*.safetensors)")

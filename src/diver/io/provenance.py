@@ -27,12 +27,12 @@ def version(package: str) -> str | None:
 
 def commit() -> str | None:
     """The commit of this source tree, with a + where the package has changes; None where it is no git checkout."""
-    git = ["git", "-C", str(Path(__file__).parents[1])]
+    package = Path(__file__).parents[1]
+
+    def git(*words: str) -> str:
+        return subprocess.check_output(["git", *words], cwd=package, stderr=subprocess.DEVNULL, text=True, timeout=10)
+
     try:
-        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
-        changes = subprocess.run(
-            [*git, "status", "--porcelain", "-uno", "."], capture_output=True, text=True, timeout=10
-        )
+        return git("rev-parse", "HEAD").strip() + ("+" if git("status", "--porcelain", "-uno", ".") else "")
     except (OSError, subprocess.SubprocessError):
         return None
-    return head.stdout.strip() + ("+" if changes.stdout.strip() else "")

@@ -58,9 +58,7 @@ class Measure(Columns):
         if not math.isfinite(self.threshold):
             raise DiverError(f"--threshold: must be a finite number, is {self.threshold}")
         if self.diversity.horizon is not None or self.diversity.tokenize == "policy":
-            raise DiverError(
-                "--diversity.horizon and tokenize = policy: need policy tokens, which files of rollouts do not have"
-            )
+            raise DiverError("--diversity.horizon and tokenize = policy: need policy tokens, which files do not have")
         for name in self.names:
             resolve(name, self.diversity)
 

@@ -17,12 +17,8 @@ from diver.report.text import text
 
 ASSETS = Path(__file__).with_name("assets")
 SCRIPTS = ("dom.js", "curves.js", "text.js", "matrix.js", "browser.js", "main.js")
-LEGEND = (
-    "Marked formulas occur in no other response of their group. Choose a pair in the matrix to compare two responses."
-)
-NOTHING = (
-    "<noscript><p class='note'>The curves and the groups are drawn by JavaScript, which is disabled.</p></noscript>"
-)
+LEGEND = "Marked formulas are in no other response of the group. Choose a pair in the matrix to compare two responses."
+NOTHING = "<noscript><p class='note'>Curves and groups are drawn by JavaScript, which is disabled.</p></noscript>"
 
 
 @cache
@@ -60,9 +56,8 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str) 
     head = "".join(f"<th>{cell}</th>" for cell in header)
     lines = [f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in rest) for first, *rest in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return (
-        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    table = f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll">{table}</div>'
 
 
 def groups_section(browser: Mapping[str, Any], total: int | None = None) -> str:

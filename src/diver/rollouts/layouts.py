@@ -85,9 +85,7 @@ def _stored_grades(file: File) -> dict[tuple[Any, Any], Any] | None:
     if not files:
         return None
     if len({(row["problem"], row["sample"]) for _, row in file.rows}) < len(file.rows):
-        file.notes.append(
-            f"{file.path}: generations of several settings, so whose the grades are is not known; left out"
-        )
+        file.notes.append(f"{file.path}: generations of several settings; whose the grades are is not known: left out")
         return None
     if len(files) > 1:
         file.notes.append(f"{file.path}: grades from {files[0].name}, the first of {len(files)}")
@@ -125,9 +123,7 @@ def lm_eval(file: File) -> Iterator[Part]:
         arguments, resps = row["arguments"], row["resps"]
         request = arguments.get("gen_args_0") if isinstance(arguments, Mapping) else None
         if not isinstance(request, Mapping) or not isinstance(request.get("arg_1"), Mapping):
-            raise DiverError(
-                f"{where}: a task of log-likelihoods has no responses; give the samples of one that generates"
-            )
+            raise DiverError(f"{where}: a task of log-likelihoods has no responses; give samples of one that generates")
         if not (isinstance(resps, list) and resps and isinstance(resps[0], list)):
             raise DiverError(f"{where}: resps must be a list of lists of texts, not {resps!r:.60}")
         metrics = row.get("metrics") or []
