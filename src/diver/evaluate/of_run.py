@@ -1,4 +1,4 @@
-"""`diver eval RUN`: checkpoints of a run on its own held-out problems, evaluated as the run says, beside its base model."""
+"""`diver eval RUN`: checkpoints of a run on its own held-out problems, evaluated as it says, beside its base model."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
