@@ -2,9 +2,15 @@
 
 import json
 import math
+import os
+import re
+import sys
 import time
+from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import zscore
 
 pytest.importorskip("verl.trainer.ppo", reason="in the environment of `make test-verl` only")
 
@@ -182,3 +188,32 @@ def test_groups_without_a_signal_are_replaced(folder):
         rows = groups(stock.dump(folder, step))
         assert len(rows) == stock.PROMPTS
         assert all(0 < sum(row["score"] for row in group) < stock.GROUP for group in rows)
+
+
+def test_the_method_of_the_documentation(tmp_path):
+    """docs/extending.md's, which needs log-probs and a state, from a file outside the package; the same 8 problems twice."""
+    stock.prepare(tmp_path, problems=stock.PROMPTS)
+    page = (Path(__file__).parents[3] / "docs" / "extending.md").read_text()
+    (code,) = re.findall(r"^\*\*`my_method.py`\*\*\n\n```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "my_method.py").write_text(code)
+    own = {"name": "my_method:Novelty", "coef": 0.5}
+    sys.path.insert(0, str(tmp_path))
+    try:
+        arguments = stock.command(tmp_path, method_named(**own), 2, setting={"method": own}, **{"trainer.save_freq": 1})
+    finally:
+        sys.path.remove(str(tmp_path))
+    where = os.pathsep.join([str(tmp_path), stock.environment(tmp_path)["PYTHONPATH"]])
+    stock.run(tmp_path, arguments, PYTHONPATH=where)
+    solved = {}
+    for step in (1, 2):
+        for group in groups(stock.dump(tmp_path, step)):
+            outcome, reward, advantage = (
+                np.array([row[name] for row in group]) for name in ("score", "reward", "advantage")
+            )
+            assert ((reward >= 0.5 * outcome) & (reward <= outcome)).all() and (reward < outcome).sum() == outcome.sum()
+            name = problem_of(group[0]).id
+            expected = zscore(reward) if np.ptp(reward) > 1e-8 else np.zeros(len(group))
+            np.testing.assert_allclose(advantage, expected / np.sqrt(1 + solved.get(name, 0)), atol=1e-5)
+            solved[name] = solved.get(name, 0) + int(outcome.sum())
+        assert json.loads((tmp_path / "checkpoints" / f"global_step_{step}" / "method.json").read_text()) == solved
+    assert sum(solved.values()) > 0
