@@ -107,9 +107,14 @@ def test_the_bonus_is_that_of_the_inverse(size, dimensions, seed):
     np.testing.assert_allclose(elliptical_bonus(h, 0.3), [row @ inverse @ row for row in x], atol=1e-12)
 
 
-def test_with_more_dimensions_than_responses_all_bonuses_are_nearly_one():
+def test_with_more_dimensions_than_responses_the_bonus_sees_repetitions_only():
+    """1/n - 1/G of a response that is there n times, also of one that is nine times as far away."""
     h = np.random.default_rng(0).normal(size=(8, 32)) * [[1], [1], [1], [1], [1], [1], [1], [9]]
-    np.testing.assert_allclose(elliptical_bonus(h, 0.01), 1 - 1 / 8, atol=1e-3)  # that far away, too
+    np.testing.assert_allclose(elliptical_bonus(h, 0.01), 1 - 1 / 8, atol=1e-3)
+    h[1] = h[0]
+    h[3] = h[4] = h[2]
+    expected = [1 / 2 - 1 / 8] * 2 + [1 / 3 - 1 / 8] * 3 + [1 - 1 / 8] * 3
+    np.testing.assert_allclose(elliptical_bonus(h, 0.01), expected, atol=1e-3)
 
 
 def test_the_projection_keeps_distances_in_the_mean():

@@ -24,8 +24,9 @@ class RepExp(Grpo):
     the group is subtracted, which the release does and the paper does not write. Departure: the matrix is the same in
     every run.
 
-    Where d is at least G - 1 and lambda is small beside the distances, all bonuses are near 1 - 1/G: what separates
-    them, and in a group all correct is scaled up by the standard deviation, is then lambda.
+    Where d is at least G - 1 and lambda is small beside the distances, the bonus is near 1/n - 1/G, n the number of
+    responses with the same h, however far the others are. What separates different responses, and in a group all
+    correct is scaled up by the standard deviation, is then lambda.
     """
 
     name: str = "rep-exp"
