@@ -125,7 +125,7 @@ def test_diver_mix_selects_and_resumes_after_a_kill(folder):
 
 
 def test_two_steps_of_another_method_and_loss(folder):
-    """With Clip-Cov above and the clip of `diver verl`, these are all losses of verl."""
+    """With Clip-Cov above and the clip of `diver verl`; for CISPO and GSPO there is test_losses.py."""
     settings = {"name": "max-rl", "loss": {"name": "kl-cov"}}
     method = method_named(**settings)
     stock.run(folder, stock.command(folder, method, 2, setting={"method": settings}))
