@@ -90,19 +90,15 @@ def _sample(
     generator = open_generator()
     if note := getattr(generator, "note", ""):
         log(note)
-    all_requests = [
-        request
-        for problem in task.problems
-        for request in requests(
-            task.seed, task.name, problem.id, render_prompt(problem, task.template, generator), range(task.samples)
-        )
-    ]
-    thinking = {r.problem_id for r in all_requests if isinstance(r.prompt, str) and in_thought(r.prompt)}
+    prompts = {problem.id: render_prompt(problem, task.template, generator) for problem in task.problems}
+    thinking = {name for name, prompt in prompts.items() if isinstance(prompt, str) and in_thought(prompt)}
+    samples = range(task.samples)
+    wanted = [r for name, prompt in prompts.items() for r in requests(task.seed, task.name, name, prompt, samples)]
     params = SamplingParams(task.temperature, task.max_tokens, task.stop_token_ids)
     start, num_sampled, estimated = time.monotonic(), 0, False
     with _progress_bar(f"{task.name}: sample", missing, progress) as bar:
         try:
-            for generation in generator.generate(all_requests, params, have):
+            for generation in generator.generate(wanted, params, have):
                 into.append(_row(generation, keys[generation.problem_id], generation.problem_id in thinking))
                 bar.update(generation.count)
                 num_sampled += generation.count
