@@ -151,8 +151,8 @@ def load(name: str, seed: int, limit: int | None = None) -> Loaded:
 
 
 def find(name: str) -> Benchmark:
-    """The entry of a name, with the problems of the hub, or of `name=FILE`, with those of a file in its layout or in ours;
-    one made of a JSONL or parquet file, or of "package.module:name", a `Benchmark` or a function that gives problems.
+    """The entry of a name, its problems from the hub, or of `name=FILE`, from a file in the hub's layout or in ours; one
+    made of a JSONL or parquet file, or of "package.module:name", a `Benchmark` or a function that gives problems.
     """
     if name in BENCHMARKS:
         return BENCHMARKS[name]

@@ -5,8 +5,6 @@ of an ended row at once, and a row never has more than its prompt and its limit.
 each row and reads those up to the longest one; a mask leaves out what a row does not have.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -25,7 +23,7 @@ class RowLayer(DynamicLayer):
     keys: Tensor
     values: Tensor
 
-    def __init__(self, cache: RowCache, keys: Tensor, values: Tensor) -> None:
+    def __init__(self, cache: "RowCache", keys: Tensor, values: Tensor) -> None:
         super().__init__()
         self.cache, self.is_initialized = cache, True
         self.keys, self.values = (x.new_empty(0, x.shape[1], 0, x.shape[3], dtype=cache.dtype) for x in (keys, values))

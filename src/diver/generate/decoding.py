@@ -1,7 +1,5 @@
 """Rows that are decoded together, each with a response of its own; ended rows are given the next response to sample."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -35,7 +33,7 @@ class Prefill(NamedTuple):
     logits: Tensor
     place: dict[int, int]
 
-    def only(self, prompt: int) -> Prefill:
+    def only(self, prompt: int) -> "Prefill":
         if len(self.place) == 1:
             return self
         index = torch.tensor([self.place[prompt]], device=self.logits.device)

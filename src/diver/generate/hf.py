@@ -59,11 +59,9 @@ def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
 class HFGenerator:
     """See `diver.generate.base.Generator`.
 
-    Each response has a stream of its own; the others in its batch affect it by rounding alone (see `respond`). An
-    evaluation is run in segments that are cut from all requests, those in `have` included, and run whole, so one that was
-    killed and resumed is equal to an uninterrupted one to the last bit, on the same machine. `max_num_seqs` is the number
-    of rows; 0 chooses it (`rows_for`), leaving `reserve` bytes of a GPU free. `context` is the model's number of
-    positions, None if unknown.
+    An evaluation is run in segments that are cut from all requests, those in `have` included, and run whole, so one that
+    was killed and resumed is equal to an uninterrupted one to the last bit, on the same machine. `max_num_seqs` is the
+    number of rows; 0 chooses it (`rows_for`), leaving `reserve` bytes of a GPU free.
     """
 
     def __init__(self, policy: Policy, name: str = "", max_num_seqs: int = 0, reserve: int = 0) -> None:

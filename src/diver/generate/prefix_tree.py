@@ -6,8 +6,6 @@ continues with its count, and every prefix is run through the model once. A trai
 of a Countdown problem share a few dozen prefixes a token, where `HFGenerator` runs 1,024 rows.
 """
 
-from __future__ import annotations
-
 import copy
 import sys
 from collections import Counter

@@ -4,10 +4,8 @@
     metrics.jsonl          a row a step, only ever appended to
     rollouts/step_NNNN.jsonl, eval/step_NNNN.json, checkpoints/step_NNNN/, report.html
 
-Every file but metrics.jsonl is written aside and renamed, so it is whole or absent. A row of metrics.jsonl is one
-write; what a killed run left after its last checkpoint, half a row included, is dropped when the run resumes. A
-checkpoint is renamed into place only when its files, the rows and the files of the steps behind it are on the disk, so after a
-loss of power there is no checkpoint without them.
+Every file but metrics.jsonl is whole or absent. What a killed run left after its last checkpoint, half a row included,
+is dropped when the run resumes. After a loss of power there is no checkpoint without the rows and files behind it.
 """
 
 from __future__ import annotations
