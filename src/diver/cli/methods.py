@@ -10,8 +10,6 @@ from diver.config.flags import parse
 
 @dataclasses.dataclass
 class Methods:
-    """List the methods: what each rewards, its loss, what it needs, and which engines can run it."""
-
     names: Positional[tuple[str, ...]] = ()
     """Which, by default all; my_module:MyMethod is one of your own. If an engine cannot run one of them, its message follows."""
 
@@ -21,7 +19,7 @@ def command(args: Sequence[str]) -> None:
     from diver.integrations.engines import refusals, table
     from diver.methods import METHODS, method_named
 
-    names = parse(Methods, "diver methods", args).names
+    names = parse(Methods, "diver methods", args, description=command.__doc__).names
     methods = [method_named(name) for name in names or METHODS]
     print(table(methods), end="")
     for reason in dict.fromkeys(reason for method in methods if names for reason in refusals(method).values()):

@@ -151,7 +151,7 @@ def load(name: str, seed: int, limit: int | None = None) -> Loaded:
 
 
 def find(name: str) -> Benchmark:
-    """The entry of a name, its problems from the hub, or of `name=FILE`, from a file in the hub's layout or in ours; one
+    """The entry of a name, its problems from the hub, or of `name=FILE`, from a file in its layout or in ours; one
     made of a JSONL or parquet file, or of "package.module:name", a `Benchmark` or a function that gives problems.
     """
     if name in BENCHMARKS:

@@ -47,12 +47,9 @@ def reduce(
     if all(grader_for(p, grader).votes for p in problems) and all(s.count == 1 for p in problems for s in scored[p.id]):
         votes = [_votes(scored[problem.id]) for problem in problems]
         values |= {f"maj@{k}": np.array([maj_at_k(v, k) for v in votes]) for k in ks if k > 1}
-    values |= {
-        f"distinct@{k}": np.array(
-            [distinct_at_k(row["n"], counts, k) for row, counts in zip(rows, solution_counts, strict=True)]
-        )
-        for k in ks
-    }
+    for k in ks:
+        distinct = [distinct_at_k(row["n"], counts, k) for row, counts in zip(rows, solution_counts, strict=True)]
+        values[f"distinct@{k}"] = np.array(distinct)
     grades: Counter[Grade] = Counter()
     for sample in (s for sampled in samples.values() for s in sampled):
         grades[sample.grade] += sample.count

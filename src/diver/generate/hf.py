@@ -59,7 +59,7 @@ def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
 class HFGenerator:
     """See `diver.generate.base.Generator`.
 
-    An evaluation is run in segments that are cut from all requests, those in `have` included, and run whole, so one that
+    An evaluation is run in segments that are cut from all requests, those in `have` included, and run whole: one that
     was killed and resumed is equal to an uninterrupted one to the last bit, on the same machine. `max_num_seqs` is the
     number of rows; 0 chooses it (`rows_for`), leaving `reserve` bytes of a GPU free.
     """

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,11 +108,9 @@ def _response(i: int, rollout: Rollout) -> dict[str, Any]:
 
 
 def _cut(group: dict[str, Any], characters: int, converted: Formulas) -> dict[str, Any]:
-    def cut(text: str, unique: frozenset[str]) -> list[Any]:
-        return segments(text, unique, converted, characters)
-
-    prompt = cut(*group["prompt"])
-    return {**group, "prompt": prompt, "responses": [{**r, "text": cut(*r["text"])} for r in group["responses"]]}
+    cut = partial(segments, converted=converted, characters=characters)
+    responses = [{**response, "text": cut(*response["text"])} for response in group["responses"]]
+    return {**group, "prompt": cut(*group["prompt"]), "responses": responses}
 
 
 def segments(text: str, unique: frozenset[str], converted: Formulas, characters: int) -> list[Any]:
