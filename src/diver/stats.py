@@ -124,8 +124,7 @@ def interval(values: ArrayLike, bounds: tuple[float, float] | None = None, level
 def paired_interval(a: ArrayLike, b: ArrayLike, bounds: tuple[float, float] | None = None) -> Estimate:
     """The mean of b - a over the same problems (and seeds), with its interval; above 0: b is greater.
 
-    Narrower than two intervals side by side, because what is hard for both cancels. A NaN in either drops the problem.
-    `bounds` are those of a and b.
+    Narrower than two intervals side by side: what is hard for both cancels. A NaN drops the problem. `bounds`: of a, b.
     """
     before, after = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if before.shape != after.shape:

@@ -30,8 +30,7 @@ class Source:
     limit: int | None = None
     """Maximum number of problems, taken from the beginning and counted without duplicates."""
     skip_invalid_rows: bool = False
-    """Leave out rows that cannot be used (not JSON, no prompt, no answer, ...) and count them; by default the first one is
-    an error."""
+    """Leave out and count rows that cannot be used (not JSON, no prompt, no answer, ...); by default, an error."""
 
 
 class Level(NamedTuple):

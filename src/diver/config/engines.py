@@ -39,8 +39,7 @@ class Trl:
     processes: PositiveInt = 1
     """Number of processes, one per GPU."""
     rows_per_device: PositiveInt = 8
-    """Maximum number of responses of a process in one forward pass; the largest number is taken that divides its part of a
-    mini-batch."""
+    """Maximum number of responses of a process in one forward pass; what is taken divides its part of a mini-batch."""
     lora_rank: NonNegativeInt = 0
     """Rank of the LoRA adapters (arXiv 2106.09685) that peft trains in place of the weights; 0 trains the weights."""
     lora_alpha: PositiveFloat = 32.0

@@ -34,8 +34,7 @@ class Model:
     """Precision of the computation; auto is bfloat16 on a GPU and float32 on a CPU, so that results do not depend on the
     kind of CPU. One with AVX512-BF16 or AMX computes in bfloat16 about 2.5 times faster, which a run offers."""
     threads: NonNegativeInt = 0
-    """Number of CPU threads; 0 is the default of torch, one per core. Results are reproducible for a fixed number of
-    threads."""
+    """Number of CPU threads; 0 is the default of torch, one per core. Results are reproducible for a fixed number."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass, which saves memory and is about a third slower."""
     attention: str = "sdpa"
@@ -58,8 +57,7 @@ class Sampling:
     """Maximum number of responses sampled at a time. 0 is what fits into the free memory of a GPU, up to 1,024; on a CPU 512,
     or fewer where responses may be long. The next one takes the place of one that ends."""
     stop_token_ids: tuple[NonNegativeInt, ...] = ()
-    """Tokens that end a response, besides the end tokens of model and tokenizer: 151645, `<|im_end|>`, for a Qwen2.5 base model
-    that is prompted in ChatML."""
+    """Tokens that end a response, besides those of model and tokenizer: 151645 for a Qwen2.5 base model in ChatML."""
 
 
 @settings

@@ -54,8 +54,7 @@ class Problems(list[Problem]):
 def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Adapt | None = None) -> Problems:
     """The problems of a source, each once. DiverError names the setting, or the file and line (or row), that is wrong.
 
-    `key` is the dotted key of the source in the recipe; `name` stands in ids for the path; `adapt` turns a row of the
-    source into one of ours.
+    `key` is the dotted key of the source in the recipe; `name` stands in ids for the path; `adapt` makes a row ours.
     """
     source = Source(path=source) if isinstance(source, str) else source
     prefix = f"{key}." if key else ""

@@ -70,8 +70,7 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
     """For n = 1..N the n-grams that a group has more than once; arguments as `number_tokens` gives them.
 
     Yields number and response of each occurrence, [occurrences], and how often each number occurs in the whole group,
-    [n-grams], those that occur once included. An n-gram seen once is dropped at its order, because no longer one that
-    begins with it can be seen twice.
+    [n-grams], those that occur once included. These are dropped at their order: no longer one is seen twice.
     """
     import pandas as pd
 

@@ -33,8 +33,7 @@ def textual_dissimilarity(
 ) -> np.ndarray:
     """D[i, j] = 1 - BLEU(o_i, o_j), float64 [G, G] in [0, 1], with a diagonal of 0. Arguments and errors: `bleu_matrix`.
 
-    BLEU is not symmetric (the brevity penalty falls on the shorter response); `symmetric` takes the mean of both
-    directions.
+    BLEU is not symmetric (the brevity penalty falls on the shorter response); `symmetric`: the mean of both directions.
     """
     d = 1.0 - bleu_matrix(responses, orders, weights)
     return (d + d.T) / 2 if symmetric else d

@@ -105,8 +105,7 @@ def cosine_diversity(vectors: np.ndarray) -> np.ndarray:
 def cosines(vectors: np.ndarray) -> np.ndarray:
     """cos(v_i, v_j), float64 [G, G], of vectors [G, H]; 1 on the diagonal.
 
-    Zeros stand for a response without a token: it has 1 to another such, 0 to any other. ValueError: no vector, or one
-    that is not finite.
+    Zeros stand for a response without a token: it has 1 to another, 0 to any other. ValueError: none, or not finite.
     """
     v = np.asarray(vectors, dtype=np.float64)
     if v.ndim != 2 or not len(v):
@@ -135,9 +134,7 @@ def encode_once(texts: Sequence[str], encode: Callable[[list[str]], np.ndarray])
 def _encoder(model: str, device: str) -> Any:
     with _loading(f"diversity.embedding.model {model!r}", "a sentence-transformers model", "embedding"):
         from sentence_transformers import SentenceTransformer
-        from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()  # of reading the weights
         return SentenceTransformer(model, device=None if device == "auto" else device, trust_remote_code=False)
 
 
@@ -146,9 +143,7 @@ def _language_model(model: str, device: str) -> tuple[Any, Any]:
     with _loading(f"diversity.hidden_state.model {model!r}", "a causal language model", "train"):
         import torch
         from transformers import AutoModel, AutoTokenizer
-        from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()
         target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
         dtype = torch.bfloat16 if target.startswith("cuda") else torch.float32
         tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
@@ -160,6 +155,9 @@ def _language_model(model: str, device: str) -> tuple[Any, Any]:
 def _loading(model: str, kind: str, extra: str) -> Iterator[None]:
     """An error of the block as a DiverError."""
     try:
+        from transformers.utils.logging import disable_progress_bar
+
+        disable_progress_bar()  # of reading the weights
         yield
     except ImportError as error:
         raise DiverError(f"{model}: {error}: pip install 'diver-rl[{extra}]'") from None

@@ -75,9 +75,8 @@ def transformers(config: EvalConfig, policy: Model) -> SamplerHandle:
 def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
     """vLLM in this process; other arithmetic, so another name. --extra has options of its engine.
 
-    They are not part of the keys of stored rows. Most say how the machine does the work, as tensor_parallel_size does,
-    and another machine must be able to resume; those that change responses, such as quantization or max_model_len, need
-    an --out of their own.
+    They are not part of the keys of stored rows: most say how a machine does the work, as tensor_parallel_size does, and
+    another may resume. Those that change responses, such as quantization or max_model_len, need an --out of their own.
     """
     path, name = resolve(policy)
     revision = {"revision": policy.revision, "tokenizer_revision": policy.revision} if policy.revision else {}

@@ -54,8 +54,7 @@ class ResultFolder(WorkFolder):
 def read_results(path: Path) -> dict[str, Any]:
     """`model` and `benchmarks` of an evaluation.
 
-    `path` is a results.json or an eval/step_NNNN.json of a run, a folder of `diver eval`, or a run folder, which stands
-    for its last evaluation.
+    `path` is a results.json, an eval/step_NNNN.json of a run, a folder of `diver eval`, or a run folder: its last one.
     """
     if path.is_dir():
         steps = by_step(path / "eval", ".json")

@@ -70,12 +70,11 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
         raise DiverError(f"{loaded.benchmark.name}: no problems are left")
     flags = {field: getattr(config, field) for field in ("template", "temperature", "max_tokens", "grader")}
     benchmark = dataclasses.replace(loaded.benchmark, **{field: value for field, value in flags.items() if value})
-    if not benchmark.template:
-        benchmark = dataclasses.replace(benchmark, template=model.template(loaded.problems))
+    template = benchmark.template or model.template(loaded.problems)
     samples, ks = _samples(config, benchmark)
     depends_on = {
         "model": model.model,
-        "template": dataclasses.asdict(TEMPLATES[benchmark.template]),
+        "template": dataclasses.asdict(TEMPLATES[template]),
         "temperature": benchmark.temperature,
         "max_tokens": benchmark.max_tokens,
         **({"stop_token_ids": config.stop_token_ids} if config.stop_token_ids else {}),
@@ -85,7 +84,7 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
     return Task(
         name=benchmark.name,
         problems=loaded.problems,
-        template=benchmark.template,
+        template=template,
         temperature=benchmark.temperature,
         max_tokens=benchmark.max_tokens,
         stop_token_ids=config.stop_token_ids,

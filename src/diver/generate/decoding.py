@@ -42,8 +42,7 @@ class Prefill(NamedTuple):
 
 
 class Decoding:
-    """Which job each row has, how far it is, and the cache. The loop: `refill`, choose tokens by `logits`, `take` them,
-    `advance`.
+    """Which job each row has, how far it is, and the cache. The loop: `refill`, tokens by `logits`, `take`, `advance`.
 
     `job` is -1 where a row is free; `count` are the tokens sampled. Tokens and their scores are kept in rings over steps,
     which are as long as the longest response may be.

@@ -1,7 +1,6 @@
 """Generations from any server that speaks OpenAI's protocol: vLLM, SGLang, llama.cpp, `transformers serve`, a provider.
 
-One request is one sample: many servers ignore `n`. Each carries its seed, but under concurrency few servers reproduce
-responses by it.
+One request is one sample: many servers ignore `n`. Each has its seed, by which few servers reproduce responses.
 """
 
 import asyncio

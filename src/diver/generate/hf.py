@@ -2,8 +2,7 @@
 
 A batch of rows is decoded together; a row whose response has ended is given the next request, so no row waits for the
 longest response of its batch (continuous batching). Each prompt is run through the model once for all of its responses
-that begin at about the same time. The log-prob and the entropy of every sampled token are kept, so training needs no
-second pass over them.
+that begin at about the same time. Log-prob and entropy of sampled tokens are kept: training needs no second pass.
 
 transformers' own continuous batching (`generate_batch`, 5.23) is not used: all of its requests draw from one random
 stream, so responses depend on how they are scheduled, and there is no entropy; docs/scale.md has its speed beside ours.
