@@ -75,7 +75,7 @@ def transformers(config: EvalConfig, policy: Model) -> SamplerHandle:
 def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
     """vLLM in this process; other arithmetic, so another name. --extra has options of its engine.
 
-    They are not part of the keys of stored rows: most say how a machine does the work, as tensor_parallel_size does, and
+    They are not part of the keys of stored rows: most say how the work is done, as tensor_parallel_size does, and
     another may resume. Those that change responses, such as quantization or max_model_len, need an --out of their own.
     """
     path, name = resolve(policy)

@@ -1,7 +1,7 @@
 """Loading a policy: the bundled one, a Hugging Face folder, or a hub name."""
 
 import json
-import time
+import timeit
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -120,12 +120,7 @@ def bf16_speedup() -> float:
 
     def seconds(dtype: torch.dtype) -> float:
         a, b = torch.ones(512, 1024, dtype=dtype), torch.ones(1024, 1024, dtype=dtype)
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            a @ b
-            times.append(time.perf_counter() - start)
-        return min(times)
+        return min(timeit.repeat(lambda: a @ b, number=1))
 
     return seconds(torch.float32) / seconds(torch.bfloat16)
 

@@ -84,9 +84,8 @@ class RunRecord:
     @property
     def missing(self) -> list[str]:
         """The evaluations that metrics.jsonl has a row of, and the folder no longer has a file of."""
-        return [
-            f"eval/step_{step:04d}.json" for step in self.column("eval/pass@1").index if step not in self.evaluations
-        ]
+        steps = self.column("eval/pass@1").index.difference(list(self.evaluations))
+        return [f"eval/step_{step:04d}.json" for step in steps]
 
     def groups(self, step: int) -> list[Group]:
         return groups_from_rows(read_jsonl(self.rollout_files[step]))
