@@ -39,10 +39,7 @@ def main() -> None:
     except RuntimeError as e:
         if type(e).__name__ != "OutOfMemoryError":
             raise
-        _stop(
-            f"{e}; lower sample.max_num_seqs or train.micro_batch_tokens, then run the same command again: it resumes from the "
-            "last checkpoint"
-        )
+        _stop(f"{e}; lower sample.max_num_seqs or train.micro_batch_tokens: the same command resumes the run")
     except KeyboardInterrupt:
         print("\ndiver: stopped; the same command resumes from what is saved", file=sys.stderr)
         sys.exit(130)

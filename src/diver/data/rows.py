@@ -53,10 +53,8 @@ def read_rows(source: Source, key: str) -> tuple[Rows, str | None]:
     if IMPORT_PATH.fullmatch(source.path):
         return _called(source.path, key), None
     if path.suffix or not re.fullmatch(r"[\w.-]+/[\w.-]+", source.path):
-        raise DiverError(
-            f"{source.path}: no such file or folder, and not the id of a data set on the hub (owner/name) or a function "
-            "(package.module:name)"
-        )
+        others = "the id of a data set on the hub (owner/name) or a function (package.module:name)"
+        raise DiverError(f"{source.path}: no such file or folder, and not {others}")
     return from_hub(source)
 
 

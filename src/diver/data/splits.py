@@ -22,12 +22,10 @@ def load(
     if not eval_count:
         held_out: list[Problem] = []
     elif eval_source is None:
+        total = len(train)
         train, held_out = _hold_out(train, eval_count, seed)
-        fewer = f" = {eval_count}, but at most a tenth" if len(held_out) < eval_count else ""
-        notes.append(
-            f"{data.path}: {len(held_out)} of {len(train) + len(held_out)} problems are held out for evaluation "
-            f"(evaluate.problems{fewer})"
-        )
+        key = "evaluate.problems" + (f" = {eval_count}, but at most a tenth" if len(held_out) < eval_count else "")
+        notes.append(f"{data.path}: {len(held_out)} of {total} problems are held out for evaluation ({key})")
     else:
         held_out, more = _read(eval_source, data, "evaluate.source", eval_count)
         notes += more

@@ -77,10 +77,8 @@ def chat_messages(problem: Problem, layout: Template) -> list[dict[str, str]]:
 def _through_chat(tokenizer: Any, messages: list[dict[str, str]], prefix: str, who: str) -> str:
     if tokenizer is None or not getattr(tokenizer, "chat_template", None):
         name = getattr(tokenizer, "name_or_path", "") or "no tokenizer was given"
-        raise DiverError(
-            f"{who} needs a tokenizer with a chat template ({name}): use a flat template such as 'plain' or 'paper', "
-            "or an instruct model"
-        )
+        advice = "use a flat template such as 'plain' or 'paper', or an instruct model"
+        raise DiverError(f"{who} needs a tokenizer with a chat template ({name}): {advice}")
     try:
         prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     except Exception as error:  # templates are programs of their authors: some refuse a system message

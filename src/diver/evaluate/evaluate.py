@@ -48,10 +48,8 @@ def evaluate(
                 graded += row.get("count", 1)
                 bar.update(row.get("count", 1))
         known = _known(task, grades, graded_keys)
-    log(
-        f"{task.name}: {len(problems)} problems x {task.samples} samples: {sampled} sampled, {total - sampled} stored "
-        f"before; {graded} graded"
-    )
+    size = f"{task.name}: {len(problems)} problems x {task.samples} samples"
+    log(f"{size}: {sampled} sampled, {total - sampled} stored before; {graded} graded")
     samples: dict[str, list[Sample]] = {name: [] for name in problems}
     for name, index in sorted(known):
         samples[name].append(known[name, index])
@@ -83,10 +81,8 @@ def _sample(
     missing = len(task.problems) * task.samples - len(have)
     if not missing:
         return 0
-    log(
-        f"{task.name}: {len(task.problems)} problems x {task.samples} samples; {missing} responses to sample, of up to "
-        f"{task.max_tokens:,} tokens"
-    )
+    size = f"{task.name}: {len(task.problems)} problems x {task.samples} samples"
+    log(f"{size}; {missing} responses to sample, of up to {task.max_tokens:,} tokens")
     generator = open_generator()
     if note := getattr(generator, "note", ""):
         log(note)
