@@ -1,7 +1,7 @@
 """`diver.advantages`: the whole method as one function, for a trainer that knows nothing of this package."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,24 +48,9 @@ def advantages(
     columns = {"responses": responses, "outcomes": outcomes, "group_ids": group_ids}
     columns |= {name: column for name, column in optional.items() if name != "state" and column is not None}
     given = {name: _plain(column) for name, column in columns.items()}
-    if len({len(column) for column in given.values()}) > 1:
-        raise ValueError(f"the columns differ in length: {', '.join(f'{len(c)} {name}' for name, c in given.items())}")
-    texts, values, names = (given[name] for name in ("responses", "outcomes", "group_ids"))
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"row {i}: a response is a text (str), not {type(text).__name__}")
-    rollouts = [
-        Rollout(
-            text,
-            tokens=given["tokens"][i] if "tokens" in given else None,
-            logprobs=np.asarray(given["logprobs"][i], np.float32) if "logprobs" in given else None,
-            key=str(given["keys"][i]) if "keys" in given else None,
-            reward=Reward(float(values[i])),
-        )
-        for i, text in enumerate(texts)
-    ]
-    if rows := _whole_groups(names):
-        method.check_group_size(len(texts) // len(rows), "G")
+    rollouts = _rollouts(given)
+    if rows := _whole_groups(given["group_ids"]):
+        method.check_group_size(len(rollouts) // len(rows), "G")
     groups = [Group(Problem(str(name), "", ""), tuple(rollouts[i] for i in index)) for name, index in rows.items()]
     done = dict.fromkeys(range(len(rollouts)), Rollout(""))
     for index, group in zip(rows.values(), method.apply(groups, progress, decode, state), strict=True):
@@ -73,6 +58,25 @@ def advantages(
     if method.per_token:
         return [np.asarray(rollout.token_advantages) for rollout in done.values()]
     return np.array([rollout.advantage for rollout in done.values()])
+
+
+def _rollouts(columns: Mapping[str, list[Any]]) -> list[Rollout]:
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = ", ".join(f"{len(column)} {name}" for name, column in columns.items())
+        raise ValueError(f"the columns differ in length: {lengths}")
+    for i, text in enumerate(columns["responses"]):
+        if not isinstance(text, str):
+            raise ValueError(f"row {i}: a response is a text (str), not {type(text).__name__}")
+    return [
+        Rollout(
+            text,
+            tokens=columns["tokens"][i] if "tokens" in columns else None,
+            logprobs=np.asarray(columns["logprobs"][i], np.float32) if "logprobs" in columns else None,
+            key=str(columns["keys"][i]) if "keys" in columns else None,
+            reward=Reward(float(columns["outcomes"][i])),
+        )
+        for i, text in enumerate(columns["responses"])
+    ]
 
 
 def _whole_groups(group_ids: list[Hashable]) -> dict[Hashable, list[int]]:

@@ -8,7 +8,7 @@ still count in the weights and the selection, and a mini-batch of nothing but su
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -168,14 +168,17 @@ def update(
         for key, value in sums.items():
             totals[key] += value
     optimizer.zero_grad()  # frees the gradients before sampling
+    return {"policy/logprob_mismatch": mismatch, **_metrics(loss, totals, norms)}
+
+
+def _metrics(loss: PolicyLoss, totals: Mapping[str, float], norms: Sequence[float]) -> dict[str, float]:
+    """From sums over the tokens of all mini-batches, and the norm of the gradient of each."""
     updates = max(1, len(norms))
-    tokens = max(1.0, totals["tokens"])
-    active = max(1.0, totals["active"])
+    tokens, active = (max(1.0, totals[name]) for name in ("tokens", "active"))
     metrics = {
         "policy/loss": totals["loss"] / updates,
         **{f"policy/{name}": totals[f"loss/{name}"] / tokens for name in loss.metric_names},
         "policy/grad_norm": sum(norms) / updates,
-        "policy/logprob_mismatch": mismatch,
         "policy/ppo_kl": totals["ppo_kl"] / active,
         "policy/active_token_frac": totals["active"] / tokens,
     }
