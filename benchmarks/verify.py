@@ -2,8 +2,9 @@
 
 The two rollout files are repeated to 64 samples a problem; "distinct texts" puts a line of its own before every sample,
 so that no two responses are equal and only equal answers can be shared. The last load has answers that are all
-different, graded by one worker. "warm" counts from when the workers are up, as in a training run; "cold" has their start
-too, against math-verify's import. Workers are ended before their CPU seconds are read. Needs DIVER_DATA.
+different, graded by one worker; of it the seconds within math-verify's parse and verify are taken, too, ours and plain each in
+a process of its own. "warm" counts from when the workers are up, as in a training run; "cold" has their start too, against
+math-verify's import. Workers are ended before their CPU seconds are read. Needs DIVER_DATA.
 
     python benchmarks/verify.py [--quick]
 """
@@ -17,15 +18,17 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from diver.types import Grade, Problem
 from diver.verify import GRADERS, grade
-from diver.verify.workers import Pool
+from diver.verify.equivalence import warm
+from diver.verify.workers import Failure, Pool
 
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("DIVER_DATA", HERE.parents[1] / "shared" / "data"))
@@ -96,6 +99,47 @@ def ours(pairs: Pairs, grader: str, workers: int) -> tuple[list[Grade], dict[str
     return grades, {"warm": own + children - start, "cold": own + children, "start": start, "wall": wall}
 
 
+class InProcess:
+    """In the place of a pool: grades in this process, so that the seconds within math-verify can be taken."""
+
+    def map(self, function: Callable[..., Any], jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
+        def outcome(job: Sequence[Any]) -> Any:
+            try:
+                return function(*job)
+            except Exception as error:
+                return Failure(Grade.ERROR, str(error))
+
+        return [outcome(job) for job in jobs]
+
+
+def by_part(whose: str, quick: bool) -> dict[str, float]:
+    """CPU seconds of the answers all different: within math-verify's parse, within its verify, and the rest."""
+    import math_verify
+
+    logging.disable(logging.WARNING)
+    importing() if whose == "plain" else warm()
+    spent = {"parse": 0.0, "verify": 0.0}
+
+    def timed(name: str) -> Callable[..., Any]:
+        function = getattr(math_verify, name)
+
+        def call(*args: Any, **options: Any) -> Any:
+            start = cpu(resource.RUSAGE_SELF)
+            try:
+                return function(*args, **options)
+            finally:
+                spent[name] += cpu(resource.RUSAGE_SELF) - start
+
+        return call
+
+    for name in spent:
+        setattr(math_verify, name, timed(name))
+    pairs, start = all_different(quick), cpu(resource.RUSAGE_SELF)
+    plain(pairs) if whose == "plain" else grade(pairs, grader="math", pool=InProcess())
+    total = cpu(resource.RUSAGE_SELF) - start
+    return {name: round(s, 2) for name, s in {**spent, "rest": total - sum(spent.values()), "all": total}.items()}
+
+
 def compare(title: str, pairs: Pairs, grader: str, workers: int, importing: float, base: Any = None) -> dict[str, Any]:
     theirs_all, seconds = base or plain(pairs)
     grades, spent = ours(pairs, grader, workers)
@@ -146,6 +190,11 @@ def main() -> None:
     cores, samples = os.cpu_count() or 1, 16 if quick else 64
     import_s = measured(importing)
     results, total = [], {"plain": import_s, "ours": 0.0}
+    parts = {}
+    for whose in ("plain", "ours"):
+        with get_context("spawn").Pool(1) as process:
+            parts[whose] = process.apply(by_part, (whose, quick))
+        print(f"answers all different, {whose}: {parts[whose]}", flush=True)
     for name, graders in (
         ("rollouts_gsm8k_110x21models", ("math", "gsm8k")),
         ("rollouts_math_qwen_100x8", ("math",)),
@@ -170,6 +219,7 @@ def main() -> None:
             "versions": {name: version(name) for name in ("math-verify", "latex2sympy2-extended", "sympy")},
             "math_verify_import_cpu_s": round(import_s, 3),
             "both_files_cold_cpu_s": {name: round(seconds, 3) for name, seconds in total.items()},
+            "answers_all_different_cpu_s": parts,
             "results": results,
         }
         (HERE / "results" / "verify.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")

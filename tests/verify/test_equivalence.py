@@ -7,7 +7,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from math_verify import verify
 
-from diver.verify.equivalence import _apart
+from diver.verify.equivalence import _apart, _predict_without_context
 
 X, Y = sp.symbols("x y")
 N = sp.Symbol("n", integer=True)
@@ -70,3 +70,33 @@ def test_what_is_apart_is_wrong_by_math_verify_too(a, b):
     assert not _apart(a, sp.expand(a))
     if _apart(a, b):
         assert not verify(a, b, timeout_seconds=None)
+
+
+LATEX = r"\frac{1}{2}x|x \le 3|\{1,2\}|x=1,y=2|(-\infty,3]|[1,2] \cup [3,4)|12\%|\sin x + 1|\int x dx|2^{n}-1|f(x)=2x|1 + * 2"
+
+
+def test_what_is_read_without_context_has_the_tree_that_math_verify_gives_it(monkeypatch):
+    """An integral is an error without the context, so it is read again; the last is an error in both."""
+    from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
+
+    read = []
+
+    def counted(converter, latex):
+        read.append(latex)
+        return create_parser(converter, latex)
+
+    def tree(latex):
+        parser = _Latex2Sympy().create_parser(latex)
+        try:
+            return parser.math().toStringTree(recog=parser)
+        except Exception as error:
+            return str(error)
+
+    create_parser = _Latex2Sympy.create_parser
+    monkeypatch.setattr(_Latex2Sympy, "create_parser", counted)
+    expected = [tree(latex) for latex in LATEX.split("|")]
+    assert len({*expected}) == 12 and "I expected" in expected[-1]
+    _predict_without_context.__wrapped__()
+    read.clear()
+    assert [tree(latex) for latex in LATEX.split("|")] == expected
+    assert [latex for latex in LATEX.split("|") if read.count(latex) == 2] == [r"\int x dx", "1 + * 2"]

@@ -19,7 +19,7 @@ two numbers below 1e-4 must also agree to one per cent: it rounds to six decimal
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 from zlib import crc32
 
@@ -42,7 +42,36 @@ _NAMED = re.compile(
 
 def warm() -> None:
     """Import math-verify and build its expressions: about a second, once for each worker."""
+    _predict_without_context()
     equivalent([r"\boxed{\frac{1}{2}x}"], [r"$\frac{x}{2}$"])
+
+
+@cache
+def _predict_without_context() -> None:
+    """Have math-verify read LaTeX by ANTLR's SLL prediction, and again by LL where that finds an error.
+
+    Where SLL finds none its tree is that of LL (ANTLR's PredictionMode.SLL), and only its decisions are cached.
+    """
+    from antlr4.atn.PredictionMode import PredictionMode
+    from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
+
+    create_parser = _Latex2Sympy.create_parser
+
+    def create(converter: Any, latex: str) -> Any:
+        parser = create_parser(converter, latex)
+        read_by_sll = parser.math
+        parser._interp.predictionMode = PredictionMode.SLL
+
+        def read() -> Any:
+            try:
+                return read_by_sll()
+            except Exception:
+                return create_parser(converter, latex).math()
+
+        parser.math = read
+        return parser
+
+    _Latex2Sympy.create_parser = create
 
 
 def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
