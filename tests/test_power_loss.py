@@ -50,7 +50,7 @@ def checkpoints(disk: Contents) -> list[str]:
 
 @pytest.fixture(scope="module")
 def disks(tmp_path_factory):
-    """Every disk that a loss of power could leave, and the results of the run without one."""
+    """Every disk that a loss of power could leave, the results of the run without one, and the least that it has at its end."""
     home = tmp_path_factory.mktemp("power")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
@@ -59,12 +59,13 @@ def disks(tmp_path_factory):
         disk = Disk(home / "runs" / "tiny")
         left = recorded(disk, patch)
         finish(*ARGS)
+        last = disk.left()[1]
         disk.close()
-    return left, results(home / "runs" / "tiny")
+    return left, results(home / "runs" / "tiny"), last
 
 
 def test_a_checkpoint_on_the_disk_is_whole_and_has_its_rows_behind_it(disks):
-    left, _ = disks
+    left, *_ = disks
     assert len(left) > 20 and {len(checkpoints(disk)) for disk in left} >= {0, 1, 2}
     for disk in left:
         for name in checkpoints(disk):
@@ -81,8 +82,20 @@ def test_a_checkpoint_on_the_disk_is_whole_and_has_its_rows_behind_it(disks):
             assert disk["eval/step_0000.json"]
 
 
+def test_what_was_saved_is_on_the_disk(disks):
+    """With the names of the folders that were synced and no others."""
+    *_, last = disks
+    assert {
+        "checkpoints/step_0002",
+        "checkpoints/step_0003",
+        "metrics.jsonl",
+        "rollouts/step_0003.jsonl",
+    } <= last.keys()
+    assert {"config.json", "eval/step_0000.json", "eval/step_0003.json"} <= last.keys()
+
+
 def test_an_evaluation_on_the_disk_has_its_responses_and_grades_behind_it(disks):
-    left, _ = disks
+    left, *_ = disks
     found = [(disk, name) for disk in left for name in disk if name.startswith("eval/") and name.endswith(".json")]
     assert len(found) > 20
     for disk, name in found:
@@ -94,7 +107,7 @@ def test_an_evaluation_on_the_disk_has_its_responses_and_grades_behind_it(disks)
 @pytest.mark.slow
 def test_the_same_command_ends_with_the_same_results_or_says_why_not(disks, tmp_path, monkeypatch):
     """Every third disk, and each first one with another number of checkpoints."""
-    left, whole = disks
+    left, whole, _ = disks
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     (tmp_path / "tiny.toml").write_text(RECIPE)
