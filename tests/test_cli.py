@@ -287,9 +287,9 @@ def test_the_most_diverse_half_is_trained_on(whole):
     assert diversity[0] > diversity[1]
 
 
-# These have the formula and the loss of another with other settings; `whole` is a run of diver-mix.
-OF_SETTINGS = {"clip-higher", "entropy-bonus", "psr", "nsr", "diver-ed", "diver-annealed"}
-TRAINED = [pytest.param(m, marks=[pytest.mark.slow] * (m in OF_SETTINGS)) for m in METHODS if m != "diver-mix"]
+# One of each kind: outcomes, keys and state, log-probs, entropies, a model, a loss, a selection. All others are slow tests.
+KINDS = {"pass-at-k", "kl-cov", "psr", "dapo", "ucpo", "darling", "outcome-ucb-mean", "siren", "dra-grpo", "diver-td"}
+TRAINED = [pytest.param(m, marks=[pytest.mark.slow] * (m not in KINDS)) for m in METHODS if m != "diver-mix"]
 
 
 @pytest.mark.parametrize("method", TRAINED)
@@ -307,7 +307,7 @@ def test_every_method_trains(method, request):
     assert row.get("policy/selected_frac", 1) > 0
 
 
-@pytest.mark.parametrize("method", ["clip-cov", "rep-exp"])
+@pytest.mark.parametrize("method", ["clip-cov", pytest.param("rep-exp", marks=pytest.mark.slow)])
 def test_what_is_drawn_is_the_same_after_a_stop(method):
     flags = ("--method", method, "--train.save_steps", "1", "--evaluate.problems", "0")
     if method == "rep-exp":

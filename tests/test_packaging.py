@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "diver"
 TOML = tomllib.loads((ROOT / "pyproject.toml").read_text())
 NAMES = {
+    "antlr4": "antlr4-python3-runtime",
+    "latex2sympy2_extended": "latex2sympy2-extended",
     "math_verify": "math-verify",
     "pydantic_core": "pydantic",
     "sentence_transformers": "sentence-transformers",

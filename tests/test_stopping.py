@@ -50,6 +50,7 @@ def test_sigterm_finishes_the_step_saves_and_the_same_command_resumes(monkeypatc
     assert metrics("stopped") == metrics("whole")
 
 
+@pytest.mark.slow
 def test_the_counts_of_a_killed_run_are_those_of_the_whole_one():
     """The same four problems in every step, so what was counted in one is in the rewards of the next."""
     args = ("--method", "outcome-ucb-con", "--data.countdown.problems", "4", "--evaluate.problems", "0")
