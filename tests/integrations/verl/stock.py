@@ -18,6 +18,7 @@ from diver.integrations.verl.config import overrides
 from diver.methods import Method
 
 HARNESS = Path(__file__).parent / "harness"
+TESTS = Path(__file__).parents[2]  # own_methods.py
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"  # the policy knows no roles
 PROMPTS, GROUP, LIMIT = 8, 4, 40
 
@@ -112,7 +113,7 @@ def command(folder: Path, method: Method, steps: int, setting: dict | None = Non
 def environment(folder: Path, **extra: str) -> dict[str, str]:
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(HARNESS), os.environ.get("PYTHONPATH", "")])),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(HARNESS), str(TESTS), os.environ.get("PYTHONPATH", "")])),
         "VERL_USE_EXTERNAL_MODULES": "verl_cpu",
         "VERL_PLATFORM": "cpu",
         "VERL_ENGINE_DEVICE": "cuda",  # the key under which verl keeps FSDP
