@@ -287,8 +287,8 @@ def test_the_most_diverse_half_is_trained_on(whole):
     assert diversity[0] > diversity[1]
 
 
-# One of each kind: outcomes, keys and state, log-probs, entropies, a model, a loss, a selection. All others are slow tests.
-KINDS = {"pass-at-k", "kl-cov", "psr", "dapo", "ucpo", "darling", "outcome-ucb-mean", "siren", "dra-grpo", "diver-td"}
+# One of each kind: outcomes, keys and state, log-probs, entropies, a loss, a selection. All others are slow tests.
+KINDS = {"pass-at-k", "kl-cov", "psr", "dapo", "ucpo", "darling", "outcome-ucb-mean", "siren", "diver-td"}
 TRAINED = [pytest.param(m, marks=[pytest.mark.slow] * (m not in KINDS)) for m in METHODS if m != "diver-mix"]
 
 

@@ -114,6 +114,7 @@ def test_a_group_without_advantages_has_the_gradient_of_the_term():
     assert float((recorder.gradients[0] - expected).norm() / expected.norm()) < 1e-4
 
 
+@pytest.mark.slow
 def test_the_anchor_is_in_the_checkpoint_and_a_resumed_run_is_the_same(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("tiny.toml").write_text(
