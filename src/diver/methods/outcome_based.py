@@ -61,7 +61,7 @@ class OutcomeBased(Method):
 
     def exploration(self, group: Group, context: Context) -> np.ndarray:
         """e, float64 [G], of a group that is not all correct."""
-        raise NotImplementedError
+        raise TypeError(f"method {self.name!r} does not say what is explored: define exploration")
 
 
 @settings

@@ -91,7 +91,8 @@ T = TypeVar("T")
 def method_named(name: str = DEFAULT, **tables: Any) -> Method:
     """The method of that name, with nested tables over its settings: `method_named("diver-td", shaping={"coef": 0.5})`.
 
-    With `frame="common"` the defaults are those of the comparison. Tables are merged key by key, `diversity_rewards` too: a metric leaves DIVER-MIX by weight 0. DiverError with the
+    With `frame="common"` the defaults are those of the comparison. Tables are merged key by key, `diversity_rewards`
+    too: a metric leaves DIVER-MIX by weight 0. DiverError with the
     dotted key and that method's choices for an unknown name or key, a wrong type or a value out of range.
     """
     default = _find(name, METHODS, Method, "method.name")()

@@ -11,7 +11,10 @@ from diver.types import Group
 
 
 class Row(NamedTuple):
-    """The inputs of the loss of one rollout, its advantages [T] or one for all tokens; `start` is the index of its first token among all tokens of the mini-batch."""
+    """The inputs of the loss of one rollout, its advantages [T] or one for all tokens.
+
+    `start` is the index of its first token among all tokens of the mini-batch.
+    """
 
     prompt: Sequence[int]
     tokens: Sequence[int]

@@ -67,6 +67,7 @@ class Trainer:
         self.folder.begin()
         self.folder.check_rows(0 if self.eval_problems.problems else 1, self.step)
         self.folder.keep_until(self.step)
+        self.batches = sum(int(row.get("sample/batches", 0)) for row in self.folder.rows("metrics.jsonl"))
         others = open_loggers(self.recipe.log, self.folder.path, self.folder.config, self.step)
         loggers: list[Logger] = [AlertLog(self.folder.rows("metrics.jsonl")), *others]
         self._start()
@@ -144,7 +145,7 @@ class Trainer:
         for _ in range(selection.max_num_gen_batches if selection.filter_groups else 1):
             number = step
             if selection.filter_groups:  # the next problems of the epoch, whatever step they are for
-                number = self.state["batches"] = self.state.get("batches", 0) + 1
+                number = self.batches = self.batches + 1
             with _timed(timings, "sample", bar):
                 batch = self._sample(number)
             with _timed(timings, "verify", bar):
@@ -216,10 +217,8 @@ class Trainer:
         elif self.recipe.train.steps:
             tqdm.write(f"first prompt:\n{self.train.texts[0]}\n")
         if self.recipe.train.steps > self.schedule_steps:
-            last, coef = (
-                self.schedule_steps,
-                self.method.shaping_coef(Progress(self.schedule_steps, self.schedule_steps)),
-            )
+            last = self.schedule_steps
+            coef = self.method.shaping_coef(Progress(last, last))
             tqdm.write(f"schedules run over the {last} steps with which this run began; lambda then stays at {coef:g}")
 
     def _set_learning_rate(self, step: int) -> None:
