@@ -35,16 +35,23 @@ def folder(tmp_path):
     return tmp_path
 
 
+def finished(folder, step):
+    """Whether verl has saved, dumped and logged that step: the dump and the log come after the checkpoint."""
+    try:
+        return step in stock.metrics(folder) and len(stock.dump(folder, step)) == stock.PROMPTS * stock.GROUP
+    except (FileNotFoundError, json.JSONDecodeError):  # not written, or not to its end
+        return False
+
+
 def started(folder, arguments, steps):
-    """The run, killed with -9 after that many checkpoints; the step of the last one."""
+    """The run, killed with -9 once that many steps are finished; the step of the last checkpoint."""
     process = stock.start(folder, arguments)
-    newest = folder / "checkpoints" / "latest_checkpointed_iteration.txt"
     deadline = time.monotonic() + 1800
-    while not (newest.exists() and int(newest.read_text() or 0) >= steps):
+    while not finished(folder, steps):
         assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()[-6000:]
         time.sleep(0.2)
     stock.kill(process)
-    return int(newest.read_text())
+    return int((folder / "checkpoints" / "latest_checkpointed_iteration.txt").read_text())
 
 
 def problem_of(row):
