@@ -24,13 +24,14 @@ from diver.data.templates import TEMPLATES
 from diver.evaluate.config import EvalConfig
 from diver.io.run_folder import open_run
 from diver.settings import merge
+from diver.train.parallel import run_from_input
 from diver.types import DiverError
 from diver_paper import paper
 from diver_paper.aggregate import study
 from diver_paper.experiments import EXPERIMENTS, INITIAL
 from diver_paper.records import Job
 from diver_paper.reproduce import SMOKE, Arguments, load_regime, reproduce, write
-from diver_paper.sweep import Paths, run_from_input, sweep
+from diver_paper.sweep import Paths, sweep
 from diver_paper.worker import run_job, train_run
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +88,7 @@ def swept(tmp_path_factory):
     folder, starts = tmp_path_factory.mktemp("whole"), iter([subprocess.Popen, InThisProcess])
     with pytest.MonkeyPatch.context() as patch, pytest.raises(DiverError) as failure:
         popen = SimpleNamespace(Popen=lambda *args, **how: next(starts)(*args, **how), PIPE=subprocess.PIPE)
-        patch.setattr("diver_paper.sweep.subprocess", popen)
+        patch.setattr("diver.train.parallel.subprocess", popen)
         sweep([WRONG, MIX], REGIME, Paths(folder / "records", folder / "work"), 2, {"commit": None})
     return folder, str(failure.value)
 
@@ -181,8 +182,8 @@ def smoked(tmp_path_factory):
 @pytest.fixture
 def in_this_process(monkeypatch):
     """The runs one after another in this process."""
-    monkeypatch.setattr("diver_paper.sweep.subprocess", SimpleNamespace(Popen=InThisProcess, PIPE=subprocess.PIPE))
-    monkeypatch.setattr("diver_paper.sweep.POLL_SECONDS", 0)
+    monkeypatch.setattr("diver.train.parallel.subprocess", SimpleNamespace(Popen=InThisProcess, PIPE=subprocess.PIPE))
+    monkeypatch.setattr("diver.train.parallel.POLL_SECONDS", 0)
 
 
 TWO = {"clip-higher", "diver-mix"}  # the runs of `make test`

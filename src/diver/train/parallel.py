@@ -1,0 +1,108 @@
+"""Many runs at once, each in a process of its own on one thread, with one progress bar for all of them.
+
+Killed at any moment, the same call goes on: a process whose parent has died exits, and a run folder resumes.
+"""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tqdm import tqdm
+
+from diver.io.files import lock
+from diver.io.jsonl import to_json
+from diver.types import DiverError
+
+POLL_SECONDS = 0.5
+_CHILD = "from diver.train.parallel import run_from_input; run_from_input()"
+
+
+class Run(NamedTuple):
+    """A call of `function` ("module:function") with `arguments`, which JSON can hold.
+
+    The rows of `folder`/metrics.jsonl say how many of its `steps` are done; 0 for a run that trains nothing.
+    """
+
+    name: str
+    function: str
+    arguments: Mapping[str, Any]
+    folder: Path
+    steps: int
+
+
+def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
+    """Make the runs, `workers` at a time, in order; what each prints goes to `logs`/NAME.log.
+
+    Where a run fails the others are still made; then DiverError names it and its log.
+    """
+    if not runs:
+        return
+    logs.mkdir(parents=True, exist_ok=True)
+    lock_file = lock(logs)
+    waiting, running = list(runs), dict[str, subprocess.Popen]()
+    finished, failed = list[str](), list[str]()
+    total = sum(run.steps for run in runs)
+    bar = tqdm(total=total, desc="runs", unit="step", dynamic_ncols=True, file=sys.stderr)
+    bar.initial = bar.n = sum(_steps_done(run) for run in runs)
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                run = waiting.pop(0)
+                running[run.name] = _start(run, logs)
+            time.sleep(POLL_SECONDS)
+            for name, process in [*running.items()]:
+                if process.poll() is not None:
+                    del running[name]
+                    (failed if process.returncode else finished).append(name)
+            state = f"{len(finished)} of {len(runs)} finished" + (f", {len(failed)} failed" if failed else "")
+            bar.set_postfix_str(f"{state}; running {', '.join(running)}", refresh=False)
+            bar.update(sum(run.steps if run.name in finished else _steps_done(run) for run in runs) - bar.n)
+    finally:
+        bar.close()
+        for process in running.values():
+            process.kill()
+            process.wait()
+        lock_file.close()
+    if failed:
+        named = ", ".join(str(logs / f"{name}.log") for name in failed)
+        raise DiverError(f"{len(failed)} of {len(runs)} runs failed ({named}); the same command makes them again")
+
+
+def _start(run: Run, logs: Path) -> subprocess.Popen:
+    with open(logs / f"{run.name}.log", "ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _CHILD],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        )
+    assert process.stdin is not None
+    process.stdin.write(to_json({"function": run.function, "arguments": run.arguments}).encode() + b"\n")
+    process.stdin.flush()  # and left open: the run exits when it is closed
+    return process
+
+
+def _steps_done(run: Run) -> int:
+    path = run.folder / "metrics.jsonl"
+    return min(run.steps, path.read_bytes().count(b"\n")) if path.exists() else 0
+
+
+def run_from_input() -> None:
+    """The call that standard input describes, which stays open as long as the parent lives: when it closes, this exits."""
+    given = json.loads(sys.stdin.readline())
+    threading.Thread(target=_exit_with_the_parent, daemon=True).start()
+    module, _, name = given["function"].partition(":")
+    getattr(importlib.import_module(module), name)(**given["arguments"])
+
+
+def _exit_with_the_parent() -> None:
+    sys.stdin.read()
+    os._exit(1)
