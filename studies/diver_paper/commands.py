@@ -9,12 +9,18 @@ from diver.io.provenance import provenance
 
 
 def reproduce(args: Sequence[str]) -> None:
-    """Reproduce a table or figure of the paper by name: train, evaluate, compare; --list shows them."""
+    """Reproduce a table or figure of the paper by name, or compare all methods: train, evaluate; --list shows them."""
+    origin = {key: value for key, value in provenance().items() if key != "started"}
+    if args[:1] == ["methods"]:
+        from method_comparison import command
+
+        command.reproduce(parse(command.Arguments, "diver reproduce methods", args[1:]), origin)
+        return
     from diver_paper.reproduce import Arguments
     from diver_paper.reproduce import reproduce as run
 
     arguments = parse(Arguments, "diver reproduce", args)
-    run(arguments, {key: value for key, value in provenance().items() if key != "started"})
+    run(arguments, origin)
 
 
 def judge(args: Sequence[str]) -> None:

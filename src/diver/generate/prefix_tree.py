@@ -123,9 +123,13 @@ def _next_logits(model: Any, ids: Tensor, mask: Tensor, position: Tensor, cache:
 def _children(now: Prefixes, temperature: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """n draws of the next token after each prefix: (index of the prefix, token, how many draws), all int64 [children].
 
+    At temperature 0 the most likely token is drawn each time.
     The cumulative distributions stand end to end on one line, prefix i on (i, i + 1], so that one search serves all.
     """
-    cumulative = torch.softmax(now.logits.double() / temperature, -1).cumsum(-1).cpu().numpy()
+    logits = now.logits.double()
+    most_likely = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[1]).double()
+    probabilities = torch.softmax(logits / temperature, -1) if temperature else most_likely
+    cumulative = probabilities.cumsum(-1).cpu().numpy()
     cumulative /= cumulative[:, -1:]
     size = cumulative.shape[1]
     line = (cumulative + np.arange(len(cumulative))[:, None]).ravel()

@@ -1,0 +1,158 @@
+"""`diver reproduce methods`: the comparison, stage by stage, resumed where it was stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from diver.config.recipe import make_recipe
+from diver.settings import choose, merge
+from diver.train.parallel import Run, run_all
+from diver.types import DiverError
+from diver_paper.records import find
+from diver_paper.sweep import Paths
+from method_comparison.page import write_page
+from method_comparison.plan import CHOICE_SEED, Plan, Stage, StudyJob, Variant, load_plan
+from method_comparison.rates import choice_regime, choices, chosen, outcomes
+from method_comparison.results import Results
+
+UNTRAINED = StudyJob({}, 0, trained=False)
+SMOKE: Mapping[str, Any] = {
+    "data": {"countdown": {"problems": 64}},
+    "train": {"steps": 2, "batch_size": 4, "mini_batch_size": 2, "save_steps": 1},
+}
+SMOKE_EVALUATION: Mapping[str, Any] = {
+    "temperatures": (1.0, 0.6, 0.0),
+    "problems": 8,
+    "samples": 16,
+    "large_problems": 4,
+    "large_samples": 80,
+    "checkpoint_problems": 4,
+}
+
+
+@dataclasses.dataclass
+class Arguments:
+    """Compare exploration methods on testbeds that are not solved at the start: train, evaluate, write the page.
+
+    Runs with a record under OUT/methods are not made again; the same command resumes a stopped study. The learning rate
+    of each variant is chosen first, by runs of its own.
+    """
+
+    stage: tuple[str, ...] = ()
+    """Which stages of study.toml; by default all, in order. None of them, `--stage none`, only writes the page."""
+    seeds: tuple[int, ...] = ()
+    """Other seeds than those of the stages."""
+    jobs: int = 1
+    """Runs in parallel, one thread each."""
+    add: tuple[str, ...] = ()
+    """A method of one's own, my_package:MyMethod, beside those of each stage."""
+    only: tuple[str, ...] = ()
+    """Only these variants of the stages."""
+    out: Path = Path("docs/results")
+    """The folder of the page, and of the records in methods/."""
+    work: Path = Path("runs/methods")
+    """Where runs are made; may be deleted when they are finished."""
+    smoke: bool = False
+    """Only test that it works: two steps on few problems, in a folder that is deleted; with --out, records are kept there."""
+
+
+def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:
+    """Do what the arguments say; `provenance` goes into every record."""
+    plan = load_plan()
+    if arguments.jobs < 1:
+        raise DiverError("--jobs must be at least 1")
+    if arguments.smoke:
+        plan = _smaller(plan)
+        with tempfile.TemporaryDirectory() as folder:
+            out = arguments.out if arguments.out != Arguments.out else Path(folder)
+            _run(dataclasses.replace(arguments, out=out, work=Path(folder) / "work"), plan, provenance)
+        return
+    _run(arguments, plan, provenance)
+
+
+def _smaller(plan: Plan) -> Plan:
+    testbeds = {
+        name: dataclasses.replace(bed, recipe=merge(bed.recipe, SMOKE), choice_steps=1)
+        for name, bed in plan.testbeds.items()
+    }
+    evaluation = dataclasses.replace(plan.evaluation, **SMOKE_EVALUATION)
+    return dataclasses.replace(plan, testbeds=testbeds, evaluation=evaluation, rates=plan.rates[:2])
+
+
+def _run(arguments: Arguments, plan: Plan, provenance: Mapping[str, Any]) -> None:
+    added = {method: Variant(method, {"name": method}) for method in arguments.add}
+    for name in arguments.only:
+        choose(name, [*plan.variants, *added], "variant")
+    plan = dataclasses.replace(plan, variants={**plan.variants, **added})
+    stages = [] if arguments.stage == ("none",) else [*(arguments.stage or plan.stages)]
+    try:
+        for name in stages:
+            choose(name, plan.stages, "stage")
+            stage = plan.stages[name]
+            labels = [label for label in (*stage.variants, *added) if label in (arguments.only or (label,))]
+            stage = dataclasses.replace(stage, variants=tuple(labels), seeds=arguments.seeds or stage.seeds)
+            run_stage(plan, stage, arguments, provenance)
+    finally:
+        results = [read_results(plan, testbed, _paths(arguments, testbed)) for testbed in plan.testbeds]
+        if any(found.runs for found in results):
+            print(write_page(plan, results, arguments.out))
+
+
+def _paths(arguments: Arguments, testbed: str) -> Paths:
+    return Paths(arguments.out / "methods" / testbed, arguments.work / testbed)
+
+
+def run_stage(plan: Plan, stage: Stage, arguments: Arguments, provenance: Mapping[str, Any]) -> None:
+    """The runs that choose the learning rates, then those of the stage, seed by seed, so that what is stopped has whole seeds."""
+    variants = {label: plan.variants[label] for label in stage.variants}
+    paths, regime = _paths(arguments, stage.testbed), plan.regime(stage.testbed)
+    for variant in variants.values():
+        make_recipe(StudyJob(variant.changes(plan.rates[0]), CHOICE_SEED).recipe(regime))  # a wrong one fails here
+
+    def run(job: StudyJob, of: Mapping[str, Any], where: Paths, evaluated: bool, baseline: bool = False) -> Run:
+        given = {
+            "changes": job.changes,
+            "seed": job.seed,
+            "regime": of,
+            "evaluation": dataclasses.asdict(plan.evaluation) if evaluated else None,
+            "baseline": baseline,
+            "folder": where.work / job.name,
+            "out": where.records,
+            "provenance": provenance,
+        }
+        steps = int(of["train"]["steps"]) if job.trained else 0
+        return Run(job.name, "method_comparison.worker:run", given, where.work / job.name, steps)
+
+    chosen_by, choice = _of_rates(paths), choice_regime(plan, stage.testbed)
+    missing = [job for job in choices(plan, variants.values()) if find(chosen_by.records, job, choice) is None]
+    run_all([run(job, choice, chosen_by, False) for job in missing], chosen_by.work, arguments.jobs)
+    rates = chosen(plan, stage.testbed, plan.variants, chosen_by)
+    jobs = [(UNTRAINED, False)] + [
+        (StudyJob(variant.changes(rates[label]), seed), variant.baseline)
+        for seed in stage.seeds
+        for label, variant in variants.items()
+    ]
+    waiting = [(job, baseline) for job, baseline in jobs if find(paths.records, job, regime) is None]
+    run_all([run(job, regime, paths, True, baseline) for job, baseline in waiting], paths.work, arguments.jobs)
+
+
+def _of_rates(paths: Paths) -> Paths:
+    return Paths(paths.records / "rates", paths.work / "rates")
+
+
+def read_results(plan: Plan, testbed: str, paths: Paths) -> Results:
+    """The finished runs of a testbed, by label and seed."""
+    regime, rates = plan.regime(testbed), chosen(plan, testbed, plan.variants, _of_rates(paths))
+    seeds = sorted({seed for stage in plan.stages.values() if stage.testbed == testbed for seed in stage.seeds})
+    runs: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for label, rate in rates.items():
+        for seed in seeds:
+            job = StudyJob(plan.variants[label].changes(rate), seed)
+            if (record := find(paths.records, job, regime)) is not None:
+                runs.setdefault(label, {})[seed] = record
+    tried = {label: outcomes(plan, testbed, plan.variants[label], _of_rates(paths)) for label in rates}
+    return Results(plan, testbed, runs, find(paths.records, UNTRAINED, regime), tried)

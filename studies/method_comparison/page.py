@@ -1,0 +1,193 @@
+"""docs/results/methods.md: one picture, then tables of levels, differences, the front, and what lies deeper than means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from diver.io.files import write_text
+from diver.render.tables import markdown
+from diver.stats import Estimate
+from method_comparison.figure import draw
+from method_comparison.plan import BASELINE, Plan
+from method_comparison.results import (
+    WEIGHTS,
+    Results,
+    above_front,
+    at_best_temperature,
+    from_baseline,
+    gained_and_lost,
+    kept,
+    large,
+    level,
+    smallest_difference,
+    training,
+)
+
+NAME = "methods"
+KS = (1, 4, 16, 64)
+AT = ("final 1", "final 0.6")
+NONE = "–"
+TRAINING = {
+    "entropy": "policy/entropy",
+    "all correct": "group/solve_all",
+    "none correct": "group/solve_none",
+    "signal, all correct": "signal/all_correct",
+    "signal, mixed": "signal/mixed",
+    "mean abs(A)": "advantage/abs_mean",
+    "gradient norm": "policy/grad_norm",
+    "KL a step": "policy/ppo_kl",
+}
+
+
+def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
+    """The page and its picture, of the testbeds that have runs; returns the page's path."""
+    known = [found for found in results if found.runs]
+    draw(known, out / f"{NAME}.png")
+    head = [
+        "# Exploration methods side by side\n",
+        f"Made by `diver reproduce {NAME}`; [study.toml](../../studies/method_comparison/study.toml) has the regimes, the "
+        "variants and the stages. Every method in the common frame (docs/methods.md), its learning rate chosen from "
+        f"{', '.join(f'{rate:g}' for rate in plan.rates)} by runs of its own on problems that no other run sees.\n",
+        f"![Pass@1 against Pass@64]({NAME}.png)\n",
+        "A curve a method, over the temperature at test time; bars are 95 % intervals over seeds and problems. Grey: what costs "
+        "nothing, clip-higher's own checkpoints, half and twice its learning rate, a KL term, each at every temperature.\n",
+    ]
+    write_text(out / f"{NAME}.md", "\n".join(head + [part for found in known for part in _testbed(found)]))
+    return out / f"{NAME}.md"
+
+
+def _testbed(results: Results) -> list[str]:
+    bed = results.plan.testbeds[results.testbed]
+    finished = ", ".join(f"{label} {len(runs)}" for label, runs in results.runs.items())
+    parts = [f"## {bed.title}\n", f"Finished seeds: {finished}.\n", _smallest(results), _start(results)]
+    for name in AT:
+        temperature = name.split()[1]
+        parts += [f"### Sampled at temperature {temperature}\n", _levels(results, name), _differences(results, name)]
+    parts += ["### At the best temperature\n", _at_best(results), "### Above the front\n", _front(results)]
+    return [
+        *parts,
+        "### Deeper than means\n",
+        _deeper(results),
+        "### The training\n",
+        _training(results),
+        _rates(results),
+    ]
+
+
+def _points(estimate: Estimate, sign: str = "") -> str:
+    return NONE if np.isnan(estimate.mean) else estimate.text(100, sign=sign)
+
+
+def _others(results: Results) -> list[str]:
+    return [label for label in results.runs if label != BASELINE]
+
+
+def _smallest(results: Results) -> str:
+    seeds = len(results.baseline)
+    values = [f"Pass@{k} {100 * smallest_difference(results, AT[0], k):.1f}" for k in KS]
+    return (
+        f"The smallest difference from clip-higher that could be told from 0 with {seeds} seeds, at temperature 1, from its own "
+        f"runs of different seeds, in points: {', '.join(values)}.\n"
+    )
+
+
+def _start(results: Results) -> str:
+    if results.untrained is None:
+        return ""
+    runs = {0: results.untrained}
+    values = [f"Pass@{k} {_points(large(runs, 'pass', k))}" for k in (1, 16, 256, 1024) if k <= _samples(results)]
+    return f"Before training, at temperature 1: {', '.join(values)}.\n"
+
+
+def _samples(results: Results) -> int:
+    return results.plan.evaluation.large_samples
+
+
+def _levels(results: Results, name: str) -> str:
+    rows = [[label, *(_points(level(runs, name, k)) for k in KS)] for label, runs in results.runs.items()]
+    return markdown(["per cent", *(f"Pass@{k}" for k in KS)], rows)
+
+
+def _differences(results: Results, name: str) -> str:
+    rows = [[label, *(_points(from_baseline(results, label, name, k), "+") for k in KS)] for label in _others(results)]
+    return markdown([f"minus {BASELINE}, points", *(f"Pass@{k}" for k in KS)], rows)
+
+
+def _at_best(results: Results) -> str:
+    rows = []
+    for label in results.runs:
+        cells = []
+        for k in KS:
+            temperature, reported, gap = at_best_temperature(results, label, k)
+            cells.append(f"{_points(reported)} at {temperature}; {_points(gap, '+')}" if temperature else NONE)
+        rows.append([label, *cells])
+    note = (
+        "The temperature is chosen on one half of the problems and reported on the other; behind it, the difference from "
+        "clip-higher at its own best.\n"
+    )
+    return note + "\n" + markdown(["per cent", *(f"Pass@{k}" for k in KS)], rows)
+
+
+def _front(results: Results) -> str:
+    rows = []
+    for label in [x for x in results.runs if x not in results.free]:
+        found = [above_front(results, label, weight) for weight in WEIGHTS]
+        rows.append([label, *(f"{_points(f[2], '+')} ({f[0].name.split()[1]})" if f else NONE for f in found)])
+    best = next((found for label in results.runs if (found := [above_front(results, label, w) for w in WEIGHTS])), [])
+    free = "; ".join(f"{w:g}: {f[1]}" for w, f in zip(WEIGHTS, best, strict=True) if f)
+    note = (
+        "w Pass@1 + (1 - w) Pass@64 of each method at its best temperature (in brackets), minus the best of whatever costs nothing, "
+        "in points; both are chosen on one half of the problems and compared on the other. A method counts where the interval is "
+        f"above 0. The best for each w that costs nothing: {free}.\n"
+    )
+    return note + "\n" + markdown(["", *(f"w = {w:g}" for w in WEIGHTS)], rows)
+
+
+def _deeper(results: Results) -> str:
+    ks = [k for k in (256, 1024) if k <= _samples(results)]
+    rows = []
+    for label, runs in results.runs.items():
+        found = gained_and_lost(results, label)
+        gained, lost = ("", "") if found is None else (f"{x:.1f}" for x in found)
+        share = kept(runs)
+        rows.append(
+            [label, *(_points(large(runs, "pass", k)) for k in ks), *(large(runs, "distinct", k).text(1) for k in ks),
+             gained, lost, NONE if np.isnan(share) else f"{100 * share:.0f} %"]
+        )  # fmt: skip
+    count = results.plan.evaluation.large_problems
+    note = (
+        f"Of {count} held-out problems at temperature 1: Pass@k, distinct correct solutions of k samples, problems solved that the "
+        f"untrained policy did not solve in as many samples and the reverse (means over seeds), and the share of the solutions "
+        f"sampled after the first checkpoint that are sampled again after the last.\n"
+    )
+    head = ["", *(f"Pass@{k:,}" for k in ks), *(f"distinct of {k:,}" for k in ks), "gained", "lost", "kept"]
+    return note + "\n" + markdown(head, rows)
+
+
+def _training(results: Results) -> str:
+    rows = []
+    for label, runs in results.runs.items():
+        seconds = [r["cpu_seconds"]["train"] for r in runs.values() if r["cpu_seconds"]["train"]]
+        steps = results.plan.regime(results.testbed)["train"]["steps"]
+        values = [training(runs, metric) for metric in TRAINING.values()]
+        cost = f"{np.mean(seconds) / steps:.2f}" if seconds else NONE
+        rows.append([label, *(NONE if np.isnan(v) else f"{v:.3g}" for v in values), cost])
+    return markdown(["last quarter of the steps", *TRAINING, "CPU s a step"], rows)
+
+
+def _rates(results: Results) -> str:
+    rows = [
+        [label, *(f"{100 * found[rate]:.1f}" + " *" * (found[rate] == max(found.values())) for rate in sorted(found))]
+        for label, found in results.rates.items()
+        if found and not results.plan.variants[label].rate_of
+    ]
+    hours = sum(sum(v or 0 for v in r["cpu_seconds"].values()) for runs in results.runs.values() for r in runs.values())
+    note = (
+        "The learning rates: mean outcome (per cent) over the last quarter of the "
+        f"{results.plan.testbeds[results.testbed].choice_steps} steps of a run on other problems; * the one that is taken.\n"
+    )
+    table = markdown(["", *(f"{rate:g}" for rate in sorted(results.plan.rates))], rows)
+    return f"{note}\n{table}\nCore-hours of the finished runs, without those that choose a rate: {hours / 3600:.1f}.\n"

@@ -1,0 +1,131 @@
+"""study.toml as dataclasses, and the runs of a stage."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from diver.settings import merge, read, settings
+from diver_paper.records import Job
+
+BASELINE = "clip-higher"
+CHOICE_SEED = 100  # of the runs that learning rates are chosen by
+
+
+@dataclass(frozen=True)
+class Testbed:
+    """A task with its regime: a recipe, chosen on clip-higher alone."""
+
+    name: str
+    title: str
+    recipe: Mapping[str, Any]
+    choice_steps: int
+    """Steps of the runs by which learning rates are chosen."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with settings, in the common frame."""
+
+    label: str
+    method: Mapping[str, Any]
+    rate_of: str | None = None
+    """The variant whose learning rate it has; none: its own is chosen."""
+    rate_factor: float = 1.0
+    baseline: bool = False
+    """Costs nothing beside clip-higher, so that it belongs to the front that a method must surpass."""
+    frame: str = "common"
+
+    def changes(self, rate: float) -> dict[str, Any]:
+        """The changes to the testbed's recipe; `rate` is that of `rate_of`, or its own."""
+        return {
+            "method": {"frame": self.frame, **self.method},
+            "train": {"learning_rate": float(f"{rate * self.rate_factor:.6g}")},
+        }
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Variants on a testbed, each with these seeds."""
+
+    name: str
+    testbed: str
+    variants: tuple[str, ...]
+    seeds: tuple[int, ...]
+
+
+@settings
+class Evaluation:
+    """What every trained policy is evaluated on."""
+
+    temperatures: tuple[float, ...]
+    problems: int
+    samples: int
+    large_problems: int
+    large_samples: int
+    """Of `large_problems` at temperature 1."""
+    checkpoint_temperatures: tuple[float, ...]
+    checkpoint_problems: int
+    """Of every checkpoint; those of a baseline have `problems`."""
+    shown_problems: int
+    """Of which the record keeps the solutions at every checkpoint."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The whole study."""
+
+    rates: tuple[float, ...]
+    evaluation: Evaluation
+    testbeds: Mapping[str, Testbed]
+    variants: Mapping[str, Variant]
+    stages: Mapping[str, Stage] = field(default_factory=dict)
+
+    def regime(self, testbed: str) -> dict[str, Any]:
+        """The recipe of a testbed as given."""
+        return dict(self.testbeds[testbed].recipe)
+
+
+class StudyJob(Job):
+    """A run of this study; a command makes all of them."""
+
+    @property
+    def name(self) -> str:
+        return super().name.replace(":", ".")  # of a method of one's own: no part of a path everywhere
+
+    @property
+    def command(self) -> str:
+        return "diver reproduce methods"
+
+
+@cache
+def load_plan() -> Plan:
+    return make_plan(tomllib.loads((files("method_comparison") / "study.toml").read_text(encoding="utf-8")))
+
+
+def make_plan(table: Mapping[str, Any]) -> Plan:
+    common = table["recipe"]
+    testbeds = {
+        name: Testbed(name, bed["title"], merge(common, bed["recipe"]), bed["choice_steps"])
+        for name, bed in table["testbeds"].items()
+    }
+    return Plan(
+        rates=tuple(table["learning_rates"]),
+        evaluation=read(Evaluation, table["evaluation"], "evaluation"),
+        testbeds=testbeds,
+        variants={label: _variant(label, dict(given)) for label, given in table["variants"].items()},
+        stages={
+            name: Stage(name, stage["testbed"], tuple(stage["variants"]), tuple(stage["seeds"]))
+            for name, stage in table["stages"].items()
+        },
+    )
+
+
+def _variant(label: str, given: dict[str, Any]) -> Variant:
+    """The fields of a variant, and its method, which without a table is the one of that name."""
+    method = given.pop("method", {})
+    return Variant(label, {"name": label, **method}, **given)

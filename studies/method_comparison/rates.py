@@ -1,0 +1,62 @@
+"""The learning rate of a variant: the one of three whose training solves most, on problems that no other run sees.
+
+Each is tried for some steps with one seed; what counts is the mean outcome over the last quarter of them. It is chosen
+for every method alike, because under AdamW and a bound on the norm of the gradient a constant factor on the advantage
+does nearly nothing, so that equal advantages would not make equal terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from diver.settings import merge
+from diver_paper.records import find
+from diver_paper.sweep import Paths
+from method_comparison.plan import CHOICE_SEED, Plan, StudyJob, Variant
+
+TAIL = 0.25
+
+
+def choice_regime(plan: Plan, testbed: str) -> dict[str, Any]:
+    """The testbed's recipe for the choice of a learning rate."""
+    steps = plan.testbeds[testbed].choice_steps
+    changes = {
+        "data": {"path": f"method_comparison.problems:{testbed}", "template": "plain"},
+        "train": {"steps": steps, "save_steps": steps},
+    }
+    return merge(plan.regime(testbed), changes)
+
+
+def choices(plan: Plan, variants: Iterable[Variant]) -> list[StudyJob]:
+    """The runs by which the rates of these variants are chosen."""
+    own = {variant.rate_of or variant.label: variant for variant in variants}
+    return [
+        StudyJob(plan.variants.get(label, variant).changes(rate), CHOICE_SEED)
+        for label, variant in own.items()
+        for rate in plan.rates
+    ]
+
+
+def outcomes(plan: Plan, testbed: str, variant: Variant, paths: Paths) -> dict[float, float]:
+    """Learning rate -> the mean outcome at the end of its run, of the finished runs of a variant."""
+    regime, found = choice_regime(plan, testbed), {}
+    for rate in plan.rates:
+        record = find(paths.records, StudyJob(variant.changes(rate), CHOICE_SEED), regime)
+        if record is not None:
+            column = record["metrics"]["reward/outcome"]
+            found[rate] = float(np.mean(column[-max(1, round(TAIL * len(column))) :]))
+    return found
+
+
+def chosen(plan: Plan, testbed: str, variants: Mapping[str, Variant], paths: Paths) -> dict[str, float]:
+    """The rate of each variant whose choice is finished, before its `rate_factor`."""
+    rates = {}
+    for label, variant in variants.items():
+        owner = variants.get(variant.rate_of or label) or plan.variants[variant.rate_of or label]
+        found = outcomes(plan, testbed, owner, paths)
+        if len(found) == len(plan.rates):
+            rates[label] = max(found, key=lambda rate: found[rate])
+    return rates

@@ -1,0 +1,153 @@
+"""One run of the comparison: train, sample from the checkpoints at every temperature, save what the page needs."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diver.config.recipe import Recipe, make_recipe
+from diver.data.splits import load
+from diver.data.templates import prompted
+from diver.evaluate.evaluate import evaluate
+from diver.evaluate.store import MemoryLog
+from diver.evaluate.task import Task
+from diver.generate.policy import Policy, load_policy
+from diver.generate.prefix_tree import PrefixTreeGenerator
+from diver.io.run_folder import step_of
+from diver.io.seeds import stream_seed
+from diver.settings import read
+from diver.types import Problem
+from diver_paper.records import rounded, save
+from diver_paper.worker import train_run
+from method_comparison.plan import Evaluation, StudyJob
+
+POINTS = 60  # of a curve of the training that a record keeps: means of as many blocks of steps
+
+
+def run(
+    changes: Mapping[str, Any],
+    seed: int,
+    regime: Mapping[str, Any],
+    evaluation: Mapping[str, Any] | None,
+    baseline: bool,
+    folder: str,
+    out: str,
+    provenance: Mapping[str, Any],
+) -> None:
+    """Train in `folder`, resuming where it was stopped, evaluate, and write the record into `out`.
+
+    Without an `evaluation` the record has the metrics of the training alone.
+    """
+    job = StudyJob(changes, seed, trained=bool(changes))
+    settings = job.recipe(regime)
+    recipe = make_recipe(settings)
+    start = time.process_time()
+    resumed = (Path(folder) / "config.json").exists()
+    metrics, commit = (
+        train_run(recipe, job, Path(folder), provenance) if job.trained else ({}, provenance.get("commit"))
+    )
+    trained = time.process_time()
+    checkpoints = {step_of(path): path for path in sorted((Path(folder) / "checkpoints").glob("step_*"))}
+    evaluations = (
+        evaluate_all(recipe, checkpoints, read(Evaluation, evaluation, "evaluation"), baseline) if evaluation else {}
+    )
+    record = {
+        "recipe": settings,
+        "seed": seed,
+        "command": job.command,
+        **provenance,
+        "commit": commit,
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "cpu_seconds": {"train": None if resumed else trained - start, "evaluate": time.process_time() - trained},
+        "metrics": {name: thinned(column) for name, column in metrics.items()},
+        "evaluations": evaluations,
+    }
+    save(Path(out), job, record)
+
+
+def thinned(column: Sequence[float | None]) -> list[float | None]:
+    """At most `POINTS` values: the mean of each block of a column, without the steps that have no value."""
+    blocks = np.array_split(np.array(column, dtype=float), min(POINTS, len(column)))
+    return [None if np.isnan(block).all() else rounded(float(np.nanmean(block))) for block in blocks]
+
+
+def evaluate_all(
+    recipe: Recipe, checkpoints: Mapping[int, Path], plan: Evaluation, baseline: bool
+) -> dict[str, dict[str, Any]]:
+    """The evaluations of a run by name: `final T`, `large T` of the last checkpoint, and `STEP T` of those before.
+
+    `solutions` has, of the last checkpoints' and the earlier ones' samples, which solutions of a problem were found when.
+    """
+    _, held_out, _ = load(recipe.data, recipe.evaluate.source, plan.problems, recipe.run.seed)
+    last = max(checkpoints, default=0)
+    found: dict[str, dict[str, Any]] = {}
+    solutions: dict[int, list[Counter[str]]] = {}
+    for step in checkpoints or (0,):
+        policy = load_policy(recipe.model, checkpoints.get(step))
+        kept = prompted(held_out, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
+        if step == last:
+            for t in plan.temperatures:
+                found[f"final {t:g}"], counts = sample(recipe, policy, kept.problems, kept.template, plan.samples, t)
+                if t == 1:
+                    solutions[step] = counts[: plan.checkpoint_problems]
+            some = kept.problems[: plan.large_problems]
+            found["large 1"], _ = sample(recipe, policy, some, kept.template, plan.large_samples, 1.0)
+        else:
+            some = kept.problems if baseline else kept.problems[: plan.checkpoint_problems]
+            for t in plan.checkpoint_temperatures:
+                found[f"{step} {t:g}"], counts = sample(recipe, policy, some, kept.template, plan.samples, t)
+                if t == 1:
+                    solutions[step] = counts[: plan.checkpoint_problems]
+    found["solutions"] = {
+        "steps": list(solutions),
+        "shared": shared(list(solutions.values())),
+        "shown": [
+            [dict(at[i].most_common(8)) for at in solutions.values()]
+            for i in range(min(plan.shown_problems, *map(len, solutions.values())))
+        ],
+    }
+    return found
+
+
+def sample(
+    recipe: Recipe, policy: Policy, problems: Sequence[Problem], template: str, samples: int, temperature: float
+) -> tuple[dict[str, Any], list[Counter[str]]]:
+    """How many samples of each problem are correct, `c`, and how many distinct solutions they are; and the solutions.
+
+    At temperature 0 there is one sample. More than 64 samples: instead of `distinct`, how often each `solutions` came.
+    """
+    n = samples if temperature else 1
+    task = Task(
+        name="held-out",
+        problems=problems,
+        template=template,
+        temperature=temperature,
+        max_tokens=recipe.sample.max_tokens,
+        samples=n,
+        ks=[1],
+    )
+    grades, seed = MemoryLog(), stream_seed(recipe.run.seed, "evaluate", f"{temperature:g} {n}")
+    result = evaluate(task, lambda: PrefixTreeGenerator(policy, seed=seed), MemoryLog(), grades, progress=False)
+    counts: dict[str, Counter[str]] = {problem.id: Counter() for problem in problems}
+    for row in grades.rows():
+        if row["solution"] is not None:
+            counts[row["problem"]][row["solution"]] += row.get("count", 1)
+    header = {"samples": n, "temperature": temperature, "c": [row["c"] for row in result["per_problem"]]}
+    if n > 64:
+        many = [sorted(found.values(), reverse=True) for found in counts.values()]
+        return {**header, "solutions": many}, list(counts.values())
+    return {**header, "distinct": [len(found) for found in counts.values()]}, list(counts.values())
+
+
+def shared(solutions: Sequence[Sequence[Counter[str]]]) -> list[list[int]]:
+    """[checkpoints, checkpoints]: how many solutions, over all problems, were sampled after both."""
+    return [
+        [sum(len(a.keys() & b.keys()) for a, b in zip(one, other, strict=True)) for other in solutions]
+        for one in solutions
+    ]
