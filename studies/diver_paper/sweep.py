@@ -16,11 +16,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm import tqdm
-
 from diver.config.recipe import make_recipe
 from diver.io.files import lock
 from diver.io.jsonl import to_json
+from diver.io.progress import progress_bar
 from diver.types import DiverError
 from diver_paper.records import Job, find
 
@@ -53,7 +52,7 @@ def sweep(
     names = [job.name for job in waiting]
     trained = [job.name for job in waiting if job.trained]
     finished: list[str] = []
-    bar = tqdm(total=steps * len(trained), desc="runs", unit="step", dynamic_ncols=True, file=sys.stderr)
+    bar = progress_bar(steps * len(trained), "runs", "step", keep=True)
     try:
         while waiting or running:
             while waiting and len(running) < workers:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
 from tyro.conf import Positional
 
 from diver.diversity import Diversity, resolve, unspaced_note, with_diversity
 from diver.evaluate.config import parse_ks
 from diver.io.files import write_text
 from diver.io.jsonl import to_json, write_jsonl
+from diver.io.progress import progress
 from diver.measure.problems import ProblemTable, cell, group_row, name_of, problem_table, summary, title
 from diver.render.tables import markdown
 from diver.report import write_browser
@@ -75,8 +75,8 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     ks = parse_ks(config.k)
     groups = {}
     for name, read in _read(config, log):
-        bar = tqdm(read, desc=f"{name}: measure", unit="group", leave=False, dynamic_ncols=True)
-        groups[name] = [with_diversity(group, config.names, config.diversity) for group in bar]
+        shown = progress(read, f"{name}: measure", "group")
+        groups[name] = [with_diversity(group, config.names, config.diversity) for group in shown]
         if note := unspaced_note([t for group in groups[name] for t in group.responses], config.diversity.tokenize):
             log(f"{name}: {note}")
     every = itertools.chain.from_iterable(groups.values())
