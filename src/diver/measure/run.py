@@ -29,8 +29,9 @@ Log = Callable[[str], Any]
 class Measure(Columns):
     """How diverse the responses to each problem are, in rollouts of any origin.
 
-    Files and folders of diver, verl, TRL and lm-eval are recognised; any other JSONL or parquet is read by the names of its
-    columns. Try: diver measure runs/quickstart --steps 1,last --out runs/measure
+    Files and folders of diver, TRL, verl, slime, SkyRL, NeMo-RL, prime-rl, tinker-cookbook, lm-eval and inspect_ai are
+    recognised; any other JSONL, parquet, CSV or JSON is read by the names of its columns. --by model makes a column of each
+    model. Try: diver measure runs/quickstart --steps 1,last --out runs/measure
     """
 
     rollouts: Positional[tuple[str, ...]]
@@ -109,7 +110,10 @@ def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
         rollouts = read_rollouts(path.expanduser(), columns, config.steps)
         for note in rollouts.notes:
             log(note)
-        yield name, rollouts.groups
+        owners = list(dict.fromkeys(group.problem.meta.get("by") for group in rollouts))
+        for by in owners:
+            of = [group for group in rollouts if group.problem.meta.get("by") == by]
+            yield name if len(owners) == 1 else f"{name}: {by}" if len(paths) > 1 else str(by), of
 
 
 def _named(text: str) -> tuple[str, Path]:
