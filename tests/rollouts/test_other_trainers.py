@@ -80,7 +80,9 @@ def test_skyrls_evaluations(tmp_path):
         }  # fmt: skip
 
     folder = tmp_path / "dumped_evals" / "global_step_20_evals"
-    write_rows(folder / "openai_gsm8k.jsonl", [row("a", 1.0), row("b", [0.0, 0.0, 1.0], "length"), row("c", [0.0, 0.0])])
+    write_rows(
+        folder / "openai_gsm8k.jsonl", [row("a", 1.0), row("b", [0.0, 0.0, 1.0], "length"), row("c", [0.0, 0.0])]
+    )
     write_rows(folder / "aggregated_results.jsonl", [{"eval/all/avg_score": 0.5}])
     groups = diver.read(tmp_path)
     assert "SkyRL" in groups.notes[0] and shape(groups) == [("problem-1", 20, ["a", "b", "c"], [1, 1, 0])]
@@ -100,7 +102,9 @@ def test_nemo_rls_training_and_validation_data(tmp_path):
 
     write_rows(tmp_path / "exp_001" / "train_data_step3.jsonl", [row(0, "a", 1.0), row(1, "b", 0.0)])
     talk = [[{"role": "user", "content": "Q"}, {"role": "assistant", "content": "v"}]]
-    validation = write_rows(tmp_path / "exp_001" / "val_data_step0.jsonl", [{"content": talk, "rewards": [1.0], "idx": 0}])
+    validation = write_rows(
+        tmp_path / "exp_001" / "val_data_step0.jsonl", [{"content": talk, "rewards": [1.0], "idx": 0}]
+    )
     groups = diver.read(tmp_path / "exp_001")
     assert "NeMo-RL" in groups.notes[0] and shape(groups) == [("problem-1", 3, ["a", "b"], [1, 0])]
     first = groups[0].rollouts[0]
@@ -116,7 +120,12 @@ def prime_episode(group, response, score, step=4):
         {"parent": 1, "message": {"role": "assistant", "content": response}, "sampled": True, "logprobs": [-0.5], "advantages": [0.25]},
     ]  # fmt: skip
     rewards = {"correct": {"score": score, "weight": 1.0}, "format": {"score": 1.0, "weight": 0.0}}
-    trace = {"agent": {"name": "solver", "trainable": True}, "nodes": nodes, "rewards": rewards, "calls": [{"finish_reason": "length"}]}
+    trace = {
+        "agent": {"name": "solver", "trainable": True},
+        "nodes": nodes,
+        "rewards": rewards,
+        "calls": [{"finish_reason": "length"}],
+    }
     judge = {"agent": {"name": "judge", "trainable": False}, "nodes": nodes, "rewards": {}}
     return {
         "id": "e", "env": {"id": "math-v1", "name": "math"}, "task": {"type": "T", "data": {"idx": 0, "answer": "7"}},
@@ -149,20 +158,39 @@ def section(title, *body):
 
 def attempt(response, correct):
     def talk(role, text):
-        return {"tag": "div", "attrs": {}, "children": [], "data": {"type": "conversation", "messages": [{"role": role, "content": text}]}}
+        return {
+            "tag": "div",
+            "attrs": {},
+            "children": [],
+            "data": {"type": "conversation", "messages": [{"role": role, "content": text}]},
+        }
 
     def cells(*texts):
         return {"tag": "tr", "attrs": {}, "children": [{"tag": "td", "attrs": {}, "children": [t]} for t in texts]}
 
-    table = {"tag": "table", "attrs": {}, "children": [cells("reference_answer", "x &lt; 7"), cells("correct", str(correct))]}
-    return [section("Prompt", talk("user", "Q")), section("Policy Response", talk("assistant", response)), section("Reward", table)]
+    table = {
+        "tag": "table",
+        "attrs": {},
+        "children": [cells("reference_answer", "x &lt; 7"), cells("correct", str(correct))],
+    }
+    return [
+        section("Prompt", talk("user", "Q")),
+        section("Policy Response", talk("assistant", response)),
+        section("Reward", table),
+    ]
 
 
 def test_tinker_cookbooks_logtree(tmp_path):
     """What `ProblemEnv.step` logs by logtree.to_dict of tinker-cookbook 0.6; its summaries have no texts."""
-    root = {"tag": "body", "attrs": {}, "children": [section("Group Rollout", *attempt("a", True), *attempt("b", False))]}
+    root = {
+        "tag": "body",
+        "attrs": {},
+        "children": [section("Group Rollout", *attempt("a", True), *attempt("b", False))],
+    }
     folder = tmp_path / "iteration_000010"
-    write_json(folder / "train_logtree.json", {"title": "RL Iteration 10", "started_at": "", "path": None, "root": root})
+    write_json(
+        folder / "train_logtree.json", {"title": "RL Iteration 10", "started_at": "", "path": None, "root": root}
+    )
     write_rows(folder / "train_rollout_summaries.jsonl", [{"schema_version": 1, "group_idx": 0, "total_reward": 1.0}])
     groups = diver.read(tmp_path)
     assert "tinker-cookbook" in groups.notes[0] and shape(groups) == [("problem-1", 10, ["a", "b"], [1, 0])]
@@ -170,7 +198,10 @@ def test_tinker_cookbooks_logtree(tmp_path):
 
 
 def inspect_sample(name, epoch, response, value):
-    message = {"role": "assistant", "content": [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": response}]}
+    message = {
+        "role": "assistant",
+        "content": [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": response}],
+    }
     return {
         "id": name, "epoch": epoch, "input": "2+2?", "target": ["4"], "messages": [],
         "output": {"model": "m", "choices": [{"message": message, "stop_reason": "stop"}]},
@@ -203,7 +234,11 @@ def test_inspect_ais_logs(tmp_path):
         groups = diver.read(tmp_path / folder)
         assert "inspect_ai" in groups.notes[0]
         assert shape(groups) == [("a", None, ["4", "5"], [1, 0]), ("b", None, [""], [0])]
-        assert (groups[0].problem.source, groups[0].problem.meta["by"], groups[0].problem.answer) == ("arith", "openai/x", "4")
+        assert (groups[0].problem.source, groups[0].problem.meta["by"], groups[0].problem.answer) == (
+            "arith",
+            "openai/x",
+            "4",
+        )
 
 
 def test_csv_and_json_of_any_origin_by_model(tmp_path):
