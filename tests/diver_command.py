@@ -2,12 +2,14 @@
 
 import contextlib
 import io
+import os
 import sys
 from typing import NamedTuple
 
 import pytest
 
 from diver import cli
+from diver.io.progress import QUIET
 
 
 class Done(NamedTuple):
@@ -27,6 +29,7 @@ def diver(*words, cwd="."):
     ):
         patch.setattr(sys, "argv", ["diver", *map(str, words)])
         patch.setattr(sys, "path", [*sys.path])  # main adds the folder where the command is given
+        patch.setenv(QUIET, os.environ.get(QUIET, ""))  # main sets it by --quiet
         try:
             cli.main()
         except SystemExit as stop:

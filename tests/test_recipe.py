@@ -174,7 +174,7 @@ def test_wrong_flags_are_named(tmp_path):
     with pytest.raises(DiverError, match="name a recipe: diver it recipes/quickstart.toml"):
         parse_arguments(Arguments, ["--dry-run"], "diver it")
     for flags, message in [
-        (["--steps", "3"], "command line: '--steps'.*--section.key value"),
+        (["--steps", "3"], "command line: '--steps': did you mean --train.steps"),
         (["other.toml"], "command line: 'other.toml'.*--section.key value"),
         (["--tarin.steps", "3"], "command line: --tarin: unknown choice 'tarin', did you mean 'train'"),
         (["--train.steps"], "command line: .*--train.steps.*Expected 1 value"),

@@ -48,6 +48,13 @@ def read(cls: type[T], table: Mapping[str, Any], where: str) -> T:
         raise DiverError(f"{key or 'settings'}: {reason}{given}") from None
 
 
+def words(value: Any) -> Any:
+    """A text such as "a, b" as ("a", "b"), before pydantic reads a tuple of words: one word may stand as it is."""
+    if isinstance(value, str):
+        return tuple(value.replace(",", " ").split())
+    return tuple(value) if isinstance(value, list) else value
+
+
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """`base` with the keys of `over`, tables key by key."""
     tables = {k for k, v in over.items() if isinstance(v, Mapping) and isinstance(base.get(k), Mapping)}
@@ -77,9 +84,16 @@ def _adapter(cls: type) -> Any:
     return TypeAdapter(cls)
 
 
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """The choice that `name` most likely stands for, whatever its case; "" where none is near."""
+    lower = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(name.lower(), lower, n=1)
+    return lower[close[0]] if close else ""
+
+
 def _hint(name: str, choices: list[str]) -> str:
-    close = difflib.get_close_matches(name, choices, n=1)
-    return (f", did you mean {close[0]!r}?" if close else ";") + f" choices: {', '.join(choices)}"
+    close = nearest(name, choices)
+    return (f", did you mean {close!r}?" if close else ";") + f" choices: {', '.join(choices)}"
 
 
 def _keys(cls: type, loc: list[int | str]) -> list[str]:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from diver.config.recipe import make_recipe
 from diver.data.splits import load
 from diver.diversity import Diversity, Embedding, HiddenState, resolve, with_diversity
 from diver.io.files import write_text
 from diver.io.jsonl import to_json
+from diver.io.progress import progress
 from diver.io.seeds import digest
 from diver.measure import problem_table
 from diver.types import DiverError, Group, Rollout
@@ -74,7 +74,7 @@ def measure_by_models(study: Study, models: Mapping[str, str], folder: Path) -> 
         runs = stored[metric]["runs"]
         diversity = resolve(metric, Diversity(embedding=Embedding(model=model), hidden_state=HiddenState(model=model)))
         missing = [run for run in _runs(study) if runs.get(run[0], {}).get("responses") != _fingerprint(run[1])]
-        for key, record in tqdm(missing, desc=f"{metric} by {name}", unit="run", dynamic_ncols=True):
+        for key, record in progress(missing, f"{metric} by {name}", "run", keep=True):
             responses = last_evaluation(record)["responses"]
             means = [round(float(diversity(each).mean()), DIGITS) for each in responses]
             runs[key] = {"responses": _fingerprint(record), "diversity": means}

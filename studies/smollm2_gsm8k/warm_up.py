@@ -14,7 +14,6 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
-from tqdm import tqdm
 
 from diver.config.sections import Model, Update
 from diver.data.splits import draw_indices
@@ -22,6 +21,7 @@ from diver.data.templates import encode
 from diver.generate.policy import Policy, load_policy
 from diver.io.files import write_bytes
 from diver.io.jsonl import to_json
+from diver.io.progress import progress
 from diver.io.run_folder import RunFolder
 from diver.losses import PolicyLoss
 from diver.losses.base import Tokens
@@ -127,7 +127,7 @@ def _train(
 ) -> None:
     steps, batch = config["steps"], config["batch_size"]
     settings = Update(mini_batch_size=batch, micro_batch_tokens=1024)
-    for step in tqdm(range(done + 1, steps + 1), initial=done, total=steps, desc="warm-up", unit="step"):
+    for step in progress(range(done + 1, steps + 1), "warm-up", "step", done=done, keep=True):
         for group in optimizer.param_groups:
             group["lr"] = config["learning_rate"] * (steps - step + 1) / steps
         chosen = [groups[i] for i in draw_indices(step, batch, len(groups), seed=0)]

@@ -14,7 +14,7 @@ DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/
 
 
 def read_groups(path, *how, **named):
-    return read_rollouts(path, *how, **named).groups
+    return read_rollouts(path, *how, **named)
 
 
 def write(path, rows):
@@ -43,17 +43,17 @@ def test_a_run_folder(tmp_path):
     write(tmp_path / "rollouts" / "step_0012.jsonl", [*twice, diver_row(12, "b", 0, "t")])
     found = read_rollouts(tmp_path)
     assert ": diver train: 7 responses to 2 problems in 4 groups of 1 to 2" in found.notes[0]
-    assert shape(found.groups) == [
+    assert shape(found) == [
         ("a", 1, ["r0", "r1"], [1, 1]),
         ("a", 12, ["s0", "s1"], [0, 1]),
         ("a", 12, ["s2", "s3"], [0, 1]),
         ("b", 12, ["t"], [1]),
     ]
-    rollout = found.groups[0].rollouts[0]
+    rollout = found[0].rollouts[0]
     assert rollout.grade is Grade.CORRECT and rollout.advantage == -0.5 and rollout.reward.diversity == 0.05
-    assert (rollout.diversity, rollout.length, found.groups[0].prompt) == ({"textual": 0.4}, 3, "Q?")
-    assert [[r.index for r in g.rollouts] for g in found.groups] == [[0, 1], [0, 1], [0, 1], [0]]
-    assert found.groups[0].problem.prompt == "Q?" and found.groups[0].problem.answer == "7"
+    assert (rollout.diversity, rollout.length, found[0].prompt) == ({"textual": 0.4}, 3, "Q?")
+    assert [[r.index for r in g.rollouts] for g in found] == [[0, 1], [0, 1], [0, 1], [0]]
+    assert found[0].problem.prompt == "Q?" and found[0].problem.answer == "7"
     assert [g.problem.meta["step"] for g in read_groups(tmp_path, steps="last")] == [12, 12, 12]
     assert len(read_groups(tmp_path, steps="1,5-20")) == 4
     assert len(read_groups(tmp_path / "rollouts" / "step_0001.jsonl")) == 1
@@ -71,14 +71,14 @@ def test_an_evaluation_with_its_grades(tmp_path):
     graded = [("p", 0, "correct"), ("p", 1, "timeout"), ("q", 0, "truncated")]
     write(tmp_path / "grades" / "lab.auto.jsonl", [{"problem": p, "sample": s, "grade": v} for p, s, v in graded])
     found = read_rollouts(tmp_path)
-    (p, q) = found.groups
+    (p, q) = found
     assert (p.problem.id, p.responses, q.responses) == ("p", ["x", "z"], ["y"])
     assert ": diver eval: " in found.notes[0]
     assert p.rollouts[0].reward.outcome == 1 and p.rollouts[1].reward is None  # unscored is not wrong
     assert q.outcomes.tolist() == [0] and q.rollouts[0].length == 3
     write(file, [*rows, generation("other", "p", 0, "w")])
     found = read_rollouts(tmp_path)
-    assert len(found.groups) == 3 and "generations of several settings" in found.notes[1]
+    assert len(found) == 3 and "generations of several settings" in found.notes[1]
 
 
 def test_benchmarks_that_number_their_problems_alike(tmp_path):
@@ -88,7 +88,7 @@ def test_benchmarks_that_number_their_problems_alike(tmp_path):
         rows = [{**row, "sample": i, "response": f"{name} {i}"} for i in range(n)]
         write(tmp_path / "generations" / f"{name}.jsonl", rows)
     found = read_rollouts(tmp_path)
-    assert [(g.problem.source, g.problem.id, g.responses) for g in found.groups] == [
+    assert [(g.problem.source, g.problem.id, g.responses) for g in found] == [
         ("aime24", "60", ["aime24 0"]),
         ("amc", "60", ["amc 0", "amc 1"]),
     ]
@@ -118,7 +118,7 @@ def test_verls_dump(tmp_path):
         row(1, "P", f"o{n}", 1.0, uid=f"{uid}_{i}_0") for n, (uid, i) in enumerate([("u_1", 0), ("u_1", 1), ("u_2", 0)])
     ]
     found = read_rollouts(write(tmp_path / "1.jsonl", new))
-    assert ": verl: " in found.notes[0] and [g.responses for g in found.groups] == [["o0", "o1"], ["o2"]]
+    assert ": verl: " in found.notes[0] and [g.responses for g in found] == [["o0", "o1"], ["o2"]]
 
 
 def test_trls_completions(tmp_path):
@@ -137,14 +137,14 @@ def test_trls_completions(tmp_path):
     table(3, ["e", "f", "g", "h"], accuracy_reward=[0.0, 0.0, 1.0, 1.0])
     found = read_rollouts(tmp_path / "out")
     assert ": TRL: " in found.notes[0] and "completions_00002.parquet: the same completions" in found.notes[1]
-    assert [(g.problem.id, g.problem.meta["step"], g.responses) for g in found.groups] == [
+    assert [(g.problem.id, g.problem.meta["step"], g.responses) for g in found] == [
         ("problem-1", 1, ["a", "b"]),
         ("problem-2", 1, ["c", "d"]),
         ("problem-1", 3, ["e", "f"]),
         ("problem-2", 3, ["g", "h"]),
     ]
-    assert found.groups[0].outcomes.tolist() == [1, 0] and found.groups[0].rollouts[1].advantage == -0.5
-    assert found.groups[1].rollouts[0].reward is None
+    assert found[0].outcomes.tolist() == [1, 0] and found[0].rollouts[1].advantage == -0.5
+    assert found[1].rollouts[0].reward is None
     table(4, ["e", "x", "g", "h"], one=[0.0, 0.0, 1.0, 1.0], two=[1.0] * 4)
     file = tmp_path / "out" / "completions" / "completions_00004.parquet"
     assert "--outcome names one of step, prompt, completion, one, two" in read_rollouts(file).notes[1]
@@ -164,11 +164,11 @@ def test_lm_evals_samples(tmp_path):
     rows = [lm_eval_row(d, ["a", "b"], f) for d in (0, 1) for f in ("strict-match", "flexible")]
     found = read_rollouts(write(tmp_path / "samples_gsm8k_1.jsonl", rows))
     assert ": lm-eval: " in found.notes[0] and "filter 'strict-match'" in found.notes[1]
-    assert [(g.problem.id, g.problem.prompt, g.responses) for g in found.groups] == [
+    assert [(g.problem.id, g.problem.prompt, g.responses) for g in found] == [
         ("doc-0", "Q0", ["a", "b"]),
         ("doc-1", "Q1", ["a", "b"]),
     ]
-    assert found.groups[0].rollouts[0].reward is None  # which of the two the metric judged is not said
+    assert found[0].rollouts[0].reward is None  # which of the two the metric judged is not said
     for seed in (0, 1):
         write(tmp_path / "seeds" / f"samples_gsm8k_{seed}.jsonl", [lm_eval_row(0, [f"s{seed}"], value=float(seed))])
     assert shape(read_groups(tmp_path / "seeds")) == [("doc-0", None, ["s0", "s1"], [0, 1])]

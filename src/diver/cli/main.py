@@ -6,9 +6,12 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 
+from diver.cli.streams import outlive_readers
 from diver.io.provenance import version
 from diver.types import DiverError
 
+QUIET = "--quiet"
+NO_BARS = "TQDM_DISABLE"  # tqdm reads it when it is imported, so nothing here imports tqdm
 GROUP = "diver.commands"  # an installed package adds a verb here: a function of the words after it
 VERBS = {
     verb: EntryPoint(verb, f"diver.cli.{verb}:command", GROUP)
@@ -22,6 +25,7 @@ USER_ERRORS = {
 
 def main() -> None:
     """Exit code 0; 2 for an error that the user can correct; 130 when interrupted by the keyboard."""
+    outlive_readers()
     sys.path.append(os.getcwd())  # a metric named by its dotted name may live where the command is given
     try:
         _run(sys.argv[1:])
@@ -51,7 +55,10 @@ def commands() -> dict[str, EntryPoint]:
 
 
 def _run(argv: Sequence[str]) -> None:
-    verb, *args = argv or ["--help"]
+    end = argv.index("--") if "--" in argv else len(argv)  # what follows is not ours
+    if QUIET in argv[:end]:
+        os.environ[NO_BARS] = "1"
+    verb, *args = [word for word in argv[:end] if word != QUIET] + [*argv[end:]] or ["--help"]
     if verb in ("-h", "--help"):
         print(_help())
     elif verb == "--version":
@@ -66,7 +73,7 @@ def _help() -> str:
     first_lines = {name: (entry.load().__doc__ or "").partition("\n")[0] for name, entry in commands().items()}
     verbs = "\n".join(f"  {name:9} {line}" for name, line in first_lines.items())
     title = "diver: reinforcement learning that rewards correct answers for being different"
-    return f"{title}\n\n{verbs}\n\ndiver COMMAND --help lists its options."
+    return f"{title}\n\n{verbs}\n\ndiver COMMAND --help lists its options. {QUIET}, with any of them: no progress bars."
 
 
 def _stop(message: str) -> None:

@@ -12,13 +12,49 @@ from typing import Annotated, Any, TypeVar
 import tyro
 
 from diver.config.flags import parse
-from diver.config.recipe import SECTIONS, Recipe, make_recipe, make_sections, override
-from diver.settings import choose, merge
+from diver.config.recipe import SECTIONS, Recipe, flatten, make_recipe, make_sections, override
+from diver.settings import choose, merge, nearest
 from diver.types import DiverError
 
 SHORT = {"--model": "--model.path", "--data": "--data.path", "--method": "--method.name"}
 NAMES = ("method.name", "method.frame", "method.loss.name")  # each has keys or defaults of its own
 HELP = {"-h", "--help"}
+ELSEWHERE = {
+    "lr": "train.learning_rate",
+    "seed": "run.seed",
+    "batch": "train.batch_size",
+    "train_batch_size": "train.batch_size",
+    "per_device_train_batch_size": "train.batch_size",
+    "ppo_mini_batch_size": "train.mini_batch_size",
+    "max_steps": "train.steps",
+    "total_training_steps": "train.steps",
+    "n": "sample.group_size",
+    "num_generations": "sample.group_size",
+    "max_completion_length": "sample.max_tokens",
+    "max_new_tokens": "sample.max_tokens",
+    "max_prompt_length": "sample.max_prompt_tokens",
+    "temperature": "sample.temperature",
+    "beta": "method.loss.kl_coef",
+    "kl": "method.loss.kl_coef",
+    "epsilon": "method.loss.clip_low",
+    "epsilon_high": "method.loss.clip_high",
+    "lambda": "method.shaping.coef",
+    "sigma": "method.shaping.clip_max",
+    "out": "run.folder",
+    "output": "run.folder",
+    "output_dir": "run.folder",
+    "report_to": "log.to",
+    "logger": "log.to",
+    "wandb_project": "log.project",
+    "bf16": "model.precision",
+    "lora_r": "trl.lora_rank",
+    "lora_rank": "trl.lora_rank",
+    "dataset": "data.path",
+    "dataset_name": "data.path",
+    "metric": "method.diversity_rewards",
+    "metrics": "method.diversity_rewards",
+}
+"""Names of other trainers (TRL, verl, transformers) and of the paper, and the key that they are here."""
 REWARDED = re.compile(r"method\.(diversity[-_]rewards)\.(.+)\.[^.]+")
 
 
@@ -131,6 +167,18 @@ def _names(flags: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     return table, rest
 
 
+def _meant(flag: str, recipe: Mapping[str, Any]) -> list[str]:
+    """The dotted keys that a flag of another command or library most likely stands for, the most likely first."""
+    name = flag.rpartition(".")[2].lower()
+    if flag.lower() in ELSEWHERE or (name in ELSEWHERE and "." in flag):
+        return [ELSEWHERE[name]]
+    if "." in flag:  # the section is known, and `choose` has its keys
+        return []
+    keys = [key for key in flatten(recipe) if not key.startswith(("verl.", "trl."))]
+    same = [key for key in keys if key.rpartition(".")[2] == (nearest(name, [k.rpartition(".")[2] for k in keys]))]
+    return sorted(same, key=lambda key: key.count("."))[:2]
+
+
 def _nested(keys: Sequence[str], value: Any) -> dict[str, Any]:
     return functools.reduce(lambda inner, key: {key: inner}, reversed(keys), value)
 
@@ -139,6 +187,8 @@ def _refuse(word: str, recipe: Mapping[str, Any]) -> None:
     """Raises DiverError for an unknown flag; if it names a section, the message has the keys of that section."""
     key = word.removeprefix("--").partition("=")[0].replace("-", "_")
     section, *keys = key.split(".")
+    if word.startswith("--") and (meant := _meant(key, recipe)):
+        raise DiverError(f"command line: {word!r}: did you mean {' or '.join(f'--{known}' for known in meant)}?")
     if word.startswith("--") and keys:
         choose(section, SECTIONS, f"command line: --{section}")
         _checked("command line", make_sections, merge(recipe, _nested([section, *keys], None)))

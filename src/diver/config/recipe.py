@@ -51,7 +51,7 @@ class Recipe:
 
         Of a path only the last part is compared, so a folder of a model or data set may move.
         """
-        flat = _flatten(dataclasses.asdict(self))
+        flat = flatten(dataclasses.asdict(self))
         skipped = ("train.steps", "run.folder", "log.", "verl.", "trl.")
         settings = {key: value for key, value in flat.items() if not key.startswith(skipped) and key not in MACHINE}
         paths = {k: Path(v).name for k, v in settings.items() if k.endswith((".path", ".model")) and isinstance(v, str)}
@@ -91,11 +91,12 @@ def make_sections(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return sections
 
 
-def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, by dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, Mapping) and value:
-            flat |= _flatten(value, f"{prefix}{key}.")
+            flat |= flatten(value, f"{prefix}{key}.")
         else:
             flat[f"{prefix}{key}"] = value
     return flat

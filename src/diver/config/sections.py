@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from diver.config.data import Source
-from diver.settings import settings
+from diver.settings import settings, words
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -127,7 +127,7 @@ class Evaluation:
 class Log:
     """Loggers in addition to metrics.jsonl in the run folder."""
 
-    to: tuple[Literal["wandb", "tensorboard"], ...] = ()
+    to: Annotated[tuple[Literal["wandb", "tensorboard"], ...], BeforeValidator(words)] = ()
     """Any of wandb and tensorboard, which need pip install 'diver-rl[loggers]'."""
     project: str = "diver"
     """The project of wandb."""

@@ -3,8 +3,10 @@
 Without this check, the libraries that download retry each file six times when there is no network.
 """
 
+from pathlib import Path
 from typing import Literal
 
+from diver.settings import nearest
 from diver.types import DiverError
 
 PATIENCE = 10.0  # seconds
@@ -45,9 +47,19 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
         local = "a folder" if kind == "model" else "a .jsonl or .parquet file"
         raise HubUnreachable(
             f"{name}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
-            "HF_HUB_OFFLINE=1 to use what was downloaded before"
+            f"HF_HUB_OFFLINE=1 to use what was downloaded before{_meant(name, kind)}"
         ) from None
-    raise DiverError(f"{name}: {reason}")
+    raise DiverError(f"{name}: {reason}{_meant(name, kind)}")
+
+
+def _meant(name: str, kind: str) -> str:
+    """The model on this machine that `name` most likely stands for: the bundled one, or a folder beside it."""
+    if kind == "dataset":
+        return ""
+    beside = Path(name).parent
+    folders = [str(path) for path in beside.iterdir() if path.is_dir()] if beside.is_dir() else []
+    near = nearest(name, ["countdown", *folders])
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def one_line(error: BaseException) -> str:

@@ -5,14 +5,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tqdm import tqdm
-
 from diver.data.templates import TEMPLATES, chat_messages, render
 from diver.evaluate.grade import grade_keys, grade_rows
 from diver.evaluate.reduce import Sample, reduce
 from diver.evaluate.store import Log, MemoryLog
 from diver.evaluate.task import Task
 from diver.generate.base import Generation, Generator, Key, Prompt, PromptTooLong, SamplingParams, requests
+from diver.io.progress import progress_bar
 from diver.types import DiverError, Grade, Problem
 from diver.verify import DEFAULT, Verification, in_thought
 
@@ -42,7 +41,7 @@ def evaluate(
     known, graded = _known(task, grades, graded_keys), 0
     if len(known) < total:
         ungraded = (row for row in _rows(task, generations, keys) if (row["problem"], row["sample"]) not in known)
-        with _progress_bar(f"{task.name}: grade", total - len(known), progress) as bar:
+        with progress_bar(total - len(known), f"{task.name}: grade", "response", show=progress) as bar:
             for row in grade_rows(ungraded, problems, graded_keys, task.grader, verification):
                 grades.append(row)
                 graded += row.get("count", 1)
@@ -92,7 +91,7 @@ def _sample(
     wanted = [r for name, prompt in prompts.items() for r in requests(task.seed, task.name, name, prompt, samples)]
     params = SamplingParams(task.temperature, task.max_tokens, task.stop_token_ids)
     start, num_sampled, estimated = time.monotonic(), 0, False
-    with _progress_bar(f"{task.name}: sample", missing, progress) as bar:
+    with progress_bar(missing, f"{task.name}: sample", "response", show=progress) as bar:
         try:
             for generation in generator.generate(wanted, params, have):
                 into.append(_row(generation, keys[generation.problem_id], generation.problem_id in thinking))
@@ -153,7 +152,3 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
-
-
-def _progress_bar(title: str, total: int, show: bool) -> Any:
-    return tqdm(total=total, desc=title, unit="response", leave=False, dynamic_ncols=True, disable=not show)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
 from tyro.conf import Positional
 
 from diver.diversity import Diversity, resolve, unspaced_note, with_diversity
 from diver.evaluate.config import parse_ks
 from diver.io.files import write_text
 from diver.io.jsonl import to_json, write_jsonl
+from diver.io.progress import progress
 from diver.measure.problems import ProblemTable, cell, group_row, name_of, problem_table, summary, title
 from diver.render.tables import markdown
 from diver.report import write_browser
@@ -29,8 +29,9 @@ Log = Callable[[str], Any]
 class Measure(Columns):
     """How diverse the responses to each problem are, in rollouts of any origin.
 
-    Files and folders of diver, verl, TRL and lm-eval are recognised; any other JSONL or parquet is read by the names of its
-    columns. Try: diver measure runs/quickstart --steps 1,last --out runs/measure
+    Files and folders of diver, TRL, verl, slime, SkyRL, NeMo-RL, prime-rl, tinker-cookbook, lm-eval and inspect_ai are
+    recognised; any other JSONL, parquet, CSV or JSON is read by the names of its columns. --by model makes a column of each
+    model. Try: diver measure runs/quickstart --steps 1,last --out runs/measure
     """
 
     rollouts: Positional[tuple[str, ...]]
@@ -75,8 +76,8 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     ks = parse_ks(config.k)
     groups = {}
     for name, read in _read(config, log):
-        bar = tqdm(read, desc=f"{name}: measure", unit="group", leave=False, dynamic_ncols=True)
-        groups[name] = [with_diversity(group, config.names, config.diversity) for group in bar]
+        shown = progress(read, f"{name}: measure", "group")
+        groups[name] = [with_diversity(group, config.names, config.diversity) for group in shown]
         if note := unspaced_note([t for group in groups[name] for t in group.responses], config.diversity.tokenize):
             log(f"{name}: {note}")
     every = itertools.chain.from_iterable(groups.values())
@@ -109,7 +110,10 @@ def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
         rollouts = read_rollouts(path.expanduser(), columns, config.steps)
         for note in rollouts.notes:
             log(note)
-        yield name, rollouts.groups
+        owners = list(dict.fromkeys(group.problem.meta.get("by") for group in rollouts))
+        for by in owners:
+            of = [group for group in rollouts if group.problem.meta.get("by") == by]
+            yield name if len(owners) == 1 else f"{name}: {by}" if len(paths) > 1 else str(by), of
 
 
 def _named(text: str) -> tuple[str, Path]:

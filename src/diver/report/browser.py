@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from diver.diversity import formulas, spaced, textual_dissimilarity
 from diver.diversity.equational import formula_spans
+from diver.io.progress import progress
 from diver.report.mathematics import Formulas
 from diver.report.text import clean, evenly_spaced, short
 from diver.types import Group, Rollout
@@ -44,7 +44,7 @@ def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
     Texts are kept as long as the compressed data of `limit` groups stays within its part of a page of 3 MB.
     """
     budget = BYTES * max(1.0, limit / GROUPS)
-    whole = [_group(s) for s in tqdm(shown, desc="groups of the page", unit="group", delay=3, leave=False)]
+    whole = [_group(s) for s in progress(shown, "groups of the page", "group")]
     lengths = [len(response["text"][0]) for group in whole for response in group["responses"]]
     for characters in LENGTHS:
         if sum(min(length, characters) for length in lengths) > 6 * budget and characters != LENGTHS[-1]:

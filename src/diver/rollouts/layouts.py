@@ -1,58 +1,18 @@
-"""From the rows of a file to responses, layout by layout; the columns of the first row determine the layout."""
+"""The layouts: what each trainer and each evaluation calls the parts of a rollout. The first row of a file determines it.
 
-import dataclasses
-import json
-import math
+A new layout is a line of `LAYOUTS`; rows that are nested are first made plain by a function of `unpack`.
+"""
+
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
 
-from diver.data.sources import first_value, needed, value_at
 from diver.io import rollout_rows
-from diver.io.jsonl import number, read_jsonl
-from diver.settings import settings
+from diver.io.jsonl import read_jsonl
+from diver.rollouts import unpack, values
+from diver.rollouts.columns import NAMES, Columns, File, Layout, Part, Row, named_columns
 from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
-
-PROBLEMS = ("problem", "question", "prompt", "messages", "input", "problem_id")
-RESPONSES = (
-    "response", "responses", "completion", "completions", "output", "outputs", "generation", "generations", "text",
-)  # fmt: skip
-OUTCOMES = ("outcome", "correct", "is_correct", "score", "reward", "accuracy")
-ANSWERS = ("answer", "solution", "ground_truth", "reward_model.ground_truth", "gold", "target")
-
-Row = Mapping[str, Any]
-
-
-@settings
-class Columns:
-    """The names of a file's columns; an empty name stands for those of its layout. A dot reaches into a column."""
-
-    problem: str = ""
-    """The column that says which rows answer the same problem."""
-    response: str = ""
-    """The column of the response, or of a list of them."""
-    outcome: str = ""
-    """The column that says how good a response is: true, false or a number."""
-    answer: str = ""
-    """The column of the known answer."""
-
-
-class File(NamedTuple):
-    """The rows of a file, each with its place, and how to read them; a reader adds to `notes` what a user should know."""
-
-    path: Path
-    rows: list[tuple[str, Row]]
-    columns: Columns
-    notes: list[str]
-
-
-class Part(NamedTuple):
-    """Responses to one problem. Parts with the same key in the same step are one group."""
-
-    key: str
-    group: Group
 
 
 def diver_train(file: File) -> Iterator[Part]:
@@ -62,14 +22,14 @@ def diver_train(file: File) -> Iterator[Part]:
 
 def diver_eval(file: File) -> Iterator[Part]:
     """Generations, with the grades that stand beside them in a result folder."""
-    in_folder = file.path.parent.name == "generations"
-    grades = _stored_grades(file)
-    for where, row in file.rows:
+    in_folder, rows = file.path.parent.name == "generations", list(file.rows)
+    grades = _stored_grades(file, rows)
+    for where, row in rows:
         stored = row.get("grade") if grades is None else grades.get((row["problem"], row["sample"]))
         grade = rollout_rows.read_grade(stored, where)
         scored = grade not in (None, Grade.TIMEOUT, Grade.ERROR)
         rollout = Rollout(
-            _text(row["response"], where),
+            values.text(row["response"], where),
             num_tokens=row["tokens"] if isinstance(row.get("tokens"), int) else None,
             truncated=bool(row["truncated"]),
             grade=grade,
@@ -80,11 +40,11 @@ def diver_eval(file: File) -> Iterator[Part]:
         yield Part(f"{source} {row['key']} {problem.id}", Group(problem, (rollout,)))
 
 
-def _stored_grades(file: File) -> dict[tuple[Any, Any], Any] | None:
+def _stored_grades(file: File, rows: Sequence[tuple[str, Row]]) -> dict[tuple[Any, Any], Any] | None:
     files = sorted((file.path.parent.parent / "grades").glob(f"{file.path.stem}.*.jsonl"))
     if not files:
         return None
-    if len({(row["problem"], row["sample"]) for _, row in file.rows}) < len(file.rows):
+    if len({(row["problem"], row["sample"]) for _, row in rows}) < len(rows):
         file.notes.append(f"{file.path}: generations of several settings; whose the grades are is not known: left out")
         return None
     if len(files) > 1:
@@ -93,89 +53,106 @@ def _stored_grades(file: File) -> dict[tuple[Any, Any], Any] | None:
 
 
 def verl(file: File) -> Iterator[Part]:
-    for (_, row), part in zip(file.rows, named_columns(file), strict=True):
-        session = re.fullmatch(r"(.+)_\d+_\d+", str(row.get("uid", "")))  # uid, rollout, output: the first is the group
-        yield part._replace(key=session[1]) if session else part
+    """The group of a `uid` is what stands before the numbers of the rollout and of the output."""
+
+    def session(row: Row) -> Row:
+        found = re.fullmatch(r"(.+)_\d+_\d+", str(row.get("uid", "")))
+        return {**row, "uid": found[1] if found else None}
+
+    return named_columns(file._replace(rows=((where, session(row)) for where, row in file.rows)))
 
 
 def trl(file: File) -> Iterator[Part]:
-    name = file.columns.outcome or _trl_reward(file.rows[0][1])
-    if not name:
-        columns = ", ".join(file.rows[0][1])
+    """The outcome is one of OUTCOMES, or the only column of numbers."""
+    where, first = next(file.rows)
+    known = any(name in first for name in file.names["outcome"])
+    numbers = [k for k, v in first.items() if k not in ("step", "advantage") and values.is_number(v)]
+    name = () if known or len(numbers) != 1 else (numbers[0],)
+    if not known and not name:
+        columns = ", ".join(first)
         file.notes.append(f"{file.path}: the outcome column is ambiguous; --outcome names one of {columns}")
-    return named_columns(file._replace(columns=dataclasses.replace(file.columns, outcome=name)))
-
-
-def _trl_reward(row: Row) -> str:
-    """The outcome column of TRL's completions: one of OUTCOMES, or the only one of numbers; else none."""
-    known = [name for name in OUTCOMES if name in row]
-    numbers = [k for k, v in row.items() if k not in ("step", "advantage") and _is_number(v)]
-    return known[0] if known else numbers[0] if len(numbers) == 1 else ""
+    names = {**file.names, "outcome": name} if not known else file.names
+    return named_columns(file._replace(names=names, rows=_chain((where, first), file.rows)))
 
 
 def lm_eval(file: File) -> Iterator[Part]:
     """lm-eval repeats the responses of a document for each of its filters: the first filter is read."""
-    first = file.rows[0][1].get("filter")
-    rows = [(where, row) for where, row in file.rows if row.get("filter") == first]
-    if len(rows) < len(file.rows):
-        file.notes.append(f"{file.path}: the rows of filter {first!r}; the others repeat their responses")
-    for where, row in rows:
-        arguments, resps = row["arguments"], row["resps"]
-        request = arguments.get("gen_args_0") if isinstance(arguments, Mapping) else None
-        if not isinstance(request, Mapping) or not isinstance(request.get("arg_1"), Mapping):
-            raise DiverError(f"{where}: a task of log-likelihoods has no responses; give samples of one that generates")
-        if not (isinstance(resps, list) and resps and isinstance(resps[0], list)):
-            raise DiverError(f"{where}: resps must be a list of lists of texts, not {resps!r:.60}")
-        metrics = row.get("metrics") or []
-        name = file.columns.outcome or (metrics[0] if len(metrics) == 1 else "")
-        # Of several responses the metric scores one, and does not say which.
-        outcome = _outcome(value_at(row, name), where) if name and len(resps[0]) == 1 else None
-        prompt = _prompt(request.get("arg_0"), where)
-        problem = Problem(f"doc-{row['doc_id']}", prompt, str(row.get("target") or ""))
-        rollouts = [_rollout(response, outcome, where) for response in resps[0]]
-        yield from _parts(str(row.get("doc_hash") or row["doc_id"]), problem, rollouts)
+    where_first, first = next(file.rows)
+    repeated = f"{file.path}: the rows of filter {first.get('filter')!r}; the others repeat their responses"
+
+    def of_filter() -> Iterator[tuple[str, Row]]:
+        for where, row in _chain((where_first, first), file.rows):
+            if row.get("filter") == first.get("filter"):
+                for plain in unpack.lm_eval(where, row):
+                    yield where, plain
+            elif repeated not in file.notes:
+                file.notes.append(repeated)
+
+    return named_columns(file._replace(rows=of_filter()))
 
 
-def named_columns(file: File) -> Iterator[Part]:
-    columns = file.columns
-    for where, row in file.rows:
-        value = needed(row, "problem", (columns.problem,) if columns.problem else PROBLEMS, where, "--problem")
-        texts = needed(row, "response", (columns.response,) if columns.response else RESPONSES, where, "--response")
-        outcome = value_at(row, columns.outcome) if columns.outcome else _first_outcome(row)
-        several = isinstance(texts, list) and not _is_messages(texts)
-        responses = texts if several else [texts]
-        outcomes = outcome if several and isinstance(outcome, list) else [outcome] * len(responses)
-        if len(outcomes) != len(responses):
-            raise DiverError(f"{where}: {len(responses)} responses, but {len(outcomes)} outcomes")
-        answer = first_value(row, (columns.answer,) if columns.answer else ANSWERS)
-        meta = {"step": row["step"]} if isinstance(row.get("step"), int) else {}
-        problem = Problem("", _prompt(value, where), "" if answer is None else str(answer), meta=meta)
-        rollouts = [_rollout(text, _outcome(o, where), where) for text, o in zip(responses, outcomes, strict=True)]
-        advantage = number(row.get("advantage"))
-        key = json.dumps(value, ensure_ascii=False, default=str)
-        yield from _parts(key, problem, [rollout.replace(advantage=advantage) for rollout in rollouts])
+def _chain(first: tuple[str, Row], rest: Iterator[tuple[str, Row]]) -> Iterator[tuple[str, Row]]:
+    yield first
+    yield from rest
 
 
-class Layout(NamedTuple):
-    required: frozenset[str]
-    """The columns by which it is recognised; every row has them."""
-    read: Callable[[File], Iterator[Part]]
-    columns: Columns | None = Columns()
-    """What it calls them, where the user names no other; None: they are always called the same."""
-    repeats: bool = False
-    """A file may repeat the one before it."""
-
-
-VERL = Columns(problem="input", response="output", outcome="score", answer="gts")
-TRL = Columns(problem="prompt", response="completion")
 LAYOUTS = {
-    "diver train": Layout(rollout_rows.REQUIRED, diver_train, None),
-    "diver eval": Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), diver_eval, None),
-    "verl": Layout(frozenset({"input", "output", "score"}), verl, VERL),
-    "TRL": Layout(frozenset({"prompt", "completion", "advantage"}), trl, TRL, repeats=True),
-    "lm-eval": Layout(frozenset({"doc_id", "arguments", "resps"}), lm_eval),
-    "named columns": Layout(frozenset(), named_columns),
-}
+    "diver train": Layout(rollout_rows.REQUIRED, read=diver_train),
+    "diver eval": Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), read=diver_eval),
+    "verl": Layout(
+        frozenset({"input", "output", "score"}),
+        {"problem": ("input",), "response": ("output",), "outcome": ("acc", "score"), "answer": ("gts",), "group": ("uid",)},
+        read=verl,
+    ),
+    "TRL": Layout(
+        frozenset({"prompt", "completion", "advantage"}),
+        {"problem": ("prompt",), "response": ("completion",)},
+        read=trl,
+        numbered=True,
+        repeats=True,
+    ),
+    "slime": Layout(
+        frozenset({"group_index", "prompt", "response", "label", "reward", "status"}),
+        {
+            "problem": ("prompt",), "response": ("response",), "outcome": ("reward",), "answer": ("label",),
+            "group": ("group_index",), "logprobs": ("rollout_log_probs",), "length": ("response_length",),
+        },
+        unpack.slime,
+    ),
+    "SkyRL": Layout(
+        frozenset({"input_prompt", "output_response", "score", "stop_reason", "env_extras"}),
+        {
+            "problem": ("input_prompt",), "response": ("output_response",), "outcome": ("score",),
+            "answer": ("env_extras.reward_model.ground_truth", "env_extras.reward_spec.ground_truth"),
+            "source": ("data_source",),
+        },
+        unpack.skyrl,
+        numbered=True,
+    ),
+    "NeMo-RL": Layout(
+        frozenset({"content", "rewards", "idx"}), {"outcome": ("reward",), "length": ("length",)}, unpack.nemo_rl, numbered=True
+    ),
+    "prime-rl": Layout(
+        frozenset({"env", "task", "traces"}),
+        {"outcome": ("reward",), "group": ("group",), "source": ("source",)},
+        unpack.prime_rl,
+        numbered=True,
+    ),
+    "tinker-cookbook": Layout(
+        frozenset({"prompt", "response", "correct", "reference_answer"}), {"answer": ("reference_answer",)}, numbered=True
+    ),
+    "inspect_ai": Layout(
+        frozenset({"id", "epoch", "input", "target", "output", "scores"}),
+        {"outcome": ("score",), "id": ("id",), "group": ("id",), "by": ("model",), "source": ("task",)},
+        unpack.inspect_ai,
+    ),
+    "lm-eval": Layout(
+        frozenset({"doc_id", "arguments", "resps"}),
+        {"outcome": ("score",), "group": ("group",), "id": ("id",)},
+        read=lm_eval,
+    ),
+    "named columns": Layout(frozenset()),
+}  # fmt: skip
 
 
 def layout_of(row: Row, columns: Columns) -> str:
@@ -185,54 +162,37 @@ def layout_of(row: Row, columns: Columns) -> str:
     return next(name for name, layout in LAYOUTS.items() if row.keys() >= layout.required)
 
 
-# ---- values ------------------------------------------------------------------------------------------------------------
+def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
+    """The responses of a file of the layout `name`; `columns` are those that the user names."""
+    layout = LAYOUTS[name]
+    if layout.read in (diver_train, diver_eval):  # their columns are always called the same
+        yield from layout.read(file._replace(rows=_whole(file.rows, name)))
+        return
+    named = {key: (value,) for key, value in asdict(columns).items() if value}
+    file = file._replace(names={**NAMES, **layout.names, **named})
+    absent = {key: value for key, (value,) in named.items() if key not in ("problem", "response")}
+    first: list[Row] = []
+
+    def seen(rows: Iterator[tuple[str, Row]]) -> Iterator[tuple[str, Row]]:
+        for where, row in rows:
+            first.append(row) if not first else None
+            for key in [k for k, path in absent.items() if path in row or path.partition(".")[0] in row]:
+                del absent[key]
+            yield where, row
+
+    rows = seen(_whole(file.rows, name))
+    if layout.plain is not None:
+        unpacked, nested = layout.plain, rows
+        rows = seen((where, made) for where, row in nested for made in unpacked(where, row))
+    yield from (layout.read or named_columns)(file._replace(rows=rows))
+    if absent and first:  # a column named by mistake is an error, not one without values
+        key, column = next(iter(absent.items()))
+        raise DiverError(f"{file.path}: no column {column!r}, which --{key} names: found {', '.join(first[0])}")
 
 
-def _parts(key: str, problem: Problem, rollouts: Sequence[Rollout]) -> Iterator[Part]:
-    """The rollouts of a row as one part; none for a row without any."""
-    if rollouts:
-        yield Part(key, Group(problem, tuple(rollouts)).with_each(index=range(len(rollouts))))
-
-
-def _rollout(value: Any, outcome: float | None, where: str) -> Rollout:
-    return Rollout(_text(value, where), reward=None if outcome is None else Reward(outcome))
-
-
-def _text(value: Any, where: str) -> str:
-    """A response: a text, or the messages of a chat, of which the assistant's count."""
-    if _is_messages(value):
-        return "\n".join(str(m["content"] or "") for m in value if m.get("role", "assistant") == "assistant")
-    if not isinstance(value, str):
-        raise DiverError(f"{where}: a response must be a text, not {value!r:.60}")
-    return value
-
-
-def _prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
-    if _is_messages(value):
-        return tuple({"role": str(m.get("role", "user")), "content": str(m["content"] or "")} for m in value)
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise DiverError(f"{where}: a problem must be a text, a number or chat messages, not {value!r:.60}")
-    return str(value)
-
-
-def _is_messages(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(m, Mapping) and "content" in m for m in value)
-
-
-def _outcome(value: Any, where: str) -> float | None:
-    """true is 1, false 0; None and NaN are unknown."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return None
-    if not _is_number(value) or not abs(value) <= sys.float_info.max:
-        raise DiverError(f"{where}: an outcome must be true, false or a finite number, not {value!r:.60}")
-    return float(value)
-
-
-def _first_outcome(row: Row) -> Any:
-    """The first of OUTCOMES that can be one: other people's `score` may be a text or a table."""
-    values = (row.get(name) for name in OUTCOMES)
-    return next((v for v in values if _is_number(v) or (isinstance(v, list) and v and all(map(_is_number, v)))), None)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, bool | int | float)
+def _whole(rows: Iterator[tuple[str, Row]], name: str) -> Iterator[tuple[str, Row]]:
+    required = LAYOUTS[name].required
+    for where, row in rows:
+        if missing := required - row.keys():
+            raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, which the first row of {name} has")
+        yield where, row

@@ -14,10 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm import tqdm
-
 from diver.io.files import lock
 from diver.io.jsonl import to_json
+from diver.io.progress import progress_bar
 from diver.types import DiverError
 
 POLL_SECONDS = 0.5
@@ -49,7 +48,7 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
     waiting, running = list(runs), dict[str, subprocess.Popen]()
     finished, failed = list[str](), list[str]()
     total = sum(run.steps for run in runs)
-    bar = tqdm(total=total, desc="runs", unit="step", dynamic_ncols=True, file=sys.stderr)
+    bar = progress_bar(total, "runs", "step", keep=True)
     bar.initial = bar.n = sum(_steps_done(run) for run in runs)
     try:
         while waiting or running:

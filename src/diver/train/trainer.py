@@ -23,6 +23,7 @@ from diver.evaluate.task import Task
 from diver.generate.base import sample_groups
 from diver.generate.hf import HFGenerator
 from diver.generate.policy import Policy, load_policy, precision_note, weights_digest
+from diver.io.progress import progress_bar
 from diver.io.run_folder import RunFolder
 from diver.io.seeds import stream_seed
 from diver.train import checkpoint
@@ -77,7 +78,7 @@ class Trainer:
             self._record(0, self._evaluate(0, evaluation.num_samples), loggers)
         with (
             checkpoint.sigterm() as stop,
-            tqdm(total=steps, initial=self.step, desc="train", unit="step", dynamic_ncols=True) as bar,
+            progress_bar(steps, "train", "step", done=self.step, keep=True) as bar,
         ):
             while self.step < steps:
                 if stop.is_set():

@@ -76,7 +76,7 @@ def _groups(path: Path, log: Callable[[str], object]) -> list[Group]:
     rollouts = read_rollouts(path.expanduser())
     for note in rollouts.notes:
         log(note)
-    return sorted(rollouts.groups, key=lambda g: g.problem.meta.get("step") or 0)
+    return sorted(rollouts, key=lambda g: g.problem.meta.get("step") or 0)
 
 
 def _with_sources(groups: Mapping[str, Sequence[Group]]) -> dict[str, list[Group]]:

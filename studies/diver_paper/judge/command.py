@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from diver.evaluate.config import read_extra
 from diver.generate.endpoint import Endpoint
 from diver.io.files import lock, write_text
 from diver.io.jsonl import JsonlLog, to_json
+from diver.io.progress import progress_bar
 from diver.settings import settings
 from diver.types import DiverError
 from diver_paper.judge.answers import Case, read_cases
@@ -143,7 +143,6 @@ def run(judge: Judge, log: Log = print) -> None:
 
 def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -> tuple[list[Comparison], str]:
     """All comparisons, their replies stored; and the judge's name."""
-    from tqdm import tqdm
 
     @functools.cache
     def connect(attempt: int) -> Counting:
@@ -165,7 +164,7 @@ def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -
         f"{len(cases)} problems, {len(judge.named)} answers to each in {judge.rounds * len(judge.named)} orders: "
         f"{len(requested)} comparisons by {name}; {missing} to request, {len(keys) - missing} replies stored"
     )
-    with tqdm(total=missing, desc="judge", unit="reply", leave=False, dynamic_ncols=True, file=sys.stderr) as bar:
+    with progress_bar(missing, "judge", "reply") as bar:
         ask(requested, replies_log, connect, config, bar.update)
     return requested, name
 

@@ -1,0 +1,160 @@
+"""A layout: by which columns it is recognised, and what it calls the parts of a rollout; rows of named columns as groups."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from diver.data.sources import first_value, needed
+from diver.rollouts import values
+from diver.settings import settings
+from diver.types import DiverError, Group, Problem, Reward, Rollout
+
+PROBLEMS = ("problem", "question", "prompt", "messages", "input", "problem_id")
+RESPONSES = (
+    "response", "responses", "completion", "completions", "output", "outputs", "generation", "generations", "text",
+)  # fmt: skip
+OUTCOMES = ("outcome", "correct", "is_correct", "score", "reward", "accuracy")
+ANSWERS = ("answer", "solution", "ground_truth", "reward_model.ground_truth", "gold", "target")
+
+Row = Mapping[str, Any]
+Names = Mapping[str, Sequence[str]]
+"""Where each part of a rollout may stand, the first that is there: dotted paths of columns."""
+
+NAMES: Names = {
+    "problem": PROBLEMS,
+    "response": RESPONSES,
+    "outcome": OUTCOMES,
+    "answer": ANSWERS,
+    "step": ("step", "global_step"),
+    "entropy": ("entropy",),
+    "logprobs": ("logprobs", "log_probs"),
+    "length": ("num_tokens", "response_length"),
+    "truncated": ("truncated", "is_truncated"),
+    "advantage": ("advantage",),
+    "id": (),
+    "group": (),
+    "source": (),
+    "by": (),
+}
+
+
+@settings
+class Columns:
+    """The names of a file's columns; an empty name stands for those of its layout. A dot reaches into a column."""
+
+    problem: str = ""
+    """The column that says which rows answer the same problem."""
+    response: str = ""
+    """The column of the response, or of a list of them."""
+    outcome: str = ""
+    """The column that says how good a response is: true, false or a number."""
+    answer: str = ""
+    """The column of the known answer."""
+    by: str = ""
+    """The column that says whose a response is, such as model or method: each has groups of its own."""
+    step: str = ""
+    """The column of the training step."""
+    entropy: str = ""
+    """The column of the entropy, in nats: of the response, or of each of its tokens."""
+    logprobs: str = ""
+    """The column of the log-probabilities of the sampled tokens."""
+
+
+class File(NamedTuple):
+    """The rows of a file, each with its place, and how to read them; a reader adds to `notes` what a user should know."""
+
+    path: Path
+    rows: Iterator[tuple[str, Row]]
+    notes: list[str]
+    names: Names = NAMES
+    step: int | None = None
+    """The step of rows that do not say it."""
+
+
+class Part(NamedTuple):
+    """Responses to one problem. Parts with the same key in the same step are one group."""
+
+    key: str
+    group: Group
+
+
+Read = Callable[[File], Iterator[Part]]
+
+
+class Layout(NamedTuple):
+    required: frozenset[str]
+    """The columns by which it is recognised; every row has them."""
+    names: Names = MappingProxyType({})
+    """What it calls the parts of a rollout, where that is not among `NAMES`."""
+    plain: Callable[[str, Row], Iterator[Row]] | None = None
+    """From its row to plain ones."""
+    read: Read | None = None
+    """Its reader, where names are not enough."""
+    numbered: bool = False
+    """The number in the name of a file is the step."""
+    repeats: bool = False
+    """A file may repeat the one before it."""
+
+
+def named_columns(file: File) -> Iterator[Part]:
+    names = file.names
+    for where, row in file.rows:
+        value = needed(row, "problem", names["problem"], where, "--problem")
+        texts = needed(row, "response", names["response"], where, "--response")
+        several = isinstance(texts, list) and not values.is_messages(texts)
+        responses = texts if several else [texts]
+        given = _outcome(row, names["outcome"])
+        outcomes = given if several and isinstance(given, list) else [given] * len(responses)
+        if len(outcomes) != len(responses):
+            raise DiverError(f"{where}: {len(responses)} responses, but {len(outcomes)} outcomes")
+        if responses:
+            scored = [
+                (values.text(r, where), values.outcome(o, where)) for r, o in zip(responses, outcomes, strict=True)
+            ]
+            group = first_value(row, names["group"])
+            key = json.dumps(value if group is None else group, ensure_ascii=False, default=str)
+            yield Part(key, Group(_problem(row, value, where, file), tuple(_rollouts(row, scored, names))))
+
+
+def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
+    found = {name: first_value(row, file.names[name]) for name in ("answer", "step", "by", "source", "id")}
+    step = values.integer(found["step"])
+    meta = {"step": file.step if step is None else step, "by": None if found["by"] is None else str(found["by"])}
+    name, source = ("" if found[key] is None else str(found[key]) for key in ("id", "source"))
+    answer = "" if found["answer"] is None else str(found["answer"])
+    return Problem(
+        name, values.prompt(value, where), answer, source, meta={k: v for k, v in meta.items() if v is not None}
+    )
+
+
+def _rollouts(row: Row, scored: Sequence[tuple[str, float | None]], names: Names) -> Iterator[Rollout]:
+    """What the row says besides is of its response, so of several not known."""
+    several = len(scored) > 1
+    about = {
+        name: None if several else first_value(row, names[name])
+        for name in ("entropy", "logprobs", "length", "truncated", "advantage")
+    }
+    for index, (response, outcome) in enumerate(scored):
+        yield Rollout(
+            response,
+            index=index,
+            reward=None if outcome is None else Reward(outcome),
+            entropy=values.mean_of(about["entropy"]),
+            logprobs=values.by_token(about["logprobs"]),
+            num_tokens=values.integer(about["length"]),
+            truncated=str(about["truncated"]).lower() in ("true", "1", "1.0"),
+            advantage=values.mean_of(about["advantage"]),
+        )
+
+
+def _outcome(row: Row, names: Sequence[str]) -> Any:
+    """Where nobody says what the outcome is called, the first column that can be one."""
+    if names is not OUTCOMES:
+        return first_value(row, names)
+    return next((v for name in names if (v := row.get(name)) is not None and _each_outcome(v)), None)
+
+
+def _each_outcome(value: Any) -> bool:
+    return all(map(values.is_outcome, value)) and bool(value) if isinstance(value, list) else values.is_outcome(value)

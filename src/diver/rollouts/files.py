@@ -1,0 +1,90 @@
+"""Which files of a folder are rollouts, and of which step."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from diver.rollouts.formats import READERS
+from diver.types import DiverError
+
+# Where trainers and evaluations keep them, in their output folder.
+FOLDERS = ("rollouts", "generations", "completions", "dumped_evals", "rollout_data")
+_NUMBER = re.compile(r"(?:.*(?:step|completions|iteration|rollout|data|eval)_?)?(\d+)(?:_evals)?")
+_EVALUATION = re.compile(r"(?:.*_)?(?:val|eval|test)(?:_.*)?")
+# What lies beside rollouts: metrics, settings, tokenizers, summaries.
+_OTHER = re.compile(
+    r"\..*|metrics|config|.*_config|.*results|provenance|params|args|summar(?:y|ies)|.*_rollout_summaries|timing_spans|checkpoints|"
+    r"tokenizer.*|trainer_state|special_tokens_map|vocab|.*\.index|rank_\d+"
+)
+
+
+class RolloutFile(NamedTuple):
+    """`step` is the number in its name or in that of a folder above it; `size` is in bytes."""
+
+    path: Path
+    step: int | None
+    size: int
+
+
+def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[str]]:
+    """A file, or those of a folder by their steps, and what a user should know of those left out.
+
+    steps: only the files with these numbers: `100`, `1,50-60`, `last`. DiverError where there is none.
+    """
+    if path.is_file():
+        if steps:
+            raise DiverError(f"--steps {steps}: selects files of a folder, and {path} is one file")
+        if path.suffix not in READERS:
+            raise DiverError(f"{path}: a file must be {' or '.join(READERS)}, not {path.suffix or 'without suffix'}")
+        return [RolloutFile(path, _step(path, path.parent), path.stat().st_size)], []
+    if not path.is_dir():
+        raise DiverError(f"{path}: no such file or folder")
+    folder = next((path / name for name in FOLDERS if (path / name).is_dir()), path)
+    found, notes = _of_training(folder, sorted(_candidates(folder)))
+    files = [RolloutFile(p, _step(p, folder), p.stat().st_size) for p in found]
+    if not files:
+        raise DiverError(f"{folder}: no {' or '.join(READERS)} file of rollouts in this folder")
+    if steps:
+        selected = _selected(steps, max((f.step for f in files if f.step is not None), default=0))
+        files = [f for f in files if f.step is not None and selected(f.step)]
+        if not files:
+            raise DiverError(f"{folder}: no file of steps {steps} in this folder")
+    return sorted(files, key=lambda f: (-1 if f.step is None else f.step, str(f.path))), notes
+
+
+def _candidates(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.name.startswith((".", "checkpoint")):
+            yield from _candidates(path)
+        elif path.suffix in READERS and not _OTHER.fullmatch(path.stem):
+            yield path
+
+
+def _of_training(folder: Path, files: list[Path]) -> tuple[list[Path], list[str]]:
+    """Rollouts of training where there are both, and prime-rl's `all` rather than the part that it trained on."""
+
+    def of_evaluation(path: Path) -> bool:
+        return any(_EVALUATION.fullmatch(Path(part).stem) for part in path.relative_to(folder).parts)
+
+    evaluations = [p for p in files if of_evaluation(p)]
+    notes = []
+    if 0 < len(evaluations) < len(files):
+        notes = [f"{folder}: {len(evaluations)} files of evaluations left out, such as {evaluations[0]}"]
+        files = [p for p in files if p not in {*evaluations}]
+    return [p for p in files if not (p.parent.name == "effective" and (p.parents[1] / "all" / p.name).exists())], notes
+
+
+def _step(path: Path, folder: Path) -> int | None:
+    names = [path.stem, *(p.name for p in path.parents if folder in p.parents)]
+    return next((int(found[1]) for name in names if (found := _NUMBER.fullmatch(name))), None)
+
+
+def _selected(steps: str, last: int) -> Callable[[int], bool]:
+    ranges = []
+    for part in steps.replace("last", str(last)).split(","):
+        ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if ends is None:
+            raise DiverError(f"--steps {steps}: must be numbers such as 100, or 1,50-60,last")
+        ranges.append(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
+    return lambda step: any(step in r for r in ranges)

@@ -1,0 +1,125 @@
+"""Files of rows in the formats that trainers and evaluations write, each row with its place.
+
+`.jsonl` and `.parquet` are those of problems; `.csv`, `.json` (rows, an inspect_ai log, a tinker-cookbook logtree), `.eval`
+(a zip of inspect_ai) and `.pt` (slime's torch.save) are read here without the packages that wrote them.
+"""
+
+import csv
+import json
+import pickle
+import struct
+import sys
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from diver.data import rows
+from diver.rollouts.unpack import logtree_attempts
+from diver.types import DiverError
+
+Row = Mapping[str, Any]
+Rows = Iterator[tuple[str, Row]]
+ZSTD = 93  # a method of zip that zipfile of Python 3.11 to 3.13 does not have; inspect_ai's logs use it
+
+
+def _csv(path: Path) -> Rows:
+    csv.field_size_limit(sys.maxsize)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for number, row in enumerate(csv.DictReader(file), start=1):
+            if None in row:
+                raise DiverError(f"{path}, row {number}: has more fields than the header")
+            yield f"{path}, row {number}", {name: value for name, value in row.items() if value not in (None, "")}
+
+
+def _json(path: Path) -> Rows:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise DiverError(f"{path}: not JSON ({error})") from error
+    if isinstance(content, dict) and {"title", "root"} <= content.keys():
+        found: Any = list(logtree_attempts(content["root"]))
+    elif isinstance(content, dict) and isinstance(content.get("samples"), list):
+        found = [{**row, **_log_names(content)} for row in content["samples"] if isinstance(row, dict)]
+    else:
+        found = content
+    if not isinstance(found, list):
+        raise DiverError(f"{path}: must be a list of rows, or a log of inspect_ai with its samples")
+    for number, row in enumerate(found, start=1):
+        if not isinstance(row, dict):
+            raise DiverError(f"{path}, row {number}: a {type(row).__name__}, not an object")
+        yield f"{path}, row {number}", row
+
+
+def _log_names(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Whose samples an inspect_ai log has."""
+    about = header.get("eval")
+    return {name: about.get(name) for name in ("model", "task")} if isinstance(about, Mapping) else {}
+
+
+def _eval(path: Path) -> Rows:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            about = next((name for name in ("header.json", "_journal/start.json") if name in names), "")
+            header = _log_names(json.loads(_member(archive, about))) if about else {}
+            for name in names:
+                if name.startswith("samples/") and name.endswith(".json"):
+                    yield f"{path}, {name}", {**json.loads(_member(archive, name)), **header}
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        raise DiverError(f"{path}: not a readable log of inspect_ai ({error})") from error
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    info = archive.getinfo(name)
+    if info.compress_type != ZSTD:
+        return archive.read(name)
+    from pyarrow import BufferReader, CompressedInputStream
+
+    assert archive.fp is not None
+    archive.fp.seek(info.header_offset)
+    name_length, extra_length = struct.unpack("<HH", archive.fp.read(30)[26:])
+    archive.fp.seek(name_length + extra_length, 1)
+    return CompressedInputStream(BufferReader(archive.fp.read(info.compress_size)), "zstd").read()
+
+
+def _pt(path: Path) -> Rows:
+    """The samples of slime's --save-debug-rollout-data; `step` is the id of the rollout."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            pickled = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
+            with archive.open(pickled) as file:
+                content = _Plain(file).load()
+        samples, step = content["samples"], content.get("rollout_id")
+    except (zipfile.BadZipFile, pickle.UnpicklingError, StopIteration, KeyError, TypeError, AttributeError) as error:
+        raise DiverError(f"{path}: not the rollout data of slime ({type(error).__name__}: {error})") from error
+    for number, sample in enumerate(samples, start=1):
+        yield f"{path}, sample {number}", {**sample, "step": step}
+
+
+class _Plain(pickle.Unpickler):
+    """Reads dicts, lists, texts and numbers; a tensor or an object of another class is never made.
+
+    A pickle can call any function: this one calls none of them.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        return OrderedDict if (module, name) == ("collections", "OrderedDict") else _Nothing
+
+    def persistent_load(self, pid: Any) -> None:
+        return None
+
+
+class _Nothing:
+    """Stands for whatever is not plain data: takes all that a pickle does to an object, and does nothing."""
+
+    def _ignore(self, *_: Any, **__: Any) -> None:
+        pass
+
+    __init__ = __setstate__ = __setitem__ = append = extend = add = _ignore
+
+
+READERS: dict[str, Callable[[Path], Any]] = {
+    **rows.READERS, ".csv": _csv, ".json": _json, ".eval": _eval, ".pt": _pt,
+}  # fmt: skip

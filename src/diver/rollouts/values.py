@@ -1,0 +1,87 @@
+"""Values of other people's columns as ours: texts, prompts, outcomes, numbers by token."""
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from diver.io.jsonl import number
+from diver.types import DiverError
+
+WORDS = {"true": 1.0, "false": 0.0}
+
+
+def text(value: Any, where: str) -> str:
+    """A response: a text, or the messages of a chat, of which the assistant's count."""
+    if is_messages(value):
+        return "\n".join(str(m["content"] or "") for m in value if m.get("role", "assistant") == "assistant")
+    if not isinstance(value, str):
+        raise DiverError(f"{where}: a response must be a text, not {value!r:.60}")
+    return value
+
+
+def prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
+    if is_messages(value):
+        return tuple({"role": str(m.get("role", "user")), "content": str(m["content"] or "")} for m in value)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise DiverError(f"{where}: a problem must be a text, a number or chat messages, not {value!r:.60}")
+    return str(value)
+
+
+def is_messages(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(m, Mapping) and "content" in m for m in value)
+
+
+def outcome(value: Any, where: str) -> float | None:
+    """true is 1, false 0, as a word too; a text may be a number, as in CSV. None, NaN and "" are unknown."""
+    if isinstance(value, str):
+        known = WORDS.get(value.strip().lower())
+        value = _as_number(value) if known is None else known
+    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if not is_number(value) or not abs(value) <= sys.float_info.max:
+        several = f"; --outcome COLUMN.KEY names one of {', '.join(map(str, value))}" if isinstance(value, dict) else ""
+        raise DiverError(f"{where}: an outcome must be true, false or a finite number, not {value!r:.60}{several}")
+    return float(value)
+
+
+def _as_number(value: str) -> float | str:
+    try:
+        return float(value)
+    except ValueError:
+        return value.strip()
+
+
+def is_outcome(value: Any) -> bool:
+    """Whether it can be an outcome: other people's `score` may be a word or a table."""
+    return is_number(value) or (isinstance(value, str) and (value.lower() in WORDS or is_number(_as_number(value))))
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float)
+
+
+def integer(value: Any) -> int | None:
+    """A step or a length; a text may be one, as in CSV."""
+    if isinstance(value, str) and value.strip().isdecimal():
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def mean_of(value: Any) -> float:
+    """A number, or the mean of those of the tokens; NaN where it is not known."""
+    if isinstance(value, list):
+        known = [x for x in map(number, value) if not math.isnan(x)]
+        return math.fsum(known) / len(known) if known else math.nan
+    return number(_as_number(value) if isinstance(value, str) else value)
+
+
+def by_token(value: Any) -> np.ndarray | None:
+    """Log-probabilities of the tokens, float32 [T]; None where there are none."""
+    if not isinstance(value, list) or not value or not all(is_number(x) for x in value):
+        return None
+    return np.array(value, dtype=np.float32)

@@ -1,0 +1,130 @@
+"""What people do without reading the documentation first: pipes, log files, flags of other trainers, any case."""
+
+import dataclasses
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from diver_command import fails, succeeds
+
+from diver import cli
+from diver.cli.train import TrainArguments
+from diver.config.load import ELSEWHERE, load_recipe, parse_arguments
+from diver.config.recipe import flatten
+from diver.data.countdown import policy_folder
+from diver.io import progress
+from diver.measure import run
+
+RECIPE = "[data.countdown]\nproblems = 8\n"
+
+
+@pytest.fixture(autouse=True)
+def in_tmp(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    Path("tiny.toml").write_text(RECIPE)
+    rows = [{"problem": f"{i}?", "response": f"so ${i}+{j}$", "correct": j == 0} for i in range(4) for j in range(3)]
+    Path("rollouts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+# ---- pipes, log files ------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_goes_away_loses_no_results(monkeypatch):
+    """Standard output and error are pipes that nobody reads any longer, as after `2>&1 | head -1`."""
+    for name in ("stdout", "stderr"):
+        reading, writing = os.pipe()
+        os.close(reading)
+        monkeypatch.setattr(sys, name, os.fdopen(writing, "w"))
+    monkeypatch.setattr(sys, "argv", ["diver", "measure", "rollouts.jsonl", "--out", "measured"])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    cli.main()
+    print("more", flush=True)
+    print("more", file=sys.stderr)
+    assert sorted(os.listdir("measured")) == ["groups.jsonl", "index.html", "summary.json"]
+    assert len(Path("measured/groups.jsonl").read_text().splitlines()) == 4
+
+
+def test_bars_move_in_a_terminal_are_lines_in_a_file_and_none_with_quiet(monkeypatch, capsys):
+    def shown(on_terminal):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: on_terminal)
+        assert list(progress.progress("abc", "letters", "letter")) == [*"abc"]
+        return capsys.readouterr().err
+
+    assert "\rletters:   0%" in shown(on_terminal=True)
+    assert shown(on_terminal=False) == ""  # done before a line is due
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    (*_, last) = lines = shown(on_terminal=False).splitlines()
+    assert not [line for line in lines if "\r" in line] and re.match(r"letters: .*\d/3 ", last)
+    monkeypatch.setenv(progress.QUIET, "1")
+    assert shown(on_terminal=True) == shown(on_terminal=False) == ""
+
+
+def test_quiet_is_a_flag_of_every_command(monkeypatch):
+    seen = []
+    monkeypatch.setattr(run, "progress", lambda items, *_: seen.append(os.environ[progress.QUIET]) or items)
+    for words in (
+        ["measure", "rollouts.jsonl"],
+        ["--quiet", "measure", "rollouts.jsonl"],
+        ["measure", "--quiet", "rollouts.jsonl"],
+    ):
+        assert "| problems" in succeeds(*words)
+    assert seen == ["", "1", "1"]
+
+
+# ---- flags -----------------------------------------------------------------------------------------------------------
+
+
+def test_flags_of_other_trainers_and_without_a_section_name_the_key():
+    for flag, key in {
+        "--seed": "run.seed",
+        "--lr": "train.learning_rate",
+        "--train.lr": "train.learning_rate",
+        "--learning-rate": "train.learning_rate",
+        "--steps": "train.steps",
+        "--stepz": "train.steps",
+        "--num_generations": "sample.group_size",
+    }.items():
+        assert fails("train", "tiny.toml", flag, 1) == f"diver: command line: {flag!r}: did you mean --{key}?"
+    assert "a flag that changes the recipe has the form --section.key value" in fails("train", "tiny.toml", "--xyzzy")
+    tables = flatten(dataclasses.asdict(load_recipe(Path("tiny.toml"))))
+    assert {*ELSEWHERE.values()} <= {*tables, "method.diversity_rewards"}
+
+
+def test_what_is_true_or_false_may_be_said_or_not():
+    for flags, filtered, skipped in (
+        (["--method.selection.filter_groups", "true", "--train.skip_zero_advantage=False"], True, False),
+        (["--method.selection.filter-groups", "--train.no_skip_zero_advantage"], True, False),
+        (["--method.selection.filter_groups", "FALSE", "--train.skip_zero_advantage", "true"], False, True),
+    ):
+        recipe = load_recipe(Path("tiny.toml"), flags)
+        assert recipe.method.selection.filter_groups is filtered
+        assert recipe.train.skip_zero_advantage is skipped
+    assert parse_arguments(TrainArguments, ["tiny.toml", "--dry_run", "true"], "diver train").dry_run
+    told = "command line: --restart: must be true or false, not 'maybe'"
+    assert told in fails("train", "tiny.toml", "--restart=maybe")
+    assert "--all-steps: choose checkpoints of a run" in fails("eval", "--all-steps", "true", "--model", "countdown")
+
+
+def test_did_you_mean_whatever_the_case(hub):
+    Path("models").mkdir()
+    Path("models/Tiny").symlink_to(policy_folder())
+    for words, near in (
+        (["train", "tiny.toml", "--method", "GRPO"], "grpo"),
+        (["train", "tiny.toml", "--method", "Diver_TD"], "diver-td"),
+        (["measure", "rollouts.jsonl", "--metrics", "Self-BLEU"], "self-bleu"),
+        (["train", "tiny.toml", "--method.diversity_rewards.TEXTUAL.weight", "1"], "textual"),
+        (["eval", "--model", "Countdown"], "countdown"),
+        (["eval", "--model", "models/tiny"], "models/Tiny"),
+    ):
+        assert f"did you mean {near!r}?" in fails(*words), words
+
+
+def test_recipes_name_loggers_by_a_plain_word():
+    for to, loggers in (("'wandb'", ["wandb"]), ("'wandb, tensorboard'", ["wandb", "tensorboard"]), ("[]", [])):
+        Path("tiny.toml").write_text(f"{RECIPE}[log]\nto = {to}\n")
+        assert load_recipe(Path("tiny.toml")).log.to == tuple(loggers)
+    assert load_recipe(Path("tiny.toml"), ["--log.to", "tensorboard"]).log.to == ("tensorboard",)
