@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 import tyro
+from in_this_process import InThisProcess
 
 from diver.config.load import load_recipe
 from diver.config.recipe import make_recipe
@@ -24,7 +24,6 @@ from diver.data.templates import TEMPLATES
 from diver.evaluate.config import EvalConfig
 from diver.io.run_folder import open_run
 from diver.settings import merge
-from diver.train.parallel import run_from_input
 from diver.types import DiverError
 from diver_paper import paper
 from diver_paper.aggregate import study
@@ -60,26 +59,6 @@ def told(folder):
         record["metrics"] = {k: v for k, v in record["metrics"].items() if not k.startswith("time/")}
         found[path.name] = {k: v for k, v in record.items() if k not in ("finished", "cpu_seconds")}
     return found
-
-
-class InThisProcess:
-    """In place of the process of a run: loading torch takes longer than the run."""
-
-    returncode = 0
-
-    def __init__(self, *_, **__):
-        self.stdin = self
-
-    def write(self, line):
-        self.line = line.decode()
-
-    def flush(self):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "stdin", SimpleNamespace(readline=lambda: self.line, read=threading.Event().wait))
-            run_from_input()
-
-    def poll(self):
-        return self.returncode
 
 
 @pytest.fixture(scope="module")
@@ -177,13 +156,6 @@ def test_what_cannot_be_reproduced_is_told():
 @pytest.fixture(scope="module")
 def smoked(tmp_path_factory):
     return tmp_path_factory.mktemp("smoked")  # runs are shared by the experiments, here as in a study
-
-
-@pytest.fixture
-def in_this_process(monkeypatch):
-    """The runs one after another in this process."""
-    monkeypatch.setattr("diver.train.parallel.subprocess", SimpleNamespace(Popen=InThisProcess, PIPE=subprocess.PIPE))
-    monkeypatch.setattr("diver.train.parallel.POLL_SECONDS", 0)
 
 
 TWO = {"clip-higher", "diver-mix"}  # the runs of `make test`

@@ -1,0 +1,27 @@
+"""In place of the process of a run: loading torch takes longer than the run."""
+
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from diver.train.parallel import run_from_input
+
+
+class InThisProcess:
+    returncode = 0
+
+    def __init__(self, *_, **__):
+        self.stdin = self
+
+    def write(self, line):
+        self.line = line.decode()
+
+    def flush(self):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdin", SimpleNamespace(readline=lambda: self.line, read=threading.Event().wait))
+            run_from_input()
+
+    def poll(self):
+        return self.returncode

@@ -1,0 +1,208 @@
+"""The comparison of methods: its plan, its numbers by hand, and the command on a regime made to work little."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from diver.config.recipe import make_recipe
+from diver.data import countdown
+from diver.methods import method_named
+from diver.methods.base import Context
+from diver.types import DiverError, Group, Problem, Reward, Rollout
+from diver_paper.commands import reproduce
+from method_comparison import problems as choice_problems
+from method_comparison.figure import front
+from method_comparison.plan import StudyJob, load_plan
+from method_comparison.results import (
+    Results,
+    above_front,
+    at_best_temperature,
+    gained_and_lost,
+    kept,
+    level,
+    smallest_difference,
+)
+from method_comparison.worker import shared, thinned
+
+PLAN = load_plan()
+TEMPERATURES = [f"{t:g}" for t in PLAN.evaluation.temperatures]
+
+
+def test_every_variant_of_the_plan_is_a_recipe_in_the_common_frame():
+    for testbed, variant in itertools.product(PLAN.testbeds, PLAN.variants.values()):
+        recipe = make_recipe(StudyJob(variant.changes(1e-4), 3).recipe(PLAN.regime(testbed)))
+        assert recipe.run.seed == 3 and recipe.method.frame == variant.frame
+        assert variant.rate_of is None or variant.rate_of in PLAN.variants
+        assert recipe.train.learning_rate == pytest.approx(1e-4 * variant.rate_factor)
+    assert {label for stage in PLAN.stages.values() for label in stage.variants} <= PLAN.variants.keys()
+    twice = PLAN.variants["clip-higher, twice the rate"].changes(1e-4)
+    assert twice["train"] == {"learning_rate": 2e-4} and twice["method"]["name"] == "clip-higher"
+
+
+@pytest.mark.slow
+def test_rates_are_chosen_on_problems_that_no_other_run_sees(monkeypatch):
+    monkeypatch.setattr(choice_problems, "COUNT", 500)
+    settings = make_recipe(PLAN.regime("countdown")).data.countdown
+    trained = {p.id for p in countdown.problems(settings, settings.problems, held_out=False)}
+    held_out = {p.id for p in countdown.problems(settings, PLAN.evaluation.problems, held_out=True)}
+    found = [p.id for p in choice_problems.countdown()]
+    assert len(set(found)) == len(found) == 500 and not {*found} & (trained | held_out)
+
+
+# ---- the numbers -----------------------------------------------------------------------------------------------------------
+
+
+def record(correct, samples=64, large=(), before=(), shared_solutions=((4, 1), (1, 2))):
+    """A record of which `correct[t]` are the correct samples of each problem at temperature t; 0 elsewhere."""
+    size = len(next(iter(correct.values())))
+    evaluations = {
+        f"final {t}": {"samples": samples if t != "0" else 1, "c": correct.get(t, [0] * size), "distinct": [0] * size}
+        for t in TEMPERATURES
+    }
+    evaluations |= {f"100 {t}": {"samples": samples, "c": c} for t, c in before}
+    evaluations["large 1"] = {"samples": 1024, "c": list(large), "solutions": [[c] if c else [] for c in large]}
+    evaluations["solutions"] = {"steps": [1, 2], "shared": shared_solutions, "shown": []}
+    return {"evaluations": evaluations, "metrics": {}, "cpu_seconds": {"train": 1.0, "evaluate": 1.0}}
+
+
+def results(untrained=None, **runs):
+    named = {label.replace("_", "-"): dict(enumerate(records)) for label, records in runs.items()}
+    return Results(PLAN, "countdown", named, untrained, {})
+
+
+def test_pass_at_k_is_estimated_from_all_samples():
+    found = results(clip_higher=[record({"1": [64, 0], "0": [1, 0]}), record({"1": [32, 0], "0": [1, 1]})])
+    assert level(found.baseline, "final 1", 1).mean == pytest.approx((1 + 0 + 0.5 + 0) / 4)
+    assert level(found.baseline, "final 1", 64).mean == pytest.approx(0.5)  # one of 2 problems is ever solved
+    assert level(found.baseline, "final 0", 64).mean == pytest.approx(0.75)  # of the one greedy answer, whatever k
+
+
+def test_a_temperature_is_chosen_on_one_half_of_the_problems_and_reported_on_the_other():
+    """max-rl: the even problems choose 0.6 (1 against .5), the odd ones say .25 there; clip-higher has 0.5 at 1.0."""
+    better = [record({"1": [32, 64, 32, 64], "0.6": [64, 0, 64, 32]})] * 2
+    base = [record({"1": [48, 32, 48, 32]})] * 2
+    temperature, reported, gap = at_best_temperature(results(clip_higher=base, max_rl=better), "max-rl", 1)
+    assert temperature == "0.6" and reported.mean == pytest.approx(0.25)
+    assert gap.mean == pytest.approx(0.25 - 0.5) and gap.low <= gap.mean <= gap.high
+
+
+def test_a_method_must_be_above_whatever_costs_nothing():
+    """At w = 1 clip-higher's checkpoint after 100 steps (.75) is the best that is free, above its last (.5)."""
+    free = [record({"1": [32] * 4}, before=[("1", [48] * 4)])] * 2
+    mine = [record({"0.3": [56] * 4})] * 2
+    found = results(clip_higher=free, max_rl=mine)
+    method, best, gap = above_front(found, "max-rl", 1.0)
+    assert (str(method), str(best)) == ("max-rl at 0.3", "clip-higher after 100 steps at 1")
+    assert gap.mean == pytest.approx(56 / 64 - 48 / 64)
+    assert above_front(found, "max-rl", 0.5)[2].mean == pytest.approx((56 - 48) / 64 / 2)  # Pass@64 is 1 for both
+
+
+def test_problems_gained_and_lost_and_solutions_kept():
+    untrained = record({"1": [0] * 4}, large=[0, 0, 3, 5])
+    runs = [record({"1": [0] * 4}, large=[1, 0, 0, 5]), record({"1": [0] * 4}, large=[1, 1, 2, 5])]
+    found = results(untrained, clip_higher=runs)
+    assert gained_and_lost(found, "clip-higher") == (1.5, 0.5)
+    assert kept(found.baseline) == pytest.approx(1 / 4)
+    assert gained_and_lost(results(clip_higher=runs), "clip-higher") is None
+
+
+def test_the_smallest_difference_is_that_of_runs_that_differ_in_the_seed():
+    rng = np.random.default_rng(0)
+    runs = [record({"1": rng.binomial(64, rng.beta(1, 1, 300)).tolist()}) for _ in range(3)]
+    assert 0.01 < smallest_difference(results(clip_higher=runs), "final 1", 1) < 0.2
+    assert np.isnan(smallest_difference(results(clip_higher=runs[:1]), "final 1", 1))
+
+
+def test_solutions_shared_by_two_checkpoints():
+    first, second = [{"a": 3, "b": 1}, {"c": 1}], [{"a": 9}, {"c": 2, "d": 1}]
+    assert shared([first, second]) == [[3, 2], [2, 3]]
+
+
+def test_curves_are_means_of_blocks():
+    assert thinned([1.0, None, 3.0]) == [1.0, None, 3.0]
+    assert thinned([0.0, 1.0] * 60) == [0.5] * 60
+
+
+def test_the_front_has_the_points_that_none_surpasses():
+    rng = np.random.default_rng(1)
+    points = [(float(x), float(y)) for x, y in rng.integers(0, 12, (60, 2))]
+    expected = {p for p in points if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in points)}
+    assert front(points) == sorted(expected)
+
+
+# ---- ablations -------------------------------------------------------------------------------------------------------------
+
+
+def group(*texts_and_outcomes):
+    rollouts = tuple(Rollout(text, reward=Reward(outcome)) for text, outcome in texts_and_outcomes)
+    return Group(Problem("p", "", ""), rollouts)
+
+
+def rewarded(name, made):
+    (shaped,) = method_named(f"method_comparison.ablations:{name}").apply([made], 0.0)
+    return [r.reward.total for r in shaped.rollouts], [r.advantage for r in shaped.rollouts]
+
+
+def test_mixed_groups_have_no_diversity_reward_where_all_are_correct():
+    same = [("a b c d e", 1.0), ("a b c d f", 1.0), ("g h i j k", 1.0), ("a b c d e", 1.0)]
+    assert rewarded("MixedGroups", group(*same)) == ([1.0] * 4, [0.0] * 4)
+    mixed = group(*same[:3], ("a b c d e", 0.0))
+    plain = method_named("diver-mix")
+    assert rewarded("MixedGroups", mixed)[0] == [r.reward.total for r in plain.apply([mixed], 0.0)[0].rollouts]
+
+
+def test_diversity_among_the_correct_alone():
+    """Two equal correct responses differ from the wrong ones, which counts for DIVER-MIX, and not among themselves."""
+    made = group(("a b c d", 1.0), ("a b c d", 1.0), ("w x y z", 0.0), ("s t u v", 0.0))
+    assert rewarded("AmongCorrect", made)[0] == [1.0, 1.0, 0.0, 0.0]
+    assert method_named("diver-mix").rewards(method_named("diver-mix").apply([made], 0.0)[0], Context())[2].total == 0
+    alone = group(("a b c d", 1.0), ("w x y z", 0.0))
+    assert rewarded("AmongCorrect", alone)[0] == [1.0, 0.0]
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_name_is_told():
+    with pytest.raises(DiverError, match="stage.*'q'"):
+        reproduce(["methods", "--stage", "q"])
+    with pytest.raises(DiverError, match="did you mean 'max-rl'"):
+        reproduce(["methods", "--only", "max-lr"])
+
+
+@pytest.mark.slow
+def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_process, capsys):
+    """A method from outside the package beside clip-higher; what is finished is not made again."""
+    (tmp_path / "mine.py").write_text(
+        "from diver.methods.max_rl import MaxRl\nfrom diver.settings import settings\n\n\n"
+        "@settings\nclass Mine(MaxRl):\n    name: str = 'mine:Mine'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    flags = [
+        "methods",
+        "--smoke",
+        "--out",
+        "out",
+        "--stage",
+        "a",
+        "--seeds",
+        "0",
+        "1",
+        "--only",
+        "clip-higher",
+        "mine:Mine",
+    ]
+    reproduce([*flags, "--add", "mine:Mine"])
+    records = sorted(p.name for p in (tmp_path / "out" / "methods" / "countdown").glob("*.json"))
+    assert len(records) == 5 and sum(name.startswith("mine.Mine") for name in records) == 2
+    page = (tmp_path / "out" / "methods.md").read_text()
+    assert "mine:Mine" in page and "Finished seeds: clip-higher 2, mine:Mine 2" in page
+    assert (tmp_path / "out" / "methods.png").stat().st_size > 10_000
+    written = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")}
+    reproduce([*flags, "--add", "mine:Mine"])
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")} == written
+    record = json.loads((tmp_path / "out" / "methods" / "countdown" / records[0]).read_text())
+    assert len(record["evaluations"]["final 0.6"]["c"]) == 8
