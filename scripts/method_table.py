@@ -23,6 +23,7 @@ from tqdm import tqdm
 from diver.config.load import read_toml
 from diver.config.recipe import Recipe, make_recipe
 from diver.data import countdown
+from diver.data.testbeds import policy_folder
 from diver.io.run_folder import open_run
 from diver.methods import METHODS
 from diver.render.tables import markdown
@@ -60,7 +61,7 @@ def models(method: str) -> dict[str, Any]:
 
         return {"diversity": {"embedding": {"model": str(get_model_path())}}}
     if method == "rep-exp":
-        return {"diversity": {"hidden_state": {"model": str(countdown.policy_folder())}}}
+        return {"diversity": {"hidden_state": {"model": str(policy_folder())}}}
     return {}
 
 

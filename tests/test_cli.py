@@ -19,7 +19,7 @@ import pytest
 from diver_command import diver, fails, succeeds
 
 from diver.cli.main import commands
-from diver.data.countdown import policy_folder
+from diver.data.testbeds import policy_folder
 from diver.io.jsonl import JsonlLog
 from diver.methods import METHODS
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diver.data.countdown import policy_folder
+from diver.data.testbeds import policy_folder
 from diver.diversity.vectors import cosines, hidden_states
 from diver.methods import method_named
 from diver.methods.evol_rl import novelty_rewards

@@ -140,7 +140,7 @@ def test_flags_give_a_source_of_held_out_problems(tmp_path):
             r"mine.toml: method.k is 8 with sample.group_size = 8: k",
         ),
         ("[train\nsteps = 3", r"mine.toml: is not TOML"),
-        ("[data.countdown.mix]\nfive = 1.0", r"no level 'five'; there are three, four"),
+        ("[data.countdown.mix]\nsix = 1.0", r"no level 'six'; there are three, four"),
         ("[log]\nto = ['mlflow']", r"mine.toml: log.to"),
     ],
 )

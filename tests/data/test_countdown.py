@@ -1,8 +1,11 @@
 import itertools
 import random
 from collections import Counter
+from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from diver.config.data import Countdown
 from diver.data.countdown import (
@@ -13,7 +16,6 @@ from diver.data.countdown import (
     grade,
     is_held_out,
     parse,
-    policy_folder,
     problems,
     question,
     response,
@@ -93,8 +95,45 @@ def test_mix_sets_the_levels():
     sources = Counter(p.source for p in problems(Countdown(mix={"three": 0.25, "four": 0.75}), 1000, held_out=False))
     assert 650 < sources["countdown/four"] < 850
     assert {p.source for p in problems(Countdown(mix={"three": 1}), 50, held_out=False)} == {"countdown/three"}
-    with pytest.raises(ValueError, match="no level 'five'; there are three, four"):
-        Countdown(mix={"five": 1})
+    with pytest.raises(ValueError, match="no level 'six'; there are three, four"):
+        Countdown(mix={"six": 1})
+
+
+def test_harder_levels_draw_what_they_say():
+    for name in ("four-large", "five"):
+        level = LEVELS[name]
+        drawn = problems(Countdown(mix={name: 1}), 100, held_out=False)
+        assert {len(p.meta["numbers"]) for p in drawn} == {level.numbers}
+        assert all(level.smallest <= p.meta["target"] <= level.target for p in drawn)
+        assert max(max(p.meta["numbers"]) for p in drawn) <= level.largest
+
+
+def all_responses(numbers):
+    """Every true sequence of steps that uses up the numbers, by exhaustion, with what it comes to."""
+    if len(numbers) == 1:
+        yield (), numbers[0]
+    for i, j in itertools.permutations(range(len(numbers)), 2):
+        rest = [n for k, n in enumerate(numbers) if k not in (i, j)]
+        for sign in ("+", "-", r"\times", r"\div"):
+            a, b = Fraction(numbers[i]), Fraction(numbers[j])
+            result = a + b if sign == "+" else a - b if sign == "-" else a * b if sign == r"\times" else a / b
+            if result.denominator == 1 and 1 <= result <= 400:
+                for steps, end in all_responses([*rest, int(result)]):
+                    yield ((numbers[i], sign, numbers[j], int(result)), *steps), end
+
+
+@given(st.lists(st.integers(1, 13), min_size=2, max_size=3), st.data())
+def test_the_verifier_agrees_with_exhaustive_search(numbers, data):
+    """Of the responses with true steps, and of those in which one number or sign is changed, the same are correct."""
+    responses = sorted(all_responses(numbers))
+    steps, end = data.draw(st.sampled_from(responses))
+    target = data.draw(st.sampled_from([end, *range(1, 30)]))
+    if data.draw(st.booleans()):
+        k, field = data.draw(st.integers(0, len(steps) - 1)), data.draw(st.integers(0, 3))
+        new = data.draw(st.sampled_from(["+", "-", r"\times", r"\div"]) if field == 1 else st.integers(0, 30))
+        steps = tuple((*s[:field], new, *s[field + 1 :]) if i == k else s for i, s in enumerate(steps))
+    text = " ".join([rf"\( {a} {sign} {b} = {r} \)" for a, sign, b, r in steps] + [rf"\boxed{{ {target} }}"])
+    assert (solution(text, numbers, target) is not None) == ((steps, target) in responses)
 
 
 def test_the_grader_reads_only_a_bounded_part():
@@ -129,6 +168,3 @@ def test_textual_diversity_sees_degrees_between_correct_solutions():
     assert total > 300 and inside / total >= 0.5
 
 
-def test_the_bundled_policy_is_small():
-    size = sum(f.stat().st_size for f in policy_folder().iterdir())
-    assert 1_000_000 < size <= 8 * 2**20

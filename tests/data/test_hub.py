@@ -12,7 +12,7 @@ import pytest
 from local_hub import COMMIT, GATED
 
 from diver.config.sections import Model
-from diver.data.countdown import policy_folder
+from diver.data.testbeds import policy_folder
 from diver.types import DiverError
 
 pytestmark = pytest.mark.skipif(

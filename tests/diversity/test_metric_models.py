@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from diver.data.countdown import policy_folder
+from diver.data.testbeds import policy_folder
 from diver.diversity import Diversity, Embedding, HiddenState, embedding_diversity, hidden_state_diversity, measure
 from diver.diversity.vectors import _encoder as load_encoder
 from diver.diversity.vectors import _language_model as load_model

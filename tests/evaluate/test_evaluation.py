@@ -16,7 +16,7 @@ import pytest
 from diver_command import diver, fails, succeeds
 
 from diver.data.benchmarks import BENCHMARKS
-from diver.data.countdown import policy_folder
+from diver.data.testbeds import policy_folder
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.samplers import SamplerHandle, sampler, sampler_metadata
 from diver.evaluate.task import make_tasks

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from diver_command import diver, succeeds
 
-from diver.data.countdown import policy_folder
+from diver.data.testbeds import policy_folder
 
 RECIPE = """
 [model]

@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import chisquare
 
 from diver.data import countdown
+from diver.data.testbeds import policy_folder
 from diver.generate import vllm
 from diver.generate.base import Request, SamplingParams
 from diver.types import DiverError, Rollout
@@ -71,7 +72,7 @@ def test_vllm_draws_from_the_distribution_of_the_model_by_the_seed_of_each_reque
     from diver.generate.policy import load_policy
 
     problem, n = countdown.problems(countdown.Countdown(), 1, held_out=True)[0], 2000
-    out = run(DRAW, tmp_path, countdown.policy_folder(), problem.prompt, n)
+    out = run(DRAW, tmp_path, policy_folder(), problem.prompt, n)
     context, first, again = json.loads(
         next(line for line in out.splitlines() if line.startswith("[96"))
     )  # amid its log

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from diver_command import diver
 
-from diver.data.countdown import policy_folder
+from diver.data.testbeds import policy_folder
 from diver.diversity import equational_diversity, textual_diversity
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data")).resolve()

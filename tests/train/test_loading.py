@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from diver.config.sections import Model
-from diver.data.countdown import policy_folder
+from diver.data.testbeds import policy_folder
 from diver.generate.policy import load_policy
 from diver.io.run_folder import RunFolder
 from diver.train import checkpoint

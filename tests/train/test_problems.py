@@ -7,9 +7,9 @@ import pytest
 from diver.config.data import Countdown, Data
 from diver.config.recipe import make_recipe
 from diver.config.sections import Model
-from diver.data.countdown import policy_folder
 from diver.data.splits import draw_indices, load
 from diver.data.templates import prompted
+from diver.data.testbeds import policy_folder
 from diver.generate.policy import load_policy
 from diver.io.run_folder import RunFolder
 from diver.train.prepare import prepare

@@ -34,14 +34,21 @@ class Source:
 
 
 class Level(NamedTuple):
-    """A level of difficulty: how many numbers, each drawn from 1..largest, and the largest target."""
+    """A level of difficulty: how many numbers, each drawn from 1..largest, and the largest and the smallest target."""
 
     numbers: int
     largest: int
     target: int
+    smallest: int = 1
 
 
-LEVELS = {"three": Level(3, 20, 100), "four": Level(4, 13, 100)}
+LEVELS = {
+    "three": Level(3, 20, 100),
+    "four": Level(4, 13, 100),
+    "four-large": Level(4, 20, 400, 101),
+    "five": Level(5, 13, 100),
+}
+STANDARD_MIX = {"three": 1.0, "four": 1.0}
 
 
 @settings
@@ -49,7 +56,7 @@ class Countdown:
     """Settings of the generated Countdown problems."""
 
     mix: Mapping[str, NonNegativeFloat] | None = None
-    """Relative frequency of each level, such as {three = 0.5, four = 0.5}; the default is equal frequencies."""
+    """Relative frequency of each level, such as {three = 0.5, four = 0.5}; the default is these two."""
     problems: PositiveInt = 4096
     """Number of distinct training problems."""
     seed: int = 0

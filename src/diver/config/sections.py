@@ -25,7 +25,8 @@ class Model:
     """The policy, and how it is loaded. Weights and optimizer state are in float32."""
 
     path: str = "countdown"
-    """A folder in Hugging Face layout, the id of a model on the hub, or `countdown` for the bundled policy."""
+    """A folder in Hugging Face layout, the id of a model on the hub, or the name of a bundled policy, such
+    as `countdown`."""
     revision: str | None = None
     """The commit, tag or branch of a model on the hub."""
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
@@ -108,7 +109,7 @@ class Evaluation:
     """Evaluation on held-out problems before, during and after training. It does not influence the training."""
 
     source: Source | None = None
-    """Source of the held-out problems. The default is Countdown's held-out problems, or a part of the training data, at most
+    """Source of the held-out problems. The default is a testbed's own held-out problems, or a part of the training data, at most
     a tenth, that is then excluded from training."""
     problems: NonNegativeInt = 64
     """Number of held-out problems; 0 disables evaluation. By default the evaluations before and after training sample as

@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 from diver.config.data import Data, Source
 from diver.data.rows import IMPORT_PATH, READERS, Adapt
-from diver.data.sources import TASKS, generate, load_problems, question_only
+from diver.data.sources import generate, load_problems, question_only
+from diver.data.testbeds import is_testbed
 from diver.io.seeds import stream_seed
 from diver.settings import import_object, read, settings
 from diver.types import DiverError, Problem
@@ -134,7 +135,7 @@ def load(name: str, seed: int, limit: int | None = None) -> Loaded:
     benchmark = find(name)
     source = dataclasses.replace(benchmark.source, limit=limit or benchmark.source.limit)
     benchmark = dataclasses.replace(benchmark, source=source)
-    if source.path in TASKS:
+    if is_testbed(source.path):
         return Loaded(benchmark, tuple(generate(source, Data(), source.limit, True, benchmark.name)), [], None)
     loaded = load_problems(source, benchmark.name, benchmark.name, benchmark.adapt)
     notes = loaded.notes

@@ -15,11 +15,9 @@ import hashlib
 import random
 import re
 from collections.abc import Iterator
-from importlib.resources import files
-from pathlib import Path
 from typing import NamedTuple
 
-from diver.config.data import LEVELS, Countdown, Level
+from diver.config.data import LEVELS, STANDARD_MIX, Countdown, Level
 from diver.types import DiverError, Grade, Problem
 
 OPERATIONS = ("+", "-", r"\times", r"\div")
@@ -80,14 +78,14 @@ def draw(level: Level, rng: random.Random) -> tuple[list[int], list[Step]]:
     while True:
         numbers = [rng.randint(1, level.largest) for _ in range(level.numbers)]
         steps = derive(numbers, rng)
-        if steps[-1].result <= level.target:
+        if level.smallest <= steps[-1].result <= level.target:
             return numbers, steps
 
 
 def generate(settings: Countdown, *, held_out: bool) -> Iterator[Problem]:
     """Different problems without end, either all held out or all for training."""
     rng = random.Random(f"countdown {settings.seed} {'held out' if held_out else 'train'}")
-    mix = settings.mix or dict.fromkeys(LEVELS, 1.0)
+    mix = settings.mix or STANDARD_MIX
     seen = set()
     for _ in range(10_000_000):
         name = rng.choices(list(mix), list(mix.values()))[0]
@@ -176,8 +174,3 @@ def value(response: str, problem: Problem) -> str | None:
     """The number in the last box of a response; None without one."""
     box = parse(response)[1]
     return None if box is None else str(box)
-
-
-def policy_folder() -> Path:
-    """The bundled policy: a small Llama-architecture checkpoint made by `scripts/countdown_policy.py`."""
-    return Path(str(files("diver.data") / "countdown_policy"))

@@ -16,13 +16,13 @@ A row gives a prompt (a question or chat messages) and an answer, under names th
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from diver.config.data import Data, Source
-from diver.data import countdown
+from diver.data import testbeds
 from diver.data.rows import Adapt, Rows, adapted, read_rows
 from diver.io.jsonl import InvalidRow
 from diver.types import DiverError, Problem
@@ -34,15 +34,6 @@ ANSWERS = ("answer", "solution", "reward_model.ground_truth", "ground_truth")
 SOURCES = ("source", "data_source")
 IDS = ("id", "extra_info.index")
 NAMES = ("prompt", "answer", "id", "source")
-
-
-def _countdown(data: Data, count: int | None, held_out: bool) -> list[Problem]:
-    return countdown.problems(data.countdown, count or data.countdown.problems, held_out=held_out)
-
-
-TASKS: dict[str, Callable[[Data, int | None, bool], list[Problem]]] = {"countdown": _countdown}
-"""Tasks that generate their problems: `data.path` -> (settings, count, held_out) -> problems, as many as the settings say
-without a count. Held-out problems are none of those for training. A new task is a module and a line here."""
 
 
 class Problems(list[Problem]):
@@ -82,10 +73,11 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
 
 
 def generate(source: Source, data: Data, count: int | None, held_out: bool, key: str) -> list[Problem]:
-    """`count` problems of the task that `source` names, with its verifier; `key` is the source's in the recipe."""
+    """`count` problems of the testbed that `source` names, with its verifier; `key` is the source's in the recipe."""
     if source.verifier != "auto":
         get_grader(source.verifier, f"{key}.verifier")
-    return [_with_verifier(problem, source.verifier) for problem in TASKS[source.path](data, count, held_out)]
+    problems = testbeds.generate(source.path, data, count, held_out=held_out)
+    return [_with_verifier(problem, source.verifier) for problem in problems]
 
 
 # ---- from a row to a problem -------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 import random
 
 from diver.config.data import Data, Source
-from diver.data.sources import TASKS, generate, load_problems, question_only
+from diver.data.sources import generate, load_problems, question_only
+from diver.data.testbeds import is_testbed
 from diver.io.seeds import stream_seed
 from diver.types import Problem
 
@@ -13,11 +14,11 @@ def load(
 ) -> tuple[list[Problem], list[Problem], list[str]]:
     """Training problems, `eval_count` held-out ones, and notes for the log.
 
-    Without `eval_source` the held-out problems are the task's own, where it generates some, or a seeded part of the
+    Without `eval_source` the held-out problems are the testbed's own, where it is one, or a seeded part of the
     training data, at most a tenth, which then leaves the training.
     """
     train, notes = _read(data, data, "data")
-    if eval_source is None and data.path in TASKS:
+    if eval_source is None and is_testbed(data.path):
         eval_source = data
     if not eval_count:
         held_out: list[Problem] = []
@@ -35,8 +36,8 @@ def load(
 
 
 def _read(source: Source, data: Data, key: str, eval_count: int = 0) -> tuple[list[Problem], list[str]]:
-    """The problems of a source; of a task that generates them those for training, or `eval_count` held-out ones."""
-    if source.path in TASKS:
+    """The problems of a source; of a testbed those for training, or `eval_count` held-out ones."""
+    if is_testbed(source.path):
         return generate(source, data, eval_count or None, bool(eval_count), key), []
     loaded = load_problems(source, key)
     return list(loaded)[: eval_count or None], loaded.notes

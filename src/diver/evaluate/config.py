@@ -31,7 +31,7 @@ class EvalConfig:
     all_steps: bool = False
     """Of a run: every checkpoint."""
     model: str = ""
-    """A folder in Hugging Face layout, a hub name, or `countdown` for the bundled policy."""
+    """A folder in Hugging Face layout, a hub name, or the name of a bundled policy, such as `countdown`."""
     benchmarks: str = ""
     """Names separated by commas, or problem files (.jsonl, .parquet). Default: countdown; the held-out problems of a run."""
     samples: int | None = None

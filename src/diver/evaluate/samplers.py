@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from diver.config.sections import Model
-from diver.data import countdown, hub
+from diver.config.testbeds import POLICIES
+from diver.data import hub
 from diver.data.templates import TEMPLATES, chat_template_for
+from diver.data.testbeds import policy_folder
 from diver.evaluate.config import EvalConfig
 from diver.generate.base import Generator
 from diver.generate.endpoint import Endpoint, EndpointGenerator
@@ -51,11 +53,12 @@ def fingerprint(folder: Path) -> str:
 
 
 def resolve(policy: Model) -> tuple[str, str]:
-    """The path of a model (a folder, a hub name, or `countdown` for the bundled policy), and its permanent name."""
+    """The path of a model (a folder, a hub name, or a bundled policy), and its permanent name."""
     model = policy.path
-    folder = countdown.policy_folder() if model == "countdown" else Path(model).expanduser()
+    bundled = policy_folder(model)
+    folder = bundled or Path(model).expanduser()
     if folder.is_dir():
-        return str(folder), f"{model if model == 'countdown' else folder.resolve().name}@{fingerprint(folder)}"
+        return str(folder), f"{model if bundled else folder.resolve().name}@{fingerprint(folder)}"
     return model, f"{model}@{hub.newest_commit(model, 'model', policy.revision) or 'offline'}"
 
 
@@ -115,9 +118,10 @@ GENERATORS = {"transformers": transformers, "vllm": vllm, "endpoint": endpoint}
 def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
     """The generator that the settings name, loaded at most once; `policy` says more of the model than --model."""
     if not config.model:
-        raise DiverError("--model: name a folder, a hub name, or 'countdown', the bundled policy; or give a run folder")
-    # One thread for the bundled policy: its matrix products are too small to be parallelised.
-    policy = policy or Model(path=config.model, threads=1 if config.model == "countdown" else 0)
+        names = ", ".join(POLICIES)
+        raise DiverError(f"--model: name a folder, a hub name, or a bundled policy ({names}); or give a run folder")
+    # One thread for a bundled policy: its matrix products are too small to be parallelised.
+    policy = policy or Model(path=config.model, threads=int(config.model in POLICIES))
     handle = GENERATORS[config.generator](config, policy)
     return handle._replace(open=functools.cache(handle.open))
 

@@ -13,7 +13,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Genera
 from transformers.utils.logging import disable_progress_bar
 
 from diver.config.sections import Model
-from diver.data import countdown, hub
+from diver.config.testbeds import POLICIES
+from diver.data import hub
+from diver.data.testbeds import policy_folder
 from diver.io.seeds import digest
 from diver.types import DiverError
 
@@ -89,7 +91,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
         )
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
         name = f"model.path {settings.path!r}"
-        advice = "give a folder with config.json, weights and tokenizer, a model's name on the hub, or 'countdown'"
+        advice = f"give a folder with config.json, weights and tokenizer, a model's name on the hub, or one of {', '.join(POLICIES)}"
         if checkpoint:
             name = f"checkpoint {checkpoint}"
             advice = "if its files are damaged, delete it to resume from the previous one"
@@ -175,8 +177,7 @@ def load_configuration(settings: Model) -> Configuration:
 
 def _locate(settings: Model, checkpoint: Path | None = None) -> str:
     """The folder or the hub name to load from, checked."""
-    bundled = countdown.policy_folder() if settings.path == "countdown" else None
-    path = str(checkpoint or bundled or Path(settings.path).expanduser())
+    path = str(checkpoint or policy_folder(settings.path) or Path(settings.path).expanduser())
     if Path(path).is_dir():
         check_folder(Path(path), f"checkpoint {checkpoint}" if checkpoint else f"model.path {settings.path!r}")
     else:

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from diver.config.testbeds import TESTBEDS
 from diver.settings import choose, import_object
 from diver.types import Grade, Problem
 from diver.verify.bounds import PendingComparison
@@ -94,14 +95,17 @@ GRADERS = {
             template="boxed",
         ),
         Grader("choice", "diver.verify.choice:grade", 4, answer="diver.verify.choice:final_answer", template="boxed"),
-        Grader(
-            "countdown",
-            "diver.data.countdown:grade",
-            3,
-            answer=None,
-            value="diver.data.countdown:value",
-            solution="diver.data.countdown:canonical",
-            exact_solutions=True,
+        *(
+            Grader(
+                name,
+                f"{testbed.module}:grade",
+                testbed.rules,
+                answer=None,
+                value=f"{testbed.module}:value",
+                solution=f"{testbed.module}:canonical",
+                exact_solutions=True,
+            )
+            for name, testbed in TESTBEDS.items()
         ),
     )
 }

@@ -9,10 +9,10 @@ from transformers import AutoTokenizer
 
 from diver.config.data import Source
 from diver.config.recipe import make_recipe
-from diver.data.countdown import policy_folder
 from diver.data.sources import load_problems
 from diver.data.splits import load
 from diver.data.templates import prompted
+from diver.data.testbeds import policy_folder
 from diver.integrations.verl.launch import AS_IT_IS, problems_of
 from diver.integrations.verl.parquet import write_problems
 from diver.train.prepare import prepare

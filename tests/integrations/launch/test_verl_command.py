@@ -10,7 +10,7 @@ import pytest
 from diver import cli
 from diver.config.load import load_recipe
 from diver.config.recipe import make_recipe
-from diver.data.countdown import policy_folder
+from diver.data.testbeds import policy_folder
 from diver.integrations.verl import config
 from diver.integrations.verl.launch import PROGRAM, command, hydra, shown
 from diver.methods import METHODS

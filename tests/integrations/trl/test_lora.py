@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 
 from diver import cli
 from diver.config.recipe import make_recipe
-from diver.data.countdown import policy_folder
+from diver.data.testbeds import policy_folder
 from diver.integrations.trl.launch import arguments
 from diver.integrations.trl.run import METRICS, check
 from diver.io.jsonl import JsonlLog, read_jsonl

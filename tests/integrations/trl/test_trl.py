@@ -20,7 +20,8 @@ from transformers import AutoTokenizer
 
 import diver
 from diver.config.data import Countdown
-from diver.data.countdown import parse, policy_folder, problems, solution
+from diver.data.countdown import parse, problems, solution
+from diver.data.testbeds import policy_folder
 from diver.integrations.trl import GroupAdvantage, config
 
 GRPOConfig = trl.GRPOConfig

@@ -15,7 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from diver.config.data import Countdown
-from diver.data.countdown import policy_folder, problems
+from diver.data.countdown import problems
+from diver.data.testbeds import policy_folder
 from diver.integrations.trl import GroupAdvantage, config
 
 STEPS = 3

@@ -14,6 +14,7 @@ import pandas as pd
 
 from diver.config.data import Countdown
 from diver.data import countdown
+from diver.data.testbeds import policy_folder
 from diver.integrations.verl.config import overrides
 from diver.methods import Method
 
@@ -73,7 +74,7 @@ OPTIONS = {
 def prepare(folder: Path, problems: int = 64, **how) -> None:
     """The bundled policy with a chat template, and Countdown problems: folder/policy, folder/problems.parquet."""
     policy = folder / "policy"
-    shutil.copytree(countdown.policy_folder(), policy)
+    shutil.copytree(policy_folder(), policy)
     (policy / "chat_template.jinja").write_text(TEMPLATE)
     rows = [
         {

@@ -23,9 +23,9 @@ from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token
 from diver import cli
 from diver.config.load import load_recipe
 from diver.config.recipe import make_recipe
-from diver.data import countdown
 from diver.data.splits import load
 from diver.data.templates import prompted
+from diver.data.testbeds import policy_folder
 from diver.generate.policy import load_configuration
 from diver.integrations.verl.config import check, read_plugin
 from diver.integrations.verl.launch import command, problems_of
@@ -169,7 +169,7 @@ MACHINE = (
 def trained(tmp_path_factory):
     """A run by the command as users give it, with what a machine without a GPU adds."""
     folder = tmp_path_factory.mktemp("verb")
-    shutil.copytree(countdown.policy_folder(), folder / "policy")
+    shutil.copytree(policy_folder(), folder / "policy")
     (folder / "policy" / "chat_template.jinja").write_text(CHAT)
     (folder / "tiny.toml").write_text(RECIPE)
     options = {key: value for key, value in stock.OPTIONS.items() if any(word in key for word in MACHINE)}

@@ -24,6 +24,7 @@ from verl.workers.config import FSDPActorConfig, FSDPOptimizerConfig, PolicyLoss
 
 from diver.config.data import Countdown
 from diver.data import countdown
+from diver.data.testbeds import policy_folder
 from diver.integrations.verl import batch, nodes, plugin
 from diver.integrations.verl.config import ACTOR, overrides
 from diver.integrations.verl.trainer import override_advantages
@@ -191,7 +192,7 @@ def manager(tokenizer, tmp_path_factory):
 def tokenizer():
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(countdown.policy_folder())
+    return AutoTokenizer.from_pretrained(policy_folder())
 
 
 def sample(problem, ids):

@@ -13,8 +13,8 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig, GRPOTrainer
 
 from diver.config.recipe import Recipe
-from diver.data.countdown import policy_folder
 from diver.data.templates import Prompted
+from diver.data.testbeds import policy_folder
 from diver.generate.policy import load_configuration
 from diver.integrations.trl.adapter import GroupAdvantage
 from diver.integrations.trl.launch import adapters, arguments, identity
@@ -88,7 +88,7 @@ def run(recipe: Recipe) -> None:
         on_step=recorder.on_rollouts if recorder else None,
     )
     trainer = GRPOTrainer(
-        str(policy_folder()) if recipe.model.path == "countdown" else str(Path(recipe.model.path).expanduser()),
+        str(policy_folder(recipe.model.path) or Path(recipe.model.path).expanduser()),
         reward,
         args=args,
         train_dataset=Dataset.from_list(_rows(problems, tokenizer)),

@@ -8,7 +8,7 @@ from typing import Any
 
 from diver.config.recipe import Recipe
 from diver.config.verification import Verification
-from diver.data import countdown
+from diver.data.testbeds import policy_folder
 from diver.integrations.keys import mapped
 from diver.integrations.verl.config import ACTOR, KEY, ROLLOUT, hydra, overrides
 from diver.io.jsonl import to_json
@@ -80,9 +80,7 @@ def _derived(recipe: Recipe) -> dict[str, Any]:
 
 def _model(path: str) -> str:
     """A hub name as it is; folders absolute."""
-    if path == "countdown":
-        return str(countdown.policy_folder())
-    folder = Path(path).expanduser()
+    folder = policy_folder(path) or Path(path).expanduser()
     return str(folder.resolve()) if folder.is_dir() else path
 
 

@@ -1,0 +1,157 @@
+"""Make a bundled policy: `python scripts/starting_policy.py NAME OUT`.
+
+A word-level Llama of about 0.9 M parameters is taught responses to problems that are not held out. The example is never the
+best response to its problem: for Countdown, random numbers and random true steps, and the target is whatever came out. The
+policy so learns the form and what a step may be, and only a little of how to hit a target: that is what reinforcement
+learning is then for. How long each is taught decides how much is left to learn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from diver.data import countdown
+
+Example = Callable[[random.Random], tuple[str, str]]
+
+
+class Course(NamedTuple):
+    """What a policy is taught: `words` beside the special ones, the regular expression of a word, and (prompt, response)."""
+
+    words: Sequence[str]
+    word: str
+    example: Example
+    steps: int
+    batch: int
+    positions: int = 96
+
+
+def derivation(levels: Sequence[str], rng: random.Random) -> tuple[str, str]:
+    """A Countdown problem of one of the levels, and the derivation by which its target was found."""
+    while True:
+        numbers, steps = countdown.draw(countdown.LEVELS[rng.choice(levels)], rng)
+        target = steps[-1].result
+        if not countdown.is_held_out(numbers, target):
+            return countdown.question(numbers, target), countdown.response(steps)
+
+
+COUNTDOWN_WORDS = [
+    *("Use", "and", "to", "make", ",", ".", r"\(", r"\)", "=", r"\boxed{", "}"),
+    *countdown.OPERATIONS,
+    *map(str, range(countdown.LARGEST_RESULT + 1)),
+]
+COUNTDOWN_WORD = r"\\[a-z]+\{?|\\.|[A-Za-z]+|\d+|[^\s]"
+HARD = ["three", "four", "four-large", "five"]
+
+COURSES = {
+    "countdown": Course(COUNTDOWN_WORDS, COUNTDOWN_WORD, partial(derivation, ["three", "four"]), 2000, 128),
+    "countdown-hard": Course(COUNTDOWN_WORDS, COUNTDOWN_WORD, partial(derivation, HARD), 1500, 64),
+}
+
+
+def tokenizer(course: Course) -> PreTrainedTokenizerFast:
+    """One token a word; decoding puts a space between any two."""
+    words = ["<pad>", "<eos>", "<unk>", *course.words]
+    inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(course.word), "isolated")]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        unk_token="<unk>",
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+        model_max_length=course.positions,
+    )
+
+
+def example(course: Course, rng: random.Random, tok: PreTrainedTokenizerFast) -> tuple[list[int], int]:
+    """Token ids of a problem with a response, and the length of the prompt."""
+    question, response = course.example(rng)
+    prompt = tok(question)["input_ids"]
+    return prompt + tok(response)["input_ids"] + [tok.eos_token_id], len(prompt)
+
+
+def batch(
+    course: Course, rng: random.Random, tok: PreTrainedTokenizerFast, size: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = [example(course, rng, tok) for _ in range(size)]
+    width = max(len(ids) for ids, _ in rows)
+    ids = torch.tensor([r + [tok.pad_token_id] * (width - len(r)) for r, _ in rows])
+    position = torch.arange(width)
+    taught = torch.stack([(position >= p) & (position < len(r)) for r, p in rows])
+    return ids, ids.masked_fill(~taught, -100)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=COURSES)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--steps", type=int, help="default: the course's")
+    parser.add_argument("--batch", type=int, help="default: the course's")
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--save-every", type=int, default=0, help="also save OUT-NNNN every so many steps")
+    args = parser.parse_args()
+    course = COURSES[args.name]
+    steps, size = args.steps or course.steps, args.batch or course.batch
+    torch.manual_seed(args.seed)
+    rng, tok = random.Random(args.seed), tokenizer(course)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tok),
+            hidden_size=128,
+            intermediate_size=384,
+            num_hidden_layers=4,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            max_position_embeddings=course.positions,
+            tie_word_embeddings=True,
+            pad_token_id=tok.pad_token_id,
+            bos_token_id=None,
+            eos_token_id=tok.eos_token_id,
+        )
+    )
+    print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters, {len(tok)} words")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, betas=(0.9, 0.98), weight_decay=0.01)
+
+    def rate(step: int) -> float:
+        return min(1, step / 100) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / steps)))
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    start = time.time()
+    for step in range(1, steps + 1):
+        ids, labels = batch(course, rng, tok, size)
+        loss = model(input_ids=ids, attention_mask=ids != tok.pad_token_id, labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        if step % 50 == 0:
+            print(f"step {step}  loss {loss.item():.3f}  {time.time() - start:.0f} s", flush=True)
+        if args.save_every and step % args.save_every == 0:
+            save(model, tok, args.out.with_name(f"{args.out.name}-{step:04d}"))
+    save(model, tok, args.out)
+
+
+def save(model: LlamaForCausalLM, tok: PreTrainedTokenizerFast, folder: Path) -> None:
+    model.save_pretrained(folder)
+    tok.save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""What every testbed has: generated problems, an exact verifier, canonical solutions, and a starting policy."""
+
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from diver.config.data import Data
+from diver.config.testbeds import POLICIES, TESTBEDS
+from diver.types import Grade, Problem
+
+
+class Testbed(Protocol):
+    """The functions of a testbed's module. Its problems name the testbed as their verifier."""
+
+    def problems(self, settings: Any, count: int, *, held_out: bool) -> list[Problem]:
+        """The first `count` problems of the settings, all held out or none; no problem is ever both."""
+        ...
+
+    def grade(self, response: str, problem: Problem) -> Grade: ...
+
+    def canonical(self, response: str, problem: Problem) -> str:
+        """The same for two responses that are the same solution, and for no others; empty if the response is wrong."""
+        ...
+
+    def value(self, response: str, problem: Problem) -> str | None:
+        """What a wrong response came to; None without an answer."""
+        ...
+
+
+def is_testbed(path: str) -> bool:
+    """Whether the path of a source names a testbed, whose problems are generated."""
+    return path in TESTBEDS
+
+
+def generate(path: str, data: Data, count: int | None, *, held_out: bool) -> list[Problem]:
+    """`count` problems of the testbed that `path` names; as many as its settings say without a count."""
+    entry = TESTBEDS[path]
+    settings = getattr(data, entry.settings)
+    testbed = cast(Testbed, import_module(entry.module))
+    return testbed.problems(settings, count or settings.problems, held_out=held_out)
+
+
+def policy_folder(name: str = "countdown") -> Path | None:
+    """The bundled policy of that name, a small Llama-architecture checkpoint; None if there is none."""
+    return Path(str(files("diver.data") / f"{name.replace('-', '_')}_policy")) if name in POLICIES else None

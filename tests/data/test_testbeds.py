@@ -1,0 +1,70 @@
+"""What holds for every testbed: its held-out problems, its verifier, its canonical solutions, its starting policies."""
+
+import pytest
+
+from diver.config.data import Data
+from diver.config.testbeds import POLICIES, TESTBEDS
+from diver.data.testbeds import generate, policy_folder
+from diver.settings import read
+from diver.types import Grade
+from diver.verify import get_grader, grade
+
+ALL = {"countdown": [{}, {"mix": {"three": 0.1, "four": 0.3, "four-large": 0.3, "five": 0.3}}]}
+"""Settings of every testbed."""
+
+HOSTILE = [
+    "",
+    r"\boxed{",
+    r"\boxed{}",
+    "}" * 10_000,
+    r"\boxed{" * 10_000,
+    r"\( " * 100_000,
+    r"\boxed{ " + "9" * 100_000 + " }",
+    "<answer>" * 10_000,
+    "\x00\ud800\u202e",
+    r"\boxed{ __import__('os').system('false') }",
+]
+
+
+def drawn(name, section, count, held_out, seed=0):
+    table = {TESTBEDS[name].settings: {**section, "seed": seed}}
+    return generate(name, read(Data, table, "data"), count, held_out=held_out)
+
+
+def test_every_testbed_is_tested_here():
+    assert [*ALL] == [*TESTBEDS]
+
+
+def apart(name, train, held_out):
+    """That no held-out problem is one to train on, by what identifies a problem and by its text."""
+    for section in ALL[name]:
+        to_train = [p for seed in range(2) for p in drawn(name, section, train // 2, False, seed)]
+        kept = [p for other in ALL[name] for p in drawn(name, other, held_out // len(ALL[name]), True, seed=7)]
+        for what in ("id", "prompt"):
+            assert not {getattr(p, what) for p in to_train} & {getattr(p, what) for p in kept}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_held_out_problem_is_one_to_train_on(name):
+    apart(name, 400, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
+def test_no_held_out_problem_is_among_a_hundred_thousand(name):
+    apart(name, 90_000 // len(ALL[name]), 10_000 // len(ALL[name]))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_hostile_responses_are_never_correct(name):
+    (problem,) = drawn(name, ALL[name][0], 1, held_out=True)
+    grades = grade([(text, problem) for text in HOSTILE])
+    assert set(grades) <= {Grade.WRONG, Grade.NO_ANSWER}
+    by = get_grader(problem.verifier)
+    assert all(len(by.reached(text, problem)) < 100_001 for text in HOSTILE)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_bundled_policies_are_small(name):
+    size = sum(file.stat().st_size for file in policy_folder(name).iterdir())
+    assert 1_000_000 < size < 4 * 2**20
