@@ -25,7 +25,7 @@ def test_a_grader_judges_whatever_the_problem_names():
 
 
 def test_names_and_versions():
-    assert set(GRADERS) == {"math", "gsm8k", "choice", "countdown"}
+    assert set(GRADERS) == {"math", "gsm8k", "math-verify", "choice", "countdown"}
     assert all(grader.name == name and callable(grader.grade) for name, grader in GRADERS.items())
     assert f"math-verify-{version('math-verify')}" in GRADERS["math"].version
     assert str(get_grader("choice")) == "choice@4"

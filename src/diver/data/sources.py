@@ -153,7 +153,7 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
     answer = gsm8k[1].strip() if gsm8k else str(raw).strip()
     verifier: str = source.verifier
     if verifier == "auto":
-        verifier = _auto_verifier(text, answer, is_gsm8k=bool(gsm8k) or "gsm8k" in f"{name} {source.path}".lower())
+        verifier = auto_verifier(text, answer, is_gsm8k=bool(gsm8k) or "gsm8k" in f"{name} {source.path}".lower())
     meta = row.get("meta") or row.get("extra_info") or {}
     meta = dict(meta) if isinstance(meta, Mapping) else {"meta": meta}
     if "options" in row:
@@ -183,7 +183,8 @@ def question_only(problem: Problem) -> Problem:
     return replace(problem, prompt=questions[-1])
 
 
-def _auto_verifier(prompt: str, answer: str, is_gsm8k: bool) -> str:
+def auto_verifier(prompt: str, answer: str, is_gsm8k: bool) -> str:
+    """The verifier of a problem that names none, by what its answer is."""
     if is_gsm8k:
         return "gsm8k"
     # A number may as well be the answer to a question with a numbered list in it.

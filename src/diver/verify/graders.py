@@ -107,6 +107,7 @@ GRADERS = {
             )
             for name, testbed in TESTBEDS.items()
         ),
+        Grader("math-verify", "diver.verify.math_verify:grade", 1, _ALGEBRA, isolated=True, template="boxed"),
     )
 }
 

@@ -1,0 +1,12 @@
+"""`diver grade`."""
+
+from collections.abc import Sequence
+
+from diver.config.flags import parse
+
+
+def command(args: Sequence[str]) -> None:
+    """Grade responses that exist against known answers: Pass@k, a row a response, and how far labels agree."""
+    from diver.evaluate.responses import GradeConfig, run
+
+    run(parse(GradeConfig, "diver grade", args))

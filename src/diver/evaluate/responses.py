@@ -1,0 +1,286 @@
+"""`diver grade`: responses that exist already, graded against known answers, and compared with the labels that are there."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tyro.conf import Positional
+
+from diver.data.sources import auto_verifier
+from diver.evaluate.config import parse_ks
+from diver.evaluate.grade import AUTO, CHUNK, SCORED, answer, grader_for
+from diver.evaluate.reduce import Sample, reduce
+from diver.evaluate.store import Log, MemoryLog
+from diver.io.files import write_text
+from diver.io.folder import WorkFolder
+from diver.io.jsonl import JsonlLog, to_json, write_jsonl
+from diver.io.progress import progress_bar
+from diver.io.seeds import digest
+from diver.render.tables import Cell, Format, Measure, Table, export, write_table
+from diver.rollouts import Columns, Rollouts, read_rollouts
+from diver.settings import settings
+from diver.stats import Estimate
+from diver.types import DiverError, Grade, Group, Problem, Rollout
+from diver.verify import Verification, get_grader, solution
+from diver.verify import grade as verify_grade
+
+NOTE = (
+    "Per cent, with 95 % intervals over problems; Pass@k is the unbiased estimate from all samples. Agreement: of the graded "
+    "responses that have a label, those whose grade says the same."
+)
+
+
+@settings
+class GradeConfig(Columns):
+    """Grade responses that exist against known answers, estimate Pass@k, and compare the grades with the labels there.
+
+    Reads what diver measure reads. The grader runs in worker processes that are killed when they hang. With --out the same
+    command resumes: responses that are graded already are not graded again.
+    Try: diver grade mine.jsonl --by model --out runs/graded --format csv
+    """
+
+    rollouts: Positional[str]
+    """A file or a folder of responses."""
+    grader: str = AUTO
+    """auto (by each problem's answer: math, gsm8k or choice), one of these, math-verify (that package as it is), or one of your
+    own, package.module:function of (response, problem)."""
+    k: str = "1,8"
+    """Values of k for Pass@k, such as 1,8,64; `...` doubles in between."""
+    threshold: float = 0.5
+    """A label of at least this says that a response is correct."""
+    steps: str = ""
+    """Of a folder, only the files of these steps: 100, or 1,50-60,last."""
+    out: Path | None = None
+    """The folder for samples.jsonl, summary.json and the table; it keeps the grades."""
+    format: Format = "markdown"
+    """Of the table: markdown, csv, latex or parquet. All but Markdown is printed alone, so that it can be piped."""
+    verify: Verification = Verification()
+    """Time limit, workers and memory of grading."""
+
+    def __post_init__(self) -> None:
+        if self.grader != AUTO:
+            get_grader(self.grader, "--grader")
+        if self.format == "parquet" and self.out is None:
+            raise DiverError("--format parquet: is written to a file; name a folder with --out")
+
+
+@dataclass(frozen=True)
+class Response:
+    """A response with all that its grade depends on in `key`: equal keys have equal grades."""
+
+    problem: Problem
+    rollout: Rollout
+    key: str
+
+    @property
+    def by(self) -> str:
+        return str(self.problem.meta.get("by", ""))
+
+    def label(self, threshold: float) -> bool | None:
+        return None if self.rollout.reward is None else self.rollout.reward.outcome >= threshold
+
+
+class Graded(WorkFolder):
+    """The folder of the grades of one file."""
+
+    content = "the grades of other rollouts"
+    option = "--out"
+
+
+def run(config: GradeConfig) -> Table:
+    """Grade what is not graded yet, print the table, and write the results where `out` names a folder."""
+    print_note = print if config.format == "markdown" else _to_stderr
+    columns = Columns(**{field.name: getattr(config, field.name) for field in fields(Columns)})
+    path = Path(config.rollouts).expanduser()
+    rollouts = read_rollouts(path, columns, config.steps)
+    for note in rollouts.notes:
+        print_note(note)
+    responses = list(_responses(rollouts, path, config))
+    if config.out is None:
+        grades = _grade(responses, MemoryLog(), config)
+    else:
+        with (
+            Graded(config.out, {}, {"rollouts": str(path.resolve())}) as folder,
+            JsonlLog(folder.path / "grades.jsonl") as log,
+        ):
+            grades = _grade(responses, log, config)
+    table = summary(responses, grades, config)
+    counts = Counter(grades[r.key]["grade"] for r in responses)
+    print_note(", ".join(f"{counts[grade]:,} {grade}" for grade in Grade if counts[grade]))
+    labelled, said = confusion(responses, grades, config.threshold)
+    if labelled:
+        print_note(said)
+    if config.out is not None:
+        write_jsonl(config.out / "samples.jsonl", _rows(responses, grades, config))
+        results = {"grades": counts, "confusion": labelled, "table": table.records()}
+        write_text(config.out / "summary.json", to_json(results, indent=1) + "\n")
+        print_note(
+            f"written: {write_table(table, config.out, config.format).name}, samples.jsonl, summary.json in {config.out}"
+        )
+    if config.format == "markdown":
+        print(f"\n{export(table, 'markdown')}\n{NOTE}")
+    elif config.format != "parquet":
+        print(export(table, config.format), end="")
+    return table
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _responses(rollouts: Rollouts, path: Path, config: GradeConfig) -> Iterator[Response]:
+    for group in rollouts:
+        problem = _problem(group, path, config.grader)
+        about = [str(grader_for(problem, config.grader)), problem.prompt, problem.answer]
+        for rollout in group.rollouts:
+            yield Response(problem, rollout, digest(*about, rollout.response, rollout.truncated))
+
+
+def _problem(group: Group, path: Path, grader: str) -> Problem:
+    problem = group.problem
+    if not problem.answer.strip() and grader in (AUTO, "math", "gsm8k", "choice", "math-verify"):
+        raise DiverError(f"{path}: problem {problem.id!r} has no known answer; --answer names its column")
+    prompt = problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1]["content"]
+    known, of_gsm8k = problem.answer.rpartition("####")[2].strip(), "####" in problem.answer
+    of_gsm8k = of_gsm8k or "gsm8k" in f"{problem.source} {path.name}".lower()
+    return replace(problem, answer=known, verifier=auto_verifier(prompt, known, is_gsm8k=of_gsm8k))
+
+
+def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> dict[str, dict[str, Any]]:
+    """The row of grades of every key; those that the log lacks are graded and appended."""
+    known = {row["key"]: row for row in log.rows()}
+    missing = iter({r.key: r for r in responses if r.key not in known}.values())
+    named = None if config.grader == AUTO else config.grader
+    total = len({r.key for r in responses} - known.keys())
+    with progress_bar(total, "grade", "response") as bar:
+        while chunk := list(islice(missing, CHUNK)):
+            pairs = [(r.rollout.response, r.problem) for r in chunk]
+            found = verify_grade(pairs, config.verify, grader=named, truncated=[r.rollout.truncated for r in chunk])
+            for response, grade in zip(chunk, found, strict=True):
+                row = _row(response, grade, config.grader)
+                log.append(row)
+                known[response.key] = row
+            bar.update(len(chunk))
+    return known
+
+
+def _row(response: Response, grade: Grade, grader: str) -> dict[str, Any]:
+    problem, text = response.problem, response.rollout.response
+    return {
+        "key": response.key,
+        "grader": str(grader_for(problem, grader)),
+        "grade": grade,
+        "extracted": answer(problem, text, grader) if grade in SCORED else None,
+        "solution": digest(solution(problem, text)) if grade is Grade.CORRECT else None,
+    }
+
+
+def summary(responses: Sequence[Response], grades: Mapping[str, Mapping[str, Any]], config: GradeConfig) -> Table:
+    """A row for each value of --by, or one: problems, samples, Pass@k by grades and Pass@1 by labels, and how they agree."""
+    ks = [k for k in parse_ks(config.k) if k <= _most_samples(responses)]
+    measures = [Measure("problems"), Measure("samples")]
+    measures += [Measure(f"pass@{k}", f"Pass@{k}", 100) for k in ks]
+    measures += [
+        Measure("label_pass@1", "Pass@1 by labels", 100),
+        Measure("agreement", "agreement", 100),
+        Measure("unscored"),
+    ]
+    rows: dict[str, list[Cell]] = {}
+    for by in dict.fromkeys(r.by for r in responses):
+        of = [r for r in responses if r.by == by]
+        found = [Grade(grades[r.key]["grade"]) for r in of]
+        labels = [r.label(config.threshold) for r in of]
+        estimates, problems = _estimates(
+            of, [(g, grades[r.key]) for r, g in zip(of, found, strict=True)], ks, config.grader
+        )
+        as_grades = [None if v is None else Grade.CORRECT if v else Grade.WRONG for v in labels]
+        by_label = _estimates(of, [(g, {}) for g in as_grades], [1], config.grader)[0].get("pass@1")
+        both = [(g is Grade.CORRECT) == v for g, v in zip(found, labels, strict=True) if v is not None and g in SCORED]
+        rows[by or Path(config.rollouts).stem] = [
+            problems,
+            len(of),
+            *(estimates.get(f"pass@{k}") for k in ks),
+            by_label,
+            sum(both) / len(both) if both else None,
+            sum(g not in SCORED for g in found),
+        ]
+    return Table(config.by or "rollouts", measures, rows)
+
+
+def _most_samples(responses: Sequence[Response]) -> int:
+    """Of one problem, by one model: Pass@k of a larger k is not known."""
+    return max(Counter((r.by, _name(r.problem)) for r in responses).values())
+
+
+def _name(problem: Problem) -> str:
+    """A problem at two steps counts as two."""
+    return f"{problem.source}/{problem.id}@{problem.meta.get('step')}"
+
+
+def _estimates(
+    responses: Sequence[Response],
+    graded: Sequence[tuple[Grade | None, Mapping[str, Any]]],
+    ks: Sequence[int],
+    grader: str,
+) -> tuple[dict[str, Estimate], int]:
+    """Estimates over problems, and how many there are."""
+    problems: dict[str, Problem] = {}
+    samples: dict[str, list[Sample]] = {}
+    for response, (grade, row) in zip(responses, graded, strict=True):
+        name = _name(response.problem)
+        problems.setdefault(name, replace(response.problem, id=name))
+        if grade is not None:
+            samples.setdefault(name, []).append(Sample(grade, row.get("extracted"), row.get("solution")))
+    known = {name: problem for name, problem in problems.items() if name in samples}
+    if not known:
+        return {}, len(problems)
+    estimates = reduce(list(known.values()), samples, ks, grader)["estimates"]
+    found = {name: Estimate(*(e[end] for end in Estimate._fields)) for name, e in estimates.items()}
+    return found, len(problems)
+
+
+def confusion(
+    responses: Sequence[Response], grades: Mapping[str, Mapping[str, Any]], threshold: float
+) -> tuple[dict[str, int], str]:
+    """How often each grade meets each label, by "LABEL labelled, GRADE"; and the same in words. Empty without labels."""
+    counts: Counter[tuple[bool, str]] = Counter()
+    for response in responses:
+        if (label := response.label(threshold)) is not None:
+            counts[label, str(grades[response.key]["grade"])] += 1
+    if not counts:
+        return {}, ""
+    words = {True: "correct", False: "wrong"}
+    table = {f"{words[label]} labelled, {grade}": n for (label, grade), n in sorted(counts.items(), reverse=True)}
+    missed = sum(
+        n for (label, grade), n in counts.items() if label and grade != Grade.CORRECT and Grade(grade) in SCORED
+    )
+    extra = counts[False, str(Grade.CORRECT)]
+    scored = sum(n for (_, grade), n in counts.items() if Grade(grade) in SCORED)
+    return table, (
+        f"labels: {scored - missed - extra:,} of {scored:,} agree; labelled correct but not graded so: {missed:,}; graded correct "
+        f"but labelled wrong: {extra:,}"
+    )
+
+
+def _rows(
+    responses: Sequence[Response], grades: Mapping[str, Mapping[str, Any]], config: GradeConfig
+) -> Iterator[dict[str, Any]]:
+    """samples.jsonl: a row a response, in the order of the file; `correct` is by its grade, `label` what was there before."""
+    for r in responses:
+        row = grades[r.key]
+        yield {
+            **({"by": r.by} if r.by else {}),
+            **({"step": r.problem.meta["step"]} if "step" in r.problem.meta else {}),
+            "problem": r.problem.id,
+            "prompt": r.problem.prompt,
+            "answer": r.problem.answer,
+            "index": r.rollout.index,
+            "response": r.rollout.response,
+            "correct": row["grade"] == Grade.CORRECT if Grade(row["grade"]) in SCORED else None,
+            "label": r.label(config.threshold),
+            **{name: row[name] for name in ("grade", "grader", "extracted")},
+        }
