@@ -3,6 +3,7 @@
 # make check    ruff and mypy
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
 # make test-trl   the adapter and diver trl under stock TRL on one and two processes, LoRA too, in an environment of its own
+# make test-trl-old   the adapter under TRL 0.24 and transformers 4, which Unsloth has, in an environment of its own
 # make test-verl  the plugin and diver verl under stock verl, Ray and FSDP on a CPU, in an environment of its own; -vllm: with vLLM
 # make bench    the benchmarks, one JSON file each under benchmarks/results
 
@@ -13,7 +14,7 @@ export DIVER_DATA
 # Where the shell sets it, every process would compile the tests and the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test test-slow test-trl test-verl test-verl-vllm check bench real clean
+.PHONY: train test test-slow test-trl test-trl-old test-verl test-verl-vllm check bench real clean
 
 train: .venv/ready
 	$(BIN)/python scripts/quickstart.py
@@ -30,6 +31,9 @@ test-slow: .venv/ready
 
 test-trl: .venv-bench/ready
 	.venv-bench/bin/python -m pytest tests/integrations/trl
+
+test-trl-old: .venv-trl-old/ready
+	.venv-trl-old/bin/python -m pytest -rs tests/integrations/trl
 
 test-verl: .venv-verl/ready
 	.venv-verl/bin/python -m pytest tests/integrations/verl --durations 0
@@ -77,6 +81,12 @@ endef
 	.venv-bench/bin/pip install --quiet -r benchmarks/requirements.txt
 	touch $@
 
+.venv-trl-old/ready: .venv/ready tests/integrations/trl/requirements-old.txt
+	$(call with-torch,.venv-trl-old)
+	.venv-trl-old/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
+	.venv-trl-old/bin/pip install --quiet -r tests/integrations/trl/requirements-old.txt
+	touch $@
+
 .venv-verl/ready: .venv/ready tests/integrations/verl/requirements.txt
 	$(call with-torch,.venv-verl)
 	.venv-verl/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
@@ -93,4 +103,4 @@ endef
 	touch $@
 
 clean:
-	rm -rf .venv .venv-bench .venv-verl .venv-verl-vllm build runs
+	rm -rf .venv .venv-bench .venv-trl-old .venv-verl .venv-verl-vllm build runs

@@ -9,6 +9,7 @@ learning is then for. How long each is taught decides how much is left to learn.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import random
 import time
@@ -75,6 +76,7 @@ def tokenizer(course: Course) -> PreTrainedTokenizerFast:
         padding_side="left",
         clean_up_tokenization_spaces=False,
         model_max_length=course.positions,
+        model_input_names=["input_ids", "attention_mask"],
     )
 
 
@@ -151,6 +153,9 @@ def main() -> None:
 def save(model: LlamaForCausalLM, tok: PreTrainedTokenizerFast, folder: Path) -> None:
     model.save_pretrained(folder)
     tok.save_pretrained(folder)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings["tokenizer_class"] = "PreTrainedTokenizerFast"  # a name that transformers 4 knows, too
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ pytest.importorskip("accelerate")
 
 import diver
 from diver.integrations.engines import engines
-from diver.integrations.trl import GroupAdvantage, config
+from diver.integrations.trl import GroupAdvantage, config, lazy, objective
 from diver.methods import METHODS, method_named
 from diver.types import DiverError, Progress
 
@@ -22,6 +22,7 @@ def arguments(method="grpo", **changes):
     """The fields of a GRPOConfig that count here, as `config` gives them for `method`."""
     fields = {
         **config(method),
+        "reward_weights": None,
         "num_generations": 4,
         "num_generations_eval": None,
         "max_completion_length": 5,
@@ -248,9 +249,167 @@ def test_a_run_that_is_extended_keeps_its_schedule():
     ],
 )
 def test_a_configuration_of_another_method_is_refused(changes, told):
+    if not {*changes} <= {*config("grpo"), "num_generations_eval"}:
+        pytest.skip(f"the TRL installed here has no {' '.join(changes)}")
     with pytest.raises(DiverError, match=told):
         adapter("grpo", arguments(**changes))
     adapter("grpo", arguments(epsilon_high=None))  # which is epsilon in TRL
+    adapter("grpo", arguments(use_bias_correction_kl=True))  # of a divergence that is not in the loss
+
+
+def test_fields_that_an_older_trl_lacks_are_left_out_or_refused(monkeypatch):
+    def with_trl(*version):
+        monkeypatch.setattr(objective, "installed", lambda: version)
+
+    with_trl(0, 24)
+    older = config("grpo")
+    assert older["scale_rewards"] == "none" and older["loss_type"] == "dapo"
+    assert not {"entropy_coef", "use_bias_correction_kl", "off_policy_mask_threshold"} & {*older}
+    given = SimpleNamespace(**{name: value for name, value in vars(arguments()).items() if name not in objective.ADDED})
+    assert adapter("grpo", given)(**Batch().given) == expected("grpo", 0.0)
+    for method, told in (
+        ("entropy-bonus", "TRL 0.24 is installed, without entropy_coef = 0.001: 1.8 or newer is needed"),
+        (method_named("grpo", loss={"aggregation": "token-sum"}), "cannot sum a loss over tokens .* came with 0.28"),
+    ):
+        with pytest.raises(DiverError, match=told):
+            config(method)
+    with_trl(0, 21)
+    with pytest.raises(
+        DiverError, match="TRL 0.21 is installed, which normalises every advantage again: 0.22 or newer"
+    ):
+        config("grpo")
+    with_trl(1, 8)
+    assert config("entropy-bonus")["entropy_coef"] == 0.001
+
+
+def test_what_is_changed_after_the_adapter_is_made_is_found():
+    """As Unsloth's GRPOConfig changes these under loss_type "dapo", with a line on the screen."""
+
+    class UnslothGRPOConfig(SimpleNamespace):
+        pass
+
+    args = UnslothGRPOConfig(**vars(arguments()))
+    reward = adapter("grpo", args)
+    args.mask_truncated_completions, args.epsilon_high = True, 0.28
+    told = (
+        "GRPOConfig is not that of method 'grpo': set mask_truncated_completions=False (it is True), epsilon_high=0.2 (it is "
+        "0.28), after it is made: Unsloth changes it by itself"
+    )
+    for broken in (lambda: reward(**Batch().given), lambda: adapter("grpo", args)):
+        with pytest.raises(DiverError) as error:
+            broken()
+        assert str(error.value) == told
+    args.mask_truncated_completions, args.epsilon_high = False, 0.2
+    assert reward(**Batch().given) == expected("grpo", 0.0)
+
+
+class Trainer:
+    """What the adapter looks for in the trainer that calls it."""
+
+    def __init__(self, reward_funcs, args):
+        self.reward_funcs, self.args, self.processing_class = reward_funcs, args, Tokenizer()
+
+    def call(self, index=0):
+        return self.reward_funcs[index](**Batch().given)
+
+
+def brevity(completions, **_):
+    return [-len(text) / 1000 for text in completions]
+
+
+@pytest.mark.parametrize(
+    ("before", "weights", "told"),
+    [
+        ([brevity], None, "reward functions brevity: TRL would add their rewards to an advantage that is normalised"),
+        ([brevity], [0.1, 1.0], "reward functions brevity: TRL would add"),
+        ([], [2.0], "reward_weights gives the advantage the weight 2.0, and it is normalised already: give it 1"),
+        ([brevity], [0.0, 1.0], None),
+        ([], [1.0], None),
+    ],
+)
+def test_nothing_is_added_to_an_advantage(before, weights, told):
+    args = arguments(reward_weights=weights)
+    trainer = Trainer([*before, adapter("grpo", args)], args)
+    if told:
+        with pytest.raises(DiverError, match=told):
+            trainer.call(len(before))
+    else:
+        assert trainer.call(len(before)) == expected("grpo", 0.0)
+
+
+def test_reward_functions_are_mixed_in_the_outcome():
+    """By hand: r = 1.1, 0, 1.0, 0.1; the mean is 0.55, and the standard deviation sqrt(0.2525)."""
+
+    async def accuracy(completions, **_):
+        return [1.0, 0.0, 1.0, 0.0] * 2
+
+    def style(completions, **_):
+        return [0.5, None, 0.0, 0.5] * 2
+
+    args = arguments()
+    batch = Batch()
+    returned = adapter("grpo", args, outcome=[accuracy, style], weights=[1.0, 0.2])(**batch.given)
+    np.testing.assert_allclose(returned, np.array([0.55, -0.55, 0.45, -0.45] * 2) / 0.2525**0.5)
+    assert batch.extra["outcome"] == pytest.approx([1.1, 0, 1.0, 0.1] * 2)
+    with pytest.raises(DiverError) as error:
+        adapter("grpo", args, outcome=[accuracy, style], weights=[1.0, 1.0])(**Batch().given)
+    told = (
+        "row 3: accuracy gives 0, and the weighted sum of `outcome` is 0.5: both must be at least method.threshold, 0.5"
+    )
+    assert str(error.value).startswith(told)
+    for outcome, weights, told in (
+        ([accuracy], [1.0, 2.0], "outcome: 1 functions with 2 weights"),
+        ([], None, "outcome: 0 functions"),
+        (["a/model"], None, "outcome: 'a/model' is not a function"),
+        (accuracy, [1.0], "weights: are of several functions"),
+    ):
+        with pytest.raises(DiverError, match=told):
+            adapter("grpo", args, outcome=outcome, weights=weights)
+    with pytest.raises(DiverError, match="<lambda> gives 3 rewards for 8 completions"):
+        adapter("grpo", args, outcome=lambda **_: [1.0] * 3)(**Batch().given)
+
+
+def test_a_function_that_is_not_for_a_prompt_leaves_it_to_the_others():
+    """Two kinds of problems, each with a verifier of its own; the third function is for neither."""
+    mathematics = [1.0, 0.0, 0.0, 1.0] + [None] * 4
+    code = [None] * 4 + [0.0, 1.0, 0.0, 1.0]
+    functions = [lambda column=column, **_: column for column in (mathematics, code, [None] * 8)]
+    returned = adapter("grpo", arguments(), outcome=functions)(**Batch().given)
+    np.testing.assert_allclose(returned, [1, -1, -1, 1, -1, 1, -1, 1])
+
+
+def test_a_reward_function_named_in_a_file(monkeypatch, tmp_path):
+    """As Axolotl finds it; its settings come from the environment, and the rest from the trainer that calls it."""
+    trainer = Trainer([lazy.reward], arguments("diver-mix"))
+    for environment, told in (
+        ({}, "DIVER_METHOD, DIVER_RECIPE: neither is set; set DIVER_METHOD to the name of a method"),
+        ({"DIVER_METHOD": "grpo", "DIVER_RECIPE": "my.toml"}, "both are set"),
+        ({"DIVER_METHOD": "dr-grpo"}, "GRPOConfig is not that of method 'dr-grpo'"),
+        ({"DIVER_METHOD": "divermix"}, "did you mean 'diver-mix'"),
+    ):
+        lazy.adapter.cache_clear()
+        monkeypatch.delenv("DIVER_METHOD", raising=False)
+        monkeypatch.delenv("DIVER_RECIPE", raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        trainer.args.epsilon = 0.3 if environment.get("DIVER_METHOD") == "dr-grpo" else 0.2
+        with pytest.raises(DiverError, match=told):
+            trainer.call()
+    monkeypatch.setenv("DIVER_METHOD", "diver-mix")
+    with pytest.raises(DiverError, match="is called by TRL's GRPOTrainer only"):
+        lazy.reward(**Batch().given)
+    assert trainer.call() == expected("diver-mix", 0.0)
+    lazy.adapter.cache_clear()
+    monkeypatch.delenv("DIVER_METHOD")
+    (tmp_path / "my.toml").write_text('[method]\nname = "pass-at-k"\nk = 2\n[data]\nverifier = "math"\n')
+    monkeypatch.setenv("DIVER_RECIPE", str(tmp_path / "my.toml"))
+    trainer.args = arguments("pass-at-k")
+    assert trainer.call() == expected(method_named("pass-at-k", k=2), 0.0)
+    trainer.reward_funcs.append(brevity)
+    lazy.adapter.cache_clear()
+    with pytest.raises(DiverError, match="reward functions brevity: TRL would add"):
+        trainer.call()
+    lazy.adapter.cache_clear()
 
 
 def test_what_the_seam_cannot_give_is_refused():
@@ -271,7 +430,7 @@ def test_trl_knows_every_key_of_the_configuration():
     for name in (name for name in METHODS if "TRL" in engines(method_named(name))):
         args = trl.GRPOConfig("out", use_cpu=True, bf16=False, report_to="none", **config(name))
         assert adapter(name, args).method.name == name
-        assert not args.use_bias_correction_kl  # the divergence of every token as it is, not times its ratio
+        assert not getattr(args, "use_bias_correction_kl", False)  # the divergence as it is, not times its ratio
         loss = method_named(name).loss
         assert (args.epsilon, args.epsilon_high) == (loss.clip_low, loss.clip_high)
         assert args.importance_sampling_level == ("sequence" if name == "gspo" else "token")

@@ -20,7 +20,8 @@ from diver import cli
 from diver.config.recipe import make_recipe
 from diver.data.testbeds import policy_folder
 from diver.integrations.trl.launch import arguments
-from diver.integrations.trl.run import METRICS, check
+from diver.integrations.trl.objective import installed
+from diver.integrations.trl.run import METRICS, OLDEST, check
 from diver.io.jsonl import JsonlLog, read_jsonl
 from diver.io.rollout_rows import groups_from_rows
 from diver.methods import method_named
@@ -50,6 +51,9 @@ num_samples = 4
 [trl]
 rows_per_device = 4
 """
+
+
+current = pytest.mark.skipif(installed() < OLDEST, reason="diver trl refuses an older TRL, see below")
 
 
 def diver(monkeypatch, folder, *words):
@@ -90,6 +94,7 @@ def check_run(folder, steps, schedule=2):
     return found
 
 
+@current
 def test_lora_trains_resumes_and_is_reported(monkeypatch, tmp_path, capsys):
     lora = ["trl", "tiny.toml", "--trl.lora_rank", "4", "--trl.lora_targets", "q_proj", "v_proj"]
     diver(monkeypatch, tmp_path, *lora)
@@ -124,6 +129,7 @@ def test_lora_trains_resumes_and_is_reported(monkeypatch, tmp_path, capsys):
         assert stop.value.code == 2 and "run: has a run of another recipe (" in told and told.count("\n") == 1
 
 
+@current
 def test_two_processes_share_a_run(tmp_path):
     (tmp_path / "tiny.toml").write_text(RECIPE)
     words = ["trl", "tiny.toml", "--trl.processes", "2"]
@@ -138,6 +144,7 @@ def test_two_processes_share_a_run(tmp_path):
     assert max(float((after[name] - before[name]).abs().max()) for name in after) > 1e-4
 
 
+@current
 def test_trl_has_every_field(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for table in ({}, {"trl": {"lora_rank": 8, "vllm": "server"}}, {"method": {"name": "high-entropy"}}):
@@ -146,3 +153,14 @@ def test_trl_has_every_field(monkeypatch):
         assert {*arguments(recipe)} <= {*trl.GRPOConfig.__dataclass_fields__}
     with pytest.raises(DiverError, match="TRL refuses this recipe: .*unexpected keyword argument 'vlm_mode'"):
         check(make_recipe({"trl": {"options": {"vlm_mode": "server"}}}))
+
+
+@pytest.mark.skipif(installed() >= OLDEST, reason="where an older TRL is installed, `make test-trl-old`")
+def test_an_older_trl_is_refused(monkeypatch, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        diver(monkeypatch, tmp_path, "trl", "tiny.toml", "--dry-run")
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert stop.value.code == 2
+    assert (
+        "TRL 0.24 is installed, and diver trl needs 1.16 or newer; in a script of your own the reward function" in told
+    )

@@ -8,16 +8,18 @@ import json
 import sys
 from pathlib import Path
 
+import pandas as pd
 import torch
 from accelerate import PartialState
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from diver.config.data import Countdown
 from diver.data.countdown import problems
 from diver.data.testbeds import policy_folder
 from diver.integrations.trl import GroupAdvantage, config
+from diver.integrations.trl.objective import installed
 
 STEPS = 3
 
@@ -33,6 +35,19 @@ class Recorded(GroupAdvantage):
             {**at, **columns, "completion_ids": completion_ids, "result": result},
         ]
         return result
+
+
+class Table(TrainerCallback):
+    """Writes the table of completions that an older TRL only prints."""
+
+    trainer: GRPOTrainer
+
+    def on_step_end(self, args, state, control, **_):
+        folder = Path(args.output_dir, "completions")
+        folder.mkdir(exist_ok=True)
+        columns = {"completion": "completion", "advantage": "advantages"}
+        table = {column: list(self.trainer._logs[name]) for column, name in columns.items()}
+        pd.DataFrame(table).to_parquet(folder / f"completions_{state.global_step:05d}.parquet")
 
 
 def train(folder: Path, method: str) -> None:
@@ -65,6 +80,10 @@ def train(folder: Path, method: str) -> None:
         for p in problems(Countdown(), 16, held_out=False)
     ]
     trainer = GRPOTrainer(model, reward, args=args, train_dataset=Dataset.from_list(rows), processing_class=tokenizer)
+    if installed() < (1, 0) and PartialState().is_main_process:
+        table = Table()
+        table.trainer = trainer
+        trainer.add_callback(table)
     trainer.train()
     told = {
         "calls": reward.calls,

@@ -23,12 +23,13 @@ from diver.config.verification import Verification
 from diver.data.sources import to_problem
 from diver.generate.base import is_truncated
 from diver.integrations.schedule import schedule_steps
-from diver.integrations.trl.objective import check, usable
+from diver.integrations.trl.caller import calling_trainer, neighbours
+from diver.integrations.trl.objective import check, check_weights, usable
+from diver.integrations.trl.outcomes import Outcome, name_of, one_outcome, values_of
 from diver.methods import Method
 from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
 from diver.verify import DEFAULT, get_grader, grade, in_thought, with_keys
 
-Outcome = Callable[..., Sequence[float | None]]
 Row = tuple[Problem, str, Rollout]
 """A problem, its prompt as a text, and a rollout."""
 
@@ -40,8 +41,10 @@ class GroupAdvantage:
     `ends` are end tokens that the model has besides the tokenizer's. The outcome of a completion is our grade of what the
     assistant wrote, by `problems` (of the ids in the column `problem`) or by the columns of the data set (`answer` or
     `solution`, and whatever else `diver.data.sources` reads). Or it is what `outcome` returns, a reward function in TRL's
-    own signature: None for a prompt that it is not for, whose completions then have the advantage 0. `on_step` is given
-    every rollout step (from 1), its groups and its metrics, on each process.
+    own signature: None for a prompt that it is not for, whose completions then have the advantage 0. Of several functions,
+    `outcome=[f, g]`, it is the sum by `weights`, and the first says what is correct (`WeightedOutcome`): as reward functions
+    of the trainer beside this one they would be added to an advantage, which is refused. `on_step` is given every rollout
+    step (from 1), its groups and its metrics, on each process.
 
     Groups may be split over processes: the rows of all are gathered first, and every process computes all groups, so
     that what it logs is the value of the whole batch. An error on one process is raised on all.
@@ -55,7 +58,8 @@ class GroupAdvantage:
         args: Any,
         tokenizer: Any,
         *,
-        outcome: Outcome | None = None,
+        outcome: Outcome | Sequence[Outcome] | None = None,
+        weights: Sequence[float] | None = None,
         verifier: str = "auto",
         verification: Verification = DEFAULT,
         ends: Collection[int] = (),
@@ -63,20 +67,26 @@ class GroupAdvantage:
         on_step: Callable[[int, list[Group], Mapping[str, float]], None] | None = None,
     ) -> None:
         self.method, self.args, self.tokenizer = usable(method).limited(args.max_completion_length), args, tokenizer
-        if outcome and "keys" in self.method.needs:
+        if outcome is not None and "keys" in self.method.needs:
             raise DiverError(f"method {self.method.name!r} needs keys, which our verifiers give and `outcome` does not")
-        self.outcome, self.problems, self.on_step = outcome, problems, on_step
+        self.outcome = one_outcome(outcome, weights, self.method.threshold)
+        self.problems, self.on_step = problems, on_step
         if verifier != "auto":
             get_grader(verifier, "verifier")
         self.source, self.verification = Source(path="TRL", verifier=verifier), verification
         self.ends = {tokenizer.eos_token_id, *ends}
         self.schedule_steps: int | None = None
+        self.entry: Any = self
+        """What stands among the trainer's reward functions."""
+        self.is_checked = False
         check(args, self.method)
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
     ) -> list[float]:
         """This process's advantages, in the order of its rows. TRL calls it, on all processes at once."""
+        if not self.is_checked:
+            self._check_trainer()
         start = time.perf_counter()
         rows, first = gathered(partial(self._graded, prompts, completions, completion_ids, inputs))
         verified = time.perf_counter()
@@ -92,15 +102,25 @@ class GroupAdvantage:
         metrics = {"time/verify": verified - start, "time/diversity": time.perf_counter() - verified}
         if trained:
             metrics |= self.method.metrics(trained, progress) | sampling_metrics(trained)
+        log_metric, log_extra = (inputs.get(name, _ignore) for name in ("log_metric", "log_extra"))  # since TRL 1.0
         for name, value in metrics.items():
-            inputs["log_metric"](name, value)
+            log_metric(name, value)
         own = [r for group in groups for r in group.rollouts][first : first + len(prompts)]
-        inputs["log_extra"]("outcome", [r.reward.outcome if r.reward else math.nan for r in own])
+        log_extra("outcome", [r.reward.outcome if r.reward else math.nan for r in own])
         for name in dict.fromkeys(name for r in own for name in r.diversity):
-            inputs["log_extra"](name, [r.diversity.get(name, math.nan) for r in own])
+            log_extra(name, [r.diversity.get(name, math.nan) for r in own])
         if self.on_step:
             self.on_step(progress.step + 1, trained, metrics)
         return [r.advantage for r in own]
+
+    def _check_trainer(self) -> None:
+        """Checks again what may have changed since this was made, and that nothing is added to the advantage."""
+        trainer = calling_trainer()
+        check(self.args if trainer is None else trainer.args, self.method)
+        if trainer is not None:
+            weights, others = neighbours(trainer, self.entry)
+            check_weights(weights, [name_of(function) for function in others])
+        self.is_checked = True
 
     def _graded(
         self,
@@ -121,7 +141,8 @@ class GroupAdvantage:
             outcomes: Sequence[float | None] = [float(g is Grade.CORRECT) for g in graded]
         else:
             problems = [Problem("", _text(prompt), "") for prompt in prompts]
-            outcomes = self.outcome(prompts=prompts, completions=completions, completion_ids=tokens, **inputs)
+            columns = {"prompts": prompts, "completions": completions, "completion_ids": tokens, **inputs}
+            outcomes = values_of(self.outcome, columns)
         rewards = [Reward(math.nan if outcome is None else float(outcome)) for outcome in outcomes]
         return [
             (problem, _text(prompt), Rollout(text, list(ids), truncated=cut, grade=known, reward=reward))
@@ -181,6 +202,10 @@ class GroupAdvantage:
 
     def _decode(self, tokens: Sequence[int]) -> str:
         return self.tokenizer.decode(tokens, skip_special_tokens=True)
+
+
+def _ignore(name: str, value: Any) -> None:
+    """In place of what an older TRL has not."""
 
 
 def gathered(make: Callable[[], list[Row]]) -> tuple[list[Row], int]:

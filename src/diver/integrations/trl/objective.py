@@ -1,5 +1,8 @@
 """What a method requires of TRL's GRPOConfig. TRL is not imported."""
 
+import importlib.metadata
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from diver.losses import ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss
@@ -25,27 +28,78 @@ OBJECTIVE: dict[str, Any] = {
     "mask_truncated_completions": False,
     "off_policy_mask_threshold": None,
     "use_adaptive_entropy": False,
-    "reward_weights": None,
 }
 """What every method requires: advantages pass through as they are, and the loss has no term that the method has not."""
+OLDEST = (0, 22)
+"""The first TRL that knows scale_rewards="none"."""
+ADDED: dict[str, tuple[tuple[int, int], Any]] = {
+    "use_bias_correction_kl": ((0, 26), False),
+    "multi_objective_aggregation": ((0, 27), "sum_then_normalize"),
+    "off_policy_mask_threshold": ((0, 27), None),
+    "entropy_coef": ((1, 8), 0.0),
+    "use_adaptive_entropy": ((1, 8), False),
+}
+"""The fields of GRPOConfig that came later: since which TRL, and the value that is what an older one does without it."""
+LUSPO = (0, 28)
+"""The first TRL with the loss_type "luspo"."""
 
 
 def config(method: str | Method) -> dict[str, Any]:
     """What a GRPOConfig must say for `method`: clipping, aggregation, KL, entropy, and that TRL scales nothing.
 
     TRL normalises "token-mean" over the batch of one generation, and chooses tokens of high entropy in each micro-batch;
-    we do both over the mini-batch. DiverError for a method that TRL's seam cannot carry.
+    we do both over the mini-batch. Fields that the installed TRL lacks are left out where it does the same without them.
+    DiverError for a method that TRL's seam, or the installed TRL, cannot carry.
     """
     loss = usable(method).loss
     options, fixed = POLICY_LOSSES[type(loss)]
-    return {
-        **OBJECTIVE,
-        "loss_type": LOSS_TYPES[loss.aggregation],
-        "beta": loss.kl_coef,
-        "entropy_coef": loss.entropy_coef,
-        **{option: getattr(loss, setting) for option, setting in options.items()},
-        **fixed,
-    }
+    return known(
+        {
+            **OBJECTIVE,
+            "loss_type": LOSS_TYPES[loss.aggregation],
+            "beta": loss.kl_coef,
+            "entropy_coef": loss.entropy_coef,
+            **{option: getattr(loss, setting) for option, setting in options.items()},
+            **fixed,
+        }
+    )
+
+
+def known(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of `fields` that the GRPOConfig of the installed TRL has; all where none is installed.
+
+    DiverError where an older TRL would train otherwise without one.
+    """
+    version = installed()
+    if version is None:
+        return dict(fields)
+    name = f"TRL {version[0]}.{version[1]} is installed"
+    if version < OLDEST:
+        raise DiverError(f"{name}, which normalises every advantage again: {_dotted(OLDEST)} or newer is needed")
+    if fields.get("loss_type") == "luspo" and version < LUSPO:
+        raise DiverError(
+            f'{name}, which cannot sum a loss over tokens (loss_type="luspo" came with {_dotted(LUSPO)}): choose '
+            'method.loss.aggregation = "token-mean", or a newer TRL'
+        )
+    missing = {field for field, (since, _) in ADDED.items() if field in fields and version < since}
+    for field in sorted(missing):
+        since, absent = ADDED[field]
+        if fields[field] != absent:
+            raise DiverError(f"{name}, without {field} = {fields[field]!r}: {_dotted(since)} or newer is needed")
+    return {field: value for field, value in fields.items() if field not in missing}
+
+
+def installed() -> tuple[int, int] | None:
+    """The version of the installed TRL, None where there is none."""
+    try:
+        major, minor = re.findall(r"\d+", importlib.metadata.version("trl"))[:2]
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return int(major), int(minor)
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
 
 
 def usable(method: str | Method) -> Method:
@@ -79,12 +133,32 @@ def check(args: Any, method: Method) -> None:
     given = {name: getattr(args, name) for name in wanted}
     if given["epsilon_high"] is None:
         given["epsilon_high"] = given["epsilon"]
+    if not method.loss.kl_coef:
+        wanted.pop("use_bias_correction_kl", None)  # of a divergence that is not in the loss
     wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]
     if wrong:
-        raise DiverError(f"GRPOConfig is not that of method {method.name!r}: set {', '.join(wrong)}")
-    if args.num_generations_eval not in (None, args.num_generations):
+        made = ", after it is made: Unsloth changes it by itself" if type(args).__name__.startswith("Unsloth") else ""
+        raise DiverError(f"GRPOConfig is not that of method {method.name!r}: set {', '.join(wrong)}{made}")
+    if getattr(args, "num_generations_eval", None) not in (None, args.num_generations):
         raise DiverError(
             f"GRPOConfig.num_generations_eval is {args.num_generations_eval}: a reward function cannot tell evaluation from "
             f"training, so leave it out, or set it to num_generations, {args.num_generations}"
         )
     method.check_group_size(args.num_generations, "num_generations")
+
+
+def check_weights(weights: Sequence[float] | None, others: Sequence[str]) -> None:
+    """Raises DiverError where TRL would add the rewards of `others` to the advantage, or scale it.
+
+    `weights` are GRPOConfig.reward_weights, the adapter's own first.
+    """
+    weights = [1.0] * (1 + len(others)) if weights is None else list(weights)
+    if weights[0] != 1:
+        raise DiverError(
+            f"GRPOConfig.reward_weights gives the advantage the weight {weights[0]}, and it is normalised already: give it 1"
+        )
+    if added := [name for name, weight in zip(others, weights[1:], strict=True) if weight]:
+        raise DiverError(
+            f"reward functions {', '.join(added)}: TRL would add their rewards to an advantage that is normalised already; give "
+            "GroupAdvantage outcome=[...] with all of them, or reward_weights that are 0 for all others"
+        )

@@ -18,11 +18,14 @@ from diver.data.testbeds import policy_folder
 from diver.generate.policy import load_configuration
 from diver.integrations.trl.adapter import GroupAdvantage
 from diver.integrations.trl.launch import adapters, arguments, identity
+from diver.integrations.trl.objective import installed
 from diver.io.run_folder import RunFolder, open_run
 from diver.train.alerts import AlertLog
 from diver.train.prepare import prepare
 from diver.types import DiverError, Group
 
+OLDEST = (1, 16)
+"""The TRL with which this is run; before 1.0 a reward function could log nothing."""
 METRICS = {
     "policy/loss": "loss",
     "policy/clip_fraction": "clip_ratio/region_mean",
@@ -117,6 +120,11 @@ def check(recipe: Recipe) -> None:
 
 def grpo_config(recipe: Recipe) -> GRPOConfig:
     """TRL's configuration of `recipe`. DiverError for what TRL itself refuses."""
+    if (version := installed() or OLDEST) < OLDEST:
+        raise DiverError(
+            f"TRL {version[0]}.{version[1]} is installed, and diver trl needs {OLDEST[0]}.{OLDEST[1]} or newer; in a script of "
+            "your own the reward function (GroupAdvantage) runs from 0.22 on"
+        )
     model, bf16 = recipe.model, _bfloat16(recipe)
     low = bf16 and recipe.trl.lora_rank  # frozen weights; those that are trained are in float32
     weights = {"dtype": "bfloat16" if low else "float32", "attn_implementation": model.attention}

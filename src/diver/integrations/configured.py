@@ -1,0 +1,24 @@
+"""The settings of an adapter that another trainer finds by a dotted path and calls with no settings of ours."""
+
+import os
+from pathlib import Path
+
+from diver.config.load import load_recipe
+from diver.config.recipe import Recipe, make_recipe
+from diver.types import DiverError
+
+METHOD, RECIPE = "DIVER_METHOD", "DIVER_RECIPE"
+
+
+def configured() -> Recipe:
+    """The recipe in the file that the environment variable DIVER_RECIPE names, or that of the method DIVER_METHOD.
+
+    Of a recipe an adapter reads [method], [verify] and data.verifier. DiverError where not exactly one is set.
+    """
+    method, path = os.environ.get(METHOD), os.environ.get(RECIPE)
+    if bool(method) == bool(path):
+        given = "both are set" if method else "neither is set"
+        raise DiverError(
+            f"{METHOD}, {RECIPE}: {given}; set {METHOD} to the name of a method, such as diver-mix, or {RECIPE} to a recipe"
+        )
+    return load_recipe(Path(path)) if path else make_recipe({"method": {"name": method}})
