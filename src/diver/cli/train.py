@@ -4,9 +4,12 @@ import dataclasses
 import json
 import sys
 from collections.abc import Sequence
+from typing import Any
+
+from pydantic import PositiveInt
 
 from diver.config.load import RecipeArguments, parse_arguments
-from diver.config.recipe import Recipe
+from diver.config.recipe import Recipe, make_recipe
 from diver.io.jsonl import table
 from diver.io.run_folder import by_step, open_run, set_aside
 from diver.types import DiverError
@@ -26,12 +29,18 @@ class TrainArguments(RecipeArguments):
     every default filled in, and stop."""
     restart: bool = False
     """Set a run folder that is there aside, as FOLDER.1, and begin anew."""
+    seeds: str | None = None
+    """Several runs that differ in run.seed, such as 0..4 or 0,3,7; each in a folder of its own, FOLDER/seed_N."""
+    jobs: PositiveInt = 1
+    """With --seeds: how many runs at a time, a thread each."""
 
 
 def command(args: Sequence[str]) -> None:
     """Train a policy by a recipe, evaluate it, and write a report."""
     arguments = parse_arguments(TrainArguments, args, "diver train")
-    if arguments.dry_run:
+    if arguments.seeds is not None:
+        train_seeds(arguments)
+    elif arguments.dry_run:
         open_run(arguments.recipe).close()
         check(arguments.recipe)
         print(json.dumps(dataclasses.asdict(arguments.recipe), indent=2))
@@ -83,3 +92,56 @@ def train(recipe: Recipe, restart: bool = False) -> None:
         print(summary_table(folder.path))
     finally:
         folder.close()
+
+
+def train_seeds(arguments: TrainArguments) -> None:
+    """A run for each seed, in parallel, then their mean and intervals over seeds and problems."""
+    from diver.cli.compare import command as compare
+    from diver.train.parallel import Run, run_all
+
+    folder = arguments.recipe.folder
+    recipes = {f"seed_{seed}": _with_seed(arguments.recipe, seed) for seed in parse_seeds(arguments.seeds or "")}
+    for recipe in recipes.values():
+        if arguments.restart and not arguments.dry_run and (aside := set_aside(recipe.folder)):
+            print(f"{recipe.folder}: now {aside}")
+        open_run(recipe).close()  # another recipe's folder is refused here, and not an hour later
+    check(next(iter(recipes.values())))
+    if arguments.dry_run:
+        print(*(recipe.folder for recipe in recipes.values()), sep="\n")
+        return
+    runs = [
+        Run(
+            name,
+            "diver.cli.train:train_table",
+            {"table": dataclasses.asdict(recipe)},
+            recipe.folder,
+            recipe.train.steps,
+        )
+        for name, recipe in recipes.items()
+    ]
+    run_all(runs, folder, arguments.jobs)
+    if arguments.recipe.evaluate.problems:
+        compare([str(folder)])
+    print(f"Runs: {folder}/seed_N; beside those of another method: diver compare {folder} OTHER_FOLDER")
+
+
+def _with_seed(recipe: Recipe, seed: int) -> Recipe:
+    run = dataclasses.replace(recipe.run, seed=seed, folder=str(recipe.folder / f"seed_{seed}"))
+    return dataclasses.replace(recipe, run=run)
+
+
+def train_table(table: dict[str, Any]) -> None:
+    """`train` of a recipe as nested tables, for a process of its own."""
+    train(make_recipe(table))
+
+
+def parse_seeds(text: str) -> list[int]:
+    """0..4 as 0, 1, 2, 3, 4; 0,3,7 as they are. DiverError for anything else."""
+    first, dots, last = text.partition("..")
+    try:
+        seeds = list(range(int(first), int(last) + 1)) if dots else [int(part) for part in text.split(",")]
+    except ValueError:
+        seeds = []
+    if not seeds or min(seeds) < 0 or len({*seeds}) < len(seeds):
+        raise DiverError(f"--seeds {text}: must be FIRST..LAST or different numbers with commas, such as 0..4 or 0,3,7")
+    return seeds

@@ -1,7 +1,7 @@
 """The style of all figures, and how they are written: the same data gives the same bytes."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,17 @@ from typing import Any
 from diver.io.files import write_bytes
 
 COLOURS = ("#2456c5", "#c2571a", "#1f8a5b", "#8a4fbf", "#b3232f", "#5c6470", "#0e8fa8", "#a8862b", "#d0569a", "#1b1f24")
+UNDATED: Mapping[str, dict[str, Any]] = {
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+    "png": {"Software": None},
+}
 INK, GREY, RULE = "#1b1f24", "#5c6470", "#e6e8ec"
 
 
 @contextmanager
 def drawing(*paths: Path, size: tuple[float, float], font_size: float = 9.0) -> Iterator[Any]:
-    """A matplotlib Figure of `size` inches, on white; the paths (.png or .svg) are written when the block ends."""
+    """A matplotlib Figure of `size` inches, on white; the paths (.png, .svg or .pdf) are written when the block ends."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -24,8 +29,7 @@ def drawing(*paths: Path, size: tuple[float, float], font_size: float = 9.0) -> 
         yield figure
         for path in paths:
             out, kind = io.BytesIO(), path.suffix.removeprefix(".")
-            undated: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
-            figure.savefig(out, format=kind, dpi=160, facecolor="white", metadata=undated)
+            figure.savefig(out, format=kind, dpi=160, facecolor="white", metadata=UNDATED[kind])
             write_bytes(path, out.getvalue())
 
 

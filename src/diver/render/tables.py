@@ -28,13 +28,15 @@ class Measure(NamedTuple):
     title: str = ""
     scale: float = 1.0
     digits: int = 1
+    sign: str = ""
+    """"+" for a difference: positive ones have a sign, too."""
 
     def text(self, cell: Cell) -> str:
         """A cell as it is read; a dash where nothing is known."""
         if isinstance(cell, Estimate):
-            return cell.text(self.scale, self.digits)
+            return cell.text(self.scale, self.digits, self.sign)
         if isinstance(cell, float):
-            return "–" if math.isnan(cell) else f"{self.scale * cell:.{self.digits}f}"
+            return "–" if math.isnan(cell) else f"{self.scale * cell:{self.sign}.{self.digits}f}"
         return "–" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell
 
 

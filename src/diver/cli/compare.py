@@ -1,0 +1,54 @@
+"""`diver compare`: runs of several methods and seeds side by side."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from diver.config.flags import parse
+from diver.render.tables import Format
+from diver.types import DiverError
+
+
+@dataclasses.dataclass(kw_only=True)
+class CompareArguments:
+    """Compare runs over seeds and problems: diver compare runs/clip-higher runs/diver-mix
+
+    Runs whose recipes differ in nothing but the seed are one variant; a folder may hold the runs of several seeds, as
+    `diver train --seeds` writes them. Every run is represented by its last evaluation, and all must have been made alike.
+    """
+
+    runs: Positional[tuple[Path, ...]]
+    """Run folders, or folders of run folders."""
+    baseline: str | None = None
+    """The variant that the others are compared with; by default the first, or of one alone the policy before training."""
+    format: Format = "markdown"
+    """markdown, csv, latex, or parquet, which needs --out."""
+    out: Path | None = None
+    """Also write both tables, levels and differences, into this folder, with the figure pass_at_k.pdf and pass_at_k.png."""
+
+
+def command(args: Sequence[str]) -> None:
+    """Compare runs of several methods and seeds: paired over seeds and problems, with intervals."""
+    from diver.render.tables import export, write_table
+    from diver.report.over_seeds import BEFORE, by_variant, differences, draw, evaluations, levels, read_runs
+
+    arguments = parse(CompareArguments, "diver compare", args)
+    found = evaluations(by_variant(read_runs(arguments.runs)))
+    variants = [label for label in found if label != BEFORE]
+    baseline = arguments.baseline or (BEFORE if len(variants) == 1 and BEFORE in found else variants[0])
+    if baseline not in found:
+        raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(found)}")
+    tables = {"levels": levels(found), "differences": differences(found, baseline)}
+    if arguments.out:
+        written = [write_table(t, arguments.out, arguments.format, name) for name, t in tables.items() if t.rows]
+        for suffix in ("pdf", "png"):
+            draw(found, arguments.out / f"pass_at_k.{suffix}")
+        print(*written, arguments.out / "pass_at_k.pdf", sep="\n")
+        return
+    print("\n".join(export(table, arguments.format) for table in tables.values() if table.rows))
+    if arguments.format == "markdown":
+        print(
+            "Pass@k in per cent, differences in points; [ ]: 95 % intervals over seeds and problems, paired in differences."
+        )

@@ -1,0 +1,176 @@
+"""`diver compare`: runs of several methods and seeds, paired over seeds and over the held-out problems.
+
+Runs whose recipes differ in nothing but the seed are one variant. Each run is the last evaluation in its folder.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diver.render.figures import COLOURS, drawing, frame
+from diver.render.tables import Measure, Table
+from diver.report.run_record import RunRecord
+from diver.stats import Estimate, interval, pass_at_k
+from diver.types import DiverError
+
+BEFORE = "before training"
+SAME = ("problems", "samples", "temperature", "template", "max_tokens", "graders")  # of all evaluations
+Runs = Mapping[int, Mapping[str, Any]]
+"""Seed -> evaluation."""
+
+
+def read_runs(paths: Iterable[Path]) -> list[RunRecord]:
+    """The run of each path, or the runs in the folders below it, such as those of `diver train --seeds`."""
+    found: list[RunRecord] = []
+    for path in paths:
+        folders = [path] if (path / "config.json").is_file() else sorted(p.parent for p in path.glob("*/config.json"))
+        if not folders:
+            raise DiverError(f"{path}: is neither a run folder nor a folder of run folders")
+        found += [RunRecord.read(folder) for folder in folders]
+    if unfinished := [run.folder for run in found if not run.trained]:
+        raise DiverError(f"{unfinished[0]}: has no evaluation after training yet; finish the run, or leave it out")
+    return found
+
+
+def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
+    """Label -> seed -> run, in the order given. A label is the method's name, and the keys in which its variants differ."""
+    groups: dict[str, list[RunRecord]] = {}
+    settings: dict[str, dict[str, str]] = {}
+    for run in runs:
+        flat = _flat(run.config.get("identity", {})) | {"train.steps": str(run.planned_steps)}
+        flat.pop("run.seed", None)
+        key = repr(sorted(flat.items()))
+        groups.setdefault(key, []).append(run)
+        settings[key] = flat
+    named: dict[str, dict[int, RunRecord]] = {}
+    for key, members in groups.items():
+        seeds: dict[int, RunRecord] = {}
+        for run in members:
+            seed = int(run.recipe("run").get("seed", 0))
+            if seed in seeds:
+                raise DiverError(f"{run.folder} and {seeds[seed].folder}: the same recipe and the same seed")
+            seeds[seed] = run
+        named[_label(key, settings)] = dict(sorted(seeds.items()))
+    return named
+
+
+def _label(key: str, settings: Mapping[str, Mapping[str, str]]) -> str:
+    mine = settings[key]
+    method = mine.get("method.name", "")
+    alike = [other for other in settings.values() if other.get("method.name", "") == method]
+    names = sorted({name for other in alike for name in other})
+    differ = [name for name in names if len({other.get(name) for other in alike}) > 1]
+    return ", ".join([method, *(f"{name} {mine.get(name, 'not set')}" for name in differ)])
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for key, value in table.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": str(value)}
+    return flat
+
+
+def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Runs]:
+    """Label -> seed -> the last evaluation; first, the policy before training where every run has evaluated it.
+
+    DiverError where two evaluations differ in how they were made, or in their problems for one seed.
+    """
+    runs = {label: {seed: run.trained for seed, run in of.items()} for label, of in variants.items()}
+    first = next(iter(variants.values()))
+    base = {seed: run.base for seed, run in first.items()}
+    found: dict[str, Runs] = {BEFORE: base} if all(base.values()) and _alike(base, runs) else {}
+    found |= runs
+    reference = next(iter(next(iter(runs.values())).values()))
+    for label, seed, evaluation in ((la, s, e) for la, of in runs.items() for s, e in of.items()):
+        for key in SAME:
+            if evaluation.get(key) != reference.get(key):
+                raise DiverError(
+                    f"{variants[label][seed].folder}: {key} of its evaluation is {evaluation.get(key)}, "
+                    f"of the first run {reference.get(key)}; evaluate both alike (diver eval RUN)"
+                )
+        other = next((of[seed] for of in runs.values() if seed in of), evaluation)
+        if _ids(other) != _ids(evaluation):
+            raise DiverError(f"{variants[label][seed].folder}: its held-out problems are not those of the other runs")
+    return found
+
+
+def _alike(base: Runs, runs: Mapping[str, Runs]) -> bool:
+    trained = next(iter(runs.values()))
+    return all(base[seed].get("samples") == trained[seed].get("samples") for seed in base)
+
+
+def _ids(evaluation: Mapping[str, Any]) -> list[str]:
+    return [row["id"] for row in evaluation["per_problem"]]
+
+
+def measures(found: Mapping[str, Runs]) -> list[Measure]:
+    """Pass@k for the k of the evaluations, in per cent, then the distinct correct solutions of all samples."""
+    first = next(iter(next(iter(found.values())).values()))
+    passes = [Measure(f"pass@{k}", f"Pass@{k}", 100) for k in first["k"]]
+    return [*passes, Measure(f"distinct@{first['samples']}", f"Distinct@{first['samples']}", digits=2)]
+
+
+def values(evaluation: Mapping[str, Any], measure: str) -> np.ndarray:
+    """A measure of each problem, float64 [problems]; NaN where a problem has too few scored samples."""
+    rows = evaluation["per_problem"]
+    n, c, distinct = (np.array([row[key] for row in rows], dtype=np.int64) for key in ("n", "c", "distinct"))
+    kind, _, k = measure.partition("@")
+    return pass_at_k(n, c, int(k)) if kind == "pass" else np.where(n == int(k), distinct, np.nan)
+
+
+def levels(found: Mapping[str, Runs]) -> Table:
+    """Each variant with its number of seeds: means over seeds and problems, with 95 % intervals over both."""
+    columns = measures(found)
+    rows = {
+        f"{label} ({len(runs)} seed{'s' * (len(runs) != 1)})": [
+            _estimate([values(evaluation, m.name) for evaluation in runs.values()], m.name) for m in columns
+        ]
+        for label, runs in found.items()
+    }
+    return Table("variant", columns, rows)
+
+
+def differences(found: Mapping[str, Runs], baseline: str) -> Table:
+    """Each trained variant minus the baseline, over the seeds that both have and over problems."""
+    columns = [m._replace(sign="+") for m in measures(found)]
+    rows = {}
+    for label, runs in found.items():
+        if label not in (baseline, BEFORE):
+            shared = sorted(runs.keys() & found[baseline].keys())
+            pairs = [(runs[seed], found[baseline][seed]) for seed in shared]
+            rows[label] = [
+                _estimate([values(a, m.name) - values(b, m.name) for a, b in pairs], m.name, paired=True)
+                for m in columns
+            ]
+    return Table(f"minus {baseline}", columns, rows)
+
+
+def _estimate(rows: Sequence[np.ndarray], measure: str, paired: bool = False) -> Estimate:
+    if not rows:
+        return Estimate(math.nan, math.nan, math.nan)
+    table = np.array(rows)
+    table = table[:, ~np.isnan(table).any(axis=0)]
+    kind, _, k = measure.partition("@")
+    bound = 1.0 if kind == "pass" else float(k)
+    return interval(table, (-bound if paired else 0.0, bound))
+
+
+def draw(found: Mapping[str, Runs], path: Path) -> None:
+    """Pass@k against k, a line a variant, its 95 % interval over seeds and problems as a band; `path` ends in .pdf, .png, .svg."""
+    table = levels(found)
+    ks = [int(m.name.partition("@")[2]) for m in table.measures[:-1]]
+    with drawing(path, size=(6.4, 4.2)) as figure:
+        axes = figure.add_subplot()
+        for (label, cells), colour in zip(table.rows.items(), itertools.cycle(COLOURS), strict=False):
+            estimates = [cell for cell in cells[:-1] if isinstance(cell, Estimate)]
+            mean, low, high = (np.array(ends) for ends in zip(*estimates, strict=True))
+            axes.plot(ks, 100 * mean, color=colour, marker="o", markersize=3, linewidth=1.5, label=label)
+            axes.fill_between(ks, 100 * low, 100 * high, color=colour, alpha=0.12, linewidth=0)
+        frame(axes, "Pass@k, per cent", "k, samples a problem")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ks, [str(k) for k in ks], minor=False)
+        axes.legend(frameon=False, fontsize=8)

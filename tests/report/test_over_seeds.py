@@ -1,0 +1,137 @@
+"""Runs of several methods and seeds side by side: the numbers by hand, and what cannot be compared."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from diver.cli.compare import command
+from diver.cli.train import command as train
+from diver.cli.train import parse_seeds
+from diver.report.over_seeds import BEFORE, by_variant, differences, evaluations, levels, read_runs
+from diver.stats import interval, paired_interval
+from diver.types import DiverError
+
+PROBLEMS = 6
+
+
+def write_run(folder, method, seed, correct, *, base=None, ids=None, temperature=0.6, **settings):
+    """A finished run of which `correct` of 8 samples of each problem are right."""
+    (folder / "eval").mkdir(parents=True)
+    recipe = {"run": {"seed": seed}, "method": {"name": method, **settings}, "train": {"steps": 3}}
+    identity = {"engine": "built-in", "run.seed": seed, "method.name": method}
+    identity |= {f"method.{key}": value for key, value in settings.items()}
+    (folder / "config.json").write_text(json.dumps({"recipe": recipe, "identity": identity, "schedule_steps": 3}))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps({"step": step}) + "\n" for step in range(4)))
+    for step, counts in ((0, base), (3, correct)):
+        if counts is not None:
+            rows = [
+                {"id": name, "n": 8, "c": c, "distinct": min(c, 2)}
+                for name, c in zip(ids or map(str, range(PROBLEMS)), counts, strict=True)
+            ]
+            evaluation = {"step": step, "samples": 8, "problems": len(rows), "temperature": temperature, "k": [1, 8]}
+            (folder / "eval" / f"step_{step:04d}.json").write_text(json.dumps({**evaluation, "per_problem": rows}))
+    return folder
+
+
+CLIP = {0: [0, 2, 4, 8, 1, 0], 1: [0, 4, 4, 8, 3, 0]}
+MIX = {0: [1, 2, 6, 8, 2, 0], 1: [0, 6, 5, 8, 4, 1]}
+
+
+@pytest.fixture
+def folders(tmp_path):
+    for seed in (0, 1):
+        write_run(tmp_path / "clip" / f"seed_{seed}", "clip-higher", seed, CLIP[seed], base=[1] * PROBLEMS)
+        write_run(tmp_path / "mix" / f"seed_{seed}", "diver-mix", seed, MIX[seed])
+    return tmp_path
+
+
+def test_levels_and_paired_differences(folders):
+    found = evaluations(by_variant(read_runs([folders / "clip", folders / "mix"])))
+    assert list(found) == [BEFORE, "clip-higher", "diver-mix"]
+    clip, mix = (np.array([values[0], values[1]]) / 8 for values in (CLIP, MIX))
+    of_clip = levels(found).rows["clip-higher (2 seeds)"]
+    assert of_clip[0] == pytest.approx(interval(clip, (0, 1))) and of_clip[0].mean == pytest.approx(34 / 96)
+    assert of_clip[1].mean == pytest.approx(8 / 12) and of_clip[2].mean == pytest.approx((7 + 8) / 12)
+    gap = differences(found, "clip-higher").rows
+    assert list(gap) == ["diver-mix"] and gap["diver-mix"][0] == pytest.approx(paired_interval(clip, mix, (0, 1)))
+    assert gap["diver-mix"][0].mean == pytest.approx((43 - 34) / 96)
+
+
+def test_a_difference_is_over_the_seeds_of_both(folders):
+    write_run(folders / "mix" / "seed_2", "diver-mix", 2, [8] * PROBLEMS)
+    found = evaluations(by_variant(read_runs([folders / "clip", folders / "mix"])))
+    assert "diver-mix (3 seeds)" in levels(found).rows
+    assert differences(found, "clip-higher").rows["diver-mix"][0].mean == pytest.approx((43 - 34) / 96)
+
+
+def test_variants_of_a_method_are_named_by_what_differs(tmp_path):
+    write_run(tmp_path / "a", "max-rl", 0, CLIP[0])
+    write_run(tmp_path / "b", "diver-mix", 0, CLIP[0], coef=0.1, divisor="std")
+    write_run(tmp_path / "c", "diver-mix", 0, CLIP[0], coef=0.2, divisor="std")
+    found = by_variant(read_runs([tmp_path]))
+    assert list(found) == ["max-rl", "diver-mix, method.coef 0.1", "diver-mix, method.coef 0.2"]
+
+
+def test_what_cannot_be_compared_is_told(folders):
+    def told(*paths):
+        with pytest.raises(DiverError) as error:
+            evaluations(by_variant(read_runs([folders / path for path in paths])))
+        return str(error.value)
+
+    (folders / "empty").mkdir()
+    assert "empty: is neither a run folder nor" in told("empty")
+    assert "the same recipe and the same seed" in told("clip", "clip/seed_0")
+    write_run(folders / "hot", "max-rl", 0, CLIP[0], temperature=1.0)
+    assert "hot: temperature of its evaluation is 1.0, of the first run 0.6" in told("clip", "hot")
+    write_run(folders / "other", "max-rl", 0, CLIP[0], ids=list("abcdef"))
+    assert "other: its held-out problems are not those of the other runs" in told("clip", "other")
+    write_run(folders / "young", "max-rl", 0, None, base=CLIP[0])
+    assert "young: has no evaluation after training yet" in told("clip", "young")
+
+
+def test_the_command_writes_tables_and_figures(folders, capsys):
+    paths = [str(folders / "clip"), str(folders / "mix")]
+    command([*paths, "--out", str(folders / "out"), "--format", "csv"])
+    with open(folders / "out" / "differences.csv") as file:
+        (row,) = csv.DictReader(file)
+    assert row["minus clip-higher"] == "diver-mix" and float(row["pass@1"]) == pytest.approx((43 - 34) / 96)
+    assert (folders / "out" / "pass_at_k.pdf").read_bytes().startswith(b"%PDF")
+    capsys.readouterr()
+    command(paths)
+    assert "+9.4" in capsys.readouterr().out
+    command(paths[:1])
+    assert f"minus {BEFORE}" in capsys.readouterr().out
+    with pytest.raises(DiverError, match="there are before training, clip-higher, diver-mix"):
+        command([*paths, "--baseline", "max-rl"])
+
+
+def test_seeds_are_a_range_or_a_list():
+    assert parse_seeds("0..3") == [0, 1, 2, 3] and parse_seeds("5") == [5] and parse_seeds("7,0") == [7, 0]
+    for wrong in ("", "a", "3..1", "1,1", "-1", "0..x"):
+        with pytest.raises(DiverError, match=r"--seeds .*such as 0\.\.4 or 0,3,7"):
+            parse_seeds(wrong)
+
+
+@pytest.mark.slow
+def test_runs_of_several_seeds(tmp_path, monkeypatch, capsys):
+    """Each in a folder of its own, as `diver train --run.seed` makes it; the same command again trains nothing."""
+    (tmp_path / "own.toml").write_text(
+        '[data.countdown]\nproblems = 32\n[sample]\nmax_tokens = 40\nmax_prompt_tokens = 24\n[method]\nname = "max-rl"\n'
+        "[train]\nsteps = 1\nbatch_size = 4\nmini_batch_size = 2\n[evaluate]\nproblems = 4\nnum_samples = 4\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    train(["own.toml", "--seeds", "0,2", "--jobs", "2", "--run.folder", "runs/own"])
+    assert "max-rl (2 seeds)" in capsys.readouterr().out
+    train(["own.toml", "--run.seed", "2", "--run.folder", "runs/alone"])
+    rows = [
+        json.loads((tmp_path / "runs" / name / "eval" / "step_0001.json").read_text())
+        for name in ("own/seed_2", "alone")
+    ]
+    assert rows[0] == rows[1]
+    written = {p: p.stat().st_mtime_ns for p in (tmp_path / "runs" / "own").glob("seed_*/metrics.jsonl")}
+    train(["own.toml", "--seeds", "0,2", "--run.folder", "runs/own"])
+    assert {p: p.stat().st_mtime_ns for p in written} == written and len(written) == 2
+    with pytest.raises(DiverError, match="another"):
+        train(["own.toml", "--seeds", "0,2", "--run.folder", "runs/own", "--method", "dr-grpo"])
