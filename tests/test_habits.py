@@ -10,13 +10,19 @@ from pathlib import Path
 import pytest
 from diver_command import fails, succeeds
 
+import diver
 from diver import cli
 from diver.cli.train import TrainArguments
 from diver.config.load import ELSEWHERE, load_recipe, parse_arguments
 from diver.config.recipe import flatten
+from diver.config.sections import Log
 from diver.data.countdown import policy_folder
 from diver.io import progress
+from diver.io.run_folder import RunFolder
 from diver.measure import run
+from diver.methods import method_named
+from diver.train.loggers import check_loggers
+from diver.types import DiverError
 
 RECIPE = "[data.countdown]\nproblems = 8\n"
 
@@ -128,3 +134,72 @@ def test_recipes_name_loggers_by_a_plain_word():
         Path("tiny.toml").write_text(f"{RECIPE}[log]\nto = {to}\n")
         assert load_recipe(Path("tiny.toml")).log.to == tuple(loggers)
     assert load_recipe(Path("tiny.toml"), ["--log.to", "tensorboard"]).log.to == ("tensorboard",)
+
+
+def test_a_logger_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setattr("diver.train.loggers.find_spec", lambda name: None)
+    for name in ("wandb", "tensorboard", "mlflow", "trackio"):
+        with pytest.raises(DiverError, match=f"log.to: {name} is not installed; pip install {name}$"):
+            check_loggers(Log(to=(name,)))
+
+
+# ---- metrics of one's own --------------------------------------------------------------------------------------------
+
+METRICS = """
+def raises(responses):
+    return [1 / (len(text) - len(text)) for text in responses]
+def two(responses, answers):
+    return responses
+def none():
+    return []
+def words(responses):
+    return responses
+def correct(group):
+    return [float(group.problem.prompt in r.response or "+" in r.response) + r.reward.outcome for r in group.rollouts]
+correct.needs = {"tokens"}
+"""
+
+
+def test_a_metric_that_raises_or_has_the_wrong_signature_is_named(monkeypatch):
+    Path("habit_metrics.py").write_text(METRICS)
+    for name, told in {
+        "raises": r"'habit_metrics:raises', problem 'problem-1': ZeroDivisionError: .*\(\S+/habit_metrics.py:3\)$",
+        "two": r"'habit_metrics:two' must take \(responses\), or \(group\): missing a required argument: 'answers'$",
+        "none": r"'habit_metrics:none' must take \(responses\), or \(group\): too many positional arguments$",
+        "words": r"'habit_metrics:words' must give 3 finite numbers, one per response: got \['so ",
+        "nothing": r"'habit_metrics:nothing' cannot be imported \(AttributeError: ",
+    }.items():
+        assert re.search(told, fails("measure", "rollouts.jsonl", "--metrics", f"habit_metrics:{name}"))
+    with pytest.raises(DiverError, match="diversity metric: 'habit_metrics:nothing' cannot be imported"):
+        method_named("grpo", extra_metrics=["habit_metrics:nothing"])
+
+
+def test_a_metric_may_see_the_group_and_says_what_it_needs(monkeypatch):
+    Path("habit_metrics.py").write_text(METRICS)
+    monkeypatch.syspath_prepend(os.getcwd())
+    assert "habit_metrics:correct | 1.333" in succeeds(
+        "measure", "rollouts.jsonl", "--metrics", "habit_metrics:correct"
+    )
+    method = method_named("grpo", extra_metrics=["habit_metrics:correct"])
+    assert method.needs == {"responses", "tokens"} and method_named("grpo").needs == set()
+    with pytest.raises(DiverError, match="needs tokens, which diver.advantages without `tokens` does not give it"):
+        diver.advantages(["a", "b"], [1, 0], ["p", "p"], method)
+    given = diver.advantages(["a", "b"], ["True", 0], ["p", "p"], method, tokens=[[1], [2]])
+    assert given.tolist() == [1, -1]
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_saved_is_as_readable_as_its_folder():
+    """safetensors writes weights that only their owner may read; the umask decides."""
+    folder = RunFolder(Path("run"), {}, {})
+    for step, umask, mode in ((1, 0o022, 0o644), (2, 0o007, 0o660)):
+        before = os.umask(umask)
+        try:
+            with folder.new_checkpoint(step) as path:
+                os.close(os.open(path / "model.safetensors", os.O_CREAT | os.O_WRONLY, 0o600))
+            folder.append("metrics.jsonl", {"step": step})
+        finally:
+            os.umask(before)
+        assert (folder.path / f"checkpoints/step_000{step}/model.safetensors").stat().st_mode & 0o777 == mode
