@@ -44,7 +44,7 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
     except ValueError:
         reason = f"is neither here nor a name that a {kind} on the hub could have (owner/name)"
     except Exception as error:  # of whichever HTTP library this release of huggingface_hub takes
-        local = "a folder" if kind == "model" else "a .jsonl or .parquet file"
+        local = "a folder" if kind == "model" else "a .jsonl, .json, .csv or .parquet file"
         raise HubUnreachable(
             f"{name}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
             f"HF_HUB_OFFLINE=1 to use what was downloaded before{_meant(name, kind)}"

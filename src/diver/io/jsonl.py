@@ -83,7 +83,7 @@ def _lines(path: Path, appended: bool) -> Iterator[tuple[str, bytes]]:
 def _row(placed: tuple[str, bytes]) -> tuple[str, dict[str, Any]]:
     where, line = placed
     try:
-        row = json.loads(line.decode("utf-8"))
+        row = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InvalidRow(where, "not UTF-8", f" ({error.reason} at byte {error.start})") from error
     except (ValueError, RecursionError) as error:  # a ValueError alone for a number of more than 4,300 digits
