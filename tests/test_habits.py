@@ -18,8 +18,8 @@ from diver.config.load import ELSEWHERE, load_recipe, parse_arguments
 from diver.config.recipe import flatten
 from diver.config.sections import Log
 from diver.data import countdown
-from diver.data.countdown import policy_folder
 from diver.data.sources import load_problems
+from diver.data.testbeds import policy_folder
 from diver.io import progress
 from diver.io.run_folder import RunFolder
 from diver.measure import run

@@ -166,5 +166,3 @@ def test_textual_diversity_sees_degrees_between_correct_solutions():
             inside += 1e-9 < matrix[i, j] < 1 - 1e-9
             total += 1
     assert total > 300 and inside / total >= 0.5
-
-

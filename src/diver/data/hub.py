@@ -6,6 +6,7 @@ Without this check, the libraries that download retry each file six times when t
 from pathlib import Path
 from typing import Literal
 
+from diver.config.testbeds import POLICIES
 from diver.settings import nearest
 from diver.types import DiverError
 
@@ -53,12 +54,12 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
 
 
 def _meant(name: str, kind: str) -> str:
-    """The model on this machine that `name` most likely stands for: the bundled one, or a folder beside it."""
+    """The model on this machine that `name` most likely stands for: a bundled one, or a folder beside it."""
     if kind == "dataset":
         return ""
     beside = Path(name).parent
     folders = [str(path) for path in beside.iterdir() if path.is_dir()] if beside.is_dir() else []
-    near = nearest(name, ["countdown", *folders])
+    near = nearest(name, [*POLICIES, *folders])
     return f"; did you mean {near!r}?" if near else ""
 
 
