@@ -26,6 +26,18 @@ def check_metric(folder, rows):
     assert all(0 < row["diversity/my_metric:first_step"] < 1 for row in rows[1:])
 
 
+def check_surprise(folder, rows):
+    """Measured as the docstring says, logged as a mean over rollouts, and not rewarded."""
+    rollouts = rollouts_of(folder)
+    assert all(
+        {*row["diversity"]} == {"textual", "equational", "my_surprise:surprise", "distinct-n"} for row in rollouts
+    )
+    values = np.array([row["diversity"]["my_surprise:surprise"] for row in rollouts])
+    assert ((values > 0) == [row["answer"] in row["response"] for row in rollouts]).all() and values.max() < 10
+    assert [row["diversity/my_surprise:surprise"] for row in rows[1:]] == pytest.approx(values.reshape(2, 16).mean(1))
+    assert not any(row["reward"]["diversity"] for row in rollouts)
+
+
 def rollouts_of(folder):
     return [json.loads(line) for path in sorted((folder / "rollouts").glob("*.jsonl")) for line in path.open()]
 

@@ -10,13 +10,22 @@ from pathlib import Path
 import pytest
 from diver_command import fails, succeeds
 
+import diver
 from diver import cli
 from diver.cli.train import TrainArguments
+from diver.config.data import Countdown
 from diver.config.load import ELSEWHERE, load_recipe, parse_arguments
 from diver.config.recipe import flatten
-from diver.data.countdown import policy_folder
+from diver.config.sections import Log
+from diver.data import countdown
+from diver.data.sources import load_problems
+from diver.data.testbeds import policy_folder
 from diver.io import progress
+from diver.io.run_folder import RunFolder
 from diver.measure import run
+from diver.methods import method_named
+from diver.train.loggers import check_loggers
+from diver.types import DiverError
 
 RECIPE = "[data.countdown]\nproblems = 8\n"
 
@@ -128,3 +137,159 @@ def test_recipes_name_loggers_by_a_plain_word():
         Path("tiny.toml").write_text(f"{RECIPE}[log]\nto = {to}\n")
         assert load_recipe(Path("tiny.toml")).log.to == tuple(loggers)
     assert load_recipe(Path("tiny.toml"), ["--log.to", "tensorboard"]).log.to == ("tensorboard",)
+
+
+def test_a_logger_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setattr("diver.train.loggers.find_spec", lambda name: None)
+    for name in ("wandb", "tensorboard", "mlflow", "trackio"):
+        with pytest.raises(DiverError, match=f"log.to: {name} is not installed; pip install {name}$"):
+            check_loggers(Log(to=(name,)))
+
+
+# ---- data ------------------------------------------------------------------------------------------------------------
+
+PROBLEMS = 'id,problem,answer\n1,"What is 2 + 3, ""exactly""?",5\n2,What is 1/2 + 1/2?,1\n'
+ROWS = [
+    {"id": "1", "problem": 'What is 2 + 3, "exactly"?', "answer": "5"},
+    {"id": "2", "problem": "What is 1/2 + 1/2?", "answer": 1},
+]
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "with a byte order mark"])
+def test_problems_as_csv_and_json_with_and_without_a_byte_order_mark(mark):
+    for name, text in {
+        "p.csv": PROBLEMS,
+        "p.json": json.dumps(ROWS),
+        "q.json": json.dumps({"version": 1, "data": ROWS}),
+        "p.jsonl": "\n".join(map(json.dumps, ROWS)),
+    }.items():
+        Path(name).write_text(mark + text, encoding="utf-8")
+        problems = load_problems(name)
+        assert [(p.id, p.prompt, p.answer) for p in problems] == [
+            (r["id"], r["problem"], str(r["answer"])) for r in ROWS
+        ]
+    Path("tiny.toml").write_text(mark + RECIPE, encoding="utf-8")
+    assert load_recipe(Path("tiny.toml")).data.countdown.problems == 8
+
+
+def test_what_is_wrong_with_such_a_file_is_named():
+    for name, text, told in (
+        ("a.csv", "problem,answer\n1,2,3\n", "a.csv, row 1: has more fields than the header"),
+        ("b.csv", "problem,answer\nWhat?,\n", "b.csv, row 1: no answer: found problem; accepted answer, "),
+        (
+            "c.json",
+            '{"problem": 1}\n{"problem": 2}\n',
+            "c.json: not JSON (Extra data: line 2 column 1 (char 15)); name a file of",
+        ),
+        ("d.json", '{"problem": "What?", "answer": "1"}', "d.json: must be a list of rows, not a dict"),
+    ):
+        Path(name).write_text(text)
+        with pytest.raises(DiverError, match="^" + re.escape(told)):
+            load_problems(name)
+    Path("e.csv").write_bytes("problem,answer\nWie groß?,1\n".encode("latin-1"))
+    with pytest.raises(DiverError, match=r"^e.csv: not UTF-8 \(invalid continuation byte at byte 22\)"):
+        load_problems("e.csv")
+
+
+def test_outcomes_in_words_and_ragged_groups():
+    rows = [
+        ("a", "x y", "True"),
+        ("a", "x z", "False"),
+        ("b", "x y", "false"),
+        ("b", "u v", " TRUE "),
+        ("b", "u w", "1.0"),
+    ]
+    Path("r.csv").write_text(
+        "problem,response,correct\n" + "".join(f"{','.join(row)}\n" for row in [*rows, ("c", "x", ""), ("c", "y", "")])
+    )
+    out = succeeds("measure", "r.csv", "--out", "out", "--k", "1")
+    assert "r: 1 of 3 groups are ragged: they do not have 2 responses, as most have" in out
+    written = [json.loads(line) for line in Path("out/groups.jsonl").read_text().splitlines()]
+    assert [(row["size"], row.get("ragged")) for row in written] == [(2, None), (3, True), (2, None)]
+    assert [row["outcomes"] for row in written] == [[1, 0], [0, 1, 1], [None, None]]
+    assert diver.advantages([*"ab"], ["True", "false"], [0, 0], "grpo").tolist() == [1, -1]
+    with pytest.raises(ValueError, match="row 1: an outcome is true, false or a number, not 'yes'"):
+        diver.advantages([*"ab"], [True, "yes"], [0, 0], "grpo")
+
+
+# ---- evaluation ------------------------------------------------------------------------------------------------------
+
+
+def test_temperature_0_is_greedy_with_one_response():
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    succeeds("eval", "--model", "countdown", "--temperature", "0", "--limit", "3", "--out", "greedy")
+    rows = [json.loads(line) for line in Path("greedy/generations/countdown.jsonl").read_text().splitlines()]
+    assert json.loads(Path("greedy/results.json").read_text())["benchmarks"]["countdown"]["temperature"] == 0
+    model, tokenizer = (kind.from_pretrained(policy_folder()) for kind in (AutoModelForCausalLM, AutoTokenizer))
+    problems = {p.id: p.prompt for p in countdown.problems(Countdown(), 3, held_out=True)}
+    assert [row["sample"] for row in rows] == [0, 0, 0] and {row["problem"] for row in rows} == {*problems}
+    for row in rows:
+        prompt = tokenizer(problems[row["problem"]], return_tensors="pt")
+        response = model.generate(**prompt, do_sample=False, max_new_tokens=40)[0, prompt["input_ids"].shape[1] :]
+        assert row["response"] == tokenizer.decode(response, skip_special_tokens=True)
+    told = fails("eval", "--model", "countdown", "--temperature", "0", "--samples", "8")
+    assert told.endswith("--temperature 0: is greedy, so a problem has one response; leave out --samples and --k")
+    assert "--temperature: must be at least 0 (greedy), is -1.0" in fails("eval", "--model", "x", "--temperature", "-1")
+
+
+# ---- metrics of one's own --------------------------------------------------------------------------------------------
+
+METRICS = """
+def raises(responses):
+    return [1 / (len(text) - len(text)) for text in responses]
+def two(responses, answers):
+    return responses
+def none():
+    return []
+def words(responses):
+    return responses
+def correct(group):
+    return [float(group.problem.prompt in r.response or "+" in r.response) + r.reward.outcome for r in group.rollouts]
+correct.needs = {"tokens"}
+"""
+
+
+def test_a_metric_that_raises_or_has_the_wrong_signature_is_named(monkeypatch):
+    Path("habit_metrics.py").write_text(METRICS)
+    for name, told in {
+        "raises": r"'habit_metrics:raises', problem 'problem-1': ZeroDivisionError: .*\(\S+/habit_metrics.py:3\)$",
+        "two": r"'habit_metrics:two' must take \(responses\), or \(group\): missing a required argument: 'answers'$",
+        "none": r"'habit_metrics:none' must take \(responses\), or \(group\): too many positional arguments$",
+        "words": r"'habit_metrics:words' must give 3 finite numbers, one per response: got \['so ",
+        "nothing": r"'habit_metrics:nothing' cannot be imported \(AttributeError: ",
+    }.items():
+        assert re.search(told, fails("measure", "rollouts.jsonl", "--metrics", f"habit_metrics:{name}"))
+    with pytest.raises(DiverError, match="diversity metric: 'habit_metrics:nothing' cannot be imported"):
+        method_named("grpo", extra_metrics=["habit_metrics:nothing"])
+
+
+def test_a_metric_may_see_the_group_and_says_what_it_needs(monkeypatch):
+    Path("habit_metrics.py").write_text(METRICS)
+    monkeypatch.syspath_prepend(os.getcwd())
+    assert "habit_metrics:correct | 1.333" in succeeds(
+        "measure", "rollouts.jsonl", "--metrics", "habit_metrics:correct"
+    )
+    method = method_named("grpo", extra_metrics=["habit_metrics:correct"])
+    assert method.needs == {"responses", "tokens"} and method_named("grpo").needs == set()
+    with pytest.raises(DiverError, match="needs tokens, which diver.advantages without `tokens` does not give it"):
+        diver.advantages(["a", "b"], [1, 0], ["p", "p"], method)
+    given = diver.advantages(["a", "b"], ["True", 0], ["p", "p"], method, tokens=[[1], [2]])
+    assert given.tolist() == [1, -1]
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_saved_is_as_readable_as_its_folder():
+    """safetensors writes weights that only their owner may read; the umask decides."""
+    folder = RunFolder(Path("run"), {}, {})
+    for step, umask, mode in ((1, 0o022, 0o644), (2, 0o007, 0o660)):
+        before = os.umask(umask)
+        try:
+            with folder.new_checkpoint(step) as path:
+                os.close(os.open(path / "model.safetensors", os.O_CREAT | os.O_WRONLY, 0o600))
+            folder.append("metrics.jsonl", {"step": step})
+        finally:
+            os.umask(before)
+        assert (folder.path / f"checkpoints/step_000{step}/model.safetensors").stat().st_mode & 0o777 == mode

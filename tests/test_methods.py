@@ -98,12 +98,12 @@ def test_overrides_are_merged_key_by_key():
         (
             "grpo",
             {"shaping": {}},
-            "method.shaping: unknown key; choices: name, frame, threshold, diversity, selection, overlong, loss",
+            "method.shaping: unknown key; choices: name, frame, threshold, diversity, extra_metrics, selection, overlong, loss",
         ),
         (
             "pass-at-k",
             {"divisor": "sample-std"},
-            "method.divisor: unknown key; choices: name, frame, threshold, diversity, selection, overlong, loss, k, form, sets",
+            "method.divisor: unknown key; choices: name, frame, threshold, diversity, extra_metrics, selection, overlong, loss, k, form, sets",
         ),
         (
             "diver-td",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from diver.methods import NEEDS, Decode, Method, check_needs, method_named
-from diver.types import DiverError, Group, Problem, Progress, Reward, Rollout, State
+from diver.types import DiverError, Group, Problem, Progress, Reward, Rollout, State, as_outcome
 
 
 def advantages(
@@ -73,10 +73,17 @@ def _rollouts(columns: Mapping[str, list[Any]]) -> list[Rollout]:
             tokens=columns["tokens"][i] if "tokens" in columns else None,
             logprobs=np.asarray(columns["logprobs"][i], np.float32) if "logprobs" in columns else None,
             key=str(columns["keys"][i]) if "keys" in columns else None,
-            reward=Reward(float(columns["outcomes"][i])),
+            reward=Reward(_outcome(columns["outcomes"][i], i)),
         )
         for i, text in enumerate(columns["responses"])
     ]
+
+
+def _outcome(value: object, row: int) -> float:
+    try:
+        return as_outcome(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"row {row}: an outcome is true, false or a number, not {value!r:.60}") from None
 
 
 def _whole_groups(group_ids: list[Hashable]) -> dict[Hashable, list[int]]:

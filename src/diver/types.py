@@ -17,6 +17,7 @@ class DiverError(Exception):
     """Invalid input: a one-line error that names the file, key or row and what is valid."""
 
 
+TRUTH = {"true": 1.0, "false": 0.0}
 State = dict[str, Any]
 """What a method keeps from step to step, as JSON has it. The trainer owns it and saves it with every checkpoint."""
 
@@ -152,6 +153,16 @@ class Group:
         return dataclasses.replace(
             self, rollouts=tuple(r.replace(**row) for r, row in zip(self.rollouts, rows, strict=True))
         )
+
+
+def as_outcome(value: Any) -> float:
+    """An outcome as a float: a number, or true and false, as a CSV file or a language model's judge spells them.
+
+    ValueError or TypeError for anything else.
+    """
+    if isinstance(value, str) and (word := value.strip().lower()) in TRUTH:
+        return TRUTH[word]
+    return float(value)
 
 
 def sampling_metrics(groups: Iterable[Group]) -> dict[str, float]:

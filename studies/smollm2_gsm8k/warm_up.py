@@ -22,7 +22,7 @@ from diver.generate.policy import Policy, load_policy
 from diver.io.files import write_bytes
 from diver.io.jsonl import to_json
 from diver.io.progress import progress
-from diver.io.run_folder import RunFolder
+from diver.io.run_folder import RunFolder, make_readable
 from diver.losses import PolicyLoss
 from diver.losses.base import Tokens
 from diver.settings import settings
@@ -63,6 +63,7 @@ def warmed_up(model: Model, file: Path, folder: Path) -> Path:
         aside = folder.with_name(f".{folder.name}.part")
         policy.model.save_pretrained(aside)
         policy.tokenizer.save_pretrained(aside)
+        make_readable(aside)
         aside.rename(folder)
     with safe_open(folder / "model.safetensors", "pt") as made:
         if not all(made.get_tensor(name).equal(tensor.float()) for name, tensor in tensors.items()):

@@ -184,7 +184,8 @@ def test_what_is_wrong_with_a_data_set_is_told_in_one_line(hub):
 def test_a_hub_out_of_reach_is_told_at_once(tmp_path, monkeypatch):
     told = (NOWHERE, "cannot be reached", "HF_HUB_OFFLINE=1")
     check_errors(
-        data_without_hub(DATA[:1], tmp_path, offline=False), [("openai/gsm8k", "a .jsonl or .parquet file", *told)]
+        data_without_hub(DATA[:1], tmp_path, offline=False),
+        [("openai/gsm8k", "a .jsonl, .json, .csv or .parquet file", *told)],
     )
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", NOWHERE)
     monkeypatch.setattr("time.sleep", None)

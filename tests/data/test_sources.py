@@ -177,17 +177,17 @@ def test_bad_rows_name_file_and_line(tmp_path, lines, message):
 
 def test_bad_sources(tmp_path):
     (tmp_path / "empty").mkdir()
-    (tmp_path / "x.csv").write_text("a,b")
+    (tmp_path / "x.txt").write_text("a,b")
     (tmp_path / "x.parquet").write_text("not parquet")
     (tmp_path / "x.jsonl").write_bytes(b'{"problem": "\xff"}')
     for source, message in [
         (Source(path=str(tmp_path / "no.jsonl")), "no.jsonl: no such file or folder, and not the id of a data set"),
         (Source(path="no/such.jsonl"), "no/such.jsonl: no such file"),
-        (Source(path=str(tmp_path / "empty")), "no .jsonl or .parquet file in this folder"),
-        (Source(path=str(tmp_path / "x.csv")), "must be .jsonl or .parquet, not .csv"),
+        (Source(path=str(tmp_path / "empty")), "no .jsonl or .parquet or .csv file in this folder"),
+        (Source(path=str(tmp_path / "x.txt")), "must be .jsonl or .parquet or .csv or .json, not .txt"),
         (Source(path=str(tmp_path / "x.parquet")), "x.parquet: not a readable parquet file"),
         (Source(path=str(tmp_path / "x.jsonl")), "x.jsonl:1: not UTF-8"),
-        (Source(), "path: name a .jsonl or .parquet file"),
+        (Source(), "path: name a .jsonl, .json, .csv or .parquet file"),
         (Source(path="a", columns={"solution": "x"}), "columns: unknown solution; choose from prompt, answer"),
         (
             Source(path="a", verifier="oracle"),

@@ -14,7 +14,7 @@ class Source:
     """A set of problems."""
 
     path: str = ""
-    """A .jsonl or .parquet file, a folder of such files, the id of a data set on the hub (owner/name), or
+    """A .jsonl, .json, .csv or .parquet file, a folder of such files, the id of a data set on the hub (owner/name), or
     "my_module:my_function", which returns the problems."""
     config: str | None = None
     """The configuration of a data set on the hub, such as "main" of openai/gsm8k."""
@@ -74,7 +74,7 @@ class Data(Source):
     """Problems to train on."""
 
     path: str = "countdown"
-    """countdown, a .jsonl or .parquet file, a folder of such files, the id of a data set on the hub, or
+    """countdown, a .jsonl, .json, .csv or .parquet file, a folder of such files, the id of a data set on the hub, or
     "my_module:my_function"."""
     template: str = "auto"
     """The prompt template: plain, chat, boxed, paper, paper-chat or paper-llama. auto selects a chat model's own chat

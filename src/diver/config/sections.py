@@ -128,7 +128,7 @@ class Evaluation:
 class Log:
     """Loggers in addition to metrics.jsonl in the run folder."""
 
-    to: Annotated[tuple[Literal["wandb", "tensorboard"], ...], BeforeValidator(words)] = ()
-    """Any of wandb and tensorboard, which need pip install 'diver-rl[loggers]'."""
+    to: Annotated[tuple[Literal["wandb", "tensorboard", "mlflow", "trackio"], ...], BeforeValidator(words)] = ()
+    """Any of wandb, tensorboard, mlflow and trackio, each a package to install."""
     project: str = "diver"
-    """The project of wandb."""
+    """The project of wandb and trackio, the experiment of mlflow."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from diver.config.data import Data, Source
-from diver.data.rows import IMPORT_PATH, READERS, Adapt
+from diver.data.formats import READERS
+from diver.data.rows import IMPORT_PATH, Adapt
 from diver.data.sources import generate, load_problems, question_only
 from diver.data.testbeds import is_testbed
 from diver.io.seeds import stream_seed
@@ -170,7 +171,7 @@ def find(name: str) -> Benchmark:
     file = Path(name).expanduser()
     if not file.is_dir() and (file.suffix not in READERS or (equals and not file.is_file())):
         raise DiverError(
-            f"unknown benchmark {name!r}; choose from {', '.join(BENCHMARKS)}, or give a .jsonl or .parquet file, or "
+            f"unknown benchmark {name!r}; choose from {', '.join(BENCHMARKS)}, or give a .jsonl, .json, .csv or .parquet file, or "
             "package.module:name"
         )
     return _own(file.stem, name)

@@ -6,6 +6,7 @@ Without this check, the libraries that download retry each file six times when t
 from pathlib import Path
 from typing import Literal
 
+from diver.config.testbeds import POLICIES
 from diver.settings import nearest
 from diver.types import DiverError
 
@@ -44,7 +45,7 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
     except ValueError:
         reason = f"is neither here nor a name that a {kind} on the hub could have (owner/name)"
     except Exception as error:  # of whichever HTTP library this release of huggingface_hub takes
-        local = "a folder" if kind == "model" else "a .jsonl or .parquet file"
+        local = "a folder" if kind == "model" else "a .jsonl, .json, .csv or .parquet file"
         raise HubUnreachable(
             f"{name}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
             f"HF_HUB_OFFLINE=1 to use what was downloaded before{_meant(name, kind)}"
@@ -53,12 +54,12 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
 
 
 def _meant(name: str, kind: str) -> str:
-    """The model on this machine that `name` most likely stands for: the bundled one, or a folder beside it."""
+    """The model on this machine that `name` most likely stands for: a bundled one, or a folder beside it."""
     if kind == "dataset":
         return ""
     beside = Path(name).parent
     folders = [str(path) for path in beside.iterdir() if path.is_dir()] if beside.is_dir() else []
-    near = nearest(name, ["countdown", *folders])
+    near = nearest(name, [*POLICIES, *folders])
     return f"; did you mean {near!r}?" if near else ""
 
 

@@ -8,40 +8,27 @@ from typing import Any
 
 from diver.config.data import Source
 from diver.data import hub
-from diver.io.jsonl import read_jsonl
+from diver.data.formats import READERS, Rows
 from diver.types import DiverError
 from diver.verify.custom import check_function
 
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+IN_FOLDERS = (".jsonl", ".parquet", ".csv")
 Adapt = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-Rows = Iterable[tuple[str, Any]]
-"""(Location, a mapping or a Problem)."""
-
-
-def _read_parquet(path: Path) -> Rows:
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
-
-    number = 0
-    try:
-        for batch in ParquetFile(path).iter_batches():
-            for row in batch.to_pylist():
-                number += 1
-                yield f"{path}, row {number}", row
-    except (ArrowException, OSError) as error:
-        raise DiverError(f"{path}: not a readable parquet file ({error})") from error
-
-
-READERS: dict[str, Callable[[Path], Rows]] = {".jsonl": read_jsonl, ".parquet": _read_parquet}
 
 
 def row_files(path: Path) -> list[Path]:
-    """A file of rows, or those of a folder in order. DiverError for another file, and for a folder without one."""
+    """A file of rows, or those of a folder in order, without its .json files, which mostly describe the others.
+
+    DiverError for another file, and for a folder without one.
+    """
     if path.is_file() and path.suffix not in READERS:
         raise DiverError(f"{path}: a file must be {' or '.join(READERS)}, not {path.suffix or 'without suffix'}")
-    files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.suffix in READERS and p.name[0] != ".")
+    files = (
+        [path] if path.is_file() else sorted(p for p in path.iterdir() if p.suffix in IN_FOLDERS and p.name[0] != ".")
+    )
     if not files:
-        raise DiverError(f"{path}: no {' or '.join(READERS)} file in this folder")
+        raise DiverError(f"{path}: no {' or '.join(IN_FOLDERS)} file in this folder")
     return files
 
 
@@ -90,6 +77,6 @@ def from_hub(source: Source) -> tuple[Rows, str | None]:
             reason = "HF_HUB_OFFLINE is set, and it was not downloaded before"
         raise DiverError(
             f"{source.path} (config {source.config}, split {source.split!r}): {reason}; check config and split, or give a "
-            "local .jsonl or .parquet file"
+            "local .jsonl, .json, .csv or .parquet file"
         ) from error
     return ((f"{source.path}, row {number}", row) for number, row in enumerate(table, start=1)), revision

@@ -23,7 +23,8 @@ from typing import Any
 
 from diver.config.data import Data, Source
 from diver.data import testbeds
-from diver.data.rows import Adapt, Rows, adapted, read_rows
+from diver.data.formats import Rows
+from diver.data.rows import Adapt, adapted, read_rows
 from diver.io.jsonl import InvalidRow
 from diver.types import DiverError, Problem
 from diver.verify import get_grader
@@ -51,7 +52,7 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
     prefix = f"{key}." if key else ""
     if not source.path:
         raise DiverError(
-            f"{prefix}path: name a .jsonl or .parquet file, a folder, or a data set on the hub (owner/name)"
+            f"{prefix}path: name a .jsonl, .json, .csv or .parquet file, a folder, or a data set on the hub (owner/name)"
         )
     if source.verifier != "auto":
         get_grader(source.verifier, f"{prefix}verifier")

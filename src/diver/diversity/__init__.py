@@ -1,7 +1,7 @@
 """How different the responses of one group are: see `metrics`."""
 
 from diver.diversity.equational import equational_diversity, formulas
-from diver.diversity.metrics import METRICS, Diversity, Metric, measure, resolve, with_diversity
+from diver.diversity.metrics import METRICS, Diversity, Metric, measure, needs_of, resolve, with_diversity
 from diver.diversity.ngrams import spaced, unspaced_note
 from diver.diversity.textual import (
     bleu_matrix,
@@ -25,6 +25,7 @@ __all__ = [
     "formulas",
     "hidden_state_diversity",
     "measure",
+    "needs_of",
     "resolve",
     "self_bleu_diversity",
     "spaced",

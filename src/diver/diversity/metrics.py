@@ -1,9 +1,12 @@
 """How different are the responses of one group? Strings (or token ids) in, one number per response out.
 
 A `Metric` gives the G responses of a group float64 [G], greater where a response differs more. `textual` and
-`equational` are what the paper rewards, `hidden-state` and `embedding` what it checks them against.
+`equational` are what the paper rewards, `hidden-state` and `embedding` what it checks them against. A metric of one's own
+whose parameter is called `group` gets the whole `Group`: problem, answer, outcomes, tokens and log-probs besides texts.
 """
 
+import inspect
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, get_args
@@ -17,7 +20,9 @@ from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity,
 from diver.settings import choose, import_object, settings
 from diver.types import DiverError, Group
 
-Metric = Callable[[Sequence[str]], np.ndarray]
+TextMetric = Callable[[Sequence[str]], np.ndarray]
+GroupMetric = Callable[[Group], np.ndarray]
+Metric = TextMetric | GroupMetric
 
 
 @settings
@@ -52,7 +57,7 @@ class Diversity:
 
 
 PAPER = Diversity()
-METRICS: dict[str, Callable[[Diversity], Metric]] = {
+METRICS: dict[str, Callable[[Diversity], TextMetric]] = {
     "textual": lambda s: partial(textual_diversity, orders=s.orders, weights=s.weights, symmetric=s.symmetric),
     "equational": lambda s: partial(equational_diversity, extractor=s.extractor, ignore_space=s.ignore_space),
     "hidden-state": lambda s: partial(hidden_state_diversity, settings=s.hidden_state),
@@ -64,7 +69,10 @@ OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # they count what
 
 
 def resolve(name: str, settings: Diversity = PAPER) -> Metric:
-    """The metric of that name: one of `METRICS`, or "package.module:function". DiverError if there is none."""
+    """The metric of that name: one of `METRICS`, or "package.module:function". DiverError if there is none.
+
+    DiverError, too, where a function cannot be called with one argument: the texts, or the `group`.
+    """
     if name in METRICS:
         return METRICS[name](settings)
     if ":" not in name:
@@ -72,7 +80,18 @@ def resolve(name: str, settings: Diversity = PAPER) -> Metric:
     metric = import_object(name, "diversity metric")
     if not callable(metric):
         raise DiverError(f"diversity metric {name!r} is a {type(metric).__name__}, not a function of the responses")
+    try:
+        inspect.signature(metric).bind([])
+    except TypeError as error:
+        raise DiverError(f"diversity metric {name!r} must take (responses), or (group): {error}") from None
+    except ValueError:  # see _takes_group
+        pass
     return metric
+
+
+def needs_of(name: str, settings: Diversity = PAPER) -> frozenset[str]:
+    """What a metric must be given of the policy: the texts, and what a function declares, `my_metric.needs = {"logprobs"}`."""
+    return frozenset({"responses", *getattr(resolve(name, settings), "needs", ())})
 
 
 def measure(
@@ -89,15 +108,36 @@ def measure(
     """
     measured = {}
     for name in names:
-        responses: Sequence[Any]
-        if name not in OF_NGRAMS:
-            responses = _texts(group, settings.horizon, decode)
+        metric: Callable[[Any], Any] = resolve(name, settings)
+        given: Any
+        if name not in METRICS and _takes_group(metric):
+            given = group
+        elif name not in OF_NGRAMS:
+            given = _texts(group, settings.horizon, decode)
         elif settings.tokenize == "policy":
-            responses = _token_ids(group, settings.horizon)
+            given = _token_ids(group, settings.horizon)
         else:
-            responses = [spaced(text, settings.tokenize) for text in _texts(group, settings.horizon, decode)]
-        measured[name] = _checked(resolve(name, settings)(responses), name, len(group))
+            given = [spaced(text, settings.tokenize) for text in _texts(group, settings.horizon, decode)]
+        values = metric(given) if name in METRICS else _own(metric, given, f"{name!r}, problem {group.problem.id!r}")
+        measured[name] = _checked(values, name, len(group))
     return measured
+
+
+def _takes_group(metric: Callable[[Any], Any]) -> bool:
+    try:
+        return "group" in inspect.signature(metric).parameters
+    except ValueError:  # some functions written in C have no signature
+        return False
+
+
+def _own(metric: Callable[[Any], Any], given: Any, name: str) -> Any:
+    """What a function of the user's gives; whatever it raises as a DiverError with its name and line."""
+    try:
+        return metric(given)
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})"
+        raise DiverError(f"diversity metric {name}: {reason}") from error
 
 
 def with_diversity(

@@ -1,6 +1,7 @@
 """The settings of `diver eval`, checked before anything is sampled."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,7 +34,7 @@ class EvalConfig:
     model: str = ""
     """A folder in Hugging Face layout, a hub name, or the name of a bundled policy, such as `countdown`."""
     benchmarks: str = ""
-    """Names separated by commas, or problem files (.jsonl, .parquet). Default: countdown; the held-out problems of a run."""
+    """Names separated by commas, or problem files (.jsonl, .json, .csv, .parquet). Default: countdown; the held-out problems of a run."""
     samples: int | None = None
     """Responses to each problem. Default: the paper's 32 or 1, those of a run, or as many as --k needs."""
     k: str = ""
@@ -66,7 +67,7 @@ class EvalConfig:
     """How a problem becomes a prompt: a name of diver.data.templates, such as plain, chat, boxed, paper, paper-chat or
     paper-llama. Default: that of a run; the chat template of a chat model, or of an endpoint; `plain` for Countdown."""
     temperature: float | None = None
-    """Of the samples. Default: that of a run; 0.6, and 1.0 for Countdown."""
+    """Of the samples; 0 is greedy, one response to each problem. Default: that of a run; 0.6, and 1.0 for Countdown."""
     max_tokens: int | None = None
     """The longest response. Default: that of a run; 8,192, and 40 for Countdown."""
     stop_token_ids: tuple[int, ...] = ()
@@ -89,8 +90,10 @@ class EvalConfig:
                 raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, is {value}")
         if self.max_num_seqs < 0:
             raise DiverError(f"--max-num-seqs: must be at least 1, or 0 for automatic, is {self.max_num_seqs}")
-        if self.temperature is not None and not self.temperature > 0:
-            raise DiverError(f"--temperature: must be above 0, is {self.temperature}")
+        if self.temperature is not None and not 0 <= self.temperature < math.inf:
+            raise DiverError(f"--temperature: must be at least 0 (greedy), is {self.temperature}")
+        if self.temperature == 0 and max(self.samples or 1, *parse_ks(self.k), 1) > 1:
+            raise DiverError("--temperature 0: is greedy, so a problem has one response; leave out --samples and --k")
         if self.template and self.template not in TEMPLATES:
             raise DiverError(f"--template: unknown {self.template!r}; choose one of {', '.join(TEMPLATES)}")
         if self.grader not in ("", AUTO):

@@ -38,7 +38,7 @@ def evaluate_run(config: EvalConfig, log: Callable[[str], Any] = print) -> list[
     config = dataclasses.replace(
         config,
         template=config.template or eval_problems.benchmark.template,
-        temperature=config.temperature or recipe.evaluate.temperature,
+        temperature=recipe.evaluate.temperature if config.temperature is None else config.temperature,
         max_tokens=config.max_tokens or recipe.sample.max_tokens,
         stop_token_ids=config.stop_token_ids or recipe.sample.stop_token_ids,
         seed=recipe.run.seed if config.seed is None else config.seed,
@@ -118,7 +118,7 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, eval_problem
         "stop_token_ids": list(config.stop_token_ids) or None,
         "seed": config.seed,
         "step": step,
-        "samples": config.samples or eval_problems.benchmark.samples,
+        "samples": 1 if config.temperature == 0 else config.samples or eval_problems.benchmark.samples,
         "graders": sorted({str(grader_for(p, AUTO)) for p in eval_problems.problems}),
     }
     ids = [row["id"] for row in result["per_problem"]]

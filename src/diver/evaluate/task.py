@@ -69,7 +69,9 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
     if not loaded.problems:
         raise DiverError(f"{loaded.benchmark.name}: no problems are left")
     flags = {field: getattr(config, field) for field in ("template", "temperature", "max_tokens", "grader")}
-    benchmark = dataclasses.replace(loaded.benchmark, **{field: value for field, value in flags.items() if value})
+    benchmark = dataclasses.replace(
+        loaded.benchmark, **{field: value for field, value in flags.items() if value not in ("", None)}
+    )
     template = benchmark.template or model.template(loaded.problems)
     samples, ks = _samples(config, benchmark)
     depends_on = {
@@ -107,7 +109,7 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
 def _samples(config: EvalConfig, benchmark: Benchmark) -> tuple[int, list[int]]:
     """How many samples of each problem, and the values of k."""
     ks = parse_ks(config.k)
-    samples = config.samples or max([benchmark.samples, *ks])
+    samples = 1 if benchmark.temperature == 0 else config.samples or max([benchmark.samples, *ks])
     if ks and max(ks) > samples:
         raise DiverError(f"{benchmark.name}: k = {max(ks)} needs more than {samples} samples; raise --samples")
     return samples, ks or [1 << i for i in range(samples.bit_length())]

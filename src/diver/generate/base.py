@@ -59,7 +59,8 @@ class Generation:
 
 
 class SamplingParams(NamedTuple):
-    """A response has at most `max_tokens`; it ends with the model's end token, or one of `stop_token_ids`."""
+    """A response has at most `max_tokens`; it ends with the model's end token, or one of `stop_token_ids`. Temperature 0
+    takes the most likely token."""
 
     temperature: float
     max_tokens: int

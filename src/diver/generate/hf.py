@@ -55,6 +55,14 @@ def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
     return torch.searchsorted(cumulative, target * cumulative[:, -1:])[:, 0]
 
 
+def greedy(logp: Tensor) -> Tensor:
+    """The most likely index of each row [n, V], of several the first: int64 [n]."""
+    best, token = logp.max(-1)
+    if not torch.isfinite(best).all():
+        raise DiverError("the policy gives no finite probabilities: it has diverged")
+    return token
+
+
 class HFGenerator:
     """See `diver.generate.base.Generator`.
 
@@ -149,14 +157,15 @@ class HFGenerator:
     ) -> list[Rollout]:
         """A response to each job, in their order, `rows` at a time (0: all of them), up to a token of `ends`.
 
-        A response draws its tokens by its own seed. The others in the batch affect it by rounding only: products of
-        other sizes may be summed in other orders, and a token differs where its random number falls into the gap.
+        A response draws its tokens by its own seed; at temperature 0 each is the most likely one, scored at 1. The others in
+        the batch affect it by rounding only: products of other sizes may be summed in other orders, and a token differs where
+        its random number falls into the gap.
         """
         ends = self.ends if ends is None else ends
         batch = Decoding(self.model, ends, prompts, jobs, min(rows or len(jobs), len(jobs)))
         while batch.refill():
-            logp = torch.log_softmax(batch.logits.float() / temperature, -1)
-            token = draw(logp.exp(), uniform(batch.seeds, batch.count))
+            logp = torch.log_softmax(batch.logits.float() / (temperature or 1.0), -1)
+            token = draw(logp.exp(), uniform(batch.seeds, batch.count)) if temperature else greedy(logp)
             batch.take(token, logp.gather(-1, token[:, None])[:, 0], entropy(logp))
             batch.advance(token)
         texts = self.tokenizer.batch_decode([r[0] for r in batch.results], skip_special_tokens=True)

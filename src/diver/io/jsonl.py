@@ -83,7 +83,7 @@ def _lines(path: Path, appended: bool) -> Iterator[tuple[str, bytes]]:
 def _row(placed: tuple[str, bytes]) -> tuple[str, dict[str, Any]]:
     where, line = placed
     try:
-        row = json.loads(line.decode("utf-8"))
+        row = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InvalidRow(where, "not UTF-8", f" ({error.reason} at byte {error.start})") from error
     except (ValueError, RecursionError) as error:  # a ValueError alone for a number of more than 4,300 digits
@@ -114,7 +114,7 @@ class JsonlLog:
         self._before()
         if self._fd is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
             os.ftruncate(self._fd, _length_of_whole_lines(self._fd))  # a kill may have left half a row
         fd = self._fd
         data = (to_json(row) + "\n").encode("utf-8", errors="backslashreplace")

@@ -122,6 +122,7 @@ class RunFolder(WorkFolder):
         aside.mkdir(parents=True)
         try:
             yield aside
+            make_readable(aside)
             for file in (*aside.rglob("*"), aside):
                 _sync(file)
             # What a checkpoint has behind it must outlive a loss of power if the checkpoint does; of files the names are missing.
@@ -139,6 +140,7 @@ class RunFolder(WorkFolder):
 
     def link_checkpoint(self, step: int, target: Path) -> None:
         """checkpoints/step_NNNN as a link to the Hugging Face folder that another trainer wrote; links to deleted ones go."""
+        make_readable(target)
         link = self.path / "checkpoints" / f"step_{step:04d}"
         link.parent.mkdir(exist_ok=True)
         for old in link.parent.iterdir():
@@ -154,6 +156,14 @@ class RunFolder(WorkFolder):
             os.replace(path, aside)
         for aside in (self.path / "checkpoints").glob(".step_*.part"):
             shutil.rmtree(aside)
+
+
+def make_readable(folder: Path) -> None:
+    """Files readable by whom the folder is: safetensors writes weights that only their owner may read."""
+    for file in folder.rglob("*"):
+        with contextlib.suppress(PermissionError, FileNotFoundError):  # of another user; gone in the meantime
+            if file.is_file():
+                file.chmod(folder.stat().st_mode & 0o666)
 
 
 def _sync(path: Path) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,11 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
         groups[name] = [with_diversity(group, config.names, config.diversity) for group in shown]
         if note := unspaced_note([t for group in groups[name] for t in group.responses], config.diversity.tokenize):
             log(f"{name}: {note}")
+        if ragged := [group for group in groups[name] if len(group) != usual_size(groups[name])]:
+            log(
+                f"{name}: {len(ragged)} of {len(groups[name])} groups are ragged: they do not have {usual_size(groups[name])} "
+                "responses, as most have, and diversity depends on the size of a group; groups.jsonl and the page mark them"
+            )
     every = itertools.chain.from_iterable(groups.values())
     largest = max((len(group) for group in every if any(r.reward for r in group.rollouts)), default=0)
     if largest and (beyond := [str(k) for k in ks if k > largest]):
@@ -98,6 +104,11 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
         _write_page(config, out, groups, tables)
         log(f"written: groups.jsonl, index.html, summary.json in {out}")
     return tables
+
+
+def usual_size(groups: Sequence[Group]) -> int:
+    """The number of responses that most groups have."""
+    return Counter(map(len, groups)).most_common(1)[0][0]
 
 
 def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
@@ -138,7 +149,12 @@ def _write_page(
     config: Measure, out: Path, groups: Mapping[str, Sequence[Group]], tables: Mapping[str, ProblemTable]
 ) -> None:
     prefixes = {name: f"{name}: " if len(groups) > 1 else "" for name in groups}
-    shown = [_with_page_name(g, prefixes[name], config.threshold) for name, of_path in groups.items() for g in of_path]
+    shown = [
+        _with_page_name(group, prefixes[name], config.threshold, size)
+        for name, of_path in groups.items()
+        for size in [usual_size(of_path)]
+        for group in of_path
+    ]
     about = {"groups": len(shown), "responses": sum(map(len, shown)), "metrics": ", ".join(map(title, config.names))}
     write_browser(
         out / "index.html",
@@ -152,10 +168,11 @@ def _write_page(
     )
 
 
-def _with_page_name(group: Group, prefix: str, threshold: float) -> Group:
+def _with_page_name(group: Group, prefix: str, threshold: float, usual: int) -> Group:
     """The group under a name that says where it is from; an outcome without a grade becomes correct or wrong."""
     problem, step = group.problem, group.problem.meta.get("step")
     name = f"{prefix}{name_of(problem)}" + (f", step {step}" if step is not None else "")
+    name += f", ragged: {len(group)} responses, not {usual}" if len(group) != usual else ""
     by_outcome = [Grade.CORRECT if outcome >= threshold else Grade.WRONG for outcome in group.outcomes]
     grades = [r.grade or (None if r.reward is None else v) for r, v in zip(group.rollouts, by_outcome, strict=True)]
     return dataclasses.replace(group.with_each(grade=grades), problem=dataclasses.replace(problem, id=name))
@@ -163,6 +180,7 @@ def _with_page_name(group: Group, prefix: str, threshold: float) -> Group:
 
 def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: float) -> Iterator[dict[str, Any]]:
     for name, measured_groups in groups.items():
+        usual = usual_size(measured_groups)
         for group in measured_groups:
             metrics = group.rollouts[0].diversity
             yield {
@@ -172,6 +190,7 @@ def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: f
                 "prompt": group.problem.prompt,
                 "step": group.problem.meta.get("step"),
                 "size": len(group),
+                **({"ragged": True} if len(group) != usual else {}),
                 **group_row(group, ks, threshold),
                 "outcomes": group.outcomes.tolist(),
                 "each": {metric: [r.diversity[metric] for r in group.rollouts] for metric in metrics},

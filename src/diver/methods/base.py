@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from diver.diversity import Diversity, unspaced_note, with_diversity
+from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.overlong import Overlong
 from diver.methods.selection import Selection
@@ -51,6 +51,8 @@ class Method:
     """A response is correct when its outcome is at least this."""
     diversity: Diversity = Diversity()
     """How the diversity metrics are measured."""
+    extra_metrics: tuple[str, ...] = ()
+    """Further diversity metrics that are measured and logged, and not rewarded: names, or `module:function`."""
     selection: Selection = Selection()
     """Which rollouts are trained on."""
     overlong: Overlong = Overlong()
@@ -64,8 +66,9 @@ class Method:
     @property
     def needs(self) -> frozenset[str]:
         """Which of NEEDS this method, as it is configured, must be given."""
-        by_diversity = {"responses"} if self.selection.keep != "all" else set()
-        return frozenset(by_diversity | ({"tokens"} if self.overlong else set()))
+        needs = {"responses"} if self.selection.keep != "all" else set()
+        needs |= {"tokens"} if self.overlong else set()
+        return frozenset(needs.union(*(needs_of(name, self.diversity) for name in {*self.metric_names} - {*OBSERVED})))
 
     @property
     def zero_mean(self) -> bool:
@@ -84,7 +87,7 @@ class Method:
     @property
     def metric_names(self) -> tuple[str, ...]:
         """The diversity metrics that are measured."""
-        return OBSERVED
+        return (*OBSERVED, *self.extra_metrics)
 
     def check_group_size(self, size: int, key: str) -> None:
         """Raises DiverError where no group of `size` responses, the setting `key`, could ever have a signal."""

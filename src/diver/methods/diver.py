@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from diver.diversity import resolve
-from diver.methods.base import OBSERVED, Context
+from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher, group_advantage
 from diver.methods.schedule import Schedule
 from diver.settings import settings
@@ -106,7 +106,7 @@ class Diver(ClipHigher):
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        return (*OBSERVED, *self.diversity_rewards)
+        return (*super().metric_names, *self.diversity_rewards)
 
     def shaping_coef(self, progress: Progress | float) -> float:
         return self.shaping.coef * self.shaping.schedule.factor(progress)

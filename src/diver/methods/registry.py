@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from diver.diversity import resolve
 from diver.losses import LOSSES, PolicyLoss
 from diver.methods.base import Method
 from diver.methods.cde import Cde
@@ -101,6 +102,8 @@ def method_named(name: str = DEFAULT, **tables: Any) -> Method:
     loss = _loss(default, dict(tables.pop("loss", {})))
     table = merge({k: v for k, v in dataclasses.asdict(default).items() if k != "loss"}, {**tables, "name": name})
     method = dataclasses.replace(read(type(default), table, "method"), loss=loss)
+    for metric in method.extra_metrics:
+        resolve(metric, method.diversity)
     if method.outcomes_only and method.overlong:
         raise DiverError(f"method.overlong: {name} has advantages of outcomes alone, so a penalty has no effect")
     return method

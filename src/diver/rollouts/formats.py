@@ -1,55 +1,35 @@
 """Files of rows in the formats that trainers and evaluations write, each row with its place.
 
-`.jsonl` and `.parquet` are those of problems; `.csv`, `.json` (rows, an inspect_ai log, a tinker-cookbook logtree), `.eval`
-(a zip of inspect_ai) and `.pt` (slime's torch.save) are read here without the packages that wrote them.
+`.jsonl`, `.csv` and `.parquet` are those of problems; `.json` (rows, an inspect_ai log, a tinker-cookbook logtree), `.eval` (a
+zip of inspect_ai) and `.pt` (slime's torch.save) are read here without the packages that wrote them.
 """
 
-import csv
 import json
 import pickle
 import struct
-import sys
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from diver.data import rows
+from diver.data import formats
+from diver.data.formats import load_json, numbered
 from diver.rollouts.unpack import logtree_attempts
 from diver.types import DiverError
 
 Row = Mapping[str, Any]
-Rows = Iterator[tuple[str, Row]]
+Rows = Iterable[tuple[str, Row]]
 ZSTD = 93  # a method of zip that zipfile of Python 3.11 to 3.13 does not have; inspect_ai's logs use it
 
 
-def _csv(path: Path) -> Rows:
-    csv.field_size_limit(sys.maxsize)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for number, row in enumerate(csv.DictReader(file), start=1):
-            if None in row:
-                raise DiverError(f"{path}, row {number}: has more fields than the header")
-            yield f"{path}, row {number}", {name: value for name, value in row.items() if value not in (None, "")}
-
-
 def _json(path: Path) -> Rows:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise DiverError(f"{path}: not JSON ({error})") from error
+    content = load_json(path)
     if isinstance(content, dict) and {"title", "root"} <= content.keys():
-        found: Any = list(logtree_attempts(content["root"]))
-    elif isinstance(content, dict) and isinstance(content.get("samples"), list):
-        found = [{**row, **_log_names(content)} for row in content["samples"] if isinstance(row, dict)]
-    else:
-        found = content
-    if not isinstance(found, list):
-        raise DiverError(f"{path}: must be a list of rows, or a log of inspect_ai with its samples")
-    for number, row in enumerate(found, start=1):
-        if not isinstance(row, dict):
-            raise DiverError(f"{path}, row {number}: a {type(row).__name__}, not an object")
-        yield f"{path}, row {number}", row
+        return numbered(path, list(logtree_attempts(content["root"])))
+    if isinstance(content, dict) and isinstance(content.get("samples"), list):
+        return numbered(path, [{**row, **_log_names(content)} for row in content["samples"] if isinstance(row, dict)])
+    return numbered(path, content)
 
 
 def _log_names(header: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,5 +101,5 @@ class _Nothing:
 
 
 READERS: dict[str, Callable[[Path], Any]] = {
-    **rows.READERS, ".csv": _csv, ".json": _json, ".eval": _eval, ".pt": _pt,
+    **formats.READERS, ".json": _json, ".eval": _eval, ".pt": _pt,
 }  # fmt: skip

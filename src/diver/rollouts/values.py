@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from diver.io.jsonl import number
-from diver.types import DiverError
-
-WORDS = {"true": 1.0, "false": 0.0}
+from diver.types import TRUTH, DiverError
 
 
 def text(value: Any, where: str) -> str:
@@ -37,7 +35,7 @@ def is_messages(value: Any) -> bool:
 def outcome(value: Any, where: str) -> float | None:
     """true is 1, false 0, as a word too; a text may be a number, as in CSV. None, NaN and "" are unknown."""
     if isinstance(value, str):
-        known = WORDS.get(value.strip().lower())
+        known = TRUTH.get(value.strip().lower())
         value = _as_number(value) if known is None else known
     if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -56,7 +54,9 @@ def _as_number(value: str) -> float | str:
 
 def is_outcome(value: Any) -> bool:
     """Whether it can be an outcome: other people's `score` may be a word or a table."""
-    return is_number(value) or (isinstance(value, str) and (value.lower() in WORDS or is_number(_as_number(value))))
+    return is_number(value) or (
+        isinstance(value, str) and (value.strip().lower() in TRUTH or is_number(_as_number(value)))
+    )
 
 
 def is_number(value: Any) -> bool:

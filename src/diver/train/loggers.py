@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from diver.config.sections import Log
+from diver.data.hub import one_line
 from diver.train.alerts import AlertLog
 from diver.types import DiverError
 
@@ -28,12 +29,14 @@ class WandB:
     def __init__(self, folder: Path, project: str, config: Mapping[str, Any]) -> None:
         import wandb
 
-        # One id per run folder and first start, so a resumed run continues the same curves.
-        folder = folder.resolve()
-        run_id = hashlib.blake2b(f"{folder} {config['started']}".encode(), digest_size=8).hexdigest()
         try:
             self._run = wandb.init(
-                project=project, name=folder.name, id=run_id, resume="allow", dir=str(folder), config=dict(config)
+                project=project,
+                name=folder.resolve().name,
+                id=run_id(folder, config),
+                resume="allow",
+                dir=str(folder.resolve()),
+                config=dict(config),
             )
         except wandb.errors.Error as e:
             raise DiverError(f"log.to: wandb: {e}") from None
@@ -43,18 +46,66 @@ class WandB:
         self._run.log(dict(metrics), step=step)
 
 
-Logger = AlertLog | TensorBoard | WandB
+class MLflow:
+    """An experiment of this name on the server of MLFLOW_TRACKING_URI, by default a database in the current folder."""
+
+    def __init__(self, folder: Path, project: str, config: Mapping[str, Any]) -> None:
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+
+        mark = run_id(folder, config)
+        try:
+            self._client = MlflowClient()
+            experiment = self._client.get_experiment_by_name(project)
+            known = experiment.experiment_id if experiment else self._client.create_experiment(project)
+            runs = self._client.search_runs([known], filter_string=f"tags.`diver.run` = '{mark}'")
+            name, tags = folder.resolve().name, {"diver.run": mark}
+            self._run = (runs[0] if runs else self._client.create_run(known, run_name=name, tags=tags)).info.run_id
+            self._client.update_run(self._run, status="RUNNING")
+            self._client.log_dict(self._run, dict(config), "config.json")
+        except MlflowException as e:
+            raise DiverError(f"log.to: mlflow: {one_line(e)}") from None
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        for name, value in metrics.items():
+            self._client.log_metric(self._run, name.replace("@", "_at_"), value, step=step)  # @ is not allowed there
+
+    def close(self) -> None:
+        self._client.set_terminated(self._run)
+
+
+class Trackio:
+    """A project of this name in TRACKIO_DIR, where TRACKIO_SPACE_ID or TRACKIO_SERVER_URL name no other place."""
+
+    def __init__(self, folder: Path, project: str, config: Mapping[str, Any]) -> None:
+        import trackio
+
+        name = f"{folder.resolve().name}-{run_id(folder, config)[:4]}"  # a run is known by its name
+        self._run = trackio.init(project, name=name, resume="allow", embed=False, config=dict(config))
+        self.close = self._run.finish
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._run.log(dict(metrics), step=step)
+
+
+Logger = AlertLog | TensorBoard | WandB | MLflow | Trackio
+SERVICES: dict[str, type[WandB] | type[MLflow] | type[Trackio]] = {"wandb": WandB, "mlflow": MLflow, "trackio": Trackio}
+
+
+def run_id(folder: Path, config: Mapping[str, Any]) -> str:
+    """One id for each run folder and first start, by which a run that resumes continues its curves."""
+    return hashlib.blake2b(f"{folder.resolve()} {config['started']}".encode(), digest_size=8).hexdigest()
 
 
 def check_loggers(settings: Log) -> None:
     """Raises DiverError where the library of a logger is not installed."""
     if missing := [name for name in settings.to if find_spec(name) is None]:
-        raise DiverError(f"log.to: {missing[0]} is not installed; pip install 'diver-rl[loggers]'")
+        raise DiverError(f"log.to: {missing[0]} is not installed; pip install {missing[0]}")
 
 
 def open_loggers(settings: Log, folder: Path, config: Mapping[str, Any], step: int) -> list[Logger]:
     """The loggers of `settings.to`. `step` is the last completed step."""
     return [
-        TensorBoard(folder, step) if name == "tensorboard" else WandB(folder, settings.project, config)
+        TensorBoard(folder, step) if name == "tensorboard" else SERVICES[name](folder, settings.project, config)
         for name in settings.to
     ]
