@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ def _run(arguments: Arguments, plan: Plan, provenance: Mapping[str, Any]) -> Non
             stage = dataclasses.replace(stage, variants=tuple(labels), seeds=arguments.seeds or stage.seeds)
             run_stage(plan, stage, arguments, provenance)
     finally:
-        results = [read_results(plan, testbed, _paths(arguments, testbed)) for testbed in plan.testbeds]
+        results = [read_results(plan, bed, _paths(arguments, bed), arguments.seeds) for bed in plan.testbeds]
         if any(found.runs for found in results):
             print(write_page(plan, results, arguments.out))
 
@@ -144,10 +144,11 @@ def _of_rates(paths: Paths) -> Paths:
     return Paths(paths.records / "rates", paths.work / "rates")
 
 
-def read_results(plan: Plan, testbed: str, paths: Paths) -> Results:
-    """The finished runs of a testbed, by label and seed."""
+def read_results(plan: Plan, testbed: str, paths: Paths, others: Sequence[int] = ()) -> Results:
+    """The finished runs of a testbed, by label and seed: the seeds of the stages, and `others`."""
     regime, rates = plan.regime(testbed), chosen(plan, testbed, plan.variants, _of_rates(paths))
-    seeds = sorted({seed for stage in plan.stages.values() if stage.testbed == testbed for seed in stage.seeds})
+    stages = [stage for stage in plan.stages.values() if stage.testbed == testbed]
+    seeds = sorted({*others, *(seed for stage in stages for seed in stage.seeds)})
     runs: dict[str, dict[int, Mapping[str, Any]]] = {}
     for label, rate in rates.items():
         for seed in seeds:

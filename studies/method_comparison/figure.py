@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from diver.render.figures import COLOURS, GREY, drawing, frame
+from diver.stats import Estimate
 from method_comparison.plan import BASELINE
-from method_comparison.results import Results, finals, free_candidates, level
+from method_comparison.results import Record, Results, finals, free_candidates, level
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -29,7 +30,8 @@ def draw(results: Sequence[Results], path: Path) -> None:
 def _panel(axes: Any, results: Results) -> None:
     frame(axes, results.plan.testbeds[results.testbed].title, "Pass@1, per cent", grid="both")
     axes.set_ylabel("Pass@64, per cent", color=GREY)
-    free = [_point(results, c.label, c.name)[:2] for c in free_candidates(results)]
+    pairs = [_point(results, candidate.label, candidate.name) for candidate in free_candidates(results)]
+    free = [(100 * one.mean, 100 * many.mean) for one, many in pairs]
     if free:
         axes.scatter(*np.transpose(free), s=9, color=GREY, alpha=0.35, linewidths=0, label="costs nothing")
         axes.step(
@@ -38,17 +40,54 @@ def _panel(axes: Any, results: Results) -> None:
     styles = zip(cycle(COLOURS), [m for m in MARKS for _ in COLOURS], strict=False)
     shown = [label for label in results.runs if label == BASELINE or label not in results.free]
     for label, (colour, mark) in zip(shown, styles, strict=False):
-        points = np.array([_point(results, label, name) for name in finals(results) if name != "final 0"])
-        x, y, dx, dy = points.T
+        pairs = [_point(results, label, name) for name in finals(results) if name != "final 0"]
+        x, y = (np.array([e.mean for e in column]) for column in zip(*pairs, strict=True))
+        dx, dy = (
+            np.array([[e.mean - e.low, e.high - e.mean] for e in column]).T for column in zip(*pairs, strict=True)
+        )
         width = 2.0 if label == BASELINE else 1.1
-        axes.plot(x, y, color=colour, marker=mark, markersize=3.5, linewidth=width, label=label)
-        axes.errorbar(x, y, xerr=dx, yerr=dy, fmt="none", ecolor=colour, elinewidth=0.4, alpha=0.35)
+        axes.plot(100 * x, 100 * y, color=colour, marker=mark, markersize=3.5, linewidth=width, label=label)
+        bars = {"xerr": 100 * dx, "yerr": 100 * dy, "elinewidth": 0.4, "alpha": 0.35}
+        axes.errorbar(100 * x, 100 * y, fmt="none", ecolor=colour, **bars)
 
 
-def _point(results: Results, label: str, name: str) -> tuple[float, float, float, float]:
-    """Pass@1 and Pass@64, and half the widths of their intervals, in per cent."""
-    one, many = (level(results.runs[label], name, k) for k in (1, 64))
-    return 100 * one.mean, 100 * many.mean, 50 * (one.high - one.low), 50 * (many.high - many.low)
+def _point(results: Results, label: str, name: str) -> tuple[Estimate, Estimate]:
+    """Pass@1 and Pass@64."""
+    return level(results.runs[label], name, 1), level(results.runs[label], name, 64)
+
+
+def draw_solutions(results: Results, path: Path, problems: int = 4, columns: int = 6) -> None:
+    """How often each solution of a problem is sampled over the training: a row a problem, a column a method, areas stacked."""
+    shown = [label for label in results.runs if label == BASELINE or label not in results.free][:columns]
+    records = [results.runs[label][min(results.runs[label])] for label in shown]
+    counts = [_over_training(results, record) for record in records]
+    most = sorted(range(len(counts[0])), key=lambda i: -len(counts[0][i][0][1]))[:problems] if counts else []
+    with drawing(path, size=(1.9 * max(1, len(shown)), 1.5 * max(1, len(most))), font_size=7) as figure:
+        axes = figure.subplots(max(1, len(most)), max(1, len(shown)), sharex=True, sharey=True, squeeze=False)
+        for row, problem in enumerate(most):
+            of_methods = [counts[column][problem] for column in range(len(shown))]
+            names = list(dict.fromkeys(name for over in of_methods for _, found in over for name in found))
+            for column, label in enumerate(shown):
+                _stacked(axes[row][column], of_methods[column], names, label if row == 0 else "")
+
+
+def _over_training(results: Results, record: Record) -> list[list[tuple[int, dict[str, int]]]]:
+    """Of each shown problem, (step, solution -> count) before training and at every checkpoint."""
+    kept = record["evaluations"]["solutions"]
+    before = results.untrained["evaluations"]["solutions"]["shown"] if results.untrained else []
+    found = []
+    for i, at_steps in enumerate(kept["shown"]):
+        start = [(0, before[i][0])] if i < len(before) else []
+        found.append([*start, *zip(kept["steps"], at_steps, strict=True)])
+    return found
+
+
+def _stacked(axes: Any, over: Sequence[tuple[int, dict[str, int]]], names: Sequence[str], title: str) -> None:
+    """A solution has one colour in a row of panels: that of its place among `names`."""
+    table = np.array([[counts.get(name, 0) for _, counts in over] for name in names] or [[0] * len(over)])
+    frame(axes, title)
+    colours = [COLOURS[i % len(COLOURS)] for i in range(len(table))]
+    axes.stackplot([step for step, _ in over], table, colors=colours, linewidth=0, alpha=0.85)
 
 
 def front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

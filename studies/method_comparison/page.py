@@ -10,13 +10,15 @@ import numpy as np
 from diver.io.files import write_text
 from diver.render.tables import markdown
 from diver.stats import Estimate
-from method_comparison.figure import draw
+from method_comparison.figure import draw, draw_solutions
 from method_comparison.plan import BASELINE, Plan
+from method_comparison.rates import best_rate
 from method_comparison.results import (
     WEIGHTS,
     Results,
     above_front,
     at_best_temperature,
+    by_difficulty,
     from_baseline,
     gained_and_lost,
     kept,
@@ -46,6 +48,8 @@ def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
     """The page and its picture, of the testbeds that have runs; returns the page's path."""
     known = [found for found in results if found.runs]
     draw(known, out / f"{NAME}.png")
+    for found in known:
+        draw_solutions(found, out / f"{NAME}-{found.testbed}-solutions.png")
     head = [
         "# Exploration methods side by side\n",
         f"Made by `diver reproduce {NAME}`; [study.toml](../../studies/method_comparison/study.toml) has the regimes, the "
@@ -167,6 +171,29 @@ def _deeper(results: Results) -> str:
     return note + "\n" + markdown(head, rows)
 
 
+def _by_difficulty(results: Results) -> str:
+    if results.untrained is None:
+        return ""
+    rows = []
+    for label in _others(results):
+        gaps = [_points(gap, "+") for k in (1, 64) for gap in by_difficulty(results, label, k)]
+        rows.append([label, *gaps])
+    quarters = ("hardest", "hard", "easy", "easiest")
+    note = (
+        "Where a difference from clip-higher lies: points of Pass@1 and of Pass@64 at temperature 1, in quarters of the problems by "
+        "how often the untrained policy solves them.\n"
+    )
+    return note + "\n" + markdown(["", *(f"@{k} {q}" for k in (1, 64) for q in quarters)], rows)
+
+
+def _solutions(results: Results) -> str:
+    name = f"{NAME}-{results.testbed}-solutions.png"
+    return (
+        f"![Solutions over training]({name})\n\nThe correct solutions among 64 samples of a problem, a colour each, before "
+        "training and after each checkpoint of seed 0; white is wrong. The problems are those with the most solutions before training.\n"
+    )
+
+
 def _training(results: Results) -> str:
     rows = []
     for label, runs in results.runs.items():
@@ -180,7 +207,7 @@ def _training(results: Results) -> str:
 
 def _rates(results: Results) -> str:
     rows = [
-        [label, *(f"{100 * found[rate]:.1f}" + " *" * (found[rate] == max(found.values())) for rate in sorted(found))]
+        [label, *(f"{100 * found[rate]:.1f}" + " *" * (rate == best_rate(found)) for rate in sorted(found))]
         for label, found in results.rates.items()
         if found and not results.plan.variants[label].rate_of
     ]

@@ -58,5 +58,10 @@ def chosen(plan: Plan, testbed: str, variants: Mapping[str, Variant], paths: Pat
         owner = variants.get(variant.rate_of or label) or plan.variants[variant.rate_of or label]
         found = outcomes(plan, testbed, owner, paths)
         if len(found) == len(plan.rates):
-            rates[label] = max(found, key=lambda rate: found[rate])
+            rates[label] = best_rate(found)
     return rates
+
+
+def best_rate(found: Mapping[float, float]) -> float:
+    """The learning rate of the highest outcome; of several the lowest."""
+    return max(sorted(found), key=lambda rate: found[rate])

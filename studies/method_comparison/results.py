@@ -180,6 +180,20 @@ def gained_and_lost(results: Results, label: str) -> tuple[float, float] | None:
     return float(np.mean([(a & ~before).sum() for a in after])), float(np.mean([(before & ~a).sum() for a in after]))
 
 
+def by_difficulty(results: Results, label: str, k: int, parts: int = 4) -> list[Estimate]:
+    """Pass@k minus clip-higher's at temperature 1, in quarters of the problems by the untrained policy's Pass@1, hardest first."""
+    if results.untrained is None:
+        return []
+    order = np.argsort(pass_at(results.untrained, "final 1", 1), kind="stable")
+    mine, theirs = (
+        rows(runs, "final 1", lambda record, name: pass_at(record, name, k))
+        for runs in (results.runs[label], results.baseline)
+    )
+    shared = sorted(mine.keys() & theirs.keys())
+    gaps = np.array([mine[seed] - theirs[seed] for seed in shared])
+    return [interval(gaps[:, part], (-1, 1)) if shared else UNKNOWN for part in np.array_split(order, parts)]
+
+
 def large(runs: Runs, kind: str, k: int) -> Estimate:
     """pass@k or distinct@k of the 1,024 samples at temperature 1."""
     found = [of_samples(record["evaluations"]["large 1"], kind, k) for record in runs.values()]

@@ -174,27 +174,19 @@ def test_keys_log_probs_state_and_advantages_per_token(tmp_path):
     assert max(n for of_problem in counts.values() for n in of_problem.values()) > 1
 
 
-def test_rows_are_left_out(folder):
-    """PSR trains on correct responses alone; what is left is padded by verl."""
-    psr = {"name": "psr", "selection": {"outcomes": "correct"}}
+def test_groups_are_replaced_and_rows_left_out(folder):
+    """Dynamic sampling is verl's own, by the outcome; of what it keeps PSR trains on correct responses, and verl pads them."""
+    psr = {"name": "psr", "selection": {"outcomes": "correct", "filter_groups": True}}
     stock.run(folder, stock.command(folder, method_named(**psr), 2, setting={"method": psr}))
     logged = stock.metrics(folder)
     for step in (1, 2):
+        assert logged[step]["diver/group/solve_none"] == logged[step]["diver/group/solve_all"] == 0
         rows = stock.dump(folder, step)
         trained = [row for row in rows if row["advantage"] is not None]
         assert 0 < len(trained) < stock.PROMPTS * stock.GROUP
         assert all(row["score"] == 1 and row["advantage"] == 1 for row in trained)
+        assert len(groups(trained)) == stock.PROMPTS  # each has a correct response
         assert logged[step]["diver/reward/outcome"] < 1 and logged[step]["actor/grad_norm"] > 0
-
-
-def test_groups_without_a_signal_are_replaced(folder):
-    """Dynamic sampling is verl's own; the outcome decides."""
-    dapo = {"name": "clip-higher", "selection": {"filter_groups": True}}
-    stock.run(folder, stock.command(folder, method_named(**dapo), 2, setting={"method": dapo}))
-    for step in (1, 2):
-        rows = groups(stock.dump(folder, step))
-        assert len(rows) == stock.PROMPTS
-        assert all(0 < sum(row["score"] for row in group) < stock.GROUP for group in rows)
 
 
 def test_the_method_of_the_documentation(tmp_path):
