@@ -48,7 +48,12 @@ def test_every_import_is_declared_and_every_declaration_used():
     files = {path: imported(path) for path in SOURCE.rglob("*.py")}
     imports = set().union(*files.values()) - {"wandb", "mlflow", "trackio"}
     assert imports == declared("train", "endpoint", "vllm", "embedding", "trl", "verl")
-    assert declared("loggers") - declared() == {"wandb", "tensorboard", "mlflow", "trackio"}  # the second through torch.utils
+    assert declared("loggers") - declared() == {
+        "wandb",
+        "tensorboard",
+        "mlflow",
+        "trackio",
+    }  # the second through torch.utils
     core = {path: names for path, names in files.items() if path.relative_to(SOURCE).parts[0] not in TRAINS}
     for path, names in core.items():
         assert names <= declared() | EXTRA.get(path.name, set()), path
