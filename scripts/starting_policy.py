@@ -13,16 +13,18 @@ import json
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from diver.data import countdown
+from diver.config.data import LEVELS, MAZES
+from diver.data import countdown, maze
+from diver.data.held_out import is_held_out
 
 Example = Callable[[random.Random], tuple[str, str]]
 
@@ -36,12 +38,14 @@ class Course(NamedTuple):
     steps: int
     batch: int
     positions: int = 96
+    phrases: Mapping[str, str] = {}
+    """Sentences of every prompt -> the word that stands for them."""
 
 
 def derivation(levels: Sequence[str], rng: random.Random) -> tuple[str, str]:
     """A Countdown problem of one of the levels, and the derivation by which its target was found."""
     while True:
-        numbers, steps = countdown.draw(countdown.LEVELS[rng.choice(levels)], rng)
+        numbers, steps = countdown.draw(LEVELS[rng.choice(levels)], rng)
         target = steps[-1].result
         if not countdown.is_held_out(numbers, target):
             return countdown.question(numbers, target), countdown.response(steps)
@@ -53,11 +57,62 @@ COUNTDOWN_WORDS = [
     *map(str, range(countdown.LARGEST_RESULT + 1)),
 ]
 COUNTDOWN_WORD = r"\\[a-z]+\{?|\\.|[A-Za-z]+|\d+|[^\s]"
+
+
+def walk(levels: Sequence[str], rng: random.Random) -> tuple[str, str]:
+    """A maze of one of the levels, and a random walk through it with its loops left out."""
+    while True:
+        level = MAZES[rng.choice(levels)]
+        start, goal, cells = maze.draw(level, rng)
+        key, problem = maze.problem(start, goal, cells, level.size, "")
+        if not is_held_out(key):
+            return problem.prompt, maze.response(maze.wander(start, goal, cells, rng))
+
+
+CELLS = [maze.name_of((x, y)) for x in range(9) for y in range(9)]
+MAZE_WORDS = ["Go", "from", "to", "Walls", ":", ".", r"\boxed{", "}", *CELLS]
+MAZE_WORD = r"\\boxed\{|[a-z]\d|[A-Za-z]+|[^\s]"
+SIZES = {"min_num_vertices": 6, "max_num_vertices": 12, "edge_probability": 0.4, "num_colors": 3}
+
+
+def coloring(rng: random.Random) -> tuple[str, str]:
+    """A graph of reasoning-gym, and a random one of its colourings."""
+    from diver.data.reasoning_gym import dataset_of
+
+    while True:
+        entry = dataset_of("graph_color", SIZES, rng.getrandbits(31), 1)[0]
+        if not is_held_out(entry["question"]):
+            break
+    colors = random_coloring(entry["metadata"]["puzzle"], {}, rng)
+    return entry["question"], f"<answer> {json.dumps(colors)} </answer>"
+
+
+def random_coloring(puzzle: Mapping[str, Any], colors: dict[int, int], rng: random.Random) -> dict[int, int]:
+    """One that goes on from `colors`, vertex by vertex; empty if there is none."""
+    vertex = len(colors)
+    if vertex == len(puzzle["vertices"]):
+        return colors
+    taken = {colors.get(a if b == vertex else b) for a, b in puzzle["edges"] if vertex in (a, b)}
+    free = [color for color in puzzle["color_options"] if color not in taken]
+    tried = (random_coloring(puzzle, {**colors, vertex: color}, rng) for color in rng.sample(free, len(free)))
+    return next(filter(None, tried), {})
+
+
+GRAPH_WORDS = ["Color", "Answer", "Vertices:", "Edges:", "Possible", "colors:", *"[]{}", "<answer>", "</answer>"]
+GRAPH_WORDS += [form.format(n) for n in range(13) for form in ("({},", "{}),", "{})", "{},", "{}", '"{}":')]
+GRAPH_WORD = r'<[^>]*>|"\d+":|\(\d+,|\d+\),?|\d+,?|[A-Za-z]+:?|[^\s]'
+GRAPH_PHRASES = {
+    "Please provide a coloring for this graph such that every vertex is not connected to a vertex of the same color. "
+    "The graph has these properties:": "Color",
+    'Return your solution as a JSON map of vertices to colors. (For example: {"0": 1, "1": 2, "2": 3}.)': "Answer",
+}
 HARD = ["three", "four", "four-large", "five"]
 
 COURSES = {
     "countdown": Course(COUNTDOWN_WORDS, COUNTDOWN_WORD, partial(derivation, ["three", "four"]), 2000, 128),
     "countdown-hard": Course(COUNTDOWN_WORDS, COUNTDOWN_WORD, partial(derivation, HARD), 1500, 64),
+    "maze": Course(MAZE_WORDS, MAZE_WORD, partial(walk, ["seven", "nine", "nine-dense"]), 1000, 64),
+    "graph-coloring": Course(GRAPH_WORDS, GRAPH_WORD, coloring, 1000, 64, 128, GRAPH_PHRASES),
 }
 
 
@@ -65,6 +120,8 @@ def tokenizer(course: Course) -> PreTrainedTokenizerFast:
     """One token a word; decoding puts a space between any two."""
     words = ["<pad>", "<eos>", "<unk>", *course.words]
     inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    if course.phrases:
+        inner.normalizer = normalizers.Sequence([normalizers.Replace(*pair) for pair in course.phrases.items()])
     inner.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(course.word), "isolated")]
     )

@@ -19,6 +19,7 @@ NAMES = {
     "latex2sympy2_extended": "latex2sympy2-extended",
     "math_verify": "math-verify",
     "pydantic_core": "pydantic",
+    "reasoning_gym": "reasoning-gym",
     "sentence_transformers": "sentence-transformers",
     "transfer_queue": "TransferQueue",
 }  # where the import is called otherwise
@@ -26,6 +27,7 @@ TRAINS = {"losses", "generate", "train", "integrations"}  # the rooms that may n
 EXTRA = {
     "rows.py": {"datasets", "huggingface_hub"},
     "hub.py": {"datasets", "huggingface_hub"},
+    "reasoning_gym.py": {"reasoning-gym"},
     "vectors.py": {"sentence-transformers", "torch", "transformers"},
 }  # what single files of the others take when they are asked to
 
@@ -47,7 +49,7 @@ def imported(path):
 def test_every_import_is_declared_and_every_declaration_used():
     files = {path: imported(path) for path in SOURCE.rglob("*.py")}
     imports = set().union(*files.values()) - {"wandb", "mlflow", "trackio"}
-    assert imports == declared("train", "endpoint", "vllm", "embedding", "trl", "verl")
+    assert imports == declared("train", "endpoint", "vllm", "embedding", "trl", "verl", "reasoning-gym")
     assert declared("loggers") - declared() == {
         "wandb",
         "tensorboard",

@@ -25,7 +25,7 @@ class Source:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Names of the columns that have "prompt", "answer", "id" and "source", where they differ from the known layouts."""
     verifier: str = "auto"
-    """The grader of the answers: math, gsm8k, rule, choice, countdown, or "my_module:my_function". auto selects gsm8k for
+    """The grader of the answers: math, gsm8k, rule, choice, countdown, maze, reasoning-gym, graph-coloring, or "my_module:my_function". auto selects gsm8k for
     GSM8K, choice where the answer is a letter and the prompt has lettered options, and math otherwise."""
     limit: int | None = None
     """Maximum number of problems, taken from the beginning and counted without duplicates."""
@@ -63,10 +63,58 @@ class Countdown:
     """Seed of the generated problems; the seed of the training is run.seed."""
 
     def __post_init__(self) -> None:
-        if unknown := [level for level in self.mix or {} if level not in LEVELS]:
-            raise ValueError(f"countdown.mix: no level {unknown[0]!r}; there are {', '.join(LEVELS)}")
-        if self.mix and not any(self.mix.values()):
-            raise ValueError("countdown.mix: at least one weight must be positive")
+        _check_mix(self.mix, LEVELS, "countdown.mix")
+
+
+class MazeLevel(NamedTuple):
+    """A level of difficulty: a square of `size` cells, how many of them are walls, and how far the goal is at least."""
+
+    size: int
+    walls: int
+    distance: int
+
+
+MAZES = {
+    "five": MazeLevel(5, 6, 3),
+    "seven": MazeLevel(7, 14, 5),
+    "nine": MazeLevel(9, 26, 7),
+    "nine-dense": MazeLevel(9, 32, 9),
+}
+STANDARD_MAZES = {"seven": 1.0, "nine": 1.0}
+
+
+@settings
+class Maze:
+    """Settings of the generated mazes."""
+
+    mix: Mapping[str, NonNegativeFloat] | None = None
+    """Relative frequency of each level, such as {seven = 0.5, nine = 0.5}; the default is these two."""
+    problems: PositiveInt = 4096
+    """Number of distinct training problems."""
+    seed: int = 0
+    """Seed of the generated problems; the seed of the training is run.seed."""
+
+    def __post_init__(self) -> None:
+        _check_mix(self.mix, MAZES, "maze.mix")
+
+
+@settings
+class ReasoningGym:
+    """Settings of problems of reasoning-gym."""
+
+    sizes: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    """Keys of the task's own settings, such as {num_colors = 3, max_num_vertices = 12}."""
+    problems: PositiveInt = 4096
+    """Number of distinct training problems."""
+    seed: int = 0
+    """Seed of the generated problems; the seed of the training is run.seed."""
+
+
+def _check_mix(mix: Mapping[str, float] | None, levels: Mapping[str, object], where: str) -> None:
+    if unknown := [level for level in mix or {} if level not in levels]:
+        raise ValueError(f"{where}: no level {unknown[0]!r}; there are {', '.join(levels)}")
+    if mix and not any(mix.values()):
+        raise ValueError(f"{where}: at least one weight must be positive")
 
 
 @settings
@@ -74,8 +122,8 @@ class Data(Source):
     """Problems to train on."""
 
     path: str = "countdown"
-    """countdown, a .jsonl, .json, .csv or .parquet file, a folder of such files, the id of a data set on the hub, or
-    "my_module:my_function"."""
+    """countdown, maze, reasoning-gym:TASK, a .jsonl, .json, .csv or .parquet file, a folder of such files, the id of a data
+    set on the hub, or "my_module:my_function"."""
     template: str = "auto"
     """The prompt template: plain, chat, boxed, paper, paper-chat or paper-llama. auto selects a chat model's own chat
     template, with the instruction to box the answer where the verifier reads a box, and plain for other models."""
@@ -83,3 +131,7 @@ class Data(Source):
     """How prompts that are chat messages are used: unchanged, or only the last user message as the question of the template."""
     countdown: Countdown = Countdown()
     """Settings of the generated problems, for path = "countdown"."""
+    maze: Maze = Maze()
+    """Settings of the generated problems, for path = "maze"."""
+    reasoning_gym: ReasoningGym = ReasoningGym()
+    """Settings of the generated problems, for path = "reasoning-gym:graph_color" and the other tasks of that library."""

@@ -12,13 +12,17 @@ class Entry(NamedTuple):
 
     module: str
     settings: str
-    rules: int
-    """Versions of its verifier: raise it with every change that can change a grade."""
+    rules: int = 0
+    """Versions of its verifier: raise it with every change that can change a grade. 0: see `diver.verify.graders`."""
+    extra: str = ""
+    """Of this package, without which it is not installed; such a testbed has tasks, named after a colon."""
 
 
 TESTBEDS = {
     "countdown": Entry("diver.data.countdown", "countdown", rules=3),
+    "maze": Entry("diver.data.maze", "maze", rules=1),
+    "reasoning-gym": Entry("diver.data.reasoning_gym", "reasoning_gym", extra="reasoning-gym"),
 }
 
 POLICIES = ("countdown",)
-"""Starting policies inside the package, made by `scripts/starting_policy.py NAME`."""
+"""Starting policies inside the package, made by `scripts/starting_policy.py`."""

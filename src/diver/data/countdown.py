@@ -7,22 +7,21 @@ A response is steps written as LaTeX formulas and a boxed answer, so that textua
 real mathematics, and every solution can be checked exactly. The symbols are spaced: unspaced, a step is ONE
 whitespace token and any two different solutions have a textual diversity of 1.
 
-Problems are seeded and endless; which of them are held out is decided by a hash of the problem itself, so train
-and held-out problems are disjoint whatever the seeds.
+Problems are seeded and endless; see `held_out` for which of them are.
 """
 
-import hashlib
 import random
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from diver.config.data import LEVELS, STANDARD_MIX, Countdown, Level
-from diver.types import DiverError, Grade, Problem
+from diver.data.held_out import distinct, first
+from diver.data.held_out import is_held_out as hashed
+from diver.types import Grade, Problem
 
 OPERATIONS = ("+", "-", r"\times", r"\div")
 LARGEST_RESULT = 400  # of any step; the bundled policy's vocabulary ends here
-HELD_OUT_EVERY = 8  # one problem in this many is held out
 
 
 class Step(NamedTuple):
@@ -67,10 +66,14 @@ def response(steps: list[Step]) -> str:
     return " ".join([*map(str, steps), rf"\boxed{{ {steps[-1].result} }}"])
 
 
+def key(numbers: list[int], target: int) -> str:
+    """The same for problems that differ in the order of their numbers."""
+    return " ".join(map(str, [*sorted(numbers), target]))
+
+
 def is_held_out(numbers: list[int], target: int) -> bool:
     """Whether the problem, whatever the order of its numbers, is kept from training."""
-    key = " ".join(map(str, [*sorted(numbers), target]))
-    return hashlib.blake2b(key.encode(), digest_size=8).digest()[0] % HELD_OUT_EVERY == 0
+    return hashed(key(numbers, target))
 
 
 def draw(level: Level, rng: random.Random) -> tuple[list[int], list[Step]]:
@@ -82,35 +85,36 @@ def draw(level: Level, rng: random.Random) -> tuple[list[int], list[Step]]:
             return numbers, steps
 
 
-def generate(settings: Countdown, *, held_out: bool) -> Iterator[Problem]:
-    """Different problems without end, either all held out or all for training."""
-    rng = random.Random(f"countdown {settings.seed} {'held out' if held_out else 'train'}")
+def candidates(settings: Countdown, rng: random.Random) -> Iterator[tuple[str, Problem]]:
+    """Random problems without end, each with its key."""
     mix = settings.mix or STANDARD_MIX
-    seen = set()
-    for _ in range(10_000_000):
+    while True:
         name = rng.choices(list(mix), list(mix.values()))[0]
         numbers, steps = draw(LEVELS[name], rng)
         target = steps[-1].result
-        key = (*sorted(numbers), target)
-        if is_held_out(numbers, target) != held_out or key in seen:
-            continue
-        seen.add(key)
-        yield Problem(
-            id="countdown-" + "-".join(map(str, key)),
-            prompt=question(numbers, target),
-            answer=str(target),
-            source=f"countdown/{name}",
-            verifier="countdown",
-            meta={"numbers": numbers, "target": target},
+        identity = key(numbers, target)
+        yield (
+            identity,
+            Problem(
+                id=f"countdown-{identity.replace(' ', '-')}",
+                prompt=question(numbers, target),
+                answer=str(target),
+                source=f"countdown/{name}",
+                verifier="countdown",
+                meta={"numbers": numbers, "target": target},
+            ),
         )
+
+
+def generate(settings: Countdown, *, held_out: bool) -> Iterator[Problem]:
+    """Different problems, either all held out or all for training."""
+    rng = random.Random(f"countdown {settings.seed} {'held out' if held_out else 'train'}")
+    return distinct(candidates(settings, rng), held_out=held_out)
 
 
 def problems(settings: Countdown, count: int, *, held_out: bool) -> list[Problem]:
     """The first `count` problems of the stream."""
-    result = [p for p, _ in zip(generate(settings, held_out=held_out), range(count), strict=False)]
-    if len(result) < count:
-        raise DiverError(f"countdown: this mix has only {len(result)} different problems, fewer than {count}")
-    return result
+    return first(generate(settings, held_out=held_out), count, "countdown")
 
 
 _FORMULA = re.compile(r"\\\((.{0,60}?)\\\)", re.DOTALL)

@@ -7,14 +7,14 @@ from typing import Any, Protocol, cast
 
 from diver.config.data import Data
 from diver.config.testbeds import POLICIES, TESTBEDS
-from diver.types import Grade, Problem
+from diver.types import DiverError, Grade, Problem
 
 
 class Testbed(Protocol):
     """The functions of a testbed's module. Its problems name the testbed as their verifier."""
 
-    def problems(self, settings: Any, count: int, *, held_out: bool) -> list[Problem]:
-        """The first `count` problems of the settings, all held out or none; no problem is ever both."""
+    def problems(self, settings: Any, count: int, *, held_out: bool, **task: str) -> list[Problem]:
+        """The first `count` problems of the settings, all held out or none; no problem is ever both. `task` if it has some."""
         ...
 
     def grade(self, response: str, problem: Problem) -> Grade: ...
@@ -30,15 +30,21 @@ class Testbed(Protocol):
 
 def is_testbed(path: str) -> bool:
     """Whether the path of a source names a testbed, whose problems are generated."""
-    return path in TESTBEDS
+    return path.partition(":")[0] in TESTBEDS
 
 
 def generate(path: str, data: Data, count: int | None, *, held_out: bool) -> list[Problem]:
     """`count` problems of the testbed that `path` names; as many as its settings say without a count."""
-    entry = TESTBEDS[path]
+    name, _, task = path.partition(":")
+    entry = TESTBEDS[name]
     settings = getattr(data, entry.settings)
-    testbed = cast(Testbed, import_module(entry.module))
-    return testbed.problems(settings, count or settings.problems, held_out=held_out)
+    try:
+        testbed = cast(Testbed, import_module(entry.module))
+    except ModuleNotFoundError as error:
+        raise DiverError(f"{path}: needs `pip install 'diver-rl[{entry.extra}]'`") from error
+    if bool(task) != bool(entry.extra):
+        raise DiverError(f"{path}: " + ("name a task" if entry.extra else "has no tasks"))
+    return testbed.problems(settings, count or settings.problems, held_out=held_out, **({"task": task} if task else {}))
 
 
 def policy_folder(name: str = "countdown") -> Path | None:

@@ -1,13 +1,16 @@
 """Tokens and n-grams: what the tokens of a response are, and those of a group, numbered once for all that counts them."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Literal
 
 import numpy as np
 
 Response = str | Sequence[int] | np.ndarray
 Tokenize = Literal["whitespace", "zh", "char", "policy"]
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / the golden ratio: a product with it scatters keys (Fibonacci hashing)
 LONG = 20  # a text with more characters than this for each of its words is written without spaces
 
 # Chinese characters, their radicals, strokes, punctuation and full-width forms, as in sacrebleu's zh; neither kana nor Thai.
@@ -56,14 +59,16 @@ def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray
     if 0 < strings < len(responses):
         raise ValueError(f"{strings} of {len(responses)} responses are strings, the others token ids: give one kind")
 
-    import pandas as pd
-
-    tokens = [np.array(r.split(), object) if isinstance(r, str) else np.asarray(r) for r in responses]
-    for i, r in enumerate(tokens):
-        if not strings and (r.ndim != 1 or (r.size and r.dtype.kind not in "iu")):
+    if strings:
+        number = defaultdict[str, int](count().__next__).__getitem__  # the next number for a word that is new
+        words = (r.split() for r in responses if isinstance(r, str))
+        numbers = [np.fromiter(map(number, of_response), np.int64, len(of_response)) for of_response in words]
+        return np.concatenate(numbers), np.array([len(r) for r in numbers])
+    tokens = [np.asarray(r) for r in responses]
+    for i, ids in enumerate(tokens):
+        if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
             raise ValueError(f"response {i} is neither a string nor a flat sequence of integer token ids")
-    flat = np.concatenate([r if strings else r.astype(np.int64) for r in tokens])
-    return pd.factorize(flat)[0].astype(np.int64), np.array([len(r) for r in tokens])
+    return _numbered(np.concatenate([ids.astype(np.int64) for ids in tokens])), np.array([len(ids) for ids in tokens])
 
 
 def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iterator[tuple[np.ndarray, ...]]:
@@ -72,8 +77,6 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
     Yields number and response of each occurrence, [occurrences], and how often each number occurs in the whole group,
     [n-grams], those that occur once included. These are dropped at their order: no longer one is seen twice.
     """
-    import pandas as pd
-
     # Every response is followed by a token of its own, so that an n-gram across a border is seen once and dropped.
     size, vocabulary = len(length), int(tokens.max(initial=-1)) + 1
     tokens = np.insert(tokens, np.cumsum(length), vocabulary + np.arange(size))
@@ -85,11 +88,28 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
     start, gram = np.arange(len(tokens)), tokens
     for n in range(orders):
         if n:
-            gram = pd.factorize(gram * base + tokens[start + n])[0]
+            gram = _numbered(gram * base + tokens[start + n])
         seen = np.bincount(gram)
         again = np.flatnonzero((seen > 1)[gram])
         start, gram = start[again], gram[again]
         yield gram, doc[start], seen
+
+
+def _numbered(keys: np.ndarray) -> np.ndarray:
+    """0, 1, ... for the different keys, int64 [n], equal for equal ones, int64 [n].
+
+    By a hash table: the last key of a slot stands for all that are equal to it, and those that met another one there, about
+    a fifth where all are different, are sorted.
+    """
+    bits = max(1, 2 * len(keys) - 1).bit_length()
+    slot = (keys.astype(np.uint64) * GOLDEN >> np.uint64(64 - bits)).astype(np.int64)
+    own, table = np.arange(len(keys)), np.empty(1 << bits, np.int64)
+    table[slot] = own
+    same = table[slot]
+    others = np.flatnonzero(keys[same] != keys)
+    _, first, inverse = np.unique(keys[others], return_index=True, return_inverse=True)
+    same[others] = others[first][inverse]
+    return (np.cumsum(same == own) - 1)[same]
 
 
 def order_weights(orders: int, weights: Sequence[float] | None) -> np.ndarray:

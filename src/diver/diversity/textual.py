@@ -16,8 +16,8 @@ import numpy as np
 
 from diver.diversity.ngrams import Response, number_tokens, order_weights, repeated_ngrams, weights_by_length
 
-DENSE_FRACTION = 16  # an n-gram seen more than G / 16 times goes to BLAS, a rarer one to a sparse product
-DENSE_CELLS = 1 << 22  # cells of B at a time
+DENSE_FRACTION = 16  # an n-gram seen more than G / 16 times goes to BLAS, of a rarer one each pair is counted
+DENSE_CELLS = 1 << 22  # cells of B, or pairs, at a time
 
 
 def textual_diversity(
@@ -71,7 +71,7 @@ def _overlaps(gram: np.ndarray, doc: np.ndarray, seen: np.ndarray, size: int) ->
     is_common = common[gram]
     c, r = np.flatnonzero(is_common), np.flatnonzero(~is_common)
     overlap = _dense(_renumbered(gram[c], common), doc[c], int(common.sum()), size)
-    return overlap + _sparse(_renumbered(gram[r], rare), doc[r], int(rare.sum()), size)
+    return overlap + _pairs(gram[r], doc[r], size)
 
 
 def _renumbered(gram: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -96,20 +96,23 @@ def _dense(gram: np.ndarray, doc: np.ndarray, columns: int, size: int) -> np.nda
     return out
 
 
-def _sparse(gram: np.ndarray, doc: np.ndarray, columns: int, size: int) -> np.ndarray:
-    from scipy.sparse import csr_array
-
-    counts = csr_array((np.ones(len(gram), np.int64), (doc, gram)), (size, columns))
-    counts.sum_duplicates()
-    c, g = counts.data, counts.indices
-    largest = np.zeros(columns, np.int64)
-    np.maximum.at(largest, g, c)
-    ends = np.cumsum(c)
-    k = np.arange(ends[-1]) - np.repeat(ends - c, c)
-    column = np.repeat((np.cumsum(largest) - largest)[g], c) + k
-    pointer = np.append(0, ends)[counts.indptr]
-    b = csr_array((np.ones(len(column), np.float32), column, pointer), (size, largest.sum()))
-    return (b @ b.T).toarray()
+def _pairs(gram: np.ndarray, doc: np.ndarray, size: int) -> np.ndarray:
+    """The same for n-grams that few responses have: their pairs, one after the other."""
+    cell, count = np.unique(gram * size + doc, return_counts=True)
+    gram, doc = np.divmod(cell, size)
+    overlap, where, shared = np.zeros(size * size), list[np.ndarray](), list[np.ndarray]()
+    left, apart = np.arange(len(cell)), 0
+    while len(left):
+        apart += 1  # each entry with the one that stands so many places behind it, as long as that is of its n-gram
+        left = left[: np.searchsorted(left, len(cell) - apart)]
+        left = left[gram[left] == gram[left + apart]]
+        where.append(doc[left] * size + doc[left + apart])
+        shared.append(np.minimum(count[left], count[left + apart]))
+        if not len(left) or sum(map(len, where)) > DENSE_CELLS:
+            overlap += np.bincount(np.concatenate(where), np.concatenate(shared), size * size)
+            where, shared = [], []
+    overlap = overlap.reshape(size, size)
+    return overlap + overlap.T
 
 
 def distinct_n(responses: Sequence[Response], *, orders: int = 4, weights: Sequence[float] | None = None) -> np.ndarray:

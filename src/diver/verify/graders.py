@@ -80,6 +80,23 @@ class Grader:
         return f"{self.name}@{self.version}"
 
 
+_GYM_ANSWER = "diver.data.reasoning_gym:final_answer"
+
+
+def _gym(name: str, **fields: Any) -> Grader:
+    """Judged by reasoning-gym's own verifiers."""
+    return Grader(
+        name,
+        "diver.data.reasoning_gym:grade",
+        1,
+        ("reasoning-gym",),
+        explicit="diver.data.reasoning_gym:has_answer",
+        isolated=True,
+        template="boxed",
+        **fields,
+    )
+
+
 _ALGEBRA = ("math-verify", "latex2sympy2-extended", "sympy")
 
 GRADERS = {
@@ -106,6 +123,15 @@ GRADERS = {
                 exact_solutions=True,
             )
             for name, testbed in TESTBEDS.items()
+            if testbed.rules
+        ),
+        _gym("reasoning-gym", answer=_GYM_ANSWER, solution=_GYM_ANSWER),
+        _gym(
+            "graph-coloring",
+            answer=None,
+            value=_GYM_ANSWER,
+            solution="diver.data.reasoning_gym:coloring",
+            exact_solutions=True,
         ),
         Grader("math-verify", "diver.verify.math_verify:grade", 1, _ALGEBRA, isolated=True, template="boxed"),
     )

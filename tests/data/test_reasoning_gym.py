@@ -1,0 +1,167 @@
+"""reasoning-gym's tasks as a source of problems: every one loads and accepts its own answer, twenty train."""
+
+import json
+import sys
+
+import pytest
+from diver_command import fails, succeeds
+
+from diver.config.data import Data, ReasoningGym
+from diver.data.testbeds import generate
+from diver.io.jsonl import read_jsonl
+from diver.types import DiverError, Grade, Group, Rollout
+from diver.verify import grade, verify, with_keys
+
+
+def test_without_the_library_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "reasoning_gym", None)
+    monkeypatch.setitem(sys.modules, "reasoning_gym.factory", None)
+    monkeypatch.delitem(sys.modules, "diver.data.reasoning_gym", raising=False)
+    with pytest.raises(DiverError, match=r"reasoning-gym:graph_color: needs `pip install 'diver-rl\[reasoning-gym\]'`"):
+        generate("reasoning-gym:graph_color", Data(), 1, held_out=False)
+
+
+def test_a_testbed_with_tasks_needs_one_and_another_has_none():
+    with pytest.raises(DiverError, match="countdown:four: has no tasks"):
+        generate("countdown:four", Data(), 1, held_out=False)
+
+
+NO_ANSWER = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
+"""Tasks whose entries have no answer of their own."""
+
+
+def one(task, **sizes):
+    (problem,) = generate(f"reasoning-gym:{task}", Data(reasoning_gym=ReasoningGym(sizes=sizes)), 1, held_out=False)
+    return problem
+
+
+@pytest.fixture(scope="module")
+def gym():
+    pytest.importorskip("reasoning_gym")
+    from diver.data import reasoning_gym
+
+    return reasoning_gym
+
+
+@pytest.mark.slow
+def test_every_task_loads_and_its_verifier_accepts_its_own_answer_in_a_worker(gym):
+    problems = {task: one(task) for task in gym.tasks()}
+    assert len(problems) > 100
+    assert {task for task, problem in problems.items() if problem.answer == gym.UNKNOWN} == NO_ANSWER
+    own = {task: problem for task, problem in problems.items() if task not in NO_ANSWER}
+    grades = grade([(f"so\n<answer>{problem.answer}</answer>", problem) for problem in own.values()])
+    assert {task for task, g in zip(own, grades, strict=True) if g is not Grade.CORRECT} == set()
+    grades = grade([("<answer>\U0001f7e5 neither of them</answer>", problem) for problem in problems.values()])
+    others = {task: g for task, g in zip(problems, grades, strict=True) if g is not Grade.WRONG}
+    assert others == {"game_of_life_halting": Grade.CORRECT, "prime_factorization": Grade.ERROR}
+
+
+@pytest.mark.slow
+def test_a_colouring_is_judged_by_the_library_and_keyed_up_to_the_names_of_the_colours(gym):
+    problem = one("graph_color", min_num_vertices=3, max_num_vertices=3, edge_probability=0.9)
+    vertices, edges = (json.loads(problem.prompt.partition(name)[2].partition("\n")[0].replace("(", "[").replace(")", "]"))
+                       for name in ("Vertices: ", "Edges: "))  # fmt: skip
+    assert vertices == [0, 1, 2]
+    texts = [
+        f'<answer>{{"0": {a}, "1": {b}, "2": {c}}}</answer>' for a in range(5) for b in range(1, 4) for c in range(1, 4)
+    ]
+    texts += [
+        r'\boxed{ {"0": 1, "1": 2, "2": 3} }',
+        r'<answer>{"0": 1, "1": 2}</answer>',
+        "[1, 2, 3]",
+        "<answer></answer>",
+    ]
+    (group,) = with_keys(verify([Group(problem, tuple(Rollout(text) for text in texts))]))
+    for k, text in enumerate(texts[:45]):
+        colours = json.loads(text.removeprefix("<answer>").removesuffix("</answer>"))
+        right = colours["0"] in (1, 2, 3) and all(colours[str(a)] != colours[str(b)] for a, b in edges)
+        assert (group.rollouts[k].grade is Grade.CORRECT) == right
+    correct = {r.key for r in group.rollouts if r.grade is Grade.CORRECT}
+    patterns = {"0 0 0", "0 0 1", "0 1 0", "0 1 1", "0 1 2"}
+    assert correct == {p for p in patterns if all(p.split()[a] != p.split()[b] for a, b in edges)}
+    assert [r.grade for r in group.rollouts[45:]] == [Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.NO_ANSWER]
+
+
+@pytest.mark.slow
+def test_answers_that_would_be_evaluated_cannot_call_anything(gym, tmp_path):
+    """And a part of a score is not right."""
+    touch = tmp_path / "touched"
+    code = f"__import__('pathlib').Path('{touch}').touch()"
+    assert {*gym.EVALUATED} <= {*gym.tasks()}
+    for task in gym.EVALUATED:
+        problem = one(task)
+        attacks = [code, f"[{code}]", f"1+({code} or 1)", f"x*{code}", f"[x for x in [{code}]]"]
+        grades = grade([(f"<answer>{attack}</answer>", problem) for attack in attacks])
+        assert {*grades} == {Grade.WRONG} and not touch.exists()
+    problem = one("countdown")
+    assert 0 < gym.score("1+1", problem) < 1 and grade([("<answer>1+1</answer>", problem)]) == [Grade.WRONG]
+
+
+@pytest.mark.slow
+def test_wrong_tasks_and_sizes_are_named(gym):
+    for task, sizes, message in [
+        ("graph_colour", {}, "unknown choice 'graph_colour', did you mean 'graph_color'"),
+        (
+            "graph_color",
+            {"vertices": 3},
+            "sizes of graph_color: unknown choice 'vertices'.*num_colors, min_num_vertices",
+        ),
+        ("graph_color", {"seed": 3}, "unknown choice 'seed'"),
+        ("graph_color", {"edge_probability": 2.0}, "sizes of graph_color: edge_probability must be less than 1"),
+    ]:
+        with pytest.raises(DiverError, match=message):
+            one(task, **sizes)
+    with pytest.raises(DiverError, match="only .* different problems, fewer than 100"):
+        sizes = {"min_num_vertices": 2, "max_num_vertices": 2}
+        generate("reasoning-gym:graph_color", Data(reasoning_gym=ReasoningGym(sizes=sizes)), 100, held_out=False)
+
+
+TRAINED = """
+base_conversion basic_arithmetic binary_alternation caesar_cipher chain_sum count_bits countdown decimal_arithmetic fraction_simplification
+gcd graph_color isomorphic_strings lcm leg_counting letter_counting number_filtering prime_factorization products puzzle24 word_ladder
+""".split()
+RECIPE = """
+[sample]
+group_size = 2
+max_tokens = 12
+[method]
+name = "clip-higher"
+[train]
+steps = 2
+batch_size = 2
+mini_batch_size = 2
+[evaluate]
+problems = 0
+[data.reasoning_gym]
+problems = 4
+"""
+
+
+@pytest.fixture(scope="module")
+def byte_level(tmp_path_factory):
+    """The folder of a model of one token a byte."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    alphabet = ["<eos>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    inner = Tokenizer(models.BPE({character: i for i, character in enumerate(alphabet)}, []))
+    inner.pre_tokenizer, inner.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    folder = tmp_path_factory.mktemp("bytes")
+    PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<eos>", pad_token="<eos>").save_pretrained(folder)
+    size = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = LlamaConfig(vocab_size=len(alphabet), max_position_embeddings=2048, eos_token_id=0, pad_token_id=0, **size)
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_twenty_tasks_train_two_steps(gym, byte_level, tmp_path):
+    assert len(TRAINED) == 20 and {*TRAINED} <= {*gym.tasks()}
+    (tmp_path / "tiny.toml").write_text(RECIPE)
+    for task in TRAINED:
+        words = ["tiny.toml", "--model", byte_level, "--data", f"reasoning-gym:{task}", "--run.folder", task]
+        succeeds("train", *words, cwd=tmp_path)
+        rows = [row for _, row in read_jsonl(tmp_path / task / "metrics.jsonl") if "time/update" in row]
+        assert [row["step"] for row in rows] == [1, 2] and not any(row.get("verify/error") for row in rows)
+    line = fails("train", "tiny.toml", "--model", byte_level, "--data", "reasoning-gym:sums", cwd=tmp_path)
+    assert "reasoning-gym: task: unknown choice 'sums'" in line
