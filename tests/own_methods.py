@@ -60,3 +60,14 @@ class Loss(PolicyLoss):
 def share_a_letter(first, second):
     """A classifier of pairs of responses."""
     return bool(set(first) & set(second))
+
+
+@settings
+class Rising(Grpo):
+    """Correctness: +1, +2, ... or -1, -2, ... of each token."""
+
+    per_token = True
+
+    def advantages(self, group, context):
+        signs = np.where(group.outcomes >= self.threshold, 1.0, -1.0)
+        return [sign * np.arange(1, len(r.tokens) + 1) for sign, r in zip(signs, group.rollouts, strict=True)]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from diver.api import advantages
+from diver.integrations.seam import SEAMS
 from diver.integrations.trl.objective import config
 from diver.integrations.verl.config import overrides
 from diver.methods import NEEDS, Method, check_needs
@@ -16,6 +17,7 @@ ENGINES: dict[str, Callable[[Method], Any]] = {
     "built-in": lambda method: check_needs(method, "the built-in trainer", NEEDS),
     "TRL": config,
     "verl": overrides,
+    **{name: seam.usable for name, seam in SEAMS.items() if name != "TRL"},
     # the loss is the caller's
     "diver.advantages": lambda method: advantages([], [], [], method, tokens=[], logprobs=[], keys=[], state={}),
 }
@@ -43,11 +45,22 @@ def table(methods: Sequence[Method]) -> str:
     header = ["method", "rewarded", "source", "loss, clip", "needs", "zero mean", "engines"]
     rows = []
     for method in methods:
-        needs = ", ".join(need for need in NEEDS if need in method.needs) or "outcomes"
+        needs = _needs(method)
         zero_mean = "yes" if method.zero_mean else "no"
         carried = ", ".join(engines(method))
         rows.append([method.name, rewarded(method), source(method), _loss(method), needs, zero_mean, carried])
     return markdown(header, rows, text=len(header))
+
+
+def carried_table(engine: str, methods: Sequence[Method]) -> str:
+    """Which of the methods `engine` carries: a row for those that need the same, and have or have not mean 0."""
+    rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    for method in methods:
+        kind = _needs(method), "yes" if method.zero_mean else "no"
+        carried, refused = rows.setdefault(kind, ([], []))
+        (carried if engine in engines(method) else refused).append(method.name)
+    cells = [[*kind, *(", ".join(names) or "-" for names in both)] for kind, both in rows.items()]
+    return markdown(["needs", "zero mean", "carried", "refused"], cells, text=4)
 
 
 def rewarded(method: Method) -> str:
@@ -62,6 +75,10 @@ def source(method: Method) -> str:
         if found := re.search(r"\barXiv (\d{4}\.\d{5})\b", (doc or "").partition("\n")[0]):
             return found[1]
     return ""
+
+
+def _needs(method: Method) -> str:
+    return ", ".join(need for need in NEEDS if need in method.needs) or "outcomes"
 
 
 def _loss(method: Method) -> str:

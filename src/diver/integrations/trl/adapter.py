@@ -74,12 +74,12 @@ class GroupAdvantage:
         if verifier != "auto":
             get_grader(verifier, "verifier")
         self.source, self.verification = Source(path="TRL", verifier=verifier), verification
-        self.ends = {tokenizer.eos_token_id, *ends}
+        self.ends: set[Any] = {getattr(tokenizer, "eos_token_id", None), *ends}
         self.schedule_steps: int | None = None
         self.entry: Any = self
         """What stands among the trainer's reward functions."""
         self.is_checked = False
-        check(args, self.method)
+        self.check(args)
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
@@ -113,10 +113,14 @@ class GroupAdvantage:
             self.on_step(progress.step + 1, trained, metrics)
         return [r.advantage for r in own]
 
+    def check(self, args: Any) -> None:
+        """DiverError where the trainer's configuration `args` is not that of the method."""
+        check(args, self.method)
+
     def _check_trainer(self) -> None:
         """Checks again what may have changed since this was made, and that nothing is added to the advantage."""
         trainer = calling_trainer()
-        check(self.args if trainer is None else trainer.args, self.method)
+        self.check(self.args if trainer is None else trainer.args)
         if trainer is not None:
             weights, others = neighbours(trainer, self.entry)
             check_weights(weights, [name_of(function) for function in others])
@@ -131,7 +135,7 @@ class GroupAdvantage:
     ) -> list[Row]:
         """This process's rows with their outcomes, NaN where `outcome` gave None."""
         texts = [_written(completion) for completion in completions]
-        truncated = [is_truncated(ids, self.args.max_completion_length, self.ends) for ids in tokens]
+        truncated = self._truncated(tokens, inputs)
         graded: Sequence[Grade | None] = [None] * len(texts)
         if self.outcome is None:
             problems = self._problems(prompts, inputs)
@@ -150,6 +154,9 @@ class GroupAdvantage:
                 problems, prompts, texts, tokens, truncated, graded, rewards, strict=True
             )
         ]
+
+    def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
+        return [is_truncated(ids, self.args.max_completion_length, self.ends) for ids in tokens]
 
     def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:
         """Whether the prompt opened a thought that the completion did not close.

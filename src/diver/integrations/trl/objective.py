@@ -5,8 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from diver.integrations.seam import SEAMS
 from diver.losses import ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss
-from diver.methods import Method, check_needs, method_named
+from diver.methods import Method
 from diver.types import DiverError
 
 LOSS_TYPES = {"token-mean": "dapo", "sequence-mean": "grpo", "token-sum": "luspo"}
@@ -17,7 +18,7 @@ POLICY_LOSSES: dict[type[PolicyLoss], tuple[dict[str, str], dict[str, Any]]] = {
     HighEntropyLoss: ({**_CLIP, "top_entropy_quantile": "top_entropy_fraction"}, {}),
 }
 """The losses that TRL has: option of GRPOConfig -> our setting, and the options that make TRL's loss that one."""
-CARRIES = ("responses", "tokens", "keys")
+SEAM = SEAMS["TRL"]
 OBJECTIVE: dict[str, Any] = {
     "scale_rewards": "none",
     "multi_objective_aggregation": "sum_then_normalize",
@@ -104,27 +105,7 @@ def _dotted(version: tuple[int, int]) -> str:
 
 def usable(method: str | Method) -> Method:
     """The method, where a reward function can carry it: TRL subtracts the mean of a group and trains on every rollout."""
-    method = method_named(method) if isinstance(method, str) else method
-    check_needs(method, "TRL", CARRIES)
-    if not method.zero_mean:
-        raise DiverError(
-            f"method {method.name!r}: its advantages do not sum to 0 in a group, and TRL subtracts their mean; choose "
-            "another engine"
-        )
-    if method.per_token:
-        raise DiverError(
-            f"method {method.name!r} has an advantage for each token, and a reward function gives TRL one for a response; choose "
-            "another engine"
-        )
-    if method.selection.drops:
-        raise DiverError(
-            f"method {method.name!r}: a selection drops rollouts, and TRL trains on every one; choose another engine"
-        )
-    if type(method.loss) not in POLICY_LOSSES:
-        raise DiverError(
-            f"method.loss.name = {method.loss.name!r}: TRL has no such loss; train this method with another engine"
-        )
-    return method
+    return SEAM.usable(method)
 
 
 def check(args: Any, method: Method) -> None:

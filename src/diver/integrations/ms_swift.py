@@ -1,0 +1,65 @@
+"""ms-swift: an outcome reward model whose rewards are the advantages, in a plugin of two lines (docs/engines/ms-swift.md).
+
+ms-swift subtracts the mean of a group from its rewards, as TRL does, and with scale_rewards="none" divides by nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from diver.integrations.seam import SEAMS
+from diver.integrations.trl.adapter import GroupAdvantage
+from diver.methods import Method
+from diver.types import DiverError, Problem
+
+SEAM = SEAMS["ms-swift"]
+REQUIRED: dict[str, Any] = {
+    "advantage_estimator": "grpo",  # the others scale the advantage
+    "dynamic_sample": False,  # it samples again by the std of the advantages, which is not 0 where all are correct
+    "overlong_filter": False,
+}
+OWN = ("messages", "prompt_id", "request_id", "finish_reason", "is_truncated", "rollout_infos", "response_token_ids")
+"""What a reward function is given besides the columns of the data set."""
+
+
+class Diver(GroupAdvantage):
+    """The reward function, which ms-swift makes with its GRPOConfig; options as of `GroupAdvantage`.
+
+    Without a tokenizer, it cannot tell a thought that the chat template opened from an answer.
+    """
+
+    def __init__(self, args: Any, method: str | Method = "diver-mix", **options: Any) -> None:
+        super().__init__(SEAM.usable(method), args, None, **options)
+
+    def __call__(self, completions: Sequence[str], **inputs: Any) -> list[float]:  # type: ignore[override]
+        """This process's advantages. ms-swift calls it, on all processes at once."""
+        prompts = [messages[:-1] for messages in inputs["messages"]]
+        tokens = [np.ravel(ids).tolist() if ids else [] for ids in inputs["response_token_ids"]]
+        return super().__call__(prompts, completions, tokens, **inputs)
+
+    def check(self, args: Any) -> None:
+        if self.method.loss.aggregation == "token-sum":
+            raise DiverError("method.loss.aggregation = 'token-sum': ms-swift has no such loss_type")
+        SEAM.check_settings(self.method, REQUIRED, lambda name: getattr(args, name))
+        if args.kl_in_reward:
+            raise DiverError("ms-swift's kl_in_reward would be subtracted from the advantage: set it to false")
+        super().check(args)
+
+    def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
+        return inputs["is_truncated"]
+
+    def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:
+        return False
+
+    def _problems(self, prompts: Sequence[Any], inputs: Mapping[str, Any]) -> list[Problem]:
+        columns = {name: column for name, column in inputs.items() if name not in OWN}
+        return super()._problems(prompts, columns)
+
+
+def register(method: str | Method = "diver-mix", *, name: str = "diver", **options: Any) -> None:
+    """Register the reward function under `name`, for --reward_funcs."""
+    from swift.rewards import orms
+
+    SEAM.usable(method)
+    orms[name] = lambda args: Diver(args, method, **options)

@@ -1,0 +1,72 @@
+"""NeMo-RL: an advantage estimator in the place of its own (docs/engines/nemo-rl.md)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from diver.api import advantages
+from diver.integrations.seam import SEAMS, no_schedule
+from diver.methods import Method
+from diver.types import DiverError
+
+SEAM = SEAMS["NeMo-RL"]
+
+
+class Estimator:
+    """`compute_advantage` of NeMo-RL's estimators; `progress` gives how far the run is, 0 to 1."""
+
+    def __init__(self, method: str | Method = "diver-mix", progress: Callable[[], float] = no_schedule) -> None:
+        self.method, self.progress = SEAM.usable(method), progress
+
+    def compute_advantage(
+        self, prompt_ids: Any, rewards: Any, mask: Any, repeated_batch: Mapping[str, Any], **_: Any
+    ) -> Any:
+        """The advantages of a batch, a tensor like `mask` [B, T]; a group is the rows with the same prompt_ids."""
+        groups = [tuple(row) if isinstance(row, list) else row for row in prompt_ids.tolist()]
+        texts = [written(messages) for messages in repeated_batch["message_log"]]
+        result = advantages(texts, rewards, groups, self.method, self.progress())
+        return rewards.new_tensor(result).unsqueeze(-1).expand(mask.shape)
+
+    def check(self, config: Any) -> None:
+        """DiverError where `config`, NeMo-RL's MasterConfig, would change the advantages or has another loss than the method."""
+        loss = self.method.loss
+        wanted = {
+            "grpo.advantage_clip_low": None,
+            "grpo.advantage_clip_high": None,
+            "loss_fn.ratio_clip_min": getattr(loss, "clip_low", None),
+            "loss_fn.ratio_clip_max": getattr(loss, "clip_high", None),
+            "loss_fn.ratio_clip_c": None,
+            "loss_fn.token_level_loss": loss.aggregation == "token-mean",
+            "loss_fn.reference_policy_kl_penalty": loss.kl_coef,
+        }
+        SEAM.check_settings(self.method, wanted, lambda name: _read(config, name))
+        if loss.aggregation == "token-sum" or loss.entropy_coef:
+            raise DiverError("method.loss: NeMo-RL's loss has no sum over tokens and no entropy term")
+
+
+def written(messages: Any) -> str:
+    """What the policy wrote in a message log: a few-shot prompt may have messages of an assistant, too, outside the loss."""
+    own = [
+        m for m in messages if m["role"] == "assistant" and ("token_loss_mask" not in m or m["token_loss_mask"].any())
+    ]
+    return "\n".join(message["content"] for message in own)
+
+
+def install(method: str | Method = "diver-mix", progress: Callable[[], float] = no_schedule) -> None:
+    """Have NeMo-RL's GRPO make this estimator, whatever grpo.adv_estimator says; before the training is set up."""
+    import nemo_rl.algorithms.grpo as grpo
+
+    if not hasattr(grpo, "_create_advantage_estimator"):
+        raise DiverError("nemo_rl.algorithms.grpo has no _create_advantage_estimator: tried with NeMo-RL 0.7.0 only")
+
+    def create(master_config: Any) -> Estimator:
+        estimator = Estimator(method, progress)
+        estimator.check(master_config)
+        return estimator
+
+    grpo._create_advantage_estimator = create
+
+
+def _read(config: Any, name: str) -> Any:
+    for part in name.split("."):
+        config = config[part] if isinstance(config, Mapping) else getattr(config, part)
+    return config

@@ -1,0 +1,100 @@
+"""Where another trainer lets the advantage of a group be replaced, and which methods it carries there."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from diver.api import advantages
+from diver.losses import ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss
+from diver.methods import Method, check_needs, method_named
+from diver.types import DiverError, Progress
+
+
+@dataclass(frozen=True)
+class Seam:
+    """What an engine gives a method, and what it does with the advantage.
+
+    `carries` are those of `diver.methods.NEEDS` that are known there; where the engine `subtracts_mean` of a group from
+    what it is given, only advantages that sum to 0 come through; `per_token`, whether it takes one for each token;
+    `losses`, those that the engine has.
+    """
+
+    engine: str
+    carries: tuple[str, ...] = ("responses",)
+    subtracts_mean: bool = False
+    per_token: bool = False
+    losses: tuple[type[PolicyLoss], ...] = (ClipLoss,)
+
+    def usable(self, method: str | Method) -> Method:
+        """The method, or DiverError in one line where this seam cannot carry it."""
+        method = method_named(method) if isinstance(method, str) else method
+        name, elsewhere = f"method {method.name!r}", "choose another engine"
+        check_needs(method, self.engine, self.carries)
+        if self.subtracts_mean and not method.zero_mean:
+            raise DiverError(
+                f"{name}: its advantages do not sum to 0 in a group, and {self.engine} subtracts their mean; {elsewhere}"
+            )
+        if method.per_token and not self.per_token:
+            raise DiverError(
+                f"{name} has an advantage for each token, and {self.engine} takes one for a response; {elsewhere}"
+            )
+        if method.selection.drops:
+            raise DiverError(f"{name}: a selection drops rollouts, and {self.engine} trains on every one; {elsewhere}")
+        if type(method.loss) not in self.losses:
+            raise DiverError(
+                f"method.loss.name = {method.loss.name!r}: {self.engine} has no such loss; train this method with another engine"
+            )
+        return method
+
+    def check_settings(self, method: Method, wanted: Mapping[str, Any], given: Callable[[str], Any]) -> None:
+        """DiverError that names every setting of the engine that is not what `method` wants; `given` reads one by name."""
+        wrong = [f"{name}={value!r} (it is {given(name)!r})" for name, value in wanted.items() if given(name) != value]
+        if wrong:
+            raise DiverError(f"{self.engine} is not configured for method {method.name!r}: set {', '.join(wrong)}")
+
+    def of_group(
+        self,
+        method: Method,
+        texts: Sequence[str],
+        outcomes: Sequence[float | None],
+        progress: Progress | float = 0.0,
+        **columns: Any,
+    ) -> list[float]:
+        """The advantage of each response of one group, for a seam that is asked group by group; columns as of `diver.advantages`.
+
+        0 for a response that is alone: there is nothing to compare it with.
+        """
+        known = [outcome for outcome in outcomes if outcome is not None]
+        if len(known) != len(texts):
+            raise DiverError(f"{self.engine}: a response of a group has no reward, and an advantage needs that of all")
+        if len(texts) < 2:
+            return [0.0] * len(texts)
+        return np.asarray(advantages(texts, known, [0] * len(texts), method, progress, **columns)).tolist()
+
+
+_TEXTS, _TOKENS = ("responses",), ("responses", "tokens")
+_SAMPLED = ("responses", "tokens", "logprobs")
+_TRL_LOSSES = (ClipLoss, GspoLoss, HighEntropyLoss)
+SEAMS = {
+    seam.engine: seam
+    for seam in (
+        Seam("TRL", (*_TOKENS, "keys"), subtracts_mean=True, losses=_TRL_LOSSES),
+        Seam("ms-swift", (*_TEXTS, "keys"), subtracts_mean=True, losses=_TRL_LOSSES),
+        Seam("slime", _SAMPLED, losses=(ClipLoss, GspoLoss)),
+        Seam("SkyRL", _SAMPLED, per_token=True, losses=(ClipLoss, GspoLoss)),
+        Seam("rLLM", _SAMPLED),
+        Seam("torchtitan-rl", _SAMPLED),
+        Seam("tinker-cookbook", _SAMPLED, subtracts_mean=True),
+        Seam("NeMo-RL", _TEXTS),
+        Seam("AReaL", _SAMPLED),
+        Seam("ROLL", _TOKENS),
+    )
+}
+"""What each adapter can give; a `state` none, for none can save it with the engine's checkpoint."""
+
+
+def no_schedule() -> float:
+    """How far the run is, for a seam that does not know it: coefficients that a method anneals keep their first value."""
+    return 0.0

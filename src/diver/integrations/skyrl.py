@@ -1,0 +1,66 @@
+"""SkyRL: the advantages of a generated batch as rewards of its tokens, which a registered estimator passes on.
+
+`diver.integrations.skyrl_main` is the entry point that puts this into SkyRL's trainer. No part of SkyRL is imported here.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from diver.api import advantages
+from diver.integrations.seam import SEAMS
+from diver.losses import GspoLoss
+from diver.methods import Method
+from diver.types import DiverError, Progress
+
+NAME = "diver"  # of the estimator
+SEAM = SEAMS["SkyRL"]
+AGGREGATIONS = {"token-mean": "token_mean", "sequence-mean": "sequence_mean"}
+
+
+def check(method: Method, config: Any) -> None:
+    """DiverError where `config`, SkyRL's SkyRLTrainConfig, would change the advantages or has another loss than the method."""
+    loss = method.loss
+    if loss.aggregation not in AGGREGATIONS:
+        raise DiverError(f"method.loss.aggregation = {loss.aggregation!r}: SkyRL has {', '.join(AGGREGATIONS)}")
+    algorithm = {
+        "advantage_estimator": NAME,
+        "advantage_batch_normalize": False,
+        "policy_loss_type": "gspo" if isinstance(loss, GspoLoss) else "regular",
+        "loss_reduction": AGGREGATIONS[loss.aggregation],
+        "eps_clip_low": getattr(loss, "clip_low", None),
+        "eps_clip_high": getattr(loss, "clip_high", None),
+        "use_kl_in_reward": False,
+        "use_kl_loss": loss.kl_coef > 0,
+        "use_entropy_loss": loss.entropy_coef > 0,
+        **({"kl_loss_coef": loss.kl_coef} if loss.kl_coef else {}),
+        **({"entropy_loss_coef": loss.entropy_coef} if loss.entropy_coef else {}),
+    }
+    wanted = {f"trainer.algorithm.{name}": value for name, value in algorithm.items()}
+    wanted["generator.step_wise_trajectories"] = False  # several rows of one response
+    SEAM.check_settings(method, wanted, lambda name: functools.reduce(getattr, name.split("."), config))
+    method.check_group_size(config.generator.n_samples_per_prompt, "generator.n_samples_per_prompt")
+
+
+def token_rewards(
+    method: Method,
+    output: Mapping[str, Any],
+    outcomes: Sequence[float],
+    uids: Sequence[str],
+    decode: Callable[[Sequence[int]], str],
+    progress: Progress,
+) -> list[list[float]]:
+    """The advantage of every token of SkyRL's GeneratorOutput; `outcomes` are its rewards before they became per token."""
+    tokens = output["response_ids"]
+    texts = [decode(ids) for ids in tokens]
+    logprobs = output.get("rollout_logprobs")
+    result = advantages(texts, outcomes, uids, method, progress, tokens=tokens, logprobs=logprobs, decode=decode)
+    rows = result if method.per_token else [np.full(len(ids), a) for ids, a in zip(tokens, result, strict=True)]
+    return [np.asarray(row, float).tolist() for row in rows]
+
+
+def outcomes_of(rewards: Sequence[Any]) -> list[float]:
+    """One outcome for a response: an environment may give it a reward for each token."""
+    return [float(sum(reward)) if isinstance(reward, list) else float(reward) for reward in rewards]

@@ -1,0 +1,93 @@
+"""slime and miles: `--custom-reward-post-process-path diver.integrations.slime.post_process` and DIVER_METHOD or DIVER_RECIPE.
+
+With the estimators grpo and gspo the value that this function gives for a sample becomes the advantage of each of its
+tokens, unchanged.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from diver.api import advantages
+from diver.integrations.configured import configured
+from diver.integrations.seam import SEAMS
+from diver.losses import GspoLoss
+from diver.methods import Method
+from diver.types import DiverError, Progress
+
+SEAM = SEAMS["slime"]
+AGGREGATIONS = {"token-mean": True, "sequence-mean": False}
+"""Our aggregation -> slime's calculate_per_token_loss."""
+
+
+class PostProcess:
+    """`(args, samples) -> (outcomes, advantages)`, the first for slime's log.
+
+    slime says nothing of the step: it is counted from the groups that the data source had given out at the first call,
+    so that a resumed run goes on with lambda where it was (with over-sampling, somewhat later).
+    """
+
+    def __init__(self, method: str | Method = "diver-mix") -> None:
+        self.method = SEAM.usable(method)
+        self.step: int | None = None
+
+    def __call__(self, args: Any, samples: Sequence[Any]) -> tuple[list[float], list[float]]:
+        if self.step is None:
+            self.check(args)
+            self.step = min(sample.group_index for sample in samples) // args.rollout_batch_size
+        self._check_whole(samples)
+        outcomes = [float(sample.get_reward_value(args)) for sample in samples]
+        shaped = advantages(
+            [sample.response for sample in samples],
+            outcomes,
+            [sample.group_index for sample in samples],
+            self.method.limited(args.rollout_max_response_len),
+            Progress(self.step, args.num_rollout),
+            tokens=[sample.tokens[len(sample.tokens) - sample.response_length :] for sample in samples],
+            logprobs=None if samples[0].rollout_log_probs is None else [sample.rollout_log_probs for sample in samples],
+        )
+        self.step += 1
+        return outcomes, [float(value) for value in shaped]
+
+    def check(self, args: Any) -> None:
+        """Raises DiverError where slime would change the advantages, or has another loss than the method."""
+        loss = self.method.loss
+        if loss.aggregation not in AGGREGATIONS:
+            raise DiverError(f"method.loss.aggregation = {loss.aggregation!r}: slime has {', '.join(AGGREGATIONS)}")
+        wanted = {
+            "advantage_estimator": "gspo" if isinstance(loss, GspoLoss) else "grpo",
+            "normalize_advantages": False,
+            "custom_advantage_function_path": None,
+            "loss_type": "policy_loss",
+            "eps_clip": getattr(loss, "clip_low", None),
+            "eps_clip_high": getattr(loss, "clip_high", None),
+            "eps_clip_c": None,
+            "calculate_per_token_loss": AGGREGATIONS[loss.aggregation],
+            "entropy_coef": loss.entropy_coef,
+            "kl_loss_coef": loss.kl_coef,
+        }
+        SEAM.check_settings(self.method, wanted, functools.partial(getattr, args))
+        self.method.check_group_size(args.n_samples_per_prompt, "n_samples_per_prompt")
+
+    def _check_whole(self, samples: Sequence[Any]) -> None:
+        """A rollout that gave several samples is not one response, and one without a reward has no outcome."""
+        seen = set()
+        for sample in samples:
+            rollout = getattr(sample, "rollout_id", None)
+            if rollout is not None and rollout in seen:
+                raise DiverError(
+                    f"rollout {rollout}: has several samples; diversity is measured between whole responses, one for a rollout"
+                )
+            seen.add(rollout)
+            if sample.reward is None:
+                raise DiverError(f"sample {sample.index}: has no reward ({sample.status})")
+
+
+@functools.cache
+def _configured() -> PostProcess:
+    return PostProcess(configured().method)
+
+
+def post_process(args: Any, samples: Sequence[Any]) -> tuple[list[float], list[float]]:
+    """`PostProcess` by the method that DIVER_METHOD names, or the recipe DIVER_RECIPE."""
+    return _configured()(args, samples)

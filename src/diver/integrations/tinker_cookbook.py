@@ -1,0 +1,32 @@
+"""tinker-cookbook: `EnvGroupBuilder.compute_group_rewards` (docs/engines/tinker-cookbook.md).
+
+The cookbook adds what this gives to the rewards of the steps, and its advantage is that total minus the mean of the group.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from diver.integrations.seam import SEAMS, no_schedule
+from diver.methods import Method
+
+SEAM = SEAMS["tinker-cookbook"]
+
+
+def group_rewards(
+    trajectories: Sequence[Any],
+    decode: Callable[[Sequence[int]], str],
+    method: str | Method = "diver-mix",
+    progress: Callable[[], float] = no_schedule,
+) -> list[tuple[float, dict[str, float]]]:
+    """(reward, metrics) of each trajectory, such that its total is the advantage; the outcome is the sum of its steps' rewards."""
+    method = SEAM.usable(method)
+    outcomes = [float(sum(step.reward for step in trajectory.transitions)) for trajectory in trajectories]
+    actions = [[step.ac for step in trajectory.transitions] for trajectory in trajectories]
+    tokens = [[token for action in steps for token in action.tokens] for steps in actions]
+    logprobs = [[value for action in steps for value in action.maybe_logprobs or ()] for steps in actions]
+    known = all(len(ids) == len(values) for ids, values in zip(tokens, logprobs, strict=True))
+    texts = ["\n".join(decode(action.tokens) for action in steps) for steps in actions]
+    shaped = SEAM.of_group(
+        method, texts, outcomes, progress(), tokens=tokens, logprobs=logprobs if known else None, decode=decode
+    )
+    return [(a - outcome, {"outcome": outcome}) for a, outcome in zip(shaped, outcomes, strict=True)]

@@ -1,0 +1,237 @@
+"""Each adapter, on objects that have the documented fields of its engine and no others, against `diver.advantages`."""
+
+import asyncio
+import sys
+from types import ModuleType, SimpleNamespace
+
+import contracts as c
+import numpy as np
+import pytest
+
+import diver
+from diver.integrations import areal, nemo_rl, rllm, roll, skyrl, slime, tinker_cookbook, torchtitan_rl
+from diver.integrations.engines import ENGINES, engines, refusals
+from diver.integrations.seam import SEAMS
+from diver.methods import METHODS, method_named
+from diver.types import DiverError, Progress
+
+WITH_LOGPROBS = ["diver-mix", "cde", "xrpo"]  # texts; log-probs; log-probs, and a mean that is not 0
+
+
+def expected(method, groups=c.GROUPS, progress=0.0):
+    ids = [g for g in range(groups) for _ in c.TEXTS]
+    columns = {"tokens": c.TOKENS * groups, "logprobs": c.LOGPROBS * groups}
+    return diver.advantages(c.TEXTS * groups, c.OUTCOMES * groups, ids, method, progress, **columns).tolist()
+
+
+def refused(told, *calls):
+    for call in calls:
+        with pytest.raises(DiverError) as error:
+            call()
+        assert told in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", WITH_LOGPROBS)
+def test_slime(name):
+    method = method_named(name, loss={"clip_low": 0.2, "clip_high": 0.28})
+    process = slime.PostProcess(method)
+    for step in (0, 1):
+        outcomes, shaped = process(c.slime_args(), c.slime_samples(step * c.GROUPS))
+        assert outcomes == c.OUTCOMES * 2 and shaped == expected(method, progress=Progress(step, 10))
+    resumed = slime.PostProcess(method)  # the data source gives the groups of the eighth step
+    assert resumed(c.slime_args(), c.slime_samples(7 * c.GROUPS))[1] == expected(method, progress=Progress(7, 10))
+    shuffled = np.random.default_rng(0).permutation(8)
+    samples = c.slime_samples()
+    again = slime.PostProcess(method)(c.slime_args(), [samples[i] for i in shuffled])
+    assert again[1] == pytest.approx(np.array(expected(method))[shuffled])
+
+
+def test_slime_refuses():
+    method = method_named("diver-mix")
+    process = slime.PostProcess(method)
+    for changes, told in (
+        ({"normalize_advantages": True}, "set normalize_advantages=False (it is True)"),
+        ({"advantage_estimator": "reinforce_plus_plus"}, "set advantage_estimator='grpo'"),
+        ({"eps_clip_high": 0.2}, "slime is not configured for method 'diver-mix': set eps_clip_high=0.28 (it is 0.2)"),
+        ({"calculate_per_token_loss": False}, "set calculate_per_token_loss=True"),
+    ):
+        refused(told, lambda changes=changes: process(c.slime_args(**changes), c.slime_samples()))
+    split, unscored = c.slime_samples(), c.slime_samples()
+    split[0].rollout_id = split[1].rollout_id = 5
+    unscored[2].reward = None
+    refused("rollout 5: has several samples", lambda: process(c.slime_args(), split))
+    refused("sample 2: has no reward", lambda: process(c.slime_args(), unscored))
+    refused("'clip-cov': slime has no such loss", lambda: slime.PostProcess("clip-cov"))
+    of_dicts = c.slime_samples()
+    for sample in of_dicts:
+        sample.reward = {"acc": sample.reward, "format": 1.0}
+    assert slime.PostProcess(method)(c.slime_args(reward_key="acc"), of_dicts)[1] == expected(method)
+
+
+def test_slime_by_its_dotted_path(monkeypatch):
+    monkeypatch.setenv("DIVER_METHOD", "diver-mix")
+    slime._configured.cache_clear()
+    assert slime.post_process(c.slime_args(), c.slime_samples())[1] == expected("diver-mix")
+    slime._configured.cache_clear()
+
+
+@pytest.mark.parametrize("name", [*WITH_LOGPROBS, "per token"])
+def test_skyrl(name):
+    output, uids = c.skyrl_output()
+    own = {"name": "own_methods:Rising"} if name == "per token" else {"name": name}
+    method = method_named(own["name"])
+    rows = skyrl.token_rewards(method, output, c.OUTCOMES * c.GROUPS, uids, c.decode, Progress(3, 10))
+    assert [len(row) for row in rows] == [len(ids) for ids in c.TOKENS] * c.GROUPS
+    if method.per_token:
+        assert rows[3] == [1.0, 2.0, 3.0, 4.0] and rows[2] == [-1.0]
+    else:
+        assert [row[0] for row in rows] == [row[-1] for row in rows] == expected(name, progress=Progress(3, 10))
+
+
+def test_skyrl_refuses():
+    method = method_named("diver-mix")
+    skyrl.check(method, c.skyrl_config())
+    for changes, told in (
+        ({"advantage_batch_normalize": True}, "set trainer.algorithm.advantage_batch_normalize=False (it is True)"),
+        ({"advantage_estimator": "grpo"}, "set trainer.algorithm.advantage_estimator='diver' (it is 'grpo')"),
+        ({"use_kl_loss": True}, "set trainer.algorithm.use_kl_loss=False"),
+        ({"step_wise": True}, "set generator.step_wise_trajectories=False"),
+    ):
+        refused(told, lambda changes=changes: skyrl.check(method, c.skyrl_config(**changes)))
+    assert skyrl.outcomes_of([1.0, [0.0, 0.5, 0.5]]) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", WITH_LOGPROBS)
+def test_rllm(name):
+    estimator = rllm.Estimator(name, lambda: 0.5)
+    given = [np.array(c.OUTCOMES)] * c.GROUPS
+    advantages, returns = estimator(given, SimpleNamespace(), traj_groups=c.rllm_groups())
+    assert advantages is returns and np.concatenate(advantages).tolist() == expected(name, progress=0.5)
+    alone = SimpleNamespace(trajectories=c.rllm_groups()[0].trajectories[:1])  # the others were rejected
+    assert estimator([np.array([1.0])], SimpleNamespace(), traj_groups=[alone])[0][0].tolist() == [0.0]
+    refused("gave its estimator no traj_groups", lambda: estimator(given, SimpleNamespace()))
+
+
+@pytest.mark.parametrize("name", WITH_LOGPROBS)
+def test_torchtitan_rl(name):
+    of_correct = torchtitan_rl.GroupAdvantages(name, outcome="correct")
+    assert of_correct(c.torchtitan_group()) == expected(name, groups=1)
+    group = c.torchtitan_group()
+    group.rollouts[0].reward = None
+    refused("a response of a group has no reward", lambda: torchtitan_rl.GroupAdvantages(name)(group))
+    refused("it has: correct, format", lambda: torchtitan_rl.GroupAdvantages(name, outcome="right")(group))
+    assert of_correct(SimpleNamespace(rollouts=[])) == []  # generation failed
+
+
+@pytest.mark.parametrize("name", ["diver-mix", "cde"])
+def test_tinker_cookbook(name):
+    given = tinker_cookbook.group_rewards(c.tinker_trajectories(), c.decode, name, lambda: 0.25)
+    totals = np.array([reward for reward, _ in given]) + c.OUTCOMES  # as TrajectoryGroup.get_total_rewards
+    np.testing.assert_allclose(totals - totals.mean(), expected(name, 1, 0.25), atol=1e-12)
+    assert [metrics["outcome"] for _, metrics in given] == c.OUTCOMES
+    refused(
+        "method 'xrpo': its advantages do not sum to 0 in a group, and tinker-cookbook subtracts their mean",
+        lambda: tinker_cookbook.group_rewards(c.tinker_trajectories(), c.decode, "xrpo"),
+    )
+
+
+def test_nemo_rl(monkeypatch):
+    torch = pytest.importorskip("torch")
+    grpo = ModuleType("nemo_rl.algorithms.grpo")
+    for name in ("nemo_rl", "nemo_rl.algorithms"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, grpo.__name__, grpo)
+    sys.modules["nemo_rl.algorithms"].grpo = grpo
+    sys.modules["nemo_rl"].algorithms = sys.modules["nemo_rl.algorithms"]
+    refused("has no _create_advantage_estimator", nemo_rl.install)
+    grpo._create_advantage_estimator = None
+    nemo_rl.install("diver-mix", lambda: 0.5)
+    estimator = grpo._create_advantage_estimator(c.nemo_config())
+    prompts = torch.tensor([[3, 4, 0]] * 4 + [[5, 6, 7]] * 4)
+    mask = torch.ones(8, 5)
+    batch = {"message_log": c.nemo_message_log()}
+    given = estimator.compute_advantage(
+        prompt_ids=prompts, rewards=torch.tensor(c.OUTCOMES * 2), mask=mask, repeated_batch=batch, logprobs_policy=None
+    )
+    assert given.shape == mask.shape
+    np.testing.assert_allclose(given[:, 4].tolist(), expected("diver-mix", progress=0.5), atol=1e-6)
+    for changes, told in (
+        ({"advantage_clip_high": 2.0}, "set grpo.advantage_clip_high=None (it is 2.0)"),
+        ({"ratio_clip_max": 0.2}, "set loss_fn.ratio_clip_max=0.28 (it is 0.2)"),
+    ):
+        refused(told, lambda changes=changes: grpo._create_advantage_estimator(c.nemo_config(**changes)))
+
+
+class Episodes:
+    """An AReaL workflow that gives one response after another, as RLVRWorkflow does: tensors of one row."""
+
+    def __init__(self, torch, outcomes=c.OUTCOMES):
+        self.torch, self.rows = torch, iter(zip(c.TOKENS, c.LOGPROBS, outcomes, strict=True))
+
+    async def arun_episode(self, engine, data):
+        ids, logprobs, outcome = next(self.rows)
+        if outcome is None:
+            return None
+        tensor = self.torch.tensor
+        return {
+            "input_ids": tensor([[1, 2, *ids]]),
+            "loss_mask": tensor([[0, 0, *[1] * len(ids)]]),
+            "logprobs": tensor([[0.0, 0.0, *logprobs]]),
+            "rewards": tensor([outcome]),
+        }
+
+
+@pytest.mark.parametrize("name", WITH_LOGPROBS)
+def test_areal(name, monkeypatch):
+    torch = pytest.importorskip("torch")
+    for module in ("areal", "areal.utils", "areal.utils.data"):
+        monkeypatch.setitem(sys.modules, module, ModuleType(module))
+    sys.modules["areal.utils.data"].concat_padded_tensors = lambda rows: torch.cat([row["rewards"] for row in rows])
+    workflow = areal.GroupWorkflow(Episodes(torch), 4, c.decode, name, lambda: 0.5)
+    rewards = asyncio.run(workflow.arun_episode(None, {}))
+    np.testing.assert_allclose(rewards.tolist(), expected(name, 1, 0.5), atol=1e-6)
+    partial = areal.GroupWorkflow(Episodes(torch, [1.0, None, 0.0, 1.0]), 4, c.decode, name)
+    assert asyncio.run(partial.arun_episode(None, {})) is None
+
+
+def test_areal_refuses():
+    areal.check("diver-mix", c.areal_actor(), 1)
+    normed = c.areal_actor(adv_norm="batch", kl_ctl=0.1)
+    refused("set adv_norm=None (it is 'batch'), kl_ctl=0.0 (it is 0.1)", lambda: areal.check("diver-mix", normed, 1))
+    refused("group_size is 8", lambda: areal.check("diver-mix", c.areal_actor(), 8))
+
+
+def test_roll():
+    torch = pytest.importorskip("torch")
+    responses = [
+        SimpleNamespace(
+            batch={
+                "input_ids": torch.tensor([[1, 2, *ids, 0]]),
+                "response_mask": torch.tensor([[0, 0, *[1] * len(ids), 0]]),
+                "response_level_rewards": torch.tensor([outcome]),
+            }
+        )
+        for ids, outcome in zip(c.TOKENS, c.OUTCOMES, strict=True)
+    ]
+    roll.shaped(responses, c.decode, "diver-mix", lambda: 0.5)
+    given = [float(response.batch["response_level_rewards"][0]) for response in responses]
+    np.testing.assert_allclose(given, expected("diver-mix", 1, 0.5), atol=1e-6)
+    roll.check("diver-mix", c.roll_config())
+    refused(
+        "set adv_estimator='reinforce' (it is 'grpo'), norm_std_type=None (it is 'group')",
+        lambda: roll.check("diver-mix", c.roll_config(adv_estimator="grpo", norm_std_type="group")),
+    )
+    refused("set advantage_clip=None (it is 2.0)", lambda: roll.check("diver-mix", c.roll_config(advantage_clip=2.0)))
+
+
+@pytest.mark.parametrize("engine", SEAMS)
+def test_the_table_tells_what_a_seam_carries(engine):
+    """By what a method declares, and by the reason that a refusal gives."""
+    seam = SEAMS[engine]
+    for name in METHODS:
+        method = method_named(name)
+        fits = method.needs <= {*seam.carries} and not method.selection.drops and type(method.loss) in seam.losses
+        fits = fits and (method.zero_mean or not seam.subtracts_mean) and (seam.per_token or not method.per_token)
+        assert (engine in engines(method)) == fits, name
+        assert fits or engine in refusals(method)[engine]
+    assert engine in ENGINES
