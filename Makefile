@@ -5,6 +5,7 @@
 # make test-trl   the adapter and diver trl under stock TRL on one and two processes, LoRA too, in an environment of its own
 # make test-trl-old   the adapter under TRL 0.24 and transformers 4, which Unsloth has, in an environment of its own
 # make test-verl  the plugin and diver verl under stock verl, Ray and FSDP on a CPU, in an environment of its own; -vllm: with vLLM
+# make package  the sdist and the wheel, installed into an empty environment outside the clone: at work, size, import time
 # make bench    the benchmarks, one JSON file each under benchmarks/results
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ export DIVER_DATA
 # Where the shell sets it, every process would compile the tests and the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test test-slow test-trl test-trl-old test-verl test-verl-vllm check bench real clean
+.PHONY: train test test-slow test-trl test-trl-old test-verl test-verl-vllm check package bench real clean
 
 train: .venv/ready
 	$(BIN)/python scripts/quickstart.py
@@ -49,6 +50,9 @@ check: .venv/ready
 
 real: .venv/ready
 	$(BIN)/python scripts/real.py
+
+package:
+	scripts/package.sh
 
 bench: .venv/ready .venv-bench/ready
 	$(BIN)/python benchmarks/textual.py

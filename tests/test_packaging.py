@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from diver.cli.main import GROUP
+from diver.extras import EXTRAS, PACKAGES, install, missing
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "diver"
@@ -23,23 +24,23 @@ NAMES = {
     "sentence_transformers": "sentence-transformers",
     "transfer_queue": "TransferQueue",
 }  # where the import is called otherwise
-TRAINS = {"losses", "generate", "train", "integrations"}  # the rooms that may need torch
-EXTRA = {
-    "rows.py": {"datasets", "huggingface_hub"},
-    "hub.py": {"datasets", "huggingface_hub"},
-    "reasoning_gym.py": {"reasoning-gym"},
-    "vectors.py": {"sentence-transformers", "torch", "transformers"},
-}  # what single files of the others take when they are asked to
+TRAINS = {"losses", "generate", "train", "integrations"}  # the rooms that may need torch as soon as they are imported
+LOGGERS = {"wandb", "mlflow", "trackio"}
+TRAINERS = {"areal", "nemo_rl", "rllm", "skyrl", "swift"}  # each imports its adapter, and so it is there
 
 
-def declared(*extras):
-    lists = [TOML["project"]["dependencies"], *(TOML["project"]["optional-dependencies"][e] for e in extras)]
-    return {re.match(r"[\w-]+", line)[0] for lines in lists for line in lines}
+def names(requirements):
+    return {re.match(r"[\w-]+", line)[0] for line in requirements} - {"diver-rl"}
 
 
-def imported(path):
-    """The distributions that a file imports, anywhere in it."""
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+CORE = names(TOML["project"]["dependencies"])
+OPTIONAL = {extra: names(lines) for extra, lines in TOML["project"]["optional-dependencies"].items()}
+
+
+def imported(path, anywhere=True):
+    """The distributions that a file imports: anywhere in it, or as soon as it is imported itself."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree)) if anywhere else tree.body
     modules = [a.name for n in nodes if isinstance(n, ast.Import) for a in n.names]
     modules += [n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module]
     tops = {m.split(".")[0] for m in modules} - set(sys.stdlib_module_names) - {"diver", "__future__"}
@@ -47,18 +48,41 @@ def imported(path):
 
 
 def test_every_import_is_declared_and_every_declaration_used():
-    files = {path: imported(path) for path in SOURCE.rglob("*.py")}
-    imports = set().union(*files.values()) - {"wandb", "mlflow", "trackio"}
-    assert imports == declared("train", "endpoint", "vllm", "embedding", "trl", "verl", "reasoning-gym")
-    assert declared("loggers") - declared() == {
-        "wandb",
-        "tensorboard",
-        "mlflow",
-        "trackio",
-    }  # the second through torch.utils
-    core = {path: names for path, names in files.items() if path.relative_to(SOURCE).parts[0] not in TRAINS}
-    for path, names in core.items():
-        assert names <= declared() | EXTRA.get(path.name, set()), path
+    imports = set().union(*(imported(path) for path in SOURCE.rglob("*.py")))
+    used = set().union(*(OPTIONAL[extra] for extra in (*EXTRAS, "verl")))
+    assert imports - LOGGERS - TRAINERS == CORE | used
+    assert OPTIONAL["loggers"] == LOGGERS | {"tensorboard"}  # the last through torch.utils
+
+
+def test_the_core_imports_nothing_of_an_extra_before_it_is_asked_for():
+    for path in SOURCE.rglob("*.py"):
+        if path.relative_to(SOURCE).parts[0] not in TRAINS and path.name != "reasoning_gym.py":  # a testbed by name
+            assert imported(path, anywhere=False) <= CORE, path
+
+
+def test_every_extra_that_a_message_names_brings_the_package():
+    for extra, packages in EXTRAS.items():
+        assert {NAMES.get(package, package) for package in packages} == OPTIONAL[extra], extra
+    brings = {extra: " ".join(lines) for extra, lines in TOML["project"]["optional-dependencies"].items()}
+    assert all("diver-rl[verify,report,data]" in brings[extra] for extra in ("train", "endpoint"))
+    assert all("diver-rl[train]" in brings[extra] for extra in ("trl", "vllm", "verl"))
+
+
+def test_the_words_to_install_an_extra_are_true_of_a_clone_and_of_a_wheel(monkeypatch):
+    class Installed:
+        def read_text(self, name):
+            return {"direct_url.json": self.url}[name]
+
+    installed = Installed()
+    monkeypatch.setattr("diver.extras.distribution", lambda name: installed)
+    for installed.url, words in (
+        (None, "pip install '.[train]' in a clone of DIVER"),
+        ('{"url": "file:///my%20clone", "dir_info": {"editable": true}}', "pip install -e '/my clone[train]'"),
+        ('{"url": "file:///w/diver_rl-1-py3-none-any.whl"}', "pip install '/w/diver_rl-1-py3-none-any.whl[train]'"),
+        ('{"url": "https://example.org/diver.git"}', "pip install '.[train]' in a clone of DIVER"),
+    ):
+        assert install("train") == words
+    assert missing("pyarrow").startswith("pyarrow: not installed, but this needs it: pip install ")
 
 
 def test_every_command_of_the_study_is_there_with_a_line_of_help():
@@ -75,46 +99,49 @@ def test_all_files_of_the_package_are_in_the_wheel():
         assert any(fnmatch(str(file), pattern) for pattern in patterns), file
 
 
-WITHOUT_TORCH = """
+WITHOUT_EXTRAS = f"""
 import sys
 from importlib.machinery import PathFinder
 
 class Without(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        return None if name in ("torch", "transformers") else super().find_spec(name, path, target)
+        return None if name in {[*PACKAGES]} else super().find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 """
 
 
-def test_the_core_works_without_torch_and_training_is_refused_in_one_line(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
+def test_the_core_works_by_itself_and_the_rest_is_refused_in_one_line(tmp_path):
+    """As the environment of a wheel without extras: `make package` has a real one."""
+    (tmp_path / "rollouts.jsonl").write_text('{"problem": "?", "response": "x"}\n')
     program = """
 import diver
+print(diver.advantages(["a b c d e", "a b c d f"], [1, 0], ["p", "p"]).tolist())
+print(diver.textual_diversity(["a b", "a b c", "d"]).round(3).tolist())
 from diver.cli import main
-from diver.types import Group, Problem, Rollout
+from diver.types import DiverError, Group, Problem, Rollout
 from diver.verify import verify
 
-if __name__ == "__main__":  # the workers of verify read this program again
-    print(diver.advantages(["a b c d e", "a b c d f"], [1, 0], ["p", "p"]).tolist())
-    (group,) = verify([Group(Problem(id="1", prompt="?", answer="1/2"), (Rollout(response=r"\\boxed{0.5}"),))])
-    print(group.rollouts[0].grade)
-    sys.argv = ["diver", "report", "."]
-    main()
-    sys.argv = ["diver", "train", RECIPE]
-    main()
-"""
-    command = [
-        sys.executable,
-        "-c",
-        WITHOUT_TORCH + program.replace("RECIPE", repr(str(ROOT / "recipes/quickstart.toml"))),
-    ]
+for answer in ("1/2", r"\\frac{1}{2} + x"):
+    group = Group(Problem(id="1", prompt="?", answer=answer), (Rollout(response=r"\\boxed{0.5}"),))
+    try:
+        print(verify([group])[0].rollouts[0].grade)
+    except DiverError as error:
+        print(error)
+for words in (["methods", "grpo"], ["measure", "rollouts.jsonl"], ["train", RECIPE], ["eval", "--model", "countdown"]):
+    sys.argv = ["diver", *words]
+    try:
+        main()
+    except SystemExit as stop:
+        print(stop.code)
+""".replace("RECIPE", repr(str(ROOT / "recipes/quickstart.toml")))
+    command = [sys.executable, "-c", WITHOUT_EXTRAS + program]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    lines = done.stdout.splitlines()
-    assert lines[:2] == ["[1.0, -1.0]", "correct"] and lines[-1] == "report.html", done.stderr
-    told = "torch: not installed, but this command needs it: pip install 'diver-rl[train]'"
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"diver: {told}")
+    out, told = done.stdout.splitlines(), done.stderr.splitlines()
+    assert out[:3] == ["[1.0, -1.0]", "[0.697, 1.0, 1.0]", "correct"], done.stderr
+    assert out[3] == missing("math_verify") and out[6].startswith("| grpo ") and out[7:] == ["2", "2", "2"]
+    assert told == [f"diver: {missing(package)}" for package in ("scipy", "torch", "scipy")]
 
 
 def test_test_files_have_names_of_their_own():

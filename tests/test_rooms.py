@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOMS = [
-    "types", "settings", "stats", "diversity", "losses", "methods", "api", "config", "io", "verify", "data", "rollouts",
+    "types", "extras", "settings", "stats", "diversity", "losses", "methods", "api", "config", "io", "verify", "data", "rollouts",
     "generate", "render", "evaluate", "train", "integrations", "report", "measure", "cli", "__main__",
 ]  # fmt: skip
 SOURCE = Path(__file__).parents[1] / "src" / "diver"

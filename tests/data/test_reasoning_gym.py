@@ -17,7 +17,7 @@ def test_without_the_library_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)
     monkeypatch.setitem(sys.modules, "reasoning_gym.factory", None)
     monkeypatch.delitem(sys.modules, "diver.data.reasoning_gym", raising=False)
-    with pytest.raises(DiverError, match=r"reasoning-gym:graph_color: needs `pip install 'diver-rl\[reasoning-gym\]'`"):
+    with pytest.raises(DiverError, match=r"reasoning-gym:graph_color: needs an extra: pip install .*\[reasoning-gym\]"):
         generate("reasoning-gym:graph_color", Data(), 1, held_out=False)
 
 

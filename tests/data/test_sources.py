@@ -201,7 +201,7 @@ def test_bad_sources(tmp_path):
 
 def test_the_hub_without_datasets(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(DiverError, match=r"openai/gsm8k: .*needs `pip install 'diver-rl\[train\]'`"):
+    with pytest.raises(DiverError, match=r"openai/gsm8k: a data set on the hub: datasets: not installed.*\[train\]"):
         load_problems(Source(path="openai/gsm8k", config="main"))
 
 

@@ -124,7 +124,7 @@ def test_what_is_not_installed_is_told(package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     load_encoder.cache_clear()
     load_model.cache_clear()
-    with pytest.raises(DiverError, match=r"pip install 'diver-rl\[(embedding|train)\]'"):
+    with pytest.raises(DiverError, match=r"pip install .*\[(embedding|train)\]"):
         metric(["a", "b"], cls(model="x"))
 
 

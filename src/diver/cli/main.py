@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 from diver.cli.streams import outlive_readers
+from diver.extras import PACKAGES, missing
 from diver.io.provenance import version
 from diver.types import DiverError
 
@@ -37,9 +38,9 @@ def main() -> None:
         reason = f"{e.filename or 'a file'}: {os.strerror(e.errno)}"
         _stop(f"{reason}; what was written before is complete: correct this, then run the same command again")
     except ModuleNotFoundError as e:
-        if e.name not in ("torch", "transformers"):
+        if (package := (e.name or "").partition(".")[0].replace("-", "_")) not in PACKAGES:
             raise
-        _stop(f"{e.name}: not installed, but this command needs it: pip install 'diver-rl[train]'")
+        _stop(missing(package))
     except RuntimeError as e:
         if type(e).__name__ != "OutOfMemoryError":
             raise

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 
 from diver.config.load import RecipeArguments, parse_arguments
+from diver.extras import missing
 from diver.types import DiverError
 
 
@@ -52,7 +53,7 @@ def command(args: Sequence[str]) -> None:
         print(f"\n{checked}\nnot in GRPOConfig:\n{table('trl', elsewhere=True)}")
         return
     if not installed:
-        raise DiverError("trl: not installed here; pip install 'diver-rl[trl]', or --dry-run for its configuration")
+        raise DiverError(f"{missing('trl')}; or --dry-run for its configuration")
     if recipe.trl.processes > 1 and not worker:
         words = several(args, recipe.trl.processes)
         os.execv(words[0], words)  # in place of this process, so that signals reach the others

@@ -9,6 +9,7 @@ from typing import Any
 from diver.config.data import Source
 from diver.data import hub
 from diver.data.formats import READERS, Rows
+from diver.extras import missing
 from diver.types import DiverError
 from diver.verify.custom import check_function
 
@@ -66,7 +67,7 @@ def from_hub(source: Source) -> tuple[Rows, str | None]:
     try:
         import datasets
     except ImportError as error:
-        raise DiverError(f"{source.path}: a data set on the hub needs `pip install 'diver-rl[train]'`") from error
+        raise DiverError(f"{source.path}: a data set on the hub: {missing('datasets')}") from error
     revision = hub.newest_commit(source.path, "dataset", source.revision)
     try:
         commit = revision or source.revision

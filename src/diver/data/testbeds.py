@@ -7,6 +7,7 @@ from typing import Any, Protocol, cast
 
 from diver.config.data import Data
 from diver.config.testbeds import POLICIES, TESTBEDS
+from diver.extras import install
 from diver.types import DiverError, Grade, Problem
 
 
@@ -41,7 +42,7 @@ def generate(path: str, data: Data, count: int | None, *, held_out: bool) -> lis
     try:
         testbed = cast(Testbed, import_module(entry.module))
     except ModuleNotFoundError as error:
-        raise DiverError(f"{path}: needs `pip install 'diver-rl[{entry.extra}]'`") from error
+        raise DiverError(f"{path}: needs an extra: {install(entry.extra)}") from error
     if bool(task) != bool(entry.extra):
         raise DiverError(f"{path}: " + ("name a task" if entry.extra else "has no tasks"))
     return testbed.problems(settings, count or settings.problems, held_out=held_out, **({"task": task} if task else {}))

@@ -111,8 +111,7 @@ def _pairs(gram: np.ndarray, doc: np.ndarray, size: int) -> np.ndarray:
         if not len(left) or sum(map(len, where)) > DENSE_CELLS:
             overlap += np.bincount(np.concatenate(where), np.concatenate(shared), size * size)
             where, shared = [], []
-    overlap = overlap.reshape(size, size)
-    return overlap + overlap.T
+    return (square := overlap.reshape(size, size)) + square.T
 
 
 def distinct_n(responses: Sequence[Response], *, orders: int = 4, weights: Sequence[float] | None = None) -> np.ndarray:

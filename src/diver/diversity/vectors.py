@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from diver.extras import install
 from diver.settings import settings
 from diver.types import DiverError
 
@@ -160,7 +161,7 @@ def _loading(model: str, kind: str, extra: str) -> Iterator[None]:
         disable_progress_bar()  # of reading the weights
         yield
     except ImportError as error:
-        raise DiverError(f"{model}: {error}: pip install 'diver-rl[{extra}]'") from None
+        raise DiverError(f"{model}: {error}: {install(extra)}") from None
     except Exception as error:  # the hub, the files and torch raise some dozens of kinds
         reason = " ".join(str(error).split())
         raise DiverError(f"{model}: cannot be loaded ({reason:.200}); give the folder or hub name of {kind}") from None

@@ -15,6 +15,7 @@ from diver.evaluate.config import parse_ks
 from diver.evaluate.grade import AUTO, CHUNK, SCORED, answer, grader_for
 from diver.evaluate.reduce import Sample, reduce
 from diver.evaluate.store import Log, MemoryLog
+from diver.extras import require
 from diver.io.files import write_text
 from diver.io.folder import WorkFolder
 from diver.io.jsonl import JsonlLog, to_json, write_jsonl
@@ -93,6 +94,7 @@ class Graded(WorkFolder):
 
 def run(config: GradeConfig) -> Table:
     """Grade what is not graded yet, print the table, and write the results where `out` names a folder."""
+    require("scipy", *(["pyarrow"] if config.format == "parquet" else []))
     print_note = print if config.format == "markdown" else _to_stderr
     columns = Columns(**{field.name: getattr(config, field.name) for field in fields(Columns)})
     path = Path(config.rollouts).expanduser()

@@ -15,6 +15,7 @@ from diver.evaluate.samplers import SamplerHandle, sampler
 from diver.evaluate.store import ResultFolder, read_results
 from diver.evaluate.tables import benchmark_table, write_curves
 from diver.evaluate.task import Task, make_tasks
+from diver.extras import require
 from diver.io.files import write_text
 from diver.io.jsonl import to_json
 from diver.io.provenance import provenance
@@ -33,6 +34,7 @@ def run(
 
     `benchmarks` stand for those of the settings, and `policy` says more of the model than --model.
     """
+    require("scipy", "matplotlib")  # of the table and the curves, at the end
     generator = sampler(config, policy)
     tasks = make_tasks(config, generator, benchmarks)
     out = config.out or Path("runs/eval") / generator.model.replace("/", "--")

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from diver.data.hub import one_line
+from diver.extras import missing
 from diver.generate.base import Generation, Key, Request, SamplingParams
 from diver.settings import settings
 from diver.types import DiverError, Grade, Rollout
@@ -88,7 +89,7 @@ class EndpointGenerator:
         try:
             import openai
         except ImportError:
-            raise DiverError("openai: not installed; an endpoint needs it: pip install 'diver-rl[endpoint]'") from None
+            raise DiverError(missing("openai")) from None
         self._openai = openai
         self.model = endpoint.model
         self.owner = ""

@@ -16,6 +16,7 @@ from diver.config.sections import Model
 from diver.config.testbeds import POLICIES
 from diver.data import hub
 from diver.data.testbeds import policy_folder
+from diver.extras import missing
 from diver.io.seeds import digest
 from diver.types import DiverError
 
@@ -194,7 +195,7 @@ def _base(path: str) -> str:
     if not adapters.exists():
         return path
     if find_spec("peft") is None:
-        raise DiverError(f"{path}: has LoRA adapters, and peft is not installed; pip install 'diver-rl[trl]'")
+        raise DiverError(f"{path}: has LoRA adapters; {missing('peft')}")
     return str(json.loads(adapters.read_text(encoding="utf-8"))["base_model_name_or_path"])
 
 

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from diver.data.hub import one_line
+from diver.extras import missing
 from diver.generate.base import Generation, Key, Request, SamplingParams, prompts_that_fit
 from diver.types import DiverError, Rollout
 
@@ -45,7 +46,7 @@ class VLLMGenerator:
         try:
             import vllm
         except ImportError:
-            raise DiverError("vllm: not installed: pip install 'diver-rl[vllm]', on a machine with a GPU") from None
+            raise DiverError(f"{missing('vllm')}, on a machine with a GPU") from None
         self.name = name or model
         self._vllm = vllm
         try:

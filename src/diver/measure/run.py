@@ -12,6 +12,7 @@ from tyro.conf import Positional
 
 from diver.diversity import Diversity, resolve, unspaced_note, with_diversity
 from diver.evaluate.config import parse_ks
+from diver.extras import require
 from diver.io.files import write_text
 from diver.io.jsonl import to_json, write_jsonl
 from diver.io.progress import progress
@@ -74,6 +75,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     out = config.out
     if out is not None and out.exists() and not out.is_dir():
         raise DiverError(f"--out {out}: is a file; name a folder")
+    require("scipy")  # of the intervals
     ks = parse_ks(config.k)
     groups = {}
     for name, read in _read(config, log):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from diver.config.verification import Verification
+from diver.extras import require
 from diver.types import Grade, Group, Problem, Reward
 from diver.verify import custom
 from diver.verify.bounds import PendingComparison, bounded
@@ -98,6 +99,8 @@ def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | Non
         return workers.map(function, jobs, settings.timeout_s) if jobs else []
 
     jobs = [(comparison.answers, comparison.golds) for comparison in comparisons.values()]
+    if jobs:
+        require("math_verify")
     values = run(equivalent, jobs, "diver.verify.equivalence:warm")
     decided |= {item: _grade_of(value, item) for item, value in zip(comparisons, values, strict=True)}
     for module, items in calls.items():

@@ -15,6 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 from diver.config.recipe import Recipe
 from diver.data.templates import Prompted
 from diver.data.testbeds import policy_folder
+from diver.extras import missing
 from diver.generate.policy import load_configuration
 from diver.integrations.trl.adapter import GroupAdvantage
 from diver.integrations.trl.launch import adapters, arguments, identity
@@ -147,7 +148,7 @@ def _lora(recipe: Recipe) -> Any:
     try:
         from peft import LoraConfig
     except ImportError:
-        raise DiverError("trl.lora_rank: peft is not installed; pip install 'diver-rl[trl]'") from None
+        raise DiverError(f"trl.lora_rank: {missing('peft')}") from None
     return LoraConfig(**fields)
 
 

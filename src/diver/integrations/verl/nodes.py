@@ -41,5 +41,5 @@ def check() -> None:
         if theirs != mine:
             raise DiverError(
                 f"node {node}: the plugin of diver-rl is not loaded there as it is here. There: {theirs}. Here: {mine}. Install "
-                f"diver-rl=={mine['diver-rl']} and verl=={mine['verl']} on every node, and leave VERL_USE_EXTERNAL_PLUGINS unset"
+                f"version {mine['diver-rl']} of DIVER and verl=={mine['verl']} on every node, and leave VERL_USE_EXTERNAL_PLUGINS unset"
             )

@@ -1,0 +1,101 @@
+"""An installed wheel at work, outside of any clone: what the core and each extra promise (see package.sh).
+
+python package_check.py [EXTRA]
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import diver
+
+ROWS = [{"problem": f"{i}?", "response": f"so ${i}+{j}$", "correct": j == 0} for i in range(4) for j in range(3)]
+
+
+def seconds(*words: str) -> float:
+    """The shortest of three runs of a command that must succeed."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert done.returncode == 0, f"{' '.join(words)}: {done.stdout}{done.stderr}"
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def core() -> None:
+    assert "site-packages" in diver.__file__, diver.__file__
+    for name, code in {
+        "python": "pass",
+        "import numpy": "import numpy",
+        "import diver": "import diver",
+        "diver.advantages": "import diver; print(diver.advantages(['a b', 'a c'], [1, 0], [0, 0]))",
+    }.items():
+        print(f"{name}: {seconds(sys.executable, '-c', code):.2f} s")
+    print(f"diver methods: {seconds('diver', 'methods'):.2f} s")
+    commands = subprocess.run(["diver", "--help"], capture_output=True, text=True).stdout
+    if "\n  browse " in commands:
+        print(f"diver browse: {seconds('diver', 'browse', 'rollouts.jsonl', '--out', 'page'):.2f} s")
+    refused = subprocess.run(["diver", "train", "--model", "x", "r.toml"], capture_output=True, text=True)
+    assert refused.returncode == 2, refused.stderr
+
+
+def verify() -> None:
+    from diver.types import Group, Problem, Rollout
+    from diver.verify import verify as verified
+
+    group = Group(Problem("1", "?", r"$\frac{x+1}{2}$"), (Rollout(r"\boxed{\frac{1}{2} + \frac{x}{2}}"),))
+    assert verified([group])[0].rollouts[0].grade == "correct"
+
+
+def report() -> None:
+    assert seconds("diver", "measure", "rollouts.jsonl", "--out", "measured") < 60
+    assert diver.read("rollouts.jsonl").frame().shape[0] == len(ROWS)
+
+
+def data() -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    from diver.data.sources import load_problems
+
+    parquet.write_table(pyarrow.Table.from_pylist([{"problem": "1 + 1?", "answer": "2"}]), "p.parquet")
+    assert load_problems("p.parquet")[0].answer == "2"
+
+
+def endpoint() -> None:
+    """Up to the first request, which nobody answers."""
+    words = [
+        "--generator",
+        "endpoint",
+        "--url",
+        "http://127.0.0.1:9/v1",
+        "--model",
+        "m",
+        "--retries",
+        "0",
+        "--samples",
+        "1",
+    ]
+    done = subprocess.run(["diver", "eval", *words], capture_output=True, text=True)
+    assert done.returncode == 2 and "http://127.0.0.1:9/v1" in done.stderr, done.stderr
+
+
+def train() -> None:
+    settings = {"sample.max_tokens": 40, "sample.max_prompt_tokens": 24, "train.steps": 1, "train.batch_size": 2}
+    flags = [str(word) for key, value in settings.items() for word in (f"--{key}", value)]
+    Path("tiny.toml").write_text("[train]\nmini_batch_size = 2\n[evaluate]\nproblems = 2\nnum_samples = 2\n")
+    done = subprocess.run(["diver", "train", "tiny.toml", *flags], capture_output=True, text=True)
+    assert done.returncode == 0 and Path("runs/tiny/report.html").stat().st_size > 10_000, done.stderr
+
+
+CHECKS: dict[str, Callable[[], None]] = {
+    "core": core, "verify": verify, "report": report, "data": data, "endpoint": endpoint, "train": train,
+}  # fmt: skip
+
+if __name__ == "__main__":
+    Path("rollouts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    CHECKS[sys.argv[1] if sys.argv[1:] else "core"]()
