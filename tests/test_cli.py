@@ -550,7 +550,7 @@ def test_a_package_adds_a_command(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     assert diver("mine", "a", "--b") == (0, "['a', '--b']\n", "")
     assert "\n  mine      Do mine.\n" in diver("--help")[1]
-    assert "commands are train, trl, verl, eval, compare, grade, measure, report, methods, " in fails(
+    assert "commands are train, trl, verl, eval, compare, grade, measure, browse, report, methods, " in fails(
         "thine"
     ) and "mine" in fails("thine")
 

@@ -9,7 +9,7 @@ import pytest
 
 ROOMS = [
     "types", "extras", "settings", "stats", "diversity", "losses", "methods", "api", "config", "io", "verify", "data", "rollouts",
-    "generate", "render", "evaluate", "train", "integrations", "report", "measure", "cli", "__main__",
+    "generate", "render", "evaluate", "train", "integrations", "report", "measure", "browse", "cli", "__main__",
 ]  # fmt: skip
 SOURCE = Path(__file__).parents[1] / "src" / "diver"
 FILES = sorted(p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py")
@@ -41,7 +41,15 @@ def test_imports_go_up_only(path):
 
 
 def test_no_torch_and_no_pandas_before_they_are_used():
-    modules = ["diver", "diver.methods", "diver.verify", "diver.stats", "diver.data.sources", "diver.measure.run"]
+    modules = [
+        "diver",
+        "diver.methods",
+        "diver.verify",
+        "diver.stats",
+        "diver.data.sources",
+        "diver.measure.run",
+        "diver.browse.run",
+    ]
     code = (
         "import importlib, sys\n"
         "for module in sys.argv[1:]:\n"

@@ -7,13 +7,19 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+from diver_command import succeeds
 from synthetic_run import HOSTILE
 
+from diver.browse.page import render
+from diver.browse.serve import Page, server
+from diver.browse.source import Source
 from diver.report import write_browser, write_report
 from diver.report.text import clean
+from diver.rollouts import Columns
 from diver.types import Grade, Group, Problem, Reward, Rollout
 
 CHROMIUM = shutil.which("chromium")
@@ -212,6 +218,61 @@ def test_hostile_responses_are_text_and_nothing_runs(chromium, tmp_path):
     visit.page.get_by_label("Search").fill("all is well")
     assert visit.page.inner_text(".detail h3") == "calm" and visit.page.locator(".heat rect.cell").count() == 2
     assert visit.quiet()
+
+
+def hostile_dump(folder):
+    """Rollouts of two runs at two steps whose every text, of the model, the data and the file, is an attack."""
+    folder.mkdir()
+    for step in (1, 2):
+        rows = [
+            {
+                "prompt": HOSTILE[1], "response": text.encode("utf-8", "replace").decode(), "answer": HOSTILE[2], "step": step,
+                "correct": i % 2, "entropy": 0.5, "model": HOSTILE[i // 2 % 2], f"<b onmouseover=alert({i})>": 1,
+            }
+            for i, text in enumerate(ATTACKS)
+        ]  # fmt: skip
+        (folder / f"<img src=x onerror=alert({step})>.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows)
+        )
+    (folder / "<svg onload=alert(3)>.jsonl").write_text(json.dumps({"problem": HOSTILE[0]}) + "\n")
+    return folder
+
+
+def test_hostile_rollouts_of_others_are_text_and_nothing_runs(chromium, tmp_path):
+    folder = hostile_dump(tmp_path / "<script>alert(1)<")
+    succeeds("browse", f"<iframe><script>alert(0)<={folder}", "--by", "model", "--out", tmp_path / "page.html")
+    visit = Visit(chromium, tmp_path / "page.html")
+    visit.page.wait_for_timeout(300)
+    assert visit.page.title() == "<iframe><script>alert(0)<"
+    known = "iframe, img, base, form, object, embed, link, [onerror], [onload], [onmouseover], [href]:not([href^='#curve-']), [style]"
+    assert visit.page.locator("main").locator(known).count() == 0
+    assert visit.page.locator("#curve-policy-entropy g.line").count() == 4  # two runs, correct and wrong
+    visit.page.get_by_label("Run", exact=True).select_option(clean(HOSTILE[0]))
+    shown = visit.page.locator(".cards .text").all_text_contents()
+    assert clean(HOSTILE[0]) in shown and clean(HOSTILE[1]) in shown
+    assert "<svg onload=alert(3)>.jsonl" in visit.page.locator("main").inner_text()  # the note on what was left out
+    assert visit.fits() and visit.quiet()
+
+
+def test_a_served_page_offers_what_is_new(chromium, tmp_path):
+    page = Page()
+    with server(page, 0) as http:
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        source = Source("dump", hostile_dump(tmp_path / "dump"), Columns(), "", 10, 0.5)
+        source.look()
+        source.read(None, 10)
+        page.replace("1", render([source], 10, 0.5, version="1"))
+        tab = chromium.new_page()
+        said = []
+        tab.on("console", lambda message: said.append(message.text))
+        tab.goto(f"http://127.0.0.1:{http.server_port}/")
+        tab.wait_for_selector("html[data-ready]")
+        assert tab.locator(".news").count() == 0
+        page.replace("2", render([source], 10, 0.5, version="2"))
+        tab.locator(".news").click(timeout=20_000)
+        tab.wait_for_selector("html[data-ready]")
+        assert tab.locator(".news").count() == 0 and said == []
+        http.shutdown()
 
 
 def test_the_policy_stops_what_escaping_would_have_let_through(chromium, tmp_path):

@@ -16,7 +16,7 @@ NO_BARS = "TQDM_DISABLE"  # tqdm reads it when it is imported, so nothing here i
 GROUP = "diver.commands"  # an installed package adds a verb here: a function of the words after it
 VERBS = {
     verb: EntryPoint(verb, f"diver.cli.{verb}:command", GROUP)
-    for verb in ("train", "trl", "verl", "eval", "compare", "grade", "measure", "report", "methods")
+    for verb in ("train", "trl", "verl", "eval", "compare", "grade", "measure", "browse", "report", "methods")
 }
 # Errors that the user can correct: a full disk, no permission, an invalid path.
 USER_ERRORS = {

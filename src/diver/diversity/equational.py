@@ -23,7 +23,11 @@ def equational_diversity(
         raise ValueError("a group needs at least one response")
     if len(responses) == 1:
         return np.zeros(1)
-    extracted = [formulas(r, extractor, ignore_space) for r in responses]
+    return unique_fractions([formulas(r, extractor, ignore_space) for r in responses])
+
+
+def unique_fractions(extracted: Sequence[frozenset[str]]) -> np.ndarray:
+    """ED of responses whose formulas are these, float64 [G]."""
     holders = Counter(f for fs in extracted for f in fs)
     return np.array([sum(holders[f] == 1 for f in fs) / max(len(fs), 1) for fs in extracted])
 

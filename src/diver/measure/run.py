@@ -116,7 +116,7 @@ def usual_size(groups: Sequence[Group]) -> int:
 def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
     """The groups of each path, by its name in the table."""
     columns = Columns(**{field.name: getattr(config, field.name) for field in dataclasses.fields(Columns)})
-    paths = dict(map(_named, config.rollouts))
+    paths = dict(map(named_path, config.rollouts))
     if len(paths) < len(config.rollouts):
         raise DiverError("two of the paths have the same name; distinguish them by NAME=PATH")
     for name, path in paths.items():
@@ -129,7 +129,8 @@ def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
             yield name if len(owners) == 1 else f"{name}: {by}" if len(paths) > 1 else str(by), of
 
 
-def _named(text: str) -> tuple[str, Path]:
+def named_path(text: str) -> tuple[str, Path]:
+    """NAME=PATH, or a path by its own name."""
     name, equals, path = text.partition("=")
     if equals and not Path(text).exists():
         if not name or not path:
@@ -152,7 +153,7 @@ def _write_page(
 ) -> None:
     prefixes = {name: f"{name}: " if len(groups) > 1 else "" for name in groups}
     shown = [
-        _with_page_name(group, prefixes[name], config.threshold, size)
+        with_page_name(group, prefixes[name], config.threshold, size)
         for name, of_path in groups.items()
         for size in [usual_size(of_path)]
         for group in of_path
@@ -170,7 +171,7 @@ def _write_page(
     )
 
 
-def _with_page_name(group: Group, prefix: str, threshold: float, usual: int) -> Group:
+def with_page_name(group: Group, prefix: str, threshold: float, usual: int) -> Group:
     """The group under a name that says where it is from; an outcome without a grade becomes correct or wrong."""
     problem, step = group.problem, group.problem.meta.get("step")
     name = f"{prefix}{name_of(problem)}" + (f", step {step}" if step is not None else "")

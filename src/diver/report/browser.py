@@ -103,6 +103,7 @@ def _response(i: int, rollout: Rollout) -> dict[str, Any]:
         "reward": {name: short(value) for name, value in reward.items()},
         "diversity": {clean(name): short(value) for name, value in rollout.diversity.items()},
         "advantage": short(rollout.advantage),
+        "entropy": short(rollout.entropy),
         "length": rollout.length if known else None,
     }
 

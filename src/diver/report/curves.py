@@ -86,12 +86,13 @@ def _line(run: RunRecord, metric: str) -> dict[str, Any]:
     evaluated = {step: estimate for step, estimate in stored.items() if estimate["mean"] is not None}
     if metric != key and evaluated:
         ends = {end: [number(e[end]) for e in evaluated.values()] for end in ("mean", "low", "high")}
-        return _thinned(list(evaluated), values=ends["mean"], low=ends["low"], high=ends["high"])
+        return thinned(list(evaluated), values=ends["mean"], low=ends["low"], high=ends["high"])
     values = run.step_seconds() if metric == SECONDS else run.column(metric)
-    return _thinned(values.index, values=values)
+    return thinned(values.index, values=values)
 
 
-def _thinned(steps: Any, **columns: Any) -> dict[str, Any]:
+def thinned(steps: Any, **columns: Any) -> dict[str, Any]:
+    """A line of at most POINTS points."""
     index = evenly_spaced(len(steps), POINTS)
     lines = {name: list(map(short, np.asarray(column)[index].tolist())) for name, column in columns.items()}
     return {"steps": np.asarray(steps)[index].tolist(), **lines}

@@ -31,13 +31,19 @@ def _hash(source: str) -> str:
 
 
 def document(title: str, sections: Iterable[str], data: Mapping[str, Any]) -> str:
-    """The whole page: sections of trusted HTML, and the data that the script draws into #curves and #browser."""
+    """The whole page: sections of trusted HTML, and the data that the script draws into #curves and #browser.
+
+    One whose data has a `version` may ask the server that it came from for the newest.
+    """
     style = _asset("page.css")
-    script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
+    served = bool(data.get("version"))
+    scripts = (*SCRIPTS, "watch.js") if served else SCRIPTS
+    script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, scripts)) + "\n})();\n"
     return Template(_asset("page.html")).substitute(
         title=text(title),
         style=style,
         style_hash=_hash(style),
+        connect="; connect-src 'self'" if served else "",
         sections="\n".join(filter(None, sections)),
         data=base64.b64encode(pack(data)).decode(),
         script=script,
@@ -60,12 +66,13 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str) 
     return f'<div class="scroll">{table}</div>'
 
 
-def groups_section(browser: Mapping[str, Any], total: int | None = None) -> str:
-    """The place of the group browser, with how many of `total` groups it shows; nothing without a group."""
+def groups_section(browser: Mapping[str, Any], total: int | None = None, drawn: str = "evenly spaced") -> str:
+    """The place of the group browser, with how many of `total` groups it shows and how they were `drawn`; nothing without
+    a group."""
     count, unconverted = len(browser["groups"]), browser["unconverted"]
     if not count:
         return ""
-    shown = "All groups" if count == total else f"{count:,} groups, evenly spaced"
+    shown = "All groups" if count == total else f"{count:,} groups, {drawn}"
     broken = f" Formulas that could not be converted are shown as LaTeX ({unconverted:,})." if unconverted else ""
     return (
         f'<section id="groups"><h2>Groups</h2>\n<p class="note">{shown}. {text(LEGEND)} '

@@ -134,15 +134,15 @@ NO_ALERTS = (
 )
 
 
-def alerts_section(alerts: Sequence[Sequence[Alert]], names: Sequence[str]) -> str:
-    """The alerts of all runs, each with its steps and a link to its curve."""
+def alerts_section(alerts: Sequence[Sequence[Alert]], names: Sequence[str], none: str = NO_ALERTS) -> str:
+    """The alerts of all runs, each with its steps and a link to its curve; `none` is said where there is none."""
     run_name = '<p class="run">{}{}</p>' if len(names) > 1 else ""
     rows = "".join(
         f"<li>{run_name.format(swatch(i), text(names[i]))}<h3>{text(alert.title)}{_link(alert)}</h3><p class='note'>{text(alert.text)} {text(alert.advice)}</p></li>"
         for i, of_run in enumerate(alerts)
         for alert in of_run
     )
-    content = f'<ul class="alerts">{rows}</ul>' if rows else f'<p class="note">{text(NO_ALERTS)}</p>'
+    content = f'<ul class="alerts">{rows}</ul>' if rows else f'<p class="note">{text(none)}</p>'
     return f"<section><h2>Alerts</h2>\n{content}</section>"
 
 

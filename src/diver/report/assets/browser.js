@@ -198,7 +198,7 @@ function card(response, formulas, source) {
 
 /** The numbers of a response: the reward and its parts, the advantage, the diversities. */
 function figures(response) {
-  const { reward, diversity, advantage } = response;
+  const { reward, diversity, advantage, entropy } = response;
   const part = (value) => (value ? signed(value, 3) : null);
   return [
     ["Reward", reward.total === undefined ? null : figure(reward.total)],
@@ -206,6 +206,7 @@ function figures(response) {
     ["diversity", part(reward.diversity)],
     ["length", part(reward.length)],
     ["Advantage", advantage === null ? null : signed(advantage)],
+    ["Entropy", entropy === null ? null : figure(entropy)],
     ...Object.entries(diversity).map(([name, value]) => [short(name), value === null ? null : value.toFixed(2)]),
   ].filter(([, value]) => value !== null);
 }

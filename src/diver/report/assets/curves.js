@@ -15,8 +15,10 @@ function drawCurves(root, data, names) {
 }
 
 function curveControls(data, shared) {
-  const most = Math.min(101, Math.max(1, 2 * Math.floor(data.steps / 6) + 1));
-  const start = data.steps < 40 ? 0 : Math.floor(data.steps / 30);
+  const points = Math.max(0, ...data.panels.flatMap((panel) => panel.lines.map((line) => line.steps.length)));
+  const unit = points < data.steps ? "points" : "steps"; // a long curve, or one of a part of the steps, has fewer
+  const most = Math.min(101, Math.max(1, 2 * Math.floor(points / 6) + 1));
+  const start = points < 40 ? 0 : Math.floor(points / 30);
   const output = html("output", {});
   const slider = html("input", {
     type: "range", id: "smoothing", min: 0, max: (most - 1) / 2, step: 1, value: start,
@@ -24,7 +26,7 @@ function curveControls(data, shared) {
   });
   function set(reach) {
     shared.smoothing = reach;
-    output.textContent = reach ? `mean over ${2 * reach + 1} steps` : "off";
+    output.textContent = reach ? `mean over ${2 * reach + 1} ${unit}` : "off";
     shared.panels.forEach((panel) => panel.draw());
   }
   set(start);
@@ -54,7 +56,7 @@ function drawPanel(panel, shared) {
     const at = panel.lines.map((line) => nearest(line, shared.cursor));
     const current = panel.lines.map((line, i) => valueAt(line, at[i], panel.percent));
     values.replaceChildren(...panel.lines.map((line, i) =>
-      html("span", {}, shared.names.length > 1 ? swatch(line.run) : null, current[i])));
+      html("span", {}, shared.names.length > 1 ? swatch(line.run) : null, current[i], line.of ? html("small", {}, ` ${line.of}`) : null)));
     note.textContent = shared.cursor === null ? panel.note : `step ${panel.lines[0].steps[at[0]].toLocaleString("en")}`;
     picture.setAttribute("aria-label", `${panel.title} by step: ${current.join(", ")}`);
     cursor.replaceChildren(...(shared.cursor === null ? [] : drawCursor(panel, scale, shared.cursor, at)));
@@ -113,7 +115,7 @@ function drawAxes(panel, scale) {
 }
 
 function drawLine(line, scale, reach) {
-  const group = svg("g", { class: `line ${runClass(line.run)}` });
+  const group = svg("g", { class: `line ${runClass(line.run)}${line.dashed ? " dashed" : ""}` });
   if (line.low) group.append(svg("path", { class: "band", d: band(line, scale) }));
   const bare = line.low || reach === 0 || line.steps.length < 3;
   group.append(svg("path", { class: bare ? "thick" : "thin", d: path(line.steps, line.values, scale) }));

@@ -6,6 +6,7 @@ unpack().then((data) => {
     const root = document.getElementById(name);
     if (root) draw(root, data[name], data.runs);
   }
+  if (data.version) watch(data.version);
   document.documentElement.dataset.ready = "";
 }).catch((error) => {
   const message = `The curves and groups could not be drawn (${error.message}): this page needs a browser of 2023 or later.`;

@@ -1,0 +1,143 @@
+"""`diver browse`: read within a budget, then write the page, or serve it while a run goes on."""
+
+import math
+import threading
+from dataclasses import fields
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from diver.browse.page import Run, part_read, render, runs_of, summary
+from diver.browse.serve import Page, repeat, server
+from diver.browse.source import Source
+from diver.extras import require
+from diver.io.files import write_text
+from diver.measure.run import named_path
+from diver.render.tables import Table, export
+from diver.rollouts import Columns
+from diver.settings import settings
+from diver.types import DiverError
+
+BYTES = 40_000_000  # read before the first page; a few seconds
+MEASURED = 300  # groups whose diversity is measured in them
+EVERY = 5.0  # seconds between two looks at the files of a run that goes on
+
+
+@settings
+class Browse(Columns):
+    """One page of rollouts of any origin: groups to read, Pass@k, distinct@k, diversity and entropy over training, alerts.
+
+    Reads what diver measure reads, from a file or the output folder of a trainer; several are shown side by side. Of more
+    than 40 MB it reads the beginnings of files evenly spaced over the steps and says so on the page; --all reads everything.
+    Try: diver browse runs/quickstart - diver browse grpo=out/a diver=out/b - diver browse answers.csv --by model
+    """
+
+    rollouts: Positional[tuple[str, ...]]
+    """Files or folders, each a run of the page; NAME=PATH gives a name."""
+    out: Path = Path("browse.html")
+    """The page to write."""
+    watch: bool = False
+    """Serve the page on 127.0.0.1 and read what is added, until interrupted; nothing is written."""
+    port: int = 0
+    """Of --watch; 0 takes one that is free."""
+    all: bool = False
+    """Read every file, however long that takes."""
+    steps: str = ""
+    """Of a folder, only the files of these steps: 100, or 1,50-60,last."""
+    threshold: float = 0.5
+    """An outcome of at least this is correct."""
+    groups: int = 100
+    """The page shows at most this many groups, drawn at random."""
+
+    def __post_init__(self) -> None:
+        if not self.rollouts:
+            raise DiverError("name at least one file or folder of rollouts: diver browse runs/quickstart")
+        if self.groups < 0:
+            raise DiverError(f"--groups: must be at least 0, is {self.groups}")
+        if not math.isfinite(self.threshold):
+            raise DiverError(f"--threshold: must be a finite number, is {self.threshold}")
+        if not 0 <= self.port < 1 << 16:
+            raise DiverError(f"--port: must be between 0 and 65535, is {self.port}")
+
+    @property
+    def budget(self) -> int | None:
+        return None if self.all else BYTES // len(self.rollouts)
+
+
+def run(config: Browse) -> None:
+    """Write the page and print the summary, or serve it."""
+    require("scipy", "pandas")  # of the intervals and the curves
+    sources = open_sources(config)
+    if config.watch:
+        watch(config, sources)
+        return
+    for source in sources:
+        source.look()
+        source.read(config.budget, MEASURED // len(sources))
+    runs = checked(sources)
+    write_text(config.out, render(sources, config.groups, config.threshold))
+    for line in filter(None, map(part_read, sources)):
+        print(line)
+    print(f"{_shown(summary(runs))}\n{config.out}")
+
+
+def open_sources(config: Browse) -> list[Source]:
+    columns = Columns(**{field.name: getattr(config, field.name) for field in fields(Columns)})
+    paths = dict(map(named_path, config.rollouts))
+    if len(paths) < len(config.rollouts):
+        raise DiverError("two of the paths have the same name; distinguish them by NAME=PATH")
+    return [
+        Source(name, path.expanduser(), columns, config.steps, -(-config.groups // len(paths)), config.threshold)
+        for name, path in paths.items()
+    ]
+
+
+def checked(sources: list[Source]) -> list[Run]:
+    """The runs; DiverError where a source has not one response."""
+    runs = runs_of(sources)
+    for source in sources:
+        if not any(run.source is source for run in runs):
+            raise DiverError(next(iter(source.notes), f"{source.path}: empty, not one response"))
+    return runs
+
+
+def _shown(table: Table) -> str:
+    from diver.render.tables import markdown
+
+    if len(table.rows) > 3:
+        return export(table, "markdown")
+    header, *rows = table.upright()
+    return markdown(header, rows)
+
+
+def watch(config: Browse, sources: list[Source]) -> None:
+    """Serve the newest page until interrupted, and read further files and what a run adds."""
+    page, number = Page(), 0
+
+    def refresh() -> None:
+        nonlocal number
+        read = [_read_more(config, source, len(sources)) for source in sources]
+        if any(read) or not number:
+            number += 1
+            page.replace(str(number), render(sources, config.groups, config.threshold, version=str(number)))
+
+    refresh()
+    stop = threading.Event()
+    reader = threading.Thread(target=repeat, args=(refresh, EVERY, stop), daemon=True)
+    with server(page, config.port) as http:
+        print(f"http://127.0.0.1:{http.server_port}/ - until interrupted (Ctrl-C)", flush=True)
+        reader.start()
+        try:
+            http.serve_forever()
+        finally:
+            stop.set()
+
+
+def _read_more(config: Browse, source: Source, sources: int) -> bool:
+    """Read what a source has that is not read yet; a folder that is not there yet has nothing."""
+    try:
+        source.look()
+    except DiverError as error:
+        source.notes[str(error)] = None
+        return False
+    return source.read(config.budget, MEASURED // sources, growing=True)

@@ -1,0 +1,12 @@
+"""`diver browse`."""
+
+from collections.abc import Sequence
+
+from diver.config.flags import parse
+
+
+def command(args: Sequence[str]) -> None:
+    """Write or serve one page of rollouts of any origin: groups to read, curves of Pass@k, diversity and entropy, alerts."""
+    from diver.browse.run import Browse, run
+
+    run(parse(Browse, "diver browse", args))

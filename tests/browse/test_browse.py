@@ -1,0 +1,192 @@
+"""`diver browse`: what its page says of rollouts of others, and how much of them it reads."""
+
+import base64
+import gzip
+import json
+import re
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+from diver_command import fails, succeeds
+
+import diver.browse.run as browse
+from diver.browse.page import render, runs_of, summary
+from diver.browse.serve import server
+from diver.browse.source import Sample, Source
+from diver.rollouts.columns import Columns
+from diver.types import Group, Problem, Rollout
+
+
+def verl_row(prompt, output, score, step, **more):
+    return {"input": prompt, "output": output, "gts": "7", "score": score, "step": step, **more}
+
+
+def write_step(folder, step, rows):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{step}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def dump(folder, steps=(1, 2, 3)):
+    """Two groups of four a step: P has as many correct as the step says, Q none; right ones have entropy 0.1, wrong ones 0.5."""
+    for step in steps:
+        rows = []
+        for prompt, correct in (("P", step), ("Q", 0)):
+            for i in range(4):
+                score = float(i < correct)
+                rows.append(verl_row(prompt, rf"so \( {i} + 1 = {i + 1} \)", score, step, entropy=0.5 - 0.4 * score))
+        write_step(folder, step, rows)
+    return folder
+
+
+def source(path, groups=10, **columns):
+    made = Source(path.name, path, Columns(**columns), "", groups, 0.5)
+    made.look()
+    return made
+
+
+def data_of(html):
+    found = re.search(r'<script type="text/plain" id="data">(.*?)</script>', html)
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
+def lines(data, metric):
+    (panel,) = (panel for panel in data["curves"]["panels"] if panel["id"] == metric)
+    return {(line["run"], line["of"]): (line["steps"], line["values"]) for line in panel["lines"]}
+
+
+def test_curves_by_right_and_wrong_kinds_and_alerts(tmp_path):
+    folder = dump(tmp_path / "grpo")
+    page = tmp_path / "page.html"
+    printed = succeeds("browse", folder, f"other={dump(tmp_path / 'b', (1, 2))}", "--out", page)
+    html = page.read_text(encoding="utf-8")
+    data = data_of(html)
+    assert data["runs"] == ["grpo", "other"] and printed.endswith(f"{page}\n")
+    # Pass@1 of P is step/4, of Q 0; Pass@2 of P with 1, 2, 3 correct of 4: 1 - C(3,2)/6, 1 - C(2,2)/6, 1.
+    assert lines(data, "pass@1")[0, ""] == ([1, 2, 3], [0.125, 0.25, 0.375])
+    assert lines(data, "pass@2")[0, ""][1] == pytest.approx([0.25, 5 / 12, 0.5], abs=1e-5)
+    assert lines(data, "pass@1")[1, ""] == ([1, 2], [0.125, 0.25])
+    assert lines(data, "group/mixed")[0, ""][1] == [0.5] * 3 and lines(data, "group/solve_none")[0, ""][1] == [0.5] * 3
+    assert lines(data, "policy/entropy")[0, "correct"][1] == pytest.approx([0.1] * 3)
+    assert lines(data, "policy/entropy")[0, "wrong"][1] == pytest.approx([0.5] * 3)
+    # Every correct response writes another formula: distinct@4 of P is how many are correct.
+    assert lines(data, "distinct@4")[0, ""][1] == [0.5, 1, 1.5]
+    assert "diversity/textual" in {panel["id"] for panel in data["curves"]["panels"]}
+    assert "response/truncated" not in {panel["id"] for panel in data["curves"]["panels"]}  # nothing says so
+    (group,) = (
+        g
+        for g in data["browser"]["groups"]
+        if (g["run"], g["step"], g["answer"]) == (0, 3, "7") and g["problem"] == "problem-1"
+    )
+    assert [r["grade"] for r in group["responses"]] == ["correct"] * 3 + ["wrong"]
+    assert [r["entropy"] for r in group["responses"]] == pytest.approx([0.1, 0.1, 0.1, 0.5])
+    assert "connect-src" not in html and "data.version" in html
+
+
+def test_entropy_of_log_probabilities_and_one_model_beside_another(tmp_path):
+    rows = [
+        {"prompt": "Q", "response": r, "correct": c, "logprobs": lp, "model": m}
+        for m, r, c, lp in (("x", "a", True, [-1.0, -2.0]), ("x", "b", False, [-4.0]), ("y", "a", True, None), ("y", "c", True, [-3.0]))
+    ]  # fmt: skip
+    (tmp_path / "x.json").write_text(json.dumps(rows))
+    of = source(tmp_path / "x.json", by="model")
+    of.read(None, 10)
+    table = {r["run"]: r for r in summary(runs_of([of])).records()}
+    assert [*table] == ["x", "y"]
+    assert table["x"]["policy/entropy:correct"] == 1.5 and table["x"]["policy/entropy:wrong"] == 4
+    assert table["x"]["policy/entropy"] == pytest.approx((1.5 + 4) / 2) and table["y"]["policy/entropy"] == 3
+    assert table["y"]["pass@1"] == 1 and table["y"]["group/solve_all"] == 1 and table["x"]["group/mixed"] == 1
+    assert 'id="curves"' not in render([of], 10, 0.5)  # nothing says of which step the rollouts are
+
+
+def test_a_budget_reads_beginnings_of_files_over_all_steps_and_whole_groups_only(tmp_path, monkeypatch):
+    monkeypatch.setattr("diver.browse.source.POINTS", points := 5)
+    text = "word " * 400
+    for step in range(1, 2 * points + 1):
+        write_step(tmp_path / "big", step, [verl_row(f"P{i // 4}", f"{text}{i}", 1.0, step) for i in range(12)])
+    of = source(tmp_path / "big")
+    one = of.files[0].size
+    of.read(points * one // 2, measured=4)
+    assert len(of.contents) == points and {f.step for f in of.contents} >= {1, 2 * points}
+    tallies = [tally for content in of.contents.values() for tally in content.tallies.values()]
+    assert {tally.responses // tally.groups for tally in tallies} == {4} and {tally.groups for tally in tallies} == {1}
+    assert not any(content.whole for content in of.contents.values())
+    html = render([of], 10, 0.5)
+    assert "read so far is the beginning of 5 of its 10 files, evenly spaced over the steps; groups smaller" in html
+    of.read(None, 4)  # the others, whole
+    assert not of.missing and sum(t.groups for t in runs_of([of])[0].steps.values()) == points * 1 + points * 3
+    whole = source(tmp_path / "big")
+    whole.read(None, 4)
+    assert runs_of([whole])[0].total.groups == 2 * points * 3 and "--all" not in render([whole], 10, 0.5)
+    assert len(whole.contents) * 1 >= sum(len(c.sample.groups()) for c in whole.contents.values())
+
+
+def test_a_sample_is_bounded_and_does_not_depend_on_the_order():
+    groups = [Group(Problem(f"p{i}", "", ""), (Rollout("x" * 10),)) for i in range(50)]
+    first, second = Sample(5, 1000), Sample(5, 1000)
+    for a, b in zip(groups, reversed(groups), strict=True):
+        first.add(a)
+        second.add(b)
+    assert {g.problem.id for g in first.groups()} == {g.problem.id for g in second.groups()} and len(
+        first.groups()
+    ) == 5
+    first.limit(5, 25)
+    assert len(first.groups()) == 2
+    large = Sample(5, 1)
+    large.add(groups[0])
+    assert large.groups() == groups[:1]
+
+
+def get(port, path="/", host=None):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Host": host} if host else {})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.read().decode()
+
+
+def test_a_run_that_goes_on_is_served_to_this_machine_alone(tmp_path, monkeypatch, capsys):
+    folder = dump(tmp_path / "run", (1,))
+    servers, serving = [], threading.Event()
+
+    def known(page, port):
+        servers.append(server(page, port))
+        serving.set()
+        return servers[0]
+
+    monkeypatch.setattr(browse, "EVERY", 0.05)
+    monkeypatch.setattr(browse, "server", known)
+    config = browse.Browse(rollouts=(str(folder),), watch=True)
+    thread = threading.Thread(target=browse.run, args=(config,))
+    thread.start()
+    try:
+        assert serving.wait(30)
+        (http,) = servers
+        port = http.server_port
+        assert http.server_address[0] == "127.0.0.1"
+        html = get(port)
+        assert lines(data_of(html), "pass@1")[0, ""] == ([1], [0.125]) and "; connect-src 'self'\"" in html
+        version = get(port, "/version")
+        assert data_of(html)["version"] == version == "1"
+        for path, host, code in (("/../etc/passwd", None, 404), ("/", "evil.example:80", 403)):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                get(port, path, host)
+            assert refused.value.code == code
+        (folder / "2.jsonl").write_text('{"input": "P", "out')  # half a row, which is being written
+        dump(folder, (2,))
+        for _ in range(600):
+            if get(port, "/version") not in ("1", "2") or lines(data_of(get(port)), "pass@1")[0, ""][0] == [1, 2]:
+                break
+        assert lines(data_of(get(port)), "pass@1")[0, ""] == ([1, 2], [0.125, 0.25])
+    finally:
+        servers[0].shutdown()
+        thread.join(30)
+    assert not thread.is_alive() and f"http://127.0.0.1:{port}/" in capsys.readouterr().out
+
+
+def test_what_cannot_be_shown_is_one_line(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"problem": "Q", "answer": "7"}\n')
+    (tmp_path / "y.jsonl").write_text("")
+    assert "x.jsonl:1: no response: found problem, answer" in fails("browse", tmp_path / "x.jsonl")
+    assert "y.jsonl: empty, not one response" in fails("browse", tmp_path / "y.jsonl")
+    assert "name at least one file or folder of rollouts" in fails("browse")
+    assert "two of the paths have the same name" in fails("browse", f"x={tmp_path / 'x.jsonl'}", tmp_path / "x.jsonl")
