@@ -131,17 +131,6 @@ def test_diver_mix_selects_and_resumes_after_a_kill(folder):
     assert any(row["actor/grad_norm"] > 0 for row in after.values())
 
 
-def test_two_steps_of_another_method_and_loss(folder):
-    """With Clip-Cov above and the clip of `diver verl`; for CISPO and GSPO there is test_losses.py."""
-    settings = {"name": "max-rl", "loss": {"name": "kl-cov"}}
-    method = method_named(**settings)
-    stock.run(folder, stock.command(folder, method, 2, setting={"method": settings}))
-    logged = stock.metrics(folder)
-    for step in (1, 2):
-        check_step(folder, step, method, 2, logged[step])
-    assert sum(row["actor/grad_norm"] for row in logged.values()) > 0
-
-
 def keyed(rows):
     """(problem id, key) of each row of a dump."""
     rollouts = [(problem_of(row), Rollout(row["output"], grade=Grade(row["grade"]))) for row in rows]
@@ -190,12 +179,13 @@ def test_groups_are_replaced_and_rows_left_out(folder):
 
 
 def test_the_method_of_the_documentation(tmp_path):
-    """docs/extending.md's, which needs log-probs and a state, from a file outside the package; the same 8 problems twice."""
+    """docs/extending.md's, which needs log-probs and a state, from a file outside the package, over the loss of KL-Cov; the
+    same 8 problems twice."""
     stock.prepare(tmp_path, problems=stock.PROMPTS)
     page = (Path(__file__).parents[3] / "docs" / "extending.md").read_text()
     (code,) = re.findall(r"^\*\*`my_method.py`\*\*\n\n```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "my_method.py").write_text(code)
-    own = {"name": "my_method:Novelty", "coef": 0.5}
+    own = {"name": "my_method:Novelty", "coef": 0.5, "loss": {"name": "kl-cov"}}
     sys.path.insert(0, str(tmp_path))
     try:
         arguments = stock.command(tmp_path, method_named(**own), 2, setting={"method": own}, **{"trainer.save_freq": 1})
@@ -203,6 +193,7 @@ def test_the_method_of_the_documentation(tmp_path):
         sys.path.remove(str(tmp_path))
     where = os.pathsep.join([str(tmp_path), stock.environment(tmp_path)["PYTHONPATH"]])
     stock.run(tmp_path, arguments, PYTHONPATH=where)
+    assert sum(row["actor/grad_norm"] for row in stock.metrics(tmp_path).values()) > 0
     solved = {}
     for step in (1, 2):
         for group in groups(stock.dump(tmp_path, step)):
