@@ -22,6 +22,7 @@ from test_contracts import Episodes, expected
 from diver.integrations import areal, roll, skyrl, slime
 from diver.integrations.engines import ENGINES, carried_table
 from diver.integrations.seam import SEAMS
+from diver.integrations.trl.objective import installed
 from diver.methods import METHODS, method_named
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -55,6 +56,8 @@ def test_every_seam_has_a_page_with_its_table():
     for page in PAGES.values():
         found |= dict(re.findall(r"<!-- carried (.*?) -->\n(.*?)<!-- end -->", page, re.DOTALL))
     assert {*found} == {*SEAMS}
+    if (installed() or (2, 0)) < (1, 8):
+        del found["TRL"]  # an older one carries less
     for name, table in found.items():
         assert table == carried_table(name, methods), name
     for name in ENGINES:
