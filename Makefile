@@ -4,6 +4,7 @@
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
 # make test-trl   the adapter and diver trl under stock TRL on one and two processes, LoRA too, in an environment of its own
 # make test-trl-old   the adapter under TRL 0.24 and transformers 4, which Unsloth has, in an environment of its own
+# make test-engines   the adapters under ms-swift (two steps on a CPU), SkyRL's and tinker-cookbook's classes, likewise
 # make test-verl  the plugin and diver verl under stock verl, Ray and FSDP on a CPU, in an environment of its own; -vllm: with vLLM
 # make package  the sdist and the wheel, installed into an empty environment outside the clone: at work, size, import time
 # make bench    the benchmarks, one JSON file each under benchmarks/results
@@ -15,7 +16,7 @@ export DIVER_DATA
 # Where the shell sets it, every process would compile the tests and the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test test-slow test-trl test-trl-old test-verl test-verl-vllm check package bench real clean
+.PHONY: train test test-slow test-trl test-trl-old test-engines test-verl test-verl-vllm check package bench real clean
 
 train: .venv/ready
 	$(BIN)/python scripts/quickstart.py
@@ -35,6 +36,9 @@ test-trl: .venv-bench/ready
 
 test-trl-old: .venv-trl-old/ready
 	.venv-trl-old/bin/python -m pytest -rs tests/integrations/trl
+
+test-engines: .venv-engines/ready
+	.venv-engines/bin/python -m pytest -rs tests/integrations/engines
 
 test-verl: .venv-verl/ready
 	.venv-verl/bin/python -m pytest tests/integrations/verl --durations 0
@@ -91,6 +95,13 @@ endef
 	.venv-trl-old/bin/pip install --quiet -r tests/integrations/trl/requirements-old.txt
 	touch $@
 
+.venv-engines/ready: .venv/ready tests/integrations/engines/requirements.txt tests/integrations/engines/requirements-no-deps.txt
+	$(call with-torch,.venv-engines)
+	.venv-engines/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
+	.venv-engines/bin/pip install --quiet -r tests/integrations/engines/requirements.txt
+	.venv-engines/bin/pip install --quiet --no-deps -r tests/integrations/engines/requirements-no-deps.txt
+	touch $@
+
 .venv-verl/ready: .venv/ready tests/integrations/verl/requirements.txt
 	$(call with-torch,.venv-verl)
 	.venv-verl/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
@@ -107,4 +118,4 @@ endef
 	touch $@
 
 clean:
-	rm -rf .venv .venv-bench .venv-trl-old .venv-verl .venv-verl-vllm build runs
+	rm -rf .venv .venv-bench .venv-trl-old .venv-engines .venv-verl .venv-verl-vllm build runs

@@ -3,7 +3,7 @@
 A word-level Llama of about 0.9 M parameters is taught responses to problems that are not held out. The example is never the
 best response to its problem: for Countdown, random numbers and random true steps, and the target is whatever came out. The
 policy so learns the form and what a step may be, and only a little of how to hit a target: that is what reinforcement
-learning is then for. How long each is taught decides how much is left to learn.
+learning is then for. How long each is taught decides how much is left to learn, so some stop in the middle of the schedule.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class Course(NamedTuple):
     example: Example
     steps: int
     batch: int
+    until: int = 0
+    """The step at which it stops; 0: the last."""
     positions: int = 96
     phrases: Mapping[str, str] = {}
     """Sentences of every prompt -> the word that stands for them."""
@@ -111,8 +113,8 @@ HARD = ["three", "four", "four-large", "five"]
 COURSES = {
     "countdown": Course(COUNTDOWN_WORDS, COUNTDOWN_WORD, partial(derivation, ["three", "four"]), 2000, 128),
     "countdown-hard": Course(COUNTDOWN_WORDS, COUNTDOWN_WORD, partial(derivation, HARD), 1500, 64),
-    "maze": Course(MAZE_WORDS, MAZE_WORD, partial(walk, ["seven", "nine", "nine-dense"]), 1000, 64),
-    "graph-coloring": Course(GRAPH_WORDS, GRAPH_WORD, coloring, 1000, 64, 128, GRAPH_PHRASES),
+    "maze": Course(MAZE_WORDS, MAZE_WORD, partial(walk, ["seven", "nine", "nine-dense"]), 1000, 64, until=400),
+    "graph-coloring": Course(GRAPH_WORDS, GRAPH_WORD, coloring, 1000, 64, 200, 128, GRAPH_PHRASES),
 }
 
 
@@ -192,7 +194,7 @@ def main() -> None:
 
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     start = time.time()
-    for step in range(1, steps + 1):
+    for step in range(1, (course.until or steps) + 1):
         ids, labels = batch(course, rng, tok, size)
         loss = model(input_ids=ids, attention_mask=ids != tok.pad_token_id, labels=labels).loss
         optimizer.zero_grad()

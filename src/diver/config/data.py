@@ -79,6 +79,7 @@ MAZES = {
     "seven": MazeLevel(7, 14, 5),
     "nine": MazeLevel(9, 26, 7),
     "nine-dense": MazeLevel(9, 32, 9),
+    "nine-far": MazeLevel(9, 32, 13),
 }
 STANDARD_MAZES = {"seven": 1.0, "nine": 1.0}
 

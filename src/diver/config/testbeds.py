@@ -24,5 +24,5 @@ TESTBEDS = {
     "reasoning-gym": Entry("diver.data.reasoning_gym", "reasoning_gym", extra="reasoning-gym"),
 }
 
-POLICIES = ("countdown",)
+POLICIES = ("countdown", "maze", "graph-coloring")
 """Starting policies inside the package, made by `scripts/starting_policy.py`."""

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from diver.integrations.seam import SEAMS, no_schedule
+from diver.integrations.seam import SEAMS, decoder, no_schedule
 from diver.methods import Method
 from diver.types import DiverError
 
@@ -28,18 +28,18 @@ ACTOR: dict[str, Any] = {
 class GroupWorkflow:
     """Mix into a RolloutWorkflow: `group_size` episodes of `workflow` for a prompt, with the advantages as their rewards.
 
-    `decode` turns tokens into the text; `progress` gives how far the run is, 0 to 1. AReaL's own group size is then 1.
+    `progress` gives how far the run is, 0 to 1. AReaL's own group size is then 1.
     """
 
     def __init__(
         self,
         workflow: Any,
         group_size: int,
-        decode: Callable[[Sequence[int]], str],
+        tokenizer: Any,
         method: str | Method = "diver-mix",
         progress: Callable[[], float] = no_schedule,
     ) -> None:
-        self.workflow, self.group_size, self.decode = workflow, group_size, decode
+        self.workflow, self.group_size, self.decode = workflow, group_size, decoder(tokenizer)
         self.method, self.progress = SEAM.usable(method), progress
 
     async def arun_episode(self, engine: Any, data: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ of its tokens.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from diver.integrations.seam import SEAMS, no_schedule
+from diver.integrations.seam import SEAMS, decoder, no_schedule
 from diver.methods import Method
 
 SEAM = SEAMS["ROLL"]
@@ -34,7 +34,7 @@ AGGREGATIONS = {
 
 def shaped(
     responses: Sequence[Any],
-    decode: Callable[[Sequence[int]], str],
+    tokenizer: Any,
     method: str | Method = "diver-mix",
     progress: Callable[[], float] = no_schedule,
 ) -> Sequence[Any]:
@@ -42,6 +42,7 @@ def shaped(
 
     After ROLL's query filter, which looks at the outcome.
     """
+    decode = decoder(tokenizer)
     batches = [response.batch for response in responses]
     tokens = [_own(batch) for batch in batches]
     outcomes = [float(batch["response_level_rewards"][0]) for batch in batches]

@@ -1,5 +1,6 @@
 """Where another trainer lets the advantage of a group be replaced, and which methods it carries there."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,3 +99,8 @@ SEAMS = {
 def no_schedule() -> float:
     """How far the run is, for a seam that does not know it: coefficients that a method anneals keep their first value."""
     return 0.0
+
+
+def decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:
+    """What turns tokens into the text of a response, without an end token."""
+    return functools.partial(tokenizer.decode, skip_special_tokens=True)

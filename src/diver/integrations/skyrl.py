@@ -4,13 +4,13 @@
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from diver.api import advantages
-from diver.integrations.seam import SEAMS
+from diver.integrations.seam import SEAMS, decoder
 from diver.losses import GspoLoss
 from diver.methods import Method
 from diver.types import DiverError, Progress
@@ -49,11 +49,11 @@ def token_rewards(
     output: Mapping[str, Any],
     outcomes: Sequence[float],
     uids: Sequence[str],
-    decode: Callable[[Sequence[int]], str],
+    tokenizer: Any,
     progress: Progress,
 ) -> list[list[float]]:
     """The advantage of every token of SkyRL's GeneratorOutput; `outcomes` are its rewards before they became per token."""
-    tokens = output["response_ids"]
+    tokens, decode = output["response_ids"], decoder(tokenizer)
     texts = [decode(ids) for ids in tokens]
     logprobs = output.get("rollout_logprobs")
     result = advantages(texts, outcomes, uids, method, progress, tokens=tokens, logprobs=logprobs, decode=decode)

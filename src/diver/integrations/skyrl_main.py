@@ -3,7 +3,6 @@
 Or `trainer.override_entrypoint=diver.integrations.skyrl_main` with SkyRL's. DIVER_METHOD or DIVER_RECIPE names the method.
 """
 
-import functools
 import sys
 from typing import Any
 
@@ -36,8 +35,7 @@ class Trainer(RayPPOTrainer):
         outcomes = outcomes_of(generator_output["rewards"])
         output, uids = super().postprocess_generator_output(generator_output, uids, *args, **options)
         progress = Progress(max(self.global_step - 1, 0), self.total_training_steps or 0)
-        decode = functools.partial(self.tokenizer.decode, skip_special_tokens=True)
-        output["rewards"] = token_rewards(self.method, output, outcomes, uids, decode, progress)
+        output["rewards"] = token_rewards(self.method, output, outcomes, uids, self.tokenizer, progress)
         return output, uids
 
 

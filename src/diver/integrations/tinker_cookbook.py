@@ -6,7 +6,7 @@ The cookbook adds what this gives to the rewards of the steps, and its advantage
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from diver.integrations.seam import SEAMS, no_schedule
+from diver.integrations.seam import SEAMS, decoder, no_schedule
 from diver.methods import Method
 
 SEAM = SEAMS["tinker-cookbook"]
@@ -14,12 +14,12 @@ SEAM = SEAMS["tinker-cookbook"]
 
 def group_rewards(
     trajectories: Sequence[Any],
-    decode: Callable[[Sequence[int]], str],
+    tokenizer: Any,
     method: str | Method = "diver-mix",
     progress: Callable[[], float] = no_schedule,
 ) -> list[tuple[float, dict[str, float]]]:
     """(reward, metrics) of each trajectory, such that its total is the advantage; the outcome is the sum of its steps' rewards."""
-    method = SEAM.usable(method)
+    method, decode = SEAM.usable(method), decoder(tokenizer)
     outcomes = [float(sum(step.reward for step in trajectory.transitions)) for trajectory in trajectories]
     actions = [[step.ac for step in trajectory.transitions] for trajectory in trajectories]
     tokens = [[token for action in steps for token in action.tokens] for steps in actions]

@@ -15,8 +15,11 @@ LOGPROBS = [[-0.5, -0.25, -0.125], [-1.0, -2.0], [-0.75], [-0.5, -0.5, -1.5, -0.
 GROUPS = 2  # each of these four
 
 
-def decode(tokens: Sequence[int], **_: Any) -> str:
-    return TEXTS[TOKENS.index(list(tokens))]
+class Tokenizer:
+    eos_token_id = 0
+
+    def decode(self, tokens: Sequence[int], skip_special_tokens: bool = False) -> str:
+        return TEXTS[TOKENS.index(list(tokens))] + "<eos>" * (not skip_special_tokens)
 
 
 class Status(Enum):

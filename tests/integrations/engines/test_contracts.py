@@ -80,7 +80,7 @@ def test_skyrl(name):
     output, uids = c.skyrl_output()
     own = {"name": "own_methods:Rising"} if name == "per token" else {"name": name}
     method = method_named(own["name"])
-    rows = skyrl.token_rewards(method, output, c.OUTCOMES * c.GROUPS, uids, c.decode, Progress(3, 10))
+    rows = skyrl.token_rewards(method, output, c.OUTCOMES * c.GROUPS, uids, c.Tokenizer(), Progress(3, 10))
     assert [len(row) for row in rows] == [len(ids) for ids in c.TOKENS] * c.GROUPS
     if method.per_token:
         assert rows[3] == [1.0, 2.0, 3.0, 4.0] and rows[2] == [-1.0]
@@ -125,13 +125,13 @@ def test_torchtitan_rl(name):
 
 @pytest.mark.parametrize("name", ["diver-mix", "cde"])
 def test_tinker_cookbook(name):
-    given = tinker_cookbook.group_rewards(c.tinker_trajectories(), c.decode, name, lambda: 0.25)
+    given = tinker_cookbook.group_rewards(c.tinker_trajectories(), c.Tokenizer(), name, lambda: 0.25)
     totals = np.array([reward for reward, _ in given]) + c.OUTCOMES  # as TrajectoryGroup.get_total_rewards
     np.testing.assert_allclose(totals - totals.mean(), expected(name, 1, 0.25), atol=1e-12)
     assert [metrics["outcome"] for _, metrics in given] == c.OUTCOMES
     refused(
         "method 'xrpo': its advantages do not sum to 0 in a group, and tinker-cookbook subtracts their mean",
-        lambda: tinker_cookbook.group_rewards(c.tinker_trajectories(), c.decode, "xrpo"),
+        lambda: tinker_cookbook.group_rewards(c.tinker_trajectories(), c.Tokenizer(), "xrpo"),
     )
 
 
@@ -187,10 +187,10 @@ def test_areal(name, monkeypatch):
     for module in ("areal", "areal.utils", "areal.utils.data"):
         monkeypatch.setitem(sys.modules, module, ModuleType(module))
     sys.modules["areal.utils.data"].concat_padded_tensors = lambda rows: torch.cat([row["rewards"] for row in rows])
-    workflow = areal.GroupWorkflow(Episodes(torch), 4, c.decode, name, lambda: 0.5)
+    workflow = areal.GroupWorkflow(Episodes(torch), 4, c.Tokenizer(), name, lambda: 0.5)
     rewards = asyncio.run(workflow.arun_episode(None, {}))
     np.testing.assert_allclose(rewards.tolist(), expected(name, 1, 0.5), atol=1e-6)
-    partial = areal.GroupWorkflow(Episodes(torch, [1.0, None, 0.0, 1.0]), 4, c.decode, name)
+    partial = areal.GroupWorkflow(Episodes(torch, [1.0, None, 0.0, 1.0]), 4, c.Tokenizer(), name)
     assert asyncio.run(partial.arun_episode(None, {})) is None
 
 
@@ -213,7 +213,7 @@ def test_roll():
         )
         for ids, outcome in zip(c.TOKENS, c.OUTCOMES, strict=True)
     ]
-    roll.shaped(responses, c.decode, "diver-mix", lambda: 0.5)
+    roll.shaped(responses, c.Tokenizer(), "diver-mix", lambda: 0.5)
     given = [float(response.batch["response_level_rewards"][0]) for response in responses]
     np.testing.assert_allclose(given, expected("diver-mix", 1, 0.5), atol=1e-6)
     roll.check("diver-mix", c.roll_config())

@@ -1,5 +1,7 @@
 """Stock TRL trains with the adapter, groups split over two processes. `make test-trl`, in TRL's own environment."""
 
+import importlib
+import inspect
 import json
 import os
 import re
@@ -15,6 +17,7 @@ pytest.importorskip("trl", reason="in the environment of `make test-trl` only")
 import numpy as np
 import pandas as pd
 import trl
+import yaml
 from datasets import Dataset
 from transformers import AutoTokenizer
 
@@ -30,6 +33,7 @@ GRPOConfig = trl.GRPOConfig
 
 HERE = Path(__file__).parent
 README = (HERE.parents[2] / "README.md").read_text(encoding="utf-8")
+PAGE = (HERE.parents[2] / "docs" / "engines" / "trl.md").read_text(encoding="utf-8")
 METHODS = ["diver-mix", "diver-annealed", "pass-at-k", "max-rl", "darling", "gspo"]
 COEF = {"diver-mix": [0.1, 0.05], "diver-annealed": [0.5, 0.25]}  # lambda at the start and in the middle
 ROWS, G = 12, 8  # rows of each process: the second of three groups is split
@@ -159,25 +163,65 @@ def test_a_reward_function_by_its_dotted_path(tmp_path, monkeypatch):
     lazy.adapter.cache_clear()
 
 
-def test_the_example_of_the_readme_trains(tmp_path, monkeypatch):
-    """As it stands there, on the bundled policy, for one step on a CPU."""
-    (code,) = (b for b in re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE) if "trl" in b)
-    monkeypatch.chdir(tmp_path)
+def blocks(page, language="python"):
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+
+
+def run_example(code, folder, monkeypatch, **names):
+    """The example as it stands, on the bundled policy, for one step of few and short completions on a CPU: what it made."""
+    monkeypatch.chdir(folder)
     made = []
 
     def small(*given, **options):
-        """The paper's own settings, as the README has them, and then a batch that a CPU can do."""
         made.append(options)
         little = {"use_cpu": True, "bf16": False, "max_steps": 1, "max_completion_length": 28, "report_to": "none"}
-        few = {"gradient_accumulation_steps": 1, "steps_per_generation": 1}
+        few = {"gradient_accumulation_steps": 1, "steps_per_generation": 1, "per_device_train_batch_size": 8}
         return GRPOConfig(*given, **{**options, **little, **few})
 
     monkeypatch.setattr(trl, "GRPOConfig", small)
     rows = [{"prompt": p.prompt, "solution": p.answer} for p in problems(Countdown(), 4, held_out=False)]
-    given = {"model": str(policy_folder()), "problems": Dataset.from_list(rows)}
+    given = {"model": str(policy_folder()), "problems": Dataset.from_list(rows), **names}
     exec(code, given)
+    return made[0], given
+
+
+def test_the_example_of_the_readme_trains(tmp_path, monkeypatch):
+    """With the paper's own batch."""
+    (code,) = (block for block in blocks(README) if "trl" in block)
+    paper, given = run_example(code, tmp_path, monkeypatch)
     assert given["reward"].method.name == "diver-mix"
-    (paper,) = made
     rows = paper["per_device_train_batch_size"]
     assert rows * paper["steps_per_generation"] == 128 * 8 and paper["max_completion_length"] == 8192
     assert paper["steps_per_generation"] // paper["gradient_accumulation_steps"] == 4  # updates of 32 x 8 responses
+
+
+def test_the_examples_of_the_page_train(tmp_path, monkeypatch):
+    alone, mixed, unsloth = blocks(PAGE)
+    _, given = run_example(alone, tmp_path, monkeypatch)
+    assert given["reward"].is_checked and given["reward"].outcome is None
+    seen = []
+
+    def accuracy(completions, solution, **_):
+        seen.append(len(completions))
+        return [float(answer in text) for text, answer in zip(completions, solution, strict=True)]
+
+    names = {"tokenizer": given["tokenizer"], "accuracy": accuracy, "style": lambda completions, **_: [0.5] * 8}
+    _, given = run_example(mixed, tmp_path, monkeypatch, **names)
+    assert given["reward"].is_checked and seen == [8]
+    args = GRPOConfig(
+        "out", use_cpu=True, bf16=False, **{**config("grpo"), "mask_truncated_completions": True, "epsilon_high": 0.28}
+    )
+    exec(unsloth, {"args": args})
+    GroupAdvantage("grpo", args, given["tokenizer"])
+
+
+def test_the_configuration_of_the_page_for_axolotl(tmp_path, monkeypatch):
+    """As Axolotl reads it: the function by its path with two parameters or more, the rest as fields of GRPOConfig."""
+    environment = blocks(PAGE, "sh")[1].split("=")[1].split()[0]
+    settings = yaml.safe_load(*blocks(PAGE, "yaml"))["trl"]
+    (path,) = settings.pop("reward_funcs")
+    module, _, name = path.rpartition(".")
+    function = getattr(importlib.import_module(module), name)
+    assert function is lazy.reward and len(inspect.signature(function).parameters) >= 2
+    args = GRPOConfig("out", use_cpu=True, bf16=False, **settings)
+    GroupAdvantage(environment, args, AutoTokenizer.from_pretrained(policy_folder()))

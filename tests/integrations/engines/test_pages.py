@@ -1,0 +1,212 @@
+"""The pages of docs/engines: their tables are those of the code, and their snippets run as they stand.
+
+Where an engine is not installed, on objects with its documented fields; TRL's are run by tests/integrations/trl, and ms-swift's and
+SkyRL's by the tests beside this one where these are installed.
+"""
+
+import asyncio
+import pickle
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import contracts as c
+import numpy as np
+import pytest
+import yaml
+from test_contracts import Episodes, expected
+
+from diver.integrations import areal, roll, skyrl, slime
+from diver.integrations.engines import ENGINES, carried_table
+from diver.integrations.seam import SEAMS
+from diver.integrations.trl.objective import installed
+from diver.methods import METHODS, method_named
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "engines").glob("*.md")}
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page], re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def engine(monkeypatch):
+    """Makes a module of an engine that is not installed: its name, and what a page imports from it."""
+
+    def install(name, **attributes):
+        parts = name.split(".")
+        for i in range(1, len(parts) + 1):
+            path = ".".join(parts[:i])
+            if path not in sys.modules:
+                monkeypatch.setitem(sys.modules, path, ModuleType(path))
+                if i > 1:
+                    monkeypatch.setattr(sys.modules[".".join(parts[: i - 1])], parts[i - 1], sys.modules[path], False)
+        vars(sys.modules[name]).update(attributes)
+
+    return install
+
+
+def test_every_seam_has_a_page_with_its_table():
+    methods = [method_named(name) for name in METHODS]
+    found = {}
+    for page in PAGES.values():
+        found |= dict(re.findall(r"<!-- carried (.*?) -->\n(.*?)<!-- end -->", page, re.DOTALL))
+    assert {*found} == {*SEAMS}
+    if (installed() or (2, 0)) < (1, 8):
+        del found["TRL"]  # an older one carries less
+    for name, table in found.items():
+        assert table == carried_table(name, methods), name
+    for name in ENGINES:
+        assert name in PAGES["README.md"], name
+
+
+def test_links_lead_somewhere():
+    for name, page in PAGES.items():
+        for link in re.findall(r"\]\((?!http)([^)#]+)\)", page):
+            assert (DOCS / "engines" / link).exists(), (name, link)
+        for path in re.findall(r"`(tests/\S+?)`", page):
+            assert (DOCS.parent / path).exists(), (name, path)
+
+
+def test_slime(monkeypatch):
+    _, text = blocks("slime.md", "sh")
+    words = shlex.split(text)
+    options = {}
+    for i, word in enumerate(words):
+        if word.startswith("--"):
+            value = words[i + 1] if i + 1 < len(words) and not words[i + 1].startswith("--") else True
+            options[word[2:].replace("-", "_")] = value
+    module, _, function = options.pop("custom_reward_post_process_path").rpartition(".")
+    assert module == slime.__name__
+    clips = {name: float(options[name]) for name in ("eps_clip", "eps_clip_high")}
+    defaults = {"calculate_per_token_loss": False, "eps_clip_high": None}  # of slime
+    args = c.slime_args(**{**defaults, **options, **clips})
+    monkeypatch.setenv("DIVER_METHOD", "diver-mix")
+    slime._configured.cache_clear()
+    assert getattr(slime, function)(args, c.slime_samples())[1] == expected("diver-mix")
+    slime._configured.cache_clear()
+
+
+def test_skyrl():
+    _, text = blocks("skyrl.md", "sh")
+    environment, *words = shlex.split(text.replace("\\\n", " "))
+    assert environment == "DIVER_METHOD=diver-mix" and words[:3] == ["python", "-m", "diver.integrations.skyrl_main"]
+    given = dict(word.removeprefix("trainer.algorithm.").split("=") for word in words[3:])
+    values = {name: yaml.safe_load(value) for name, value in given.items()}
+    defaults = {"advantage_estimator": "grpo", "use_kl_loss": True, "eps_clip_high": 0.2}  # of SkyRL
+    skyrl.check(method_named("diver-mix"), c.skyrl_config(**{**defaults, **values}))
+
+
+def test_rllm(engine):
+    registered = {}
+    advantage = {"register_rllm_adv_estimator": lambda name: lambda f: registered.update({name: f})}
+    engine("rllm.trainer.algorithms.advantage", **advantage)
+    engine("rllm.trainer.algorithms.config", rLLMAdvantageEstimator=SimpleNamespace(OTHER="other"))
+    exec(*blocks("rllm.md", "python"), {})
+    given, _ = registered["other"](
+        rewards=[np.array(c.OUTCOMES)] * 2, algorithm_config=None, traj_groups=c.rllm_groups()
+    )
+    assert np.concatenate(given).tolist() == expected("diver-mix")
+
+
+def test_torchtitan_rl(engine):
+    class Configurable:
+        """torchtitan.config.Configurable: a Config builds the class that it is nested in."""
+
+        @dataclass(kw_only=True, slots=True)
+        class Config:
+            def build(self):
+                return namespace["Diver"](self)
+
+    engine("torchtitan.config", Configurable=Configurable)
+    namespace = {"__name__": "page"}
+    exec(*blocks("torchtitan-rl.md", "python"), namespace)
+    config = namespace["Diver"].Config(outcome="correct")
+    assert config.build()(c.torchtitan_group()) == expected("diver-mix", 1)
+
+
+def test_tinker_cookbook(engine, monkeypatch):
+    @dataclass(frozen=True)
+    class ProblemGroupBuilder:
+        env_thunk: object
+        num_envs: int
+        dataset_name: str = "problems"
+
+    engine("tinker_cookbook.rl.problem_env", ProblemGroupBuilder=ProblemGroupBuilder)
+    engine("tinker_cookbook.tokenizer_utils", get_tokenizer=lambda name: c.Tokenizer())
+    page = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", page)
+    exec(*blocks("tinker-cookbook.md", "python"), vars(page))
+    builder = pickle.loads(pickle.dumps(page.DiverGroupBuilder(None, 4)))
+    given = asyncio.run(builder.compute_group_rewards(c.tinker_trajectories(), []))
+    totals = np.array([reward for reward, _ in given]) + c.OUTCOMES
+    np.testing.assert_allclose(totals - totals.mean(), expected("diver-mix", 1), atol=1e-12)
+
+
+def test_nemo_rl(engine):
+    ran = []
+    engine("nemo_rl.algorithms.grpo", _create_advantage_estimator=None)
+    grpo = sys.modules["nemo_rl.algorithms.grpo"]
+    engine("run_grpo", main=lambda: ran.append(grpo._create_advantage_estimator(c.nemo_config())))
+    exec(*blocks("nemo-rl.md", "python"), {})
+    assert ran[0].method.name == "diver-mix"
+
+
+def test_areal(engine):
+    torch = pytest.importorskip("torch")
+    engine("areal.api", RolloutWorkflow=type("RolloutWorkflow", (), {}))
+    engine("areal.utils.hf_utils", load_hf_tokenizer=lambda path: c.Tokenizer())
+    engine("areal.utils.data", concat_padded_tensors=lambda rows: torch.cat([row["rewards"] for row in rows]))
+    engine("areal.workflow.rlvr", RLVRWorkflow=lambda **settings: Episodes(torch))
+    namespace = {"__name__": "page"}
+    exec(*blocks("areal.md", "python"), namespace)
+    workflow = namespace["Diver"](tokenizer="a/model", gconfig=None, reward_fn="a.reward")
+    assert workflow.group_size == 8
+    workflow.group_size = 4
+    np.testing.assert_allclose(
+        asyncio.run(workflow.arun_episode(None, {})).tolist(), expected("diver-mix", 1), atol=1e-6
+    )
+    settings = yaml.safe_load(*blocks("areal.md", "yaml"))
+    areal.check("diver-mix", c.areal_actor(**settings["actor"]), settings["gconfig"]["n_samples"])
+
+
+def test_roll(engine, monkeypatch):
+    torch = pytest.importorskip("torch")
+    transformers = ModuleType("transformers")
+    transformers.AutoTokenizer = SimpleNamespace(from_pretrained=lambda path: c.Tokenizer())
+    monkeypatch.setitem(sys.modules, "transformers", transformers)
+    responses = [
+        SimpleNamespace(
+            batch={
+                "input_ids": torch.tensor([ids]),
+                "response_mask": torch.ones(1, len(ids)),
+                "response_level_rewards": torch.tensor([outcome]),
+            }
+        )
+        for ids, outcome in zip(c.TOKENS, c.OUTCOMES, strict=True)
+    ]
+
+    class UserDefinedRolloutLoop:
+        async def process_new_prompt(self, context):
+            return None if context.filtered else responses
+
+    engine("roll.distributed.scheduler.user_defined_rollout_loop", UserDefinedRolloutLoop=UserDefinedRolloutLoop)
+    namespace = {"__name__": "page"}
+    exec(*blocks("roll.md", "python"), namespace)
+    settings = yaml.safe_load(*blocks("roll.md", "yaml"))
+    assert settings.pop("user_defined_rollout_loop_cls") == "my_loop.Diver"
+    config = c.roll_config(**settings, pretrain="a/model")
+
+    def run(**context):
+        given = {"filtered": False, "is_val": False, "pipeline_config": config, **context}
+        return asyncio.run(namespace["Diver"]().process_new_prompt(SimpleNamespace(**given)))
+
+    assert run(filtered=True) is None and run(is_val=True) is responses
+    assert [float(r.batch["response_level_rewards"][0]) for r in responses] == c.OUTCOMES
+    given = [float(r.batch["response_level_rewards"][0]) for r in run()]
+    np.testing.assert_allclose(given, expected("diver-mix", 1), atol=1e-6)
+    roll.check("diver-mix", config)
