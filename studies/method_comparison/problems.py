@@ -1,16 +1,13 @@
 """Problems to choose learning rates on: `data.path = "method_comparison.problems:countdown"`, a function a testbed.
 
-They are of the testbed's own levels, from another seed, and none is among its training problems; those that are held out
-are of other hashes.
+They come after the training problems in the testbed's own stream, so no other run trains on them, and none is held out.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from itertools import islice
-
 from diver.config.recipe import make_recipe
-from diver.data import countdown as task
+from diver.config.testbeds import TESTBEDS
+from diver.data.testbeds import generate
 from diver.types import Problem
 from method_comparison.plan import load_plan
 
@@ -18,7 +15,18 @@ COUNT = 8192
 
 
 def countdown() -> list[Problem]:
-    settings = make_recipe(load_plan().regime("countdown")).data.countdown
-    trained = {problem.id for problem in task.problems(settings, settings.problems, held_out=False)}
-    other = dataclasses.replace(settings, seed=settings.seed + 1)
-    return list(islice((p for p in task.generate(other, held_out=False) if p.id not in trained), COUNT))
+    return _after_training("countdown")
+
+
+def maze() -> list[Problem]:
+    return _after_training("maze")
+
+
+def graph_coloring() -> list[Problem]:
+    return _after_training("graph_coloring")
+
+
+def _after_training(testbed: str) -> list[Problem]:
+    data = make_recipe(load_plan().regime(testbed)).data
+    trained = getattr(data, TESTBEDS[data.path.partition(":")[0]].settings).problems
+    return generate(data.path, data, trained + COUNT, held_out=False)[trained:]

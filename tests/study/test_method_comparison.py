@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from diver.config.recipe import make_recipe
-from diver.data import countdown
+from diver.data.testbeds import generate
 from diver.methods import method_named
 from diver.methods.base import Context
 from diver.types import DiverError, Group, Problem, Reward, Rollout
@@ -44,12 +44,12 @@ def test_every_variant_of_the_plan_is_a_recipe_in_the_common_frame():
 
 @pytest.mark.slow
 def test_rates_are_chosen_on_problems_that_no_other_run_sees(monkeypatch):
-    monkeypatch.setattr(choice_problems, "COUNT", 500)
-    settings = make_recipe(PLAN.regime("countdown")).data.countdown
-    trained = {p.id for p in countdown.problems(settings, settings.problems, held_out=False)}
-    held_out = {p.id for p in countdown.problems(settings, PLAN.evaluation.problems, held_out=True)}
+    monkeypatch.setattr(choice_problems, "COUNT", 200)
+    data = make_recipe(PLAN.regime("countdown")).data
+    trained = {p.id for p in generate(data.path, data, None, held_out=False)}
+    held_out = {p.id for p in generate(data.path, data, PLAN.evaluation.problems, held_out=True)}
     found = [p.id for p in choice_problems.countdown()]
-    assert len(set(found)) == len(found) == 500 and not {*found} & (trained | held_out)
+    assert len(trained) == 8192 and len(set(found)) == len(found) == 200 and not {*found} & (trained | held_out)
 
 
 # ---- the numbers -----------------------------------------------------------------------------------------------------------
