@@ -12,6 +12,7 @@ import diver
 from diver.integrations import areal, nemo_rl, rllm, roll, skyrl, slime, tinker_cookbook, torchtitan_rl
 from diver.integrations.engines import ENGINES, engines, refusals
 from diver.integrations.seam import SEAMS
+from diver.integrations.trl.objective import installed
 from diver.methods import METHODS, method_named
 from diver.types import DiverError, Progress
 
@@ -227,6 +228,8 @@ def test_roll():
 @pytest.mark.parametrize("engine", SEAMS)
 def test_the_table_tells_what_a_seam_carries(engine):
     """By what a method declares, and by the reason that a refusal gives."""
+    if engine == "TRL" and (installed() or (2, 0)) < (1, 8):
+        pytest.skip("the TRL installed here has no entropy_coef")
     seam = SEAMS[engine]
     for name in METHODS:
         method = method_named(name)
