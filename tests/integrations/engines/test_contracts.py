@@ -234,7 +234,9 @@ def test_the_table_tells_what_a_seam_carries(engine):
     for name in METHODS:
         method = method_named(name)
         fits = method.needs <= {*seam.carries} and not method.selection.drops and type(method.loss) in seam.losses
+        fits = fits and {t for t in ("kl_coef", "entropy_coef") if getattr(method.loss, t)} <= {*seam.terms}
         fits = fits and (method.zero_mean or not seam.subtracts_mean) and (seam.per_token or not method.per_token)
         assert (engine in engines(method)) == fits, name
         assert fits or engine in refusals(method)[engine]
+        assert engine != "ms-swift" or name not in ("entropy-bonus", "evol-rl") or not fits
     assert engine in ENGINES
