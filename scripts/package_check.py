@@ -37,9 +37,6 @@ def core() -> None:
     }.items():
         print(f"{name}: {seconds(sys.executable, '-c', code):.2f} CPU s")
     print(f"diver methods: {seconds('diver', 'methods'):.2f} CPU s")
-    commands = subprocess.run(["diver", "--help"], capture_output=True, text=True).stdout
-    if "\n  browse " in commands:
-        print(f"diver browse: {seconds('diver', 'browse', 'rollouts.jsonl', '--out', 'page'):.2f} CPU s")
     refused = subprocess.run(["diver", "train", "--model", "x", "r.toml"], capture_output=True, text=True)
     assert refused.returncode == 2, refused.stderr
 
@@ -53,7 +50,8 @@ def verify() -> None:
 
 
 def report() -> None:
-    assert seconds("diver", "measure", "rollouts.jsonl", "--out", "measured") < 60
+    print(f"diver browse: {seconds('diver', 'browse', 'rollouts.jsonl', '--out', 'page.html'):.2f} CPU s")
+    print(f"diver measure: {seconds('diver', 'measure', 'rollouts.jsonl', '--out', 'measured'):.2f} CPU s")
     assert diver.read("rollouts.jsonl").frame().shape[0] == len(ROWS)
 
 
