@@ -7,6 +7,7 @@
 # make test-engines   the adapters under ms-swift (two steps on a CPU), SkyRL's and tinker-cookbook's classes, likewise
 # make test-verl  the plugin and diver verl under stock verl, Ray and FSDP on a CPU, in an environment of its own; -vllm: with vLLM
 # make package  the sdist and the wheel, installed into an empty environment outside the clone: at work, size, import time
+# make docs     the documentation as a site, in build/site
 # make bench    the benchmarks, one JSON file each under benchmarks/results
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ export DIVER_DATA
 # Where the shell sets it, every process would compile the tests and the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test test-slow test-trl test-trl-old test-engines test-verl test-verl-vllm check package bench real clean
+.PHONY: train test test-slow test-trl test-trl-old test-engines test-verl test-verl-vllm check package docs bench real clean
 
 train: .venv/ready
 	$(BIN)/python scripts/quickstart.py
@@ -57,6 +58,10 @@ real: .venv/ready
 
 package:
 	scripts/package.sh
+
+# A broken link, an anchor that is not there or a page outside of the navigation is an error.
+docs: .venv-docs/ready
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict
 
 bench: .venv/ready .venv-bench/ready
 	$(BIN)/python benchmarks/textual.py
@@ -102,6 +107,11 @@ endef
 	.venv-engines/bin/pip install --quiet --no-deps -r tests/integrations/engines/requirements-no-deps.txt
 	touch $@
 
+.venv-docs/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install --quiet '.[docs]'
+	touch $@
+
 .venv-verl/ready: .venv/ready tests/integrations/verl/requirements.txt
 	$(call with-torch,.venv-verl)
 	.venv-verl/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
@@ -118,4 +128,4 @@ endef
 	touch $@
 
 clean:
-	rm -rf .venv .venv-bench .venv-trl-old .venv-engines .venv-verl .venv-verl-vllm build runs
+	rm -rf .venv .venv-bench .venv-docs .venv-trl-old .venv-engines .venv-verl .venv-verl-vllm build runs

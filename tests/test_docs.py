@@ -1,14 +1,23 @@
-"""What the README shows works."""
+"""What the README and the pages of docs/ show works: their links, their commands, what they say to install."""
 
 import re
+import shlex
+import sys
 from pathlib import Path
+from string import Template
 
 import numpy as np
+import pytest
+import tyro
+from diver_command import diver
 
+from diver.cli.main import commands
 from diver.config.load import load_recipe
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXTENDING = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(language):
@@ -38,15 +47,93 @@ def test_the_drop_in_of_the_readme_runs():
     assert len(code.splitlines()) <= 10
 
 
-def test_links_and_make_targets_exist():
-    for link in re.findall(r"\]\((?!http)([^)#]+)\)", README):
-        assert (ROOT / link).exists(), link
+def prose(text):
+    """A page without its code."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def anchors(page):
+    """The anchors of its headings, as GitHub and mkdocs make them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_anchors_and_make_targets_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for path, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", prose(text)):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in set(re.findall(r"\bmake ([a-z-]+)", README)):
-        if target not in ("language",):  # "makes language models reason"
-            assert f"\n{target}:" in makefile, target
-    for recipe in re.findall(r"recipes/\S+\.toml", README):
-        assert (ROOT / recipe).exists(), recipe
+    for target in re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE):
+        assert f"\n{target}:" in makefile, target
+    for path in (
+        []
+        if page.parent.name == "engines"
+        else re.findall(r"\b(?:recipes|scripts|benchmarks|examples)/[\w./-]+\.\w+", text)
+    ):
+        assert (ROOT / path).exists() or path.startswith("benchmarks/results/"), path
+    assert not re.search(r"pip install [^`\n]*diver-rl", text), "a package of this name is not published"
+
+
+def test_every_page_is_in_the_navigation_of_the_site():
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert re.search(rf"[ \[]{page.name}[],\n]", listed), page.name
+
+
+class Parsed(Exception):
+    """The flags of a command are right; it is not carried out."""
+
+
+def shown_commands():
+    for page in PAGES:
+        for block in re.findall(r"^```sh\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            lines = re.sub(r"\\\n\s*", "", block).splitlines()
+            known = dict(
+                match.groups() for line in lines if (match := re.match(r"(\w+)=(?:'|\")?(.*?)(?:'|\")?$", line))
+            )
+            for line in lines:
+                plain = re.sub(r"\$\(.*\)", "output", Template(line).safe_substitute(known))
+                words = shlex.split(re.split(r" (?:2?>|\||&)", plain)[0], comments=True)
+                if words[:1] == ["diver"] and "..." not in words:
+                    yield page, words[1:]
+
+
+@pytest.mark.slow
+def test_every_command_that_a_page_shows_has_flags_that_exist(tmp_path, monkeypatch):
+    """By the real parsers: the flags and their values are read, and nothing is carried out."""
+    (text,) = blocks("toml")
+    (tmp_path / "mine.toml").write_text(text)
+    (tmp_path / "tiny.toml").write_text("")
+    for name in ("recipes", "docs", "studies"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for file in re.findall(r"^\*\*`(my_\w+\.py)`\*\*\n\n```python\n(.*?)^```$", EXTENDING, re.MULTILINE | re.DOTALL):
+        (tmp_path / file[0]).write_text(file[1])
+    (tmp_path / "my_module.py").write_text("def my_function(response, problem):\n    return True\n")
+    cli = tyro.cli
+
+    def parse(*args, **options):
+        result = cli(*args, **options)
+        if options.get("return_unknown_args") and result[1]:
+            return result  # refused by name
+        raise Parsed
+
+    monkeypatch.setattr("tyro.cli", parse)
+    seen, wrong = set(), []
+    for page, words in shown_commands():
+        seen.add(words[0])
+        try:
+            done = diver(*words, cwd=tmp_path)
+        except Parsed:
+            continue
+        if "--help" not in words and "--version" not in words:
+            wrong.append((page.name, shlex.join(words), done.stderr))
+    for module in tmp_path.glob("my_*.py"):  # another test has files of these names
+        sys.modules.pop(module.stem, None)
+    assert not wrong
+    assert {"train", "trl", "verl", "eval", "measure", "report", "judge", "reproduce"} <= seen <= {*commands()}
 
 
 def test_the_first_screen_is_short():

@@ -22,6 +22,7 @@ ACTOR: dict[str, Any] = {
     "mask_no_eos_with_zero": False,
     "discount": 1.0,
     "gae_lambda": 1.0,
+    "kl_ctl": 0.0,  # of a divergence in the reward
 }
 
 
@@ -68,6 +69,6 @@ def check(method: str | Method, actor: Any, group_size: int) -> None:
     method = SEAM.usable(method)
     loss = method.loss
     clip = {"eps_clip": getattr(loss, "clip_low", None), "eps_clip_higher": getattr(loss, "clip_high", None)}
-    SEAM.check_settings(method, {**ACTOR, "kl_ctl": loss.kl_coef, **clip}, lambda name: getattr(actor, name))
+    SEAM.check_settings(method, {**ACTOR, **clip}, lambda name: getattr(actor, name))
     if group_size != 1:
         raise DiverError(f"AReaL's group_size is {group_size}: GroupWorkflow samples the group itself, so set it to 1")

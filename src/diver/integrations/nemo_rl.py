@@ -39,8 +39,8 @@ class Estimator:
             "loss_fn.reference_policy_kl_penalty": loss.kl_coef,
         }
         SEAM.check_settings(self.method, wanted, lambda name: _read(config, name))
-        if loss.aggregation == "token-sum" or loss.entropy_coef:
-            raise DiverError("method.loss: NeMo-RL's loss has no sum over tokens and no entropy term")
+        if loss.aggregation == "token-sum":
+            raise DiverError("method.loss.aggregation = 'token-sum': NeMo-RL's loss has no sum over tokens")
 
 
 def written(messages: Any) -> str:

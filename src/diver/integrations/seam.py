@@ -19,7 +19,7 @@ class Seam:
 
     `carries` are those of `diver.methods.NEEDS` that are known there; where the engine `subtracts_mean` of a group from
     what it is given, only advantages that sum to 0 come through; `per_token`, whether it takes one for each token;
-    `losses`, those that the engine has.
+    `losses`, those that the engine has, with those of the `terms` "kl_coef" and "entropy_coef" that can be added to them.
     """
 
     engine: str
@@ -27,6 +27,7 @@ class Seam:
     subtracts_mean: bool = False
     per_token: bool = False
     losses: tuple[type[PolicyLoss], ...] = (ClipLoss,)
+    terms: tuple[str, ...] = ()
 
     def usable(self, method: str | Method) -> Method:
         """The method, or DiverError in one line where this seam cannot carry it."""
@@ -47,6 +48,12 @@ class Seam:
             raise DiverError(
                 f"method.loss.name = {method.loss.name!r}: {self.engine} has no such loss; train this method with another engine"
             )
+        for term in ("kl_coef", "entropy_coef"):
+            if getattr(method.loss, term) and term not in self.terms:
+                raise DiverError(
+                    f"method.loss.{term} = {getattr(method.loss, term)}: {self.engine}'s loss has no such term; set it to 0, or "
+                    "choose another engine"
+                )
         return method
 
     def check_settings(self, method: Method, wanted: Mapping[str, Any], given: Callable[[str], Any]) -> None:
@@ -78,19 +85,20 @@ class Seam:
 _TEXTS, _TOKENS = ("responses",), ("responses", "tokens")
 _SAMPLED = ("responses", "tokens", "logprobs")
 _TRL_LOSSES = (ClipLoss, GspoLoss, HighEntropyLoss)
+_KL, _BOTH = ("kl_coef",), ("kl_coef", "entropy_coef")
 SEAMS = {
     seam.engine: seam
     for seam in (
-        Seam("TRL", (*_TOKENS, "keys"), subtracts_mean=True, losses=_TRL_LOSSES),
-        Seam("ms-swift", (*_TEXTS, "keys"), subtracts_mean=True, losses=_TRL_LOSSES),
-        Seam("slime", _SAMPLED, losses=(ClipLoss, GspoLoss)),
-        Seam("SkyRL", _SAMPLED, per_token=True, losses=(ClipLoss, GspoLoss)),
-        Seam("rLLM", _SAMPLED),
+        Seam("TRL", (*_TOKENS, "keys"), subtracts_mean=True, losses=_TRL_LOSSES, terms=_BOTH),
+        Seam("ms-swift", (*_TEXTS, "keys"), subtracts_mean=True, losses=_TRL_LOSSES, terms=_KL),
+        Seam("slime", _SAMPLED, losses=(ClipLoss, GspoLoss), terms=_BOTH),
+        Seam("SkyRL", _SAMPLED, per_token=True, losses=(ClipLoss, GspoLoss), terms=_BOTH),
+        Seam("rLLM", _SAMPLED, terms=_KL),
         Seam("torchtitan-rl", _SAMPLED),
         Seam("tinker-cookbook", _SAMPLED, subtracts_mean=True),
-        Seam("NeMo-RL", _TEXTS),
+        Seam("NeMo-RL", _TEXTS, terms=_KL),
         Seam("AReaL", _SAMPLED),
-        Seam("ROLL", _TOKENS),
+        Seam("ROLL", _TOKENS, terms=_BOTH),
     )
 }
 """What each adapter can give; a `state` none, for none can save it with the engine's checkpoint."""
