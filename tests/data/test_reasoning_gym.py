@@ -7,7 +7,7 @@ import pytest
 from diver_command import fails, succeeds
 
 from diver.config.data import Data, ReasoningGym
-from diver.data.testbeds import generate
+from diver.data.testbeds import generate, is_testbed
 from diver.io.jsonl import read_jsonl
 from diver.types import DiverError, Grade, Group, Rollout
 from diver.verify import grade, verify, with_keys
@@ -21,9 +21,9 @@ def test_without_the_library_it_says_what_to_install(monkeypatch):
         generate("reasoning-gym:graph_color", Data(), 1, held_out=False)
 
 
-def test_a_testbed_with_tasks_needs_one_and_another_has_none():
-    with pytest.raises(DiverError, match="countdown:four: has no tasks"):
-        generate("countdown:four", Data(), 1, held_out=False)
+def test_a_function_in_a_module_that_is_called_as_a_testbed_is_no_testbed():
+    assert is_testbed("maze") and is_testbed("reasoning-gym:maze") and is_testbed("reasoning-gym")
+    assert not is_testbed("maze:problems") and not is_testbed("my_maze")
 
 
 NO_ANSWER = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
@@ -100,6 +100,7 @@ def test_answers_that_would_be_evaluated_cannot_call_anything(gym, tmp_path):
 @pytest.mark.slow
 def test_wrong_tasks_and_sizes_are_named(gym):
     for task, sizes, message in [
+        ("", {}, "reasoning-gym:TASK: unknown choice ''; choices: .*graph_color"),
         ("graph_colour", {}, "unknown choice 'graph_colour', did you mean 'graph_color'"),
         (
             "graph_color",
@@ -164,4 +165,4 @@ def test_twenty_tasks_train_two_steps(gym, byte_level, tmp_path):
         rows = [row for _, row in read_jsonl(tmp_path / task / "metrics.jsonl") if "time/update" in row]
         assert [row["step"] for row in rows] == [1, 2] and not any(row.get("verify/error") for row in rows)
     line = fails("train", "tiny.toml", "--model", byte_level, "--data", "reasoning-gym:sums", cwd=tmp_path)
-    assert "reasoning-gym: task: unknown choice 'sums'" in line
+    assert "reasoning-gym:TASK: unknown choice 'sums'" in line

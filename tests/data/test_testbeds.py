@@ -3,6 +3,7 @@
 import importlib.util
 
 import pytest
+from transformers import AutoTokenizer
 
 from diver.config.data import Data
 from diver.config.testbeds import POLICIES, TESTBEDS
@@ -46,9 +47,9 @@ def test_every_testbed_is_tested_here():
 
 def apart(name, train, held_out):
     """That no held-out problem is one to train on, by what identifies a problem and by its text."""
+    kept = [p for section in ALL[name] for p in drawn(name, section, held_out // len(ALL[name]), True, seed=7)]
     for section in ALL[name]:
-        to_train = [p for seed in range(2) for p in drawn(name, section, train // 2, False, seed)]
-        kept = [p for other in ALL[name] for p in drawn(name, other, held_out // len(ALL[name]), True, seed=7)]
+        to_train = [p for seed in range(2) for p in drawn(name, section, train // 2 // len(ALL[name]), False, seed)]
         for what in ("id", "prompt"):
             assert not {getattr(p, what) for p in to_train} & {getattr(p, what) for p in kept}
 
@@ -61,7 +62,8 @@ def test_no_held_out_problem_is_one_to_train_on(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
 def test_no_held_out_problem_is_among_a_hundred_thousand(name):
-    apart(name, 90_000 // len(ALL[name]), 10_000 // len(ALL[name]))
+    """Of all testbeds together."""
+    apart(name, 90_000 // len(ALL), 10_000 // len(ALL))
 
 
 @pytest.mark.parametrize("name", EACH)
@@ -71,6 +73,17 @@ def test_hostile_responses_are_never_correct(name):
     assert set(grades) <= {Grade.WRONG, Grade.NO_ANSWER}
     by = get_grader(problem.verifier)
     assert all(len(by.reached(text, problem)) < 100_001 for text in HOSTILE)
+
+
+POLICY_OF = dict(zip(ALL, POLICIES, strict=True))
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_the_starting_policy_knows_every_word_of_its_problems(name):
+    tokenizer = AutoTokenizer.from_pretrained(policy_folder(POLICY_OF[name]))
+    for section in ALL[name]:
+        for problem in drawn(name, section, 20, held_out=True):
+            assert tokenizer.unk_token_id not in tokenizer(problem.prompt)["input_ids"]
 
 
 @pytest.mark.parametrize("name", POLICIES)

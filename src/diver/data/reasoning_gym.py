@@ -63,7 +63,7 @@ def tasks() -> list[str]:
 
 def dataset_of(task: str, sizes: Mapping[str, Any], seed: int, size: int = SIZE) -> Any:
     """The data set of a task, with `sizes` as keys of its own settings. DiverError for what it does not accept."""
-    choose(task, tasks(), "reasoning-gym: task")
+    choose(task, tasks(), "reasoning-gym:TASK")
     make, config = DATASETS[task]
     where = "data.reasoning_gym.sizes"
     for key in sizes:

@@ -30,8 +30,9 @@ class Testbed(Protocol):
 
 
 def is_testbed(path: str) -> bool:
-    """Whether the path of a source names a testbed, whose problems are generated."""
-    return path.partition(":")[0] in TESTBEDS
+    """Whether the path of a source names a testbed, whose problems are generated; `maze:problems` is a function of one's own."""
+    name, _, task = path.partition(":")
+    return name in TESTBEDS and (not task or bool(TESTBEDS[name].extra))
 
 
 def generate(path: str, data: Data, count: int | None, *, held_out: bool) -> list[Problem]:
@@ -43,8 +44,6 @@ def generate(path: str, data: Data, count: int | None, *, held_out: bool) -> lis
         testbed = cast(Testbed, import_module(entry.module))
     except ModuleNotFoundError as error:
         raise DiverError(f"{path}: needs an extra: {install(entry.extra)}") from error
-    if bool(task) != bool(entry.extra):
-        raise DiverError(f"{path}: " + ("name a task" if entry.extra else "has no tasks"))
     return testbed.problems(settings, count or settings.problems, held_out=held_out, **({"task": task} if task else {}))
 
 
