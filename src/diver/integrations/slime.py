@@ -32,10 +32,10 @@ class PostProcess:
         self.step: int | None = None
 
     def __call__(self, args: Any, samples: Sequence[Any]) -> tuple[list[float], list[float]]:
+        self._check_whole(samples)
         if self.step is None:
             self.check(args)
             self.step = min(sample.group_index for sample in samples) // args.rollout_batch_size
-        self._check_whole(samples)
         outcomes = [float(sample.get_reward_value(args)) for sample in samples]
         shaped = advantages(
             [sample.response for sample in samples],
@@ -70,7 +70,7 @@ class PostProcess:
         self.method.check_group_size(args.n_samples_per_prompt, "n_samples_per_prompt")
 
     def _check_whole(self, samples: Sequence[Any]) -> None:
-        """A rollout that gave several samples is not one response, and one without a reward has no outcome."""
+        """A rollout that gave several samples is not one response; without a group or a reward there is no advantage."""
         seen = set()
         for sample in samples:
             rollout = getattr(sample, "rollout_id", None)
@@ -79,8 +79,9 @@ class PostProcess:
                     f"rollout {rollout}: has several samples; diversity is measured between whole responses, one for a rollout"
                 )
             seen.add(rollout)
-            if sample.reward is None:
-                raise DiverError(f"sample {sample.index}: has no reward ({sample.status})")
+            for name in ("group_index", "reward"):
+                if getattr(sample, name) is None:
+                    raise DiverError(f"sample {sample.index}: has no {name} ({sample.status})")
 
 
 @functools.cache

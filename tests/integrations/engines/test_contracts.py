@@ -57,11 +57,12 @@ def test_slime_refuses():
         ({"calculate_per_token_loss": False}, "set calculate_per_token_loss=True"),
     ):
         refused(told, lambda changes=changes: process(c.slime_args(**changes), c.slime_samples()))
-    split, unscored = c.slime_samples(), c.slime_samples()
+    split, unscored, alone = c.slime_samples(), c.slime_samples(), c.slime_samples()
     split[0].rollout_id = split[1].rollout_id = 5
-    unscored[2].reward = None
+    unscored[2].reward, alone[1].group_index = None, None
     refused("rollout 5: has several samples", lambda: process(c.slime_args(), split))
     refused("sample 2: has no reward", lambda: process(c.slime_args(), unscored))
+    refused("sample 1: has no group_index", lambda: process(c.slime_args(), alone))
     refused("'clip-cov': slime has no such loss", lambda: slime.PostProcess("clip-cov"))
     of_dicts = c.slime_samples()
     for sample in of_dicts:

@@ -56,6 +56,12 @@ def runs(tmp_path_factory):
     return folder
 
 
+def test_an_error_of_one_process_ends_both(runs):
+    assert (runs / "failed_1").read_text() == "KeyError: 'gold'"
+    told = "DiverError: the reward function failed on process 1: KeyError: 'gold'"
+    assert (runs / "failed_0").read_text() == told
+
+
 def ranks(folder, method):
     return [json.loads((folder / method / f"rank_{i}.json").read_text()) for i in range(2)]
 

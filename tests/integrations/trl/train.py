@@ -20,6 +20,7 @@ from diver.data.countdown import problems
 from diver.data.testbeds import policy_folder
 from diver.integrations.trl import GroupAdvantage, config
 from diver.integrations.trl.objective import installed
+from diver.types import DiverError
 
 STEPS = 3
 
@@ -95,7 +96,25 @@ def train(folder: Path, method: str) -> None:
     (folder / f"rank_{PartialState().process_index}.json").write_text(json.dumps(told))
 
 
+def fail_on_one(folder: Path) -> None:
+    """A reward function that fails on the second process: what is raised on each, in FOLDER/failed_N."""
+    rank = PartialState().process_index
+
+    def outcome(completions, **_):
+        if rank == 1:
+            raise KeyError("gold")
+        return [1.0] * len(completions)
+
+    args = GRPOConfig(str(folder), num_generations=2, use_cpu=True, bf16=False, report_to="none", **config("grpo"))
+    reward = GroupAdvantage("grpo", args, AutoTokenizer.from_pretrained(policy_folder()), outcome=outcome)
+    try:
+        reward(["a", "a"], ["x", "y"], [[1], [2]], trainer_state=None)
+    except (DiverError, KeyError) as error:
+        (folder / f"failed_{rank}").write_text(f"{type(error).__name__}: {error}")
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     for name in sys.argv[2:]:
         train(Path(sys.argv[1], name), name)
+    fail_on_one(Path(sys.argv[1]))
