@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.measure.problems import ProblemTable, cell, is_metric, summary, title
+from diver.measure.problems import ProblemTable, column, is_metric, summary, title
 from diver.render.tables import markdown
 from diver.stats import Estimate
 from diver_paper.correlations import Correlations, rank_correlations
@@ -89,7 +89,11 @@ def means_table(result: Validity) -> str:
     names = list(dict.fromkeys(name for columns in result.means.values() for name in columns))
     header = ["", "problems", *map(_heading, names)]
     rows = [
-        [method, str(result.problems[method]), *(cell(name, _as_the_paper(name, means.get(name))) for name in names)]
+        [
+            method,
+            str(result.problems[method]),
+            *(column(name).text(_as_the_paper(name, means.get(name))) for name in names),
+        ]
         for method, means in result.means.items()
     ]
     return markdown(header, rows)

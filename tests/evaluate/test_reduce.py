@@ -137,11 +137,11 @@ def test_table_and_curves(tmp_path):
     exact = benchmark_table({"sums": results(A, B, (1, 2, 4)) | {"exact_solutions": True}})
     assert "| distinct@4" in exact and "| written differently" not in exact
     assert lines["random baseline"] == "25.0" and lines["unscored"] == "1" and lines["problems x samples"] == "2 x 4"
-    write_curves({"sums": results(A, B)}, tmp_path)
+    write_curves({"sums": results(A, B)}, tmp_path / "pass_at_k.png", tmp_path / "pass_at_k.svg")
     assert (tmp_path / "pass_at_k.png").read_bytes().startswith(b"\x89PNG")
     svg = (tmp_path / "pass_at_k.svg").read_text()
     assert "Sums" in svg and "Pass@k" in svg
-    write_curves({"sums": results(A, B)}, tmp_path)
+    write_curves({"sums": results(A, B)}, tmp_path / "pass_at_k.png", tmp_path / "pass_at_k.svg")
     assert (tmp_path / "pass_at_k.svg").read_text() == svg
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from diver.measure import ProblemTable
-from diver.measure.problems import cell
+from diver.measure.problems import column
 from diver.stats import Estimate
 from diver_paper.commands import validity as command
 from diver_paper.validity import as_json, correlation_table, means_table, pairs, strength, validity
@@ -92,8 +92,8 @@ def test_the_tables():
 
 
 def test_cells_and_words():
-    assert cell("textual", Estimate(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
-    assert cell("pass@8", Estimate(0.5, np.nan, np.nan)) == "50.0" and cell("words", None) == "–"
+    assert column("textual").text(Estimate(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
+    assert column("pass@8").text(Estimate(0.5, np.nan, np.nan)) == "50.0" and column("words").text(None) == "–"
     assert strength(Estimate(-0.6, -0.8, -0.4)) == "strong"
     assert strength(Estimate(0.4, -0.1, 0.8)) == "moderate, could be 0"
     assert strength(Estimate(0.2, 0.1, 0.3)) == "weak" and strength(Estimate(0.05, -0.1, 0.2)) == "none"

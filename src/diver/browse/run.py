@@ -2,18 +2,21 @@
 
 import math
 import threading
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
 from tyro.conf import Positional
 
-from diver.browse.page import Run, part_read, render, runs_of, summary
+from diver.browse.page import Run, curves, part_read, render, runs_of, summary
 from diver.browse.serve import Page, repeat, server
 from diver.browse.source import Source
 from diver.extras import require
 from diver.io.files import write_text
 from diver.measure.run import named_path
-from diver.render.tables import Table, export
+from diver.render.export import Export
+from diver.render.figures import write_intervals, write_lines
+from diver.render.tables import Table, export, markdown
 from diver.rollouts import Columns
 from diver.settings import settings
 from diver.types import DiverError
@@ -24,7 +27,7 @@ EVERY = 5.0  # seconds between two looks at the files of a run that goes on
 
 
 @settings
-class Browse(Columns):
+class Browse(Columns, Export):
     """One page of rollouts of any origin: groups to read, Pass@k, distinct@k, diversity and entropy over training, alerts.
 
     Reads what diver measure reads, from a file or the output folder of a trainer; several are shown side by side. Of more
@@ -35,7 +38,7 @@ class Browse(Columns):
     rollouts: Positional[tuple[str, ...]]
     """Files or folders, each a run of the page; NAME=PATH gives a name."""
     out: Path = Path("browse.html")
-    """The page to write."""
+    """The page to write; tables of --format and --figures stand beside it under its name."""
     watch: bool = False
     """Serve the page on 127.0.0.1 and read what is added, until interrupted; nothing is written."""
     port: int = 0
@@ -56,6 +59,9 @@ class Browse(Columns):
             raise DiverError(f"--groups: must be at least 0, is {self.groups}")
         if not math.isfinite(self.threshold):
             raise DiverError(f"--threshold: must be a finite number, is {self.threshold}")
+        self.check_export(self.out.parent)
+        if self.watch and (self.figures or self.format != "markdown"):
+            raise DiverError("--watch: writes nothing; omit it for --figures and --format")
         if not 0 <= self.port < 1 << 16:
             raise DiverError(f"--port: must be between 0 and 65535, is {self.port}")
 
@@ -74,11 +80,17 @@ def run(config: Browse) -> None:
     for source in sources:
         source.look()
         source.read(config.budget, MEASURED // len(sources))
-    runs = checked(sources)
+    runs, note = checked(sources), config.notes()
     write_text(config.out, render(sources, config.groups, config.threshold))
     for line in filter(None, map(part_read, sources)):
-        print(line)
-    print(f"{_shown(summary(runs))}\n{config.out}")
+        note(line)
+    table = summary(runs)
+    written = [config.out, *config.write(table, config.out.parent, config.out.stem)]
+    if config.figures:
+        write_figure(runs, config.figure_paths(config.out.parent, config.out.stem))
+        written += config.figure_paths(config.out.parent, config.out.stem)
+    config.show(table, _shown(table))
+    note("\n".join(map(str, written)))
 
 
 def open_sources(config: Browse) -> list[Source]:
@@ -101,9 +113,16 @@ def checked(sources: list[Source]) -> list[Run]:
     return runs
 
 
-def _shown(table: Table) -> str:
-    from diver.render.tables import markdown
+def write_figure(runs: list[Run], paths: Sequence[Path]) -> None:
+    """The curves by step; without steps the summary."""
+    metrics = [run.metrics() for run in runs]
+    if any(len(of) > 1 for of in metrics):
+        write_lines(curves(runs, metrics, [[] for _ in runs])["panels"], [run.name for run in runs], *paths)
+    else:
+        write_intervals(summary(runs), *paths)
 
+
+def _shown(table: Table) -> str:
     if len(table.rows) > 3:
         return export(table, "markdown")
     header, *rows = table.upright()

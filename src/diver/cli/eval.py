@@ -14,7 +14,7 @@ def command(args: Sequence[str]) -> None:
 
     config = parse(EvalConfig, "diver eval", args)
     if config.compare:
-        print(compare(config.compare))
+        compare(config.compare, config, config.out)
     elif config.run:
         evaluate_run(config)
     else:

@@ -8,12 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diver.evaluate.store import read_results
-from diver.render.tables import markdown
+from diver.render.export import Export, Log
+from diver.render.figures import write_intervals
+from diver.render.tables import Measure as Column
+from diver.render.tables import Cell, Table, markdown
 from diver.stats import Estimate, interval, paired_interval, pass_at_k
 from diver.types import DiverError
 
 SETTINGS = ("template", "temperature", "max_tokens", "stop_token_ids", "graders", "problems")
 WRITTEN = "Written differently"
+IN_MARKDOWN = Export()
 
 
 class Comparison(NamedTuple):
@@ -77,33 +81,72 @@ def legend(rows: Sequence[Comparison]) -> str:
     return "Distinct@n: distinct correct solutions among n samples."
 
 
-def compare(paths: Sequence[Path]) -> str:
-    """Each evaluation against the first, as Markdown; `paths` are those of `read_results`.
+def compare(paths: Sequence[Path], config: Export = IN_MARKDOWN, out: Path | None = None, log: Log = print) -> Table:
+    """Each evaluation against the first; `paths` are those of `read_results`. Logs the comparison, or prints its table in the
+    format of `config`, and writes that and the figure of the changes where `out` names a folder.
 
     DiverError where two evaluations have no benchmark or no problem in common.
     """
     if len(paths) < 2:
         raise DiverError("--compare: name two results or more, the first is the one that the others are compared with")
     first, *others = [read_results(path) for path in paths]
-    return "\n".join(_pair(first, other, paths[0], path) for other, path in zip(others, paths[1:], strict=True))
+    pairs = {path: _rows(first, other, paths[0], path) for other, path in zip(others, paths[1:], strict=True)}
+    texts = [_text(first, other, paths[0], path, pairs[path]) for other, path in zip(others, paths[1:], strict=True)]
+    table = _table(pairs)
+    config.show(table, "\n".join(texts), log)
+    if out is not None:
+        config.write(table, out, "comparison")
+        if config.figures:
+            write_intervals(_changes(pairs), *config.figure_paths(out, "comparison"))
+    return table
 
 
-def _pair(a: Mapping[str, Any], b: Mapping[str, Any], path_a: Path, path_b: Path) -> str:
-    shared = [name for name in a["benchmarks"] if name in b["benchmarks"]]
-    if not shared:
-        raise DiverError(f"--compare: {path_a} and {path_b} have no benchmark in common")
-    rows, notes = [], []
-    for name in shared:
+def _table(pairs: Mapping[Path, Sequence[Comparison]]) -> Table:
+    """A row a measure of each pair: Pass@k is a fraction in data, and in per cent where it is read."""
+    labels = _labels(pairs)
+    rows: dict[str, list[Cell]] = {
+        name: [row.base, row.trained, row.change, int(row.significant)] for name, row in labels.items()
+    }
+    header = ["measure", "base", "other", "change"]
+    shown = [header, *([name, *row.cells()[1:]] for name, row in labels.items())]
+    return Table("measure", [Column("base"), Column("other"), Column("change"), Column("significant")], rows, shown)
+
+
+def _labels(pairs: Mapping[Path, Sequence[Comparison]]) -> dict[str, Comparison]:
+    return {f"{path}: {r.label}" if len(pairs) > 1 else r.label: r for path, rows in pairs.items() for r in rows}
+
+
+def _changes(pairs: Mapping[Path, Sequence[Comparison]]) -> Table:
+    """The changes of Pass@k."""
+    rows = {name: [row.change] for name, row in _labels(pairs).items() if row.percent}
+    return Table("measure", [Column("change", "change, in points of per cent", 100)], rows)
+
+
+def _rows(a: Mapping[str, Any], b: Mapping[str, Any], path_a: Path, path_b: Path) -> list[Comparison]:
+    rows = []
+    for name in _shared(a, b, path_a, path_b):
         left, right = a["benchmarks"][name], b["benchmarks"][name]
         of_both = [row for row in comparisons(left, right) if not math.isnan(row.change.mean)]
         if not of_both:
             raise DiverError(f"--compare: the evaluations have no problem of {left['title']} in common")
         rows += [row._replace(label=f"{left['title']} {row.label}") for row in of_both]
-        notes += [
-            f"{left['title']}: {key} differs: {left.get(key)} and {right.get(key)}\n"
-            for key in SETTINGS
-            if left.get(key) != right.get(key)
-        ]
+    return rows
+
+
+def _shared(a: Mapping[str, Any], b: Mapping[str, Any], path_a: Path, path_b: Path) -> list[str]:
+    shared = [name for name in a["benchmarks"] if name in b["benchmarks"]]
+    if not shared:
+        raise DiverError(f"--compare: {path_a} and {path_b} have no benchmark in common")
+    return shared
+
+
+def _text(a: Mapping[str, Any], b: Mapping[str, Any], path_a: Path, path_b: Path, rows: Sequence[Comparison]) -> str:
+    notes = [
+        f"{left['title']}: {key} differs: {left.get(key)} and {right.get(key)}\n"
+        for left, right in ((a["benchmarks"][name], b["benchmarks"][name]) for name in _shared(a, b, path_a, path_b))
+        for key in SETTINGS
+        if left.get(key) != right.get(key)
+    ]
     table = markdown(["", str(path_a), str(path_b), "change  "], [row.cells() for row in rows])
     return (
         f"{path_b} ({b['model']}) against {path_a} ({a['model']})\n\n{table}\nOver the problems of both: Pass@k in percent. "

@@ -10,13 +10,14 @@ from tyro.conf import Positional
 from diver.data.templates import TEMPLATES
 from diver.evaluate.grade import AUTO
 from diver.generate.endpoint import Endpoint
+from diver.render.export import Export
 from diver.settings import settings
 from diver.types import DiverError
 from diver.verify import get_grader
 
 
 @settings
-class EvalConfig:
+class EvalConfig(Export):
     """Sample many responses to each problem, grade them, and estimate Avg@k and Pass@k.
 
     A run, as in diver eval runs/quickstart, is evaluated as it was trained (problems, template, grader, temperature, length,
@@ -72,11 +73,14 @@ class EvalConfig:
     """The longest response. Default: that of a run; 8,192, and 40 for Countdown."""
     stop_token_ids: tuple[int, ...] = ()
     """Tokens that end a response, besides those of the model. Default: those of a run. A server must know this key, as vLLM does."""
+    figures: str = "png,svg"
+    """Kinds of the figure of Pass@k in the folder of the results: png, svg, pdf, with commas between."""
     compare: tuple[Path, ...] = ()
     """Sample nothing; compare these results, each with the first, problem by problem: folders of `diver eval`, run folders
     (their last evaluation), or single files eval/step_NNNN.json of a run."""
 
     def __post_init__(self) -> None:
+        self.check_export(Path())
         if self.run is None and (self.step is not None or self.all_steps):
             raise DiverError("--step and --all-steps: choose checkpoints of a run; name it: diver eval runs/quickstart")
         if self.run is not None and (self.model or self.generator == "endpoint"):

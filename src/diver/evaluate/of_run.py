@@ -44,6 +44,7 @@ def evaluate_run(config: EvalConfig, log: Callable[[str], Any] = print) -> list[
         seed=recipe.run.seed if config.seed is None else config.seed,
     )
     benchmarks = None if config.benchmarks else [eval_problems]
+    show, log = log, config.notes(log)
     results = []
     for step in steps:
         known = benchmarks and _by_the_run(trained, step, config, benchmarks[0])
@@ -54,10 +55,12 @@ def evaluate_run(config: EvalConfig, log: Callable[[str], Any] = print) -> list[
             model = dataclasses.replace(recipe.model, path=str(path), revision=None) if path else recipe.model
             out = (config.out or Path("runs/eval") / trained.folder.resolve().name) / f"step_{step:04d}"
             log(f"after {step} steps: {model.path}")
-            changed = dataclasses.replace(config, run=None, step=None, all_steps=False, model=model.path, out=out)
+            changed = dataclasses.replace(
+                config, run=None, step=None, all_steps=False, model=model.path, out=out, format="markdown"
+            )
             known = run(changed, log, benchmarks, model, recipe.verify)
         results.append(known)
-    log(compare(results))
+    compare(results, config, log=show)
     return results
 
 

@@ -1,6 +1,5 @@
 """`diver grade`: responses that exist already, graded against known answers, and compared with the labels that are there."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -21,7 +20,9 @@ from diver.io.folder import WorkFolder
 from diver.io.jsonl import JsonlLog, to_json, write_jsonl
 from diver.io.progress import progress_bar
 from diver.io.seeds import digest
-from diver.render.tables import Cell, Format, Measure, Table, export, write_table
+from diver.render.export import Export
+from diver.render.figures import write_intervals
+from diver.render.tables import Cell, Measure, Table, export, write_table
 from diver.rollouts import Columns, Rollouts, read_rollouts
 from diver.settings import settings
 from diver.stats import Estimate
@@ -36,7 +37,7 @@ NOTE = (
 
 
 @settings
-class GradeConfig(Columns):
+class GradeConfig(Columns, Export):
     """Grade responses that exist against known answers, estimate Pass@k, and compare the grades with the labels there.
 
     Reads what diver measure reads. The grader runs in worker processes that are killed when they hang. With --out the same
@@ -57,16 +58,13 @@ class GradeConfig(Columns):
     """Of a folder, only the files of these steps: 100, or 1,50-60,last."""
     out: Path | None = None
     """The folder for samples.jsonl, summary.json and the table; it keeps the grades."""
-    format: Format = "markdown"
-    """Of the table: markdown, csv, latex or parquet. All but Markdown is printed alone, so that it can be piped."""
     verify: Verification = Verification()
     """Time limit, workers and memory of grading."""
 
     def __post_init__(self) -> None:
         if self.grader != AUTO:
             get_grader(self.grader, "--grader")
-        if self.format == "parquet" and self.out is None:
-            raise DiverError("--format parquet: is written to a file; name a folder with --out")
+        self.check_export(self.out)
 
 
 @dataclass(frozen=True)
@@ -94,8 +92,8 @@ class Graded(WorkFolder):
 
 def run(config: GradeConfig) -> Table:
     """Grade what is not graded yet, print the table, and write the results where `out` names a folder."""
-    require("scipy", *(["pyarrow"] if config.format == "parquet" else []))
-    print_note = print if config.format == "markdown" else _to_stderr
+    require("scipy")
+    print_note = config.notes()
     columns = Columns(**{field.name: getattr(config, field.name) for field in fields(Columns)})
     path = Path(config.rollouts).expanduser()
     rollouts = read_rollouts(path, columns, config.steps)
@@ -120,18 +118,14 @@ def run(config: GradeConfig) -> Table:
         write_jsonl(config.out / "samples.jsonl", _rows(responses, grades, config))
         results = {"grades": counts, "confusion": labelled, "table": table.records()}
         write_text(config.out / "summary.json", to_json(results, indent=1) + "\n")
-        print_note(
-            f"written: {write_table(table, config.out, config.format).name}, samples.jsonl, summary.json in {config.out}"
-        )
-    if config.format == "markdown":
-        print(f"\n{export(table, 'markdown')}\n{NOTE}")
-    elif config.format != "parquet":
-        print(export(table, config.format), end="")
+        written = [write_table(table, config.out, config.format)]
+        if config.figures:
+            write_intervals(table, *(paths := config.figure_paths(config.out, "table")))
+            written += paths
+        names = ", ".join(path.name for path in written)
+        print_note(f"written: {names}, samples.jsonl, summary.json in {config.out}")
+    config.show(table, f"\n{export(table, 'markdown')}\n{NOTE}")
     return table
-
-
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr)
 
 
 def _responses(rollouts: Rollouts, path: Path, config: GradeConfig) -> Iterator[Response]:

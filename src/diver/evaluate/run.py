@@ -13,7 +13,7 @@ from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import evaluate
 from diver.evaluate.samplers import SamplerHandle, sampler
 from diver.evaluate.store import ResultFolder, read_results
-from diver.evaluate.tables import benchmark_table, write_curves
+from diver.evaluate.tables import benchmark_table, table_of, write_curves
 from diver.evaluate.task import Task, make_tasks
 from diver.extras import require
 from diver.io.files import write_text
@@ -35,6 +35,7 @@ def run(
     `benchmarks` stand for those of the settings, and `policy` says more of the model than --model.
     """
     require("scipy", "matplotlib")  # of the table and the curves, at the end
+    show, log = log, config.notes(log)
     generator = sampler(config, policy)
     tasks = make_tasks(config, generator, benchmarks)
     out = config.out or Path("runs/eval") / generator.model.replace("/", "--")
@@ -60,8 +61,10 @@ def run(
         write_text(file, to_json({"model": generator.model, "benchmarks": every}, indent=1) + "\n")
         table = benchmark_table(every)
         write_text(out / "table.md", table)
-        write_curves(every, out)
-    log(f"\n{table}\n{_summary(out, results)}")
+        written = [*config.write(table_of(every), out), *config.figure_paths(out, "pass_at_k")]
+        write_curves(every, *config.figure_paths(out, "pass_at_k"))
+    config.show(table_of(every), f"\n{table}", show)
+    log(_summary(out, results, written))
     return out
 
 
@@ -87,10 +90,12 @@ def _skip_long_prompts(task: Task, model: SamplerHandle, context: int | None) ->
     return dataclasses.replace(task, problems=kept.problems, info=info)
 
 
-def _summary(out: Path, results: Mapping[str, Mapping[str, Any]]) -> str:
+def _summary(out: Path, results: Mapping[str, Mapping[str, Any]], written: Sequence[Path]) -> str:
     lines = []
     for name, result in results.items():
         lines.append(f"{name}: " + ", ".join(f"{count} {grade}" for grade, count in result["grades"].items()))
         if result["unscored"]:
             lines.append(f"{name}: {result['unscored']} responses are unscored: left out, not counted as wrong")
-    return "\n".join([*lines, f"results: {out}/results.json, table.md, pass_at_k.png, pass_at_k.svg"])
+    return "\n".join(
+        [*lines, f"results: {', '.join([f'{out}/results.json', 'table.md', *(path.name for path in written)])}"]
+    )

@@ -8,7 +8,8 @@ from typing import Any
 
 from diver.io.jsonl import number
 from diver.render.figures import COLOURS, drawing, frame
-from diver.render.tables import markdown
+from diver.render.tables import Measure as Column
+from diver.render.tables import Table, markdown
 from diver.stats import Estimate
 
 UNKNOWN = Estimate(math.nan, math.nan, math.nan)
@@ -19,26 +20,29 @@ NOTE = (
 )
 
 
+def table_of(results: Results) -> Table:
+    """A row a benchmark; an estimate that it does not have is unknown."""
+    counts = [Column("problems"), Column("samples")]
+    names = ["avg@n", *(f"{kind}@{k}" for kind in ("pass", "maj") for k in _ks(results, kind))]
+    columns = [*counts, *(Column(name, name.capitalize(), 100) for name in names)]
+    largest = [f"distinct@{k}" for k in _ks(results, "distinct")[-1:]]
+    kinds = [(label, exact) for label, exact in (("distinct", True), ("written differently", False))]
+    kinds = [(label, exact) for label, exact in kinds if any(_exact(r) is exact for r in results.values())]
+    columns += [Column(f"{label}@{name.partition('@')[2]}") for name in largest for label, _ in kinds]
+    columns += [Column("random_baseline", "random baseline", 100), Column("unscored")]
+    rows = {}
+    for r in results.values():
+        estimates = [_estimate(r, f"avg@{r['samples']}"), *(_estimate(r, name) for name in names[1:])]
+        estimates += [_estimate(r, name) if _exact(r) is exact else UNKNOWN for name in largest for _, exact in kinds]
+        rows[r["title"]] = [r["problems"], r["samples"], *estimates, r["random_baseline"], r["unscored"]]
+    return Table("benchmark", columns, rows)
+
+
 def benchmark_table(results: Results) -> str:
-    """A column a benchmark, a row an estimate; an estimate that a benchmark does not have is a dash."""
-    rows = [
-        ["problems x samples", *(f"{r['problems']} x {r['samples']}" for r in results.values())],
-        ["Avg@n", *(_estimate(r, f"avg@{r['samples']}").text(100) for r in results.values())],
-    ]
-    for title, kind in (("Pass", "pass"), ("Maj", "maj")):
-        for k in _ks(results, kind):
-            rows.append([f"{title}@{k}", *(_estimate(r, f"{kind}@{k}").text(100) for r in results.values())])
-    for largest in _ks(results, "distinct")[-1:]:
-        for label, exact in (("distinct", True), ("written differently", False)):
-            if any(_exact(r) is exact for r in results.values()):
-                estimates = [
-                    _estimate(r, f"distinct@{largest}") if _exact(r) is exact else UNKNOWN for r in results.values()
-                ]
-                rows.append([f"{label}@{largest}", *(e.text() for e in estimates)])
-    baselines = (r["random_baseline"] for r in results.values())
-    rows.append(["random baseline", *("–" if b is None else f"{100 * b:.1f}" for b in baselines)])
-    rows.append(["unscored", *(str(r["unscored"]) for r in results.values())])
-    return markdown(["", *(r["title"] for r in results.values())], rows) + f"\n{NOTE}\n"
+    """A column a benchmark, a row an estimate, as Markdown."""
+    header, _, _, *rows = table_of(results).upright()
+    sizes = ["problems x samples", *(f"{r['problems']} x {r['samples']}" for r in results.values())]
+    return markdown(header, [sizes, *rows]) + f"\n{NOTE}\n"
 
 
 def _exact(result: Mapping[str, Any]) -> bool:
@@ -56,11 +60,11 @@ def _estimate(result: Mapping[str, Any], name: str) -> Estimate:
     return Estimate(*(number(stored.get(end)) for end in Estimate._fields))
 
 
-def write_curves(results: Results, folder: Path) -> None:
-    """pass_at_k.png and pass_at_k.svg: a line a benchmark over k, its interval as a band."""
+def write_curves(results: Results, *paths: Path) -> None:
+    """A line a benchmark over k, its interval as a band."""
     from matplotlib.ticker import PercentFormatter
 
-    with drawing(folder / "pass_at_k.png", folder / "pass_at_k.svg", size=(6.4, 4.0)) as figure:
+    with drawing(*paths, size=(6.4, 4.0)) as figure:
         axes = figure.add_subplot()
         for result, colour in zip(results.values(), itertools.cycle(COLOURS), strict=False):
             estimates = {k: _estimate(result, f"pass@{k}") for k in result["k"]}

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from diver.render.tables import Measure
 from diver.stats import Estimate, bounds_of, interval, pass_at_k
 from diver.types import Group, Problem
 
@@ -68,8 +69,6 @@ def is_metric(name: str) -> bool:
     return name != "words" and not name.startswith("pass@")
 
 
-def cell(name: str, e: Estimate | None) -> str:
-    """A mean with its interval: Pass@k in per cent, lengths with one decimal."""
-    if e is None:
-        return "–"
-    return e.text(100 if name.startswith("pass@") else 1, 3 if is_metric(name) else 1)
+def column(name: str) -> Measure:
+    """A column as a table shows it: Pass@k in per cent, lengths with one decimal."""
+    return Measure(name, title(name), 100 if name.startswith("pass@") else 1, 3 if is_metric(name) else 1)

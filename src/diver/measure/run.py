@@ -16,8 +16,11 @@ from diver.extras import require
 from diver.io.files import write_text
 from diver.io.jsonl import to_json, write_jsonl
 from diver.io.progress import progress
-from diver.measure.problems import ProblemTable, cell, group_row, name_of, problem_table, summary, title
-from diver.render.tables import markdown
+from diver.measure.problems import ProblemTable, column, group_row, name_of, problem_table, summary, title
+from diver.render.export import Export
+from diver.render.figures import write_intervals
+from diver.render.tables import Measure as Column
+from diver.render.tables import Table, markdown
 from diver.report import write_browser
 from diver.rollouts import Columns, read_rollouts
 from diver.settings import settings
@@ -28,7 +31,7 @@ Log = Callable[[str], Any]
 
 
 @settings
-class Measure(Columns):
+class Measure(Columns, Export):
     """How diverse the responses to each problem are, in rollouts of any origin.
 
     Files and folders of diver, TRL, verl, slime, SkyRL, NeMo-RL, prime-rl, tinker-cookbook, lm-eval and inspect_ai are
@@ -56,6 +59,7 @@ class Measure(Columns):
     def __post_init__(self) -> None:
         if not self.rollouts:
             raise DiverError("name at least one file or folder of rollouts")
+        self.check_export(self.out)
         if self.groups < 0:
             raise DiverError(f"--groups: must be at least 0, is {self.groups}")
         if not math.isfinite(self.threshold):
@@ -76,6 +80,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     if out is not None and out.exists() and not out.is_dir():
         raise DiverError(f"--out {out}: is a file; name a folder")
     require("scipy")  # of the intervals
+    show, log = log, config.notes(log)
     ks = parse_ks(config.k)
     groups = {}
     for name, read in _read(config, log):
@@ -93,8 +98,9 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     if largest and (beyond := [str(k) for k in ks if k > largest]):
         log(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {largest}")
     tables = {name: problem_table(measured_groups, ks, config.threshold) for name, measured_groups in groups.items()}
-    header, *rows = _table(tables)
-    log(f"\n{markdown(header, rows)}\n{NOTE}")
+    result = table_of(tables)
+    header, *rows = result.upright()
+    config.show(result, f"\n{markdown(header, rows)}\n{NOTE}", show)
     if out is not None:
         write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
         of_paths = {
@@ -104,7 +110,12 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
         summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": of_paths}
         write_text(out / "summary.json", to_json(summaries) + "\n")
         _write_page(config, out, groups, tables)
-        log(f"written: groups.jsonl, index.html, summary.json in {out}")
+        written = config.write(result, out)
+        if config.figures:
+            write_intervals(result, *(paths := config.figure_paths(out, "table")))
+            written += paths
+        names = ["groups.jsonl", "index.html", "summary.json", *(path.name for path in written)]
+        log(f"written: {', '.join(names)} in {out}")
     return tables
 
 
@@ -139,13 +150,13 @@ def named_path(text: str) -> tuple[str, Path]:
     return Path(text).stem if Path(text).is_file() else Path(text).name, Path(text)
 
 
-def _table(tables: Mapping[str, ProblemTable]) -> list[list[str]]:
-    """A row an estimate after the header, a column a path."""
-    summaries = [summary(table) for table in tables.values()]
-    estimates = dict.fromkeys(name for means in summaries for name in means)
-    rows = [["", *tables], ["problems", *(str(len(table.problems)) for table in tables.values())]]
-    rows += [[title(name), *(cell(name, means.get(name)) for means in summaries)] for name in estimates]
-    return rows
+def table_of(tables: Mapping[str, ProblemTable]) -> Table:
+    """A row a path; its columns are the estimates."""
+    summaries = {name: summary(table) for name, table in tables.items()}
+    estimates = dict.fromkeys(name for means in summaries.values() for name in means)
+    measures = [Column("problems"), *map(column, estimates)]
+    rows = {name: [len(tables[name].problems), *map(means.get, estimates)] for name, means in summaries.items()}
+    return Table("rollouts", measures, rows)
 
 
 def _write_page(
@@ -164,7 +175,7 @@ def _write_page(
         shown,
         title=", ".join(groups),
         about={**about, **({"steps": config.steps} if config.steps else {})},
-        table=_table(tables),
+        table=table_of(tables).upright(),
         note=NOTE,
         limit=config.groups,
         tokenize=config.diversity.tokenize,

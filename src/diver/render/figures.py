@@ -1,12 +1,16 @@
 """The style of all figures, and how they are written: the same data gives the same bytes."""
 
 import io
-from collections.abc import Iterator, Mapping
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from diver.io.files import write_bytes
+from diver.render.tables import Table
+from diver.stats import Estimate
 
 COLOURS = ("#2456c5", "#c2571a", "#1f8a5b", "#8a4fbf", "#b3232f", "#5c6470", "#0e8fa8", "#a8862b", "#d0569a", "#1b1f24")
 UNDATED: Mapping[str, dict[str, Any]] = {
@@ -41,3 +45,48 @@ def frame(axes: Any, title: str, x: str = "", grid: str = "y") -> None:
     axes.grid(axis=grid, color=RULE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(colors=GREY, length=0)
+
+
+def write_intervals(table: Table, *paths: Path) -> None:
+    """A panel a measure that has estimates, with a dot and its interval for each row of the table."""
+    names = list(table.rows)
+    shown = [i for i, _ in enumerate(table.measures) if any(isinstance(c[i], Estimate) for c in table.rows.values())]
+    columns = min(3, len(shown)) or 1
+    lines = -(-len(shown) // columns)
+    with drawing(*paths, size=(1.4 + 2.4 * columns, lines * (0.7 + 0.22 * len(names)))) as figure:
+        for place, i in enumerate(shown):
+            axes, measure = figure.add_subplot(lines, columns, place + 1), table.measures[i]
+            for y, (cells, colour) in enumerate(zip(table.rows.values(), itertools.cycle(COLOURS), strict=False)):
+                estimate = cells[i]
+                if not isinstance(estimate, Estimate) or math.isnan(estimate.mean):
+                    continue
+                mean, low, high = (measure.scale * end for end in estimate)
+                axes.plot([low, high], [y, y], color=colour, linewidth=1.4)
+                axes.plot([mean], [y], color=colour, marker="o", markersize=4)
+            frame(axes, measure.title or measure.name, grid="x")
+            axes.set_ylim(len(names) - 0.5, -0.5)
+            axes.set_yticks(range(len(names)), names if place % columns == 0 else [""] * len(names))
+
+
+def write_lines(panels: Sequence[Mapping[str, Any]], names: Sequence[str], *paths: Path) -> None:
+    """The panels of a page's curves (`diver.report.curves`): a line a run, those of wrong responses dashed."""
+    lines = -(-len(panels) // 3)
+    with drawing(*paths, size=(9.6, 2.1 * lines + 0.3)) as figure:
+        for place, panel in enumerate(panels):
+            axes = figure.add_subplot(lines, 3, place + 1)
+            for line in panel["lines"]:
+                scale, colour = 100 if panel["percent"] else 1, COLOURS[line["run"] % len(COLOURS)]
+                values = [math.nan if v is None else scale * v for v in line["values"]]
+                style = "--" if line.get("dashed") else "-"
+                axes.plot(line["steps"], values, style, color=colour, linewidth=1.1)
+            frame(
+                axes,
+                panel["title"] + (", per cent" if panel["percent"] else ""),
+                "step" if place + 3 >= len(panels) else "",
+            )
+            low, high = axes.get_ylim()
+            axes.set_ylim(min(0, low), 100 if panel["percent"] else max(0, high))
+        if len(names) > 1:
+            for run, name in enumerate(names):
+                figure.axes[0].plot([], [], color=COLOURS[run % len(COLOURS)], label=name)
+            figure.legend(loc="outside upper right", ncols=min(4, len(names)), frameon=False)

@@ -47,9 +47,13 @@ class Table:
     of: str
     measures: Sequence[Measure]
     rows: Mapping[str, Sequence[Cell]]
+    shown: Sequence[Sequence[str]] | None = None
+    """Its text, header first, where the cells of a column are not all shown alike."""
 
     def text(self) -> list[list[str]]:
         """The header and the rows, as they are read."""
+        if self.shown is not None:
+            return [[*row] for row in self.shown]
         header = [self.of, *(m.title or m.name for m in self.measures)]
         named = [(name, zip(self.measures, cells, strict=True)) for name, cells in self.rows.items()]
         return [header, *([name, *(m.text(cell) for m, cell in cells)] for name, cells in named)]

@@ -1,0 +1,119 @@
+"""Tables as CSV, LaTeX, parquet and Markdown, figures as PNG, SVG and PDF: what the commands print and write."""
+
+import csv
+import io
+import json
+import math
+
+import pandas as pd
+import pytest
+from diver_command import diver, fails, succeeds
+
+from diver.evaluate.reduce import Sample, reduce
+from diver.io.jsonl import to_json
+from diver.render.tables import Measure, Table, export, write_table
+from diver.stats import Estimate
+from diver.types import Grade, Problem
+
+TABLE = Table(
+    "model_name",
+    [Measure("problems"), Measure("pass@1", "Pass@1", 100), Measure("td", "TD", digits=3), Measure("note")],
+    {
+        r"a_b & 50% {x} \y ~ ^": [1319, Estimate(0.5, 0.25, 0.75), 0.12345, "–"],
+        "c,d": [2, Estimate(1.0, math.nan, math.nan), math.nan, None],
+    },
+)
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_a_table_in_every_format(tmp_path):
+    first, second = rows_of(export(TABLE, "csv"))
+    assert first == {
+        "model_name": r"a_b & 50% {x} \y ~ ^", "problems": "1319", "pass@1": "0.5", "pass@1_low": "0.25", "pass@1_high": "0.75",
+        "td": "0.12345", "note": "–",
+    }  # fmt: skip
+    assert second["model_name"] == "c,d" and (second["pass@1"], second["pass@1_low"], second["td"]) == ("1.0", "", "")
+    latex = export(TABLE, "latex").splitlines()
+    assert latex[0] == r"\begin{tabular}{lrrrr}" and latex[-1] == r"\end{tabular}"
+    assert latex[2] == r"model\_name & problems & Pass@1 & TD & note \\"
+    name = r"a\_b \& 50\% \{x\} \textbackslash{}y \textasciitilde{} \textasciicircum{}"
+    assert latex[4] == rf"{name} & 1,319 & 50.0 [25.0, 75.0] & 0.123 & -- \\"
+    assert latex[5] == r"c,d & 2 & 100.0 & -- & -- \\"
+    read = pd.read_parquet(write_table(TABLE, tmp_path, "parquet"))
+    assert read["pass@1_low"][0] == 0.25 and math.isnan(read["td"][1]) and read["problems"].tolist() == [1319, 2]
+    assert "| 50.0 [25.0, 75.0] |" in export(TABLE, "markdown")
+
+
+@pytest.fixture
+def rollouts(tmp_path):
+    rows = [
+        {"prompt": q, "response": f"so $ {i} + {len(q)} $ is it", "correct": i < 2, "step": s, "model": m}
+        for m in ("x", "y") for s in (1, 2) for q in ("Q", "QQ") for i in range(4)
+    ]  # fmt: skip
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_measure_and_browse_pipe_their_tables(rollouts, tmp_path):
+    """Pass@1 of every group is 1/2, and each model is a row."""
+    done = diver("measure", rollouts, "--by", "model", "--format", "csv", "--out", tmp_path / "out")
+    assert done.returncode == 0 and [(r["rollouts"], r["problems"], r["pass@1"]) for r in rows_of(done.stdout)] == [
+        ("x", "2", "0.5"),
+        ("y", "2", "0.5"),
+    ]
+    assert "written: groups.jsonl, index.html, summary.json, table.csv" in done.stderr
+    assert (tmp_path / "out" / "table.csv").read_text() == done.stdout
+    page = tmp_path / "page.html"
+    done = diver("browse", rollouts, "--by", "model", "--format", "latex", "--out", page)
+    assert done.stdout.startswith(r"\begin{tabular}") and done.stderr.split() == [
+        str(page),
+        str(page.with_suffix(".tex")),
+    ]
+
+
+@pytest.mark.slow
+def test_figures_of_measure_and_browse(rollouts, tmp_path):
+    succeeds("measure", rollouts, "--by", "model", "--out", tmp_path / "out", "--figures", "svg")
+    assert ">Pass@1</text>" in (tmp_path / "out" / "table.svg").read_text()
+    page = tmp_path / "page.html"
+    succeeds("browse", rollouts, "--by", "model", "--out", page, "--figures", "svg,pdf,png")
+    assert ">Pass@1, per cent</text>" in page.with_suffix(".svg").read_text()
+    assert page.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def results(correct):
+    """An evaluation of two problems, four samples each, `correct` of them correct."""
+    problems = [Problem("a", "?", "7"), Problem("b", "?", "8")]
+    right, wrong = Sample(Grade.CORRECT, "7", "x"), Sample(Grade.WRONG, "1", None)
+    reduced = reduce(problems, {p.id: [right] * correct + [wrong] * (4 - correct) for p in problems}, (1, 2), "auto")
+    about = {"title": "Sums", "problems": 2, "samples": 4, "k": [1, 2], "random_baseline": None, "template": "plain",
+             "temperature": 1.0, "max_tokens": 8, "graders": ["math"]}  # fmt: skip
+    return json.loads(to_json({"model": "m", "benchmarks": {"sums": {**about, **reduced}}}))
+
+
+def test_a_comparison_as_csv_with_its_figure(tmp_path):
+    for name, correct in (("before", 1), ("after", 3)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(results(correct)))
+    flags = ["--format", "csv", "--out", tmp_path / "out", "--figures", "svg"]
+    printed = succeeds("eval", "--compare", tmp_path / "before.json", tmp_path / "after.json", *flags)
+    by_name = {row["measure"]: row for row in rows_of(printed)}
+    first = by_name["Sums Pass@1"]
+    assert (first["base"], first["other"], first["change"]) == ("0.25", "0.75", "0.5")
+    assert float(first["change_low"]) <= 0.5 <= float(first["change_high"]) and first["significant"] in "01"
+    assert by_name["Sums Written differently"]["base"] == "1.0"
+    assert (tmp_path / "out" / "comparison.csv").read_text() == printed
+    assert "change, in points" in (tmp_path / "out" / "comparison.svg").read_text()
+
+
+def test_where_an_export_cannot_go_is_one_line(rollouts):
+    assert "--format parquet: is written to a file; name a folder with --out" in fails(
+        "measure", rollouts, "--format", "parquet"
+    )
+    assert "--figures gif: must be of png, svg, pdf, not 'gif'" in fails("browse", rollouts, "--figures", "gif")
+    assert "--figures: is written to a file; name a folder with --out" in fails("grade", rollouts, "--figures", "png")
+    assert "--watch: writes nothing" in fails("browse", rollouts, "--watch", "--format", "csv")
