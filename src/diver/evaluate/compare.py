@@ -10,8 +10,8 @@ import numpy as np
 from diver.evaluate.store import read_results
 from diver.render.export import Export, Log
 from diver.render.figures import write_intervals
-from diver.render.tables import Measure as Column
 from diver.render.tables import Cell, Table, markdown
+from diver.render.tables import Measure as Column
 from diver.stats import Estimate, interval, paired_interval, pass_at_k
 from diver.types import DiverError
 
