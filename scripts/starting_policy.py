@@ -194,7 +194,7 @@ def main() -> None:
 
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     start = time.time()
-    for step in range(1, (course.until or steps) + 1):
+    for step in range(1, (args.steps or course.until or steps) + 1):
         ids, labels = batch(course, rng, tok, size)
         loss = model(input_ids=ids, attention_mask=ids != tok.pad_token_id, labels=labels).loss
         optimizer.zero_grad()

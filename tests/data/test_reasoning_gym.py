@@ -108,6 +108,7 @@ def test_wrong_tasks_and_sizes_are_named(gym):
             "sizes of graph_color: unknown choice 'vertices'.*num_colors, min_num_vertices",
         ),
         ("graph_color", {"seed": 3}, "unknown choice 'seed'"),
+        ("graph_color", {"num_colors": "three"}, "sizes of graph_color: .*str"),
         ("graph_color", {"edge_probability": 2.0}, "sizes of graph_color: edge_probability must be less than 1"),
     ]:
         with pytest.raises(DiverError, match=message):

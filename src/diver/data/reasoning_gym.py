@@ -65,15 +65,16 @@ def dataset_of(task: str, sizes: Mapping[str, Any], seed: int, size: int = SIZE)
     """The data set of a task, with `sizes` as keys of its own settings. DiverError for what it does not accept."""
     choose(task, tasks(), "reasoning-gym:TASK")
     make, config = DATASETS[task]
-    where = "data.reasoning_gym.sizes"
+    where = f"data.reasoning_gym.sizes of {task}"
+    keys = [field.name for field in dataclasses.fields(config) if field.name not in OURS]
     for key in sizes:
-        choose(
-            key, [field.name for field in dataclasses.fields(config) if field.name not in OURS], f"{where} of {task}"
-        )
+        choose(key, keys, where)
     try:
-        return make(config(**sizes, seed=seed, size=size))
-    except (AssertionError, TypeError, ValueError) as error:
-        raise DiverError(f"{where} of {task}: {error or 'not valid'}") from error
+        dataset = make(config(**sizes, seed=seed, size=size))
+        dataset[0]
+    except (AssertionError, IndexError, TypeError, ValueError) as error:
+        raise DiverError(f"{where}: {error or 'not valid'}") from error
+    return dataset
 
 
 def candidates(task: str, settings: ReasoningGym, seed: int) -> Iterator[tuple[str, Problem]]:
