@@ -17,9 +17,11 @@ from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 CONFIG = {"recipe": {}, "schedule_steps": 4}
 ROLLOUT = Rollout(
     "so \\boxed{7}", num_tokens=4, index=1, truncated=True, grade=Grade.CORRECT, reward=Reward(1.0, 0.05, -0.5),
-    diversity={"textual": 0.25, "odd": math.nan}, advantage=-1.5,
+    diversity={"textual": 0.25, "odd": math.nan}, advantage=-1.5, entropy=0.75,
 )  # fmt: skip
-OTHER = ROLLOUT.replace(index=3, grade=Grade.WRONG, reward=Reward(0.0), diversity={}, advantage=math.nan)
+OTHER = ROLLOUT.replace(
+    index=3, grade=Grade.WRONG, reward=Reward(0.0), diversity={}, advantage=math.nan, entropy=math.nan
+)
 GROUP = Group(Problem("p", "Q?", "7", meta={"step": 2}), (ROLLOUT, OTHER), prompt="User: Q?")
 
 
@@ -42,7 +44,7 @@ def test_a_rollout_row_by_hand_and_back(tmp_path):
     assert rollout_row(2, GROUP, ROLLOUT) == {
         "step": 2, "problem": "p", "sample": 1, "prompt": "User: Q?", "answer": "7", "response": "so \\boxed{7}",
         "grade": "correct", "reward": {"outcome": 1.0, "diversity": 0.05, "length": -0.5, "total": 0.55},
-        "diversity": ROLLOUT.diversity, "advantage": -1.5, "length": 4, "truncated": True,
+        "diversity": ROLLOUT.diversity, "advantage": -1.5, "entropy": 0.75, "length": 4, "truncated": True,
     }  # fmt: skip
     folder = open_folder(tmp_path / "run")
     folder.write_rollouts(2, [GROUP, GROUP, Group(Problem("q", "R?", "8"), (ROLLOUT,))])

@@ -8,6 +8,7 @@ import threading
 import urllib.error
 import urllib.request
 
+import pandas as pd
 import pytest
 from diver_command import fails, succeeds
 
@@ -120,6 +121,24 @@ def test_a_budget_reads_beginnings_of_files_over_all_steps_and_whole_groups_only
     whole.read(None, 4)
     assert runs_of([whole])[0].total.groups == 2 * points * 3 and "--all" not in render([whole], 10, 0.5)
     assert len(whole.contents) * 1 >= sum(len(c.sample.groups()) for c in whole.contents.values())
+
+
+def test_a_batch_that_trl_logs_twice_counts_once_and_a_broken_file_is_left_out(tmp_path):
+    folder = tmp_path / "completions"
+    folder.mkdir()
+    for step, texts in ((1, "ab"), (2, "ab"), (3, "cd")):
+        table = {"step": step, "prompt": "Q", "completion": [*texts], "accuracy": [1.0, 0.0], "advantage": [0.5, -0.5]}
+        pd.DataFrame(table).to_parquet(folder / f"completions_{step:05d}.parquet")
+    (folder / "completions_00004.parquet").write_bytes(b"cut off")
+    of = source(tmp_path)
+    of.read(None, 10)
+    (run,) = runs_of([of])
+    assert sorted(run.steps) == [1, 3] and run.total.responses == 4
+    notes = " ".join(of.notes)
+    assert (
+        "completions_00002.parquet: the same completions" in notes
+        and "completions_00004.parquet: not a readable" in notes
+    )
 
 
 def test_a_sample_is_bounded_and_does_not_depend_on_the_order():

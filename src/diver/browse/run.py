@@ -157,6 +157,6 @@ def _read_more(config: Browse, source: Source, sources: int) -> bool:
     try:
         source.look()
     except DiverError as error:
-        source.notes[str(error)] = None
+        source.note(str(error))
         return False
     return source.read(config.budget, MEASURED // sources, growing=True)

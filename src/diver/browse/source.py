@@ -58,19 +58,31 @@ class Source:
     """The rollouts of a path. `read` reads the next files; those that have changed since are read again."""
 
     def __init__(self, name: str, path: Path, columns: Columns, steps: str, groups: int, threshold: float) -> None:
-        self.name, self.path, self.columns, self.steps = name, path, columns, steps
+        self.name, self.path, self.steps = name, path, steps
         self.groups, self.threshold = groups, threshold
         self.files: list[RolloutFile] = []
         self.contents: dict[RolloutFile, Content] = {}
-        self.notes: dict[str, None] = {}
-        self.layouts: dict[str, None] = {}
         self.names: dict[str, str] = {}
+        self._reader = Reader(columns)  # one for all files: TRL writes some twice
 
     def look(self) -> None:
         """Which files there are now. A file that has grown counts as another one: it is read again."""
         self.files, notes = rollout_files(self.path, self.steps)
-        self.notes |= dict.fromkeys(notes)
+        self._reader.in_folder = len(self.files) > 1
+        self.note(*notes)
         self.contents = {file: content for file, content in self.contents.items() if file in {*self.files}}
+
+    @property
+    def layouts(self) -> list[str]:
+        return [*self._reader.layouts]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know, each once."""
+        return list(dict.fromkeys(self._reader.notes))
+
+    def note(self, *lines: str) -> None:
+        self._reader.notes += lines
 
     @property
     def missing(self) -> list[RolloutFile]:
@@ -90,7 +102,7 @@ class Source:
             except DiverError as error:
                 if not growing and len(self.files) == 1:
                     raise
-                self.notes[f"{error}: left out"] = None
+                self.note(f"{error}: left out")
             self.contents[file] = content
         for content in self.contents.values() if chosen else ():
             content.sample.limit(-(-self.groups // len(self.contents)), SAMPLE_CHARS // len(self.contents))
@@ -110,8 +122,7 @@ class Source:
             count = max(1, min(count - 1, count * size // cost))
 
     def _fill(self, content: Content, file: RolloutFile, share: int | None, measured: int) -> None:
-        reader = Reader(self.columns, in_folder=len(self.files) > 1)
-        parts = reader.parts(file)
+        parts = self._reader.parts(file)
         if share is not None and file.size > share:
             parts = _beginning(parts, share, content)
         found: Iterable[Group] = grouped(parts, self.names, OPEN_CHARS)
@@ -124,8 +135,6 @@ class Source:
                 values.append(diversity_values(group, self.threshold))
             content.tallies.setdefault(key, Tally()).add(group, *values)
             content.sample.add(group)
-        self.layouts |= reader.layouts
-        self.notes |= dict.fromkeys(reader.notes)
 
 
 def _beginning(parts: Iterator[Part], size: int, content: Content) -> Iterator[Part]:

@@ -5,6 +5,7 @@ prompt, answer, response   the rendered prompt, the known answer, what the polic
 grade                      what the verifier found
 reward                     its named parts and their `total`
 diversity, advantage       each metric by name; A
+entropy                    of the policy that sampled, nats, mean over the tokens; null where the engine does not say
 length, truncated          in policy tokens; whether it was cut off at sample.max_tokens
 """
 
@@ -33,6 +34,7 @@ def rollout_row(step: int, group: Group, rollout: Rollout) -> dict[str, Any]:
         "reward": {**rollout.reward._asdict(), "total": rollout.reward.total},
         "diversity": rollout.diversity,
         "advantage": rollout.advantage,
+        "entropy": rollout.entropy,
         "length": rollout.length,
         "truncated": rollout.truncated,
     }
@@ -83,4 +85,5 @@ def _rollout(row: Mapping[str, Any], where: str) -> Rollout:
         reward=Reward(**parts) if "outcome" in parts else None,
         diversity={name: number(value) for name, value in table(row, "diversity").items()},
         advantage=number(row.get("advantage")),
+        entropy=number(row.get("entropy")),
     )
