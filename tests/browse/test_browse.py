@@ -30,7 +30,7 @@ def write_step(folder, step, rows):
 
 
 def dump(folder, steps=(1, 2, 3)):
-    """Two groups of four a step: P has as many correct as the step says, Q none; right ones have entropy 0.1, wrong ones 0.5."""
+    """Two groups of four a step: P has as many correct as the step says, Q none. Entropy: right 0.1, wrong 0.5."""
     for step in steps:
         rows = []
         for prompt, correct in (("P", step), ("Q", 0)):
@@ -88,7 +88,9 @@ def test_curves_by_right_and_wrong_kinds_and_alerts(tmp_path):
 def test_entropy_of_log_probabilities_and_one_model_beside_another(tmp_path):
     rows = [
         {"prompt": "Q", "response": r, "correct": c, "logprobs": lp, "model": m}
-        for m, r, c, lp in (("x", "a", True, [-1.0, -2.0]), ("x", "b", False, [-4.0]), ("y", "a", True, None), ("y", "c", True, [-3.0]))
+        for m, r, c, lp in (
+            ("x", "a", True, [-1.0, -2.0]), ("x", "b", False, [-4.0]), ("y", "a", True, None), ("y", "c", True, [-3.0]),
+        )
     ]  # fmt: skip
     (tmp_path / "x.json").write_text(json.dumps(rows))
     of = source(tmp_path / "x.json", by="model")

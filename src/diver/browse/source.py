@@ -1,4 +1,4 @@
-"""Rollouts of one path, read a file at a time within a budget: what is kept are sums by step and a bounded sample of groups."""
+"""Rollouts of one path, read a file at a time within a budget: numbers by step, and a bounded sample of groups."""
 
 import heapq
 from collections.abc import Iterable, Iterator
@@ -46,7 +46,7 @@ class Sample:
 
 
 class Content:
-    """What one file has: a tally for each (by, step), and a sample of its groups. `whole` is whether all of it was read."""
+    """What one file has: a tally for each (by, step), and a sample of its groups. `whole`: all of it was read."""
 
     def __init__(self, groups: int, chars: int = SAMPLE_CHARS) -> None:
         self.tallies: dict[tuple[str, int | None], Tally] = {}
@@ -89,10 +89,10 @@ class Source:
         return [file for file in self.files if file not in self.contents]
 
     def read(self, size: int | None, measured: int, growing: bool = False) -> bool:
-        """Read files not read yet, of together about `size` bytes (all where None), evenly spaced; whether any was read.
+        """Read further files, of together about `size` bytes (all where None), evenly spaced; whether any was read.
 
-        measured: of how many groups the diversity is measured in all of them. growing: a file that cannot be read, such as
-        one that is being written, is left out for now; else it is an error where there is no other.
+        measured: of how many groups the diversity is measured in all of them. growing: a file that cannot be read, such
+        as one that is being written, is left out for now; else it is an error where there is no other.
         """
         chosen, share = self._plan(size)
         for file in chosen:

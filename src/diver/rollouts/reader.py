@@ -24,8 +24,8 @@ ANY_COLUMNS = Columns()
 class Rollouts(list[Group]):
     """The groups of a path; `notes` are what a user should know: what it was recognised as, what was left out.
 
-    A group's step is its `problem.meta["step"]`, and whose responses it has `problem.meta["by"]`, where they are known; in
-    a folder of `diver eval` its `problem.source` is the benchmark, and its id is unique only within that.
+    A group's step is its `problem.meta["step"]`, and whose responses it has `problem.meta["by"]`, where they are known;
+    in a folder of `diver eval` its `problem.source` is the benchmark, and its id is unique only within that.
     """
 
     def __init__(self, groups: Iterable[Group], notes: Iterable[str] = ()) -> None:
