@@ -221,6 +221,7 @@ def test_outcomes_in_words_and_ragged_groups():
 # ---- evaluation ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_temperature_0_is_greedy_with_one_response():
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
