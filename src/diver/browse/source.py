@@ -122,11 +122,12 @@ class Source:
             count = max(1, min(count - 1, count * size // cost))
 
     def _fill(self, content: Content, file: RolloutFile, share: int | None, measured: int) -> None:
-        parts = self._reader.parts(file)
-        if share is not None and file.size > share:
-            parts = _beginning(parts, share, content)
+        content.whole = share is None or file.size <= share or file.path.suffix in UNDIVIDED
+        parts = self._reader.parts(file, None if content.whole else share)
+        if not content.whole:
+            parts = _beginning(parts, share or 0)
         found: Iterable[Group] = grouped(parts, self.names, OPEN_CHARS)
-        if share is not None and file.size > share:
+        if not content.whole:
             found = _complete(list(found))
         for number, group in enumerate(found):
             key = (str(group.problem.meta.get("by", "")), group.problem.meta.get("step"))
@@ -137,13 +138,12 @@ class Source:
             content.sample.add(group)
 
 
-def _beginning(parts: Iterator[Part], size: int, content: Content) -> Iterator[Part]:
-    """The parts of the first `size` characters."""
+def _beginning(parts: Iterator[Part], size: int) -> Iterator[Part]:
+    """The parts of the first `size` characters: of formats whose rows are not counted before they are read."""
     chars = 0
     for part in parts:
         chars += sum(map(len, part.group.responses)) + len(str(part.group.problem.prompt))
         if chars > size:
-            content.whole = False
             return
         yield part
 
