@@ -1,4 +1,4 @@
-"""How long `diver browse` takes to the first page of a large dump, and how much memory: a dump as verl writes it, made here.
+"""How long `diver browse` takes to the first page of a large dump, and how much memory: of one as verl writes it.
 
     python benchmarks/browse.py --gigabytes 10
 
@@ -74,7 +74,8 @@ def measured(folder: Path, flags: str) -> dict[str, Any]:
         subprocess.run([*command, *flags.split()], check=True)
         used, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - start
         return {
-            "bytes": sum(file.stat().st_size for file in files), "files": len(files), "flags": flags, "seconds": round(seconds, 1),
+            "bytes": sum(file.stat().st_size for file in files), "files": len(files), "flags": flags,
+            "seconds": round(seconds, 1),
             "cpu_seconds": round(used.ru_utime + used.ru_stime, 1), "peak_bytes": used.ru_maxrss * 1024,
             "page_bytes": page.stat().st_size, "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1),
         }  # fmt: skip

@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from load import group
-from tqdm import tqdm
 
+from diver.io.progress import progress_bar
 from diver.methods import method_named
 from diver.types import Group, Problem, Reward, Rollout
 
@@ -92,7 +92,7 @@ def main() -> None:
     )
     quick = parser.parse_args().quick
     found: dict[str, list[dict[str, Any]]] = {}
-    with tqdm(total=sum(map(len, SERIES.values())) - quick * 2 * len(SERIES), unit="load") as bar:
+    with progress_bar(sum(map(len, SERIES.values())) - quick * 2 * len(SERIES), "scale", "load") as bar:
         for name, loads in SERIES.items():
             found[name] = []
             for load in loads[: -2 if quick else None]:

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from diver.config.load import read_toml
 from diver.config.recipe import Recipe, make_recipe
 from diver.data import countdown
 from diver.data.testbeds import policy_folder
+from diver.io.progress import progress
 from diver.io.run_folder import open_run
 from diver.methods import METHODS
 from diver.render.tables import markdown
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS), metavar="NAME")
     parser.add_argument("--steps", type=int, default=20)
     arguments = parser.parse_args()
-    rows = [row(method, arguments.steps) for method in tqdm(arguments.methods, desc="methods")]
+    rows = [row(method, arguments.steps) for method in progress(arguments.methods, "methods", "method", keep=True)]
     table = markdown(["method", "learning rate", *COLUMNS], rows, text=1)
     print(table)
     if arguments.methods == list(METHODS):

@@ -21,7 +21,7 @@ echo "built $(basename "$sdist") ($(du -k "$sdist" | cut -f1) kB), $(basename "$
 size() { du -sm "$1"/lib/python3*/site-packages | cut -f1; }
 install() { # NAME REQUIREMENT
   "$python" -m venv --without-pip "$work/$1"
-  "$work/builder/bin/pip" --python "$work/$1/bin/python" install --quiet "$2"
+  "$work/builder/bin/pip" --python "$work/$1/bin/python" install --quiet --constraint "$repository/requirements.lock" "$2"
 }
 
 cd "$work" # nothing of the clone is importable here

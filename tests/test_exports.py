@@ -32,7 +32,8 @@ def rows_of(text):
 def test_a_table_in_every_format(tmp_path):
     first, second = rows_of(export(TABLE, "csv"))
     assert first == {
-        "model_name": r"a_b & 50% {x} \y ~ ^", "problems": "1319", "pass@1": "0.5", "pass@1_low": "0.25", "pass@1_high": "0.75",
+        "model_name": r"a_b & 50% {x} \y ~ ^", "problems": "1319", "pass@1": "0.5", "pass@1_low": "0.25",
+        "pass@1_high": "0.75",
         "td": "0.12345", "note": "–",
     }  # fmt: skip
     assert second["model_name"] == "c,d" and (second["pass@1"], second["pass@1_low"], second["td"]) == ("1.0", "", "")

@@ -92,7 +92,11 @@ def test_the_page_has_a_file_for_each():
     assert all(command.startswith("diver ") for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: re.search(r"runs/(\w+)", command)[1])
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(c, marks=[pytest.mark.slow] * ("surprise" in c)) for c in COMMANDS],
+    ids=lambda command: re.search(r"runs/(\w+)", command)[1],
+)
 def test_command(command, tmp_path):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -72,6 +72,12 @@ def test_bars_move_in_a_terminal_are_lines_in_a_file_and_none_with_quiet(monkeyp
     assert shown(on_terminal=True) == shown(on_terminal=False) == ""
 
 
+def test_bars_are_made_in_one_place():
+    root = Path(progress.__file__).parents[3]
+    files = [path for room in ("src", "studies") for path in (root / room).rglob("*.py") if path.name != "progress.py"]
+    assert len(files) > 150 and not [path for path in files if re.search(r"\b(tqdm|trange)\(", path.read_text())]
+
+
 def test_quiet_is_a_flag_of_every_command(monkeypatch):
     seen = []
     monkeypatch.setattr(run, "progress", lambda items, *_: seen.append(os.environ[progress.QUIET]) or items)
@@ -215,6 +221,7 @@ def test_outcomes_in_words_and_ragged_groups():
 # ---- evaluation ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_temperature_0_is_greedy_with_one_response():
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

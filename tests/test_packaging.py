@@ -141,7 +141,7 @@ for words in (["methods", "grpo"], ["measure", "rollouts.jsonl"], ["train", RECI
     out, told = done.stdout.splitlines(), done.stderr.splitlines()
     assert out[:3] == ["[1.0, -1.0]", "[0.697, 1.0, 1.0]", "correct"], done.stderr
     assert out[3] == missing("math_verify") and out[6].startswith("| grpo ") and out[7:] == ["2", "2", "2"]
-    assert told == [f"diver: {missing(package)}" for package in ("scipy", "torch", "scipy")]
+    assert told == [f"diver: {missing(package)}" for package in ("scipy", "torch", "matplotlib")]
 
 
 def test_test_files_have_names_of_their_own():

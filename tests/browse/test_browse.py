@@ -17,6 +17,7 @@ from diver.browse.page import render, runs_of, summary
 from diver.browse.serve import server
 from diver.browse.source import Sample, Source
 from diver.rollouts.columns import Columns
+from diver.rollouts.formats import rows_within
 from diver.types import Group, Problem, Rollout
 
 
@@ -30,7 +31,7 @@ def write_step(folder, step, rows):
 
 
 def dump(folder, steps=(1, 2, 3)):
-    """Two groups of four a step: P has as many correct as the step says, Q none; right ones have entropy 0.1, wrong ones 0.5."""
+    """Two groups of four a step: P has as many correct as the step says, Q none. Entropy: right 0.1, wrong 0.5."""
     for step in steps:
         rows = []
         for prompt, correct in (("P", step), ("Q", 0)):
@@ -88,7 +89,9 @@ def test_curves_by_right_and_wrong_kinds_and_alerts(tmp_path):
 def test_entropy_of_log_probabilities_and_one_model_beside_another(tmp_path):
     rows = [
         {"prompt": "Q", "response": r, "correct": c, "logprobs": lp, "model": m}
-        for m, r, c, lp in (("x", "a", True, [-1.0, -2.0]), ("x", "b", False, [-4.0]), ("y", "a", True, None), ("y", "c", True, [-3.0]))
+        for m, r, c, lp in (
+            ("x", "a", True, [-1.0, -2.0]), ("x", "b", False, [-4.0]), ("y", "a", True, None), ("y", "c", True, [-3.0]),
+        )
     ]  # fmt: skip
     (tmp_path / "x.json").write_text(json.dumps(rows))
     of = source(tmp_path / "x.json", by="model")
@@ -121,6 +124,22 @@ def test_a_budget_reads_beginnings_of_files_over_all_steps_and_whole_groups_only
     whole.read(None, 4)
     assert runs_of([whole])[0].total.groups == 2 * points * 3 and "--all" not in render([whole], 10, 0.5)
     assert len(whole.contents) * 1 >= sum(len(c.sample.groups()) for c in whole.contents.values())
+
+
+def test_what_is_read_is_counted_in_bytes_of_the_file_and_not_of_its_texts(tmp_path):
+    """Rows of NeMo-RL and prime-rl are mostly numbers of tokens."""
+    numbers = list(range(2000))
+    rows = [{"prompt": f"Q{i // 2}", "response": "r", "correct": 1, "token_ids": numbers} for i in range(40)]
+    path = tmp_path / "x.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert rows_within(path, path.stat().st_size // 4) in (9, 10) and rows_within(path, 1) == 1
+    of = source(path)
+    of.read(path.stat().st_size // 4, 4)
+    assert runs_of([of])[0].total.responses in (8, 10)
+    pd.DataFrame(rows).to_parquet(tmp_path / "x.parquet")
+    assert rows_within(tmp_path / "x.parquet", (tmp_path / "x.parquet").stat().st_size // 4) in (9, 10)
+    (tmp_path / "y.parquet").write_bytes(b"cut off")
+    assert rows_within(tmp_path / "x.csv", 10) is rows_within(tmp_path / "y.parquet", 3) is None
 
 
 def test_a_batch_that_trl_logs_twice_counts_once_and_a_broken_file_is_left_out(tmp_path):

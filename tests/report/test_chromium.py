@@ -226,7 +226,8 @@ def hostile_dump(folder):
     for step in (1, 2):
         rows = [
             {
-                "prompt": HOSTILE[1], "response": text.encode("utf-8", "replace").decode(), "answer": HOSTILE[2], "step": step,
+                "prompt": HOSTILE[1], "response": text.encode("utf-8", "replace").decode(), "answer": HOSTILE[2],
+                "step": step,
                 "correct": i % 2, "entropy": 0.5, "model": HOSTILE[i // 2 % 2], f"<b onmouseover=alert({i})>": 1,
             }
             for i, text in enumerate(ATTACKS)
@@ -244,8 +245,9 @@ def test_hostile_rollouts_of_others_are_text_and_nothing_runs(chromium, tmp_path
     visit = Visit(chromium, tmp_path / "page.html")
     visit.page.wait_for_timeout(300)
     assert visit.page.title() == "<iframe><script>alert(0)<"
-    known = "iframe, img, base, form, object, embed, link, [onerror], [onload], [onmouseover], [href]:not([href^='#curve-']), [style]"
+    known = "iframe, img, base, form, object, embed, link, [onerror], [onload], [onmouseover], [style]"
     assert visit.page.locator("main").locator(known).count() == 0
+    assert visit.page.locator("main [href]:not([href^='#curve-'])").count() == 0
     assert visit.page.locator("#curve-policy-entropy g.line").count() == 4  # two runs, correct and wrong
     visit.page.get_by_label("Run", exact=True).select_option(clean(HOSTILE[0]))
     shown = visit.page.locator(".cards .text").all_text_contents()

@@ -117,7 +117,10 @@ def prime_episode(group, response, score, step=4):
     nodes = [
         {"message": {"role": "system", "content": "S"}, "sampled": False},
         {"parent": 0, "message": {"role": "user", "content": [{"type": "text", "text": "Q"}]}, "sampled": False},
-        {"parent": 1, "message": {"role": "assistant", "content": response}, "sampled": True, "logprobs": [-0.5], "advantages": [0.25]},
+        {
+            "parent": 1, "message": {"role": "assistant", "content": response}, "sampled": True, "logprobs": [-0.5],
+            "advantages": [0.25],
+        },
     ]  # fmt: skip
     rewards = {"correct": {"score": score, "weight": 1.0}, "format": {"score": 1.0, "weight": 0.0}}
     trace = {
@@ -129,7 +132,8 @@ def prime_episode(group, response, score, step=4):
     judge = {"agent": {"name": "judge", "trainable": False}, "nodes": nodes, "rewards": {}}
     return {
         "id": "e", "env": {"id": "math-v1", "name": "math"}, "task": {"type": "T", "data": {"idx": 0, "answer": "7"}},
-        "group": {"id": group}, "run": {"type": "train", "id": "r", "work": {"type": "train", "step": step}}, "ok": True,
+        "group": {"id": group}, "run": {"type": "train", "id": "r", "work": {"type": "train", "step": step}},
+        "ok": True,
         "traces": [trace, judge],
     }  # fmt: skip
 

@@ -20,8 +20,8 @@ LARGEST = 64  # responses of a group whose diversity is measured; of more, the f
 def outcome_values(group: Group, threshold: float) -> dict[str, float]:
     """What costs next to nothing, of every group that is read; NaN where it is not known.
 
-    A name that ends in :correct or :wrong is of those responses alone. Entropy is that of the file, in nats per token; where
-    it has none but log-probabilities, the mean of -log p over the sampled tokens, which estimates it.
+    A name that ends in :correct or :wrong is of those responses alone. Entropy is that of the file, in nats per token;
+    where it has none but log-probabilities, the mean of -log p over the sampled tokens, which estimates it.
     """
     outcomes = group.outcomes
     right = outcomes >= threshold
@@ -50,8 +50,10 @@ def powers(size: int) -> list[int]:
 
 
 def diversity_values(group: Group, threshold: float) -> dict[str, float]:
-    """TD of all responses, of the correct ones and of the wrong ones, ED, and distinct@k: correct responses that write other
-    sets of formulas (without any, other words) are different."""
+    """TD of all responses, of the correct ones and of the wrong ones, ED, and distinct@k.
+
+    Correct responses that write other sets of formulas (without any, other words) are different.
+    """
     rollouts = group.rollouts[:LARGEST]
     texts = [r.response for r in rollouts]
     outcomes = group.outcomes[:LARGEST]

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 BY_OUTCOME = "solid: correct responses, dashed: wrong ones"
 NOTE = (
-    "Means over groups, with 95 % intervals. Pass@k is the unbiased estimate; distinct@k counts correct responses that write "
-    "other formulas; TD (textual diversity) is 1 - pairwise BLEU. Groups of one response are of no kind."
+    "Means over groups, with 95 % intervals. Pass@k is the unbiased estimate; distinct@k counts correct responses "
+    "that write other formulas; TD (textual diversity) is 1 - pairwise BLEU. Groups of one response are of no kind."
 )
 
 
 NO_ALERTS = (
-    "No alerts: groups without a correct response, truncation, and, where they are known, entropy and length stayed within "
-    "their limits; diversity did not rise while the outcome fell, nor Pass@1 while Pass@k fell."
+    "No alerts: groups without a correct response, truncation, and, where they are known, entropy and length stayed "
+    "within their limits; diversity did not rise while the outcome fell, nor Pass@1 while Pass@k fell."
 )
 
 
@@ -152,8 +152,8 @@ def part_read(source: Source) -> str:
     if not cut:
         return f"{source.name}, {total}: read so far are {files}. --all reads everything."
     return (
-        f"{source.name}, {total}: read so far is the beginning of {files}; groups smaller than the largest of a beginning may "
-        "be cut off there, and are left out. --all reads everything."
+        f"{source.name}, {total}: read so far is the beginning of {files}; groups smaller than the largest of a "
+        "beginning may be cut off there, and are left out. --all reads everything."
     )
 
 
@@ -259,8 +259,8 @@ def _narrower(metrics: pd.DataFrame) -> Alert | None:
     first, last = (name.replace("pass", "Pass") for name in (names[0], names[-1]))
     return Alert(
         f"{first} rises while {last} falls",
-        f"From the first to the last quarter of the steps {first} of the rollouts rose by {100 * rise:.1f} points and {last} fell "
-        f"by {-100 * fall:.1f}: given many samples, the policy solves fewer problems.",
+        f"From the first to the last quarter of the steps {first} of the rollouts rose by {100 * rise:.1f} points "
+        f"and {last} fell by {-100 * fall:.1f}: given many samples, the policy solves fewer problems.",
         "Evaluate earlier checkpoints, or reward diversity.",
         names[-1],
     )

@@ -23,7 +23,8 @@ def server(page: Page, port: int) -> ThreadingHTTPServer:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}  # type: ignore[attr-defined]
+            assert isinstance(self.server, ThreadingHTTPServer)
+            own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
             if self.headers.get("Host") not in own:  # a name of someone else's that points here
                 self.send_error(HTTPStatus.FORBIDDEN)
             elif self.path == "/":

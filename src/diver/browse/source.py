@@ -1,4 +1,4 @@
-"""Rollouts of one path, read a file at a time within a budget: what is kept are sums by step and a bounded sample of groups."""
+"""Rollouts of one path, read a file at a time within a budget: numbers by step, and a bounded sample of groups."""
 
 import heapq
 from collections.abc import Iterable, Iterator
@@ -46,7 +46,7 @@ class Sample:
 
 
 class Content:
-    """What one file has: a tally for each (by, step), and a sample of its groups. `whole` is whether all of it was read."""
+    """What one file has: a tally for each (by, step), and a sample of its groups. `whole`: all of it was read."""
 
     def __init__(self, groups: int, chars: int = SAMPLE_CHARS) -> None:
         self.tallies: dict[tuple[str, int | None], Tally] = {}
@@ -89,10 +89,10 @@ class Source:
         return [file for file in self.files if file not in self.contents]
 
     def read(self, size: int | None, measured: int, growing: bool = False) -> bool:
-        """Read files not read yet, of together about `size` bytes (all where None), evenly spaced; whether any was read.
+        """Read further files, of together about `size` bytes (all where None), evenly spaced; whether any was read.
 
-        measured: of how many groups the diversity is measured in all of them. growing: a file that cannot be read, such as
-        one that is being written, is left out for now; else it is an error where there is no other.
+        measured: of how many groups the diversity is measured in all of them. growing: a file that cannot be read, such
+        as one that is being written, is left out for now; else it is an error where there is no other.
         """
         chosen, share = self._plan(size)
         for file in chosen:
@@ -122,11 +122,12 @@ class Source:
             count = max(1, min(count - 1, count * size // cost))
 
     def _fill(self, content: Content, file: RolloutFile, share: int | None, measured: int) -> None:
-        parts = self._reader.parts(file)
-        if share is not None and file.size > share:
-            parts = _beginning(parts, share, content)
+        content.whole = share is None or file.size <= share or file.path.suffix in UNDIVIDED
+        parts = self._reader.parts(file, None if content.whole else share)
+        if not content.whole:
+            parts = _beginning(parts, share or 0)
         found: Iterable[Group] = grouped(parts, self.names, OPEN_CHARS)
-        if share is not None and file.size > share:
+        if not content.whole:
             found = _complete(list(found))
         for number, group in enumerate(found):
             key = (str(group.problem.meta.get("by", "")), group.problem.meta.get("step"))
@@ -137,13 +138,12 @@ class Source:
             content.sample.add(group)
 
 
-def _beginning(parts: Iterator[Part], size: int, content: Content) -> Iterator[Part]:
-    """The parts of the first `size` characters."""
+def _beginning(parts: Iterator[Part], size: int) -> Iterator[Part]:
+    """The parts of the first `size` characters: of formats whose rows are not counted before they are read."""
     chars = 0
     for part in parts:
         chars += sum(map(len, part.group.responses)) + len(str(part.group.problem.prompt))
         if chars > size:
-            content.whole = False
             return
         yield part
 

@@ -6,7 +6,7 @@ from diver.config.flags import parse
 
 
 def command(args: Sequence[str]) -> None:
-    """Write or serve one page of rollouts of any origin: groups to read, curves of Pass@k, diversity and entropy, alerts."""
+    """Write or serve one page of anyone's rollouts: groups to read, curves of Pass@k, diversity and entropy, alerts."""
     from diver.browse.run import Browse, run
 
     run(parse(Browse, "diver browse", args))

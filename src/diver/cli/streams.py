@@ -29,7 +29,8 @@ def outlive_readers() -> None:
 
 
 def _lasting(stream: TextIO) -> TextIO:
-    if not isinstance(stream, io.TextIOWrapper) or isinstance(getattr(stream.buffer, "raw", None), _Pipe):
+    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    if not isinstance(stream, io.TextIOWrapper) or not isinstance(raw, io.FileIO) or isinstance(raw, _Pipe):
         return stream  # text in memory, or done before
     stream.flush()
     return io.TextIOWrapper(

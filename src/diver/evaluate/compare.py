@@ -82,9 +82,10 @@ def legend(rows: Sequence[Comparison]) -> str:
 
 
 def compare(paths: Sequence[Path], config: Export = IN_MARKDOWN, out: Path | None = None, log: Log = print) -> Table:
-    """Each evaluation against the first; `paths` are those of `read_results`. Logs the comparison, or prints its table in the
-    format of `config`, and writes that and the figure of the changes where `out` names a folder.
+    """Each evaluation against the first; `paths` are those of `read_results`.
 
+    Logs the comparison, or prints its table in the format of `config`, and writes that and the figure of the changes
+    where `out` names a folder.
     DiverError where two evaluations have no benchmark or no problem in common.
     """
     if len(paths) < 2:
@@ -149,6 +150,6 @@ def _text(a: Mapping[str, Any], b: Mapping[str, Any], path_a: Path, path_b: Path
     ]
     table = markdown(["", str(path_a), str(path_b), "change  "], [row.cells() for row in rows])
     return (
-        f"{path_b} ({b['model']}) against {path_a} ({a['model']})\n\n{table}\nOver the problems of both: Pass@k in percent. "
-        f"{legend(rows)} In brackets 95 % intervals; * : that of the change excludes 0.\n" + "".join(notes)
+        f"{path_b} ({b['model']}) against {path_a} ({a['model']})\n\n{table}\nOver the problems of both: Pass@k in "
+        f"percent. {legend(rows)} In brackets 95 % intervals; * : that of the change excludes 0.\n" + "".join(notes)
     )

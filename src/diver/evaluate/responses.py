@@ -1,4 +1,4 @@
-"""`diver grade`: responses that exist already, graded against known answers, and compared with the labels that are there."""
+"""`diver grade`: responses that exist already, graded against known answers, and compared with their labels."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,8 +31,8 @@ from diver.verify import Verification, get_grader, solution
 from diver.verify import grade as verify_grade
 
 NOTE = (
-    "Per cent, with 95 % intervals over problems; Pass@k is the unbiased estimate from all samples. Agreement: of the graded "
-    "responses that have a label, those whose grade says the same."
+    "Per cent, with 95 % intervals over problems; Pass@k is the unbiased estimate from all samples. Agreement: of the "
+    "graded responses that have a label, those whose grade says the same."
 )
 
 
@@ -40,16 +40,16 @@ NOTE = (
 class GradeConfig(Columns, Export):
     """Grade responses that exist against known answers, estimate Pass@k, and compare the grades with the labels there.
 
-    Reads what diver measure reads. The grader runs in worker processes that are killed when they hang. With --out the same
-    command resumes: responses that are graded already are not graded again.
+    Reads what diver measure reads. The grader runs in worker processes that are killed when they hang. With --out the
+    same command resumes: responses that are graded already are not graded again.
     Try: diver grade mine.jsonl --by model --out runs/graded --format csv
     """
 
     rollouts: Positional[str]
     """A file or a folder of responses."""
     grader: str = AUTO
-    """auto (by each problem's answer: math, gsm8k or choice), one of these, math-verify (that package as it is), or one of your
-    own, package.module:function of (response, problem)."""
+    """auto (by each problem's answer: math, gsm8k or choice), one of these, math-verify (that package as it is), or one
+    of your own, package.module:function of (response, problem)."""
     k: str = "1,8"
     """Values of k for Pass@k, such as 1,8,64; `...` doubles in between."""
     threshold: float = 0.5
@@ -176,7 +176,7 @@ def _row(response: Response, grade: Grade, grader: str) -> dict[str, Any]:
 
 
 def summary(responses: Sequence[Response], grades: Mapping[str, Mapping[str, Any]], config: GradeConfig) -> Table:
-    """A row for each value of --by, or one: problems, samples, Pass@k by grades and Pass@1 by labels, and how they agree."""
+    """A row for each value of --by, or one: problems, samples, Pass@k by grades, Pass@1 by labels, how they agree."""
     ks = [k for k in parse_ks(config.k) if k <= _most_samples(responses)]
     measures = [Measure("problems"), Measure("samples")]
     measures += [Measure(f"pass@{k}", f"Pass@{k}", 100) for k in ks]
@@ -242,7 +242,7 @@ def _estimates(
 def confusion(
     responses: Sequence[Response], grades: Mapping[str, Mapping[str, Any]], threshold: float
 ) -> tuple[dict[str, int], str]:
-    """How often each grade meets each label, by "LABEL labelled, GRADE"; and the same in words. Empty without labels."""
+    """How often each grade meets each label, by "LABEL labelled, GRADE", and in words; empty without labels."""
     counts: Counter[tuple[bool, str]] = Counter()
     for response in responses:
         if (label := response.label(threshold)) is not None:
@@ -257,15 +257,15 @@ def confusion(
     extra = counts[False, str(Grade.CORRECT)]
     scored = sum(n for (_, grade), n in counts.items() if Grade(grade) in SCORED)
     return table, (
-        f"labels: {scored - missed - extra:,} of {scored:,} agree; labelled correct but not graded so: {missed:,}; graded correct "
-        f"but labelled wrong: {extra:,}"
+        f"labels: {scored - missed - extra:,} of {scored:,} agree; labelled correct but not graded so: {missed:,}; "
+        f"graded correct but labelled wrong: {extra:,}"
     )
 
 
 def _rows(
     responses: Sequence[Response], grades: Mapping[str, Mapping[str, Any]], config: GradeConfig
 ) -> Iterator[dict[str, Any]]:
-    """samples.jsonl: a row a response, in the order of the file; `correct` is by its grade, `label` what was there before."""
+    """samples.jsonl: a row a response, in the order of the file; `correct` is by its grade, `label` what was there."""
     for r in responses:
         row = grades[r.key]
         yield {

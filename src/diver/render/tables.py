@@ -67,7 +67,7 @@ class Table:
         ]
 
     def records(self) -> list[dict[str, Cell]]:
-        """Each row as data: of an Estimate its mean, and its ends as NAME_low and NAME_high; None where it is not known."""
+        """Each row as data: of an Estimate its mean, and its ends as NAME_low and NAME_high; None: not known."""
         estimated = [
             any(isinstance(cells[i], Estimate) for cells in self.rows.values()) for i in range(len(self.measures))
         ]

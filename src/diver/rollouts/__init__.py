@@ -1,6 +1,6 @@
-"""Rollouts of any origin as groups: files, or the folders that a trainer leaves. docs/measure.md has a table of the layouts.
+"""Rollouts of any origin as groups: files, or the folders that a trainer leaves. docs/measure.md lists the layouts.
 
-Of files of any other origin `columns.PROBLEMS` and its like are tried in turn, and `Columns` names what is called otherwise.
+Of files of any other origin `columns.PROBLEMS` and its like are tried in turn; `Columns` names what has another name.
 """
 
 from diver.rollouts.columns import Columns

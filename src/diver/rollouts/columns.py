@@ -1,4 +1,4 @@
-"""A layout: by which columns it is recognised, and what it calls the parts of a rollout; rows of named columns as groups."""
+"""What a layout is: its columns, and what it calls the parts of a rollout. Rows of named columns as groups."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ class Columns:
 
 
 class File(NamedTuple):
-    """The rows of a file, each with its place, and how to read them; a reader adds to `notes` what a user should know."""
+    """The rows of a file, each with its place, and how to read them; `notes` are what a user should know."""
 
     path: Path
     rows: Iterator[tuple[str, Row]]

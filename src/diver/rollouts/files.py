@@ -14,8 +14,8 @@ _NUMBER = re.compile(r"(?:.*(?:step|completions|iteration|rollout|data|eval)_?)?
 _EVALUATION = re.compile(r"(?:.*_)?(?:val|eval|test)(?:_.*)?")
 # What lies beside rollouts: metrics, settings, tokenizers, summaries.
 _OTHER = re.compile(
-    r"\..*|metrics|config|.*_config|.*results|provenance|params|args|summar(?:y|ies)|.*_rollout_summaries|timing_spans|checkpoints|"
-    r"tokenizer.*|trainer_state|special_tokens_map|vocab|.*\.index|rank_\d+"
+    r"\..*|metrics|config|.*_config|.*results|provenance|params|args|summar(?:y|ies)|.*_rollout_summaries|timing_spans|"
+    r"checkpoints|tokenizer.*|trainer_state|special_tokens_map|vocab|.*\.index|rank_\d+"
 )
 
 

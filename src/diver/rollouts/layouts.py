@@ -1,4 +1,4 @@
-"""The layouts: what each trainer and each evaluation calls the parts of a rollout. The first row of a file determines it.
+"""The layouts: what each trainer and each evaluation calls the parts of a rollout. The first row of a file decides.
 
 A new layout is a line of `LAYOUTS`; rows that are nested are first made plain by a function of `unpack`.
 """
@@ -101,7 +101,10 @@ LAYOUTS = {
     "diver eval": Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), read=diver_eval),
     "verl": Layout(
         frozenset({"input", "output", "score"}),
-        {"problem": ("input",), "response": ("output",), "outcome": ("acc", "score"), "answer": ("gts",), "group": ("uid",)},
+        {
+            "problem": ("input",), "response": ("output",), "outcome": ("acc", "score"), "answer": ("gts",),
+            "group": ("uid",),
+        },
         read=verl,
     ),
     "TRL": Layout(
@@ -130,7 +133,10 @@ LAYOUTS = {
         numbered=True,
     ),
     "NeMo-RL": Layout(
-        frozenset({"content", "rewards", "idx"}), {"outcome": ("reward",), "length": ("length",)}, unpack.nemo_rl, numbered=True
+        frozenset({"content", "rewards", "idx"}),
+        {"outcome": ("reward",), "length": ("length",)},
+        unpack.nemo_rl,
+        numbered=True,
     ),
     "prime-rl": Layout(
         frozenset({"env", "task", "traces"}),
@@ -139,7 +145,9 @@ LAYOUTS = {
         numbered=True,
     ),
     "tinker-cookbook": Layout(
-        frozenset({"prompt", "response", "correct", "reference_answer"}), {"answer": ("reference_answer",)}, numbered=True
+        frozenset({"prompt", "response", "correct", "reference_answer"}),
+        {"answer": ("reference_answer",)},
+        numbered=True,
     ),
     "inspect_ai": Layout(
         frozenset({"id", "epoch", "input", "target", "output", "scores"}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from diver.io.jsonl import read_jsonl
 from diver.io.seeds import digest
 from diver.rollouts.columns import Columns, File, Part
 from diver.rollouts.files import RolloutFile, rollout_files
-from diver.rollouts.formats import READERS
+from diver.rollouts.formats import READERS, rows_within
 from diver.rollouts.layouts import LAYOUTS, layout_of, parts
 from diver.types import DiverError, Group
 
@@ -24,8 +25,8 @@ ANY_COLUMNS = Columns()
 class Rollouts(list[Group]):
     """The groups of a path; `notes` are what a user should know: what it was recognised as, what was left out.
 
-    A group's step is its `problem.meta["step"]`, and whose responses it has `problem.meta["by"]`, where they are known; in
-    a folder of `diver eval` its `problem.source` is the benchmark, and its id is unique only within that.
+    A group's step is its `problem.meta["step"]`, and whose responses it has `problem.meta["by"]`, where they are known;
+    in a folder of `diver eval` its `problem.source` is the benchmark, and its id is unique only within that.
     """
 
     def __init__(self, groups: Iterable[Group], notes: Iterable[str] = ()) -> None:
@@ -79,12 +80,17 @@ class Reader:
         self.unread: DiverError | None = None
         self._previous = ""
 
-    def parts(self, file: RolloutFile) -> Iterator[Part]:
-        """The responses of a file in its order, one row at a time but for layouts that need a whole file."""
+    def parts(self, file: RolloutFile, size: int | None = None) -> Iterator[Part]:
+        """The responses of a file in its order, one row at a time but for layouts that need a whole file.
+
+        size: only the rows of about its first so many bytes, where its format is JSON Lines or parquet.
+        """
         path = file.path
         # An evaluation appends to its generations: what a kill left of the last row does not count.
         appended = path.parent.name == "generations" and path.suffix == ".jsonl"
         rows = iter(read_jsonl(path, appended=True) if appended else READERS[path.suffix](path))
+        if size is not None:
+            rows = islice(rows, rows_within(path, size))
         first = next(rows, None)
         if first is None:
             return

@@ -131,7 +131,7 @@ def lm_eval(where: str, row: Row) -> Iterator[Row]:
 
 
 def logtree_attempts(root: Row) -> Iterator[dict[str, Any]]:
-    """The attempts that `ProblemEnv` of tinker-cookbook logs: sections Prompt, Policy Response and Reward, in this order."""
+    """The attempts that `ProblemEnv` of tinker-cookbook logs: sections Prompt, Policy Response and Reward in order."""
     attempt: dict[str, Any] = {}
     for title, section in _sections(root):
         messages = next((table(n, "data").get("messages") for n in _nodes(section) if table(n, "data")), None)
