@@ -1,6 +1,7 @@
 """What people do without reading the documentation first: pipes, log files, flags of other trainers, any case."""
 
 import dataclasses
+import io
 import json
 import os
 import re
@@ -43,11 +44,13 @@ def in_tmp(tmp_path, monkeypatch):
 
 
 def test_a_reader_that_goes_away_loses_no_results(monkeypatch):
-    """Standard output and error are pipes that nobody reads any longer, as after `2>&1 | head -1`."""
+    """Standard output and error are pipes that nobody reads any longer, as after `2>&1 | head -1`; one is not buffered."""
     for name in ("stdout", "stderr"):
         reading, writing = os.pipe()
         os.close(reading)
-        monkeypatch.setattr(sys, name, os.fdopen(writing, "w"))
+        unbuffered = name == "stdout"  # as Python makes it under PYTHONUNBUFFERED
+        binary = io.FileIO(writing, "w") if unbuffered else os.fdopen(writing, "wb")
+        monkeypatch.setattr(sys, name, io.TextIOWrapper(binary, write_through=unbuffered))
     monkeypatch.setattr(sys, "argv", ["diver", "measure", "rollouts.jsonl", "--out", "measured"])
     monkeypatch.setattr(sys, "path", [*sys.path])
     cli.main()

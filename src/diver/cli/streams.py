@@ -29,13 +29,16 @@ def outlive_readers() -> None:
 
 
 def _lasting(stream: TextIO) -> TextIO:
-    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    buffer = getattr(stream, "buffer", None)
+    raw = getattr(buffer, "raw", buffer)  # the same where Python is not to buffer (PYTHONUNBUFFERED, as in many images)
     if not isinstance(stream, io.TextIOWrapper) or not isinstance(raw, io.FileIO) or isinstance(raw, _Pipe):
         return stream  # text in memory, or done before
     stream.flush()
+    pipe = _Pipe(stream)
     return io.TextIOWrapper(
-        io.BufferedWriter(_Pipe(stream)),
+        pipe if raw is buffer else io.BufferedWriter(pipe),  # type: ignore[arg-type]  # as Python itself makes it
         encoding=stream.encoding,
         errors=stream.errors,
         line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
     )
