@@ -10,7 +10,12 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 repository=$PWD
 
-git archive --format=tar --prefix=diver/ HEAD | tar -x -C "$work"
+mkdir "$work/diver"
+if git rev-parse --verify --quiet HEAD > /dev/null; then
+  git archive --format=tar HEAD | tar -x -C "$work/diver"
+else # an exported tree
+  tar -c --exclude='./.venv*' --exclude=./build --exclude=./runs . | tar -x -C "$work/diver"
+fi
 "$python" -m venv "$work/builder"
 "$work/builder/bin/pip" install --quiet build
 "$work/builder/bin/python" -m build --outdir "$work/dist" "$work/diver" > "$work/build.log" 2>&1 || { cat "$work/build.log"; exit 1; }

@@ -75,7 +75,7 @@ def test_flags_change_keys_and_the_method_by_name(tmp_path):
 
 def test_flags_add_a_metric_that_is_rewarded(tmp_path, monkeypatch):
     """By its name, dashes and dots included, to those of the method."""
-    (tmp_path / "my_pkg.py").write_text("def metric(group, diversity):\n    return [0.0] * len(group)\n")
+    (tmp_path / "my_pkg.py").write_text("def metric(responses):\n    return [0.0] * len(responses)\n")
     monkeypatch.syspath_prepend(tmp_path)
     path = write(tmp_path, "[method]\nname = 'diver-td'")
     flags = [
@@ -141,7 +141,7 @@ def test_flags_give_a_source_of_held_out_problems(tmp_path):
         ),
         ("[train\nsteps = 3", r"mine.toml: is not TOML"),
         ("[data.countdown.mix]\nsix = 1.0", r"no level 'six'; there are three, four"),
-        ("[log]\nto = ['mlflow']", r"mine.toml: log.to"),
+        ("[log]\nto = ['neptune']", r"mine.toml: log.to"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, text, message):

@@ -1,6 +1,6 @@
 """Each logger by the library itself, offline: what it stored is what was logged, and a run that resumes is the same run.
 
-`make package` runs these in an environment that has the extra `loggers`.
+A logger that is not installed is skipped by name: `pip install wandb mlflow trackio` has them run.
 """
 
 import os
