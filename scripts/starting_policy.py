@@ -162,6 +162,7 @@ def main() -> None:
     parser.add_argument("name", choices=COURSES)
     parser.add_argument("out", type=Path)
     parser.add_argument("--steps", type=int, help="default: the course's")
+    parser.add_argument("--until", type=int, help="stop at this step of the schedule; default: the course's")
     parser.add_argument("--batch", type=int, help="default: the course's")
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)
@@ -194,7 +195,8 @@ def main() -> None:
 
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     start = time.time()
-    for step in range(1, (args.steps or course.until or steps) + 1):
+    last = args.until or args.steps or course.until or steps
+    for step in range(1, last + 1):
         ids, labels = batch(course, rng, tok, size)
         loss = model(input_ids=ids, attention_mask=ids != tok.pad_token_id, labels=labels).loss
         optimizer.zero_grad()
