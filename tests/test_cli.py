@@ -307,7 +307,8 @@ def test_every_method_trains(method, request):
     assert row.get("policy/selected_frac", 1) > 0
 
 
-@pytest.mark.parametrize("method", ["clip-cov", pytest.param("rep-exp", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["clip-cov", "rep-exp"])
 def test_what_is_drawn_is_the_same_after_a_stop(method):
     flags = ("--method", method, "--train.save_steps", "1", "--evaluate.problems", "0")
     if method == "rep-exp":
@@ -403,6 +404,7 @@ def test_another_recipe_in_a_used_folder_is_refused(whole):
     assert {p: p.read_bytes() for p in Path("runs/tiny").rglob("*") if p.is_file()} == before
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_room(whole):
     """A real limit: no file of this process may pass 3 MB, and the weights have 3.6.
 
@@ -523,7 +525,8 @@ def test_methods_are_listed_with_their_engines():
     assert [row[0] for row in rows] == list(METHODS)
     assert rows[2][1:4] == ["Correctness", "2505.22617", "clip-cov 1 / 1"]
     assert rows[2][4:] == ["outcomes", "yes", "built-in, verl, diver.advantages"]
-    assert rows[-1][4] == "responses" and rows[-1][6] == "built-in, TRL, verl, diver.advantages"
+    carried = "built-in, TRL, verl, ms-swift, slime, SkyRL, rLLM, torchtitan-rl, tinker-cookbook, NeMo-RL, AReaL, ROLL"
+    assert rows[-1][4] == "responses" and rows[-1][6] == f"{carried}, diver.advantages"
 
 
 def test_a_method_of_ones_own_is_listed_with_the_reasons_and_without_an_engine():
@@ -534,10 +537,11 @@ def test_a_method_of_ones_own_is_listed_with_the_reasons_and_without_an_engine()
     program = "import sys; from diver.cli import main; main(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program, "methods", "listed:Mine"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    _, _, row, trl, modules = done.stdout.splitlines()
-    engines = "built-in, verl, diver.advantages"
+    _, _, row, trl, *others, modules = done.stdout.splitlines()
+    engines = "built-in, verl, slime, SkyRL, rLLM, torchtitan-rl, AReaL, diver.advantages"
     assert row == f"| listed:Mine | Mine, of 0.5 |        | clip 0.2 / 0.28 | logprobs | no        | {engines} |"
-    assert trl == "method 'listed:Mine' needs logprobs, which TRL does not give it"
+    assert trl == "method 'listed:Mine' needs logprobs, which TRL does not give it" and len(others) == 4
+    assert "its advantages do not sum to 0 in a group, and tinker-cookbook subtracts their mean" in others[1]
     assert not {"torch", "accelerate", "trl", "verl"} & set(modules.split())
     assert "unknown choice 'mine'; choices: grpo" in fails("methods", "mine")
 

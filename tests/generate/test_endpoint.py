@@ -201,6 +201,7 @@ def test_what_fails_for_a_while_is_asked_again(fault):
     assert server.posts == len(wanted) + 3
 
 
+@pytest.mark.slow
 def test_waits_longer_each_time_or_as_long_as_the_server_asks():
     with serving(faults={0: 500, 1: 500, 2: (429, [("Retry-After", "0.1")])}) as server:
         check(generate(server, asked(1, 1)), asked(1, 1))
@@ -225,6 +226,7 @@ def test_a_response_that_takes_too_long():
         generate(server, asked(1, 1), timeout=0.2, retries=0)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_stopped_and_started_again():
     wanted = asked(2, 20)
     server = Server()

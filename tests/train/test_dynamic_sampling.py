@@ -26,6 +26,7 @@ def train(recipe, folder, steps, *flags):
     return metrics, rollouts
 
 
+@pytest.mark.slow
 def test_every_step_trains_on_mixed_groups_and_a_resumed_run_is_the_same(recipe, tmp_path):
     metrics, rollouts = train(recipe, tmp_path / "whole", 2)
     assert len(metrics) == len(rollouts) == 2

@@ -25,7 +25,8 @@ def test_a_grader_judges_whatever_the_problem_names():
 
 
 def test_names_and_versions():
-    assert set(GRADERS) == {"math", "gsm8k", "math-verify", "choice", "countdown"}
+    testbeds = {"countdown", "maze", "reasoning-gym", "graph-coloring"}
+    assert set(GRADERS) == {"math", "gsm8k", "math-verify", "choice"} | testbeds
     assert all(grader.name == name and callable(grader.grade) for name, grader in GRADERS.items())
     assert f"math-verify-{version('math-verify')}" in GRADERS["math"].version
     assert str(get_grader("choice")) == "choice@4"

@@ -205,6 +205,7 @@ print(*pool.pids, flush=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
 @pytest.mark.parametrize("busy", [False, True])
 @pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), 9)"])

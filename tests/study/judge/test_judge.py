@@ -140,6 +140,7 @@ def test_a_round_counts_as_a_whole(files, tmp_path):
     assert "5 of 6 problems ranked, 18 comparisons, 1 without a verdict" in told
 
 
+@pytest.mark.slow
 def test_killed_and_started_again_it_asks_nothing_twice(files, tmp_path):
     out = tmp_path / "out"
     with serving(longest_is_best, seconds=0.05) as server:
