@@ -47,7 +47,7 @@ def test_ones_own_grader_hangs_and_what_is_graded_is_kept(tmp_path, monkeypatch,
         grader="own_grader:grade",
         out=tmp_path / "out",
         k="1,2,8",
-        verify=Verification(timeout_s=1, workers=1),
+        verify=Verification(timeout_s=2, workers=1),
     )
     table = run(config)
     (record,) = table.records()
