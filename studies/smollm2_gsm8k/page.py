@@ -15,7 +15,7 @@ from diver.render.tables import markdown
 from diver.stats import Estimate
 from diver_paper.aggregate import Record, Study, difference, over_seeds
 from diver_paper.experiments import INITIAL, Experiment
-from diver_paper.pages import SIGNAL_NOTE, seeds_note, shown, signals, title
+from diver_paper.pages import NONE, SIGNAL_NOTE, seeds_note, shown, signals, title
 from diver_paper.records import Job, find
 
 NAME = "smollm2-gsm8k"
@@ -165,16 +165,13 @@ def _case(study: Study) -> Sequence[str]:
 
 
 def _cost(runs: Mapping[str, Mapping[int, Record]]) -> str:
-    rows = [
-        [
-            f"{variant}, seed {seed}" if variant != INITIAL else "warm-up and selection",
-            r["device"],
-            str(r["commit"])[:7],
-        ]
-        + [f"{r['cpu_seconds'][part] / 3600:.2f}" for part in ("train", "evaluate")]
-        for variant, by_seed in runs.items()
-        for seed, r in by_seed.items()
-    ]
+    rows = []
+    for variant, seed, r in ((variant, seed, r) for variant, of in runs.items() for seed, r in of.items()):
+        if variant == INITIAL and (warm_up := r.get("warm_up", {}).get("cpu_seconds")):
+            rows.append(["warm-up", r["device"], str(r["warm_up"]["commit"])[:7], f"{warm_up / 3600:.2f}", NONE])
+        name = "selection of problems" if variant == INITIAL else f"{variant}, seed {seed}"
+        hours = [f"{r['cpu_seconds'][part] / 3600:.2f}" for part in ("train", "evaluate")]
+        rows.append([name, r["device"], str(r["commit"])[:7], *hours])
     return markdown(["", "device", "commit", "training, CPU hours", "evaluation, CPU hours"], rows, text=3)
 
 
