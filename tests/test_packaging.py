@@ -74,7 +74,7 @@ def test_the_words_to_install_an_extra_are_true_of_a_clone_and_of_a_wheel(monkey
             return {"direct_url.json": self.url}[name]
 
     installed = Installed()
-    monkeypatch.setattr("diver.extras.distribution", lambda name: installed)
+    monkeypatch.setattr("diver.extras.distributions", lambda name: [installed])
     for installed.url, words in (
         (None, "pip install '.[train]' in a clone of DIVER"),
         ('{"url": "file:///my%20clone", "dir_info": {"editable": true}}', "pip install -e '/my clone[train]'"),

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from urllib.parse import unquote, urlsplit
 
@@ -37,10 +37,9 @@ def missing(package: str) -> str:
 
 def install(extra: str) -> str:
     """The command that adds an extra to this installation: from the clone or the wheel that it was made from (PEP 610)."""
-    try:
-        origin = json.loads(distribution("diver-rl").read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:
-        origin = {}
+    # A build leaves metadata in the clone, which says nothing of an installation.
+    origins = (found.read_text("direct_url.json") for found in distributions(name="diver-rl"))
+    origin = json.loads(next(filter(None, origins), "{}"))
     url = urlsplit(origin.get("url", ""))
     if url.scheme != "file":
         return f"pip install '.[{extra}]' in a clone of DIVER"
