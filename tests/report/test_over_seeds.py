@@ -43,7 +43,7 @@ MIX = {0: [1, 2, 6, 8, 2, 0], 1: [0, 6, 5, 8, 4, 1]}
 def folders(tmp_path):
     for seed in (0, 1):
         write_run(tmp_path / "clip" / f"seed_{seed}", "clip-higher", seed, CLIP[seed], base=[1] * PROBLEMS)
-        write_run(tmp_path / "mix" / f"seed_{seed}", "diver-mix", seed, MIX[seed])
+        write_run(tmp_path / "mix" / f"seed_{seed}", "diver-mix", seed, MIX[seed], base=[1] * PROBLEMS)
     return tmp_path
 
 
@@ -64,6 +64,13 @@ def test_a_difference_is_over_the_seeds_of_both(folders):
     found = evaluations(by_variant(read_runs([folders / "clip", folders / "mix"])))
     assert "diver-mix (3 seeds)" in levels(found).rows
     assert differences(found, "clip-higher").rows["diver-mix"][0].mean == pytest.approx((43 - 34) / 96)
+
+
+@pytest.mark.parametrize("base", [None, [2] * PROBLEMS])
+def test_runs_that_began_otherwise_have_no_common_policy_before_training(folders, base):
+    write_run(folders / "other", "max-rl", 0, CLIP[0], base=base)
+    found = evaluations(by_variant(read_runs([folders / "clip", folders / "other"])))
+    assert list(found) == ["clip-higher", "max-rl"]
 
 
 def test_variants_of_a_method_are_named_by_what_differs(tmp_path):
@@ -93,7 +100,7 @@ def test_what_cannot_be_compared_is_told(folders):
 
 def test_the_command_writes_tables_and_figures(folders, capsys):
     paths = [str(folders / "clip"), str(folders / "mix")]
-    command([*paths, "--out", str(folders / "out"), "--format", "csv"])
+    command([*paths, "--out", str(folders / "out"), "--format", "csv", "--figures", "pdf"])
     with open(folders / "out" / "differences.csv") as file:
         (row,) = csv.DictReader(file)
     assert row["minus clip-higher"] == "diver-mix" and float(row["pass@1"]) == pytest.approx((43 - 34) / 96)
@@ -103,6 +110,8 @@ def test_the_command_writes_tables_and_figures(folders, capsys):
     assert "+9.4" in capsys.readouterr().out
     command(paths[:1])
     assert f"minus {BEFORE}" in capsys.readouterr().out
+    with pytest.raises(DiverError, match="--format csv: there are two tables; name a folder with --out"):
+        command([*paths, "--format", "csv"])
     with pytest.raises(DiverError, match="there are before training, clip-higher, diver-mix"):
         command([*paths, "--baseline", "max-rl"])
 

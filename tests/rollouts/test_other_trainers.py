@@ -6,6 +6,7 @@ import zipfile
 
 import pandas as pd
 import pytest
+from rollout_files import shape, write_rows
 
 import diver
 from diver.types import DiverError
@@ -15,16 +16,6 @@ def write_json(path, content):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content))
     return path
-
-
-def write_rows(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def shape(groups):
-    return [(g.problem.id, g.problem.meta.get("step"), g.responses, g.outcomes.tolist()) for g in groups]
 
 
 class Calls:

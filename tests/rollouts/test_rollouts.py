@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from rollout_files import shape
+from rollout_files import write_rows as write
 
 from diver.rollouts import Columns, read_rollouts
 from diver.types import DiverError, Grade
@@ -15,16 +17,6 @@ DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/
 
 def read_groups(path, *how, **named):
     return read_rollouts(path, *how, **named)
-
-
-def write(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def shape(groups):
-    return [(g.problem.id, g.problem.meta.get("step"), g.responses, g.outcomes.tolist()) for g in groups]
 
 
 def diver_row(step, problem, sample, response, outcome=1.0):

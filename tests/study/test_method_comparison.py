@@ -2,10 +2,12 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from diver.config.load import load_recipe
 from diver.config.recipe import make_recipe
 from diver.data.testbeds import generate
 from diver.methods import method_named
@@ -27,6 +29,7 @@ from method_comparison.results import (
 )
 from method_comparison.worker import shared, thinned
 
+ROOT = Path(__file__).parents[2]
 PLAN = load_plan()
 TEMPERATURES = [f"{t:g}" for t in PLAN.evaluation.temperatures]
 
@@ -40,6 +43,17 @@ def test_every_variant_of_the_plan_is_a_recipe_in_the_common_frame():
     assert {label for stage in PLAN.stages.values() for label in stage.variants} <= PLAN.variants.keys()
     twice = PLAN.variants["clip-higher, twice the rate"].changes(1e-4)
     assert twice["train"] == {"learning_rate": 2e-4} and twice["method"]["name"] == "clip-higher"
+
+
+@pytest.mark.parametrize("testbed", PLAN.testbeds)
+def test_a_testbed_has_the_problems_and_lengths_of_its_recipe(testbed):
+    ours = make_recipe(PLAN.regime(testbed))
+    theirs = load_recipe(ROOT / "recipes" / "testbeds" / f"{testbed.replace('_', '-')}.toml")
+    assert (ours.data, ours.sample, ours.model) == (theirs.data, theirs.sample, theirs.model)
+    assert (ours.train.batch_size, ours.train.mini_batch_size) == (
+        theirs.train.batch_size,
+        theirs.train.mini_batch_size,
+    )
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from diver.io.run_folder import metrics_table
 from diver.measure.run import with_page_name
 from diver.render.tables import Measure, Table
 from diver.report.browser import Shown, browser_data
-from diver.report.curves import Panel, thinned
+from diver.report.curves import Panel, panel_data, thinned
 from diver.report.page import document, facts, groups_section, html_table
 from diver.report.sections import CURVES, alerts_section, swatch
 from diver.report.text import evenly_spaced, text
@@ -226,15 +226,7 @@ def _panel(panel: Panel, metrics: Sequence[pd.DataFrame], found: Sequence[Sequen
         for name, label in parts:
             if name in of and len(values := of[name].dropna()) and not _constant_zero(panel, values):
                 lines.append({"run": i, "of": label, "dashed": label == WRONG, **thinned(values.index, values=values)})
-    shown = [(i, alert) for i, of_run in enumerate(found) for alert in of_run if alert.metric == panel.metric]
-    return {
-        "id": panel.metric,
-        "title": panel.title,
-        "note": panel.note,
-        "percent": panel.percent,
-        "lines": lines,
-        "spans": [[*span, i] for i, alert in shown for span in alert.spans],
-    }
+    return panel_data(panel, lines, found)
 
 
 def _constant_zero(panel: Panel, values: pd.Series) -> bool:

@@ -1,18 +1,18 @@
 """`diver compare`: runs of several methods and seeds side by side."""
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 from tyro.conf import Positional
 
 from diver.config.flags import parse
-from diver.render.tables import Format
+from diver.render.export import Export
+from diver.settings import settings
 from diver.types import DiverError
 
 
-@dataclasses.dataclass(kw_only=True)
-class CompareArguments:
+@settings
+class CompareArguments(Export):
     """Compare runs over seeds and problems: diver compare runs/clip-higher runs/diver-mix
 
     Runs whose recipes differ in nothing but the seed are one variant; a folder may hold the runs of several seeds, as
@@ -23,10 +23,13 @@ class CompareArguments:
     """Run folders, or folders of run folders."""
     baseline: str | None = None
     """The variant that the others are compared with; by default the first, or of one alone the policy before training."""
-    format: Format = "markdown"
-    """markdown, csv, latex, or parquet, which needs --out."""
     out: Path | None = None
-    """Also write both tables, levels and differences, into this folder, with the figure pass_at_k.pdf and pass_at_k.png."""
+    """The folder for the tables, levels and differences, and for the figures pass_at_k."""
+
+    def __post_init__(self) -> None:
+        self.check_export(self.out)
+        if self.out is None and self.format != "markdown":
+            raise DiverError(f"--format {self.format}: there are two tables; name a folder with --out")
 
 
 def command(args: Sequence[str]) -> None:
@@ -41,14 +44,14 @@ def command(args: Sequence[str]) -> None:
     if baseline not in found:
         raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(found)}")
     tables = {"levels": levels(found), "differences": differences(found, baseline)}
+    shown = [export(table, "markdown") for table in tables.values() if table.rows]
+    print("\n".join(shown))
+    print(
+        "Pass@k in per cent, differences in points; [ ]: 95 % intervals over seeds and problems, paired in differences."
+    )
     if arguments.out:
         written = [write_table(t, arguments.out, arguments.format, name) for name, t in tables.items() if t.rows]
-        for suffix in ("pdf", "png"):
-            draw(found, arguments.out / f"pass_at_k.{suffix}")
-        print(*written, arguments.out / "pass_at_k.pdf", sep="\n")
-        return
-    print("\n".join(export(table, arguments.format) for table in tables.values() if table.rows))
-    if arguments.format == "markdown":
-        print(
-            "Pass@k in per cent, differences in points; [ ]: 95 % intervals over seeds and problems, paired in differences."
-        )
+        figures = arguments.figure_paths(arguments.out, "pass_at_k")
+        if figures:
+            draw(found, *figures)
+        print(*written, *figures, sep="\n")

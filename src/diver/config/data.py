@@ -52,15 +52,21 @@ STANDARD_MIX = {"three": 1.0, "four": 1.0}
 
 
 @settings
-class Countdown:
-    """Settings of the generated Countdown problems."""
+class Generated:
+    """Problems that a testbed generates."""
 
-    mix: Mapping[str, NonNegativeFloat] | None = None
-    """Relative frequency of each level, such as {three = 0.5, four = 0.5}; the default is these two."""
     problems: PositiveInt = 4096
     """Number of distinct training problems."""
     seed: int = 0
     """Seed of the generated problems; the seed of the training is run.seed."""
+
+
+@settings
+class Countdown(Generated):
+    """Settings of the generated Countdown problems."""
+
+    mix: Mapping[str, NonNegativeFloat] | None = None
+    """Relative frequency of each level, such as {three = 0.5, four = 0.5}; the default is these two."""
 
     def __post_init__(self) -> None:
         _check_mix(self.mix, LEVELS, "countdown.mix")
@@ -85,30 +91,22 @@ STANDARD_MAZES = {"seven": 1.0, "nine": 1.0}
 
 
 @settings
-class Maze:
+class Maze(Generated):
     """Settings of the generated mazes."""
 
     mix: Mapping[str, NonNegativeFloat] | None = None
     """Relative frequency of each level, such as {seven = 0.5, nine = 0.5}; the default is these two."""
-    problems: PositiveInt = 4096
-    """Number of distinct training problems."""
-    seed: int = 0
-    """Seed of the generated problems; the seed of the training is run.seed."""
 
     def __post_init__(self) -> None:
         _check_mix(self.mix, MAZES, "maze.mix")
 
 
 @settings
-class ReasoningGym:
+class ReasoningGym(Generated):
     """Settings of problems of reasoning-gym."""
 
     sizes: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Keys of the task's own settings, such as {num_colors = 3, max_num_vertices = 12}."""
-    problems: PositiveInt = 4096
-    """Number of distinct training problems."""
-    seed: int = 0
-    """Seed of the generated problems; the seed of the training is run.seed."""
 
 
 def _check_mix(mix: Mapping[str, float] | None, levels: Mapping[str, object], where: str) -> None:

@@ -1,7 +1,7 @@
 """The curves of one or more runs as data: one panel per metric, one line per run. The page draws them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,13 +68,18 @@ def _pass_at_k_panels(runs: Sequence[RunRecord]) -> list[Panel]:
 
 def _panel(panel: Panel, runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) -> dict[str, Any]:
     lines = [_line(run, panel.metric) for run in runs]
+    return panel_data(panel, [{"run": i, **line} for i, line in enumerate(lines) if line["steps"]], alerts)
+
+
+def panel_data(panel: Panel, lines: Sequence[Mapping[str, Any]], alerts: Sequence[Sequence[Alert]]) -> dict[str, Any]:
+    """A panel as the page draws it, with the steps of the alerts of each run that it shows."""
     shown = [(i, alert) for i, of_run in enumerate(alerts) for alert in of_run if alert.metric == panel.metric]
     return {
         "id": panel.metric,
         "title": panel.title,
         "note": panel.note,
         "percent": panel.percent,
-        "lines": [{"run": i, **line} for i, line in enumerate(lines) if line["steps"]],
+        "lines": lines,
         "spans": [[*span, i] for i, alert in shown for span in alert.spans],
     }
 

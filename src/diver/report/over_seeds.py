@@ -75,14 +75,13 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Runs]:
-    """Label -> seed -> the last evaluation; first, the policy before training where every run has evaluated it.
+    """Label -> seed -> the last evaluation; first, the policy before training where every run began with the same one.
 
     DiverError where two evaluations differ in how they were made, or in their problems for one seed.
     """
     runs = {label: {seed: run.trained for seed, run in of.items()} for label, of in variants.items()}
-    first = next(iter(variants.values()))
-    base = {seed: run.base for seed, run in first.items()}
-    found: dict[str, Runs] = {BEFORE: base} if all(base.values()) and _alike(base, runs) else {}
+    base = _before(variants)
+    found: dict[str, Runs] = {BEFORE: base} if base else {}
     found |= runs
     reference = next(iter(next(iter(runs.values())).values()))
     for label, seed, evaluation in ((la, s, e) for la, of in runs.items() for s, e in of.items()):
@@ -98,9 +97,17 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
     return found
 
 
-def _alike(base: Runs, runs: Mapping[str, Runs]) -> bool:
-    trained = next(iter(runs.values()))
-    return all(base[seed].get("samples") == trained[seed].get("samples") for seed in base)
+def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
+    """The evaluation before training by seed, which is the same for the same policy and seed; none where two runs differ
+    in it, one lacks it, or it has fewer samples than that after training."""
+    base: dict[int, Mapping[str, Any]] = {}
+    for seed, run in ((seed, run) for of in variants.values() for seed, run in of.items()):
+        known = base.setdefault(seed, run.base)
+        if not run.base or run.base["per_problem"] != known["per_problem"]:
+            return {}
+        if run.base.get("samples") != run.trained.get("samples"):
+            return {}
+    return base
 
 
 def _ids(evaluation: Mapping[str, Any]) -> list[str]:
@@ -159,11 +166,11 @@ def _estimate(rows: Sequence[np.ndarray], measure: str, paired: bool = False) ->
     return interval(table, (-bound if paired else 0.0, bound))
 
 
-def draw(found: Mapping[str, Runs], path: Path) -> None:
-    """Pass@k against k, a line a variant, its 95 % interval over seeds and problems as a band; `path` ends in .pdf, .png, .svg."""
+def draw(found: Mapping[str, Runs], *paths: Path) -> None:
+    """Pass@k against k, a line a variant, its 95 % interval over seeds and problems as a band."""
     table = levels(found)
     ks = [int(m.name.partition("@")[2]) for m in table.measures[:-1]]
-    with drawing(path, size=(6.4, 4.2)) as figure:
+    with drawing(*paths, size=(6.4, 4.2)) as figure:
         axes = figure.add_subplot()
         for (label, cells), colour in zip(table.rows.items(), itertools.cycle(COLOURS), strict=False):
             estimates = [cell for cell in cells[:-1] if isinstance(cell, Estimate)]

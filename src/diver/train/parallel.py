@@ -48,8 +48,7 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
     waiting, running = list(runs), dict[str, subprocess.Popen]()
     finished, failed = list[str](), list[str]()
     total = sum(run.steps for run in runs)
-    bar = progress_bar(total, "runs", "step", keep=True)
-    bar.initial = bar.n = sum(_steps_done(run) for run in runs)
+    bar = progress_bar(total, "runs", "step", done=sum(map(_steps_done, runs)), keep=True)
     try:
         while waiting or running:
             while waiting and len(running) < workers:
