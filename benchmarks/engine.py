@@ -121,11 +121,14 @@ def ours(load: Load, without: str | None = None) -> Seconds:
     from diver.generate.base import sample_groups
     from diver.generate.hf import HFGenerator
     from diver.generate.policy import Policy
+    from diver.generate.products import by_onednn
     from diver.methods import method_named
     from diver.train import update as engine
     from diver.types import Group, Problem, Reward
 
     model, tokenizer = load.policy()
+    if without != "products by oneDNN":
+        by_onednn(model)
     policy = Policy(model, tokenizer, None)
     method = method_named("clip-higher")
     config = engine.Update(
@@ -187,6 +190,7 @@ def unsorted(rows: Sequence[Any], budget: int, *, shared: bool) -> list[list[Any
 
 
 WITHOUT: dict[str, Callable[[], Any]] = {
+    "products by oneDNN": contextlib.nullcontext,
     "finished rows leaving": lambda: mock.patch("diver.generate.decoding.COMPACT_FRACTION", math.inf),
     "prompts run once for the group": contextlib.nullcontext,
     "prompts run once in the update": lambda: mock.patch("diver.train.update.shares_prompts", lambda model: False),

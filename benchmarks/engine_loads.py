@@ -40,12 +40,13 @@ class Load:
 def countdown_load() -> Load:
     from diver.data import countdown
     from diver.data.countdown import grade
+    from diver.data.testbeds import policy_folder
 
     problems = countdown.problems(countdown.Countdown(), PROBLEMS, held_out=False)
     by_prompt = {str(p.prompt): p for p in problems}
     return Load(
         "countdown",
-        countdown.policy_folder(),
+        policy_folder("countdown"),
         problems,
         lambda prompt, response: float(grade(response, by_prompt[prompt]) == "correct"),
         max_tokens=40,

@@ -15,10 +15,13 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from diver.types import DiverError
 
 ALIGNMENT = 16  # columns: what a GPU's attention kernels read is a multiple of it where the capacity allows
+# Columns by which the capacity grows on a CPU, or an eighth of it: attention reads keys with a wide gap between the rows
+# half as fast, and an eighth bounds what is copied.
+GROWTH = 32
 
 
 class RowLayer(DynamicLayer):
-    """Keys and values of one layer, [rows, heads, capacity, dim], written at the lengths of `cache`."""
+    """Keys and values of one layer, [at least rows, heads, capacity, dim], written at the lengths of `cache`."""
 
     keys: Tensor
     values: Tensor
@@ -32,14 +35,14 @@ class RowLayer(DynamicLayer):
         rows, lengths, width = self.cache.rows, self.cache.lengths, self.cache.width
         self.keys[rows, :, lengths] = key_states[:, :, 0].to(self.cache.dtype)
         self.values[rows, :, lengths] = value_states[:, :, 0].to(self.cache.dtype)
-        return self.keys[:, :, :width], self.values[:, :, :width]
+        return self.keys[: len(rows), :, :width], self.values[: len(rows), :, :width]
 
     def get_seq_length(self) -> int:
         return self.cache.width - 1
 
     def resize(self, rows: int, capacity: int) -> None:
         for name in ("keys", "values"):
-            old: Tensor = getattr(self, name)
+            old: Tensor = getattr(self, name)[:rows]
             new = old.new_empty(rows, old.shape[1], capacity, old.shape[3])
             new[: len(old), :, : old.shape[2]] = old
             # A column without a token has no weight in the attention, but 0 times garbage may be NaN.
@@ -51,7 +54,7 @@ class RowLayer(DynamicLayer):
 class RowCache(DynamicCache):
     """`lengths` int64 [rows] are the positions that each row has cached; `limit` is the most that one may have.
 
-    On a CPU the capacity doubles with what is used, up to `limit`: rows that end early cost no memory for their limit.
+    On a CPU the capacity grows with what is used, up to `limit`: rows that end early cost no memory for their limit.
     """
 
     def __init__(self, model: Any, rows: int, limit: int) -> None:
@@ -69,9 +72,10 @@ class RowCache(DynamicCache):
         if columns <= self.layers[0].keys.shape[2]:
             return
         # On a GPU all at once: freed parts of other sizes would break its memory up.
-        at_once = self.lengths.device.type != "cpu" or self.limit <= 4 * columns
+        at_once = self.lengths.device.type != "cpu"
+        capacity = self.limit if at_once else min(self.limit, columns + max(GROWTH, columns // 8))
         for layer in self.layers:
-            layer.resize(len(self.lengths), self.limit if at_once else 2 * columns)
+            layer.resize(len(self.lengths), capacity)
 
     def write(self, rows: Tensor, prefill: Any, prompt: Tensor, lengths: Tensor) -> None:
         """Put prompt `prompt[i]` of a `DynamicCache`, which has `lengths[i]` positions, into row `rows[i]`."""
@@ -84,10 +88,13 @@ class RowCache(DynamicCache):
             own.values[rows, :, :columns] = filled.values[prompt, :, :columns].to(self.dtype)
         self.lengths[rows] = lengths
 
-    def select(self, rows: Tensor) -> None:
-        """Keep only these rows, in this order."""
+    def keep(self, rows: Tensor) -> None:
+        """Row i becomes row `rows[i]`, which is i or beyond those that are kept; only the latter are copied."""
+        moved = rows != self.rows[: len(rows)]
+        columns = int(self.lengths.max())
         for layer in self.layers:
-            layer.keys, layer.values = layer.keys[rows], layer.values[rows]
+            for x in (layer.keys, layer.values):
+                x[: len(rows), :, :columns][moved] = x[rows[moved], :, :columns]
         self.lengths, self.rows = self.lengths[rows], self.rows[: len(rows)]
 
     def masks(self, longest: int) -> Tensor | dict[str, Tensor]:
@@ -98,8 +105,9 @@ class RowCache(DynamicCache):
         step = ALIGNMENT if self.lengths.device.type == "cuda" else 1
         self.width = min(-(-longest // step) * step, self.limit)
         self.reserve(self.width)
+        self.lengths.clamp_(max=self.width - 1)  # of a row that has ended, which may be longer
         column = torch.arange(self.width, device=self.lengths.device)
-        last = self.lengths[:, None].clamp(max=self.width - 1)  # a row that has ended may be longer
+        last = self.lengths[:, None]
         seen = column <= last
         if "flash" in (self.config._attn_implementation or ""):
             return seen

@@ -14,7 +14,7 @@ from diver.generate.policy import hidden_states, logits_of
 # Of the rows are free before responses are begun in them: their prompts are a pass of their own.
 REFILL_FRACTION = 1 / 16
 # Of the rows are free, and no response is left to begin, before the batch is made smaller: that copies the cache.
-COMPACT_FRACTION = 0.25
+COMPACT_FRACTION = 1 / 16
 MAX_PREFILL_TOKENS = 1 << 15  # in one pass, so that prompts need no more memory than the decoding
 
 
@@ -142,13 +142,15 @@ class Decoding:
         self.logits = logits_of(self.model, hidden[:, -1])
         self.cache.lengths[self._on_device(going)] += 1
 
-    def _keep(self, rows: np.ndarray) -> Tensor:
-        """Only these rows remain; returns them as an index on the device."""
+    def _keep(self, going: np.ndarray) -> Tensor:
+        """Only these rows remain, the last of them in the places of those that ended; the rows' old places."""
+        rows = np.arange(len(going))
+        rows[np.setdiff1d(rows, going)] = going[going >= len(going)]
         index = self._on_device(rows)
         for name in ("job", "count", "limit", "prompt_length", "seeds"):
             setattr(self, name, getattr(self, name)[rows])
         self.tokens, self.scores = self.tokens[:, rows], self.scores[:, :, index]
-        self.cache.select(index)
+        self.cache.keep(index)
         return index
 
     def _on_device(self, values: Any) -> Tensor:

@@ -17,6 +17,7 @@ from diver.config.testbeds import POLICIES
 from diver.data import hub
 from diver.data.testbeds import policy_folder
 from diver.extras import missing
+from diver.generate.products import by_onednn
 from diver.io.seeds import digest
 from diver.types import DiverError
 
@@ -99,6 +100,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
         raise DiverError(f"{name}: cannot be loaded ({hub.one_line(e)}); {advice}") from None
     model = model.to(device)
     _check_head(model)
+    by_onednn(model)
     if settings.gradient_checkpointing:
         # transformers 5.23 calls it activation checkpointing.
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
