@@ -113,7 +113,7 @@ HARD = ["three", "four", "four-large", "five"]
 COURSES = {
     "countdown": Course(COUNTDOWN_WORDS, COUNTDOWN_WORD, partial(derivation, ["three", "four"]), 2000, 128),
     "countdown-hard": Course(COUNTDOWN_WORDS, COUNTDOWN_WORD, partial(derivation, HARD), 1500, 64),
-    "maze": Course(MAZE_WORDS, MAZE_WORD, partial(walk, ["seven", "nine", "nine-dense"]), 1000, 64, until=400),
+    "maze": Course(MAZE_WORDS, MAZE_WORD, partial(walk, ["seven", "nine", "nine-dense"]), 1000, 64, until=275),
     "graph-coloring": Course(GRAPH_WORDS, GRAPH_WORD, coloring, 1000, 64, 200, 128, GRAPH_PHRASES),
 }
 
