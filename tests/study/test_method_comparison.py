@@ -2,6 +2,9 @@
 
 import itertools
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -229,3 +232,36 @@ def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_pr
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")} == written
     record = json.loads((tmp_path / "out" / "methods" / "countdown" / records[0]).read_text())
     assert len(record["evaluations"]["final 0.6"]["c"]) == 8
+
+
+@pytest.mark.slow
+def test_killed_and_started_again_it_ends_with_the_same_records_and_page(tmp_path, monkeypatch, in_this_process):
+    """SIGKILL once the first of the runs that choose the learning rate has its record."""
+
+    def told(out):
+        """The records without what a clock measured; the page without its hours and the last column of tables, such as seconds."""
+        records = {}
+        for path in sorted((out / "methods").rglob("*.json")):
+            record = json.loads(path.read_text())
+            record["metrics"] = {k: v for k, v in record["metrics"].items() if not k.startswith("time/")}
+            records[path.name] = {k: v for k, v in record.items() if k not in ("finished", "cpu_seconds")}
+        page = (out / "methods.md").read_text().splitlines()
+        return records, [line.rsplit("|", 2)[0] for line in page if "ore-hours" not in line]
+
+    flags = ["methods", "--smoke", "--stage", "a", "--seeds", "5", "--only", "clip-higher", "--out"]
+    monkeypatch.chdir(tmp_path)
+    killed = subprocess.Popen(
+        [sys.executable, "-m", "diver", "reproduce", *flags, "killed"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while not [*(tmp_path / "killed").rglob("*.json")] and time.monotonic() < deadline:
+        time.sleep(0.02)
+    killed.kill()
+    killed.wait()
+    assert not (tmp_path / "killed" / "methods.md").exists()
+    reproduce([*flags, "killed"])
+    reproduce([*flags, "whole"])
+    records, page = told(tmp_path / "killed")
+    assert len(records) == 4 and (records, page) == told(tmp_path / "whole")
