@@ -17,9 +17,9 @@ def available() -> bool:
     return both and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def by_onednn(model: Any) -> None:
-    """The model's linear layers compute by oneDNN, if they are on a CPU and this torch has it."""
-    if model.device.type == "cpu" and available():
+def by_onednn(model: torch.nn.Module) -> None:
+    """The module's linear layers, itself included, compute by oneDNN, if they are on a CPU and this torch has it."""
+    if available() and next(model.parameters()).device.type == "cpu":
         for module in model.modules():
             if type(module) is torch.nn.Linear:
                 module.__class__ = Linear
