@@ -1,7 +1,7 @@
 """Linear layers in float32 on a CPU, by oneDNN.
 
-torch multiplies float32 matrices by MKL, which takes half of an AMD processor; oneDNN, which torch has as well, takes
-either vendor's whole: 2.2 times as many products a second on a core with AVX-512 (benchmarks/engine.py switches it off).
+torch multiplies float32 matrices by MKL, which is not at its best on AMD processors. By oneDNN, which torch has as well, a rollout
+batch took 0.76 of the CPU seconds on one with AVX-512 (benchmarks/engine.py, "without products by oneDNN").
 """
 
 from typing import Any
