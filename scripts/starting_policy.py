@@ -74,19 +74,28 @@ def walk(levels: Sequence[str], rng: random.Random) -> tuple[str, str]:
 CELLS = [maze.name_of((x, y)) for x in range(9) for y in range(9)]
 MAZE_WORDS = ["Go", "from", "to", "Walls", ":", ".", r"\boxed{", "}", *CELLS]
 MAZE_WORD = r"\\boxed\{|[a-z]\d|[A-Za-z]+|[^\s]"
-SIZES = {"min_num_vertices": 6, "max_num_vertices": 12, "edge_probability": 0.4, "num_colors": 3}
+SIZES = {"min_num_vertices": 8, "max_num_vertices": 12, "edge_probability": 0.4, "num_colors": 3}
 
 
 def coloring(rng: random.Random) -> tuple[str, str]:
-    """A graph of reasoning-gym, and a random one of its colourings."""
+    """A graph of reasoning-gym, and a random one of its colourings: vertex by vertex, after those of its earlier neighbours.
+
+    Written without the neighbours, colours were learned as if there were no edges: two of them, and a colour of each, cannot be
+    looked up at once by a policy of this size.
+    """
     from diver.data.reasoning_gym import dataset_of
 
     while True:
         entry = dataset_of("graph_color", SIZES, rng.getrandbits(31), 1)[0]
         if not is_held_out(entry["question"]):
             break
-    colors = random_coloring(entry["metadata"]["puzzle"], {}, rng)
-    return entry["question"], f"<answer> {json.dumps(colors)} </answer>"
+    puzzle = entry["metadata"]["puzzle"]
+    colors = random_coloring(puzzle, {}, rng)
+    steps = []
+    for vertex in puzzle["vertices"]:
+        earlier = sorted({u for edge in puzzle["edges"] if vertex in edge for u in edge if u < vertex})
+        steps.append(" ".join(f"{u}={colors[u]}" for u in (*earlier, vertex)) + ";")
+    return entry["question"], f"{' '.join(steps)} <answer> {json.dumps(colors)} </answer>"
 
 
 def random_coloring(puzzle: Mapping[str, Any], colors: dict[int, int], rng: random.Random) -> dict[int, int]:
@@ -102,7 +111,8 @@ def random_coloring(puzzle: Mapping[str, Any], colors: dict[int, int], rng: rand
 
 GRAPH_WORDS = ["Color", "Answer", "Vertices:", "Edges:", "Possible", "colors:", *"[]{}", "<answer>", "</answer>"]
 GRAPH_WORDS += [form.format(n) for n in range(13) for form in ("({},", "{}),", "{})", "{},", "{}", '"{}":')]
-GRAPH_WORD = r'<[^>]*>|"\d+":|\(\d+,|\d+\),?|\d+,?|[A-Za-z]+:?|[^\s]'
+GRAPH_WORDS += [f"{n}={color}{end}" for n in range(12) for color in (1, 2, 3) for end in ("", ";")]
+GRAPH_WORD = r'<[^>]*>|\d+=\d+;?|"\d+":|\(\d+,|\d+\),?|\d+,?|[A-Za-z]+:?|[^\s]'
 GRAPH_PHRASES = {
     "Please provide a coloring for this graph such that every vertex is not connected to a vertex of the same color. "
     "The graph has these properties:": "Color",
@@ -114,7 +124,7 @@ COURSES = {
     "countdown": Course(COUNTDOWN_WORDS, COUNTDOWN_WORD, partial(derivation, ["three", "four"]), 2000, 128),
     "countdown-hard": Course(COUNTDOWN_WORDS, COUNTDOWN_WORD, partial(derivation, HARD), 1500, 64),
     "maze": Course(MAZE_WORDS, MAZE_WORD, partial(walk, ["seven", "nine", "nine-dense"]), 1000, 64, until=275),
-    "graph-coloring": Course(GRAPH_WORDS, GRAPH_WORD, coloring, 1000, 64, 200, 128, GRAPH_PHRASES),
+    "graph-coloring": Course(GRAPH_WORDS, GRAPH_WORD, coloring, 1000, 64, 325, 192, GRAPH_PHRASES),
 }
 
 

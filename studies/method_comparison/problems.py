@@ -22,10 +22,6 @@ def maze() -> list[Problem]:
     return _after_training("maze")
 
 
-def graph_coloring() -> list[Problem]:
-    return _after_training("graph_coloring")
-
-
 def _after_training(testbed: str) -> list[Problem]:
     data = make_recipe(load_plan().regime(testbed)).data
     trained = getattr(data, TESTBEDS[data.path.partition(":")[0]].settings).problems
