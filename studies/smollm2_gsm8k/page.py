@@ -58,6 +58,8 @@ def write_page(config: Mapping[str, Any], out: Path) -> None:
     ]
     if INITIAL in runs:
         temperatures = [str(t) for t in config["study"]["temperatures"]]
+        if len(runs) > len(METHODS):
+            parts += [f"{' '.join(_outcome(study, t) for t in temperatures)}\n"]
         parts += ["## Data, warm-up, problems\n", _preparation(config, runs[INITIAL][0])]
         parts += [part for t in temperatures for part in _held_out(study, t)]
         parts += ["## Training\n", _training(study), *_case(at(study, temperatures[0])), "## Cost\n", _cost(runs)]
@@ -96,6 +98,27 @@ def _preparation(config: Mapping[str, Any], before: Record) -> str:
     )
 
 
+def _outcome(study: Study, temperature: str) -> str:
+    """The differences of Pass@k whose intervals exclude 0, or that there is none and the smallest that would have been seen."""
+    now = at(study, temperature)
+    samples = now.runs[INITIAL][0]["evaluations"][temperature]["samples"]
+    measures = [m for m in HELD_OUT if m.startswith("pass@") and int(m.partition("@")[2]) <= samples]
+    gaps = {measure: difference(now, "diver-mix", "clip-higher", measure) for measure in measures}
+    told = [f"{title(m)} {shown(m, gap, '+')}" for m, gap in gaps.items() if gap.low > 0 or gap.high < 0]
+    if told:
+        return f"At temperature {temperature} diver-mix differs from clip-higher at {', '.join(told)} points."
+    least = " and ".join(f"{shown(m, _least(gaps[m]))} at {title(m)}" for m in (measures[0], measures[-1]))
+    return (
+        f"At temperature {temperature} no difference of Pass@k between diver-mix and clip-higher can be told from 0; the smallest "
+        f"that such a study sees in four of five cases is {least}, in points."
+    )
+
+
+def _least(gap: Estimate) -> Estimate:
+    """The smallest difference that four of five studies with an interval as wide as this one tell from 0."""
+    return Estimate(POWER * (gap.high - gap.low) / 2, np.nan, np.nan)
+
+
 def _held_out(study: Study, temperature: str) -> Sequence[str]:
     now = at(study, temperature)
     evaluation = now.runs[INITIAL][0]["evaluations"][temperature]
@@ -106,9 +129,8 @@ def _held_out(study: Study, temperature: str) -> Sequence[str]:
         if k and int(k) > samples:
             continue
         gap = difference(now, "diver-mix", "clip-higher", measure)
-        least = Estimate(POWER * (gap.high - gap.low) / 2, np.nan, np.nan)
         means = [shown(measure, Estimate(over_seeds(now, v, measure)[0], np.nan, np.nan)) for v in (INITIAL, *METHODS)]
-        rows.append([title(measure), *means, shown(measure, gap, "+"), shown(measure, least)])
+        rows.append([title(measure), *means, shown(measure, gap, "+"), shown(measure, _least(gap))])
     unscored = sum(r["evaluations"][temperature]["unscored"] for by_seed in now.runs.values() for r in by_seed.values())
     return [
         f"## Held out, temperature {temperature}\n",
