@@ -20,7 +20,7 @@ from transformers import DynamicCache
 from diver.generate.base import Generation, Key, Request, SamplingParams, prompts_that_fit
 from diver.generate.hf import end_tokens
 from diver.generate.policy import Policy
-from diver.generate.shared_prompts import Prompts, attending, prompts_of
+from diver.generate.prompt_cache import Prompts, attending, prompts_of
 from diver.types import Rollout
 
 MAX_PROMPTS = 16  # that are begun together; what follows is bounded by `max_prefixes`

@@ -14,7 +14,7 @@ from transformers import AttentionInterface, DynamicCache
 from diver.generate.cache import check_layers
 from diver.types import DiverError
 
-NAME = "shared_prompts"
+NAME = "diver_prompt_cache"
 OTHERS = {
     "sliding_window": "a sliding window",
     "softcap": "bounded logits of the attention",
@@ -47,14 +47,15 @@ def attending(model: Any) -> Iterator[None]:
     DiverError if its attention is not that of keys, values and a scale alone.
     """
     check_layers(model)
-    before = model.config._attn_implementation
-    model.set_attn_implementation(NAME)
+    config = model.config.get_text_config()
+    if not model._supports_attention_backend:
+        raise DiverError(f"model type {config.model_type!r}: its attention cannot be exchanged")
+    own = config._attn_implementation
+    config._attn_implementation = NAME  # transformers makes no masks for a name that it does not know
     try:
-        if model.config._attn_implementation != NAME:
-            raise DiverError(f"model type {model.config.model_type!r}: its attention cannot be exchanged")
         yield
     finally:
-        model.set_attn_implementation(before)
+        config._attn_implementation = own
 
 
 def attend(

@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from diver.generate.prefix_tree import _next_logits, _start
-from diver.generate.shared_prompts import attending
+from diver.generate.prompt_cache import attending
 from diver.types import DiverError
 
 SIZES = {"vocab_size": 40, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -51,7 +51,7 @@ def test_the_models_own_attention_is_put_back():
     made = model(4)
     before = made.config._attn_implementation
     with pytest.raises(KeyError), attending(made):
-        assert made.config._attn_implementation == "shared_prompts"
+        assert made.config._attn_implementation == "diver_prompt_cache"
         raise KeyError
     assert made.config._attn_implementation == before
 
