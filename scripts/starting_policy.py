@@ -80,8 +80,7 @@ SIZES = {"min_num_vertices": 8, "max_num_vertices": 12, "edge_probability": 0.4,
 def coloring(rng: random.Random) -> tuple[str, str]:
     """A graph of reasoning-gym, and a random one of its colourings: vertex by vertex, after those of its earlier neighbours.
 
-    Written without the neighbours, colours were learned as if there were no edges: two of them, and a colour of each, cannot be
-    looked up at once by a policy of this size.
+    Written without the neighbours, colours were learned as if there were no edges.
     """
     from diver.data.reasoning_gym import dataset_of
 
