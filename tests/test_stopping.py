@@ -13,6 +13,8 @@ from test_cli import RECIPE, finish, killed, metrics
 
 from diver.config.sections import Model, Train
 from diver.data import countdown
+from diver.evaluate.config import EvalConfig
+from diver.evaluate.samplers import transformers
 from diver.generate import policy as policies
 from diver.generate.base import SamplingParams, requests, sample_groups
 from diver.generate.hf import HFGenerator
@@ -143,6 +145,8 @@ def test_inference_alone_has_one_copy_of_the_weights():
     assert (sampler.model.dtype, sampler.precision) == (torch.bfloat16, None)
     assert (trained.model.dtype, trained.precision) == (torch.float32, torch.bfloat16)
     assert (plain.model.dtype, plain.precision) == (torch.float32, None)
+    evaluated = transformers(EvalConfig(), low).open()  # that of `diver eval`
+    assert (evaluated.model.dtype, evaluated.precision) == (torch.bfloat16, None)
     problem = countdown.problems(countdown.Countdown(), 1, held_out=True)[0]
     wanted = requests(0, "b", "p", problem.prompt, range(16))
     mine, theirs = (

@@ -61,6 +61,10 @@ def test_three_hundred_problems_train_with_the_default_sizes(tmp_path):
     recipe = make_recipe({"data": {"path": numbered(tmp_path, 300).path}, "sample": sample})
     prepared = prepare(recipe)
     assert (len(prepared.train.problems), len(prepared.eval_problems.problems)) == (270, 30)
+    # The evaluations before and after sample as many responses as a rollout step, not those of hours.
+    evaluate = recipe.evaluate
+    assert evaluate.problems * evaluate.num_samples <= recipe.train.batch_size * recipe.sample.group_size
+    assert evaluate.every == 0
 
 
 def test_a_verifier_for_generated_problems():

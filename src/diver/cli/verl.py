@@ -30,6 +30,7 @@ def command(args: Sequence[str]) -> None:
     from diver.integrations.keys import table
     from diver.integrations.verl.launch import command as verl_command
     from diver.integrations.verl.launch import shown
+    from diver.io.run_folder import open_run
 
     end = args.index("--") if "--" in args else len(args)
     try:
@@ -38,16 +39,16 @@ def command(args: Sequence[str]) -> None:
         print(f"the keys of a recipe in verl:\n{table('verl')}")
         raise
     words = verl_command(arguments.recipe, args[end + 1 :])
+    folder = open_run(arguments.recipe, "verl")  # refuses another run's, whose checkpoints verl would go on from
     if arguments.dry_run:
+        folder.close()
         print(shown(words))
         return
     if not arguments.problems_only and importlib.util.find_spec("verl") is None:
         raise DiverError("verl: not installed here; give --dry-run for the command, --problems-only for the problems")
     from diver.integrations.verl.parquet import write_problems
-    from diver.io.run_folder import open_run
     from diver.train.prepare import prepare
 
-    folder = open_run(arguments.recipe, "verl")
     prepared = prepare(arguments.recipe)
     folder.begin()  # nothing is written before all of it is known to be right
     print("\n".join(write_problems(arguments.recipe, prepared)), flush=True)

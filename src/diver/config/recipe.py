@@ -51,11 +51,7 @@ class Recipe:
 
         Of a path only the last part is compared, so a folder of a model or data set may move.
         """
-        flat = flatten(dataclasses.asdict(self))
-        skipped = ("train.steps", "run.folder", "log.", "verl.", "trl.")
-        settings = {key: value for key, value in flat.items() if not key.startswith(skipped) and key not in MACHINE}
-        paths = {k: Path(v).name for k, v in settings.items() if k.endswith((".path", ".model")) and isinstance(v, str)}
-        return {**settings, **paths}
+        return identity(dataclasses.asdict(self))
 
 
 # These settings depend on the machine: a run may resume with less memory or on another device.
@@ -65,6 +61,16 @@ MACHINE = frozenset(
     "method.diversity.embedding.device method.diversity.embedding.batch "
     "method.diversity.hidden_state.device".split()
 )
+
+
+def identity(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """`Recipe.identity` of some sections of a recipe, given as tables."""
+    skipped = ("train.steps", "run.folder", "log.", "verl.", "trl.")
+    settings = {k: v for k, v in flatten(sections).items() if not k.startswith(skipped) and k not in MACHINE}
+    paths = {k: Path(v).name for k, v in settings.items() if k.endswith((".path", ".model")) and isinstance(v, str)}
+    return {**settings, **paths}
+
+
 SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in dataclasses.fields(Recipe)}
 
 

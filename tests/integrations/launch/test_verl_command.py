@@ -155,6 +155,11 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
     printed = capsys.readouterr().out
     assert "+algorithm.diver.method=diver-td" in printed and printed.endswith("trainer.nnodes=2\n")
     assert not list(tmp_path.iterdir())
+    run(recipe, "--problems-only", "--data.countdown.problems", "64")
+    for words in ((), ("--dry-run",)):
+        with pytest.raises(SystemExit) as stop:
+            run(recipe, "--method", "clip-higher", "--data.countdown.problems", "64", *words)
+        assert stop.value.code == 2 and "has a run of another recipe (method." in capsys.readouterr().err
     with pytest.raises(SystemExit) as stop:
         run("--help")
     assert stop.value.code == 0 and "the keys of a recipe in verl" in capsys.readouterr().out
@@ -163,5 +168,5 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
     assert stop.value.code == 2 and "model.device = 'cpu' cannot be run with verl" in capsys.readouterr().err
     if subprocess.run([sys.executable, "-c", "import verl"], capture_output=True).returncode:
         with pytest.raises(SystemExit) as stop:
-            run(recipe)
+            run(recipe, "--data.countdown.problems", "64")
         assert stop.value.code == 2 and "verl: not installed here; give --dry-run" in capsys.readouterr().err

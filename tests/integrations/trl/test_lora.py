@@ -1,5 +1,6 @@
 """`diver trl` trains the bundled policy under stock TRL, with LoRA in this process and on two processes. `make test-trl`."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -92,6 +93,12 @@ def check_run(folder, steps, schedule=2):
             assert len(group) == 8 and group.prompt.startswith("Use ") and group.problem.answer in group.prompt
             assert group.advantages == pytest.approx(again.advantages)
     return found
+
+
+@current
+def test_the_samplers_log_probs_are_compared_by_trl():
+    """Only with vLLM, which cannot run here: TRL's source has the name under which the run folder looks for it."""
+    assert f'"{METRICS["policy/logprob_mismatch"]}"' in inspect.getsource(trl.GRPOTrainer)
 
 
 @current

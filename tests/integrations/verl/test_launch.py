@@ -30,7 +30,7 @@ from diver.generate.policy import load_configuration
 from diver.integrations.verl.config import check, read_plugin
 from diver.integrations.verl.launch import command, problems_of
 from diver.integrations.verl.parquet import write_problems
-from diver.integrations.verl.trainer import METRICS
+from diver.integrations.verl.trainer import METRICS, run_folder
 from diver.io.jsonl import JsonlLog, read_jsonl
 from diver.io.rollout_rows import groups_from_rows
 from diver.methods import METHODS, method_named
@@ -202,6 +202,7 @@ def test_the_run_folder_has_verls_own_numbers(trained):
         assert {name: row[name] for name in METRICS if name in row} == {
             name: verls[key] for name, key in METRICS.items() if key in verls
         }
+        assert 0 <= row["policy/logprob_mismatch"] < 1e-3  # both in float32
         assert {"policy/entropy", "policy/grad_norm", "policy/clip_fraction", "time/update"} <= row.keys()
         groups = groups_from_rows(read_jsonl(trained / "run" / "rollouts" / f"step_{step:04d}.jsonl"))
         assert len(groups) == 8 and {len(group) for group in groups} == {4}
@@ -252,3 +253,8 @@ def test_another_method_is_refused_in_its_folder(trained, monkeypatch, capsys):
     assert stop.value.code == 2 and told.count("\n") == 1
     assert "run: has a run of another recipe (method." in told and "method.diversity_rewards" in told
     assert "choose another run.folder or delete it" in told
+    of_another = read_plugin({"method": "clip-higher", "run": {"folder": str(trained / "run")}})
+    with pytest.raises(DiverError, match=r"has a run of another recipe \(method\."):
+        run_folder(of_another)  # by verl's own command
+    with run_folder(read_plugin({"method": "diver-td", "run": {"folder": str(trained / "run")}})) as same:
+        assert same.steps() == [1, 2]

@@ -111,16 +111,17 @@ def check_step(folder, step, method, steps, logged):
 
 
 def test_diver_mix_selects_and_resumes_after_a_kill(folder):
-    """4 steps with 2G -> G selection, killed with -9 after the second checkpoint and started again."""
+    """4 steps with 2G -> G selection, killed with -9 after the second checkpoint and started again for 5: lambda falls as begun."""
     method = method_named(**MIX)
     options = {"trainer.save_freq": 1, "trainer.resume_mode": "auto"}
     arguments = stock.command(folder, method, 4, setting={"method": MIX}, **options)
     kept = started(folder, arguments, 2)
     before = stock.metrics(folder)
     assert 1 in before and 4 not in before
-    said = stock.run(folder, arguments, VERL_FILE_LOGGER_PATH=str(folder / "resumed.jsonl"))
+    extended = stock.command(folder, method, 5, setting={"method": MIX}, **options)
+    said = stock.run(folder, extended, VERL_FILE_LOGGER_PATH=str(folder / "resumed.jsonl"))
     after = stock.metrics(folder, "resumed.jsonl")
-    assert list(after) == list(range(kept + 1, 5)) and f"global_step_{kept}" in said
+    assert list(after) == list(range(kept + 1, 6)) and f"global_step_{kept}" in said
     logged = {**before, **after}
     for step in sorted({1, *after}):
         row = check_step(folder, step, method, 4, logged[step])

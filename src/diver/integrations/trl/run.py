@@ -33,6 +33,7 @@ METRICS = {
     "policy/grad_norm": "grad_norm",
     "policy/kl": "kl",
     "policy/entropy": "entropy",
+    "policy/logprob_mismatch": "sampling/sampling_logp_difference/mean",  # with vLLM
 }
 """What the run folder calls TRL's metrics; those of the method have the same names in both."""
 

@@ -6,6 +6,7 @@ advantage       handed to verl through the estimator `diver`
 log, dump       critic/score is the task's reward, critic/rewards the shaped one; the rest of our metrics as diver/...
 """
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,12 +27,12 @@ from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from verl.utils import tensordict_utils
 from verl.utils.debug import marked_timer
 
-from diver.config.sections import Run
+from diver.config.recipe import identity, make_recipe
 from diver.generate.base import is_truncated
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.verl import nodes
 from diver.integrations.verl.batch import columns, read_groups
-from diver.integrations.verl.config import KEY, NAME, check, read_plugin
+from diver.integrations.verl.config import KEY, NAME, Plugin, check, read_plugin
 from diver.integrations.verl.reward import ends
 from diver.io.run_folder import RunFolder
 from diver.train.alerts import AlertLog
@@ -87,7 +88,7 @@ class DiverTrainer(PPOTrainerSync):
     def __init__(self, config: DictConfig) -> None:
         plugin = read_plugin(OmegaConf.to_container(config.algorithm, resolve=True).get(NAME))
         self.method = plugin.method.limited(config.data.max_response_length)
-        self.folder = run_folder(plugin.run)
+        self.folder = run_folder(plugin)
         check(self.method, lambda key: OmegaConf.select(config, key))
         with open_dict(config):  # elsewhere verl asks for this word when it means a synchronous trainer
             config.trainer.v1.trainer_mode = "sync"
@@ -142,6 +143,15 @@ class DiverTrainer(PPOTrainerSync):
     def _decode(self, tokens: Sequence[int]) -> str:
         return self.tokenizer.decode(tokens, skip_special_tokens=True)
 
+    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """verl's, and how far the sampler's log-probs are from the trainer's, where verl keeps the former beside the latter."""
+        batch = super()._compute_old_log_prob(batch, metrics)
+        both = columns(batch, ["rollout_log_probs", "old_log_probs"])
+        if len(both) == 2 and not OmegaConf.select(self.config, "algorithm.rollout_correction.bypass_mode"):
+            gaps = torch.cat([(a - b).abs() for a, b in zip(*both.values(), strict=True)])
+            metrics[f"{NAME}/policy/logprob_mismatch"] = float(gaps.mean())
+        return batch
+
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         rollouts = [self._rollouts.get(key) for key in batch.keys]  # none for a row with which verl pads the batch
         with override_advantages([_advantages_of(rollout) for rollout in rollouts]):
@@ -182,15 +192,19 @@ class DiverTrainer(PPOTrainerSync):
         super()._dump_generations(reward_extra_infos_dict=reward_extra_infos_dict, **rows)
 
 
-def run_folder(run: Run) -> RunFolder | None:
-    """The folder that `diver verl` made, locked for this process; none where verl was started by its own command."""
-    if run.folder is None:
+def run_folder(plugin: Plugin) -> RunFolder | None:
+    """The folder that `diver verl` made, locked for this process; none where verl was started without one.
+
+    DiverError where it was made for another method or verification: verl would go on from the checkpoints in it.
+    """
+    if plugin.run.folder is None:
         return None
-    path = Path(run.folder) / "config.json"
+    path = Path(plugin.run.folder) / "config.json"
     if not path.exists():
         raise DiverError(f"{KEY}.run.folder: {path.parent} has no config.json: `diver verl` makes the folder of a run")
     config = json.loads(path.read_text(encoding="utf-8"))
-    return RunFolder(path.parent, config, config["identity"])
+    ours = identity({"method": dataclasses.asdict(plugin.method), "verify": dataclasses.asdict(plugin.verify)})
+    return RunFolder(path.parent, config, {**config["identity"], **ours}, make_recipe({}).identity())
 
 
 def _advantages_of(rollout: Rollout | None) -> float | np.ndarray:
