@@ -75,6 +75,9 @@ def title(measure: str) -> str:
         return " - ".join(map(title, measure.split(" - ")))
     if measure.startswith("saved/"):
         return title_of_metric(measure.removeprefix("saved/"))
+    measure, at, temperature = measure.partition(" at ")
+    if at:
+        return f"{title(measure)} at {temperature}"
     kind, _, k = measure.partition("@")
     return {"pass": f"Pass@{k}", "distinct": f"distinct of {k}"}.get(kind) or TITLES.get(measure, measure)
 
@@ -121,6 +124,11 @@ def page(study: Study, command: str, body: str) -> str:
         "[README.md](README.md).\n",
         f"{seeds_note(study)}\n",
     ]
+    if e.temperatures:
+        parts.append(
+            f"Sampled at the training's temperature, and where a column or a claim says so at {e.temperatures[0]:g}, the paper's for "
+            "evaluation, from the same checkpoints.\n"
+        )
     if e.at_tiny_scale:
         parts.append(f"At this scale: {e.at_tiny_scale}.\n")
     return "\n".join([*parts, body, "## Runs\n", commands(study)])
