@@ -250,8 +250,9 @@ def commands(study: Study) -> str:
         command = Job(study.experiment.variants[variant], first).command
         more = f"; the same with --run.seed {', '.join(map(str, others))}" if others else ""
         lines.append(f"- {variant}: `{command}`{more}\n")
+    folder = study.experiment.records
     return (
         "".join(lines)
-        + "\nTheir metrics, solutions, commits and versions are in [runs/](runs/), a file per run. `diver train` reproduces the "
+        + f"\nTheir metrics, solutions, commits and versions are in [{folder}/]({folder}/), a file per run. `diver train` reproduces the "
         "training of a record; its own Pass@k differ, since the study evaluates checkpoints on samples of its own.\n"
     )
