@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ def _run(arguments: Arguments, plan: Plan, provenance: Mapping[str, Any]) -> Non
             stage = dataclasses.replace(stage, variants=tuple(labels), seeds=arguments.seeds or stage.seeds)
             run_stage(plan, stage, arguments, provenance)
     finally:
-        results = [read_results(plan, bed, _paths(arguments, bed), arguments.seeds) for bed in plan.testbeds]
+        results = read_results(plan, arguments, [*added])
         if any(found.runs for found in results):
             print(write_page(plan, results, arguments.out))
 
@@ -144,16 +144,28 @@ def _of_rates(paths: Paths) -> Paths:
     return Paths(paths.records / "rates", paths.work / "rates")
 
 
-def read_results(plan: Plan, testbed: str, paths: Paths, others: Sequence[int] = ()) -> Results:
-    """The finished runs of a testbed, by label and seed: the seeds of the stages, and `others`."""
-    regime, rates = plan.regime(testbed), chosen(plan, testbed, plan.variants, _of_rates(paths))
-    stages = [stage for stage in plan.stages.values() if stage.testbed == testbed]
-    seeds = sorted({*others, *(seed for stage in stages for seed in stage.seeds)})
+def read_results(plan: Plan, arguments: Arguments, added: Sequence[str] = ()) -> list[Results]:
+    """What is finished: a part for the stages that share a testbed and seeds, and with --seeds one for these.
+
+    The seeds on which a method was found good are so never among those on which that is tested.
+    """
+    parts: dict[tuple[str, tuple[int, ...]], dict[str, None]] = {}
+    for stage in plan.stages.values():
+        for seeds in dict.fromkeys((stage.seeds, arguments.seeds or stage.seeds)):
+            parts.setdefault((stage.testbed, seeds), {}).update(dict.fromkeys((*stage.variants, *added)))
+    return [
+        _part(plan, testbed, seeds, labels, _paths(arguments, testbed)) for (testbed, seeds), labels in parts.items()
+    ]
+
+
+def _part(plan: Plan, testbed: str, seeds: tuple[int, ...], labels: Iterable[str], paths: Paths) -> Results:
+    regime, variants = plan.regime(testbed), {label: plan.variants[label] for label in labels}
+    rates = chosen(plan, testbed, variants, _of_rates(paths))
     runs: dict[str, dict[int, Mapping[str, Any]]] = {}
     for label, rate in rates.items():
         for seed in seeds:
-            job = StudyJob(plan.variants[label].changes(rate), seed)
+            job = StudyJob(variants[label].changes(rate), seed)
             if (record := find(paths.records, job, regime)) is not None:
                 runs.setdefault(label, {})[seed] = record
-    tried = {label: outcomes(plan, testbed, plan.variants[label], _of_rates(paths)) for label in rates}
-    return Results(plan, testbed, runs, find(paths.records, UNTRAINED, regime), tried)
+    tried = {label: outcomes(plan, testbed, variants[label], _of_rates(paths)) for label in rates}
+    return Results(plan, testbed, seeds, runs, find(paths.records, UNTRAINED, regime), tried)

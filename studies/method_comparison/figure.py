@@ -1,4 +1,4 @@
-"""Pass@1 against Pass@64: a panel a testbed, a curve a method over temperatures, the front of what costs nothing behind."""
+"""Pass@1 against Pass@64: a panel for each testbed and set of seeds, a curve a method, the front of what costs nothing behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def draw(results: Sequence[Results], path: Path) -> None:
-    """One panel a testbed, side by side, and one legend."""
+    """A panel for each part of the page, side by side, and one legend."""
     with drawing(path, size=(6.4 * max(1, len(results)), 5.6)) as figure:
         axes = np.atleast_1d(figure.subplots(1, max(1, len(results))))
         for found, box in zip(results, axes, strict=False):
@@ -28,7 +28,7 @@ def draw(results: Sequence[Results], path: Path) -> None:
 
 
 def _panel(axes: Any, results: Results) -> None:
-    frame(axes, results.plan.testbeds[results.testbed].title, "Pass@1, per cent", grid="both")
+    frame(axes, results.title, "Pass@1, per cent", grid="both")
     axes.set_ylabel("Pass@64, per cent", color=GREY)
     pairs = [_point(results, candidate.label, candidate.name) for candidate in free_candidates(results)]
     free = [(100 * one.mean, 100 * many.mean) for one, many in pairs]

@@ -45,11 +45,11 @@ TRAINING = {
 
 
 def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
-    """The page and its picture, of the testbeds that have runs; returns the page's path."""
+    """The page and its pictures, of the parts that have runs; returns the page's path."""
     known = [found for found in results if found.runs]
     draw(known, out / f"{NAME}.png")
     for found in known:
-        draw_solutions(found, out / f"{NAME}-{found.testbed}-solutions.png")
+        draw_solutions(found, out / _solutions_name(found))
     head = [
         "# Exploration methods side by side\n",
         f"Made by `diver reproduce {NAME}`; [study.toml](../../studies/method_comparison/study.toml) has the regimes, the "
@@ -59,14 +59,13 @@ def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
         "A curve a method, over the temperature at test time; bars are 95 % intervals over seeds and problems. Grey: what costs "
         "nothing, clip-higher's own checkpoints, half and twice its learning rate, a KL term, each at every temperature.\n",
     ]
-    write_text(out / f"{NAME}.md", "\n".join(head + [part for found in known for part in _testbed(found)]))
+    write_text(out / f"{NAME}.md", "\n".join(head + [text for found in known for text in _part(found)]))
     return out / f"{NAME}.md"
 
 
-def _testbed(results: Results) -> list[str]:
-    bed = results.plan.testbeds[results.testbed]
+def _part(results: Results) -> list[str]:
     finished = ", ".join(f"{label} {len(runs)}" for label, runs in results.runs.items())
-    parts = [f"## {bed.title}\n", f"Finished seeds: {finished}.\n", _smallest(results), _start(results)]
+    parts = [f"## {results.title}\n", f"Finished seeds: {finished}.\n", _smallest(results), _start(results)]
     for name in AT:
         temperature = name.split()[1]
         parts += [f"### Sampled at temperature {temperature}\n", _levels(results, name), _differences(results, name)]
@@ -75,6 +74,8 @@ def _testbed(results: Results) -> list[str]:
         *parts,
         "### Deeper than means\n",
         _deeper(results),
+        _by_difficulty(results),
+        _solutions(results),
         "### The training\n",
         _training(results),
         _rates(results),
@@ -187,11 +188,15 @@ def _by_difficulty(results: Results) -> str:
 
 
 def _solutions(results: Results) -> str:
-    name = f"{NAME}-{results.testbed}-solutions.png"
     return (
-        f"![Solutions over training]({name})\n\nThe correct solutions among 64 samples of a problem, a colour each, before "
-        "training and after each checkpoint of seed 0; white is wrong. The problems are those with the most solutions before training.\n"
+        f"![Solutions over training]({_solutions_name(results)})\n\nThe correct solutions among "
+        f"{results.plan.evaluation.samples} samples of a problem, a colour each, before training and after each checkpoint of seed "
+        f"{results.seeds[0]}; white is wrong. The problems are those with the most solutions before training.\n"
     )
+
+
+def _solutions_name(results: Results) -> str:
+    return f"{NAME}-{results.testbed}-solutions-{results.seeds[0]}.png"
 
 
 def _training(results: Results) -> str:

@@ -21,13 +21,21 @@ MEANS = (1, 64)
 
 
 class Results(NamedTuple):
-    """The finished runs of a testbed: label -> seed -> record; the untrained policy's record; the rates chosen."""
+    """The finished runs of the stages that share a testbed and seeds; the numbers of one part of the page."""
 
     plan: Plan
     testbed: str
+    seeds: tuple[int, ...]
     runs: Mapping[str, Runs]
+    """Label -> seed -> record."""
     untrained: Record | None
     rates: Mapping[str, Mapping[float, float]]
+    """Label -> learning rate -> the outcome by which it is chosen."""
+
+    @property
+    def title(self) -> str:
+        numbers = ", ".join(map(str, self.seeds))
+        return f"{self.plan.testbeds[self.testbed].title}, seed{'s' * (len(self.seeds) > 1)} {numbers}"
 
     @property
     def baseline(self) -> Runs:

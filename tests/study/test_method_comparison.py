@@ -87,7 +87,7 @@ def record(correct, samples=64, large=(), before=(), shared_solutions=((4, 1), (
 
 def results(untrained=None, **runs):
     named = {label.replace("_", "-"): dict(enumerate(records)) for label, records in runs.items()}
-    return Results(PLAN, "countdown", named, untrained, {})
+    return Results(PLAN, "countdown", (0, 1), named, untrained, {})
 
 
 def test_pass_at_k_is_estimated_from_all_samples():
@@ -226,6 +226,7 @@ def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_pr
     assert len(records) == 3 and sum(name.startswith("mine.Mine") for name in records) == 1
     page = (tmp_path / "out" / "methods.md").read_text()
     assert "mine:Mine" in page and "Finished seeds: clip-higher 1, mine:Mine 1" in page
+    assert "## Countdown, seed 5" in page and "in quarters of the problems" in page and "-solutions-5.png" in page
     assert (tmp_path / "out" / "methods.png").stat().st_size > 10_000
     written = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")}
     reproduce([*flags, "--add", "mine:Mine"])

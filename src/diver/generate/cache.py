@@ -15,8 +15,8 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from diver.types import DiverError
 
 ALIGNMENT = 16  # columns: what a GPU's attention kernels read is a multiple of it where the capacity allows
-# Columns by which the capacity grows on a CPU, or an eighth of it: attention reads keys with a wide gap between the rows
-# half as fast, and an eighth bounds what is copied.
+# By how many columns the capacity grows on a CPU, or by an eighth where that is more: with wide gaps between the rows
+# attention reads them half as fast, and the eighth bounds how often a long cache is copied.
 GROWTH = 32
 
 

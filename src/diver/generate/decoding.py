@@ -13,7 +13,7 @@ from diver.generate.policy import hidden_states, logits_of
 
 # Of the rows are free before responses are begun in them: their prompts are a pass of their own.
 REFILL_FRACTION = 1 / 16
-# Of the rows are free, and no response is left to begin, before the batch is made smaller: that copies the cache.
+# Of the rows are free, and no response is left to begin, before the batch is made smaller: the last rows move.
 COMPACT_FRACTION = 1 / 16
 MAX_PREFILL_TOKENS = 1 << 15  # in one pass, so that prompts need no more memory than the decoding
 

@@ -20,19 +20,20 @@ from transformers import DynamicCache
 from diver.generate.base import Generation, Key, Request, SamplingParams, prompts_that_fit
 from diver.generate.hf import end_tokens
 from diver.generate.policy import Policy
+from diver.generate.shared_prompts import Prompts, attending, prompts_of
 from diver.types import Rollout
 
 MAX_PROMPTS = 16  # that are begun together; what follows is bounded by `max_prefixes`
 
 
 class Prefixes(NamedTuple):
-    """Prefixes of one length: their cache and mask, the logits after them, their prompts, their tokens, and n."""
+    """Prefixes of one length, by their prompts: the cache of their tokens, the logits after them, and how many samples have them."""
 
     cache: DynamicCache
-    mask: Tensor
     logits: Tensor
     prompt: np.ndarray
-    tokens: list[tuple[int, ...]]
+    tokens: np.ndarray
+    """int64 [prefixes, length]."""
     n: np.ndarray
 
 
@@ -84,40 +85,59 @@ def sample_counts(
     limits = np.array([min(params.max_tokens, (policy.context or sys.maxsize) - len(prompt)) for prompt in prompts])
     results: list[list[tuple[Rollout, int]]] = [[] for _ in prompts]
     model.eval()
-    waiting = [_start(model, prompts, counts)]
-    while waiting:
-        now = waiting.pop()
-        if len(now.n) > max_prefixes:
-            waiting += _halves(now)
-            continue
-        parent, token, n = _children(now, params.temperature, rng)
-        tokens = [(*now.tokens[i], int(t)) for i, t in zip(parent, token, strict=True)]
-        ended = np.isin(token, ends)
-        complete = ended | (len(tokens[0]) >= limits[now.prompt[parent]])
-        for i in complete.nonzero()[0]:
-            text = tokenizer.decode(tokens[i], skip_special_tokens=True)
-            rollout = Rollout(response=text, tokens=tokens[i], truncated=not ended[i])
-            results[now.prompt[parent[i]]].append((rollout, int(n[i])))
-        rest = (~complete).nonzero()[0]
-        if len(rest):
-            waiting.append(_grow(model, now, parent[rest], [tokens[i] for i in rest], n[rest]))
+    shared, first = _start(model, prompts, counts)
+    waiting = [first]
+    with attending(model):
+        while waiting:
+            now = waiting.pop()
+            if len(now.n) > max_prefixes:
+                waiting += _halves(now)
+                continue
+            parent, token, n = _children(now, params.temperature, rng)
+            prompt, tokens = now.prompt[parent], np.column_stack([now.tokens[parent], token])
+            ended = np.isin(token, ends)
+            complete = ended | (tokens.shape[1] >= limits[prompt])
+            for i in complete.nonzero()[0]:
+                ids = tuple(tokens[i].tolist())
+                text = tokenizer.decode(ids, skip_special_tokens=True)
+                rollout = Rollout(response=text, tokens=ids, truncated=not ended[i])
+                results[prompt[i]].append((rollout, int(n[i])))
+            rest = (~complete).nonzero()[0]
+            if len(rest):
+                now.cache.batch_select_indices(torch.from_numpy(parent[rest]).to(model.device))
+                logits = _next_logits(model, shared, now.cache, prompt[rest], tokens[rest])
+                waiting.append(Prefixes(now.cache, logits, prompt[rest], tokens[rest], n[rest]))
     return [sorted(responses, key=lambda r: (-r[1], r[0].tokens)) for responses in results]
 
 
-def _start(model: Any, prompts: Sequence[list[int]], counts: Sequence[int]) -> Prefixes:
-    """The prompts themselves, padded on the left."""
-    width, device = max(map(len, prompts)), model.device
-    ids = torch.tensor([[0] * (width - len(p)) + p for p in prompts], device=device)
-    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
+def _start(model: Any, prompts: Sequence[list[int]], counts: Sequence[int]) -> tuple[Prompts, Prefixes]:
+    """The prompts, run together, padded on the left; and the prefixes without a token."""
+    lengths, device = [*map(len, prompts)], model.device
+    ids = torch.tensor([[0] * (max(lengths) - len(p)) + p for p in prompts], device=device)
+    mask = torch.tensor([[0] * (max(lengths) - n) + [1] * n for n in lengths], device=device)
     cache = DynamicCache(config=model.config)
-    logits = _next_logits(model, ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
-    return Prefixes(cache, mask, logits, np.arange(len(prompts)), [()] * len(prompts), np.array(counts))
+    position = (mask.cumsum(-1) - 1).clamp(min=0)
+    batch = {"input_ids": ids, "attention_mask": mask, "position_ids": position, "past_key_values": cache}
+    logits = model(**batch, use_cache=True, logits_to_keep=1).logits[:, -1]
+    number, none = np.arange(len(prompts)), np.empty((len(prompts), 0), np.int64)
+    return prompts_of(cache, lengths), Prefixes(
+        DynamicCache(config=model.config), logits, number, none, np.array(counts)
+    )
 
 
-def _next_logits(model: Any, ids: Tensor, mask: Tensor, position: Tensor, cache: DynamicCache) -> Tensor:
-    """The logits after the last column, [n, V]; the cache takes in the columns of `ids`."""
-    batch = {"input_ids": ids, "attention_mask": mask, "position_ids": position}
-    return model(**batch, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
+def _next_logits(model: Any, prompts: Prompts, cache: DynamicCache, prompt: np.ndarray, tokens: np.ndarray) -> Tensor:
+    """The logits after the last token of each prefix, [prefixes, V]; the cache takes it in."""
+    length = tokens.shape[1]
+    position = torch.tensor(np.array(prompts.lengths)[prompt] + length - 1, device=model.device)[:, None]
+    return model(
+        input_ids=torch.tensor(tokens[:, -1:], device=model.device),
+        position_ids=position,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+        prompts=prompts,
+        rows=np.bincount(prompt, minlength=len(prompts.lengths)).tolist(),
+    ).logits[:, -1]
 
 
 def _children(now: Prefixes, temperature: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -139,23 +159,13 @@ def _children(now: Prefixes, temperature: float, rng: np.random.Generator) -> tu
     return cell // size, cell % size, n
 
 
-def _grow(model: Any, now: Prefixes, parent: np.ndarray, tokens: list[tuple[int, ...]], n: np.ndarray) -> Prefixes:
-    """The children that have not ended, run through the model. The parents' cache becomes theirs."""
-    selected = torch.from_numpy(parent).to(now.mask.device)
-    now.cache.batch_select_indices(selected)
-    mask = torch.cat([now.mask[selected], now.mask.new_ones(len(parent), 1)], 1)
-    newest = torch.tensor([[t[-1]] for t in tokens], device=mask.device)
-    logits = _next_logits(model, newest, mask, mask.sum(-1, keepdim=True) - 1, now.cache)
-    return Prefixes(now.cache, mask, logits, now.prompt[parent], tokens, n)
-
-
 def _halves(now: Prefixes) -> list[Prefixes]:
     """The same prefixes in two parts, each with a cache of its own."""
     parts = []
-    for index in np.array_split(np.arange(len(now.n)), 2):
-        selected = torch.from_numpy(index).to(now.mask.device)
-        cache = copy.deepcopy(now.cache)
+    for part in np.array_split(np.arange(len(now.n)), 2):
+        cache = copy.copy(now.cache)
+        cache.layers = [copy.copy(layer) for layer in now.cache.layers]
+        selected = torch.from_numpy(part).to(now.logits.device)
         cache.batch_select_indices(selected)
-        tokens = [now.tokens[i] for i in index]
-        parts.append(Prefixes(cache, now.mask[selected], now.logits[selected], now.prompt[index], tokens, now.n[index]))
+        parts.append(Prefixes(cache, now.logits[selected], now.prompt[part], now.tokens[part], now.n[part]))
     return parts

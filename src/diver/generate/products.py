@@ -1,7 +1,7 @@
 """Linear layers in float32 on a CPU, by oneDNN.
 
-torch multiplies float32 matrices by MKL, which takes half of an AMD processor; oneDNN, which torch has as well, takes
-either vendor's whole: 2.2 times as many products a second on a core with AVX-512 (benchmarks/engine.py switches it off).
+torch multiplies float32 matrices by MKL, which is not at its best on AMD processors. By oneDNN, which torch has as well, a rollout
+batch took 0.76 of the CPU seconds on one with AVX-512 (benchmarks/engine.py, "without products by oneDNN").
 """
 
 from typing import Any
@@ -17,9 +17,9 @@ def available() -> bool:
     return both and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def by_onednn(model: Any) -> None:
-    """The model's linear layers compute by oneDNN, if they are on a CPU and this torch has it."""
-    if model.device.type == "cpu" and available():
+def by_onednn(model: torch.nn.Module) -> None:
+    """The module's linear layers, itself included, compute by oneDNN, if they are on a CPU and this torch has it."""
+    if available() and next(model.parameters()).device.type == "cpu":
         for module in model.modules():
             if type(module) is torch.nn.Linear:
                 module.__class__ = Linear
