@@ -58,7 +58,7 @@ def values(record: Record, measure: str) -> np.ndarray:
 
     pass@k, distinct@k and held-out/... come from the last evaluation, saved/... from the responses that the record keeps
     (`saved_responses.with_measures`). A training metric such as policy/entropy is the mean over the last quarter of the
-    steps. "a - b" is a difference of two.
+    steps. "a - b" is a difference of two, "a at 0.6" of samples at that temperature.
     """
     first, minus, second = measure.partition(" - ")
     if minus:
@@ -70,7 +70,9 @@ def values(record: Record, measure: str) -> np.ndarray:
         return np.array(last_evaluation(record).get("diversity", {}).get(measure.removeprefix("held-out/"), []))
     kind, _, k = measure.partition("@")
     if kind in ("pass", "distinct"):
-        return of_samples(last_evaluation(record), kind, int(k))
+        k, _, temperature = k.partition(" at ")
+        evaluation = record.get("at", {}).get(temperature) if temperature else last_evaluation(record)
+        return of_samples(evaluation, kind, int(k)) if evaluation else np.empty(0)
     column = record["metrics"].get(measure, [])
     tail = [v for v in column[-max(1, round(TAIL * len(column))) :] if v is not None]
     return np.array([np.mean(tail)]) if tail else np.empty(0)
@@ -103,7 +105,7 @@ def level(study: Study, variant: str, measure: str) -> Estimate:
 
 
 def _bounds(measure: str) -> tuple[float, float] | None:
-    return None if " - " in measure else bounds_of(measure)
+    return None if " - " in measure else bounds_of(measure.partition(" at ")[0])
 
 
 def over_seeds(study: Study, variant: str, measure: str) -> tuple[float, float]:

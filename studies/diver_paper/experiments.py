@@ -55,6 +55,10 @@ class Experiment:
     claims: tuple[Claim, ...] = ()
     recipes: tuple[str, ...] = ("qwen2.5-math-7b",)
     eval_options: str = "--benchmarks aime24,aime25,amc,math500,minerva,olympiad,arc-c,gpqa,mmlu-pro"
+    records: str = "runs"
+    """The folder of its records; the experiments of one folder share their runs."""
+    temperatures: tuple[float, ...] = ()
+    """Further temperatures at which the last checkpoint is evaluated, as the measures `... at T`; the claims are judged at the first."""
     public_models: bool = False
     then: str = ""
     at_tiny_scale: str = ""
@@ -83,9 +87,15 @@ def _experiment(name: str, table: dict[str, Any]) -> Experiment:
     others |= {
         "paper_variants": _variants(table["paper_variants"]) if "paper_variants" in table else variants,
         "panels": tuple(_panel(measure, ks) for measure in table.get("panels", ())),
-        "claims": tuple(Claim(**claim) for claim in _CLAIMS.get(name, ())),
+        "claims": tuple(_claim(claim, table.get("temperatures")) for claim in _CLAIMS.get(name, ())),
     }
     return Experiment(name=name, variants=variants, **others)
+
+
+def _claim(claim: dict[str, Any], temperatures: list[float] | None) -> Claim:
+    """A claim on samples is judged at the first of the experiment's own temperatures."""
+    at = f" at {temperatures[0]:g}" if temperatures else ""
+    return Claim(**{**claim, "measure": claim["measure"] + at})
 
 
 def _panel(measure: str, ks: tuple[int, ...]) -> Panel:

@@ -75,6 +75,9 @@ def title(measure: str) -> str:
         return " - ".join(map(title, measure.split(" - ")))
     if measure.startswith("saved/"):
         return title_of_metric(measure.removeprefix("saved/"))
+    measure, at, temperature = measure.partition(" at ")
+    if at:
+        return f"{title(measure)} at {temperature}"
     kind, _, k = measure.partition("@")
     return {"pass": f"Pass@{k}", "distinct": f"distinct of {k}"}.get(kind) or TITLES.get(measure, measure)
 
@@ -121,6 +124,11 @@ def page(study: Study, command: str, body: str) -> str:
         "[README.md](README.md).\n",
         f"{seeds_note(study)}\n",
     ]
+    if e.temperatures:
+        parts.append(
+            f"Sampled at the training's temperature, and where a column or a claim says so at {e.temperatures[0]:g}, the paper's for "
+            "evaluation, from the same checkpoints.\n"
+        )
     if e.at_tiny_scale:
         parts.append(f"At this scale: {e.at_tiny_scale}.\n")
     return "\n".join([*parts, body, "## Runs\n", commands(study)])
@@ -242,8 +250,9 @@ def commands(study: Study) -> str:
         command = Job(study.experiment.variants[variant], first).command
         more = f"; the same with --run.seed {', '.join(map(str, others))}" if others else ""
         lines.append(f"- {variant}: `{command}`{more}\n")
+    folder = study.experiment.records
     return (
         "".join(lines)
-        + "\nTheir metrics, solutions, commits and versions are in [runs/](runs/), a file per run. `diver train` reproduces the "
+        + f"\nTheir metrics, solutions, commits and versions are in [{folder}/]({folder}/), a file per run. `diver train` reproduces the "
         "training of a record; its own Pass@k differ, since the study evaluates checkpoints on samples of its own.\n"
     )

@@ -81,7 +81,7 @@ def save(folder: Path, job: Job, record: Mapping[str, Any]) -> None:
     """Write the record: a line a key, a line a metric, for readable diffs."""
     lines = []
     for key, value in record.items():
-        if isinstance(value, Mapping) and key in ("metrics", "evaluations"):
+        if isinstance(value, Mapping) and key in ("metrics", "evaluations", "at"):
             inner = ",\n".join(f"  {json.dumps(str(k))}: {to_json(v)}" for k, v in value.items())
             lines.append(f"{json.dumps(key)}: {{\n{inner}\n }}")
         else:

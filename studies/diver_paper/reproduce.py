@@ -92,7 +92,9 @@ def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:
             f"{experiment.name}: {experiment.at_tiny_scale}; --scale paper prints the commands at the paper's scale"
         )
     else:
-        paths = Paths(out / "runs", arguments.work or (out / "work" if arguments.out else Path("runs/tiny")))
+        paths = Paths(
+            out / experiment.records, arguments.work or (out / "work" if arguments.out else Path("runs/tiny"))
+        )
         _run(experiment, arguments, paths, models, provenance)
 
 
@@ -130,7 +132,14 @@ def _run(
         return study(experiment, max(seeds, experiment.seeds), regime, paths)
 
     try:
-        sweep([job for _, job in jobs(experiment, seeds)], regime, paths, arguments.jobs, provenance)
+        sweep(
+            [job for _, job in jobs(experiment, seeds)],
+            regime,
+            paths,
+            arguments.jobs,
+            provenance,
+            experiment.temperatures,
+        )
     except (DiverError, KeyboardInterrupt):
         if (partial := finished()).runs.keys() - {INITIAL}:  # a stopped study has a page of its finished runs, too
             write(partial, out)
@@ -150,10 +159,10 @@ def _smoke(experiment: Experiment, out: Path | None, models: Mapping[str, str], 
         return
     regime = merge(load_regime(), SMOKE)
     with tempfile.TemporaryDirectory() as folder:
-        paths = Paths((out or Path(folder)) / "runs", Path(folder) / "work")
+        paths = Paths((out or Path(folder)) / experiment.records, Path(folder) / "work")
         for _, job in jobs(experiment, 1):
             if find(paths.records, job, regime) is None:
-                run_job(job, regime, paths.work / job.name, paths.records, provenance)
+                run_job(job, regime, paths.work / job.name, paths.records, provenance, experiment.temperatures)
         write(study(experiment, 1, regime, paths), Path(folder), models)
     print(f"{experiment.name}: its runs, its page and its figure can be made")
 
@@ -216,7 +225,7 @@ def listing(out: Path) -> str:
     rows = [["name", "reproduces", "tiny: finished", "core hours", "title"]]
     for experiment in EXPERIMENTS.values():
         planned = [job for _, job in jobs(experiment, experiment.seeds)]
-        records = [find(out / "runs", job, regime) for job in planned]
+        records = [find(out / experiment.records, job, regime) for job in planned]
         known = [sum(r["cpu_seconds"].values()) for r in records if r and r["metrics"] and r["cpu_seconds"]["train"]]
         hours = f"{len(planned) * sum(known) / len(known) / 3600:.1f}" if known else "?"
         count = f"{sum(r is not None for r in records)} of {len(planned)} runs" if planned else "-"

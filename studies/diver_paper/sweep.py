@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,12 +19,17 @@ class Paths(NamedTuple):
 
 
 def sweep(
-    jobs: Iterable[Job], regime: Mapping[str, Any], paths: Paths, workers: int, provenance: Mapping[str, Any]
+    jobs: Iterable[Job],
+    regime: Mapping[str, Any],
+    paths: Paths,
+    workers: int,
+    provenance: Mapping[str, Any],
+    temperatures: Sequence[float] = (),
 ) -> None:
     """Make every run of `jobs` that has no record yet, as `diver.train.parallel.run_all` does."""
     waiting = [job for job in {job.name: job for job in jobs}.values() if find(paths.records, job, regime) is None]
     steps = int(regime["train"]["steps"])
-    given = {"regime": regime, "out": paths.records, "provenance": provenance}
+    given = {"regime": regime, "out": paths.records, "provenance": provenance, "temperatures": temperatures}
     runs = [
         Run(
             name=job.name,
@@ -39,11 +44,16 @@ def sweep(
 
 
 def run(
-    job: Mapping[str, Any], folder: str, regime: Mapping[str, Any], out: str, provenance: Mapping[str, Any]
+    job: Mapping[str, Any],
+    folder: str,
+    regime: Mapping[str, Any],
+    out: str,
+    provenance: Mapping[str, Any],
+    temperatures: Sequence[float],
 ) -> None:
     """One run, in a process of its own."""
     made = Job(**job)
     make_recipe(made.recipe(regime))  # a wrong one fails before torch is imported
     from diver_paper.worker import run_job
 
-    run_job(made, regime, Path(folder), Path(out), provenance)
+    run_job(made, regime, Path(folder), Path(out), provenance, temperatures)

@@ -39,11 +39,12 @@ def run_job(
     folder: Path,
     out: Path,
     provenance: Mapping[str, Any],
+    temperatures: Sequence[float] = (),
 ) -> None:
     """Train in `folder`, resuming where it was stopped, evaluate, and write the record into `out`.
 
-    Every checkpoint is evaluated after the training, which no evaluation changes. The commit of a run that was resumed at
-    another one is A..B, and its training time is unknown.
+    Every checkpoint is evaluated after the training, which no evaluation changes, and the last one at `temperatures`, too. The
+    commit of a run that was resumed at another one is A..B, and its training time is unknown.
     """
     settings = job.recipe(regime)
     recipe = make_recipe(settings)
@@ -53,6 +54,12 @@ def run_job(
     trained = time.process_time()
     checkpoints = sorted((folder / "checkpoints").glob("step_*")) if job.trained else [None]
     evaluations = {_step(path): evaluate(recipe, path, last=path == checkpoints[-1]) for path in checkpoints}
+    others = {
+        f"{t:g}": evaluate(
+            dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, temperature=t)), checkpoints[-1]
+        )
+        for t in temperatures
+    }
     record = {
         "recipe": settings,
         "seed": job.seed,
@@ -63,6 +70,7 @@ def run_job(
         "cpu_seconds": {"train": None if resumed else trained - start, "evaluate": time.process_time() - trained},
         "metrics": metrics,
         "evaluations": evaluations,
+        **({"at": others} if others else {}),
     }
     save(out, job, record)
 
@@ -123,7 +131,7 @@ def signal(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
 # ---- evaluation of a policy --------------------------------------------------------------------------------------------
 
 
-def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool) -> dict[str, Any]:
+def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool = True) -> dict[str, Any]:
     """Many samples of the held-out problems from a checkpoint (None: the initial policy).
 
     After training: `solutions`, how often each distinct correct solution of each problem came, the `diversity` of 8 of the

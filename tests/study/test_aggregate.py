@@ -29,6 +29,11 @@ def test_measures_by_hand():
     assert len(values(run, "held-out/equational")) == 0
     np.testing.assert_allclose(values(run, "pass@2 - pass@1"), [0.25, 0.0, 0.0])
     assert len(values(run, "pass@8 - pass@1")) == len(values(run, "saved/embedding")) == 0
+    run["at"] = {"0.6": {"samples": 2, "solutions": [[1, 1], [1], []]}}
+    np.testing.assert_allclose(values(run, "pass@1 at 0.6"), [1.0, 0.5, 0.0])
+    np.testing.assert_allclose(values(run, "distinct@2 at 0.6"), [2.0, 1.0, 0.0])
+    np.testing.assert_allclose(values(run, "pass@1 at 0.6 - pass@1"), [0.25, 0.5, -1.0])
+    assert len(values(run, "pass@1 at 0.3")) == len(values(run, "pass@4 at 0.6")) == 0
     assert len(values(run, "pass@8")) == len(values(run, "none")) == len(values(run, "unknown")) == 0
 
 

@@ -49,7 +49,7 @@ def test_a_page_is_what_its_records_give(name, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     experiment, regime = EXPERIMENTS[name], load_regime()
     monkeypatch.setattr("diver_paper.reproduce.draw", lambda *_: None)
-    found = study(experiment, experiment.seeds, regime, Paths(RESULTS / "runs", tmp_path))
+    found = study(experiment, experiment.seeds, regime, Paths(RESULTS / experiment.records, tmp_path))
     assert sum(map(len, found.runs.values())) == len(jobs(experiment, experiment.seeds))
     if (RESULTS / STORED).exists():
         shutil.copy(RESULTS / STORED, tmp_path)

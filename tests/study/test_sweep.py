@@ -43,7 +43,7 @@ from pathlib import Path
 from diver_paper.records import Job
 from diver_paper.sweep import Paths, sweep
 regime, jobs = json.loads(sys.argv[1]), [Job(*job) for job in json.loads(sys.argv[2])]
-sweep(jobs, regime, Paths(Path("records"), Path("work")), 2, {"commit": None})
+sweep(jobs, regime, Paths(Path("records"), Path("work")), 2, {"commit": None}, [0.6])
 """
 
 
@@ -68,7 +68,7 @@ def swept(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, pytest.raises(DiverError) as failure:
         popen = SimpleNamespace(Popen=lambda *args, **how: next(starts)(*args, **how), PIPE=subprocess.PIPE)
         patch.setattr("diver.train.parallel.subprocess", popen)
-        sweep([WRONG, MIX], REGIME, Paths(folder / "records", folder / "work"), 2, {"commit": None})
+        sweep([WRONG, MIX], REGIME, Paths(folder / "records", folder / "work"), 2, {"commit": None}, [0.6])
     return folder, str(failure.value)
 
 
@@ -86,6 +86,8 @@ def test_a_record_has_what_the_tables_need(whole):
     assert len(last["solutions"]) == last["problems"] == 4 and all(sum(counts) <= 16 for counts in last["solutions"])
     assert len(last["responses"][0]) == 8 and len(last["diversity"]["textual"]) == 4
     assert 0 <= record["evaluations"]["3"]["pass@4"] <= 1
+    assert [*record["at"]] == ["0.6"] and record["at"]["0.6"].keys() == last.keys()
+    assert record["at"]["0.6"]["solutions"] != last["solutions"]
 
 
 def test_a_run_of_the_study_is_that_of_diver_train(swept, tmp_path):
@@ -107,7 +109,7 @@ def test_a_run_of_the_study_is_that_of_diver_train(swept, tmp_path):
 @pytest.mark.slow
 def test_killed_and_started_again_it_ends_with_the_same_records(whole, tmp_path):
     other = Job({"method": {"name": "clip-higher"}}, 0)
-    run_job(other, REGIME, tmp_path / "alone", tmp_path / "expected", {"commit": None})
+    run_job(other, REGIME, tmp_path / "alone", tmp_path / "expected", {"commit": None}, [0.6])
     command = [sys.executable, "-c", SWEEP, json.dumps(REGIME), json.dumps([[*other], [*MIX]])]
     first = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
     rows = tmp_path / "work" / "diver-mix_seed0" / "metrics.jsonl"
@@ -170,7 +172,7 @@ NAMES = [
 def test_every_experiment_runs_and_has_its_page(name, smoked, in_this_process, capsys):
     reproduce(Arguments(name=name, smoke=True, out=smoked), {"commit": None})
     assert "can be made" in capsys.readouterr().out
-    regime, paths = merge(load_regime(), SMOKE), Paths(smoked / "runs", smoked)
+    regime, paths = merge(load_regime(), SMOKE), Paths(smoked / EXPERIMENTS[name].records, smoked)
     found = study(EXPERIMENTS[name], 1, regime, paths)
     assert list(found.runs) == [INITIAL, *EXPERIMENTS[name].variants]
     write(found, smoked / "pages")
