@@ -19,7 +19,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         if not (ROOT / target).exists():
             raise PluginError(f"docs/{page.file.src_uri}: {link[0]}: there is no {target}")
         in_site = (
-            target.startswith("docs/") and (ROOT / target).is_file() and not target.startswith("docs/results/runs/")
+            target.startswith("docs/") and (ROOT / target).is_file() and not target.startswith("docs/results/runs")
         )
         return link[0] if in_site else f"{link[1]} (`{target}` in the repository)"
 
