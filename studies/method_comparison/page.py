@@ -196,7 +196,7 @@ def _solutions(results: Results) -> str:
 
 
 def _solutions_name(results: Results) -> str:
-    return f"{NAME}-{results.testbed}-solutions-{results.seeds[0]}.png"
+    return f"{NAME}-{results.testbed}-solutions-{'-'.join(map(str, results.seeds))}.png"
 
 
 def _training(results: Results) -> str:

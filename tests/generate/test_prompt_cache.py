@@ -13,6 +13,10 @@ from transformers import (
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
 )
 
 from diver.generate.prefix_tree import _next_logits, _start
@@ -23,18 +27,22 @@ SIZES = {"vocab_size": 40, "hidden_size": 32, "intermediate_size": 48, "num_hidd
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [8, 9], [10, 11, 12, 13]]
 
 
-def model(key_heads):
+def model(key_heads, family=(LlamaForCausalLM, LlamaConfig)):
     torch.manual_seed(0)
-    made = LlamaForCausalLM(LlamaConfig(**SIZES, num_key_value_heads=key_heads)).eval()
+    of, config = family
+    made = of(config(**SIZES, num_key_value_heads=key_heads)).eval()
     torch.nn.init.normal_(made.lm_head.weight)  # logits of order 1
     return made
 
 
-@pytest.mark.parametrize("key_heads", [4, 2, 1])
+LLAMA, QWEN2, QWEN3 = (LlamaForCausalLM, LlamaConfig), (Qwen2ForCausalLM, Qwen2Config), (Qwen3ForCausalLM, Qwen3Config)
+
+
+@pytest.mark.parametrize(("key_heads", "family"), [(4, LLAMA), (2, LLAMA), (1, LLAMA), (2, QWEN2), (2, QWEN3)])
 @torch.no_grad()
-def test_the_logits_are_those_of_whole_sequences(key_heads):
+def test_the_logits_are_those_of_whole_sequences(key_heads, family):
     """Two rows of the first prompt, none of the second, three of the last, over three tokens."""
-    made, prompt = model(key_heads), np.array([0, 0, 2, 2, 2])
+    made, prompt = model(key_heads, family), np.array([0, 0, 2, 2, 2])
     shared, first = _start(made, PROMPTS, [2, 1, 3])
     for i, ids in enumerate(PROMPTS):
         torch.testing.assert_close(first.logits[i], made(torch.tensor([ids])).logits[0, -1])

@@ -2,6 +2,8 @@
 
 import json
 import timeit
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils.logging import disable_progress_bar
 
 from diver.config.sections import Model
@@ -70,6 +72,19 @@ def logits_of(model: Any, hidden: Tensor) -> Tensor:
     if (cap := getattr(config, "final_logit_softcapping", None)) is not None:  # Gemma
         logits = torch.tanh(logits / cap) * cap
     return logits
+
+
+@contextmanager
+def attention(model: Any, name: str, function: Callable[..., tuple[Tensor, None]]) -> Iterator[None]:
+    """An attention function of transformers, under a name of its own, in the place of the model's: it gets no masks."""
+    config = model.config.get_text_config()
+    own = config._attn_implementation
+    AttentionInterface.register(name, function)
+    config._attn_implementation = name  # transformers makes no masks for a name that it does not know
+    try:
+        yield
+    finally:
+        config._attn_implementation = own
 
 
 def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: bool = False) -> Policy:

@@ -6,8 +6,7 @@ values of what it follows, and puts the results back. The gradient is that of pa
 the responses to a prompt share what is dropped of it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from torch import Tensor
 from transformers import AttentionInterface, DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from diver.generate.policy import hidden_states
+from diver.generate.policy import attention, hidden_states
 from diver.train.batches import Batch
 
 NAME = "diver_shared_prompts"  # of the attention, while a micro-batch is run
@@ -66,7 +65,8 @@ def before_responses(model: Any, batch: Batch) -> Tensor:
         Part(prompts, prompts, seen[first, :, :-width, :-width], prompt.flatten().nonzero()[:, 0]),
         Part(responses, rows, seen[:, :, -width:], batch.mask.flatten().nonzero()[:, 0]),
     ]
-    with _attention(model, parts):
+    own = AttentionInterface()[model.config.get_text_config()._attn_implementation]
+    with attention(model, NAME, partial(_attend, parts, own)):
         inputs = {"input_ids": in_one_row(batch.ids), "position_ids": in_one_row(batch.position)}
         hidden = hidden_states(model, **inputs, use_cache=False)
     return hidden[0, rows[:, -width - 1 : -1][batch.mask]]
@@ -75,19 +75,6 @@ def before_responses(model: Any, batch: Batch) -> Tensor:
 def _places(tokens: Tensor) -> Tensor:
     """The number of each token in reading order, from 0, of a mask [n, T]; any for padding: int64 [n, T]."""
     return (tokens.flatten().cumsum(0) - 1).clamp(min=0).view_as(tokens)
-
-
-@contextmanager
-def _attention(model: Any, parts: Sequence[Part]) -> Iterator[None]:
-    """The model's attention over the parts of one row, in the place of its own."""
-    config = model.config.get_text_config()
-    own = config._attn_implementation
-    AttentionInterface.register(NAME, partial(_attend, parts, AttentionInterface()[own]))
-    config._attn_implementation = NAME  # transformers makes no masks for a name that it does not know
-    try:
-        yield
-    finally:
-        config._attn_implementation = own
 
 
 def _attend(
