@@ -17,7 +17,7 @@ from diver_paper.sweep import Paths
 from method_comparison.page import write_page
 from method_comparison.plan import CHOICE_SEED, Plan, Stage, StudyJob, Variant, load_plan
 from method_comparison.rates import choice_regime, choices, chosen, outcomes
-from method_comparison.results import Results
+from method_comparison.results import Part, Results
 
 UNTRAINED = StudyJob({}, 0, trained=False)
 SMOKE: Mapping[str, Any] = {
@@ -127,7 +127,7 @@ def run_stage(plan: Plan, stage: Stage, arguments: Arguments, provenance: Mappin
         steps = int(of["train"]["steps"]) if job.trained else 0
         return Run(job.name, "method_comparison.worker:run", given, where.work / job.name, steps)
 
-    chosen_by, choice = _of_rates(paths), choice_regime(plan, stage.testbed)
+    chosen_by, choice = _of_rates(plan, arguments, stage.testbed), choice_regime(plan, stage.testbed)
     missing = [job for job in choices(plan, variants.values()) if find(chosen_by.records, job, choice) is None]
     run_all([run(job, choice, chosen_by, False) for job in missing], chosen_by.work, arguments.jobs)
     rates = chosen(plan, stage.testbed, plan.variants, chosen_by)
@@ -140,7 +140,8 @@ def run_stage(plan: Plan, stage: Stage, arguments: Arguments, provenance: Mappin
     run_all([run(job, regime, paths, True, baseline) for job, baseline in waiting], paths.work, arguments.jobs)
 
 
-def _of_rates(paths: Paths) -> Paths:
+def _of_rates(plan: Plan, arguments: Arguments, testbed: str) -> Paths:
+    paths = _paths(arguments, plan.testbeds[testbed].rates_of)
     return Paths(paths.records / "rates", paths.work / "rates")
 
 
@@ -149,23 +150,27 @@ def read_results(plan: Plan, arguments: Arguments, added: Sequence[str] = ()) ->
 
     The seeds on which a method was found good are so never among those on which that is tested.
     """
-    parts: dict[tuple[str, tuple[int, ...]], dict[str, None]] = {}
+    parts: dict[Part, dict[str, None]] = {}
     for stage in plan.stages.values():
         for seeds in dict.fromkeys((stage.seeds, arguments.seeds or stage.seeds)):
-            parts.setdefault((stage.testbed, seeds), {}).update(dict.fromkeys((*stage.variants, *added)))
-    return [
-        _part(plan, testbed, seeds, labels, _paths(arguments, testbed)) for (testbed, seeds), labels in parts.items()
-    ]
+            labels = dict.fromkeys((*stage.variants, *added))
+            parts.setdefault(Part(stage.testbed, seeds, stage.appendix), {}).update(labels)
+    return [_results(plan, part, labels, arguments) for part, labels in parts.items()]
 
 
-def _part(plan: Plan, testbed: str, seeds: tuple[int, ...], labels: Iterable[str], paths: Paths) -> Results:
-    regime, variants = plan.regime(testbed), {label: plan.variants[label] for label in labels}
-    rates = chosen(plan, testbed, variants, _of_rates(paths))
+def _results(plan: Plan, part: Part, labels: Iterable[str], arguments: Arguments) -> Results:
+    testbed, regime, variants = (
+        part.testbed,
+        plan.regime(part.testbed),
+        {label: plan.variants[label] for label in labels},
+    )
+    paths, of_rates = _paths(arguments, testbed), _of_rates(plan, arguments, testbed)
+    rates = chosen(plan, testbed, variants, of_rates)
     runs: dict[str, dict[int, Mapping[str, Any]]] = {}
     for label, rate in rates.items():
-        for seed in seeds:
+        for seed in part.seeds:
             job = StudyJob(variants[label].changes(rate), seed)
             if (record := find(paths.records, job, regime)) is not None:
                 runs.setdefault(label, {})[seed] = record
-    tried = {label: outcomes(plan, testbed, variants[label], _of_rates(paths)) for label in rates}
-    return Results(plan, testbed, seeds, runs, find(paths.records, UNTRAINED, regime), tried)
+    tried = {label: outcomes(plan, testbed, variants[label], of_rates) for label in rates}
+    return Results(plan, part, runs, find(paths.records, UNTRAINED, regime), tried)

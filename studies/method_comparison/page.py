@@ -46,7 +46,8 @@ TRAINING = {
 
 def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
     """The page and its pictures, of the parts that have runs; returns the page's path."""
-    known = [found for found in results if found.runs]
+    known = [found for found in results if found.runs and not found.part.appendix]
+    appendices = [found for found in results if found.part.appendix and _others(found)]
     draw(known, out / f"{NAME}.png")
     for found in known:
         draw_solutions(found, out / _solutions_name(found))
@@ -59,8 +60,24 @@ def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
         "A curve a method, over the temperature at test time; bars are 95 % intervals over seeds and problems. Grey: what costs "
         "nothing, clip-higher's own checkpoints, half and twice its learning rate, a KL term, each at every temperature.\n",
     ]
-    write_text(out / f"{NAME}.md", "\n".join(head + [text for found in known for text in _part(found)]))
+    write_text(out / f"{NAME}.md", "\n".join(head + _parts(known, appendices)))
     return out / f"{NAME}.md"
+
+
+def _parts(known: Sequence[Results], appendices: Sequence[Results]) -> list[str]:
+    return [text for found in known for text in _part(found)] + [
+        text for found in appendices for text in _appendix(found)
+    ]
+
+
+def _appendix(results: Results) -> list[str]:
+    rows = [
+        [label, *(_points(level(runs, name, k)) for name in AT for k in (1, 64))]
+        for label, runs in results.runs.items()
+    ]
+    note = "One run of each, at its own learning rate; the intervals are over problems alone, so that no sentence rests on them.\n"
+    head = ["per cent", *(f"Pass@{k} at {name.split()[1]}" for name in AT for k in (1, 64))]
+    return [f"## Appendix: {results.title}\n", note, markdown(head, rows), _training(results), _rates(results)]
 
 
 def _part(results: Results) -> list[str]:
@@ -191,19 +208,19 @@ def _solutions(results: Results) -> str:
     return (
         f"![Solutions over training]({_solutions_name(results)})\n\nThe correct solutions among "
         f"{results.plan.evaluation.samples} samples of a problem, a colour each, before training and after each checkpoint of seed "
-        f"{results.seeds[0]}; white is wrong. The problems are those with the most solutions before training.\n"
+        f"{results.part.seeds[0]}; white is wrong. The problems are those with the most solutions before training.\n"
     )
 
 
 def _solutions_name(results: Results) -> str:
-    return f"{NAME}-{results.testbed}-solutions-{'-'.join(map(str, results.seeds))}.png"
+    return f"{NAME}-{results.part.testbed}-solutions-{'-'.join(map(str, results.part.seeds))}.png"
 
 
 def _training(results: Results) -> str:
     rows = []
     for label, runs in results.runs.items():
         seconds = [r["cpu_seconds"]["train"] for r in runs.values() if r["cpu_seconds"]["train"]]
-        steps = results.plan.regime(results.testbed)["train"]["steps"]
+        steps = results.plan.regime(results.part.testbed)["train"]["steps"]
         values = [training(runs, metric) for metric in TRAINING.values()]
         cost = f"{np.mean(seconds) / steps:.2f}" if seconds else NONE
         rows.append([label, *(NONE if np.isnan(v) else f"{v:.3g}" for v in values), cost])
@@ -219,7 +236,7 @@ def _rates(results: Results) -> str:
     hours = sum(sum(v or 0 for v in r["cpu_seconds"].values()) for runs in results.runs.values() for r in runs.values())
     note = (
         "The learning rates: mean outcome (per cent) over the last quarter of the "
-        f"{results.plan.testbeds[results.testbed].choice_steps} steps of a run on other problems; * the one that is taken.\n"
+        f"{results.plan.testbeds[results.part.testbed].choice_steps} steps of a run on other problems; * the one that is taken.\n"
     )
     table = markdown(["", *(f"{rate:g}" for rate in sorted(results.plan.rates))], rows)
     return f"{note}\n{table}\nCore-hours of the finished runs, without those that choose a rate: {hours / 3600:.1f}.\n"

@@ -25,6 +25,8 @@ class Testbed:
     recipe: Mapping[str, Any]
     choice_steps: int
     """Steps of the runs by which learning rates are chosen."""
+    rates_of: str
+    """The testbed on which they are: itself, or the one that it is like."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Stage:
     testbed: str
     variants: tuple[str, ...]
     seeds: tuple[int, ...]
+    appendix: bool = False
+    """Only a table, on which no sentence rests."""
 
 
 @settings
@@ -108,20 +112,25 @@ def load_plan() -> Plan:
 
 
 def make_plan(table: Mapping[str, Any]) -> Plan:
-    common = table["recipe"]
-    testbeds = {
-        name: Testbed(name, bed["title"], merge(common, bed["recipe"]), bed["choice_steps"])
-        for name, bed in table["testbeds"].items()
+    testbeds: dict[str, Testbed] = {}
+    for name, bed in table["testbeds"].items():
+        like = testbeds.get(bed.get("like"))
+        recipe = merge(like.recipe if like else table["recipe"], bed["recipe"])
+        steps = like.choice_steps if like else bed["choice_steps"]
+        testbeds[name] = Testbed(name, bed["title"], recipe, steps, like.name if like else name)
+    stages = {
+        name: Stage(
+            name, stage["testbed"], tuple(stage["variants"]), tuple(stage["seeds"]), stage.get("appendix", False)
+        )
+        for name, stage in table["stages"].items()
     }
+    labels = [*table["variants"], *(label for stage in stages.values() for label in stage.variants)]
     return Plan(
         rates=tuple(table["learning_rates"]),
         evaluation=read(Evaluation, table["evaluation"], "evaluation"),
         testbeds=testbeds,
-        variants={label: _variant(label, dict(given)) for label, given in table["variants"].items()},
-        stages={
-            name: Stage(name, stage["testbed"], tuple(stage["variants"]), tuple(stage["seeds"]))
-            for name, stage in table["stages"].items()
-        },
+        variants={label: _variant(label, dict(table["variants"].get(label, {}))) for label in labels},
+        stages=stages,
     )
 
 

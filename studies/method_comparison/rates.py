@@ -22,12 +22,12 @@ TAIL = 0.25
 
 def choice_regime(plan: Plan, testbed: str) -> dict[str, Any]:
     """The testbed's recipe for the choice of a learning rate."""
-    steps = plan.testbeds[testbed].choice_steps
+    of = plan.testbeds[plan.testbeds[testbed].rates_of]
     changes = {
-        "data": {"path": f"method_comparison.problems:{testbed}", "template": "plain"},
-        "train": {"steps": steps, "save_steps": steps},
+        "data": {"path": f"method_comparison.problems:{of.name}", "template": "plain"},
+        "train": {"steps": of.choice_steps, "save_steps": of.choice_steps},
     }
-    return merge(plan.regime(testbed), changes)
+    return merge(of.recipe, changes)
 
 
 def choices(plan: Plan, variants: Iterable[Variant]) -> list[StudyJob]:

@@ -20,12 +20,19 @@ WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # of Pass@1; the rest is that of Pass@64
 MEANS = (1, 64)
 
 
-class Results(NamedTuple):
-    """The finished runs of the stages that share a testbed and seeds; the numbers of one part of the page."""
+class Part(NamedTuple):
+    """Of the page: the stages that share a testbed and seeds."""
 
-    plan: Plan
     testbed: str
     seeds: tuple[int, ...]
+    appendix: bool = False
+
+
+class Results(NamedTuple):
+    """The finished runs of a part of the page; its numbers."""
+
+    plan: Plan
+    part: Part
     runs: Mapping[str, Runs]
     """Label -> seed -> record."""
     untrained: Record | None
@@ -34,8 +41,10 @@ class Results(NamedTuple):
 
     @property
     def title(self) -> str:
-        numbers = ", ".join(map(str, self.seeds))
-        return f"{self.plan.testbeds[self.testbed].title}, seed{'s' * (len(self.seeds) > 1)} {numbers}"
+        seeds = self.part.seeds
+        return (
+            f"{self.plan.testbeds[self.part.testbed].title}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+        )
 
     @property
     def baseline(self) -> Runs:

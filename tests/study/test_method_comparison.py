@@ -20,7 +20,9 @@ from diver_paper.commands import reproduce
 from method_comparison import problems as choice_problems
 from method_comparison.figure import front
 from method_comparison.plan import StudyJob, load_plan
+from method_comparison.rates import choice_regime
 from method_comparison.results import (
+    Part,
     Results,
     above_front,
     at_best_temperature,
@@ -51,12 +53,18 @@ def test_every_variant_of_the_plan_is_a_recipe_in_the_common_frame():
 @pytest.mark.parametrize("testbed", PLAN.testbeds)
 def test_a_testbed_has_the_problems_and_lengths_of_its_recipe(testbed):
     ours = make_recipe(PLAN.regime(testbed))
-    theirs = load_recipe(ROOT / "recipes" / "testbeds" / f"{testbed.replace('_', '-')}.toml")
+    theirs = load_recipe(ROOT / "recipes" / "testbeds" / f"{PLAN.testbeds[testbed].rates_of}.toml")
     assert (ours.data, ours.sample, ours.model) == (theirs.data, theirs.sample, theirs.model)
     assert (ours.train.batch_size, ours.train.mini_batch_size) == (
         theirs.train.batch_size,
         theirs.train.mini_batch_size,
     )
+
+
+def test_a_testbed_that_is_like_another_has_its_recipe_and_its_learning_rates():
+    short, long = PLAN.regime("countdown"), PLAN.regime("countdown-long")
+    assert long == {**short, "train": {**short["train"], "steps": 2000, "save_steps": 500}}
+    assert choice_regime(PLAN, "countdown-long") == choice_regime(PLAN, "countdown") != choice_regime(PLAN, "maze")
 
 
 @pytest.mark.slow
@@ -87,7 +95,7 @@ def record(correct, samples=64, large=(), before=(), shared_solutions=((4, 1), (
 
 def results(untrained=None, **runs):
     named = {label.replace("_", "-"): dict(enumerate(records)) for label, records in runs.items()}
-    return Results(PLAN, "countdown", (0, 1), named, untrained, {})
+    return Results(PLAN, Part("countdown", (0, 1)), named, untrained, {})
 
 
 def test_pass_at_k_is_estimated_from_all_samples():
@@ -225,7 +233,9 @@ def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_pr
     records = sorted(p.name for p in (tmp_path / "out" / "methods" / "countdown").glob("*.json"))
     assert len(records) == 3 and sum(name.startswith("mine.Mine") for name in records) == 1
     page = (tmp_path / "out" / "methods.md").read_text()
-    assert "mine:Mine" in page and "Finished seeds: clip-higher 1, mine:Mine 1" in page
+    main, appendix = page.split("## Appendix: ")
+    assert "Finished seeds: clip-higher 1, mine:Mine 1" in main and appendix.startswith("Countdown, seed 5\n")
+    assert "| mine:Mine |" in appendix.replace("  ", "") and "quarters" not in appendix
     assert "## Countdown, seed 5" in page and "in quarters of the problems" in page and "-solutions-5.png" in page
     assert (tmp_path / "out" / "methods.png").stat().st_size > 10_000
     written = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")}
