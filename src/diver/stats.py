@@ -12,12 +12,20 @@ PSEUDO_PROBLEMS, BINOMIAL_VARIANCE = 4.0, 3.0
 FEW_DIFFERENCES = 20
 
 
+DETECTABLE = (1.96 + 0.84) / 1.96  # a two-sided test at 5 % with a power of 80 %, over half the interval
+
+
 class Estimate(NamedTuple):
     """A mean and the ends of its interval, in the unit of the values."""
 
     mean: float
     low: float
     high: float
+
+    @property
+    def detectable(self) -> float:
+        """The smallest true value that an interval as wide as this would tell from 0 with a chance of 80 % (normal approximation)."""
+        return DETECTABLE * (self.high - self.low) / 2
 
     def text(self, scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
         """`mean [low, high]` times `scale`; the mean alone where there is no interval, a dash where nothing is known.

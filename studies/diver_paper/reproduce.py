@@ -238,6 +238,7 @@ def listing(out: Path) -> str:
             "",
             f"Runs are in {out / 'runs'} and shared: dynamics, pass-at-k and others read those of main. Core hours are of all",
             "runs, estimated from the finished ones. At paper scale none has been run: --scale paper prints the commands.",
+            "Beside these, `diver reproduce methods` compares exploration methods on testbeds (diver reproduce methods --help).",
         ]
     )
 

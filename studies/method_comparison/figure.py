@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,23 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def draw(results: Sequence[Results], path: Path) -> None:
-    """A panel for each part of the page, side by side, and one legend."""
+    """A panel for each part of the page, side by side; a method has one colour and mark in all of them, and one legend."""
+    marks = [(colour, mark) for mark in MARKS for colour in COLOURS]
+    styles = dict(zip(dict.fromkeys(label for found in results for label in _shown(found)), cycle(marks), strict=False))
     with drawing(path, size=(6.4 * max(1, len(results)), 5.6)) as figure:
         axes = np.atleast_1d(figure.subplots(1, max(1, len(results))))
         for found, box in zip(results, axes, strict=False):
-            _panel(box, found)
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+            _panel(box, found, styles)
+        drawn = [box.get_legend_handles_labels() for box in axes]
+        legend = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
+        figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=4, frameon=False)
 
 
-def _panel(axes: Any, results: Results) -> None:
+def _shown(results: Results) -> list[str]:
+    return [label for label in results.runs if label == BASELINE or label not in results.free]
+
+
+def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -> None:
     frame(axes, results.title, "Pass@1, per cent", grid="both")
     axes.set_ylabel("Pass@64, per cent", color=GREY)
     pairs = [_point(results, candidate.label, candidate.name) for candidate in free_candidates(results)]
@@ -37,9 +44,8 @@ def _panel(axes: Any, results: Results) -> None:
         axes.step(
             *np.transpose(front(free)), where="pre", color=GREY, linewidth=0.8, linestyle=":", label="their front"
         )
-    styles = zip(cycle(COLOURS), [m for m in MARKS for _ in COLOURS], strict=False)
-    shown = [label for label in results.runs if label == BASELINE or label not in results.free]
-    for label, (colour, mark) in zip(shown, styles, strict=False):
+    for label in _shown(results):
+        colour, mark = styles[label]
         pairs = [_point(results, label, name) for name in finals(results) if name != "final 0"]
         x, y = (np.array([e.mean for e in column]) for column in zip(*pairs, strict=True))
         dx, dy = (
@@ -56,10 +62,15 @@ def _point(results: Results, label: str, name: str) -> tuple[Estimate, Estimate]
     return level(results.runs[label], name, 1), level(results.runs[label], name, 64)
 
 
+def with_first_seed(results: Results) -> list[str]:
+    """The methods whose run of the first seed is finished, which is the one whose solutions are drawn."""
+    return [label for label in _shown(results) if results.part.seeds[0] in results.runs[label]]
+
+
 def draw_solutions(results: Results, path: Path, problems: int = 4, columns: int = 6) -> None:
     """How often each solution of a problem is sampled over the training: a row a problem, a column a method, areas stacked."""
-    shown = [label for label in results.runs if label == BASELINE or label not in results.free][:columns]
-    records = [results.runs[label][min(results.runs[label])] for label in shown]
+    shown = with_first_seed(results)[:columns]
+    records = [results.runs[label][results.part.seeds[0]] for label in shown]
     counts = [_over_training(results, record) for record in records]
     most = sorted(range(len(counts[0])), key=lambda i: -len(counts[0][i][0][1]))[:problems] if counts else []
     with drawing(path, size=(1.9 * max(1, len(shown)), 1.5 * max(1, len(most))), font_size=7) as figure:

@@ -17,7 +17,6 @@ from method_comparison.plan import BASELINE, Plan
 Record = Mapping[str, Any]
 Runs = Mapping[int, Record]
 WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # of Pass@1; the rest is that of Pass@64
-MEANS = (1, 64)
 
 
 class Part(NamedTuple):
@@ -228,13 +227,9 @@ def kept(runs: Runs) -> float:
 
 
 def smallest_difference(results: Results, name: str, k: int) -> float:
-    """Half the width of the interval of a difference that is 0: between runs of clip-higher of different seeds."""
-    found = list(rows(results.baseline, name, lambda r, at: pass_at(r, at, k)).values())
-    if len(found) < 2:
-        return np.nan
-    turned = [found[-1], *found[:-1]]
-    estimate = interval(np.array([a - b for a, b in zip(found, turned, strict=True)]), (-1, 1))
-    return (estimate.high - estimate.low) / 2
+    """What a difference of Pass@k from clip-higher must be to be detected with 80 %, the median over the variants; NaN without."""
+    found = [from_baseline(results, label, name, k).detectable for label in results.runs if label != BASELINE]
+    return float(np.median(found)) if found else np.nan
 
 
 def training(runs: Runs, metric: str) -> float:

@@ -108,7 +108,7 @@ def evaluate_all(
         "steps": list(solutions),
         "shared": shared(list(solutions.values())),
         "shown": [
-            [dict(at[i].most_common(8)) for at in solutions.values()]
+            [dict(at[i].most_common()) for at in solutions.values()]
             for i in range(min(plan.shown_problems, *map(len, solutions.values())))
         ],
     }

@@ -12,7 +12,7 @@ import numpy as np
 
 from diver.io.files import write_text
 from diver.render.tables import markdown
-from diver.stats import Estimate
+from diver.stats import DETECTABLE, Estimate
 from diver_paper.aggregate import Record, Study, difference, over_seeds
 from diver_paper.experiments import INITIAL, Experiment
 from diver_paper.pages import NONE, SIGNAL_NOTE, seeds_note, shown, signals, title
@@ -36,7 +36,6 @@ EXPERIMENT = Experiment(
     variants={name: {"method": {"name": name}} for name in METHODS},
     paper_variants={},
 )
-POWER = (1.96 + 0.84) / 1.96  # of a two-sided test at 5 %: what is found in four of five studies, over half an interval
 
 
 def write_page(config: Mapping[str, Any], out: Path) -> None:
@@ -88,8 +87,9 @@ def _preparation(config: Mapping[str, Any], before: Record) -> str:
         f"GSM8K's training set is dealt out at random into three parts; each keeps the problems of at most "
         f"{config['split']['longest_prompt']} tokens whose expressions have at most {recipe['sample']['max_tokens']}: "
         f"{sizes['warm_up']:,} for the warm-up, {sizes['training']:,} for training, {sizes['held_out']:,} held out, of which "
-        f"the first {len(released['correct'])} are evaluated on. As released, with its weights of 4 bits, the model solves "
-        f"{solved:.1f} % of them ({released['samples']} samples each, temperature 1.0).\n\n"
+        f"the first {len(released['correct'])} are evaluated on. The 4-bit copy of the model that the warm-up begins with, asked "
+        f"without its chat template for an answer of at most {recipe['sample']['max_tokens']} tokens, solves {solved:.1f} % of them "
+        f"({released['samples']} samples each, temperature 1.0): this says nothing of the model's usual score.\n\n"
         f"The warm-up is supervised, {len(losses)} steps of {config['warm_up']['batch_size']} solutions of the first part, in "
         f"which the calculator's formulas are put into each other, one expression that the grader computes; its loss falls from {losses[0]:.2f} to "
         f"{np.mean(tail):.2f} nats per token. Trained on are the {len(rates)} problems of the second part that the warmed-up "
@@ -110,13 +110,12 @@ def _outcome(study: Study, temperature: str) -> str:
     least = " and ".join(f"{shown(m, _least(gaps[m]))} at {title(m)}" for m in (measures[0], measures[-1]))
     return (
         f"At temperature {temperature} no difference of Pass@k between diver-mix and clip-higher can be told from 0; the smallest "
-        f"that such a study sees in four of five cases is {least}, in points."
+        f"true difference that such a study detects with 80 % probability is {least}, in points."
     )
 
 
 def _least(gap: Estimate) -> Estimate:
-    """The smallest difference that four of five studies with an interval as wide as this one tell from 0."""
-    return Estimate(POWER * (gap.high - gap.low) / 2, np.nan, np.nan)
+    return Estimate(gap.detectable, np.nan, np.nan)
 
 
 def _held_out(study: Study, temperature: str) -> Sequence[str]:
@@ -134,11 +133,11 @@ def _held_out(study: Study, temperature: str) -> Sequence[str]:
     unscored = sum(r["evaluations"][temperature]["unscored"] for by_seed in now.runs.values() for r in by_seed.values())
     return [
         f"## Held out, temperature {temperature}\n",
-        markdown(["", INITIAL, *METHODS, "diver-mix − clip-higher", "smallest seen"], rows),
+        markdown(["", INITIAL, *METHODS, "diver-mix − clip-higher", "detectable"], rows),
         f"Of {problems} problems x {samples} samples, means over seeds and problems; Pass@k in per cent, distinct: the expected "
         "number of different correct solutions among k samples; TD and ED of 8 samples. The difference is paired over seeds "
-        "and problems, with its 95 % interval over both. Smallest seen: the difference that four of five such "
-        f"studies would tell from none, {POWER:.2f} times half that interval. Every policy has the same random streams."
+        "and problems, with its 95 % interval over both. Detectable: the true difference that such a study "
+        f"detects with 80 % probability, {DETECTABLE:.2f} times half that interval. Every policy has the same random streams."
         + (f" {unscored} samples are unscored.\n" if unscored else "\n"),
     ]
 

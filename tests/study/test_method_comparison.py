@@ -17,6 +17,7 @@ from diver.methods import method_named
 from diver.methods.base import Context
 from diver.types import DiverError, Group, Problem, Reward, Rollout
 from diver_paper.commands import reproduce
+from method_comparison import figure
 from method_comparison import problems as choice_problems
 from method_comparison.figure import front
 from method_comparison.plan import StudyJob, load_plan
@@ -27,6 +28,7 @@ from method_comparison.results import (
     above_front,
     at_best_temperature,
     by_difficulty,
+    from_baseline,
     gained_and_lost,
     kept,
     level,
@@ -143,11 +145,26 @@ def test_where_a_difference_lies():
     assert [round(e.mean, 6) for e in by_difficulty(found, "max-rl", 1)] == [0.25, 0, 0, -0.5]
 
 
-def test_the_smallest_difference_is_that_of_runs_that_differ_in_the_seed():
+def test_the_smallest_difference_is_the_median_of_those_that_would_be_detected():
+    """(1.96 + 0.84) / 1.96 = 10/7 of half the width of an interval."""
     rng = np.random.default_rng(0)
-    runs = [record({"1": rng.binomial(64, rng.beta(1, 1, 300)).tolist()}) for _ in range(3)]
-    assert 0.01 < smallest_difference(results(clip_higher=runs), "final 1", 1) < 0.2
-    assert np.isnan(smallest_difference(results(clip_higher=runs[:1]), "final 1", 1))
+    runs = [[record({"1": rng.binomial(64, rng.beta(1, 1, 300)).tolist()}) for _ in range(3)] for _ in range(4)]
+    found = results(clip_higher=runs[0], max_rl=runs[1], ucpo=runs[2], diver_mix=runs[3])
+    gaps = [from_baseline(found, label, "final 1", 1) for label in ("max-rl", "ucpo", "diver-mix")]
+    middle = sorted(10 / 7 * (gap.high - gap.low) / 2 for gap in gaps)[1]
+    assert smallest_difference(found, "final 1", 1) == pytest.approx(middle)
+    assert np.isnan(smallest_difference(results(clip_higher=runs[0]), "final 1", 1))
+
+
+def test_a_method_has_one_colour_in_all_panels(monkeypatch, tmp_path):
+    """diver-mix is the fifth of the first panel and the second of the other, which has one that the first has not."""
+    drawn = []
+    monkeypatch.setattr(figure, "_panel", lambda axes, found, styles: drawn.append(styles))
+    one = record({t: [1, 2] for t in TEMPERATURES})
+    first = results(clip_higher=[one], max_rl=[one], ucpo=[one], pass_at_k=[one], diver_mix=[one])
+    second = results(clip_higher=[one], diver_mix=[one], diver_annealed=[one])
+    figure.draw([first, second], tmp_path / "drawn.png")
+    assert drawn[0] is drawn[1] and len(set(drawn[0].values())) == len(drawn[0]) == 6
 
 
 def test_solutions_shared_by_two_checkpoints():

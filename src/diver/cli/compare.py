@@ -27,6 +27,8 @@ class CompareArguments(Export):
     """The folder for the tables, levels and differences, and for the figures pass_at_k."""
 
     def __post_init__(self) -> None:
+        if not self.runs:
+            raise DiverError("name run folders, or folders of them: diver compare runs/clip-higher runs/diver-mix")
         self.check_export(self.out)
         if self.out is None and self.format != "markdown":
             raise DiverError(f"--format {self.format}: there are two tables; name a folder with --out")

@@ -33,7 +33,7 @@ class Model:
     """auto, cpu, cuda, cuda:1 and so on. auto selects a GPU where there is one."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of the computation; auto is bfloat16 on a GPU and float32 on a CPU, so that results do not depend on the
-    kind of CPU. One with AVX512-BF16 or AMX computes in bfloat16 about 2.5 times faster, which a run offers."""
+    kind of CPU. Some CPUs are faster in bfloat16; a run of a large model measures it and offers it in one line."""
     threads: NonNegativeInt = 0
     """Number of CPU threads; 0 is the default of torch, one per core. Results are reproducible for a fixed number."""
     gradient_checkpointing: bool = False
@@ -78,8 +78,8 @@ class Update:
     max_grad_norm: PositiveFloat = 1.0
     """Maximum norm of the gradient of a mini-batch (gradient clipping)."""
     micro_batch_tokens: PositiveInt = 16384
-    """Maximum number of prompt and response tokens in one forward pass, padding included; a prompt that is run once for
-    several responses counts once. Results do not depend on it."""
+    """Maximum number of prompt and response tokens in one forward pass; a prompt that is run once for several responses
+    counts once, and padding counts where the model needs it. Results do not depend on it."""
     skip_zero_advantage: bool = True
     """Skip the forward pass of responses whose gradient is exactly zero. The gradient is the same."""
 

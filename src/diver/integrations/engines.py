@@ -70,10 +70,11 @@ def rewarded(method: Method) -> str:
 
 
 def source(method: Method) -> str:
-    """The arXiv number in the first line of its class, or else of its module; "" where there is none."""
+    """The arXiv number in the first line of its class, or else of its module, and "ours" where the class says so."""
+    ours = ", ours" * ("Ours" in (type(method).__doc__ or "").partition("\n")[0])
     for doc in (type(method).__doc__, sys.modules[type(method).__module__].__doc__):
         if found := re.search(r"\barXiv (\d{4}\.\d{5})\b", (doc or "").partition("\n")[0]):
-            return found[1]
+            return found[1] + ours
     return ""
 
 
