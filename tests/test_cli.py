@@ -194,6 +194,19 @@ def files(folder):
     return {p.relative_to(folder): p.read_bytes() for p in kept}
 
 
+def test_a_run_that_was_never_due_to_save_begins_again(whole):
+    """Killed at step 5 of a run that saves after 50; then a smaller save_steps, which says nothing of the steps before."""
+    shutil.copytree(whole[0], "runs/tiny")
+    shutil.rmtree("runs/tiny/checkpoints")
+    (Path("runs/tiny") / "report.html").unlink()
+    path = Path("runs/tiny/config.json")
+    config = json.loads(path.read_text())
+    config["recipe"]["train"]["save_steps"] = 50
+    path.write_text(json.dumps(config))
+    finish("--train.steps", 6, "--train.save_steps", 1)
+    assert [row["step"] for row in metrics("runs/tiny")][-1] == 6
+
+
 def test_a_finished_run_without_its_checkpoints_shows_its_summary(whole):
     """Removing them to save space must not make the same command erase the run."""
     shutil.copytree(whole[0], "runs/tiny")

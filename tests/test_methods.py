@@ -328,6 +328,13 @@ def test_metrics_by_hand():
     )
 
 
+def test_a_metric_of_weight_0_is_not_among_the_clipped_rewards():
+    """Of TD alone: 1 of each correct OTHER, above 0.65, 0.24 of each correct SAME."""
+    method = method_named("diver-mix", diversity_rewards={"equational": {"weight": 0.0}})
+    groups = method.apply([group([1.0, 0.0, 1.0]), group([1.0, 1.0, 1.0])], 0.5)
+    assert method.metrics(groups, 0.5)["shaping/clipped"] == 2 / 5
+
+
 def test_metrics_of_a_method_without_a_diversity_reward():
     method = method_named("grpo")
     metrics = method.metrics(method.apply([group([1.0, 0.0, 1.0])], 0.0), 0.0)

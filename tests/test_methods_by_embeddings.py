@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import diver
 from diver.data.testbeds import policy_folder
 from diver.diversity.vectors import cosines, hidden_states
 from diver.methods import method_named
 from diver.methods.evol_rl import novelty_rewards
 from diver.methods.rep_exp import elliptical_bonus, sparse_projection
-from diver.types import Grade, Group, Problem, Progress, Reward, Rollout
+from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
 
 SKY = ["The sky is blue.", "The colour of the sky is blue.", "Three dogs ran through the old town."]
 STEPS = ["( 3 + 4 = 7 )", "( 3 + 4 = 7 ) ( 7 * 2 = 14 )", "( 9 - 4 = 5 ) ( 5 * 2 = 10 )", "( 3 * 4 = 12 )"]
@@ -20,7 +21,7 @@ STEPS = ["( 3 + 4 = 7 )", "( 3 + 4 = 7 ) ( 7 * 2 = 14 )", "( 9 - 4 = 5 ) ( 5 * 2
 
 def shaped(method, outcomes, responses, grades=(), prompt="", progress=0.0):
     """The rewards of a group."""
-    grades = grades or [None] * len(outcomes)
+    grades = grades or [Grade.CORRECT if r else Grade.WRONG for r in outcomes]
     rows = zip(responses, outcomes, grades, strict=True)
     rollouts = tuple(Rollout(text, grade=grade, reward=Reward(float(r))) for text, r, grade in rows)
     (done,) = method.apply([Group(Problem("p", "?", ""), rollouts, prompt)], progress)
@@ -52,6 +53,14 @@ def test_novelty_of_one_alone_and_of_wrong_ones():
 def test_equal_responses_share_the_middle(correct, expected):
     cosine = np.ones((3, 3)) - 1e-9 * np.arange(9).reshape(3, 3)
     assert novelty_rewards(cosine, np.array([correct] * 3)).tolist() == [expected] * 3
+
+
+def test_evol_rl_needs_to_know_what_has_an_answer():
+    method = method_named("evol-rl")
+    with pytest.raises(DiverError, match="needs grades, which diver.advantages does not"):
+        diver.advantages(["x", "y"], [1, 0], ["p"] * 2, method)
+    with pytest.raises(DiverError, match="a response of problem 'p' has no grade"):
+        method.apply([Group(Problem("p", "", ""), (Rollout("x", reward=Reward(1.0)),) * 2)], 0.0)
 
 
 def test_evol_rl_with_an_encoder(minilm):

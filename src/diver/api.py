@@ -44,7 +44,8 @@ def advantages(
         )
     optional = {"tokens": tokens, "logprobs": logprobs, "keys": keys, "state": state}
     missing = [need for need in sorted(method.needs) if need in optional and optional[need] is None]
-    check_needs(method, f"diver.advantages without `{'` and `'.join(missing)}`", {*NEEDS} - {*missing})
+    without = f" without `{'` and `'.join(missing)}`" if missing else ""
+    check_needs(method, f"diver.advantages{without}", {*NEEDS} - {*missing, "grades"})
     columns = {"responses": responses, "outcomes": outcomes, "group_ids": group_ids}
     columns |= {name: column for name, column in optional.items() if name != "state" and column is not None}
     given = {name: _plain(column) for name, column in columns.items()}

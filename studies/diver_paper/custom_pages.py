@@ -19,7 +19,7 @@ from diver.diversity.equational import Extractor
 from diver.measure.problems import title
 from diver.render.tables import markdown
 from diver.types import Grade, Group
-from diver.verify import solution
+from diver.verify import get_grader, solution
 from diver_paper import pages, saved_responses
 from diver_paper.aggregate import Record, Study
 from diver_paper.correlations import rank_correlations
@@ -222,7 +222,8 @@ def cases(study: Study, out: Path) -> str:
 
 def distinct(group: Group) -> int:
     """How many different correct solutions a group has."""
-    return len({solution(group.problem, r.response) for r in group.rollouts if r.grade is Grade.CORRECT})
+    grader = get_grader(group.problem.verifier)
+    return len({solution(grader, group.problem, r.response) for r in group.rollouts if r.grade is Grade.CORRECT})
 
 
 def _case(by_variant: Mapping[str, Group]) -> Iterable[str]:

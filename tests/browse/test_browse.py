@@ -48,6 +48,18 @@ def source(path, groups=10, **columns):
     return made
 
 
+def test_a_file_that_goes_away_while_a_run_is_watched_is_left_out(tmp_path):
+    """As when a resumed run removes the rollouts of steps that it makes again."""
+    made = source(dump(tmp_path / "run"))
+    (tmp_path / "run" / "2.jsonl").unlink()
+    assert made.read(None, 3, growing=True) and len(made.contents) == 3
+    assert sorted(step for content in made.contents.values() for _, step in content.tallies) == [1, 3]
+    with pytest.raises(FileNotFoundError):
+        gone = source(dump(tmp_path / "other"))
+        (tmp_path / "other" / "2.jsonl").unlink()
+        gone.read(None, 3)
+
+
 def data_of(html):
     found = re.search(r'<script type="text/plain" id="data">(.*?)</script>', html)
     return json.loads(gzip.decompress(base64.b64decode(found[1])))

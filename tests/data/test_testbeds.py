@@ -7,9 +7,10 @@ from transformers import AutoTokenizer
 
 from diver.config.data import Data
 from diver.config.testbeds import POLICIES, TESTBEDS
+from diver.data.splits import load
 from diver.data.testbeds import generate, policy_folder
 from diver.settings import read
-from diver.types import Grade
+from diver.types import DiverError, Grade
 from diver.verify import get_grader, grade
 
 ALL = {
@@ -64,6 +65,15 @@ def test_no_held_out_problem_is_one_to_train_on(name):
 def test_no_held_out_problem_is_among_a_hundred_thousand(name):
     """Of all testbeds together."""
     apart(name, 90_000 // len(ALL), 10_000 // len(ALL))
+
+
+def test_the_keys_of_rows_are_not_ignored():
+    few = Data(path="countdown", limit=3)
+    assert [p.id for p in load(few, None, 8, 0)[0]] == [p.id for p in load(Data(path="countdown"), None, 8, 0)[0]][:3]
+    with pytest.raises(
+        DiverError, match=r"data\.columns: is for problems that are read from rows; countdown generates"
+    ):
+        load(Data(path="countdown", columns={"prompt": "x"}), None, 8, 0)
 
 
 @pytest.mark.parametrize("name", EACH)

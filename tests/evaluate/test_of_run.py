@@ -10,6 +10,7 @@ import pytest
 from diver_command import diver, succeeds
 
 from diver.data.testbeds import policy_folder
+from diver.evaluate.samplers import fingerprint
 
 RECIPE = """
 [model]
@@ -121,4 +122,7 @@ def test_a_model_without_a_run_has_its_chat_template_or_needs_one(tmp_path):
     shutil.copytree(policy_folder(), "chat")
     (tmp_path / "chat" / "chat_template.jinja").write_text("{{ messages[0]['content'] }}")
     assert "sums: template 'boxed'" in succeeds("eval", "--model", "chat", *asked)
+    before = fingerprint(tmp_path / "chat")
+    (tmp_path / "chat" / "chat_template.jinja").write_text("{{ messages[0]['content'] }} =")
+    assert fingerprint(tmp_path / "chat") != before  # other prompts, so stored responses do not count
     assert "sums: template 'plain'" in succeeds("eval", "--model", "chat", *asked, "--template", "plain")

@@ -85,6 +85,12 @@ def test_options_from_meta():
     assert grade(r"\boxed{C}", "blue", "Which?", **listed) == "correct"  # the known answer may be the text
 
 
+def test_a_label_that_parquet_added_is_no_option():
+    """Rows of other lengths share a struct: what a row has not is None there."""
+    of_three = Problem(id="p", prompt="Which?", answer="A", meta={"options": {"A": "x", "B": "y", "C": None}})
+    assert options_of(of_three) == {"A": "x", "B": "y"}
+
+
 def test_no_list_of_options():
     assert grade("The answer is (B).", "B", "Which?") == "correct"
     assert grade("So 7 of them, hence G", "G", "Which?") == "correct"

@@ -89,7 +89,11 @@ def test_its_name_and_version(module):
     name, _, version = str(grader).partition("@")
     assert name == "my_checks:check" and len(version) == 8 and grader is get_grader("my_checks:check")
     assert grader.votes and grader.final_answer(r"\boxed{7}", PROBLEM) == "7"
-    assert solution(PROBLEM, r"so \( 1 + 2 \)") == solution(PROBLEM, r"as \(1+2\)") != solution(PROBLEM, r"\(2+1\)")
+    assert (
+        solution(grader, PROBLEM, r"so \( 1 + 2 \)")
+        == solution(grader, PROBLEM, r"as \(1+2\)")
+        != solution(grader, PROBLEM, r"\(2+1\)")
+    )
 
 
 @pytest.mark.parametrize(

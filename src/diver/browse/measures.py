@@ -11,6 +11,7 @@ from diver.diversity import formulas, textual_dissimilarity
 from diver.diversity.equational import unique_fractions
 from diver.stats import Estimate, bounds_of, distinct_at_k, interval, pass_at_k
 from diver.types import Group, Rollout
+from diver.verify.mathematics import same_formulas
 
 Values = Mapping[str, float]
 RIGHT, WRONG = "correct", "wrong"
@@ -74,14 +75,10 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
         f"diversity/textual:{WRONG}": mean(~right & ~np.isnan(outcomes)),
     }
     if not np.isnan(outcomes).any():
-        solutions = [_solution(t, f) for t, f, is_right in zip(texts, written, right, strict=True) if is_right]
+        solutions = [same_formulas(t, f) for t, f, is_right in zip(texts, written, right, strict=True) if is_right]
         counts = [*Counter(solutions).values()]
         values |= {f"distinct@{k}": distinct_at_k(len(texts), counts, k) for k in powers(len(texts))}
     return values
-
-
-def _solution(text: str, written: frozenset[str]) -> str:
-    return "\n".join(sorted({"".join(formula.split()) for formula in written})) or " ".join(text.split())
 
 
 def entropy(rollout: Rollout) -> float:

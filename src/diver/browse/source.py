@@ -99,8 +99,8 @@ class Source:
             content = Content(-(-self.groups // len(chosen)), SAMPLE_CHARS // len(chosen))
             try:
                 self._fill(content, file, share, max(1, measured // len(chosen)))
-            except DiverError as error:
-                if not growing and len(self.files) == 1:
+            except (DiverError, OSError) as error:
+                if not growing and (len(self.files) == 1 or isinstance(error, OSError)):
                     raise
                 self.note(f"{error}: left out")
             self.contents[file] = content

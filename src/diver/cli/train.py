@@ -78,13 +78,14 @@ def train(recipe: Recipe, restart: bool = False) -> None:
         steps, completed = recipe.train.steps, max(folder.steps(), default=0)
         saved = max(by_step(folder.path / "checkpoints"), default=0)
         finished = saved >= steps or (not saved and completed >= steps and (folder.path / "report.html").exists())
-        if not (finished or saved) and completed > recipe.train.save_steps:
+        before = table(folder.config, "recipe", "train")  # settings of the run so far: some may change when it goes on
+        if not (finished or saved) and completed > max(recipe.train.save_steps, before.get("save_steps", 0)):
             raise DiverError(
                 f"{folder.path}: {completed} steps are done, but their checkpoints are gone, so they cannot be continued; choose "
                 "another run.folder, or begin anew with --restart"
             )
         if finished:  # a kill may have come between the last save and the end of an older checkpoint
-            limits = [recipe.train.save_total_limit, table(folder.config, "recipe", "train").get("save_total_limit", 1)]
+            limits = [recipe.train.save_total_limit, before.get("save_total_limit", 1)]
             folder.drop_checkpoints(max(limits))
         else:
             Trainer(recipe, folder).run()

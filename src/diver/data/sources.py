@@ -77,7 +77,10 @@ def generate(source: Source, data: Data, count: int | None, held_out: bool, key:
     """`count` problems of the testbed that `source` names, with its verifier; `key` is the source's in the recipe."""
     if source.verifier != "auto":
         get_grader(source.verifier, f"{key}.verifier")
-    problems = testbeds.generate(source.path, data, count, held_out=held_out)
+    for name in ("columns", "config", "revision", "skip_invalid_rows"):
+        if getattr(source, name):
+            raise DiverError(f"{key}.{name}: is for problems that are read from rows; {source.path} generates its own")
+    problems = testbeds.generate(source.path, data, count, held_out=held_out)[: source.limit]
     return [_with_verifier(problem, source.verifier) for problem in problems]
 
 
@@ -150,11 +153,9 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
         raise InvalidRow(where, "the answer must be text or a number", f", not {raw!r:.60}")
     name = str(first_value(row, _columns(source, "source", SOURCES)) or "")
     text = prompt if isinstance(prompt, str) else str(prompt[-1]["content"])
-    gsm8k = re.search(r"####\s*(\S[^\n]*)\s*$", str(raw))
-    answer = gsm8k[1].strip() if gsm8k else str(raw).strip()
-    verifier: str = source.verifier
-    if verifier == "auto":
-        verifier = auto_verifier(text, answer, is_gsm8k=bool(gsm8k) or "gsm8k" in f"{name} {source.path}".lower())
+    answer, verifier = answer_and_verifier(text, str(raw), f"{name} {source.path}")
+    if source.verifier != "auto":
+        verifier = source.verifier
     meta = row.get("meta") or row.get("extra_info") or {}
     meta = dict(meta) if isinstance(meta, Mapping) else {"meta": meta}
     if "options" in row:
@@ -184,13 +185,15 @@ def question_only(problem: Problem) -> Problem:
     return replace(problem, prompt=questions[-1])
 
 
-def auto_verifier(prompt: str, answer: str, is_gsm8k: bool) -> str:
-    """The verifier of a problem that names none, by what its answer is."""
-    if is_gsm8k:
-        return "gsm8k"
+def answer_and_verifier(prompt: str, given: str, origin: str) -> tuple[str, str]:
+    """The known answer in what a row gives as one, such as a solution of GSM8K, and the verifier for it; `origin` names its data."""
+    gsm8k = re.search(r"####\s*(\S[^\n]*)\s*$", given)
+    answer = gsm8k[1].strip() if gsm8k else given.strip()
+    if gsm8k or "gsm8k" in origin.lower():
+        return answer, "gsm8k"
     # A number may as well be the answer to a question with a numbered list in it.
     parts = listed(prompt) if answer in {*LETTERS} else None
-    return "choice" if parts and answer in parts.options else "math"
+    return answer, "choice" if parts and answer in parts.options else "math"
 
 
 def _prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:

@@ -49,14 +49,15 @@ def grade_rows(
         grades = verify.grade(pairs, verification, grader=named, truncated=truncated, thinking=thinking)
         grades = [Grade.ERROR if row.get("error") else grade for row, grade in zip(rows, grades, strict=True)]
         for row, (response, problem), grade in zip(rows, pairs, grades, strict=True):
+            by = grader_for(problem, grader)
             yield {
                 "key": keys[problem.id],
                 "problem": problem.id,
                 "sample": row["sample"],
-                "grader": str(grader_for(problem, grader)),
+                "grader": str(by),
                 "grade": grade,
                 "answer": answer(problem, response, grader) if grade in SCORED else None,
-                "solution": digest(solution(problem, response)) if grade is Grade.CORRECT else None,
+                "solution": digest(solution(by, problem, response)) if grade is Grade.CORRECT else None,
                 **({"count": row["count"]} if "count" in row else {}),
             }
 

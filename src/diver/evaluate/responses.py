@@ -9,7 +9,7 @@ from typing import Any
 
 from tyro.conf import Positional
 
-from diver.data.sources import auto_verifier
+from diver.data.sources import answer_and_verifier
 from diver.evaluate.config import parse_ks
 from diver.evaluate.grade import AUTO, CHUNK, SCORED, answer, grader_for
 from diver.evaluate.reduce import Sample, reduce
@@ -141,9 +141,8 @@ def _problem(group: Group, path: Path, grader: str) -> Problem:
     if not problem.answer.strip() and grader in (AUTO, "math", "gsm8k", "choice", "math-verify"):
         raise DiverError(f"{path}: problem {problem.id!r} has no known answer; --answer names its column")
     prompt = problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1]["content"]
-    known, of_gsm8k = problem.answer.rpartition("####")[2].strip(), "####" in problem.answer
-    of_gsm8k = of_gsm8k or "gsm8k" in f"{problem.source} {path.name}".lower()
-    return replace(problem, answer=known, verifier=auto_verifier(prompt, known, is_gsm8k=of_gsm8k))
+    known, verifier = answer_and_verifier(prompt, problem.answer, f"{problem.source} {path.name}")
+    return replace(problem, answer=known, verifier=verifier)
 
 
 def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> dict[str, dict[str, Any]]:
@@ -166,12 +165,13 @@ def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> dict
 
 def _row(response: Response, grade: Grade, grader: str) -> dict[str, Any]:
     problem, text = response.problem, response.rollout.response
+    by = grader_for(problem, grader)
     return {
         "key": response.key,
-        "grader": str(grader_for(problem, grader)),
+        "grader": str(by),
         "grade": grade,
         "extracted": answer(problem, text, grader) if grade in SCORED else None,
-        "solution": digest(solution(problem, text)) if grade is Grade.CORRECT else None,
+        "solution": digest(solution(by, problem, text)) if grade is Grade.CORRECT else None,
     }
 
 

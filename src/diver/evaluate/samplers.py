@@ -40,10 +40,13 @@ class SamplerHandle(NamedTuple):
         return chat_template_for(problems)
 
 
+MODEL_FILES = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")  # .jinja: a chat template; .txt: merges
+
+
 def fingerprint(folder: Path) -> str:
-    """8 digits that change with the weights, configuration and tokenizer of a model folder."""
+    """8 digits that change with the weights, configuration, tokenizer and chat template of a model folder."""
     known = hashlib.blake2b(digest_size=4)
-    for path in sorted(p for p in folder.iterdir() if p.suffix in (".json", ".safetensors", ".bin", ".model")):
+    for path in sorted(p for p in folder.iterdir() if p.suffix in MODEL_FILES):
         with path.open("rb") as file:
             size = path.stat().st_size
             known.update(f"{path.name} {size} ".encode() + file.read(END))

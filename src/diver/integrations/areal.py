@@ -68,6 +68,8 @@ def check(method: str | Method, actor: Any, group_size: int) -> None:
     """DiverError where `actor`, AReaL's PPOActorConfig, would change the advantages or has another clip than the method."""
     method = SEAM.usable(method)
     loss = method.loss
+    if loss.aggregation != "token-mean":
+        raise DiverError(f"method.loss.aggregation = {loss.aggregation!r}: AReaL has token-mean")
     clip = {"eps_clip": getattr(loss, "clip_low", None), "eps_clip_higher": getattr(loss, "clip_high", None)}
     SEAM.check_settings(method, {**ACTOR, **clip}, lambda name: getattr(actor, name))
     if group_size != 1:

@@ -68,5 +68,6 @@ def check(method: str | Method, config: Any) -> None:
         "loss_agg_mode": AGGREGATIONS[loss.aggregation],
         "entropy_loss_coef": loss.entropy_coef,
         "use_kl_loss": loss.kl_coef > 0,
+        **({"kl_loss_coef": loss.kl_coef} if loss.kl_coef else {}),
     }
     SEAM.check_settings(method, wanted, lambda name: getattr(config, name))

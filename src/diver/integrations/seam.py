@@ -89,8 +89,8 @@ _KL, _BOTH = ("kl_coef",), ("kl_coef", "entropy_coef")
 SEAMS = {
     seam.engine: seam
     for seam in (
-        Seam("TRL", (*_TOKENS, "keys"), subtracts_mean=True, losses=_TRL_LOSSES, terms=_BOTH),
-        Seam("ms-swift", (*_TEXTS, "keys"), subtracts_mean=True, losses=_TRL_LOSSES, terms=_KL),
+        Seam("TRL", (*_TOKENS, "grades", "keys"), subtracts_mean=True, losses=_TRL_LOSSES, terms=_BOTH),
+        Seam("ms-swift", (*_TEXTS, "grades", "keys"), subtracts_mean=True, losses=_TRL_LOSSES, terms=_KL),
         Seam("slime", _SAMPLED, losses=(ClipLoss, GspoLoss), terms=_BOTH),
         Seam("SkyRL", _SAMPLED, per_token=True, losses=(ClipLoss, GspoLoss), terms=_BOTH),
         Seam("rLLM", _SAMPLED, terms=_KL),

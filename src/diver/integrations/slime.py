@@ -18,6 +18,7 @@ from diver.types import DiverError, Progress
 SEAM = SEAMS["slime"]
 AGGREGATIONS = {"token-mean": True, "sequence-mean": False}
 """Our aggregation -> slime's calculate_per_token_loss."""
+KL = ("k3", "low_var_kl")  # slime's names of the estimator that ours is; the second also bounds it
 
 
 class PostProcess:
@@ -66,6 +67,8 @@ class PostProcess:
             "entropy_coef": loss.entropy_coef,
             "kl_loss_coef": loss.kl_coef,
         }
+        if loss.kl_coef:
+            wanted |= {"use_kl_loss": True, "kl_loss_type": args.kl_loss_type if args.kl_loss_type in KL else KL[0]}
         SEAM.check_settings(self.method, wanted, functools.partial(getattr, args))
         self.method.check_group_size(args.n_samples_per_prompt, "n_samples_per_prompt")
 

@@ -23,9 +23,10 @@ from diver.types import DiverError, Group, Progress, Reward, State
 Decode = Callable[[Sequence[int]], str]
 
 OBSERVED = ("textual", "equational")  # measured for every method, so that any two runs can be compared
-NEEDS = ("responses", "tokens", "logprobs", "keys", "state")
-"""What a method may ask of an engine beyond outcomes: the texts, the policy's token ids, the sampler's log-probs, which responses
-are the same answer or solution (`Rollout.key`), and a `State` that is saved with every checkpoint."""
+NEEDS = ("responses", "tokens", "logprobs", "grades", "keys", "state")
+"""What a method may ask of an engine beyond outcomes: the texts, the policy's token ids, the sampler's log-probs, how the verifier
+graded each response (`Rollout.grade`), which are the same answer or solution (`Rollout.key`), and a `State` that is saved with every
+checkpoint."""
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,7 @@ class Diver(ClipHigher):
             > (self.diversity_rewards[name].clip_max or self.shaping.clip_max)
             for group in groups
             for name, values in self._intrinsic(group).items()
+            if self.diversity_rewards[name].weight
         ]
         return float(np.concatenate(over).mean()) if any(o.size for o in over) else 0.0
 

@@ -8,7 +8,7 @@ from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher
 from diver.settings import settings
-from diver.types import Grade, Group, Reward
+from diver.types import DiverError, Grade, Group, Reward
 
 UNANSWERED = (Grade.NO_ANSWER, Grade.TRUNCATED)
 
@@ -30,10 +30,14 @@ class EvolRl(ClipHigher):
 
     @property
     def needs(self) -> frozenset[str]:
-        return super().needs | {"responses"}
+        return super().needs | {"responses", "grades"}
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r = group.outcomes
+        if any(rollout.grade is None for rollout in group.rollouts):
+            raise DiverError(
+                f"method {self.name!r}: a response of problem {group.problem.id!r} has no grade, which says if it has an answer"
+            )
         shaped = np.full(len(group), -1.0)
         answered = np.array([rollout.grade not in UNANSWERED for rollout in group.rollouts])
         if answered.sum() > 1:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from diver.evaluate.compare import SETTINGS
 from diver.render.figures import COLOURS, drawing, frame
 from diver.render.tables import Measure, Table
 from diver.report.run_record import RunRecord
@@ -18,7 +19,7 @@ from diver.stats import Estimate, interval, pass_at_k
 from diver.types import DiverError
 
 BEFORE = "before training"
-SAME = ("problems", "samples", "temperature", "template", "max_tokens", "graders")  # of all evaluations
+SAME = (*SETTINGS, "samples")  # of all evaluations
 Runs = Mapping[int, Mapping[str, Any]]
 """Seed -> evaluation."""
 

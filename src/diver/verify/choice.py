@@ -148,7 +148,8 @@ def options_of(problem: Problem) -> dict[str, str]:
     """Label -> text: `meta["options"]` (a list, or a mapping), else what the prompt lists; empty where it lists none."""
     given = problem.meta.get("options")
     if isinstance(given, Mapping):
-        return {str(label).upper(): str(text) for label, text in given.items()}
+        # parquet gives each row the labels of all rows, with None where a row has no such option
+        return {str(label).upper(): str(text) for label, text in given.items() if text is not None}
     if isinstance(given, Sequence) and not isinstance(given, str):
         return dict(zip(LETTERS, map(str, given), strict=False))
     prompt = problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1].get("content", "")

@@ -106,8 +106,9 @@ GRADERS = {
         Grader(
             "gsm8k",
             "diver.verify.mathematics:grade_gsm8k",
-            6,
+            7,
             _ALGEBRA,
+            answer="diver.verify.mathematics:final_gsm8k_answer",
             explicit="diver.verify.mathematics:has_gsm8k_answer",
             template="boxed",
         ),
@@ -161,7 +162,6 @@ def _custom(name: str, where: str) -> Grader:
     return Grader(name, name, hashlib.blake2b(content, digest_size=4).hexdigest(), isolated=True)
 
 
-def solution(problem: Problem, response: str) -> str:
-    """What makes two correct solutions the same, as the problem's verifier defines it."""
-    grader = get_grader(problem.verifier)
+def solution(grader: Grader, problem: Problem, response: str) -> str:
+    """What makes two solutions the same that `grader` finds correct."""
     return import_object(grader.solution, f"grader {grader.name}")(response, problem)

@@ -26,7 +26,7 @@ def key(grader: Grader, problem: Problem, rollout: Rollout) -> str:
     if correct and not grader.exact_solutions:
         text = problem.answer
     elif correct:
-        text = solution(problem, rollout.response)
+        text = solution(grader, problem, rollout.response)
     else:
         text = grader.reached(rollout.response, problem)
     return text if len(text) <= LONGEST else hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -18,7 +18,7 @@ wrong, a known answer beyond them an error; an answer written exactly as the kno
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from diver.diversity import formulas
@@ -56,9 +56,13 @@ def grade(response: str, problem: Problem) -> Grade | PendingComparison:
 
 def grade_gsm8k(response: str, problem: Problem) -> Grade | PendingComparison:
     """Verifier "gsm8k": as "math", but without a box the last number of the response is the answer."""
-    text = after_thought(response)
-    answers = stated(text) or last_line(text) or last_number(text)
+    answers = _gsm8k_answers(response)
     return _settle(answers, problem.answer) if answers else Grade.NO_ANSWER
+
+
+def _gsm8k_answers(response: str) -> Sequence[str]:
+    text = after_thought(response)
+    return stated(text) or last_line(text) or last_number(text)
 
 
 def has_answer(response: str) -> bool:
@@ -78,9 +82,20 @@ def final_answer(response: str, problem: Problem) -> str | None:
     return plain(answers[0]) or None if answers else None
 
 
+def final_gsm8k_answer(response: str, problem: Problem) -> str | None:
+    """The same for "gsm8k", of the answer that it grades."""
+    answers = _gsm8k_answers(response)
+    return plain(answers[0]) or None if answers else None
+
+
 def written_formulas(response: str, problem: Problem) -> str:
     """What makes two correct solutions the same: the formulas that they write; without any, the text."""
-    return "\n".join(sorted(formulas(response, ignore_space=True))) or " ".join(response.split())
+    return same_formulas(response, formulas(response))
+
+
+def same_formulas(response: str, written: Iterable[str]) -> str:
+    """`written_formulas` of a response whose formulas are known."""
+    return "\n".join(sorted({"".join(formula.split()) for formula in written})) or " ".join(response.split())
 
 
 def _settle(answers: Sequence[str], gold: str) -> Grade | PendingComparison:

@@ -65,7 +65,9 @@ def slime_args(**changes: Any) -> SimpleNamespace:
         "eps_clip_c": None,
         "calculate_per_token_loss": True,
         "entropy_coef": 0.0,
+        "use_kl_loss": False,
         "kl_loss_coef": 0.0,
+        "kl_loss_type": "k1",
         "n_samples_per_prompt": 4,
         "rollout_batch_size": GROUPS,
         "rollout_max_response_len": 16,
@@ -230,4 +232,5 @@ def roll_config(**changes: Any) -> Any:
     whiten = {"whiten_rewards": False, "whiten_advantages": False, "use_reward_scaling": False, "advantage_clip": None}
     loss = {"use_pg_clip_range": True, "pg_clip_low": 0.2, "pg_clip_high": 0.28, "dual_clip_loss": False, "gamma": 1}
     other = {"add_token_level_kl": False, "loss_agg_mode": "token-mean", "entropy_loss_coef": 0, "use_kl_loss": False}
+    other |= {"kl_loss_coef": 0}
     return SimpleNamespace(**{**rewards, **whiten, **loss, **other, **changes})

@@ -70,6 +70,18 @@ def test_slime_refuses():
     assert slime.PostProcess(method)(c.slime_args(reward_key="acc"), of_dicts)[1] == expected(method)
 
 
+def test_a_kl_term_that_is_never_added_is_refused():
+    """Each of slime and ROLL has two switches for it; that of slime is another estimator by default."""
+    method = method_named("grpo", loss={"kl_coef": 0.04})
+    grpo = {"eps_clip_high": 0.2, "kl_loss_coef": 0.04}
+    check = slime.PostProcess(method).check
+    check(c.slime_args(**grpo, use_kl_loss=True, kl_loss_type="low_var_kl"))
+    refused("use_kl_loss=True (it is False), kl_loss_type='k3' (it is 'k1')", lambda: check(c.slime_args(**grpo)))
+    of_roll = {"pg_clip_high": 0.2, "use_kl_loss": True}
+    roll.check(method, c.roll_config(**of_roll, kl_loss_coef=0.04))
+    refused("set kl_loss_coef=0.04 (it is 0)", lambda: roll.check(method, c.roll_config(**of_roll)))
+
+
 def test_slime_by_its_dotted_path(monkeypatch):
     monkeypatch.setenv("DIVER_METHOD", "diver-mix")
     slime._configured.cache_clear()
@@ -198,6 +210,8 @@ def test_areal(name, monkeypatch):
 
 def test_areal_refuses():
     areal.check("diver-mix", c.areal_actor(), 1)
+    summed = method_named("diver-mix", loss={"aggregation": "token-sum"})
+    refused("'token-sum': AReaL has token-mean", lambda: areal.check(summed, c.areal_actor(), 1))
     normed = c.areal_actor(adv_norm="batch", kl_ctl=0.1)
     refused("set adv_norm=None (it is 'batch'), kl_ctl=0.0 (it is 0.1)", lambda: areal.check("diver-mix", normed, 1))
     refused("group_size is 8", lambda: areal.check("diver-mix", c.areal_actor(), 8))

@@ -67,8 +67,10 @@ class GroupAdvantage:
         on_step: Callable[[int, list[Group], Mapping[str, float]], None] | None = None,
     ) -> None:
         self.method, self.args, self.tokenizer = usable(method).limited(args.max_completion_length), args, tokenizer
-        if outcome is not None and "keys" in self.method.needs:
-            raise DiverError(f"method {self.method.name!r} needs keys, which our verifiers give and `outcome` does not")
+        if outcome is not None and (missing := sorted(self.method.needs & {"grades", "keys"})):
+            raise DiverError(
+                f"method {self.method.name!r} needs {', '.join(missing)}, which our verifiers give and `outcome` does not"
+            )
         self.outcome = one_outcome(outcome, weights, self.method.threshold)
         self.problems, self.on_step = problems, on_step
         if verifier != "auto":
@@ -173,7 +175,7 @@ class GroupAdvantage:
             return [self.problems[name] for name in inputs["problem"]]
         columns = {name: column for name, column in inputs.items() if isinstance(column, list)} | {"prompt": prompts}
         rows = [{name: column[i] for name, column in columns.items()} for i in range(len(prompts))]
-        return [to_problem(row, f"row {i}", self.source) for i, row in enumerate(rows)]
+        return [to_problem(row, f"row {i}", self.source, i) for i, row in enumerate(rows)]
 
     def _groups(self, rows: Sequence[Row]) -> list[Group]:
         """Rows of all processes, in TRL's order: num_generations of one prompt after those of another."""
