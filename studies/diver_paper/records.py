@@ -56,20 +56,23 @@ class Job(NamedTuple):
         return merge(override(regime, self.changes), {"run": {"seed": self.seed}})
 
 
-def find(folder: Path, job: Job, regime: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The record of a finished run, None where there is none.
+def find(
+    folder: Path, job: Job, regime: Mapping[str, Any], also: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """The record of a finished run, None where there is none. `also`: what else of the record must be as given.
 
-    DiverError where the file of that name is a run of another recipe.
+    DiverError where the file of that name is a run of another recipe, or another in what is in `also`.
     """
+    also = also or {}
     path = folder / f"{job.name}.json"
     if not path.exists():
         return None
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        theirs = _flat(record["recipe"])
+        theirs = _flat({**record["recipe"], **{key: record.get(key) for key in also}})
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise DiverError(f"{path}: is not the record of a run ({e}); delete it to make the run again") from None
-    mine = json.loads(to_json(_flat(job.recipe(regime))))
+    mine = json.loads(to_json(_flat({**job.recipe(regime), **also})))
     if mine == theirs:
         return record
     keys = sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))

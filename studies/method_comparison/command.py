@@ -113,13 +113,12 @@ def run_stage(plan: Plan, stage: Stage, arguments: Arguments, provenance: Mappin
     for variant in variants.values():
         make_recipe(StudyJob(variant.changes(plan.rates[0]), CHOICE_SEED).recipe(regime))  # a wrong one fails here
 
-    def run(job: StudyJob, of: Mapping[str, Any], where: Paths, evaluated: bool, baseline: bool = False) -> Run:
+    def run(job: StudyJob, of: Mapping[str, Any], where: Paths, made: Mapping[str, Any]) -> Run:
         given = {
             "changes": job.changes,
             "seed": job.seed,
             "regime": of,
-            "evaluation": dataclasses.asdict(plan.evaluation) if evaluated else None,
-            "baseline": baseline,
+            **made,
             "folder": where.work / job.name,
             "out": where.records,
             "provenance": provenance,
@@ -129,15 +128,16 @@ def run_stage(plan: Plan, stage: Stage, arguments: Arguments, provenance: Mappin
 
     chosen_by, choice = _of_rates(plan, arguments, stage.testbed), choice_regime(plan, stage.testbed)
     missing = [job for job in choices(plan, variants.values()) if find(chosen_by.records, job, choice) is None]
-    run_all([run(job, choice, chosen_by, False) for job in missing], chosen_by.work, arguments.jobs)
+    unevaluated = {"evaluation": None, "baseline": False}
+    run_all([run(job, choice, chosen_by, unevaluated) for job in missing], chosen_by.work, arguments.jobs)
     rates = chosen(plan, stage.testbed, plan.variants, chosen_by)
-    jobs = [(UNTRAINED, False)] + [
-        (StudyJob(variant.changes(rates[label]), seed), variant.baseline)
+    jobs = [(UNTRAINED, plan.made())] + [
+        (StudyJob(variant.changes(rates[label]), seed), plan.made(variant.baseline))
         for seed in stage.seeds
         for label, variant in variants.items()
     ]
-    waiting = [(job, baseline) for job, baseline in jobs if find(paths.records, job, regime) is None]
-    run_all([run(job, regime, paths, True, baseline) for job, baseline in waiting], paths.work, arguments.jobs)
+    waiting = [(job, made) for job, made in jobs if find(paths.records, job, regime, made) is None]
+    run_all([run(job, regime, paths, made) for job, made in waiting], paths.work, arguments.jobs)
 
 
 def _of_rates(plan: Plan, arguments: Arguments, testbed: str) -> Paths:
@@ -170,7 +170,8 @@ def _results(plan: Plan, part: Part, labels: Iterable[str], arguments: Arguments
     for label, rate in rates.items():
         for seed in part.seeds:
             job = StudyJob(variants[label].changes(rate), seed)
-            if (record := find(paths.records, job, regime)) is not None:
+            made = plan.made(variants[label].baseline)
+            if (record := find(paths.records, job, regime, made)) is not None:
                 runs.setdefault(label, {})[seed] = record
     tried = {label: outcomes(plan, testbed, variants[label], of_rates) for label in rates}
-    return Results(plan, part, runs, find(paths.records, UNTRAINED, regime), tried)
+    return Results(plan, part, runs, find(paths.records, UNTRAINED, regime, plan.made()), rates, tried)

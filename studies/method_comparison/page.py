@@ -12,7 +12,6 @@ from diver.render.tables import markdown
 from diver.stats import Estimate
 from method_comparison.figure import draw, draw_solutions, with_first_seed
 from method_comparison.plan import BASELINE, Plan
-from method_comparison.rates import best_rate
 from method_comparison.results import (
     WEIGHTS,
     Results,
@@ -227,20 +226,22 @@ def _training(results: Results) -> str:
         steps = results.plan.regime(results.part.testbed)["train"]["steps"]
         values = [training(runs, metric) for metric in TRAINING.values()]
         cost = f"{np.mean(seconds) / steps:.2f}" if seconds else NONE
-        rows.append([label, *(NONE if np.isnan(v) else f"{v:.3g}" for v in values), cost])
-    return markdown(["last quarter of the steps", *TRAINING, "CPU s a step"], rows)
+        rate = f"{results.rates[label] * results.plan.variants[label].rate_factor:g}"
+        rows.append([label, rate, *(NONE if np.isnan(v) else f"{v:.3g}" for v in values), cost])
+    return markdown(["last quarter of the steps", "learning rate", *TRAINING, "CPU s a step"], rows)
 
 
 def _rates(results: Results) -> str:
     rows = [
-        [label, *(f"{100 * found[rate]:.1f}" + " *" * (rate == best_rate(found)) for rate in sorted(found))]
-        for label, found in results.rates.items()
+        [label, *(f"{100 * found[rate].mean():.1f}" + " *" * (rate == results.rates[label]) for rate in sorted(found))]
+        for label, found in results.tried.items()
         if found and not results.plan.variants[label].rate_of
     ]
     hours = sum(sum(v or 0 for v in r["cpu_seconds"].values()) for runs in results.runs.values() for r in runs.values())
     note = (
         "The learning rates: mean outcome (per cent) over the last quarter of the "
-        f"{results.plan.testbeds[results.part.testbed].choice_steps} steps of a run on other problems; * the one that is taken.\n"
+        f"{results.plan.testbeds[results.part.testbed].choice_steps} steps of a run on other problems; * the one that is taken: the best, or "
+        f"{BASELINE}'s where the best is not better by more than a standard error.\n"
     )
     table = markdown(["", *(f"{rate:g}" for rate in sorted(results.plan.rates))], rows)
     return f"{note}\n{table}\nCore-hours of the finished runs, without those that choose a rate: {hours / 3600:.1f}.\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -88,6 +89,10 @@ class Plan:
     testbeds: Mapping[str, Testbed]
     variants: Mapping[str, Variant]
     stages: Mapping[str, Stage] = field(default_factory=dict)
+
+    def made(self, baseline: bool = False) -> dict[str, Any]:
+        """What the record of a run says beside its recipe: how it was evaluated."""
+        return {"evaluation": dataclasses.asdict(self.evaluation), "baseline": baseline}
 
     def regime(self, testbed: str) -> dict[str, Any]:
         """The recipe of a testbed as given."""

@@ -1,12 +1,15 @@
 """The learning rate of a variant: the one of three whose training solves most, on problems that no other run sees.
 
-Each is tried for some steps with one seed; what counts is the mean outcome over the last quarter of them. It is chosen
-for every method alike, because under AdamW and a bound on the norm of the gradient a constant factor on the advantage
-does nearly nothing, so that equal advantages would not make equal terms.
+Each is tried for some steps with one seed; what counts is the mean outcome over the last quarter of them. Where the best
+is not better than clip-higher's rate by more than one standard error, paired over these steps, it is clip-higher's:
+chance should not give two methods different rates. A rate is chosen for every method alike, because under AdamW and a
+bound on the norm of the gradient a constant factor on the advantage does nearly nothing, so that equal advantages would
+not make equal terms.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,7 +18,7 @@ import numpy as np
 from diver.settings import merge
 from diver_paper.records import find
 from diver_paper.sweep import Paths
-from method_comparison.plan import CHOICE_SEED, Plan, StudyJob, Variant
+from method_comparison.plan import BASELINE, CHOICE_SEED, Plan, StudyJob, Variant
 
 TAIL = 0.25
 
@@ -31,8 +34,8 @@ def choice_regime(plan: Plan, testbed: str) -> dict[str, Any]:
 
 
 def choices(plan: Plan, variants: Iterable[Variant]) -> list[StudyJob]:
-    """The runs by which the rates of these variants are chosen."""
-    own = {variant.rate_of or variant.label: variant for variant in variants}
+    """The runs by which the rates of these variants are chosen; clip-higher's always."""
+    own = {BASELINE: plan.variants[BASELINE]} | {variant.rate_of or variant.label: variant for variant in variants}
     return [
         StudyJob(plan.variants.get(label, variant).changes(rate), CHOICE_SEED)
         for label, variant in own.items()
@@ -40,28 +43,36 @@ def choices(plan: Plan, variants: Iterable[Variant]) -> list[StudyJob]:
     ]
 
 
-def outcomes(plan: Plan, testbed: str, variant: Variant, paths: Paths) -> dict[float, float]:
-    """Learning rate -> the mean outcome at the end of its run, of the finished runs of a variant."""
-    regime, found = choice_regime(plan, testbed), {}
+def outcomes(plan: Plan, testbed: str, variant: Variant, paths: Paths) -> dict[float, np.ndarray]:
+    """Learning rate -> the outcome over the last quarter of its run, float64 [blocks of steps], of the finished runs of a variant."""
+    regime, found = choice_regime(plan, testbed), dict[float, np.ndarray]()
     for rate in plan.rates:
         record = find(paths.records, StudyJob(variant.changes(rate), CHOICE_SEED), regime)
         if record is not None:
             column = record["metrics"]["reward/outcome"]
-            found[rate] = float(np.mean(column[-max(1, round(TAIL * len(column))) :]))
+            found[rate] = np.array(column[-max(1, round(TAIL * len(column))) :], dtype=float)
     return found
 
 
 def chosen(plan: Plan, testbed: str, variants: Mapping[str, Variant], paths: Paths) -> dict[str, float]:
     """The rate of each variant whose choice is finished, before its `rate_factor`."""
     rates = {}
+    reference = outcomes(plan, testbed, plan.variants[BASELINE], paths)
+    if len(reference) < len(plan.rates):
+        return {}
     for label, variant in variants.items():
         owner = variants.get(variant.rate_of or label) or plan.variants[variant.rate_of or label]
         found = outcomes(plan, testbed, owner, paths)
         if len(found) == len(plan.rates):
-            rates[label] = best_rate(found)
+            rates[label] = best_rate(found, best_rate(reference))
     return rates
 
 
-def best_rate(found: Mapping[float, float]) -> float:
-    """The learning rate of the highest outcome; of several the lowest."""
-    return max(sorted(found), key=lambda rate: found[rate])
+def best_rate(found: Mapping[float, np.ndarray], unless_better: float | None = None) -> float:
+    """The rate of the highest mean outcome, of several the lowest; `unless_better` where that is within one standard error."""
+    best = max(sorted(found), key=lambda rate: found[rate].mean())
+    if unless_better is None:
+        return best
+    gain = found[best] - found[unless_better]
+    error = gain.std(ddof=1) / math.sqrt(len(gain)) if len(gain) > 1 else 0.0
+    return best if gain.mean() > error else unless_better

@@ -35,8 +35,10 @@ class Results(NamedTuple):
     runs: Mapping[str, Runs]
     """Label -> seed -> record."""
     untrained: Record | None
-    rates: Mapping[str, Mapping[float, float]]
-    """Label -> learning rate -> the outcome by which it is chosen."""
+    rates: Mapping[str, float]
+    """Label -> the learning rate of its variant, before its `rate_factor`."""
+    tried: Mapping[str, Mapping[float, np.ndarray]]
+    """Label -> learning rate -> the outcomes by which it is chosen."""
 
     @property
     def title(self) -> str:

@@ -65,6 +65,8 @@ def run(
         "commit": commit,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "cpu_seconds": {"train": None if resumed else trained - start, "evaluate": time.process_time() - trained},
+        "evaluation": evaluation,
+        "baseline": baseline,
         "metrics": {name: thinned(column) for name, column in metrics.items()},
         "evaluations": evaluations,
     }

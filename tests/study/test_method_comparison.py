@@ -21,7 +21,7 @@ from method_comparison import figure
 from method_comparison import problems as choice_problems
 from method_comparison.figure import front
 from method_comparison.plan import StudyJob, load_plan
-from method_comparison.rates import choice_regime
+from method_comparison.rates import best_rate, choice_regime
 from method_comparison.results import (
     Part,
     Results,
@@ -69,6 +69,15 @@ def test_a_testbed_that_is_like_another_has_its_recipe_and_its_learning_rates():
     assert choice_regime(PLAN, "countdown-long") == choice_regime(PLAN, "countdown") != choice_regime(PLAN, "maze")
 
 
+def test_the_best_rate_or_that_of_clip_higher():
+    """Over four blocks: .3 more on average, with a standard error of .1 (differences .1, .5, .1, .5) or of .35 (-.6, 1.2, -.6, 1.2)."""
+    low, high = np.array([0.0, 0.0, 0.0, 0.0]), np.array([0.1, 0.5, 0.1, 0.5])
+    noisy = np.array([-0.6, 1.2, -0.6, 1.2])
+    assert best_rate({1e-4: high, 5e-5: low}) == best_rate({1e-4: high, 5e-5: low}, 5e-5) == 1e-4
+    assert best_rate({1e-4: noisy, 5e-5: low}) == 1e-4 and best_rate({1e-4: noisy, 5e-5: low}, 5e-5) == 5e-5
+    assert best_rate({1e-4: low, 5e-5: low}) == 5e-5
+
+
 @pytest.mark.slow
 def test_rates_are_chosen_on_problems_that_no_other_run_sees(monkeypatch):
     monkeypatch.setattr(choice_problems, "COUNT", 200)
@@ -97,7 +106,7 @@ def record(correct, samples=64, large=(), before=(), shared_solutions=((4, 1), (
 
 def results(untrained=None, **runs):
     named = {label.replace("_", "-"): dict(enumerate(records)) for label, records in runs.items()}
-    return Results(PLAN, Part("countdown", (0, 1)), named, untrained, {})
+    return Results(PLAN, Part("countdown", (0, 1)), named, untrained, {}, {})
 
 
 def test_pass_at_k_is_estimated_from_all_samples():
