@@ -1,6 +1,6 @@
 """Do two trees give the same numbers? `python scripts/same_numbers.py BEFORE AFTER`, each a commit or a checkout's folder.
 
-Short runs of every method are made in both trees and compared value by value, responses included; so are the study's
+Short runs of ten methods, with settings of theirs, are made in both trees and compared value by value, responses included; so are the study's
 records and pages, as committed and as `diver reproduce` makes them anew. same_numbers.toml has the runs, renamed.toml the
 names that changed. Exit code 1 for any difference. What a commit gave is kept under --work; a folder is run anew.
 """
@@ -164,12 +164,8 @@ def page(name: str, tree: Tree) -> Values:
     if not name.endswith("-tiny"):  # not made by diver reproduce
         return named("pages", found)
     if not (kept / path.name).exists():
-        (kept / "runs").mkdir(parents=True, exist_ok=True)
         shutil.copytree(path.parent, kept, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.md", "*.png"))
-        for record in tree.find("*_seed[0-9]*.json"):
-            shutil.copy(record, kept / "runs")
         tree.diver("reproduce", path.stem.removesuffix("-tiny"), "--out", str(kept))
-        shutil.rmtree(kept / "runs")
     return named("pages", found | numbers(kept / path.name, "made anew"))
 
 
@@ -185,12 +181,13 @@ def numbers(path: Path, label: str) -> Values:
 
 def records(tree: Tree) -> Values:
     """Every record, and what models have measured. A run's name: what is in its recipe, in new names, and not in all."""
-    loaded = [json.loads(path.read_text()) for path in tree.find("*_seed[0-9]*.json")]
+    paths = tree.find("*_seed[0-9]*.json")
+    loaded = [json.loads(path.read_text()) for path in paths]
     recipes = [set(named("recipe", record.pop("recipe")).items()) for record in loaded]
     regime = set.intersection(*recipes) if recipes else set()
     found: Values = {f"the regime: {name}": value for name, value in sorted(regime)}
-    for record, recipe in zip(loaded, recipes, strict=True):
-        run = " ".join(f"{name}={value}" for name, value in sorted(recipe - regime, key=str))
+    for path, record, recipe in zip(paths, loaded, recipes, strict=True):
+        run = f"{path.parent.name}: " + " ".join(f"{name}={value}" for name, value in sorted(recipe - regime, key=str))
         record["metrics"] = {renamed("metrics", name): column for name, column in record["metrics"].items()}
         record["evaluations"] = {step: named("evaluations", of) for step, of in record["evaluations"].items()}
         found |= named("records", record, f"{run}, {len(record['metrics'])} columns: ")

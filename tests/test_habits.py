@@ -260,7 +260,7 @@ correct.needs = {"tokens"}
 """
 
 
-def test_a_metric_that_raises_or_has_the_wrong_signature_is_named(monkeypatch):
+def test_a_metric_that_raises_or_has_the_wrong_signature_is_named():
     Path("habit_metrics.py").write_text(METRICS)
     for name, told in {
         "raises": r"'habit_metrics:raises', problem 'problem-1': ZeroDivisionError: .*\(\S+/habit_metrics.py:3\)$",

@@ -244,7 +244,9 @@ def commands(study: Study) -> str:
     lines = []
     for variant, runs in study.runs.items():
         if variant == INITIAL:
-            lines.append(f"- {variant}: the bundled policy, only evaluated, by `{Job({}, 0, trained=False).command}`\n")
+            lines.append(
+                f"- {variant}: the bundled policy, only evaluated, by `{Job({}, 0, trained=False).command} {study.experiment.name}`\n"
+            )
             continue
         first, *others = sorted(runs)
         command = Job(study.experiment.variants[variant], first).command

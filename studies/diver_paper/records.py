@@ -48,7 +48,7 @@ class Job(NamedTuple):
     def command(self) -> str:
         """The command that makes the run by hand; the untrained policy is only evaluated, by the study itself."""
         if not self.trained:
-            return "diver reproduce main"
+            return "diver reproduce"
         return shlex.join(["diver", "train", "studies/diver_paper/tiny.toml", *self.flags])
 
     def recipe(self, regime: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ RECIPES = Path("recipes/paper")
 class Arguments:
     """Reproduce a table or figure of the paper by name: train, evaluate, compare, write tables and figures.
 
-    Runs with a record under OUT/runs are not made again, nor are those that come with a clone: `--out mine` makes all of
+    Runs with a record under OUT/runs (of main: OUT/runs-main) are not made again, nor are those that come with a clone: `--out mine` makes all of
     them. The same command resumes a stopped study. --list shows what there is.
     """
 
@@ -236,7 +236,7 @@ def listing(out: Path) -> str:
         [
             *lines,
             "",
-            f"Runs are in {out / 'runs'} and shared: dynamics, pass-at-k and others read those of main. Core hours are of all",
+            f"Runs are in {out / 'runs'}, which the experiments share, those of main in {out / 'runs-main'}. Core hours are of all",
             "runs, estimated from the finished ones. At paper scale none has been run: --scale paper prints the commands.",
             "Beside these, `diver reproduce methods` compares exploration methods on testbeds (diver reproduce methods --help).",
         ]

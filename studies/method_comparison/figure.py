@@ -79,7 +79,8 @@ def draw_solutions(results: Results, path: Path, problems: int = 4, columns: int
             of_methods = [counts[column][problem] for column in range(len(shown))]
             names = list(dict.fromkeys(name for over in of_methods for _, found in over for name in found))
             for column, label in enumerate(shown):
-                _stacked(axes[row][column], of_methods[column], names, label if row == 0 else "")
+                samples = results.plan.evaluation.samples
+                _stacked(axes[row][column], of_methods[column], names, samples, label if row == 0 else "")
 
 
 def _over_training(results: Results, record: Record) -> list[list[tuple[int, dict[str, int]]]]:
@@ -93,11 +94,14 @@ def _over_training(results: Results, record: Record) -> list[list[tuple[int, dic
     return found
 
 
-def _stacked(axes: Any, over: Sequence[tuple[int, dict[str, int]]], names: Sequence[str], title: str) -> None:
-    """A solution has one colour in a row of panels: that of its place among `names`."""
+def _stacked(
+    axes: Any, over: Sequence[tuple[int, dict[str, int]]], names: Sequence[str], samples: int, title: str
+) -> None:
+    """A solution has one colour in a row of panels: that of its place among `names`; up to `samples`, the rest is white."""
     table = np.array([[counts.get(name, 0) for _, counts in over] for name in names] or [[0] * len(over)])
     frame(axes, title)
     colours = [COLOURS[i % len(COLOURS)] for i in range(len(table))]
+    axes.set_ylim(0, samples)
     axes.stackplot([step for step, _ in over], table, colors=colours, linewidth=0, alpha=0.85)
 
 

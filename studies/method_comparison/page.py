@@ -54,11 +54,14 @@ def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
     head = [
         "# Exploration methods side by side\n",
         f"Made by `diver reproduce {NAME}`; [study.toml](../../studies/method_comparison/study.toml) has the regimes, the "
-        "variants and the stages. Every method in the common frame (docs/methods.md), its learning rate chosen from "
-        f"{', '.join(f'{rate:g}' for rate in plan.rates)} by runs of its own on problems that no other run sees.\n",
+        "variants and the stages. The methods are in the common frame (docs/methods.md) where they are not called as published; "
+        f"the learning rate of each is chosen from {', '.join(f'{rate:g}' for rate in plan.rates)} by runs of its own on problems "
+        "that no other run sees, that of a variant is its method's. What costs nothing beside clip-higher are its checkpoints and, "
+        "where they were run, half and twice its learning rate and a KL term, each at every temperature.\n",
         f"![Pass@1 against Pass@64]({NAME}.png)\n",
         "A curve a method, over the temperature at test time; bars are 95 % intervals over seeds and problems. Grey: what costs "
-        "nothing, clip-higher's own checkpoints, half and twice its learning rate, a KL term, each at every temperature.\n",
+        "nothing.\n\nOf many comparisons one in twenty excludes 0 by chance: what the seeds and problems show on which a method "
+        "was found is a reason to look again, and is tested on others, in a part of its own.\n",
     ]
     write_text(out / f"{NAME}.md", "\n".join(head + _parts(known, appendices)))
     return out / f"{NAME}.md"
@@ -75,7 +78,7 @@ def _appendix(results: Results) -> list[str]:
         [label, *(_points(level(runs, name, k)) for name in AT for k in (1, 64))]
         for label, runs in results.runs.items()
     ]
-    note = "One run of each, at its own learning rate; the intervals are over problems alone, so that no sentence rests on them.\n"
+    note = "One run of each; the intervals are over problems alone, so that no sentence rests on them.\n"
     head = ["per cent", *(f"Pass@{k} at {name.split()[1]}" for name in AT for k in (1, 64))]
     return [f"## Appendix: {results.title}\n", note, markdown(head, rows), _training(results), _rates(results)]
 
@@ -145,7 +148,8 @@ def _at_best(results: Results) -> str:
         cells = []
         for k in KS:
             temperature, reported, gap = at_best_temperature(results, label, k)
-            cells.append(f"{_points(reported)} at {temperature}; {_points(gap, '+')}" if temperature else NONE)
+            beside = f"; {_points(gap, '+')}" if label != BASELINE else ""
+            cells.append(f"{_points(reported)} at {temperature}{beside}" if temperature else NONE)
         rows.append([label, *cells])
     note = (
         "The temperature is chosen on one half of the problems and reported on the other; behind it, the difference from "
@@ -163,8 +167,8 @@ def _front(results: Results) -> str:
     free = "; ".join(f"{w:g}: {f[1]}" for w, f in zip(WEIGHTS, best, strict=True) if f)
     note = (
         "w Pass@1 + (1 - w) Pass@64 of each method at its best temperature (in brackets), minus the best of whatever costs nothing, "
-        "in points; both are chosen on one half of the problems and compared on the other. A method counts where the interval is "
-        f"above 0. The best for each w that costs nothing: {free}.\n"
+        "in points; both are chosen on one half of the problems and compared on the other. A method is above the front where the "
+        f"whole interval is above 0. The best for each w that costs nothing: {free}.\n"
     )
     return note + "\n" + markdown(["", *(f"w = {w:g}" for w in WEIGHTS)], rows)
 
@@ -211,7 +215,8 @@ def _solutions(results: Results) -> str:
     return (
         f"![Solutions over training]({_solutions_name(results)})\n\nThe correct solutions among "
         f"{results.plan.evaluation.samples} samples of a problem, a colour each, before training and after each checkpoint of seed "
-        f"{results.part.seeds[0]}; white is wrong. The problems are those with the most solutions before training.\n"
+        f"{results.part.seeds[0]}; white is wrong. The problems are those of the first "
+        f"{results.plan.evaluation.shown_problems} with the most solutions before training.\n"
     )
 
 
@@ -244,4 +249,6 @@ def _rates(results: Results) -> str:
         f"{BASELINE}'s where the best is not better by more than a standard error.\n"
     )
     table = markdown(["", *(f"{rate:g}" for rate in sorted(results.plan.rates))], rows)
-    return f"{note}\n{table}\nCore-hours of the finished runs, without those that choose a rate: {hours / 3600:.1f}.\n"
+    resumed = sum(r["cpu_seconds"]["train"] is None for runs in results.runs.values() for r in runs.values())
+    without = f" {resumed} of them were resumed, and are counted without their training." if resumed else ""
+    return f"{note}\n{table}\nCore-hours of the finished runs, without those that choose a rate: {hours / 3600:.1f}.{without}\n"

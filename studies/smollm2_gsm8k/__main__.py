@@ -25,12 +25,14 @@ from diver.config.recipe import make_recipe
 from diver.config.sections import Model
 from diver.diversity import measure
 from diver.evaluate.evaluate import evaluate
+from diver.evaluate.samplers import fingerprint
 from diver.evaluate.task import Task
 from diver.generate.hf import HFGenerator
 from diver.generate.policy import load_configuration, load_policy
 from diver.io.jsonl import JsonlLog, write_jsonl
 from diver.io.provenance import provenance
 from diver.io.run_folder import RunFolder
+from diver.io.seeds import digest
 from diver.methods import OBSERVED
 from diver.settings import merge
 from diver.types import DiverError, Grade, Problem
@@ -98,6 +100,9 @@ class Study:
             self.recipe.sample.max_tokens,
         )
         self.held_out = self.problems(self.parts["held_out"][: sizes["held_out"]])
+        solved = [f"{s.id} {s.problem} {s.answer}" for part in self.parts.values() for s in part]
+        self.identity = {**self.config, "data": digest(*solved), "model": fingerprint(Path(self.base.path))}
+        """What the work folder is of."""
 
     def model(self, path: Path) -> Model:
         return dataclasses.replace(self.recipe.model, path=str(path), device=self.device)
@@ -247,7 +252,7 @@ def _cpu_seconds() -> float:
 def main(args: Sequence[str] | None = None) -> None:
     arguments = parse(Arguments, "python -m smollm2_gsm8k", sys.argv[1:] if args is None else args)
     study = Study(arguments)
-    folder = RunFolder(arguments.work, study.provenance, study.config)  # refuses what was made with other settings
+    folder = RunFolder(arguments.work, study.provenance, study.identity)  # refuses what was made of others
     try:
         folder.begin()
         study.run()

@@ -131,7 +131,7 @@ def test_killed_at_a_random_moment_it_ends_with_the_same_results(whole, where):
     check_it_continues(whole)
 
 
-def test_nothing_left_to_do_loads_no_model_and_changes_nothing(whole, tmp_path):
+def test_nothing_left_to_do_loads_no_model_and_changes_nothing(whole):
     before = {p: p.read_bytes() for p in whole[0].rglob("*") if p.is_file()}
     program = "import sys; from diver.cli import main; sys.argv = sys.argv[1:]; main(); print('torch' in sys.modules)"
     args = ["diver", "eval", *SMALL, "--samples", "64", "--k", "1,...,64", "--out", str(whole[0])]

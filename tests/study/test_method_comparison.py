@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -14,7 +15,6 @@ from diver.config.load import load_recipe
 from diver.config.recipe import make_recipe
 from diver.data.testbeds import generate
 from diver.methods import method_named
-from diver.methods.base import Context
 from diver.types import DiverError, Group, Problem, Reward, Rollout
 from diver_paper.commands import reproduce
 from method_comparison import figure
@@ -41,7 +41,7 @@ PLAN = load_plan()
 TEMPERATURES = [f"{t:g}" for t in PLAN.evaluation.temperatures]
 
 
-def test_every_variant_of_the_plan_is_a_recipe_in_the_common_frame():
+def test_every_variant_of_the_plan_is_a_recipe_in_its_frame():
     for testbed, variant in itertools.product(PLAN.testbeds, PLAN.variants.values()):
         recipe = make_recipe(StudyJob(variant.changes(1e-4), 3).recipe(PLAN.regime(testbed)))
         assert recipe.run.seed == 3 and recipe.method.frame == variant.frame
@@ -52,10 +52,10 @@ def test_every_variant_of_the_plan_is_a_recipe_in_the_common_frame():
     assert twice["train"] == {"learning_rate": 2e-4} and twice["method"]["name"] == "clip-higher"
 
 
-@pytest.mark.parametrize("testbed", PLAN.testbeds)
+@pytest.mark.parametrize("testbed", sorted({bed.rates_of for bed in PLAN.testbeds.values()}))
 def test_a_testbed_has_the_problems_and_lengths_of_its_recipe(testbed):
     ours = make_recipe(PLAN.regime(testbed))
-    theirs = load_recipe(ROOT / "recipes" / "testbeds" / f"{PLAN.testbeds[testbed].rates_of}.toml")
+    theirs = load_recipe(ROOT / "recipes" / "testbeds" / f"{testbed}.toml")
     assert (ours.data, ours.sample, ours.model) == (theirs.data, theirs.sample, theirs.model)
     assert (ours.train.batch_size, ours.train.mini_batch_size) == (
         theirs.train.batch_size,
@@ -64,7 +64,8 @@ def test_a_testbed_has_the_problems_and_lengths_of_its_recipe(testbed):
 
 
 def test_a_testbed_that_is_like_another_has_its_recipe_and_its_learning_rates():
-    short, long = PLAN.regime("countdown"), PLAN.regime("countdown-long")
+    short, long, new = (PLAN.regime(f"countdown{of}") for of in ("", "-long", "-new"))
+    assert new == {**short, "data": {**short["data"], "countdown": {**short["data"]["countdown"], "seed": 1}}}
     assert long == {**short, "train": {**short["train"], "steps": 2000, "save_steps": 500}}
     assert choice_regime(PLAN, "countdown-long") == choice_regime(PLAN, "countdown") != choice_regime(PLAN, "maze")
 
@@ -218,7 +219,11 @@ def test_diversity_among_the_correct_alone():
     """Two equal correct responses differ from the wrong ones, which counts for DIVER-MIX, and not among themselves."""
     made = group(("a b c d", 1.0), ("a b c d", 1.0), ("w x y z", 0.0), ("s t u v", 0.0))
     assert rewarded("AmongCorrect", made)[0] == [1.0, 1.0, 0.0, 0.0]
-    assert method_named("diver-mix").rewards(method_named("diver-mix").apply([made], 0.0)[0], Context())[2].total == 0
+    assert method_named("diver-mix").apply([made], 0.0)[0].rollouts[0].reward.total > 1
+    different = group(
+        ("a b c d", 1.0), ("e f g h", 1.0), ("a b c d", 0.0)
+    )  # TD 1 of each among the correct, no formula
+    assert rewarded("AmongCorrect", different)[0] == pytest.approx([1 + 0.1 * 0.65 / 2] * 2 + [0.0])
     alone = group(("a b c d", 1.0), ("w x y z", 0.0))
     assert rewarded("AmongCorrect", alone)[0] == [1.0, 0.0]
 
@@ -234,7 +239,7 @@ def test_a_wrong_name_is_told():
 
 
 @pytest.mark.slow
-def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_process, capsys):
+def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_process):
     """A method from outside the package beside clip-higher; what is finished is not made again."""
     (tmp_path / "mine.py").write_text(
         "from diver.methods.max_rl import MaxRl\nfrom diver.settings import settings\n\n\n"
@@ -295,8 +300,9 @@ def test_killed_and_started_again_it_ends_with_the_same_records_and_page(tmp_pat
     deadline = time.monotonic() + 120
     while not [*(tmp_path / "killed").rglob("*.json")] and time.monotonic() < deadline:
         time.sleep(0.02)
+    assert [*(tmp_path / "killed").rglob("*.json")]
     killed.kill()
-    killed.wait()
+    assert killed.wait() == -signal.SIGKILL
     assert not (tmp_path / "killed" / "methods.md").exists()
     reproduce([*flags, "killed"])
     reproduce([*flags, "whole"])

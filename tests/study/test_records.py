@@ -54,7 +54,7 @@ def test_the_recorded_flags_are_the_recipe(every):
 
 def test_the_command_of_a_run_is_true():
     assert JOB.command.endswith("tiny.toml --method.name diver-mix --method.shaping.coef 0.2 --run.seed 3")
-    assert JOB._replace(trained=False).command == "diver reproduce main"  # nothing is trained
+    assert JOB._replace(trained=False).command == "diver reproduce"  # nothing is trained
 
 
 def test_names_tell_runs_apart_and_equal_runs_are_shared():

@@ -1,7 +1,6 @@
 """The real command on a regime made to work little: killed and gone on with, run twice, and runs that fail."""
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -116,8 +115,9 @@ def test_killed_and_started_again_it_ends_with_the_same_records(whole, tmp_path)
     deadline = time.monotonic() + 120
     while not (rows.exists() and rows.read_bytes().count(b"\n") >= 2) and time.monotonic() < deadline:
         time.sleep(0.02)
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait()
+    assert rows.exists()
+    first.kill()
+    assert first.wait() == -signal.SIGKILL
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert told(tmp_path / "records") == whole | told(tmp_path / "expected")

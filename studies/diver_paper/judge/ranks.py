@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from diver.stats import Estimate, interval
+from diver.stats import Estimate, over_strata
 
 
 class Standing(NamedTuple):
@@ -24,11 +24,10 @@ def standings(ranks: Mapping[str, np.ndarray], benchmarks: Mapping[str, str]) ->
     however many problems it has: the paper's overall average is the mean over benchmarks. Without problems all is NaN.
     """
     models = next((r.shape[1] for r in ranks.values()), 0)
-    sizes = {name: sum(benchmarks[p] == name for p in ranks) for name in {benchmarks[p] for p in ranks}}
-    weight = np.array([len(ranks) / (len(sizes) * sizes[benchmarks[p]]) for p in ranks])
+    names = np.array([benchmarks[p] for p in ranks])
 
     def estimate(values: Sequence[float]) -> Estimate:
-        return interval(weight * np.array(values))
+        return over_strata([np.array(values)[names == name] for name in dict.fromkeys(names)])
 
     return [
         Standing(

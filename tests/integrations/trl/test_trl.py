@@ -221,7 +221,7 @@ def test_the_examples_of_the_page_train(tmp_path, monkeypatch):
     GroupAdvantage("grpo", args, given["tokenizer"])
 
 
-def test_the_configuration_of_the_page_for_axolotl(tmp_path, monkeypatch):
+def test_the_configuration_of_the_page_for_axolotl():
     """As Axolotl reads it: the function by its path with two parameters or more, the rest as fields of GRPOConfig."""
     environment = blocks(PAGE, "sh")[1].split("=")[1].split()[0]
     settings = yaml.safe_load(*blocks(PAGE, "yaml"))["trl"]

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from diver_paper.judge.ranks import by_position, standings, unranked
 from diver_paper.judge.tables import OVERALL, ranks_latex, ranks_markdown
@@ -23,6 +24,18 @@ def test_overall_is_the_mean_over_benchmarks():
     first, _ = standings(ranks, {"p": "x", "q": "x", "r": "y"})
     assert first.rank.mean == pytest.approx((1 + 2) / 2)
     assert first.shares[0].mean == pytest.approx(0.5)
+
+
+def test_the_interval_is_of_problems_within_benchmarks():
+    """x: ranks 1 and 2, variance 1/2 of two; y: 1, 1, 2, 2, variance 1/3 of four. (1/4 + 1/12) / 4 = 1/12, and 1.8 degrees."""
+    rows = {"p": [1, 2], "q": [2, 1], "r": [1, 2], "s": [1, 2], "t": [2, 1], "u": [2, 1]}
+    ranks = {name: np.array([row]) for name, row in rows.items()}
+    first, _ = standings(ranks, dict(zip(ranks, "xxyyyy", strict=True)))
+    freedom = (1 / 12) ** 2 / ((1 / 16) ** 2 / 1 + (1 / 48) ** 2 / 3)
+    half = stats.t.ppf(0.975, freedom) / 12**0.5
+    assert first.rank == pytest.approx((1.5, 1.5 - half, 1.5 + half))
+    same = {str(i): np.array([[2, 1]]) for i in range(40)}
+    assert standings(same, {name: "x" if int(name) < 4 else "y" for name in same})[0].rank == (2, 2, 2)
 
 
 def test_nothing_ranked():
