@@ -124,7 +124,7 @@ def _start(results: Results) -> str:
     if results.untrained is None:
         return ""
     runs = {0: results.untrained}
-    values = [f"Pass@{k} {_points(large(runs, 'pass', k))}" for k in (1, 16, 256, 1024) if k <= _samples(results)]
+    values = [f"Pass@{k:,} {_points(large(runs, 'pass', k))}" for k in (1, 16, 256, 1024) if k <= _samples(results)]
     return f"Before training, at temperature 1: {', '.join(values)}.\n"
 
 
