@@ -22,6 +22,7 @@ from method_comparison.results import (
     gained_and_lost,
     kept,
     large,
+    late_gain,
     level,
     smallest_difference,
     training,
@@ -125,7 +126,11 @@ def _start(results: Results) -> str:
         return ""
     runs = {0: results.untrained}
     values = [f"Pass@{k:,} {_points(large(runs, 'pass', k))}" for k in (1, 16, 256, 1024) if k <= _samples(results)]
-    return f"Before training, at temperature 1: {', '.join(values)}.\n"
+    gains = [_points(late_gain(results, name.split()[1]), "+") for name in AT]
+    return (
+        f"Before training, at temperature 1: {', '.join(values)}. In the last quarter of the steps {BASELINE}'s Pass@1 changes, sampled "
+        f"at temperature 1 and at 0.6, by {' and '.join(gains)} points.\n"
+    )
 
 
 def _samples(results: Results) -> int:

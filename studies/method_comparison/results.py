@@ -228,6 +228,14 @@ def kept(runs: Runs) -> float:
     return float(np.mean(shares)) if shares else np.nan
 
 
+def late_gain(results: Results, temperature: str) -> Estimate:
+    """What clip-higher's Pass@1 gains in the last quarter of its steps, by the checkpoint at its beginning."""
+    steps = results.plan.regime(results.part.testbed)["train"]["steps"]
+    names = (f"final {temperature}", f"{3 * steps // 4} {temperature}")
+    after, before = (rows(results.baseline, name, lambda r, at: pass_at(r, at, 1)) for name in names)
+    return difference(after, before)
+
+
 def smallest_difference(results: Results, name: str, k: int) -> float:
     """What a difference of Pass@k from clip-higher must be to be detected with 80 %, the median over the variants; NaN without."""
     found = [from_baseline(results, label, name, k).detectable for label in results.runs if label != BASELINE]

@@ -31,6 +31,7 @@ from method_comparison.results import (
     from_baseline,
     gained_and_lost,
     kept,
+    late_gain,
     level,
     smallest_difference,
 )
@@ -144,6 +145,15 @@ def test_problems_gained_and_lost_and_solutions_kept():
     assert gained_and_lost(found, "clip-higher") == (1.5, 0.5)
     assert kept(found.baseline) == pytest.approx(1 / 4)
     assert gained_and_lost(results(clip_higher=runs), "clip-higher") is None
+
+
+def test_what_clip_higher_gains_in_its_last_quarter():
+    """Of 600 steps from 450 on: +8/64 and +16/64 of two seeds."""
+    runs = [record({"1": [c] * 4}, before=[("1", [32] * 4)]) for c in (40, 48)]
+    for run in runs:
+        run["evaluations"]["450 1"] = run["evaluations"].pop("100 1")
+    assert late_gain(results(clip_higher=runs), "1").mean == pytest.approx(12 / 64)
+    assert np.isnan(late_gain(results(clip_higher=runs), "0.6").mean)
 
 
 def test_where_a_difference_lies():
