@@ -74,8 +74,9 @@ class Evaluation:
     large_samples: int
     """Of `large_problems` at temperature 1."""
     checkpoint_temperatures: tuple[float, ...]
+    """Of the checkpoints of a baseline, each with `problems`."""
     checkpoint_problems: int
-    """Of every checkpoint; those of a baseline have `problems`."""
+    """Of the checkpoints of another, sampled at temperature 1 alone."""
     shown_problems: int
     """Of which the record keeps the solutions at every checkpoint."""
 

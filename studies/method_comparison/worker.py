@@ -102,7 +102,7 @@ def evaluate_all(
             found["large 1"], _ = sample(recipe, policy, some, kept.template, plan.large_samples, 1.0)
         else:
             some = kept.problems if baseline else kept.problems[: plan.checkpoint_problems]
-            for t in plan.checkpoint_temperatures:
+            for t in plan.checkpoint_temperatures if baseline else (1.0,):
                 found[f"{step} {t:g}"], counts = sample(recipe, policy, some, kept.template, plan.samples, t)
                 if t == 1:
                     solutions[step] = counts[: plan.checkpoint_problems]
