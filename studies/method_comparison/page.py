@@ -86,7 +86,8 @@ def _appendix(results: Results) -> list[str]:
 
 def _part(results: Results) -> list[str]:
     finished = ", ".join(f"{label} {len(runs)}" for label, runs in results.runs.items())
-    parts = [f"## {results.title}\n", f"Finished seeds: {finished}.\n", _smallest(results), _start(results)]
+    alone = " An interval of one seed is over problems alone." if min(map(len, results.runs.values())) < 2 else ""
+    parts = [f"## {results.title}\n", f"Finished seeds: {finished}.{alone}\n", _smallest(results), _start(results)]
     for name in AT:
         temperature = name.split()[1]
         parts += [f"### Sampled at temperature {temperature}\n", _levels(results, name), _differences(results, name)]
