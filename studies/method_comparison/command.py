@@ -89,9 +89,10 @@ def _run(arguments: Arguments, plan: Plan, provenance: Mapping[str, Any]) -> Non
         choose(name, [*plan.variants, *added], "variant")
     plan = dataclasses.replace(plan, variants={**plan.variants, **added})
     stages = [] if arguments.stage == ("none",) else [*(arguments.stage or plan.stages)]
+    for name in stages:
+        choose(name, plan.stages, "stage")
     try:
         for name in stages:
-            choose(name, plan.stages, "stage")
             stage = plan.stages[name]
             labels = [label for label in (*stage.variants, *added) if label in (arguments.only or (label,))]
             stage = dataclasses.replace(stage, variants=tuple(labels), seeds=arguments.seeds or stage.seeds)

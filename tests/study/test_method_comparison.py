@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -241,11 +242,14 @@ def test_diversity_among_the_correct_alone():
 # ---- the command -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_name_is_told():
+def test_a_wrong_name_is_told_and_no_page_is_written(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "docs" / "results" / "methods", tmp_path / "docs" / "results" / "methods")
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(DiverError, match="stage.*'q'"):
         reproduce(["methods", "--stage", "q"])
     with pytest.raises(DiverError, match="did you mean 'max-rl'"):
         reproduce(["methods", "--only", "max-lr"])
+    assert not [*tmp_path.rglob("*.md")]
 
 
 @pytest.mark.slow
