@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike
 PSEUDO_PROBLEMS, BINOMIAL_VARIANCE = 4.0, 3.0
 # Fewer problems than these with a difference (in effect): Student's interval of a mean so skewed is too narrow.
 FEW_DIFFERENCES = 20
-
-
 DETECTABLE = (1.96 + 0.84) / 1.96  # a two-sided test at 5 % with a power of 80 %, over half the interval
 
 

@@ -26,7 +26,8 @@ class Source:
     """Names of the columns that have "prompt", "answer", "id" and "source", where they differ from the known layouts."""
     verifier: str = "auto"
     """The grader of the answers: math, gsm8k, choice, math-verify, countdown, maze, reasoning-gym, graph-coloring, or
-    "my_module:my_function". auto selects gsm8k for GSM8K, choice where the answer is a letter and the prompt has lettered options, and math otherwise."""
+    "my_module:my_function". auto selects gsm8k for GSM8K, choice where the answer is a letter and the prompt has lettered
+    options, and math otherwise."""
     limit: int | None = None
     """Maximum number of problems, taken from the beginning and counted without duplicates."""
     skip_invalid_rows: bool = False
@@ -124,8 +125,8 @@ class Data(Source):
     """countdown, maze, reasoning-gym:TASK, a .jsonl, .json, .csv or .parquet file, a folder of such files, the id of a data
     set on the hub, or "my_module:my_function"."""
     template: str = "auto"
-    """The prompt template: plain, chat, boxed, paper, paper-chat, paper-llama, qwen-boxed, qwen-math, ... (a wrong one lists all). auto selects a chat model's own chat
-    template, with the instruction to box the answer where the verifier reads a box, and plain for other models."""
+    """The prompt template: plain, chat, boxed, paper, paper-chat, paper-llama, qwen-boxed, qwen-math, ...; a wrong name
+    lists all. auto selects a chat model's own chat template, with the instruction to box the answer where the verifier reads a box, and plain for other models."""
     messages: Literal["as-they-are", "question"] = "as-they-are"
     """How prompts that are chat messages are used: unchanged, or only the last user message as the question of the template."""
     countdown: Countdown = Countdown()
