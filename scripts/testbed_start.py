@@ -1,6 +1,6 @@
 """What a recipe's policy can do before training: `python scripts/testbed_start.py RECIPE [--problems 256] [--samples 1024]`.
 
-Pass@k on held-out problems, how many different solutions were found of a problem, and the groups of G responses that are
+With `--checkpoint RUN/checkpoints/step_0300`, what that checkpoint can do; other flags change the recipe (`--run.seed 200`). Pass@k on held-out problems, how many different solutions were found of a problem, and the groups of G responses that are
 to be expected: none correct, some, all. Sampled by prefixes, which is cheap where responses are short.
 """
 
@@ -15,12 +15,13 @@ from diver.config.load import load_recipe
 from diver.stats import pass_at_k
 from diver_paper.worker import evaluate
 
-KS = (1, 16, 64, 256, 1024)
+KS = (1, 4, 16, 64, 256, 1024)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe", type=Path)
+    parser.add_argument("--checkpoint", type=Path)
     parser.add_argument("--problems", type=int, default=256)
     parser.add_argument("--samples", type=int, default=1024)
     args, flags = parser.parse_known_args()
@@ -28,7 +29,7 @@ def main() -> None:
     sizes = {"problems": args.problems, "num_samples": args.samples}
     recipe = dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, **sizes))
     start = time.process_time()
-    solutions = evaluate(recipe, None, last=True)["solutions"]
+    solutions = evaluate(recipe, args.checkpoint, last=True)["solutions"]
     correct = np.array([sum(counts) for counts in solutions])
     p, g = correct / args.samples, recipe.sample.group_size
     for k in (k for k in KS if k <= args.samples):

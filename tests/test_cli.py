@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from diver_command import diver, fails, succeeds
+from rows import write_rows
 
 from diver.cli.main import commands
 from diver.data.testbeds import policy_folder
@@ -494,7 +495,7 @@ def test_responses_of_other_weights_are_not_taken(whole):
     """A run that is trained again up to an evaluation may differ on a GPU; there its responses are drawn anew."""
     shutil.copytree(whole[0], "runs/tiny")
     rows = [json.loads(line) for line in Path("runs/tiny/eval/step_0005.generations.jsonl").read_text().splitlines()]
-    Path("runs/tiny/eval/step_0000.generations.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    write_rows(Path("runs/tiny/eval/step_0000.generations.jsonl"), rows)
     shutil.rmtree("runs/tiny/checkpoints")
     Path("runs/tiny/metrics.jsonl").unlink()
     assert "24 sampled, 0 stored before; 0 graded" in finish("--train.steps", 1)

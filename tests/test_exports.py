@@ -8,6 +8,7 @@ import math
 import pandas as pd
 import pytest
 from diver_command import diver, fails, succeeds
+from rows import write_rows
 
 from diver.evaluate.reduce import Sample, reduce
 from diver.io.jsonl import to_json
@@ -54,9 +55,7 @@ def rollouts(tmp_path):
         {"prompt": q, "response": f"so $ {i} + {len(q)} $ is it", "correct": i < 2, "step": s, "model": m}
         for m in ("x", "y") for s in (1, 2) for q in ("Q", "QQ") for i in range(4)
     ]  # fmt: skip
-    path = tmp_path / "mine.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_rows(tmp_path / "mine.jsonl", rows)
 
 
 def test_measure_and_browse_pipe_their_tables(rollouts, tmp_path):

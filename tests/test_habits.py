@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from diver_command import fails, succeeds
+from rows import write_rows
 
 import diver
 from diver import cli
@@ -37,7 +38,7 @@ def in_tmp(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     Path("tiny.toml").write_text(RECIPE)
     rows = [{"problem": f"{i}?", "response": f"so ${i}+{j}$", "correct": j == 0} for i in range(4) for j in range(3)]
-    Path("rollouts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(Path("rollouts.jsonl"), rows)
 
 
 # ---- pipes, log files ------------------------------------------------------------------------------------------------

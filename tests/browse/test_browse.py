@@ -11,6 +11,7 @@ import urllib.request
 import pandas as pd
 import pytest
 from diver_command import fails, succeeds
+from rows import write_rows
 
 import diver.browse.run as browse
 from diver.browse.page import render, runs_of, summary
@@ -27,7 +28,7 @@ def verl_row(prompt, output, score, step, **more):
 
 def write_step(folder, step, rows):
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{step}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(folder / f"{step}.jsonl", rows)
 
 
 def dump(folder, steps=(1, 2, 3)):
@@ -143,7 +144,7 @@ def test_what_is_read_is_counted_in_bytes_of_the_file_and_not_of_its_texts(tmp_p
     numbers = list(range(2000))
     rows = [{"prompt": f"Q{i // 2}", "response": "r", "correct": 1, "token_ids": numbers} for i in range(40)]
     path = tmp_path / "x.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(path, rows)
     assert rows_within(path, path.stat().st_size // 4) in (9, 10) and rows_within(path, 1) == 1
     of = source(path)
     of.read(path.stat().st_size // 4, 4)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from local_hub import COMMIT, GATED
+from rows import write_rows
 
 from diver.data.benchmarks import BENCHMARKS, find, load
 from diver.data.templates import TEMPLATES
@@ -62,9 +63,7 @@ HUB_ROWS = {  # in the layout of the hub, with texts of our own
 
 
 def write(folder, rows, name="rows.jsonl"):
-    path = folder / name
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_rows(folder / name, rows)
 
 
 def test_the_entries_are_those_of_the_paper_and_usable():

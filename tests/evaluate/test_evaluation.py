@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from diver_command import diver, fails, succeeds
+from rows import write_rows
 
 from diver.data.benchmarks import BENCHMARKS
 from diver.data.testbeds import policy_folder
@@ -163,7 +164,7 @@ def test_another_temperature_is_other_samples_in_the_same_folder(whole):
 
 def test_a_file_of_problems_graded_again_by_another_grader_without_the_model(whole):
     rows = [{"problem": f"Use 1 and {i} to make {1 + i}.", "answer": str(1 + i)} for i in range(2, 5)]
-    Path("sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, *rows]))
+    write_rows(Path("sums.jsonl"), [*rows, *rows])
     small = (
         "--model",
         "countdown",
@@ -290,7 +291,7 @@ def test_an_endpoint_stopped_and_started_again_loses_nothing(whole):
 def test_problems_whose_prompts_are_too_long_are_left_out_where_asked(monkeypatch):
     """The bundled policy has 96 positions; afterwards neither it nor its tokenizer is needed."""
     rows = [{"id": "long", "problem": "1 + 1 " * 60, "answer": "2"}, {"id": "short", "problem": "1 + 1", "answer": "2"}]
-    Path("sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(Path("sums.jsonl"), rows)
     args = ("--model", "countdown", "--benchmarks", "sums.jsonl", "--template", "plain", "--samples", 2, "--out", "out")
     told = r"diver: problem 'long': the prompt has \d+ tokens, but the context of countdown@\S+ is 96 tokens.*--skip-long-prompts.*; another --template than 'plain' may be"
     assert re.search(told, fails("eval", *args))

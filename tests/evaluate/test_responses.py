@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from diver_command import diver
+from rows import write_rows
 
 from diver.evaluate.responses import GradeConfig, run
 from diver.types import DiverError
@@ -29,11 +30,6 @@ def grade(response, problem):
 """
 
 
-def write(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 def row(response, correct, problem="Q", **more):
     return {"problem": problem, "response": response, "answer": "7", "correct": correct, **more}
 
@@ -41,7 +37,7 @@ def row(response, correct, problem="Q", **more):
 def test_ones_own_grader_hangs_and_what_is_graded_is_kept(tmp_path, monkeypatch, capsys):
     (tmp_path / "own_grader.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
-    file = write(tmp_path / "x.jsonl", [row("7", True), row("8", True), row("for ever", False), row("7", True)])
+    file = write_rows(tmp_path / "x.jsonl", [row("7", True), row("8", True), row("for ever", False), row("7", True)])
     config = GradeConfig(
         rollouts=str(file),
         grader="own_grader:grade",
@@ -71,14 +67,14 @@ def test_ones_own_grader_hangs_and_what_is_graded_is_kept(tmp_path, monkeypatch,
     run(config)
     assert (tmp_path / "calls").read_text() == calls + "9\n"
     with pytest.raises(DiverError, match="has the grades of other rollouts"):
-        run(GradeConfig(rollouts=str(write(tmp_path / "y.jsonl", [row("7", 1)])), out=tmp_path / "out"))
+        run(GradeConfig(rollouts=str(write_rows(tmp_path / "y.jsonl", [row("7", 1)])), out=tmp_path / "out"))
 
 
 def test_math_verify_as_it_is_and_a_file_without_labels(tmp_path, capsys):
     rows = [
         {"problem": "Q", "answer": r"\frac{1}{2}", "response": r} for r in (r"so $\boxed{0.5}$", "it is $2$", "none")
     ]
-    file = str(write(tmp_path / "x.jsonl", rows))
+    file = str(write_rows(tmp_path / "x.jsonl", rows))
     run(GradeConfig(rollouts=file, grader="math-verify", k="1,3", out=tmp_path / "out", verify=Verification(workers=1)))
     printed = capsys.readouterr().out
     assert "1 correct, 1 wrong, 1 no_answer" in printed and "agree" not in printed.split("Agreement")[0].replace(
@@ -88,7 +84,7 @@ def test_math_verify_as_it_is_and_a_file_without_labels(tmp_path, capsys):
 
 
 def test_what_cannot_be_graded_is_one_line(tmp_path):
-    file = str(write(tmp_path / "x.jsonl", [{"problem": "Q", "response": "7"}]))
+    file = str(write_rows(tmp_path / "x.jsonl", [{"problem": "Q", "response": "7"}]))
     for given, message in [
         ({}, r"x.jsonl: problem 'problem-1' has no known answer; --answer names its column"),
         ({"grader": "mathverify"}, r"--grader: unknown choice 'mathverify', did you mean 'math-verify'\?"),

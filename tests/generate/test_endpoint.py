@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from diver_command import diver
+from rows import write_rows
 
 from diver.generate.base import SamplingParams, requests
 from diver.types import DiverError, Grade, Rollout
@@ -326,7 +327,7 @@ def test_what_is_refused_while_others_are_answered_is_unscored():
 def test_an_evaluation_goes_on_without_what_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [{"problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(3)]
-    (tmp_path / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "sums.jsonl", rows)
     with serving(faults={2: 400}) as server:
         command = (
             "eval",

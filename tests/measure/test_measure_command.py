@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from diver_command import diver
+from rows import write_rows
 
 from diver.data.testbeds import policy_folder
 from diver.diversity import equational_diversity, textual_diversity
@@ -24,17 +25,12 @@ ROWS = [
 ]  # fmt: skip
 
 
-def write(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 def read(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_a_plain_file_from_beginning_to_end(tmp_path):
-    write(tmp_path / "mine.jsonl", ROWS)
+    write_rows(tmp_path / "mine.jsonl", ROWS)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "of-another").touch()
     metrics = ["--metrics", "textual,equational,self-bleu"]
@@ -64,7 +60,7 @@ def test_two_benchmarks_that_number_their_problems_alike(tmp_path):
     row = {"key": "k", "problem": "60", "tokens": 3, "truncated": False, "logprob": None}
     for name, responses in (("aime24", ["u v", "x y"]), ("amc", ["u", "u"])):
         rows = [{**row, "sample": i, "response": response} for i, response in enumerate(responses)]
-        write(tmp_path / "eval" / "generations" / f"{name}.jsonl", rows)
+        write_rows(tmp_path / "eval" / "generations" / f"{name}.jsonl", rows)
     done = diver("measure", "eval", "--metrics", "textual", "--out", "out", cwd=tmp_path)
     assert done.returncode == 0 and "4 responses to 2 problems in 2 groups of 2" in done.stdout, done.stderr
     rows = read(tmp_path / "out" / "groups.jsonl")
@@ -78,8 +74,8 @@ def test_two_benchmarks_that_number_their_problems_alike(tmp_path):
 
 
 def test_two_files_side_by_side_with_settings(tmp_path):
-    write(tmp_path / "a.jsonl", ROWS)
-    write(tmp_path / "b.jsonl", ROWS[:8])
+    write_rows(tmp_path / "a.jsonl", ROWS)
+    write_rows(tmp_path / "b.jsonl", ROWS[:8])
     settings = ["--diversity.orders", "1", "--problem", "problem", "--response", "response", "--outcome", "correct"]
     done = diver("measure", "first=a.jsonl", "b.jsonl", *settings, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -113,7 +109,7 @@ def test_two_files_side_by_side_with_settings(tmp_path):
 def test_a_wrong_argument_is_a_one_line_error(arguments, message, tmp_path):
     (tmp_path / "a").mkdir()
     for path in (tmp_path / "mine.jsonl", tmp_path / "a" / "mine.jsonl"):
-        write(path, ROWS)
+        write_rows(path, ROWS)
     done = diver("measure", *arguments, cwd=tmp_path)
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
@@ -122,7 +118,7 @@ def test_a_thousand_long_responses_to_one_problem(tmp_path):
     rng = np.random.default_rng(0)
     base = rng.integers(0, 400, 600)
     texts = [" ".join(map(str, np.where(rng.random(600) < 0.3, rng.integers(0, 400, 600), base))) for _ in range(1024)]
-    write(tmp_path / "one.jsonl", [{"problem": "p", "responses": texts}])
+    write_rows(tmp_path / "one.jsonl", [{"problem": "p", "responses": texts}])
     done = diver("measure", "one.jsonl", "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (row,) = read(tmp_path / "out" / "groups.jsonl")
@@ -138,7 +134,7 @@ def test_real_rollouts_say_what_the_pure_functions_say(name, groups, tmp_path):
     for row in read(DATA / f"rollouts_{name}.jsonl"):
         by_problem.setdefault(row["problem"], []).append(row["response"])
     by_problem = dict([*by_problem.items()][:groups])
-    file = write(tmp_path / "real.jsonl", [{"problem": p, "responses": found} for p, found in by_problem.items()])
+    file = write_rows(tmp_path / "real.jsonl", [{"problem": p, "responses": found} for p, found in by_problem.items()])
     done = diver("measure", file, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = read(tmp_path / "out" / "groups.jsonl")
@@ -175,7 +171,7 @@ def test_rollouts_of_training_and_evaluation_are_read(tmp_path):
 
 def test_text_without_spaces_is_warned_of_and_measured_by_its_characters(tmp_path):
     texts = ["先算八减四等于四，再乘以六得二十四。", "先算八减四等于四，再乘以六得三十四。"]
-    write(tmp_path / "zh.jsonl", [{"problem": "p", "response": text * 2} for text in texts])
+    write_rows(tmp_path / "zh.jsonl", [{"problem": "p", "response": text * 2} for text in texts])
     assert "zh: 2 of 2 responses have less than one space" in diver("measure", "zh.jsonl", cwd=tmp_path).stdout
     done = diver("measure", "zh.jsonl", "--diversity.tokenize", "zh", "--out", "out", cwd=tmp_path)
     assert done.returncode == 0 and "less than one space" not in done.stdout

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import numpy as np
+from rows import write_rows
 
 from diver.io.jsonl import to_json
 from diver.stats import bounds_of, interval, pass_at_k
@@ -46,7 +47,7 @@ def write_run(
             out.write(json.dumps(row) + "\n")
     for step in sorted({1, steps}):
         rows = [row for problem in range(rollouts) for row in _group(step, problem, rng, hostile)]
-        (folder / "rollouts" / f"step_{step:04}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(folder / "rollouts" / f"step_{step:04}.jsonl", rows)
     return folder
 
 

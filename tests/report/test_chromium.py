@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from diver_command import succeeds
+from rows import write_rows
 from synthetic_run import HOSTILE
 
 from diver.browse.page import render
@@ -232,9 +233,7 @@ def hostile_dump(folder):
             }
             for i, text in enumerate(ATTACKS)
         ]  # fmt: skip
-        (folder / f"<img src=x onerror=alert({step})>.jsonl").write_text(
-            "".join(json.dumps(row) + "\n" for row in rows)
-        )
+        write_rows(folder / f"<img src=x onerror=alert({step})>.jsonl", rows)
     (folder / "<svg onload=alert(3)>.jsonl").write_text(json.dumps({"problem": HOSTILE[0]}) + "\n")
     return folder
 

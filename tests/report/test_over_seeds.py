@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from rows import write_rows
 
 from diver.cli.compare import command
 from diver.cli.train import command as train
@@ -23,7 +24,7 @@ def write_run(folder, method, seed, correct, *, base=None, ids=None, temperature
     identity = {"engine": "built-in", "run.seed": seed, "method.name": method}
     identity |= {f"method.{key}": value for key, value in settings.items()}
     (folder / "config.json").write_text(json.dumps({"recipe": recipe, "identity": identity, "schedule_steps": 3}))
-    (folder / "metrics.jsonl").write_text("".join(json.dumps({"step": step}) + "\n" for step in range(4)))
+    write_rows(folder / "metrics.jsonl", ({"step": step} for step in range(4)))
     for step, counts in ((0, base), (3, correct)):
         if counts is not None:
             rows = [

@@ -15,6 +15,7 @@ import pytest
 from diver_command import fails, succeeds
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import write_rows
 from synthetic_run import HOSTILE, evaluation, write_run
 
 from diver.evaluate.evaluate import duration
@@ -278,7 +279,7 @@ def test_the_terminal_gets_the_same_table(tmp_path):
     recipe = {"model": {"path": "countdown"}, "method": {"name": "diver-mix"}, "train": {"steps": 10}}
     (folder / "config.json").write_text(json.dumps({"recipe": recipe}))
     times = {"time/sample": 60.0, "time/verify": 1.0, "time/diversity": 1.0, "time/update": 30.0}
-    (folder / "metrics.jsonl").write_text("".join(json.dumps({"step": s} | times) + "\n" for s in (1, 9)))
+    write_rows(folder / "metrics.jsonl", ({"step": s} | times for s in (1, 9)))
     assert summary_table(folder).split("\n") == [
         "countdown trained with diver-mix: 9 of 10 steps in 3 min 04 s",
         "Pass@1 rose from 12.5\xa0% to 37.5\xa0% in 9 steps",
@@ -303,7 +304,7 @@ def test_the_terminal_gets_the_same_table(tmp_path):
 def test_an_evaluation_that_was_deleted_is_missed(tmp_path):
     folder = _evaluated(tmp_path / "run", {"a": (1, 1)}, {"a": (2, 1)})
     rows = ({"step": step, "eval/pass@1": 0.25} for step in (0, 9))
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(folder / "metrics.jsonl", rows)
     assert "missing" not in summary_table(folder)
     (folder / "eval" / "step_0000.json").unlink()
     assert "temperature 1; missing, so not compared: eval/step_0000.json" in summary_table(folder)
@@ -361,7 +362,7 @@ def test_what_can_be_told_apart_is_said_beside_what_cannot(tmp_path):
 def test_a_run_without_a_gradient_says_so_first(tmp_path):
     folder = _evaluated(tmp_path / "run", {"a": (0, 0), "b": (0, 0)}, {"a": (0, 0), "b": (0, 0)})
     rows = [{"step": s, "policy/grad_norm": 0.0, "group/solve_none": 0.9, "group/solve_all": 0.1} for s in range(1, 10)]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(folder / "metrics.jsonl", rows)
     words = "None of the 9 steps had a gradient, so nothing was learned: in 90% of the groups no response was correct"
     assert summary_table(folder).split("\n")[1] == words
     page = Page(render([RunRecord.read(folder)]))
@@ -427,7 +428,7 @@ def test_a_run_of_another_engine_has_the_panels_of_what_it_logged(tmp_path, engi
     folder = write_run(tmp_path / "run", steps=4, rollouts=3)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"engine": engine}))
-    (folder / "metrics.jsonl").write_text("".join(json.dumps({"step": s} | row) + "\n" for s in (1, 2, 3, 4)))
+    write_rows(folder / "metrics.jsonl", ({"step": s} | row for s in (1, 2, 3, 4)))
     for file in (folder / "eval").iterdir():
         file.unlink()
     rows = [json.loads(line) for line in (folder / "rollouts" / "step_0004.jsonl").read_text().splitlines()]
@@ -438,7 +439,7 @@ def test_a_run_of_another_engine_has_the_panels_of_what_it_logged(tmp_path, engi
         "diversity": {},
         "answer": None,
     }  # what a trainer may not say
-    (folder / "rollouts" / "step_0004.jsonl").write_text("".join(json.dumps(r | unknown) + "\n" for r in rows))
+    write_rows(folder / "rollouts" / "step_0004.jsonl", (r | unknown for r in rows))
     html = write_report(folder).read_text()
     page, data = Page(html), packed(html)
     metrics = {p.metric for p in PANELS} & set(row) | ({"time"} if engine == "verl" else set())

@@ -6,7 +6,8 @@ import zipfile
 
 import pandas as pd
 import pytest
-from rollout_files import shape, write_rows
+from rollout_files import shape
+from rows import write_rows
 
 import diver
 from diver.types import DiverError

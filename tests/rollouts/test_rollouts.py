@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from rollout_files import shape
-from rollout_files import write_rows as write
+from rows import write_rows
 
 from diver.rollouts import Columns, read_rollouts
 from diver.types import DiverError, Grade
@@ -29,10 +29,10 @@ def diver_row(step, problem, sample, response, outcome=1.0):
 
 
 def test_a_run_folder(tmp_path):
-    write(tmp_path / "rollouts" / "step_0001.jsonl", [diver_row(1, "a", i, f"r{i}") for i in (0, 1)])
+    write_rows(tmp_path / "rollouts" / "step_0001.jsonl", [diver_row(1, "a", i, f"r{i}") for i in (0, 1)])
     # the same problem drawn twice in one step makes two groups
     twice = [diver_row(12, "a", i, f"s{n}", n % 2) for n, i in enumerate((0, 1, 0, 1))]
-    write(tmp_path / "rollouts" / "step_0012.jsonl", [*twice, diver_row(12, "b", 0, "t")])
+    write_rows(tmp_path / "rollouts" / "step_0012.jsonl", [*twice, diver_row(12, "b", 0, "t")])
     found = read_rollouts(tmp_path)
     assert ": diver train: 7 responses to 2 problems in 4 groups of 1 to 2" in found.notes[0]
     assert shape(found) == [
@@ -57,18 +57,18 @@ def test_an_evaluation_with_its_grades(tmp_path):
         return {**row, "truncated": False, "logprob": None}
 
     rows = [generation("k", "p", 0, "x"), generation("k", "q", 0, "y"), generation("k", "p", 1, "z")]
-    file = write(tmp_path / "generations" / "lab.jsonl", rows)
+    file = write_rows(tmp_path / "generations" / "lab.jsonl", rows)
     with file.open("a") as half:
         half.write('{"key": "k", "prob')
     graded = [("p", 0, "correct"), ("p", 1, "timeout"), ("q", 0, "truncated")]
-    write(tmp_path / "grades" / "lab.auto.jsonl", [{"problem": p, "sample": s, "grade": v} for p, s, v in graded])
+    write_rows(tmp_path / "grades" / "lab.auto.jsonl", [{"problem": p, "sample": s, "grade": v} for p, s, v in graded])
     found = read_rollouts(tmp_path)
     (p, q) = found
     assert (p.problem.id, p.responses, q.responses) == ("p", ["x", "z"], ["y"])
     assert ": diver eval: " in found.notes[0]
     assert p.rollouts[0].reward.outcome == 1 and p.rollouts[1].reward is None  # unscored is not wrong
     assert q.outcomes.tolist() == [0] and q.rollouts[0].length == 3
-    write(file, [*rows, generation("other", "p", 0, "w")])
+    write_rows(file, [*rows, generation("other", "p", 0, "w")])
     found = read_rollouts(tmp_path)
     assert len(found) == 3 and "generations of several settings" in found.notes[1]
 
@@ -78,14 +78,14 @@ def test_benchmarks_that_number_their_problems_alike(tmp_path):
     row = {"key": "k", "problem": "60", "tokens": 3, "truncated": False, "logprob": None}
     for name, n in (("aime24", 1), ("amc", 2)):
         rows = [{**row, "sample": i, "response": f"{name} {i}"} for i in range(n)]
-        write(tmp_path / "generations" / f"{name}.jsonl", rows)
+        write_rows(tmp_path / "generations" / f"{name}.jsonl", rows)
     found = read_rollouts(tmp_path)
     assert [(g.problem.source, g.problem.id, g.responses) for g in found] == [
         ("aime24", "60", ["aime24 0"]),
         ("amc", "60", ["amc 0", "amc 1"]),
     ]
     assert "3 responses to 2 problems in 2 groups of 1 to 2" in found.notes[0]
-    (copied,) = read_groups(write(tmp_path / "mine.jsonl", rows))
+    (copied,) = read_groups(write_rows(tmp_path / "mine.jsonl", rows))
     assert copied.problem.source == ""  # outside of its folder a file may be called anything
 
 
@@ -96,8 +96,8 @@ def test_verls_dump(tmp_path):
         return {"input": prompt, "output": output, "gts": "7", "score": score, "step": step, **more}
 
     old = [row(2, "P", "a", 1.0, request_id="r1"), row(2, "Q", "b", 0.0, request_id="r2"), row(2, "P", "c", 0.0)]
-    write(tmp_path / "old" / "2.jsonl", old)
-    write(tmp_path / "old" / "10.jsonl", [row(10, "P", "d", 1.0)])
+    write_rows(tmp_path / "old" / "2.jsonl", old)
+    write_rows(tmp_path / "old" / "10.jsonl", [row(10, "P", "d", 1.0)])
     groups = read_groups(tmp_path / "old")
     assert shape(groups) == [
         ("problem-1", 2, ["a", "c"], [1, 0]),
@@ -109,7 +109,7 @@ def test_verls_dump(tmp_path):
     new = [
         row(1, "P", f"o{n}", 1.0, uid=f"{uid}_{i}_0") for n, (uid, i) in enumerate([("u_1", 0), ("u_1", 1), ("u_2", 0)])
     ]
-    found = read_rollouts(write(tmp_path / "1.jsonl", new))
+    found = read_rollouts(write_rows(tmp_path / "1.jsonl", new))
     assert ": verl: " in found.notes[0] and [g.responses for g in found] == [["o0", "o1"], ["o2"]]
 
 
@@ -154,7 +154,7 @@ def lm_eval_row(doc, resps, name="strict-match", value=1.0, arguments=None):
 def test_lm_evals_samples(tmp_path):
     """The rows of lm-eval 0.4.13: a row a document and filter, all repeats in `resps`."""
     rows = [lm_eval_row(d, ["a", "b"], f) for d in (0, 1) for f in ("strict-match", "flexible")]
-    found = read_rollouts(write(tmp_path / "samples_gsm8k_1.jsonl", rows))
+    found = read_rollouts(write_rows(tmp_path / "samples_gsm8k_1.jsonl", rows))
     assert ": lm-eval: " in found.notes[0] and "filter 'strict-match'" in found.notes[1]
     assert [(g.problem.id, g.problem.prompt, g.responses) for g in found] == [
         ("doc-0", "Q0", ["a", "b"]),
@@ -162,24 +162,26 @@ def test_lm_evals_samples(tmp_path):
     ]
     assert found[0].rollouts[0].reward is None  # which of the two the metric judged is not said
     for seed in (0, 1):
-        write(tmp_path / "seeds" / f"samples_gsm8k_{seed}.jsonl", [lm_eval_row(0, [f"s{seed}"], value=float(seed))])
+        write_rows(
+            tmp_path / "seeds" / f"samples_gsm8k_{seed}.jsonl", [lm_eval_row(0, [f"s{seed}"], value=float(seed))]
+        )
     assert shape(read_groups(tmp_path / "seeds")) == [("doc-0", None, ["s0", "s1"], [0, 1])]
     likelihood = {"gen_args_0": {"arg_0": "Q", "arg_1": " yes"}}
     with pytest.raises(DiverError, match=r"x.jsonl:1: a task of log-likelihoods has no responses"):
-        read_groups(write(tmp_path / "x.jsonl", [lm_eval_row(0, ["(-1.0, True)"], arguments=likelihood)]))
+        read_groups(write_rows(tmp_path / "x.jsonl", [lm_eval_row(0, ["(-1.0, True)"], arguments=likelihood)]))
 
 
 def test_named_columns(tmp_path):
     rows = [{"q": {"text": "Q"}, "said": "a", "ok": True, "gold": 7}, {"q": {"text": "Q"}, "said": "b", "ok": False}]
     named = Columns(problem="q.text", response="said", outcome="ok")
-    (group,) = read_groups(write(tmp_path / "x.jsonl", rows), named)
+    (group,) = read_groups(write_rows(tmp_path / "x.jsonl", rows), named)
     assert (group.responses, group.outcomes.tolist(), group.problem.prompt) == (["a", "b"], [1, 0], "Q")
     assert group.problem.answer == "7"
     lists = [
         {"question": "Q", "responses": ["a", "b"], "score": [0.2, 0.9], "label": "x"},
         {"question": "R", "responses": ["c"]},
     ]
-    groups = read_groups(write(tmp_path / "y.jsonl", lists))
+    groups = read_groups(write_rows(tmp_path / "y.jsonl", lists))
     assert groups[0].outcomes.tolist() == [0.2, 0.9] and groups[1].rollouts[0].reward is None
     pd.DataFrame({"problem": [1, 1], "completion": ["a", "b"]}).to_parquet(tmp_path / "z.parquet")
     assert read_groups(tmp_path / "z.parquet")[0].responses == ["a", "b"]
@@ -210,7 +212,7 @@ def test_named_columns(tmp_path):
 )
 def test_bad_rows_are_named(rows, message, tmp_path):
     with pytest.raises(DiverError, match=message):
-        read_groups(write(tmp_path / "x.jsonl", rows))
+        read_groups(write_rows(tmp_path / "x.jsonl", rows))
 
 
 def test_bad_paths_are_named(tmp_path):

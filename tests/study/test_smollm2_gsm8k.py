@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from rows import write_rows
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.nn.functional import cross_entropy
@@ -61,7 +62,7 @@ def write(path, questions):
     rows = [
         {"question": q, "answer": f"{i}+1 = <<{i}+1={i + 1}>>{i + 1}\n#### {i + 1}"} for i, q in enumerate(questions)
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(path, rows)
     return Source(path=str(path))
 
 
@@ -144,7 +145,7 @@ def study(tmp_path):
         for i, name in enumerate(names)
         for a in [i % 2 + 1]
     ]
-    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "train.jsonl", rows)
     (tmp_path / "study.toml").write_text(TINY)
     vocabulary = ["<eos>", *"what is + for ? { } 1 2 3".split(), r"\(", r"\)", r"\boxed{", *names]
     inner = Tokenizer(models.WordLevel(dict(zip(vocabulary, range(99), strict=False)), unk_token="<eos>"))

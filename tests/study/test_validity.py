@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from rows import write_rows
 
 from diver.measure import ProblemTable
 from diver.measure.problems import column
@@ -113,7 +114,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         for i in range(4)
     ]  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "mine.jsonl", rows)
     command(["mine.jsonl", "--k", "1,4", "--metrics", "textual,equational,self-bleu", "--out", "out"])
     printed = capsys.readouterr().out
     assert "| TD ~ ED " in printed and "written: validity.json, validity.md, validity.png in out" in printed

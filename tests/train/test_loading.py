@@ -42,6 +42,8 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
         load_policy(Model(), saved)
     with pytest.raises(DiverError, match="^model.path .*/step_0010': cannot be loaded"):
         load_policy(Model(path=str(saved)))
+    with pytest.raises(DiverError, match=r"^checkpoint .*/step_0011: is no folder; give one of RUN/checkpoints"):
+        load_policy(Model(), tmp_path / "step_0011")
 
 
 def test_a_checkpoint_whose_bytes_changed_is_named_and_not_taken_for_divergence(tmp_path):

@@ -3,6 +3,7 @@ import shutil
 from collections import Counter
 
 import pytest
+from rows import write_rows
 
 from diver.config.data import Countdown, Data
 from diver.config.recipe import make_recipe
@@ -19,7 +20,7 @@ from diver.types import DiverError
 
 def jsonl(tmp_path, rows):
     path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(path, rows)
     return str(path)
 
 

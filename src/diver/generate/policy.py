@@ -200,6 +200,8 @@ def _locate(settings: Model, checkpoint: Path | None = None) -> str:
     path = str(checkpoint or policy_folder(settings.path) or Path(settings.path).expanduser())
     if Path(path).is_dir():
         check_folder(Path(path), f"checkpoint {checkpoint}" if checkpoint else f"model.path {settings.path!r}")
+    elif checkpoint:
+        raise DiverError(f"checkpoint {checkpoint}: is no folder; give one of RUN/checkpoints")
     else:
         try:
             hub.newest_commit(settings.path, "model", settings.revision)

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import contracts as c
 import numpy as np
 import pytest
+from rows import write_rows
 
 import diver
 from diver.config.data import Countdown
@@ -71,7 +72,7 @@ def test_two_steps_on_a_cpu(tmp_path):
         {"messages": [{"role": "user", "content": p.prompt}], "solution": p.answer}
         for p in problems(Countdown(), 16, held_out=False)
     ]
-    (tmp_path / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "problems.jsonl", rows)
     shutil.copytree(policy_folder(), tmp_path / "model")
     tokenizer = tmp_path / "model" / "tokenizer_config.json"
     tokenizer.write_text(json.dumps({**json.loads(tokenizer.read_text()), "chat_template": TEMPLATE}))

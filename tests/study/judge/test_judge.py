@@ -10,6 +10,7 @@ import time
 
 import pytest
 from judge_server import ranking, serving, solutions
+from rows import write_rows
 
 from diver.cli import main
 from diver.types import DiverError
@@ -29,8 +30,7 @@ def files(tmp_path):
 
 def written(path, text, problems=6, **more):
     rows = [{"problem": f"Is {i} a number?", "response": text.format(i), **more} for i in range(problems)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_rows(path, rows)
 
 
 def judged(server, files, out, **settings):
@@ -192,7 +192,7 @@ def test_the_command(files, tmp_path, monkeypatch, capsys):
 def test_which_answer_of_several(tmp_path):
     rows = [("first", False), ("right", True), ("right too", True)]
     several = tmp_path / "several.jsonl"
-    several.write_text("".join(json.dumps({"problem": "Q", "response": r, "correct": c}) + "\n" for r, c in rows))
+    write_rows(several, ({"problem": "Q", "response": r, "correct": c} for r, c in rows))
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps({"problem": "Q", "response": "other", "correct": False}) + "\n")
     files = (f"a={several}", f"b={other}")
@@ -205,14 +205,12 @@ def test_which_answer_of_several(tmp_path):
 
 def test_benchmarks_give_the_texts_of_evaluations(tmp_path):
     problems = tmp_path / "set.jsonl"
-    problems.write_text(
-        "".join(json.dumps({"id": f"p{i}", "problem": f"What is {i}?", "answer": "1"}) + "\n" for i in range(2))
-    )
+    write_rows(problems, ({"id": f"p{i}", "problem": f"What is {i}?", "answer": "1"} for i in range(2)))
     for model in "ab":
         folder = tmp_path / model / "generations"
         folder.mkdir(parents=True)
         row = {"key": "k", "sample": 0, "response": f"by {model}", "tokens": 1, "truncated": False, "logprob": None}
-        (folder / "set.jsonl").write_text("".join(json.dumps({**row, "problem": f"p{i}"}) + "\n" for i in range(2)))
+        write_rows(folder / "set.jsonl", ({**row, "problem": f"p{i}"} for i in range(2)))
     files = tuple(f"{model}={tmp_path / model}" for model in "ab")
     with serving(first_is_best) as server:
         with pytest.raises(DiverError, match=r"'p0' of set: its text is not in these rollouts; --benchmarks names"):
@@ -228,7 +226,7 @@ def evaluated(folder, **benchmarks):
         rows = [{**row, "problem": i, "response": f"{folder.name} to {name} {i}"} for i in ids]
         file = folder / "generations" / f"{name}.jsonl"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(file, rows)
     return folder
 
 
@@ -237,7 +235,7 @@ def alike(tmp_path):
     """Two sets of problems that number theirs alike, the second with one more."""
     for name, ids in (("first", "12"), ("second", "123")):
         rows = [{"id": i, "problem": f"Problem {i} of {name}?", "answer": "1"} for i in ids]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(tmp_path / f"{name}.jsonl", rows)
     return tmp_path / "first.jsonl", tmp_path / "second.jsonl"
 
 
