@@ -123,6 +123,8 @@ def test_overrides_are_merged_key_by_key():
         ("pass-at-k", {"diversity_rewards": {"textual": {}}}, "method.diversity_rewards: unknown key"),
         ("pass-at-k", {"k": 0}, "method: k must be at least 1, not 0"),
         ("pass-at-k", {"sets": 0}, "method: sets must be at least 1, not 0"),
+        ("pass-at-k", {"sets": 4}, "method: sets = 4 has no effect with form = 'analytic'"),
+        ("evol-rl", {"divisor": "mean"}, "method: divisor = 'mean' needs rewards of at least 0"),
         ("pass-at-k", {"form": "exact"}, "method.form: should be 'analytic' or 'bootstrap'"),
         ("grpo", {"selection": {"samples": 0}}, "method.selection: samples must be at least 1, not 0"),
         ("grpo", {"loss": {"clip_low": 2}}, "method.loss: clip_low must be between 0 and 1, not 2.0"),

@@ -1,4 +1,4 @@
-"""The entropy advantage (after arXiv 2506.14758): a token at which the policy is unsure has more of the advantage."""
+"""The entropy advantage (arXiv 2506.14758): a token at which the policy is unsure has more of the advantage."""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 class HighEntropyLoss(ClipLoss):
     """The surrogate counts for a fraction of the tokens of the mini-batch; the others still count in the weights.
 
-    Departure: the fraction is of the mini-batch, whatever the micro-batches; the source's and TRL's is of a micro-batch.
+    Departures: as in TRL the mean is over all tokens, where the source's is over those that count, so that its loss is
+    larger by one over the fraction. The fraction is of the mini-batch, whatever the micro-batches; the source's and TRL's
+    is of a micro-batch.
     """
 
     name: str = "high-entropy"

@@ -1,11 +1,11 @@
 """Dr. GRPO (arXiv 2503.20783): A_i = r_i - mean over the group, without a standard deviation."""
 
-from diver.methods.grpo import ClipHigher, Divisor
+from diver.methods.grpo import Divisor, Grpo
 from diver.settings import settings
 
 
 @settings
-class DrGrpo(ClipHigher):
+class DrGrpo(Grpo):
     """Correctness. A_i = r_i - mean: groups of every solve rate count alike, per unit of reward.
 
     Leave-one-out (RLOO, arXiv 2402.14740) is G / (G - 1) times this. Departure: the source also divides the loss by a

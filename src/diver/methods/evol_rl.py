@@ -28,6 +28,11 @@ class EvolRl(ClipHigher):
     """How the diversity metrics are measured; `embedding` is the encoder of this method."""
     loss: PolicyLoss = ClipLoss(kl_coef=0.001, entropy_coef=0.003)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.divisor == "mean":
+            raise ValueError("divisor = 'mean' needs rewards of at least 0, and that of a wrong response is below")
+
     @property
     def needs(self) -> frozenset[str]:
         return super().needs | {"responses", "grades"}

@@ -26,8 +26,9 @@ Divisor = Literal["std", "sample-std", "mean", "none"]
 class Grpo(Method):
     """Correctness. A_i = (r_i - mean) / std over the group, clip 0.20 / 0.20.
 
-    Departure: verl and TRL divide by the standard deviation of the sample plus 1e-6 (1e-4); here, as in the paper's
-    Eq. 2, by that of the population, and nothing is added.
+    Departures: no KL term, where the source has 0.04, and the mean over the tokens of a mini-batch, where it has that over
+    each response. verl and TRL divide by the standard deviation of the sample plus 1e-6 (1e-4); here, as in the DIVER
+    paper's Eq. 2, by that of the population, and nothing is added.
     """
 
     name: str = "grpo"
@@ -94,7 +95,7 @@ class Gspo(Grpo):
 
 @settings
 class EntropyAdvantage(Grpo):
-    """Correctness. A token of high entropy has more of the advantage (after arXiv 2506.14758)."""
+    """Correctness. A token of high entropy has more of the advantage (arXiv 2506.14758)."""
 
     name: str = "entropy-advantage"
     loss: PolicyLoss = EntropyAdvantageLoss()

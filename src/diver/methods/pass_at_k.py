@@ -28,7 +28,7 @@ class PassAtK(Method):
     form: Literal["analytic", "bootstrap"] = "analytic"
     """analytic: the exact mean over all sets; bootstrap: over random sets."""
     sets: int | None = None
-    """How many random sets the bootstrap draws; none: as many as the group has responses."""
+    """How many random sets `form` bootstrap draws; none: as many as the group has responses."""
     loss: PolicyLoss = ClipLoss()
 
     outcomes_only: ClassVar[bool] = True
@@ -38,6 +38,10 @@ class PassAtK(Method):
             raise ValueError(f"k must be at least 1, not {self.k}")
         if self.sets is not None and self.sets < 1:
             raise ValueError(f"sets must be at least 1, not {self.sets}")
+        if self.sets is not None and self.form == "analytic":
+            raise ValueError(
+                f"sets = {self.sets} has no effect with form = 'analytic', which has all sets; form = 'bootstrap'"
+            )
 
     @property
     def zero_mean(self) -> bool:
