@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from rows import write_rows
 
+from diver.config.recipe import make_recipe
 from diver.io.files import write_text
 from diver.io.jsonl import read_jsonl, to_json, write_jsonl
 from diver.io.rollout_rows import groups_from_rows, rollout_row
-from diver.io.run_folder import RunFolder
+from diver.io.run_folder import RunFolder, open_run
 from diver.io.seeds import stream_seed
 from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
@@ -102,6 +104,35 @@ def test_another_recipe_is_refused_and_nothing_is_overwritten(tmp_path):
     with pytest.raises(DiverError, match=r"another recipe \(train.batch_size was 8, now 16\)"):
         open_folder(tmp_path / "run", **{"train.batch_size": 16})
     assert (tmp_path / "run" / "config.json").read_text() == before
+
+
+@pytest.mark.parametrize("key", ["data.path", "evaluate.source.path", "model.path"])
+def test_a_file_of_the_same_name_with_other_content_is_refused(tmp_path, key):
+    for folder in ("a", "b", "moved"):
+        write_rows(tmp_path / folder / "train.jsonl", [{"problem": "1+1", "answer": "3" if folder == "b" else "2"}])
+        write_text(tmp_path / folder / "model" / "config.json", json.dumps({"layers": 3 if folder == "b" else 2}))
+
+    def begin(folder):
+        paths = {
+            k: tmp_path / (folder if k == key else "a") for k in ("data.path", "evaluate.source.path", "model.path")
+        }
+        data, held_out = ({"path": str(paths[k] / "train.jsonl")} for k in ("data.path", "evaluate.source.path"))
+        model = {"path": str(paths["model.path"] / "model")}
+        run = {"folder": str(tmp_path / "run")}
+        return open_run(make_recipe({"run": run, "data": data, "evaluate": {"source": held_out}, "model": model}))
+
+    first = begin("a")
+    first.begin()
+    first.close()
+    before = (tmp_path / "run" / "config.json").read_text()
+    begin("moved").close()
+    with pytest.raises(DiverError, match=f"run: has a run with other content of {key}, then '.*/a/"):
+        begin("b")
+    begin("a").close()  # not locked by what was refused
+    config = json.loads(before)
+    del config["content"]  # as an earlier version wrote it
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    begin("b").close()
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):

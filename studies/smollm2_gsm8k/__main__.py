@@ -25,10 +25,10 @@ from diver.config.recipe import make_recipe
 from diver.config.sections import Model
 from diver.diversity import measure
 from diver.evaluate.evaluate import evaluate
-from diver.evaluate.samplers import fingerprint
 from diver.evaluate.task import Task
 from diver.generate.hf import HFGenerator
 from diver.generate.policy import load_configuration, load_policy
+from diver.io.fingerprint import fingerprint
 from diver.io.jsonl import JsonlLog, write_jsonl
 from diver.io.provenance import provenance
 from diver.io.run_folder import RunFolder

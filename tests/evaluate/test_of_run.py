@@ -10,7 +10,7 @@ import pytest
 from diver_command import diver, succeeds
 
 from diver.data.testbeds import policy_folder
-from diver.evaluate.samplers import fingerprint
+from diver.io.fingerprint import fingerprint
 
 RECIPE = """
 [model]

@@ -11,8 +11,10 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from diver.config.sections import Update
-from diver.generate.policy import Policy
+from diver.config.sections import Model, Update
+from diver.generate.base import sample_groups
+from diver.generate.hf import HFGenerator
+from diver.generate.policy import Policy, load_policy
 from diver.losses import ClipLoss, EntropyAdvantageLoss, GspoLoss
 from diver.methods import method_named
 from diver.train.update import update
@@ -224,6 +226,10 @@ def test_kl_and_entropy_reach_every_row():
     assert max(relative_errors(recorder.gradients, expected)) < 1e-5
 
 
+class WithGivenLogprobs(GspoLoss):
+    recomputes_logprobs = False
+
+
 def of_responses(model, prompt, rollout, advantage):
     """GSPO's objective of one response, bounds 0.9 and 1.1; its mean over the responses is the objective."""
     taken = token_logprobs(model, prompt, list(rollout.tokens), 0.8)
@@ -244,7 +250,7 @@ def of_unsure_tokens(model, prompt, rollout, advantage):
 @pytest.mark.parametrize(
     ("loss", "objective"),
     [
-        (GspoLoss(clip_low=0.1, clip_high=0.1), of_responses),
+        (WithGivenLogprobs(clip_low=0.1, clip_high=0.1), of_responses),
         (EntropyAdvantageLoss(alpha=0.2, kappa=3.0), of_unsure_tokens),
     ],
     ids=["gspo", "entropy-advantage"],
@@ -261,6 +267,57 @@ def test_the_losses_of_responses_and_of_entropies(loss, objective, budget):
         expected.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
     assert max(relative_errors(recorder.gradients, expected)) < 1e-5
     assert 0 < metrics["policy/clip_fraction"] < 1
+
+
+class Growing(Recorder):
+    """Each step makes the parameters larger by a tenth."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        super().step()
+        for p in self.param_groups[0]["params"]:
+            p.mul_(1.1)
+
+
+@pytest.mark.parametrize("budget", [40, 10_000])
+def test_the_ratio_of_gspo_is_to_the_trainer_before_the_first_update(budget):
+    """The sampler's log-probs, which are off by up to 0.6 here, are only what `logprob_mismatch` is of."""
+    groups, model, start = rollout_batch(0.8), tiny_model(), tiny_model()
+    recorder, loss = Growing(model), GspoLoss(clip_low=0.01, clip_high=0.01)
+    how = Update(mini_batch_size=MINI, micro_batch_tokens=budget, max_grad_norm=1e9)
+    metrics = update(Policy(model, Tokenizer(), None), recorder, groups, loss, how, temperature=0.8)
+    expected, apart, moved = [], [], tiny_model()
+    for at in range(0, GROUPS, MINI):
+        objective = torch.zeros((), dtype=torch.float64)
+        rows = [(list(g.prompt_tokens), r) for g in groups[at : at + MINI] for r in g.rollouts]
+        for prompt, r in rows:
+            old = token_logprobs(start, prompt, list(r.tokens), 0.8).detach()
+            s = (token_logprobs(moved, prompt, list(r.tokens), 0.8) - old).mean().exp()
+            objective = objective + torch.minimum(s * r.advantage, s.clamp(0.99, 1.01) * r.advantage)
+            if at == 0 and r.advantage:
+                apart.append(np.abs(old.numpy() - r.logprobs))
+        moved.zero_grad()
+        (-objective / len(rows)).backward()
+        expected.append(torch.cat([p.grad.flatten() for p in moved.parameters()]))
+        for p in moved.parameters():
+            p.data *= 1.1
+    assert max(relative_errors(recorder.gradients, expected)) < 1e-5
+    assert 0 < metrics["policy/clip_fraction"] < 0.75  # none in the first of four
+    assert metrics["policy/logprob_mismatch"] == pytest.approx(np.concatenate(apart).mean(), rel=1e-5)
+
+
+def test_the_ratio_of_gspo_is_exactly_1_before_the_first_update_in_bfloat16():
+    policy = load_policy(Model(precision="bfloat16", threads=1))
+    texts = [r"Use 3, 5 and 7 to make 22.", r"Use 4 and 9 to make 36."]
+    problems = [Problem(str(i), text, "") for i, text in enumerate(texts)]
+    groups = sample_groups(HFGenerator(policy), problems, texts, 4, temperature=1.0, max_tokens=24, seed=0)
+    groups = [group.with_each(advantage=[1.0, -1.0, 1.0, -1.0]) for group in groups]
+    for budget in (64, 4096):
+        optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.0)
+        how = Update(mini_batch_size=2, micro_batch_tokens=budget)
+        metrics = update(policy, optimizer, groups, GspoLoss(), how, temperature=1.0)
+        assert metrics["policy/clip_fraction"] == metrics["policy/ppo_kl"] == 0
+        assert metrics["policy/logprob_mismatch"] > 4e-4  # more than the bounds allow
 
 
 def test_gradient_checkpointing_changes_nothing():

@@ -49,7 +49,8 @@ class Recipe:
     def identity(self) -> dict[str, Any]:
         """The settings that a resumed run must not change, by dotted key: all but steps, folder, loggers, [verl], [trl] and MACHINE.
 
-        Of a path only the last part is compared, so a folder of a model or data set may move.
+        Of a path only the last part is compared, so a folder of a model or data set may move; what it holds is
+        `diver.io.fingerprint.contents`.
         """
         return identity(dataclasses.asdict(self))
 

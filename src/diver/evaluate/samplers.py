@@ -1,7 +1,6 @@
 """The generator of an evaluation, by name. A model is named before it is loaded: if nothing is missing, it never is."""
 
 import functools
-import hashlib
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,10 +15,10 @@ from diver.data.testbeds import policy_folder
 from diver.evaluate.config import EvalConfig
 from diver.generate.base import Generator
 from diver.generate.endpoint import Endpoint, EndpointGenerator
+from diver.io.fingerprint import fingerprint
 from diver.types import DiverError, Problem
 
 SECRET = re.compile(r"(key|token|secret|password|authorization)$", re.IGNORECASE)
-END = 1 << 20  # bytes hashed at either end of a file: enough to distinguish checkpoints, fast for any size
 
 
 class SamplerHandle(NamedTuple):
@@ -38,21 +37,6 @@ class SamplerHandle(NamedTuple):
             names = ", ".join(TEMPLATES)
             raise DiverError(f"--template: {self.policy.path!r} has no chat template; choose one of {names}")
         return chat_template_for(problems)
-
-
-MODEL_FILES = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")  # .jinja: a chat template; .txt: merges
-
-
-def fingerprint(folder: Path) -> str:
-    """8 digits that change with the weights, configuration, tokenizer and chat template of a model folder."""
-    known = hashlib.blake2b(digest_size=4)
-    for path in sorted(p for p in folder.iterdir() if p.suffix in MODEL_FILES):
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            known.update(f"{path.name} {size} ".encode() + file.read(END))
-            file.seek(max(END, size - END))
-            known.update(file.read(END))
-    return known.hexdigest()
 
 
 def resolve(policy: Model) -> tuple[str, str]:

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from diver.config.recipe import Recipe, make_recipe
 from diver.io.files import lock, write_text
+from diver.io.fingerprint import contents
 from diver.io.folder import WorkFolder
-from diver.io.jsonl import JsonlLog, number, read_jsonl, to_json, write_jsonl
+from diver.io.jsonl import JsonlLog, number, read_jsonl, table, to_json, write_jsonl
 from diver.io.provenance import provenance
 from diver.io.rollout_rows import groups_from_rows, rollout_row
 from diver.types import DiverError, Group
@@ -58,10 +59,19 @@ def open_run(
         "engine": engine,
         "seed": recipe.run.seed,
         "schedule_steps": recipe.train.steps,
+        "content": contents(recipe),
         **origin,
     }
     defaults = {"engine": "built-in", **make_recipe({}).identity()}
-    return RunFolder(recipe.folder, config, {"engine": engine, **recipe.identity(), **identity}, defaults)
+    folder = RunFolder(recipe.folder, config, {"engine": engine, **recipe.identity(), **identity}, defaults)
+    before = table(folder.config, "content")  # none in a folder of an earlier version
+    if changed := [key for key, found in config["content"].items() if before.get(key, found) != found]:
+        folder.close()
+        path = table(folder.config, "recipe", *changed[0].split(".")[:-1]).get("path")
+        raise DiverError(
+            f"{folder.path}: has a run with other content of {changed[0]}, then {path!r}; choose another run.folder or delete it"
+        )
+    return folder
 
 
 class RunFolder(WorkFolder):

@@ -64,6 +64,8 @@ class PolicyLoss:
     """Whether `select_tokens` and `forward` need the entropy of each token."""
     has_anchor: ClassVar[bool] = False
     """Whether `measure_anchor` is called, once in a run, for a number that is kept in every checkpoint."""
+    recomputes_logprobs: ClassVar[bool] = False
+    """Whether the old log-probs are computed anew before the first update: bfloat16 rounds by more than its bounds allow."""
     selects_on_policy: ClassVar[bool] = True
     """Whether also in the first mini-batch of a step, where the policy still is the one that sampled."""
 

@@ -18,7 +18,8 @@ class GspoLoss(ClipLoss):
     """-min(s A, clip(s, 1 - clip_low, 1 + clip_high) A) of each response, s = exp(mean over its tokens of log rho).
 
     Written for tokens, as the source's GSPO-token: each has the ratio sg(s) pi / sg(pi), sg without gradient, which has
-    the value of s, and over the tokens of a response the gradient of s. So `clip_fraction` is of whole responses.
+    the value of s, and over the tokens of a response the gradient of s. So `clip_fraction` is of whole responses. As in the
+    source, rho is to the trainer's own log-probs from before the first update, and not to the sampler's.
     """
 
     name: str = "gspo"
@@ -29,6 +30,7 @@ class GspoLoss(ClipLoss):
     clip_high: float = 4e-4
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
 
+    recomputes_logprobs: ClassVar[bool] = True
     common: ClassVar[Mapping[str, Any]] = {**PolicyLoss.common, "aggregation": "sequence-mean"}
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:

@@ -155,16 +155,19 @@ def update(
     norms: list[float] = []
     mismatch = 0.0
     policy.model.train()
-    for start in range(0, len(groups), config.mini_batch_size):
-        mini_batch = groups[start : start + config.mini_batch_size]
-        sums = _backward(policy, mini_batch, loss, config, temperature, random, reference, anchor, on_policy=start == 0)
+    mini_batches = [groups[at : at + config.mini_batch_size] for at in range(0, len(groups), config.mini_batch_size)]
+    if loss.recomputes_logprobs:
+        mini_batches = [_recomputed(policy, batch, loss, config, temperature) for batch in mini_batches]
+    for i, mini_batch in enumerate(mini_batches):
+        sums = _backward(policy, mini_batch, loss, config, temperature, random, reference, anchor, on_policy=i == 0)
         parameters = [p for p in policy.model.parameters() if p.requires_grad]
         norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)))
         if not math.isfinite(norms[-1]):
             raise DiverError("the gradient is not finite: the policy has diverged; lower train.learning_rate")
         optimizer.step()
-        if start == 0:
-            mismatch = sums.get("mismatch", 0.0) / max(1.0, sums.get("active", 0.0))
+        if i == 0:
+            found = _distance(groups, mini_batch) if loss.recomputes_logprobs else sums.get("mismatch", 0.0)
+            mismatch = found / max(1.0, sums.get("active", 0.0))
         for key, value in sums.items():
             totals[key] += value
     optimizer.zero_grad()  # frees the gradients before sampling
@@ -201,6 +204,44 @@ def _anchor(
     return float(state[ANCHOR])
 
 
+def _with_gradient(rows: Sequence[Row], loss: PolicyLoss, config: Update, mask: Tensor | None = None) -> list[Row]:
+    """The rows that the model is run on; `mask` [N] are the tokens that the loss selected."""
+
+    def has_gradient(row: Row) -> bool:
+        selected = None if mask is None else mask[row.start : row.start + len(row.tokens)]
+        return not config.skip_zero_advantage or loss.has_gradient(row.advantages, selected)
+
+    return [row for row in rows if len(row.tokens) and has_gradient(row)]
+
+
+@torch.no_grad()
+def _recomputed(
+    policy: Policy, groups: Sequence[Group], loss: PolicyLoss, config: Update, temperature: float
+) -> list[Group]:
+    """A mini-batch with the policy's log-probs in place of the sampler's, where there is a gradient.
+
+    Computed in the micro-batches of the update, since others round otherwise: the first ratio is so exactly 1.
+    """
+    rows = rows_of(groups, [1.0] * sum(map(len, groups)))
+    logprobs: dict[int, np.ndarray] = {}
+    shared = shares_prompts(policy.model)
+    for chunk in micro_batches(_with_gradient(rows, loss, config), config.micro_batch_tokens, shared=shared):
+        found = response_logprobs(policy, collate(chunk, policy.pad, policy.model.device), temperature)[0].cpu().numpy()
+        logprobs |= {row.start: of_row[: len(row.tokens)] for row, of_row in zip(chunk, found, strict=True)}
+    each = iter([logprobs.get(row.start, row.old_logprobs) if len(row.tokens) else row.old_logprobs for row in rows])
+    return [group.with_each(logprobs=[next(each) for _ in range(len(group))]) for group in groups]
+
+
+def _distance(groups: Sequence[Group], others: Sequence[Group]) -> float:
+    """The sum of |log p - log q| over the tokens of the groups that both have."""
+    total = 0.0
+    for group, other in zip(groups, others, strict=False):
+        for a, b in zip(group.rollouts, other.rollouts, strict=True):
+            assert a.logprobs is not None and b.logprobs is not None
+            total += float(np.abs(a.logprobs - b.logprobs).sum())
+    return total
+
+
 def _backward(
     policy: Policy,
     groups: Sequence[Group],
@@ -224,17 +265,7 @@ def _backward(
         uniform = torch.rand(len(tokens.logprobs), generator=random)  # in the order of rows, whatever the micro-batches
         selected = loss.select_tokens(tokens._replace(uniform=uniform.to(tokens.logprobs.device), anchor=anchor))
     mask = None if selected is None else selected.cpu()
-    rows = [
-        row
-        for row in rows
-        if len(row.tokens)
-        and (
-            not config.skip_zero_advantage
-            or loss.has_gradient(
-                row.advantages, None if mask is None else mask[row.start : row.start + len(row.tokens)]
-            )
-        )
-    ]
+    rows = _with_gradient(rows, loss, config, mask)
     # Zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all.
     for p in policy.model.parameters():
         if p.requires_grad:

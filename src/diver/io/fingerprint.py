@@ -1,0 +1,43 @@
+"""What a file or folder holds, in a few digits: a run must not go on with other data or another model of the same name."""
+
+import hashlib
+from pathlib import Path
+
+from diver.config.recipe import Recipe
+from diver.config.testbeds import POLICIES, TESTBEDS
+
+END = 1 << 20  # bytes hashed at either end of a file: enough to distinguish checkpoints, fast for any size
+MODEL_FILES = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")  # .jinja: a chat template; .txt: merges
+ROW_FILES = (".jsonl", ".json", ".csv", ".parquet")
+
+
+def fingerprint(folder: Path) -> str:
+    """8 digits that change with the weights, configuration, tokenizer and chat template of a model folder."""
+    known = hashlib.blake2b(digest_size=4)
+    for path in sorted(p for p in folder.iterdir() if p.suffix in MODEL_FILES):
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            known.update(f"{path.name} {size} ".encode() + file.read(END))
+            file.seek(max(END, size - END))
+            known.update(file.read(END))
+    return known.hexdigest()
+
+
+def rows_fingerprint(path: Path) -> str:
+    """8 digits that change with any byte of a file of rows, or of those in a folder."""
+    known = hashlib.blake2b(digest_size=4)
+    for one in [path] if path.is_file() else sorted(p for p in path.iterdir() if p.suffix in ROW_FILES):
+        with one.open("rb") as file:
+            known.update(hashlib.file_digest(file, "blake2b").digest())
+    return known.hexdigest()
+
+
+def contents(recipe: Recipe) -> dict[str, str]:
+    """What each path of a recipe holds that is a file or folder here, by its key."""
+    sources = {"data.path": recipe.data.path}
+    if recipe.evaluate.source:
+        sources["evaluate.source.path"] = recipe.evaluate.source.path
+    rows = {key: Path(path).expanduser() for key, path in sources.items() if path not in TESTBEDS}
+    found = {key: rows_fingerprint(path) for key, path in rows.items() if path.exists()}
+    model = Path(recipe.model.path).expanduser()
+    return found | ({"model.path": fingerprint(model)} if recipe.model.path not in POLICIES and model.is_dir() else {})
