@@ -359,6 +359,8 @@ def test_wrong_input_is_one_line_and_code_2():
     )
     Path("folder").mkdir()
     shutil.copytree(policy_folder(), "no_tokenizer", ignore=shutil.ignore_patterns("tokenizer*"))
+    Path("adapters").mkdir()
+    Path("adapters/adapter_config.json").write_text("{}")
     small = ("--train.batch_size", 1, "--train.mini_batch_size", 1, "--evaluate.problems", 0)
     for args, told in [
         (("train", "none.toml"), "none.toml: there is no such recipe"),
@@ -375,6 +377,7 @@ def test_wrong_input_is_one_line_and_code_2():
         (("train", "tiny.toml", "--model.path", "no_tokenizer"), "no_tokenizer.*has no tokenizer"),
         (("train", "tiny.toml", "--model.path", "folder"), "folder.*no config.json"),
         (("train", "tiny.toml", "--sample.max_tokens", 90), "exceeds the 96 positions"),
+        (("train", "tiny.toml", "--model", "adapters"), "'adapters': has LoRA adapters, and diver train trains whole"),
         (("train", "tiny.toml", "--train.batch_size", 128), "only 64"),
         (("train", "tiny.toml", "--data.template", "poem"), "poem"),
         (

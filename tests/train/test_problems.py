@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 from rows import write_rows
+from transformers import Phi3Config
 
 from diver.config.data import Countdown, Data
 from diver.config.recipe import make_recipe
@@ -66,6 +67,25 @@ def test_three_hundred_problems_train_with_the_default_sizes(tmp_path):
     evaluate = recipe.evaluate
     assert evaluate.problems * evaluate.num_samples <= recipe.train.batch_size * recipe.sample.group_size
     assert evaluate.every == 0
+
+
+def test_longrope_beyond_its_original_positions_is_refused(tmp_path):
+    shutil.copytree(policy_folder(), folder := tmp_path / "phi")
+    factors = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
+    config = Phi3Config(
+        vocab_size=1024, hidden_size=64, num_attention_heads=4, pad_token_id=0, eos_token_id=1, max_position_embeddings=128,
+        original_max_position_embeddings=96, rope_scaling={"type": "longrope", **factors},
+    )  # fmt: skip
+    config.save_pretrained(folder)
+    data = {"path": numbered(tmp_path, 300).path}
+
+    def notes(tokens):
+        sample = {"max_prompt_tokens": 32, "max_tokens": tokens}
+        return prepare(make_recipe({"data": data, "sample": sample, "model": {"path": str(folder)}})).notes
+
+    assert notes(64)
+    with pytest.raises(DiverError, match="97 exceeds the 96 positions of .*phi', beyond which LongRoPE changes"):
+        notes(65)
 
 
 def test_a_verifier_for_generated_problems():

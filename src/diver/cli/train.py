@@ -54,8 +54,9 @@ def check(recipe: Recipe) -> None:
     Where the hub cannot be reached, this and what depends on it is not checked, which is a note.
     """
     from diver.data.hub import HubUnreachable
-    from diver.train.prepare import prepare
+    from diver.train.prepare import check_trainable, prepare
 
+    check_trainable(recipe)
     try:
         notes = prepare(recipe).notes
     except HubUnreachable as error:

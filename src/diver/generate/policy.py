@@ -54,7 +54,16 @@ class Configuration(NamedTuple):
 
 
 def positions(config: Any) -> int | None:
-    return getattr(config.get_text_config(), "max_position_embeddings", None)
+    """How many tokens a row may have, prompt and response.
+
+    Of LongRoPE (Phi-3, Phi-4-mini) the original ones: beyond them transformers turns all positions of a batch, and what is
+    not yet in its cache, by other factors, so that a response would depend on the others beside it.
+    """
+    text = config.get_text_config()
+    rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
+    if rope.get("rope_type", rope.get("type")) == "longrope":
+        return rope.get("original_max_position_embeddings") or getattr(text, "original_max_position_embeddings", None)
+    return getattr(text, "max_position_embeddings", None)
 
 
 def hidden_states(model: Any, **inputs: Any) -> Tensor:

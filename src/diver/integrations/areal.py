@@ -26,6 +26,10 @@ ACTOR: dict[str, Any] = {
 }
 
 
+LOSS: dict[str, Any] = {"importance_sampling_level": "token", "c_clip": None, "m2_threshold": None}
+"""What makes another loss of it, in the versions that have it."""
+
+
 class GroupWorkflow:
     """Mix into a RolloutWorkflow: `group_size` episodes of `workflow` for a prompt, with the advantages as their rewards.
 
@@ -72,5 +76,6 @@ def check(method: str | Method, actor: Any, group_size: int) -> None:
         raise DiverError(f"method.loss.aggregation = {loss.aggregation!r}: AReaL has token-mean")
     clip = {"eps_clip": getattr(loss, "clip_low", None), "eps_clip_higher": getattr(loss, "clip_high", None)}
     SEAM.check_settings(method, {**ACTOR, **clip}, lambda name: getattr(actor, name))
+    SEAM.check_settings(method, LOSS, lambda name: getattr(actor, name, LOSS[name]))
     if group_size != 1:
         raise DiverError(f"AReaL's group_size is {group_size}: GroupWorkflow samples the group itself, so set it to 1")

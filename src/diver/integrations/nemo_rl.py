@@ -1,5 +1,6 @@
 """NeMo-RL: an advantage estimator in the place of its own (docs/engines/nemo-rl.md)."""
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from diver.methods import Method
 from diver.types import DiverError
 
 SEAM = SEAMS["NeMo-RL"]
+OTHER_LOSSES = ("sequence_level_importance_ratios", "disable_ppo_ratio", "use_cispo", "use_kl_in_reward")
+"""Keys of loss_fn, which a configuration need not have, that make another loss of it."""
 
 
 class Estimator:
@@ -38,6 +41,9 @@ class Estimator:
             "loss_fn.token_level_loss": loss.aggregation == "token-mean",
             "loss_fn.reference_policy_kl_penalty": loss.kl_coef,
         }
+        wanted |= {f"loss_fn.{name}": False for name in OTHER_LOSSES}
+        if loss.kl_coef:
+            wanted["loss_fn.reference_policy_kl_type"] = "k3"
         SEAM.check_settings(self.method, wanted, lambda name: _read(config, name))
         if loss.aggregation == "token-sum":
             raise DiverError("method.loss.aggregation = 'token-sum': NeMo-RL's loss has no sum over tokens")
@@ -67,6 +73,13 @@ def install(method: str | Method = "diver-mix", progress: Callable[[], float] = 
 
 
 def _read(config: Any, name: str) -> Any:
+    """A value by its dotted name; False for one of `OTHER_LOSSES` that is not there."""
     for part in name.split("."):
-        config = config[part] if isinstance(config, Mapping) else getattr(config, part)
+        read = operator.getitem if isinstance(config, Mapping) else getattr
+        try:
+            config = read(config, part)
+        except (KeyError, AttributeError):
+            if part not in OTHER_LOSSES:
+                raise
+            return False
     return config

@@ -109,6 +109,15 @@ def no_schedule() -> float:
     return 0.0
 
 
+def written_by_policy(loss_mask: Sequence[float] | None, length: int) -> np.ndarray:
+    """Which tokens of a response the policy wrote, bool [T]; the others are what tools answered.
+
+    A mask without any token leaves a whole response out of the loss, which it may be for other reasons: then all are.
+    """
+    mask = np.ones(length, dtype=bool) if loss_mask is None else np.asarray(loss_mask, dtype=bool)
+    return mask if mask.any() else ~mask
+
+
 def decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:
     """What turns tokens into the text of a response, without an end token."""
     return functools.partial(tokenizer.decode, skip_special_tokens=True)

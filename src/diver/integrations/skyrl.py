@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from diver.api import advantages
-from diver.integrations.seam import SEAMS, decoder
+from diver.integrations.seam import SEAMS, decoder, written_by_policy
 from diver.losses import GspoLoss
 from diver.methods import Method
 from diver.types import DiverError, Progress
@@ -52,13 +52,21 @@ def token_rewards(
     tokenizer: Any,
     progress: Progress,
 ) -> list[list[float]]:
-    """The advantage of every token of SkyRL's GeneratorOutput; `outcomes` are its rewards before they became per token."""
-    tokens, decode = output["response_ids"], decoder(tokenizer)
+    """The advantage of every token of SkyRL's GeneratorOutput, 0 where a tool answered.
+
+    `outcomes` are its rewards before they became per token.
+    """
+    decode, logprobs = decoder(tokenizer), output.get("rollout_logprobs")
+    own = [written_by_policy(mask, len(mask)) for mask in output["loss_masks"]]
+    tokens = [np.array(ids)[mask].tolist() for ids, mask in zip(output["response_ids"], own, strict=True)]
+    if logprobs is not None:
+        logprobs = [np.array(row)[mask] for row, mask in zip(logprobs, own, strict=True)]
     texts = [decode(ids) for ids in tokens]
-    logprobs = output.get("rollout_logprobs")
     result = advantages(texts, outcomes, uids, method, progress, tokens=tokens, logprobs=logprobs, decode=decode)
-    rows = result if method.per_token else [np.full(len(ids), a) for ids, a in zip(tokens, result, strict=True)]
-    return [np.asarray(row, float).tolist() for row in rows]
+    rows = [np.zeros(len(mask)) for mask in own]
+    for row, mask, values in zip(rows, own, result, strict=True):
+        row[mask] = values
+    return [row.tolist() for row in rows]
 
 
 def outcomes_of(rewards: Sequence[Any]) -> list[float]:

@@ -6,11 +6,14 @@ tokens, unchanged.
 
 import functools
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
+
+import numpy as np
 
 from diver.api import advantages
 from diver.integrations.configured import configured
-from diver.integrations.seam import SEAMS
+from diver.integrations.seam import SEAMS, written_by_policy
 from diver.losses import GspoLoss
 from diver.methods import Method
 from diver.types import DiverError, Progress
@@ -38,14 +41,18 @@ class PostProcess:
             self.check(args)
             self.step = min(sample.group_index for sample in samples) // args.rollout_batch_size
         outcomes = [float(sample.get_reward_value(args)) for sample in samples]
+        own = [self._own(sample) for sample in samples]
+        tokens = [sample.tokens[len(sample.tokens) - sample.response_length :] for sample in samples]
         shaped = advantages(
             [sample.response for sample in samples],
             outcomes,
             [sample.group_index for sample in samples],
             self.method.limited(args.rollout_max_response_len),
             Progress(self.step, args.num_rollout),
-            tokens=[sample.tokens[len(sample.tokens) - sample.response_length :] for sample in samples],
-            logprobs=None if samples[0].rollout_log_probs is None else [sample.rollout_log_probs for sample in samples],
+            tokens=[list(compress(ids, kept)) for ids, kept in zip(tokens, own, strict=True)],
+            logprobs=None
+            if samples[0].rollout_log_probs is None
+            else [list(compress(s.rollout_log_probs, kept)) for s, kept in zip(samples, own, strict=True)],
         )
         self.step += 1
         return outcomes, [float(value) for value in shaped]
@@ -71,6 +78,15 @@ class PostProcess:
             wanted |= {"use_kl_loss": True, "kl_loss_type": args.kl_loss_type if args.kl_loss_type in KL else KL[0]}
         SEAM.check_settings(self.method, wanted, functools.partial(getattr, args))
         self.method.check_group_size(args.n_samples_per_prompt, "n_samples_per_prompt")
+
+    def _own(self, sample: Any) -> np.ndarray:
+        mask = written_by_policy(sample.loss_mask, sample.response_length)
+        if not mask.all() and "responses" in self.method.needs:
+            raise DiverError(
+                f"method {self.method.name!r} compares responses, and the text that slime has of one contains what a tool "
+                "answered (loss_mask); use a method that needs no responses (`diver methods`), or another engine"
+            )
+        return mask
 
     def _check_whole(self, samples: Sequence[Any]) -> None:
         """A rollout that gave several samples is not one response; without a group or a reward there is no advantage."""

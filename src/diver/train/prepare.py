@@ -1,13 +1,14 @@
 """What a run needs besides weights, checked alike by `--dry-run` and by the start of a run."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from diver.config.recipe import Recipe
 from diver.data.splits import load
 from diver.data.templates import Prompted, prompted
 from diver.generate.hf import end_tokens
-from diver.generate.policy import Configuration, find_device, load_configuration, positions
+from diver.generate.policy import ADAPTERS, Configuration, find_device, load_configuration, positions
 from diver.methods import NEEDS, check_needs
 from diver.train.loggers import check_loggers
 from diver.types import DiverError, Problem
@@ -43,8 +44,21 @@ def prepare(recipe: Recipe) -> Prepared:
     _check_problems(recipe, prepared)
     template, chat = prepared.train.template, "a" if policy.tokenizer.chat_template else "no"
     reason = f": the model has {chat} chat template (data.template = 'auto')" if recipe.data.template == "auto" else ""
-    notes.append(f"prompts by template {template!r}{reason}")
+    evaluated = prepared.eval_problems
+    other = bool(evaluated.problems) and evaluated.template != template  # what is evaluated may have another grader
+    notes.append(
+        f"prompts by template {template!r}{f', in evaluation {evaluated.template!r}' if other else ''}{reason}"
+    )
     return prepared
+
+
+def check_trainable(recipe: Recipe) -> None:
+    """DiverError for a folder of adapters: loaded, their weights are frozen, and the built-in trainer trains all weights."""
+    if (Path(recipe.model.path).expanduser() / ADAPTERS).exists():
+        raise DiverError(
+            f"model.path {recipe.model.path!r}: has LoRA adapters, and diver train trains whole models; merge them first "
+            "(peft: merge_and_unload, then save_pretrained), or train by diver trl"
+        )
 
 
 def _prompted(recipe: Recipe, problems: Sequence[Problem], tokenizer: Any, notes: list[str]) -> Prompted:
@@ -61,8 +75,10 @@ def _check_context(recipe: Recipe, policy: Configuration) -> None:
     name, longest = recipe.model.path, recipe.sample.max_prompt_tokens + recipe.sample.max_tokens
     context = positions(policy.config)
     if context is not None and longest > context:
+        whole = getattr(policy.config.get_text_config(), "max_position_embeddings", None)
+        switch = "" if whole == context else ", beyond which LongRoPE changes its factors for a whole batch"
         raise DiverError(
-            f"sample: max_prompt_tokens + max_tokens = {longest} exceeds the {context} positions of {name!r}; lower "
+            f"sample: max_prompt_tokens + max_tokens = {longest} exceeds the {context} positions of {name!r}{switch}; lower "
             "them, or start from a model with a longer context"
         )
     words = policy.config.get_text_config().vocab_size

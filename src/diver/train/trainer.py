@@ -29,7 +29,7 @@ from diver.io.seeds import stream_seed
 from diver.train import checkpoint
 from diver.train.alerts import AlertLog
 from diver.train.loggers import Logger, open_loggers
-from diver.train.prepare import prepare
+from diver.train.prepare import check_trainable, prepare
 from diver.train.update import update
 from diver.types import Group, Progress, sampling_metrics
 from diver.verify import verify, with_keys
@@ -47,6 +47,7 @@ class Trainer:
         saved = folder.checkpoints()
         if saved:
             checkpoint.check(saved[-1])
+        check_trainable(recipe)
         self.train, self.eval_problems, self.notes = prepare(recipe)
         self.policy = load_policy(recipe.model, saved[-1] if saved else None)
         self.reference = self._reference()

@@ -37,6 +37,7 @@ class SlimeSample:
     response_length: int
     reward: float | dict[str, float] | None
     rollout_log_probs: list[float] | None
+    loss_mask: list[int] | None = None
     rollout_id: int | None = None
     status: Status = Status.COMPLETED
 
@@ -201,6 +202,7 @@ def nemo_config(**changes: Any) -> Any:
         "ratio_clip_c": None,
         "token_level_loss": True,
         "reference_policy_kl_penalty": 0.0,
+        "reference_policy_kl_type": "k3",
     }
     grpo = {"advantage_clip_low": None, "advantage_clip_high": None, "adv_estimator": {"name": "grpo"}}
     for name, value in changes.items():

@@ -70,6 +70,34 @@ def test_slime_refuses():
     assert slime.PostProcess(method)(c.slime_args(reward_key="acc"), of_dicts)[1] == expected(method)
 
 
+def with_tools(column, answered):
+    """Each response of the contract with two tokens or log-probs of a tool before its last."""
+    return [[*row[:-1], answered, answered, row[-1]] for row in column]
+
+
+def test_what_a_tool_answered_is_no_part_of_a_response():
+    masks = with_tools([[1] * len(ids) for ids in c.TOKENS], 0)
+    output, uids = c.skyrl_output()
+    output |= {"response_ids": with_tools(c.TOKENS, 9) * c.GROUPS, "loss_masks": masks * c.GROUPS}
+    output["rollout_logprobs"] = with_tools(c.LOGPROBS, 0.0) * c.GROUPS
+    for name in ("diver-mix", "cde"):
+        method = method_named(name)
+        found = skyrl.token_rewards(method, output, c.OUTCOMES * 2, uids, c.Tokenizer(), 0.0)
+        for row, mask, a in zip(found, masks * 2, expected(method), strict=True):
+            assert row == pytest.approx(a * np.array(mask))
+    samples = c.slime_samples()
+    for i, sample in enumerate(samples):
+        ids, logprobs = ([*with_tools(x, other)[i % 4]] for x, other in ((c.TOKENS, 9), (c.LOGPROBS, 0.0)))
+        sample.tokens, sample.rollout_log_probs, sample.loss_mask = [1, 2, *ids], logprobs, masks[i % 4]
+        sample.response_length = len(ids)
+    method = method_named("cde", loss={"clip_high": 0.2})
+    assert slime.PostProcess(method)(c.slime_args(eps_clip_high=0.2), samples)[1] == pytest.approx(expected(method))
+    refused("contains what a tool answered", lambda: slime.PostProcess("diver-mix")(c.slime_args(), samples))
+    for sample in samples:  # left out of the loss, for whatever reason
+        sample.loss_mask = [0] * sample.response_length
+    slime.PostProcess("diver-mix")(c.slime_args(), samples)
+
+
 def test_a_kl_term_that_is_never_added_is_refused():
     """Each of slime and ROLL has two switches for it; that of slime is another estimator by default."""
     method = method_named("grpo", loss={"kl_coef": 0.04})
@@ -172,6 +200,7 @@ def test_nemo_rl(monkeypatch):
     for changes, told in (
         ({"advantage_clip_high": 2.0}, "set grpo.advantage_clip_high=None (it is 2.0)"),
         ({"ratio_clip_max": 0.2}, "set loss_fn.ratio_clip_max=0.28 (it is 0.2)"),
+        ({"disable_ppo_ratio": True}, "set loss_fn.disable_ppo_ratio=False (it is True)"),
     ):
         refused(told, lambda changes=changes: grpo._create_advantage_estimator(c.nemo_config(**changes)))
 
@@ -214,6 +243,9 @@ def test_areal_refuses():
     refused("'token-sum': AReaL has token-mean", lambda: areal.check(summed, c.areal_actor(), 1))
     normed = c.areal_actor(adv_norm="batch", kl_ctl=0.1)
     refused("set adv_norm=None (it is 'batch'), kl_ctl=0.0 (it is 0.1)", lambda: areal.check("diver-mix", normed, 1))
+    other = c.areal_actor(importance_sampling_level="sequence", c_clip=3.0)
+    told = "set importance_sampling_level='token' (it is 'sequence'), c_clip=None (it is 3.0)"
+    refused(told, lambda: areal.check("diver-mix", other, 1))
     refused("group_size is 8", lambda: areal.check("diver-mix", c.areal_actor(), 8))
 
 

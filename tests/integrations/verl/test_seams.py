@@ -161,6 +161,27 @@ def test_groups_are_whole_and_in_the_order_of_their_samples(monkeypatch):
     assert (problem.id, problem.prompt, problem.answer) == ("p", "7 8", "15")
 
 
+def test_what_a_tool_answered_is_no_part_of_a_rollout(monkeypatch):
+    masks = [torch.tensor(mask) for mask in ([1], [1, 1], [1, 0, 1], [1, 0, 0, 1])]
+    logprobs = [-torch.arange(1.0, i + 2) for i in range(4)]
+    keys = ["a_0_0", "b_0_0", "a_1_0", "b_1_0"]
+    found = read(stored(monkeypatch, keys, response_mask=masks, rollout_log_probs=logprobs), 2)
+    first, second = (found[(f"{uid}_0_0", f"{uid}_1_0")].rollouts[1] for uid in "ab")
+    assert (first.response, first.tokens, first.logprobs.tolist()) == ("0 2", [0, 2], [-1, -3])
+    assert (second.response, second.length, second.truncated) == (
+        "0 3",
+        2,
+        True,
+    )  # at its limit of tokens with those of the tool
+    scores = rows([0.0, 0.0], ["a"] * 2)
+    scores.batch["response_mask"][0, 1:3] = 0
+    with override_advantages([np.array([1.0, 2.0, 3.0, 4.0]), 5.0]):
+        given = compute_advantage(scores, adv_estimator="diver", config=OmegaConf.create({"diver": "grpo"})).batch[
+            "advantages"
+        ]
+    assert given.tolist() == [[1, 0, 0, 2, 3, 4], [5, 5, 5, 5, 0, 0]]
+
+
 @pytest.mark.parametrize(
     ("keys", "changes", "told"),
     [

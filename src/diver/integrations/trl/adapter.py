@@ -8,6 +8,7 @@ TRL subtracts the mean of a group from its rewards and, with scale_rewards="none
 a group already have mean 0, so they come through unchanged (to float32, in which TRL keeps them).
 """
 
+import json
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -136,13 +137,12 @@ class GroupAdvantage:
         inputs: Mapping[str, Any],
     ) -> list[Row]:
         """This process's rows with their outcomes, NaN where `outcome` gave None."""
-        texts = [_written(completion) for completion in completions]
         truncated = self._truncated(tokens, inputs)
-        graded: Sequence[Grade | None] = [None] * len(texts)
+        graded: Sequence[Grade | None] = [None] * len(completions)
         if self.outcome is None:
             problems = self._problems(prompts, inputs)
             thinking = [self._is_thinking(prompt, ids) for prompt, ids in zip(prompts, tokens, strict=True)]
-            pairs = list(zip(texts, problems, strict=True))
+            pairs = list(zip(map(_written, completions), problems, strict=True))
             graded = grade(pairs, self.verification, truncated=truncated, thinking=thinking)
             outcomes: Sequence[float | None] = [float(g is Grade.CORRECT) for g in graded]
         else:
@@ -150,6 +150,7 @@ class GroupAdvantage:
             columns = {"prompts": prompts, "completions": completions, "completion_ids": tokens, **inputs}
             outcomes = values_of(self.outcome, columns)
         rewards = [Reward(math.nan if outcome is None else float(outcome)) for outcome in outcomes]
+        texts = [self._response(completion, ids) for completion, ids in zip(completions, tokens, strict=True)]
         return [
             (problem, _text(prompt), Rollout(text, list(ids), truncated=cut, grade=known, reward=reward))
             for problem, prompt, text, ids, cut, known, reward in zip(
@@ -159,6 +160,17 @@ class GroupAdvantage:
 
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
         return [is_truncated(ids, self.args.max_completion_length, self.ends) for ids in tokens]
+
+    def _response(self, completion: Any, ids: Sequence[int]) -> str:
+        """All that the policy wrote, also the thoughts and calls that TRL has parsed out of a message.
+
+        Its tokens are decoded as TRL decodes those that it does not parse. Where tools answered, their tokens are among them
+        and TRL does not say which, so there the assistant's messages are put together again.
+        """
+        if isinstance(completion, str):
+            return completion
+        own = [m for m in completion if m["role"] == "assistant"]
+        return self._decode(ids) if len(own) == len(completion) else "\n".join(map(_unparsed, own))
 
     def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:
         """Whether the prompt opened a thought that the completion did not close.
@@ -245,6 +257,13 @@ def _text(prompt: Any) -> str:
     return prompt if isinstance(prompt, str) else "\n".join(str(m.get("content") or "") for m in prompt)
 
 
+def _unparsed(message: Mapping[str, Any]) -> str:
+    """A message of the assistant with its thought and its calls."""
+    thought = message.get("reasoning_content") or message.get("thinking")  # models' templates have either name
+    calls = [json.dumps(call["function"]) for call in message.get("tool_calls") or ()]
+    return "\n".join(filter(None, (thought and f"<think>\n{thought}\n</think>", message.get("content"), *calls)))
+
+
 def _written(completion: Any) -> str:
-    """What the policy wrote: the text, or the messages of the assistant; what tools answered is not the policy's."""
+    """What is graded: the text, or the messages of the assistant; what tools answered is not the policy's."""
     return _text(completion if isinstance(completion, str) else [m for m in completion if m["role"] == "assistant"])

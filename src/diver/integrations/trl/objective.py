@@ -41,8 +41,9 @@ ADDED: dict[str, tuple[tuple[int, int], Any]] = {
     "use_adaptive_entropy": ((1, 8), False),
 }
 """The fields of GRPOConfig that came later: since which TRL, and the value that is what an older one does without it."""
-LUSPO = (0, 28)
-"""The first TRL with the loss_type "luspo"."""
+BY_STEPS = (1, 10)
+"""The first TRL whose losses over tokens are those of an optimizer step: until then "luspo" counts padding, and "dapo" divides
+each step by the tokens of the whole generation."""
 
 
 def config(method: str | Method) -> dict[str, Any]:
@@ -74,13 +75,13 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
     version = installed()
     if version is None:
         return dict(fields)
-    name = f"TRL {version[0]}.{version[1]} is installed"
+    name = f"TRL {_dotted(version)} is installed"
     if version < OLDEST:
         raise DiverError(f"{name}, which normalises every advantage again: {_dotted(OLDEST)} or newer is needed")
-    if fields.get("loss_type") == "luspo" and version < LUSPO:
+    if fields.get("loss_type") == LOSS_TYPES["token-sum"] and version < BY_STEPS:
         raise DiverError(
-            f'{name}, which cannot sum a loss over tokens (loss_type="luspo" came with {_dotted(LUSPO)}): choose '
-            'method.loss.aggregation = "token-mean", or a newer TRL'
+            f"{name}, which sums a loss over tokens with their padding: choose method.loss.aggregation = 'token-mean', or "
+            f"install TRL {_dotted(BY_STEPS)} or newer"
         )
     missing = {field for field, (since, _) in ADDED.items() if field in fields and version < since}
     for field in sorted(missing):
@@ -125,7 +126,19 @@ def check(args: Any, method: Method) -> None:
             f"GRPOConfig.num_generations_eval is {args.num_generations_eval}: a reward function cannot tell evaluation from "
             f"training, so leave it out, or set it to num_generations, {args.num_generations}"
         )
+    _check_steps(args)
     method.check_group_size(args.num_generations, "num_generations")
+
+
+def _check_steps(args: Any) -> None:
+    """Raises DiverError where an older TRL divides the loss of an optimizer step by more, or fewer, tokens than it has."""
+    version, each, steps = installed(), args.gradient_accumulation_steps, args.steps_per_generation
+    if version and version < BY_STEPS and args.loss_type == LOSS_TYPES["token-mean"] and steps != each:
+        raise DiverError(
+            f"TRL {_dotted(version)} is installed, which divides the loss of an optimizer step by the tokens of a whole "
+            f"generation: set steps_per_generation={each}, as gradient_accumulation_steps is (it is {steps}), or install TRL "
+            f"{_dotted(BY_STEPS)} or newer"
+        )
 
 
 def check_weights(weights: Sequence[float] | None, others: Sequence[str]) -> None:

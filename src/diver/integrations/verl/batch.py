@@ -5,16 +5,18 @@ the prompt, which of its G samples, and which output of that sample (an agent ma
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 import transfer_queue
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
+from diver.integrations.seam import written_by_policy
 from diver.methods import Decode
 from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
 Truncated = Callable[[Sequence[int]], bool]
 FAILED = "verl's log says at 'Error in _run_prompt' why one failed"
-FIELDS = ("uid", "prompts", "responses", "rm_scores", "rollout_log_probs", "reward_model", "extra_fields", "extra_info")
+FIELDS = "uid prompts responses response_mask rm_scores rollout_log_probs reward_model extra_fields extra_info".split()
 
 
 def columns(batch: KVBatchMeta, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -72,15 +74,16 @@ def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode, truncate
 
 
 def _rollout(row: Mapping[str, Any], index: int, decode: Decode, truncated: Truncated) -> Rollout:
-    tokens = row["responses"].tolist()
+    tokens, mask = row["responses"], row.get("response_mask")
+    own = torch.from_numpy(written_by_policy(None if mask is None else mask.tolist(), len(tokens)))
     info = (row.get("extra_fields") or {}).get("reward_extra_info", {})  # another reward manager may have another
     grade, logprobs = info.get("grade"), row.get("rollout_log_probs")
     return Rollout(
-        decode(tokens),
-        tokens=tokens,
-        logprobs=None if logprobs is None else logprobs.float().numpy(),
+        decode(tokens[own].tolist()),
+        tokens=tokens[own].tolist(),
+        logprobs=None if logprobs is None else logprobs[own].float().numpy(),
         index=index,
-        truncated=truncated(tokens),
+        truncated=truncated(tokens.tolist()),
         grade=Grade(grade) if grade in tuple(Grade) else None,
         key=info.get("key"),
         reward=Reward(float(row["rm_scores"].sum())),

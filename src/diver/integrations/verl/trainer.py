@@ -51,7 +51,7 @@ METRICS = {
 }
 """What the run folder calls verl's metrics; those of the method are diver/<name> in verl."""
 Advantages = Sequence[float | np.ndarray]
-"""Of each row of a batch: one, or one for each token of its response, [T]."""
+"""Of each row of a batch: one, or one for each token that the policy wrote, [T]."""
 _advantages: ContextVar[Advantages | None] = ContextVar("advantages", default=None)
 
 
@@ -74,10 +74,10 @@ def estimate(*, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
     advantages = _advantages.get()
     if advantages is None:
         raise DiverError(f"algorithm.adv_estimator={NAME} needs trainer.v1.trainer_mode={NAME}, which computes them")
-    per_token = torch.zeros(response_mask.shape)
-    for row, values in zip(per_token, advantages, strict=True):
-        row[: np.size(values) if np.ndim(values) else None] = torch.as_tensor(values)
-    per_token = per_token.to(response_mask.device) * response_mask
+    per_token, own = torch.zeros(response_mask.shape), response_mask.bool().cpu()
+    for row, mask, values in zip(per_token, own, advantages, strict=True):
+        row[mask] = torch.as_tensor(values, dtype=row.dtype)
+    per_token = per_token.to(response_mask.device)
     return per_token, per_token
 
 
