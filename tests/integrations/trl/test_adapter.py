@@ -16,6 +16,7 @@ from diver.types import DiverError, Progress
 
 TEXTS = [r"so $1+1=2$ \boxed{2}", r"we add: $2=1+1$, \boxed{2}", r"\boxed{3}", r"\boxed{2} it is"]
 OUTCOMES = [1.0, 1.0, 0.0, 1.0]
+WRITTEN = {100 + i: text for i, text in enumerate(TEXTS)}  # what a completion that ends with this token decodes to
 
 
 def arguments(method="grpo", **changes):
@@ -27,7 +28,7 @@ def arguments(method="grpo", **changes):
         "num_generations_eval": None,
         "max_completion_length": 5,
         "steps_per_generation": 4,
-        "gradient_accumulation_steps": 2,
+        "gradient_accumulation_steps": 4,
         "num_iterations": 1,
         "output_dir": "run",
     }
@@ -42,6 +43,8 @@ class Tokenizer:
     opened = ""
 
     def decode(self, ids, skip_special_tokens):
+        if ids[-1] in WRITTEN:
+            return WRITTEN[ids[-1]]
         return f"a b c d {ids} {'</think>' * (1 in ids)}"
 
     def apply_chat_template(self, messages, tokenize, add_generation_prompt):
@@ -68,7 +71,7 @@ class Batch:
         self.given = {
             "prompts": [question] * 4 + [other] * 4,
             "completions": said * 2,
-            "completion_ids": [[7, 8, 9]] * 8,
+            "completion_ids": [[7, 8, last] for last in range(100, 104)] * 2,
             "answer": ["2"] * 8,
             "trainer_state": SimpleNamespace(global_step=step, max_steps=steps),
             "log_metric": self.metrics.__setitem__,
@@ -81,6 +84,9 @@ def expected(method, fraction):
     return diver.advantages(TEXTS * 2, OUTCOMES * 2, [0] * 4 + [1] * 4, method, fraction, keys=keys).tolist()
 
 
+EVERY_TRLS = method_named("diver-mix", loss={"aggregation": "sequence-mean"})
+TWO_UPDATES = EVERY_TRLS, arguments(EVERY_TRLS, gradient_accumulation_steps=2)
+"""Two optimizer steps a rollout, with a loss that an older TRL normalises as a newer one does."""
 BY_A_MODEL = {"evol-rl", "dra-grpo", "rep-exp"}  # of an encoder from the hub
 CARRIED = [name for name in METHODS if "TRL" in engines(method_named(name)) and name not in BY_A_MODEL]
 
@@ -115,7 +121,7 @@ def test_a_method_of_ones_own():
 def test_lambda_goes_by_rollout_steps():
     """Four micro-batches a rollout, two an optimizer step: 40 optimizer steps are 20 rollouts, and step 11 is in the sixth."""
     batch = Batch(step=11)
-    reward = adapter("diver-mix", arguments("diver-mix"))
+    reward = adapter(*TWO_UPDATES)
     assert reward(**batch.given) == expected("diver-mix", 5 / 20)
     assert batch.metrics["shaping/coef"] == method_named("diver-mix").shaping_coef(Progress(5, 20))
     assert expected("diver-mix", 5 / 20) != expected("diver-mix", 11 / 40)
@@ -160,6 +166,41 @@ def test_what_a_tool_answers_is_not_judged():
         said.append({"role": "tool", "content": r"\boxed{3}"})
     assert adapter("grpo", arguments())(**batch.given) == expected("grpo", 0.0)
     assert batch.metrics["reward/outcome"] == 0.75
+
+
+THOUGHTS = [
+    "carry nothing",
+    r"one and one, $1+1=2$, surely \boxed{2}",
+    r"two? or three, \boxed{2}",
+    "by definition of 2",
+]
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "thinking"])  # the words of TRL's templates
+def test_a_thought_that_trl_has_parsed_away_is_part_of_the_text(name, monkeypatch):
+    """As where TRL parses nothing: what the tokens decode to. The answer is still what stands behind the thought."""
+    whole = [f"<think>{thought}</think>{text}" for thought, text in zip(THOUGHTS, TEXTS, strict=True)]
+    monkeypatch.setattr("test_adapter.WRITTEN", {100 + i: text for i, text in enumerate(whole)})
+    batch, seen = Batch(chat=True), []
+    for i, (message,) in enumerate(batch.given["completions"]):
+        message[name] = THOUGHTS[i % 4]
+    reward = adapter("diver-mix", arguments("diver-mix"), on_step=lambda *given: seen.extend(given[1]))
+    alone = diver.advantages(whole * 2, OUTCOMES * 2, [0] * 4 + [1] * 4, "diver-mix").tolist()
+    assert reward(**batch.given) == alone != expected("diver-mix", 0.0)
+    assert [rollout.response for rollout in seen[0].rollouts] == whole and batch.extra["outcome"] == OUTCOMES * 2
+
+
+def test_thoughts_and_calls_between_the_answers_of_tools_are_part_of_the_text():
+    """TRL does not say which tokens were a tool's, so the text is made of the messages."""
+    call = {"type": "function", "function": {"name": "add", "arguments": {"a": 1, "b": 1}}}
+    batch, seen = Batch(chat=True), []
+    for said in batch.given["completions"][:4]:
+        first = {"role": "assistant", "reasoning_content": "by a tool", "content": "", "tool_calls": [call]}
+        said[:] = [first, {"role": "tool", "name": "add", "content": r"\boxed{3}"}, said[0]]
+    adapter("grpo", arguments(), on_step=lambda *given: seen.extend(given[1]))(**batch.given)
+    before = '<think>\nby a tool\n</think>\n{"name": "add", "arguments": {"a": 1, "b": 1}}\n'
+    assert [rollout.response for rollout in seen[0].rollouts] == [before + text for text in TEXTS]
+    assert batch.extra["outcome"] == OUTCOMES * 2
 
 
 @pytest.mark.parametrize("chat", [False, True])
@@ -228,13 +269,13 @@ def test_an_error_of_another_process_is_told(monkeypatch):
 
 def test_a_run_that_is_extended_keeps_its_schedule():
     first = Batch(step=0, steps=40)
-    adapter("diver-mix", arguments("diver-mix"))(**first.given)
+    adapter(*TWO_UPDATES)(**first.given)
     extended = Batch(step=30, steps=80)  # 15 of 20 rollout steps, then 40 were asked
-    assert adapter("diver-mix", arguments("diver-mix"))(**extended.given) == expected("diver-mix", 15 / 20)
+    assert adapter(*TWO_UPDATES)(**extended.given) == expected("diver-mix", 15 / 20)
     again = Batch(step=0, steps=80)  # another run in the same folder
-    adapter("diver-mix", arguments("diver-mix"))(**again.given)
+    adapter(*TWO_UPDATES)(**again.given)
     half = Batch(step=40, steps=80)
-    assert adapter("diver-mix", arguments("diver-mix"))(**half.given) == expected("diver-mix", 20 / 40)
+    assert adapter(*TWO_UPDATES)(**half.given) == expected("diver-mix", 20 / 40)
 
 
 @pytest.mark.parametrize(
@@ -257,6 +298,33 @@ def test_a_configuration_of_another_method_is_refused(changes, told):
     adapter("grpo", arguments(use_bias_correction_kl=True))  # of a divergence that is not in the loss
 
 
+SUM = method_named("grpo", loss={"aggregation": "token-sum"})
+
+
+def test_losses_that_an_older_trl_normalises_otherwise_are_refused(monkeypatch):
+    """Before 1.10 "luspo" counts padding, and "dapo" divides each of four optimizer steps by the tokens of all four."""
+    mean = method_named("grpo", loss={"aggregation": "sequence-mean"})
+    for version in ("0.29", "1.9"):
+        monkeypatch.setattr(objective, "installed", lambda version=version: tuple(map(int, version.split("."))))
+        with pytest.raises(DiverError) as error:
+            adapter("grpo", arguments(gradient_accumulation_steps=1))
+        assert str(error.value) == (
+            f"TRL {version} is installed, which divides the loss of an optimizer step by the tokens of a whole generation: "
+            "set steps_per_generation=1, as gradient_accumulation_steps is (it is 4), or install TRL 1.10 or newer"
+        )
+        with pytest.raises(DiverError, match=r"set steps_per_generation=8, as .* \(it is 4\)"):
+            adapter(
+                "grpo", arguments(gradient_accumulation_steps=8)
+            )  # of two generations, each by its own tokens alone
+        adapter("grpo", arguments(gradient_accumulation_steps=4))
+        adapter(mean, arguments(mean, gradient_accumulation_steps=1))
+        with pytest.raises(DiverError, match="which sums a loss over tokens with their padding"):
+            config(SUM)
+    monkeypatch.setattr(objective, "installed", lambda: (1, 10))
+    adapter("grpo", arguments(gradient_accumulation_steps=1))
+    adapter(SUM, arguments(SUM, gradient_accumulation_steps=1))
+
+
 def test_fields_that_an_older_trl_lacks_are_left_out_or_refused(monkeypatch):
     def with_trl(*version):
         monkeypatch.setattr(objective, "installed", lambda: version)
@@ -269,7 +337,7 @@ def test_fields_that_an_older_trl_lacks_are_left_out_or_refused(monkeypatch):
     assert adapter("grpo", given)(**Batch().given) == expected("grpo", 0.0)
     for method, told in (
         ("entropy-bonus", "TRL 0.24 is installed, without entropy_coef = 0.001: 1.8 or newer is needed"),
-        (method_named("grpo", loss={"aggregation": "token-sum"}), "cannot sum a loss over tokens .* came with 0.28"),
+        (SUM, "TRL 0.24 is installed, which sums a loss over tokens with their padding: .* 1.10 or newer"),
     ):
         with pytest.raises(DiverError, match=told):
             config(method)

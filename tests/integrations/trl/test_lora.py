@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -134,6 +135,28 @@ def test_lora_trains_resumes_and_is_reported(monkeypatch, tmp_path, capsys):
             diver(monkeypatch, tmp_path, *words)
         told = capsys.readouterr().err
         assert stop.value.code == 2 and "run: has a run of another recipe (" in told and told.count("\n") == 1
+
+
+@current
+def test_a_resumed_run_sees_the_problems_that_it_would_have_seen(monkeypatch, tmp_path):
+    """Epochs are of two steps: it is killed within the second one, and at its end, and is extended by a step."""
+    words = ["trl", "tiny.toml", "--data.countdown.problems", "8"]
+
+    def seen(steps):
+        return [
+            {g.problem.id: [r.response for r in g.rollouts] for g in groups(tmp_path, s)} for s in range(1, steps + 1)
+        ]
+
+    diver(monkeypatch, tmp_path, *words, "--train.steps", "6")
+    whole = seen(6)
+    order = [[*step] for step in whole]
+    assert all(len({*order[i], *order[i + 1]}) == 8 for i in (0, 2, 4)) and order[:2] != order[2:4] != order[4:]
+    for kept, steps in ((3, 5), (4, 6)):
+        for saved in (tmp_path / "run" / "trl").glob("checkpoint-*"):
+            if int(saved.name.partition("-")[2]) > 2 * kept:
+                shutil.rmtree(saved)
+        diver(monkeypatch, tmp_path, *words, "--train.steps", str(steps))
+        assert seen(steps) == whole[:steps] and len(rows(tmp_path)) == steps
 
 
 @current

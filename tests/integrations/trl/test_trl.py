@@ -19,6 +19,7 @@ import pandas as pd
 import trl
 import yaml
 from datasets import Dataset
+from train import carried
 from transformers import AutoTokenizer
 
 import diver
@@ -88,7 +89,7 @@ def test_three_steps_train_the_policy_on_two_processes(runs, method):
 def test_advantages_of_two_processes_are_those_of_one(runs, method):
     """The rows of both processes given to the adapter in this one process, and to the drop-in."""
     args = SimpleNamespace(
-        **{**config(method), "num_generations_eval": None, "output_dir": str(runs / method)},
+        **{**config(carried(method)), "num_generations_eval": None, "output_dir": str(runs / method)},
         **{"num_generations": G, "max_completion_length": 28, "num_iterations": 1},
         **{"steps_per_generation": 2, "gradient_accumulation_steps": 1},
     )
@@ -99,7 +100,7 @@ def test_advantages_of_two_processes_are_those_of_one(runs, method):
         state = SimpleNamespace(global_step=calls[0]["global_step"], max_steps=calls[0]["max_steps"])
         metrics: dict = {}
         nothing = SimpleNamespace(log_metric=metrics.__setitem__, log_extra=lambda name, column: None)
-        alone = GroupAdvantage(method, args, tokenizer, verifier="countdown")(
+        alone = GroupAdvantage(carried(method), args, tokenizer, verifier="countdown")(
             **rows, trainer_state=state, **vars(nothing)
         )
         used = table["advantage"].to_numpy()
@@ -136,12 +137,12 @@ def test_metrics_reach_trls_log(runs, method):
     assert [row["shaping/coef"] for row in log] == pytest.approx(COEF.get(method, [0, 0]))
 
 
-def one_step(folder, reward_funcs, method="diver-mix"):
-    """A GRPOTrainer of the bundled policy on two groups, for one step."""
+def one_step(folder, reward_funcs, method="diver-mix", prompted=str):
+    """A GRPOTrainer of the bundled policy on two groups, for one step; `prompted` makes a prompt of a problem's text."""
     batch = {"per_device_train_batch_size": 16, "num_generations": G, "max_completion_length": 28, "max_steps": 1}
     quiet = {"report_to": "none", "use_cpu": True, "bf16": False, "disable_tqdm": True, "save_strategy": "no"}
     args = GRPOConfig(str(folder), **batch, **quiet, **config(method))
-    rows = [{"prompt": p.prompt, "solution": p.answer} for p in problems(Countdown(), 4, held_out=False)]
+    rows = [{"prompt": prompted(p.prompt), "solution": p.answer} for p in problems(Countdown(), 4, held_out=False)]
     tokenizer = AutoTokenizer.from_pretrained(policy_folder())
     functions = reward_funcs(args, tokenizer)
     data = Dataset.from_list(rows)
@@ -156,6 +157,38 @@ def test_another_reward_function_beside_the_advantage_is_refused(tmp_path):
     trainer = one_step(tmp_path, lambda args, tokenizer: [brevity, GroupAdvantage("diver-mix", args, tokenizer)])
     with pytest.raises(DiverError, match="reward functions brevity: TRL would add their rewards to an advantage"):
         trainer.train()
+
+
+def test_thoughts_that_trl_parses_are_part_of_the_text(tmp_path):
+    """All that stands before the box, by a response template of which TRL makes messages (an older TRL has none)."""
+    given, groups = [], []
+    thought = {"open_pattern": r"(?=\\\()", "close_pattern": r"(?=\\boxed)", "content": "text"}
+    fields = {"reasoning_content": thought, "content": {"content": "text"}}
+
+    def rewarded(args, tokenizer):
+        tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+        anchor = {"start_anchor_pattern": r"make [0-9]+ \."}
+        tokenizer.response_template = {"defaults": {"role": "assistant"}, **anchor, "fields": fields}
+
+        def outcome(completions, **_):
+            given.extend(completions)
+            return [1.0, 0.0] * (len(completions) // 2)
+
+        return GroupAdvantage(
+            "diver-mix", args, tokenizer, outcome=outcome, on_step=lambda *step: groups.extend(step[1])
+        )
+
+    trainer = one_step(tmp_path, rewarded, prompted=lambda text: [{"role": "user", "content": text}])
+    trainer.train()
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    assert len(rollouts) == len(given) == 16
+    for rollout, (message,) in zip(rollouts, given, strict=True):
+        assert rollout.response == trainer.processing_class.decode(rollout.tokens, skip_special_tokens=True)
+        if installed() >= (1, 16):
+            assert (
+                message["reasoning_content"] in rollout.response
+                and message["reasoning_content"] not in message["content"]
+            )
 
 
 def test_a_reward_function_by_its_dotted_path(tmp_path, monkeypatch):

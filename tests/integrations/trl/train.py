@@ -20,6 +20,7 @@ from diver.data.countdown import problems
 from diver.data.testbeds import policy_folder
 from diver.integrations.trl import GroupAdvantage, config
 from diver.integrations.trl.objective import installed
+from diver.methods import Method, method_named
 from diver.types import DiverError
 
 STEPS = 3
@@ -51,7 +52,14 @@ class Table(TrainerCallback):
         pd.DataFrame(table).to_parquet(folder / f"completions_{state.global_step:05d}.parquet")
 
 
-def train(folder: Path, method: str) -> None:
+def carried(name: str) -> Method:
+    """The method, where an older TRL normalises several optimizer steps a rollout otherwise with a loss that it does not."""
+    changed = {"loss": {"aggregation": "sequence-mean"}} if installed() < (1, 10) else {}
+    return method_named(name, **changed)
+
+
+def train(folder: Path, name: str) -> None:
+    method = carried(name)
     args = GRPOConfig(
         str(folder),
         **config(method),

@@ -169,7 +169,7 @@ class GroupAdvantage:
         """
         if isinstance(completion, str):
             return completion
-        own = [m for m in completion if m["role"] == "assistant"]
+        own = [message for message in completion if message["role"] == "assistant"]
         return self._decode(ids) if len(own) == len(completion) else "\n".join(map(_unparsed, own))
 
     def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:

@@ -1,13 +1,24 @@
 """From a recipe to what TRL's GRPOTrainer is given. Neither TRL nor torch is imported."""
 
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from diver.config.recipe import Recipe
-from diver.integrations.keys import mapped
+from diver.integrations.keys import mapped, read_keys
 from diver.integrations.trl.objective import config
 from diver.types import DiverError
+
+STEPS = {
+    "num_iterations": 1,
+    "shuffle_dataset": False,
+    "ignore_data_skip": False,
+    "logging_strategy": "steps",
+    "logging_first_step": False,
+    "save_strategy": "steps",
+}
+"""By which the rows of the run folder are counted, and the problems of a resumed run are those that are left."""
 
 
 def arguments(recipe: Recipe) -> dict[str, Any]:
@@ -23,17 +34,15 @@ def arguments(recipe: Recipe) -> dict[str, Any]:
     of_process = rows // trl.processes
     per_device = max(n for n in range(1, min(trl.rows_per_device, of_process) + 1) if of_process % n == 0)
     objective = config(recipe.method)
-    if wrong := [name for name in trl.options if name in objective and trl.options[name] != objective[name]]:
-        raise DiverError(f"trl.options.{wrong[0]}: the method sets it; change [method]")
-    return {
+    fields = {
         **dict(mapped(recipe, "trl")),
         **objective,
+        **STEPS,
         "output_dir": str(recipe.folder / "trl"),
         "per_device_train_batch_size": per_device,
         "gradient_accumulation_steps": of_process // per_device,
         "steps_per_generation": updates * of_process // per_device,
         "max_steps": train.steps * updates,
-        "lr_scheduler_type": "constant_with_warmup",
         "warmup_steps": train.warmup_steps * updates,
         "adam_beta1": train.betas[0],
         "adam_beta2": train.betas[1],
@@ -43,10 +52,26 @@ def arguments(recipe: Recipe) -> dict[str, Any]:
         "use_cpu": recipe.model.device == "cpu",
         "use_vllm": trl.vllm != "off",
         **({} if trl.vllm == "off" else {"vllm_mode": trl.vllm}),
+    }
+    _check_options(trl.options, objective, fields)
+    return {
+        **fields,
+        "lr_scheduler_type": "constant_with_warmup",
         # TRL's default multiplies the loss by the ratio of vLLM's to the trainer's probabilities; the method does not.
         "vllm_importance_sampling_correction": False,
         **trl.options,
     }
+
+
+def _check_options(options: Collection[str], objective: Collection[str], fields: Collection[str]) -> None:
+    """Raises DiverError for an option that would replace what the recipe says, with the key that says it."""
+    for name in options:
+        if name in objective:
+            raise DiverError(f"trl.options.{name}: the method sets it; change [method]")
+        if name in (*fields, "bf16"):
+            keys = (key for key, fate in read_keys("trl").items() if name in (*fate.to, *re.findall(r"\w+", fate.note)))
+            ours = "diver trl counts steps and problems by it; leave it out"
+            raise DiverError(f"trl.options.{name}: {next((f'set {key} instead' for key in keys), ours)}")
 
 
 def adapters(recipe: Recipe) -> dict[str, Any] | None:
@@ -65,8 +90,9 @@ def adapters(recipe: Recipe) -> dict[str, Any] | None:
 
 def identity(recipe: Recipe) -> dict[str, Any]:
     """What a resumed run must not change of the section [trl]."""
-    lora = adapters(recipe) or {}
-    return {"trl.quantization": recipe.trl.quantization, **{f"trl.lora.{name}": value for name, value in lora.items()}}
+    tables = {"lora": adapters(recipe) or {}, "options": recipe.trl.options}
+    given = {f"trl.{table}.{name}": value for table, fields in tables.items() for name, value in fields.items()}
+    return {"trl.quantization": recipe.trl.quantization, **given}
 
 
 def command(words: Sequence[str], processes: int) -> list[str]:

@@ -13,6 +13,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig, GRPOTrainer
 
 from diver.config.recipe import Recipe
+from diver.data.splits import draw_indices
 from diver.data.templates import Prompted
 from diver.data.testbeds import policy_folder
 from diver.extras import missing
@@ -96,7 +97,7 @@ def run(recipe: Recipe) -> None:
         str(policy_folder(recipe.model.path) or Path(recipe.model.path).expanduser()),
         reward,
         args=args,
-        train_dataset=Dataset.from_list(_rows(problems, tokenizer)),
+        train_dataset=_in_order(recipe, Dataset.from_list(_rows(problems, tokenizer))),
         processing_class=tokenizer,
         callbacks=[recorder] if recorder else [],
         peft_config=_lora(recipe),
@@ -159,6 +160,15 @@ def _quantization(recipe: Recipe) -> BitsAndBytesConfig | None:
         return None
     nf4 = {"bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": torch.bfloat16}
     return BitsAndBytesConfig(load_in_4bit=True, **nf4) if bits == "4bit" else BitsAndBytesConfig(load_in_8bit=True)
+
+
+def _in_order(recipe: Recipe, rows: Dataset) -> Dataset:
+    """The rows of all steps of the run, one after another: the problems that the built-in trainer takes.
+
+    TRL's own shuffling begins anew when a run resumes, so after the first epoch it would repeat the first one's order.
+    """
+    count = recipe.train.steps * recipe.train.batch_size
+    return rows.select(draw_indices(1, count, len(rows), recipe.run.seed))
 
 
 def _rows(problems: Prompted, tokenizer: Any) -> list[dict[str, str]]:

@@ -1,0 +1,95 @@
+"""The gradient that stock TRL makes of `config(...)`, beside the one that the method means. `make test-trl`, `make test-trl-old`."""
+
+import pytest
+
+pytest.importorskip("trl", reason="in the environment of `make test-trl` only")
+
+import torch
+from datasets import Dataset
+from transformers import AutoTokenizer
+from trl import GRPOConfig, GRPOTrainer
+
+from diver.data.testbeds import policy_folder
+from diver.integrations.trl import GroupAdvantage, config
+from diver.integrations.trl.objective import installed
+from diver.methods import method_named
+from diver.types import DiverError
+
+LENGTHS = torch.tensor([2, 16, 5, 9] * 4)  # as many tokens in each step: TRL divides each by the mean of a generation
+ADVANTAGES = torch.tensor([1.0, -1.0, 0.5, -0.5] * 4)
+PROMPT = 6
+STARTS = (0, 4, 8, 12)  # of the micro-batches of a generation, four rows each
+WEIGHTS = {
+    # of a row's tokens in the loss of an optimizer step: by the docstring of `diver.losses.base.row_weights`
+    "token-mean": lambda lengths: torch.ones(len(lengths)) / lengths.sum(),
+    "sequence-mean": lambda lengths: 1 / (len(lengths) * lengths),
+    "token-sum": lambda lengths: torch.ones(len(lengths)) / len(lengths),
+}
+
+
+def trainer(folder, method, accumulation):
+    args = GRPOConfig(
+        str(folder),
+        num_generations=4,
+        max_completion_length=16,
+        per_device_train_batch_size=4,
+        steps_per_generation=4,
+        gradient_accumulation_steps=accumulation,
+        use_cpu=True,
+        report_to="none",
+        bf16=False,
+        **config(method),
+    )
+    tokenizer = AutoTokenizer.from_pretrained(policy_folder())
+    reward = GroupAdvantage(method, args, tokenizer)
+    rows = Dataset.from_list([{"prompt": "1 2 3", "answer": "6"}] * 16)
+    made = GRPOTrainer(str(policy_folder()), reward, args=args, train_dataset=rows, processing_class=tokenizer)
+    made.current_gradient_accumulation_steps = accumulation
+    made.model.train()
+    return made
+
+
+def gradient(model, losses):
+    model.zero_grad()
+    for loss in losses:
+        loss.backward()
+    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+
+@pytest.mark.parametrize("accumulation", [1, 4])
+@pytest.mark.parametrize("aggregation", WEIGHTS)
+def test_trls_gradient_is_that_of_the_method_or_it_is_refused(tmp_path, aggregation, accumulation):
+    """Of four optimizer steps a generation, and of one; summed over the steps, whose policy is the same here."""
+    method = method_named("dr-grpo", loss={"aggregation": aggregation})
+    try:
+        made = trainer(tmp_path, method, accumulation)
+    except DiverError:
+        assert installed() < (1, 10) and (
+            aggregation == "token-sum" or (aggregation, accumulation) == ("token-mean", 1)
+        )
+        return
+    ids = torch.randint(5, 30, (16, PROMPT + 16), generator=torch.Generator().manual_seed(0))
+    mask = (torch.arange(16)[None] < LENGTHS[:, None]).int()
+    ends = [(i, i + 4 * accumulation) for i in range(0, 16, 4 * accumulation)]
+
+    def trls():
+        for i in STARTS:
+            rows = slice(i, i + 4)
+            given = {
+                "prompt_ids": ids[rows, :PROMPT],
+                "completion_ids": ids[rows, PROMPT:],
+                "num_items_in_batch": mask.sum(),
+            }
+            masks = {"prompt_mask": torch.ones_like(ids[rows, :PROMPT]), "completion_mask": mask[rows]}
+            yield made._compute_loss(made.model, {**given, **masks, "advantages": ADVANTAGES[rows]})
+
+    def ours():
+        for first, last in ends:
+            rows = slice(first, last)
+            logits = made.model(input_ids=ids[rows]).logits.float()[:, PROMPT - 1 : -1] / made.temperature
+            chosen = logits.log_softmax(-1).gather(-1, ids[rows, PROMPT:, None])[..., 0]
+            each = -(chosen * ADVANTAGES[rows, None] * mask[rows]).sum(1)  # the ratio is 1
+            yield (each * WEIGHTS[aggregation](LENGTHS[rows])).sum()
+
+    got, wanted = gradient(made.model, trls()), gradient(made.model, ours())
+    torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-5)
