@@ -1,5 +1,6 @@
 """Pass@k against subsets counted one by one; intervals against SciPy and against what theory says of them."""
 
+import math
 from itertools import combinations
 from math import comb
 
@@ -14,6 +15,7 @@ from scipy.stats import t as student
 from diver.stats import (
     Estimate,
     bounds_of,
+    by_problem,
     distinct_at_k,
     ends,
     interval,
@@ -250,3 +252,15 @@ def test_bounds_follow_from_the_name():
 def test_intervals_refuse_wrong_arguments(call):
     with pytest.raises(ValueError):
         call()
+
+
+def test_groups_of_one_problem_are_one_value():
+    """Of a the mean of 1 and 0; b has one group with a value, c none."""
+    found = by_problem(["a", "b", "a", "b", "c"], [1.0, np.nan, 0.0, 0.25, np.nan])
+    assert found.tolist() == pytest.approx([0.5, 0.25, np.nan], nan_ok=True)
+
+
+def test_an_interval_within_a_range_keeps_its_mean_and_an_unknown_end():
+    assert Estimate(0.5, -2.0, 3.0).within(0, 1) == (0.5, 0, 1)
+    assert Estimate(0.5, 0.25, 3.0).within(0, math.inf) == (0.5, 0.25, 3)
+    assert np.isnan(Estimate(0.5, math.nan, math.nan).within(0, 1)[1:]).all()

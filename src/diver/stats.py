@@ -1,6 +1,6 @@
 """Estimators of many samples a problem, and the interval that a finite set of problems leaves open."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,10 @@ class Estimate(NamedTuple):
     def detectable(self) -> float:
         """The smallest true value that an interval as wide as this would tell from 0 with a chance of 80 % (normal approximation)."""
         return DETECTABLE * (self.high - self.low) / 2
+
+    def within(self, low: float, high: float) -> "Estimate":
+        """The same with both ends of the interval between `low` and `high`, where every value must lie."""
+        return self._replace(low=float(np.clip(self.low, low, high)), high=float(np.clip(self.high, low, high)))
 
     def text(self, scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
         """`mean [low, high]` times `scale`; the mean alone where there is no interval, a dash where nothing is known.
@@ -92,6 +96,18 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
     most, correct = counts.max(axis=1), counts[:, 0]
     won = (correct == most) & (most > 0)
     return float(np.mean(won / np.maximum((counts == most[:, None]).sum(axis=1), 1)))
+
+
+def by_problem(problems: Iterable[str], values: Iterable[float]) -> np.ndarray:
+    """The mean over the groups of each problem, float64 [problems], in the order in which they first occur.
+
+    problems, values [groups]: whose group it is, and its value. What was sampled at several steps is still one problem to
+    an interval. A NaN is a group without a value, and is left out; a problem without any has NaN.
+    """
+    known: dict[str, list[float]] = {}
+    for problem, value in zip(problems, values, strict=True):
+        known.setdefault(problem, []).extend([] if np.isnan(value) else [value])
+    return np.array([np.mean(of_problem) if of_problem else np.nan for of_problem in known.values()])
 
 
 def bounds_of(measure: str) -> tuple[float, float] | None:

@@ -241,3 +241,51 @@ def test_what_cannot_be_shown_is_one_line(tmp_path):
     assert "y.jsonl: empty, not one response" in fails("browse", tmp_path / "y.jsonl")
     assert "name at least one file or folder of rollouts" in fails("browse")
     assert "two of the paths have the same name" in fails("browse", f"x={tmp_path / 'x.jsonl'}", tmp_path / "x.jsonl")
+
+
+def test_what_is_not_its_own_page_is_not_replaced(tmp_path):
+    """Not what it reads, neither by the page nor by a table beside it, and no file of another origin."""
+    rows = "problem,response\nQ,a\nQ,b\n"
+    for name in ("a.csv", "notes.html"):
+        (tmp_path / name).write_text(rows)
+    for options, message in [
+        (["--out", "a.csv"], "--out: would replace a.csv, which is read; choose another --out"),
+        (["--out", "a.html", "--format", "csv"], "--out: would replace a.csv, which is read"),
+        (["--out", "notes.html"], "--out notes.html: exists and is not a page that diver wrote; name another file"),
+        (["--out", "."], "--out .: is a folder; name the page, such as page.html"),
+    ]:
+        assert message in fails("browse", "a.csv", *options, cwd=tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {"a.csv", "notes.html"}
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "notes.html").read_text() == rows
+    for _ in range(2):  # its own page is replaced
+        succeeds("browse", "a.csv", "--out", "b.html", "--format", "csv", cwd=tmp_path)
+
+
+def test_what_has_no_value_is_said_in_the_terminal_and_on_the_page(tmp_path):
+    """A response alone differs from none: its diversity is not defined. TD is over Q and R."""
+    rows = [
+        {"problem": p, "response": r, "correct": c} for p, r, c in (("P", "a b", 1), ("Q", "a b", 1), ("Q", "c d", 0))
+    ]
+    write_rows(tmp_path / "x.jsonl", [*rows, {"problem": "R", "response": "e"}, {"problem": "R", "response": "e"}])
+    notes = (
+        "x: 1 of 3 groups have a response without an outcome, so no Pass@k\n",
+        "x: 1 of 3 groups are single responses, whose diversity is not defined: it is left out",
+    )
+    printed = succeeds("browse", "x.jsonl", cwd=tmp_path)
+    page = (tmp_path / "browse.html").read_text()
+    for note in notes:
+        assert note in printed and note.strip() in page
+    assert re.search(r"\| TD +\| +0.500 \[", printed)  # of Q 1 and of R 0
+    unknown = succeeds("browse", write_rows(tmp_path / "y.jsonl", [{"problem": "Q", "response": "a"}]), cwd=tmp_path)
+    assert "y: 1 of 1 groups have a response without an outcome, so no Pass@k; --outcome names its column" in unknown
+
+
+def test_intervals_end_where_values_do(tmp_path):
+    """Student's interval of TD 0 and 1 over two groups is 0.5 +- 12.7 * 0.5, and that of 2 and 1 words 1.5 +- 6.4."""
+    rows = [
+        {"problem": p, "response": r, "correct": 0} for p, r in (("Q", "a b"), ("Q", "c d"), ("R", "e"), ("R", "e"))
+    ]
+    printed = succeeds("browse", write_rows(tmp_path / "x.jsonl", rows), "--out", tmp_path / "x.html")
+    assert re.search(r"\| TD +\| 0.500 \[0.000, 1.000\] \|", printed), printed
+    assert re.search(r"\| TD, wrong +\| 0.500 \[0.000, 1.000\] \|", printed), printed
+    assert re.search(r"\| words +\| +1.5 \[0.0, 7.9\] \|", printed), printed

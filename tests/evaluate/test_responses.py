@@ -4,19 +4,21 @@ import csv
 import io
 import json
 import os
+import shutil
 from collections import Counter
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from diver_command import diver
+from diver_command import diver, fails, succeeds
 from rows import write_rows
 
 from diver.evaluate.responses import GradeConfig, run
-from diver.types import DiverError
-from diver.verify import Verification
+from diver.types import DiverError, Problem
+from diver.verify import Verification, grade
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data"))
+QUICKSTART = Path(__file__).parents[2] / "recipes" / "quickstart.toml"
 OWN = """
 import time
 from pathlib import Path
@@ -92,6 +94,86 @@ def test_what_cannot_be_graded_is_one_line(tmp_path):
     ]:
         with pytest.raises(DiverError, match=message):
             run(GradeConfig(rollouts=file, **given))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run on Countdown: 2 steps of 4 groups of 4."""
+    folder = tmp_path_factory.mktemp("run") / "run"
+    settings = {
+        "data.countdown.problems": 16, "sample.group_size": 4, "train.steps": 2, "train.batch_size": 4,
+        "train.mini_batch_size": 4, "evaluate.problems": 0, "run.folder": folder,
+    }  # fmt: skip
+    succeeds("train", QUICKSTART, *(word for key, value in settings.items() for word in (f"--{key}", value)))
+    return folder
+
+
+@pytest.mark.parametrize("options", [[], ["--grader", "countdown"], ["--steps", "last"]])
+def test_a_run_is_graded_as_it_was_trained(trained, options):
+    """By the verifier of its recipe, which needs the numbers of each problem: the labels are its own grades."""
+    done = diver("grade", trained, *options, "--format", "csv")
+    (record,) = csv.DictReader(io.StringIO(done.stdout))
+    responses = 16 if "last" in options else 32
+    assert f"{responses} of {responses} agree" in done.stderr and "Traceback" not in done.stderr
+    assert record["agreement"] == "1.0" and record["pass@1"] == record["label_pass@1"]
+
+
+def test_a_run_with_a_verifier_of_ones_own_and_one_whose_problems_are_gone(trained, tmp_path, monkeypatch):
+    (tmp_path / "own_verifier.py").write_text("def grade(response, problem):\n    return problem.meta['target'] > 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    shutil.copytree(trained, tmp_path / "run")
+    config = json.loads((trained / "config.json").read_text())
+    (tmp_path / "run" / "config.json").write_text(
+        json.dumps(
+            config | {"recipe": config["recipe"] | {"data": {"path": "countdown", "verifier": "own_verifier:grade"}}}
+        )
+    )
+    assert "16 correct" in diver("grade", tmp_path / "run" / "rollouts" / "step_0002.jsonl").stdout
+    step = shutil.copy(trained / "rollouts" / "step_0001.jsonl", tmp_path)
+    otherwise = "--grader math grades by the known answers in the rollouts"
+    assert fails("grade", step).endswith(otherwise) and "16 correct" in succeeds("grade", step, "--grader", "math")
+    config["recipe"]["data"]["countdown"]["seed"] = 7
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    gone = fails("grade", tmp_path / "run")
+    assert "the data of its run no longer has problem 'countdown-" in gone and gone.endswith(otherwise)
+
+
+def test_what_a_verifier_needs_and_a_file_does_not_have_is_one_line(trained, tmp_path):
+    file = write_rows(tmp_path / "x.jsonl", [row(r"\boxed{7}", True)])
+    for path, grader in ((file, "countdown"), (file, "graph-coloring"), (trained, "maze")):
+        needs = f"--grader {grader}: needs the generated problems of its testbed"
+        assert needs in fails("grade", path, "--grader", grader)
+    with pytest.raises(DiverError, match="problem 'p': verifier countdown needs numbers, target in its meta"):
+        grade([(r"\boxed{7}", Problem("p", "Q", "7", verifier="countdown"))])
+    generated = {"key": "k", "problem": "1", "sample": 0, "response": "7", "truncated": False}
+    write_rows(tmp_path / "eval" / "generations" / "math500.jsonl", [generated])
+    message = fails("grade", tmp_path / "eval")
+    assert (
+        "generations of `diver eval` have neither prompts nor known answers" in message and "--grader NAME" in message
+    )
+
+
+def test_intervals_are_over_problems_and_the_same_as_those_of_measure(tmp_path):
+    """By hand: P has 2 of 2 at step 1 and 0 of 2 at step 2, Q 0 and 1; Pass@1 of each 1/2 and 1/4, Pass@2 1/2 and 1/2."""
+    correct = {(1, "P"): [1, 1], (1, "Q"): [0, 0], (2, "P"): [0, 0], (2, "Q"): [0, 1]}
+    for step in (1, 2):
+        write_rows(
+            tmp_path / "dump" / f"{step}.jsonl",
+            [
+                {"input": p, "output": rf"\boxed{{{7 if c else 8}}}", "gts": "7", "score": float(c), "step": step}
+                for p in "PQ"
+                for c in correct[step, p]
+            ],
+        )
+    done = diver("grade", tmp_path / "dump", "--k", "1,2", "--format", "csv")
+    (record,) = csv.DictReader(io.StringIO(done.stdout))
+    assert (record["problems"], record["samples"]) == ("2", "8")
+    assert (float(record["pass@1"]), float(record["pass@2"])) == (0.375, 0.5)
+    succeeds("measure", tmp_path / "dump", "--k", "1,2", "--out", tmp_path / "out")
+    means = json.loads((tmp_path / "out" / "summary.json").read_text())["rollouts"]["dump"]["means"]
+    for name in ("pass@1", "pass@2"):
+        assert [float(record[f"{name}{end}"]) for end in ("", "_low", "_high")] == [*means[name].values()]
+    assert record["label_pass@1_high"] == record["pass@1_high"]
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="DIVER_DATA is not there")

@@ -6,6 +6,7 @@ import pytest
 
 from diver.evaluate.store import ResultFolder, read_results
 from diver.io.jsonl import JsonlLog
+from diver.io.run_folder import RunFolder
 from diver.io.seeds import digest
 from diver.types import DiverError
 
@@ -64,6 +65,9 @@ def test_folders_that_hold_something_else_are_refused(tmp_path):
     (tmp_path / "thesis" / "chapter1.tex").write_text("")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text('{"recipe": {}}')
+    RunFolder(tmp_path / "full", {}, {"engine": "built-in", "data.columns": {}}).begin()
+    with pytest.raises(DiverError, match="full: has a training run; choose another --out$"):
+        ResultFolder(tmp_path / "full", "m", {})
     for name, told in (("file", "is a file"), ("thesis", "no config.json"), ("run", "is not the config.json")):
         with pytest.raises(DiverError, match=told):
             ResultFolder(tmp_path / name, "m", {})

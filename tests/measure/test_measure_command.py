@@ -114,6 +114,36 @@ def test_a_wrong_argument_is_a_one_line_error(arguments, message, tmp_path):
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
+def test_a_response_alone_has_no_diversity(tmp_path):
+    write_rows(
+        tmp_path / "x.jsonl", [{"problem": p, "response": r} for p, r in (("P", "a"), ("Q", "a b"), ("Q", "c d"))]
+    )
+    done = diver("measure", "x.jsonl", "--out", "out", cwd=tmp_path)
+    assert "x: 1 of 2 groups are single responses, whose diversity is not defined: it is left out" in done.stdout
+    assert re.search(r"\| TD +\| +1.000 \|", done.stdout), done.stdout + done.stderr
+    alone, pair = read(tmp_path / "out" / "groups.jsonl")
+    assert alone["textual"] is alone["each"]["textual"][0] is None and pair["textual"] == 1
+    assert "TD" not in diver("measure", write_rows(tmp_path / "y.jsonl", [ROWS[0]])).stdout
+
+
+def test_what_is_read_is_not_replaced(tmp_path):
+    file = write_rows(tmp_path / "own" / "groups.jsonl", ROWS)
+    before = file.read_text()
+    for rollouts in ("own/groups.jsonl", "own"):
+        done = diver("measure", rollouts, "--out", "own", cwd=tmp_path)
+        assert (
+            done.returncode == 2
+            and "--out: would replace own/groups.jsonl, which is read; choose another" in done.stderr
+        )
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text("mine")
+    done = diver("measure", "own", "--out", "site", cwd=tmp_path)
+    assert "--out site/index.html: exists and is not a page that diver wrote" in done.stderr
+    assert file.read_text() == before and [p.name for p in (tmp_path / "own").iterdir()] == ["groups.jsonl"]
+    for _ in range(2):  # its own results are replaced
+        assert diver("measure", "own", "--out", "out", cwd=tmp_path).returncode == 0
+
+
 def test_a_thousand_long_responses_to_one_problem(tmp_path):
     rng = np.random.default_rng(0)
     base = rng.integers(0, 400, 600)

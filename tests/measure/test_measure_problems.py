@@ -59,6 +59,25 @@ def test_problems_of_two_benchmarks_are_two_even_if_their_ids_are_the_same():
     assert table.problems == ["aime24/60", "amc/60"] and table.columns["textual"].tolist() == [1, 0]
 
 
+def test_a_response_alone_has_no_diversity_and_a_problem_that_of_its_other_groups():
+    alone, pair = group("a", ["u v"], step=1), group("a", ["u v", "x y"], step=2)
+    table = problem_table(measured([alone, pair, group("b", ["u"])], ["textual"]))
+    assert table.columns["textual"].tolist() == pytest.approx([1, np.nan], nan_ok=True)
+    assert summary(table)["textual"].mean == 1 and table.columns["words"].tolist() == [2, 1]
+    assert "textual" not in summary(problem_table(measured([alone], ["textual"])))
+
+
+def test_an_interval_ends_where_a_value_can_lie():
+    """Student's interval of 0 and 1 is 0.5 +- 12.7 * 0.5."""
+    table = problem_table(measured([group("a", ["u v", "x y"]), group("b", ["u", "u"])], ["textual", "equational"]))
+    assert summary(table)["textual"] == (0.5, 0, 1) and summary(table)["equational"] == (0, 0, 0)
+    assert summary(table)["words"].low == 0 and summary(table)["words"].high == pytest.approx(
+        1.5 + 12.7062 * 0.5, abs=1e-4
+    )
+    one = summary(problem_table(measured([B], ["textual"])))["textual"]
+    assert one.mean == 0 and np.isnan(one.low) and np.isnan(one.high)
+
+
 def test_the_summary_has_intervals_over_problems_and_no_empty_columns():
     table = problem_table(measured([A, B, group("c", ["u", "v"])], ["textual"]), ks=(1, 9))
     found = summary(table)

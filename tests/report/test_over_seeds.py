@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from diver_command import diver
 from rows import write_rows
 
 from diver.cli.compare import command
@@ -106,7 +107,8 @@ def test_the_command_writes_tables_and_figures(folders, capsys):
         (row,) = csv.DictReader(file)
     assert row["minus clip-higher"] == "diver-mix" and float(row["pass@1"]) == pytest.approx((43 - 34) / 96)
     assert (folders / "out" / "pass_at_k.pdf").read_bytes().startswith(b"%PDF")
-    capsys.readouterr()
+    assert capsys.readouterr().out.startswith("| variant ")  # Markdown, whatever the format, as --help says
+    assert "Printed they are Markdown" in " ".join(diver("compare", "--help").stdout.replace("│", "").split())
     command(paths)
     assert "+9.4" in capsys.readouterr().out
     command(paths[:1])

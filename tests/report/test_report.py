@@ -475,6 +475,11 @@ def test_the_command_for_one_run_and_for_several(tmp_path):
     one, other, path = succeeds("report", "a", "b", "--groups", 4, cwd=tmp_path).splitlines()
     assert one.startswith("a: Pass@1 ") and other.startswith("b: Pass@1 ") and path == "comparison.html"
     assert len(packed((tmp_path / path).read_text())["browser"]["groups"]) == 4
+    (tmp_path / "keep.json").write_text("{}")
+    kept = "--out keep.json: exists and is not a page that diver wrote; name another file, or delete it"
+    assert kept in fails("report", "a", "--out", "keep.json", cwd=tmp_path)
+    assert (tmp_path / "keep.json").read_text() == "{}"
+    assert succeeds("report", "b", "--out", "comparison.html", cwd=tmp_path).endswith("comparison.html\n")
 
 
 @pytest.mark.parametrize(

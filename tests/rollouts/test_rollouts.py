@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from diver_command import fails, succeeds
 from rollout_files import shape
 from rows import write_rows
 
@@ -143,6 +144,15 @@ def test_trls_completions(tmp_path):
     assert read_groups(file, Columns(outcome="two"))[0].outcomes.tolist() == [1, 1]
 
 
+def test_two_reward_columns_of_trl_are_told_once(tmp_path):
+    for step, response in ((1, "a"), (2, "b")):
+        table = {"prompt": ["Q"], "completion": [response], "one": [0.0], "two": [1.0], "advantage": [0.0]}
+        path = tmp_path / "completions" / f"completions_{step:05d}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        pd.DataFrame(table).to_parquet(path)
+    assert ["ambiguous" in note for note in read_rollouts(tmp_path).notes] == [False, True]
+
+
 def lm_eval_row(doc, resps, name="strict-match", value=1.0, arguments=None):
     return {
         "doc_id": doc, "doc": {"question": "?"}, "target": "7", "resps": [resps], "filtered_resps": resps[:1], "filter": name,
@@ -240,3 +250,26 @@ def test_real_rollouts(name, groups, size):
     assert [len(g) for g in found] == [size] * groups
     rows = [json.loads(line) for line in (DATA / f"rollouts_{name}.jsonl").open()]
     assert sum(g.outcomes.sum() for g in found) == sum(row["correct"] for row in rows)
+
+
+@pytest.mark.parametrize("column", ["outcome", "by", "step", "entropy", "answer"])
+def test_columns_of_our_own_layouts_cannot_be_named(tmp_path, column):
+    row = diver_row(1, "p", 0, "r")
+    file = write_rows(tmp_path / "rollouts" / "step_0001.jsonl", [row])
+    for command in ("measure", "browse"):
+        message = fails(command, tmp_path, f"--{column}", "nosuch", cwd=tmp_path)
+        assert f"step_0001.jsonl: the columns of diver train are always called the same; omit --{column}" in message
+    named = Columns(problem="problem", response="response", outcome="reward.outcome")
+    assert read_groups(file, named)[0].outcomes.tolist() == [1]
+
+
+def test_a_column_of_words_is_no_outcome_and_says_why(tmp_path):
+    rows = [{"problem": "Q", "response": r, "correct": "yes"} for r in "ab"]
+    printed = succeeds("measure", write_rows(tmp_path / "x.jsonl", rows))
+    assert (
+        printed.count("x.jsonl:1: column 'correct' is no outcome: must be true, false or a finite number, not 'yes'")
+        == 1
+    )
+    assert "none with an outcome" in printed and printed.count("no outcome:") == 1
+    scored = [row | {"score": 1} for row in rows]  # another column says it
+    assert "no outcome" not in succeeds("measure", write_rows(tmp_path / "y.jsonl", scored))

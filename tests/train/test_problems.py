@@ -6,7 +6,7 @@ import pytest
 from rows import write_rows
 from transformers import Phi3Config
 
-from diver.config.data import Countdown, Data
+from diver.config.data import Countdown, Data, Source
 from diver.config.recipe import make_recipe
 from diver.config.sections import Model
 from diver.data.splits import draw_indices, load
@@ -44,6 +44,13 @@ def test_problems_set_aside_leave_the_training(tmp_path):
     assert load(data, None, 0, seed=0)[2] == []
     assert len(train) == 55 and len(held_out) == 5 and not {p.id for p in train} & {p.id for p in held_out}
     assert [p.id for p in load(data, None, 5, seed=0)[1]] == [p.id for p in held_out]
+
+
+def test_problems_that_are_trained_and_evaluated_on_are_counted(tmp_path):
+    data = numbered(tmp_path, 20)
+    other = write_rows(tmp_path / "other.jsonl", [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in (3, 40, 19)])
+    *_, notes = load(data, Source(path=str(other)), 8, seed=0)
+    assert notes == ["2 of the 3 problems to evaluate on are trained on, too: they are not held out"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import numpy as np
 
 from diver.diversity import formulas, textual_dissimilarity
 from diver.diversity.equational import unique_fractions
-from diver.stats import Estimate, bounds_of, distinct_at_k, interval, pass_at_k
+from diver.measure.problems import estimate
+from diver.stats import Estimate, distinct_at_k, interval, pass_at_k
 from diver.types import Group, Rollout
 from diver.verify.mathematics import same_formulas
 
@@ -102,14 +103,15 @@ def _by_outcome(name: str, column: np.ndarray, right: np.ndarray, wrong: np.ndar
 
 
 class Tally:
-    """The values of many groups: how many groups and responses there are, and of each value all that is known."""
+    """The values of many groups: how many groups, of them single responses, and responses; of each value all that is known."""
 
     def __init__(self) -> None:
-        self.groups = self.responses = 0
+        self.groups = self.single = self.responses = 0
         self.values: dict[str, array[float]] = {}
 
     def add(self, group: Group, *values: Values) -> None:
         self.groups += 1
+        self.single += len(group) == 1
         self.responses += len(group)
         for of in values:
             for name, value in of.items():
@@ -121,15 +123,17 @@ class Tally:
 
     def estimate(self, name: str) -> Estimate | None:
         """Over groups, with its interval."""
-        values = self.values.get(name)
-        bounds = (0.0, 1.0) if name.startswith("group/") else bounds_of(name)
-        return interval(np.array(values), bounds) if values else None
+        if not (values := self.values.get(name)):
+            return None
+        room, _, measure = name.rpartition("/")
+        return interval(values, (0.0, 1.0)) if room == "group" else estimate(measure.partition(":")[0], values)
 
 
 def merged(tallies: Iterable[Tally]) -> Tally:
     total = Tally()
     for tally in tallies:
         total.groups += tally.groups
+        total.single += tally.single
         total.responses += tally.responses
         for name, values in tally.values.items():
             total.values.setdefault(name, array("d")).extend(values)

@@ -180,10 +180,14 @@ def _summary_section(runs: Sequence[Run]) -> str:
     return f"<section><h2>Summary</h2>\n{html_table(header, body, 'fit')}<p class='note'>{text(NOTE)}</p></section>"
 
 
-def _sources_section(sources: Sequence[Source]) -> str:
+def remarks(sources: Sequence[Source]) -> list[str]:
+    """What a user should know of the sources, at most 20 lines and how many more there are."""
     notes = [note for source in sources for note in source.notes]
-    shown = [*notes[:20], *([f"and {len(notes) - 20:,} more"] if len(notes) > 20 else [])]
-    lines = "".join(f"<li>{text(note)}</li>" for note in shown)
+    return [*notes[:20], *([f"and {len(notes) - 20:,} more"] if len(notes) > 20 else [])]
+
+
+def _sources_section(sources: Sequence[Source]) -> str:
+    lines = "".join(f"<li>{text(note)}</li>" for note in remarks(sources))
     where = facts({source.name: source.path for source in sources})
     return f"<section><h2>Files</h2>\n{where}{f'<ul class=note>{lines}</ul>' if lines else ''}</section>"
 

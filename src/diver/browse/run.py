@@ -8,16 +8,18 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from diver.browse.page import Run, curves, part_read, render, runs_of, summary
+from diver.browse.page import Run, curves, part_read, remarks, render, runs_of, summary
 from diver.browse.serve import Page, repeat, server
 from diver.browse.source import Source
 from diver.extras import require
 from diver.io.files import write_text
-from diver.measure.run import named_path
+from diver.measure.run import paths_of
 from diver.render.export import Export
 from diver.render.figures import write_intervals, write_lines
 from diver.render.tables import Table, export, markdown
+from diver.report.page import check_page
 from diver.rollouts import Columns
+from diver.rollouts.files import check_written
 from diver.settings import settings
 from diver.types import DiverError
 
@@ -77,29 +79,29 @@ def run(config: Browse) -> None:
     if config.watch:
         watch(config, sources)
         return
+    out = config.out
+    check_written([out, *config.paths(out.parent, out.stem)], [source.path for source in sources])
+    check_page(out)
     for source in sources:
         source.look()
         source.read(config.budget, MEASURED // len(sources))
     runs, note = checked(sources), config.notes()
-    write_text(config.out, render(sources, config.groups, config.threshold))
-    for line in filter(None, map(part_read, sources)):
+    write_text(out, render(sources, config.groups, config.threshold))
+    for line in [*filter(None, map(part_read, sources)), *remarks(sources)]:
         note(line)
     table = summary(runs)
-    written = [config.out, *config.write(table, config.out.parent, config.out.stem)]
+    config.write(table, out.parent, out.stem)
     if config.figures:
-        write_figure(runs, config.figure_paths(config.out.parent, config.out.stem))
-        written += config.figure_paths(config.out.parent, config.out.stem)
+        write_figure(runs, config.figure_paths(out.parent, out.stem))
     config.show(table, _shown(table))
-    note("\n".join(map(str, written)))
+    note("\n".join(map(str, [out, *config.paths(out.parent, out.stem)])))
 
 
 def open_sources(config: Browse) -> list[Source]:
     columns = Columns(**{field.name: getattr(config, field.name) for field in fields(Columns)})
-    paths = dict(map(named_path, config.rollouts))
-    if len(paths) < len(config.rollouts):
-        raise DiverError("two of the paths have the same name; distinguish them by NAME=PATH")
+    paths = paths_of(config.rollouts)
     return [
-        Source(name, path.expanduser(), columns, config.steps, -(-config.groups // len(paths)), config.threshold)
+        Source(name, path, columns, config.steps, -(-config.groups // len(paths)), config.threshold)
         for name, path in paths.items()
     ]
 

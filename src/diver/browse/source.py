@@ -6,6 +6,7 @@ from pathlib import Path
 
 from diver.browse.measures import Tally, diversity_values, outcome_values
 from diver.io.seeds import stream_seed
+from diver.measure.problems import SINGLE
 from diver.report.text import evenly_spaced
 from diver.rollouts.columns import Columns, Part
 from diver.rollouts.files import RolloutFile, rollout_files
@@ -78,8 +79,17 @@ class Source:
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know, each once."""
-        return list(dict.fromkeys(self._reader.notes))
+        """What a user should know, each once: what was left out, and of what was read, what has no value."""
+        return [*dict.fromkeys(self._reader.notes), *self._gaps()]
+
+    def _gaps(self) -> Iterator[str]:
+        tallies = [tally for content in self.contents.values() for tally in content.tallies.values()]
+        groups, single = (sum(getattr(tally, name) for tally in tallies) for name in ("groups", "single"))
+        if unknown := groups - sum(len(tally.values.get("pass@1", ())) for tally in tallies):
+            option = "; --outcome names its column" if unknown == groups else ""
+            yield f"{self.name}: {unknown:,} of {groups:,} groups have a response without an outcome, so no Pass@k{option}"
+        if single:
+            yield f"{self.name}: {single:,} of {groups:,} groups are {SINGLE}"
 
     def note(self, *lines: str) -> None:
         self._reader.notes += lines

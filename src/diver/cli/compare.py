@@ -7,6 +7,7 @@ from tyro.conf import Positional
 
 from diver.config.flags import parse
 from diver.render.export import Export
+from diver.render.tables import Format
 from diver.settings import settings
 from diver.types import DiverError
 
@@ -23,6 +24,8 @@ class CompareArguments(Export):
     """Run folders, or folders of run folders."""
     baseline: str | None = None
     """The variant that the others are compared with; by default the first, or of one alone the policy before training."""
+    format: Format = "markdown"
+    """Of the two tables in --out: markdown, csv, latex or parquet. Printed they are Markdown, whatever the format."""
     out: Path | None = None
     """The folder for the tables, levels and differences, and for the figures pass_at_k."""
 

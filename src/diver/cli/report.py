@@ -28,11 +28,14 @@ class Report:
 def command(args: Sequence[str]) -> None:
     """Write one page of a run, or of several side by side: summary, alerts, curves, groups to browse."""
     from diver.report import headline, summary_table, write_report
+    from diver.report.page import check_page
 
     arguments = parse(Report, "diver report", args)
     if not arguments.runs:
         raise DiverError("name at least one run folder: diver report runs/quickstart")
     out = arguments.out or (Path("comparison.html") if len(arguments.runs) > 1 else None)
+    if out:
+        check_page(out)
     path = write_report(*arguments.runs, path=out, groups=arguments.groups)
     print(summary_table(arguments.runs[0]) if len(arguments.runs) == 1 else "\n".join(map(headline, arguments.runs)))
     print(path)

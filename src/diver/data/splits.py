@@ -30,6 +30,11 @@ def load(
     else:
         held_out, more = _read(eval_source, data, "evaluate.source", eval_count)
         notes += more
+    trained = {repr(problem.prompt) for problem in train}
+    if both := sum(repr(problem.prompt) in trained for problem in held_out):
+        notes.append(
+            f"{both} of the {len(held_out)} problems to evaluate on are trained on, too: they are not held out"
+        )
     if data.messages == "question":
         return [question_only(p) for p in train], [question_only(p) for p in held_out], notes
     return train, held_out, notes

@@ -2,17 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tyro.conf import Positional
 
-from diver.data.sources import answer_and_verifier
 from diver.evaluate.config import parse_ks
 from diver.evaluate.grade import AUTO, CHUNK, SCORED, answer, grader_for
-from diver.evaluate.reduce import Sample, reduce
+from diver.evaluate.known import known_problems
 from diver.evaluate.store import Log, MemoryLog
 from diver.extras import require
 from diver.io.files import write_text
@@ -25,10 +25,11 @@ from diver.render.figures import write_intervals
 from diver.render.tables import Cell, Measure, Table, export, write_table
 from diver.rollouts import Columns, Rollouts, read_rollouts
 from diver.settings import settings
-from diver.stats import Estimate
-from diver.types import DiverError, Grade, Group, Problem, Rollout
-from diver.verify import Verification, get_grader, solution
+from diver.stats import Estimate, bounds_of, by_problem, interval, pass_at_k
+from diver.types import Grade, Problem, Rollout
+from diver.verify import Verification, get_grader
 from diver.verify import grade as verify_grade
+from diver.verify.thought import in_thought
 
 NOTE = (
     "Per cent, with 95 % intervals over problems; Pass@k is the unbiased estimate from all samples. Agreement: of the "
@@ -48,8 +49,8 @@ class GradeConfig(Columns, Export):
     rollouts: Positional[str]
     """A file or a folder of responses."""
     grader: str = AUTO
-    """auto (by each problem's answer: math, gsm8k or choice), one of these, math-verify (that package as it is), or one
-    of your own, package.module:function of (response, problem)."""
+    """auto (of a run the verifier of its recipe; else by each problem's answer: math, gsm8k or choice), one of these,
+    math-verify (that package as it is), or one of your own, package.module:function of (response, problem)."""
     k: str = "1,8"
     """Values of k for Pass@k, such as 1,8,64; `...` doubles in between."""
     threshold: float = 0.5
@@ -72,12 +73,21 @@ class Response:
     """A response with all that its grade depends on in `key`: equal keys have equal grades."""
 
     problem: Problem
+    group: int
+    """The number of its group: the same problem at two steps has two."""
     rollout: Rollout
+    thinking: bool
+    """Whether the prompt ends inside a thought."""
     key: str
 
     @property
     def by(self) -> str:
         return str(self.problem.meta.get("by", ""))
+
+    @property
+    def name(self) -> str:
+        """Its problem, whatever the step."""
+        return f"{self.problem.source}/{self.problem.id}"
 
     def label(self, threshold: float) -> bool | None:
         return None if self.rollout.reward is None else self.rollout.reward.outcome >= threshold
@@ -129,20 +139,13 @@ def run(config: GradeConfig) -> Table:
 
 
 def _responses(rollouts: Rollouts, path: Path, config: GradeConfig) -> Iterator[Response]:
-    for group in rollouts:
-        problem = _problem(group, path, config.grader)
+    problems = known_problems(rollouts, path, config.grader)
+    for number, (group, problem) in enumerate(zip(rollouts, problems, strict=True)):
         about = [str(grader_for(problem, config.grader)), problem.prompt, problem.answer]
+        thinking = in_thought(group.prompt)
         for rollout in group.rollouts:
-            yield Response(problem, rollout, digest(*about, rollout.response, rollout.truncated))
-
-
-def _problem(group: Group, path: Path, grader: str) -> Problem:
-    problem = group.problem
-    if not problem.answer.strip() and grader in (AUTO, "math", "gsm8k", "choice", "math-verify"):
-        raise DiverError(f"{path}: problem {problem.id!r} has no known answer; --answer names its column")
-    prompt = problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1]["content"]
-    known, verifier = answer_and_verifier(prompt, problem.answer, f"{problem.source} {path.name}")
-    return replace(problem, answer=known, verifier=verifier)
+            key = digest(*about, rollout.response, rollout.truncated, *([thinking] if thinking else []))
+            yield Response(problem, number, rollout, thinking, key)
 
 
 def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> dict[str, dict[str, Any]]:
@@ -154,7 +157,8 @@ def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> dict
     with progress_bar(total, "grade", "response") as bar:
         while chunk := list(islice(missing, CHUNK)):
             pairs = [(r.rollout.response, r.problem) for r in chunk]
-            found = verify_grade(pairs, config.verify, grader=named, truncated=[r.rollout.truncated for r in chunk])
+            truncated, thinking = [r.rollout.truncated for r in chunk], [r.thinking for r in chunk]
+            found = verify_grade(pairs, config.verify, grader=named, truncated=truncated, thinking=thinking)
             for response, grade in zip(chunk, found, strict=True):
                 row = _row(response, grade, config.grader)
                 log.append(row)
@@ -165,19 +169,18 @@ def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> dict
 
 def _row(response: Response, grade: Grade, grader: str) -> dict[str, Any]:
     problem, text = response.problem, response.rollout.response
-    by = grader_for(problem, grader)
     return {
         "key": response.key,
-        "grader": str(by),
+        "grader": str(grader_for(problem, grader)),
         "grade": grade,
         "extracted": answer(problem, text, grader) if grade in SCORED else None,
-        "solution": digest(solution(by, problem, text)) if grade is Grade.CORRECT else None,
     }
 
 
 def summary(responses: Sequence[Response], grades: Mapping[str, Mapping[str, Any]], config: GradeConfig) -> Table:
     """A row for each value of --by, or one: problems, samples, Pass@k by grades, Pass@1 by labels, how they agree."""
-    ks = [k for k in parse_ks(config.k) if k <= _most_samples(responses)]
+    largest = max(Counter(r.group for r in responses).values())
+    ks = [k for k in parse_ks(config.k) if k <= largest]  # of a larger k nothing is known
     measures = [Measure("problems"), Measure("samples")]
     measures += [Measure(f"pass@{k}", f"Pass@{k}", 100) for k in ks]
     measures += [
@@ -190,53 +193,29 @@ def summary(responses: Sequence[Response], grades: Mapping[str, Mapping[str, Any
         of = [r for r in responses if r.by == by]
         found = [Grade(grades[r.key]["grade"]) for r in of]
         labels = [r.label(config.threshold) for r in of]
-        estimates, problems = _estimates(
-            of, [(g, grades[r.key]) for r, g in zip(of, found, strict=True)], ks, config.grader
-        )
-        as_grades = [None if v is None else Grade.CORRECT if v else Grade.WRONG for v in labels]
-        by_label = _estimates(of, [(g, {}) for g in as_grades], [1], config.grader)[0].get("pass@1")
-        both = [(g is Grade.CORRECT) == v for g, v in zip(found, labels, strict=True) if v is not None and g in SCORED]
+        verdicts = [None if g not in SCORED else g is Grade.CORRECT for g in found]
+        both = [verdict == v for verdict, v in zip(verdicts, labels, strict=True) if None not in (verdict, v)]
         rows[by or Path(config.rollouts).stem] = [
-            problems,
+            len({r.name for r in of}),
             len(of),
-            *(estimates.get(f"pass@{k}") for k in ks),
-            by_label,
+            *(_pass_at_k(of, verdicts, k) for k in ks),
+            _pass_at_k(of, labels, 1),
             sum(both) / len(both) if both else None,
             sum(g not in SCORED for g in found),
         ]
     return Table(config.by or "rollouts", measures, rows)
 
 
-def _most_samples(responses: Sequence[Response]) -> int:
-    """Of one problem, by one model: Pass@k of a larger k is not known."""
-    return max(Counter((r.by, _name(r.problem)) for r in responses).values())
-
-
-def _name(problem: Problem) -> str:
-    """A problem at two steps counts as two."""
-    return f"{problem.source}/{problem.id}@{problem.meta.get('step')}"
-
-
-def _estimates(
-    responses: Sequence[Response],
-    graded: Sequence[tuple[Grade | None, Mapping[str, Any]]],
-    ks: Sequence[int],
-    grader: str,
-) -> tuple[dict[str, Estimate], int]:
-    """Estimates over problems, and how many there are."""
-    problems: dict[str, Problem] = {}
-    samples: dict[str, list[Sample]] = {}
-    for response, (grade, row) in zip(responses, graded, strict=True):
-        name = _name(response.problem)
-        problems.setdefault(name, replace(response.problem, id=name))
-        if grade is not None:
-            samples.setdefault(name, []).append(Sample(grade, row.get("extracted"), row.get("solution")))
-    known = {name: problem for name, problem in problems.items() if name in samples}
-    if not known:
-        return {}, len(problems)
-    estimates = reduce(list(known.values()), samples, ks, grader)["estimates"]
-    found = {name: Estimate(*(e[end] for end in Estimate._fields)) for name, e in estimates.items()}
-    return found, len(problems)
+def _pass_at_k(responses: Sequence[Response], verdicts: Sequence[bool | None], k: int) -> Estimate | None:
+    """Of the responses whose verdict is known: within each group, then the mean of each problem; None where none is."""
+    problems = {r.group: r.name for r in responses}
+    known, correct = Counter[int](), Counter[int]()
+    for response, verdict in zip(responses, verdicts, strict=True):
+        known[response.group] += verdict is not None
+        correct[response.group] += bool(verdict)
+    n, c = ([counts[group] for group in problems] for counts in (known, correct))
+    values = by_problem(problems.values(), pass_at_k(n, c, k))
+    return None if np.isnan(values).all() else interval(values, bounds_of(f"pass@{k}"))
 
 
 def confusion(

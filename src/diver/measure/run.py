@@ -16,16 +16,19 @@ from diver.extras import require
 from diver.io.files import write_text
 from diver.io.jsonl import to_json, write_jsonl
 from diver.io.progress import progress
-from diver.measure.problems import ProblemTable, column, group_row, name_of, problem_table, summary, title
+from diver.measure.problems import SINGLE, ProblemTable, column, group_row, name_of, problem_table, summary, title
 from diver.render.export import Export
 from diver.render.figures import write_intervals
 from diver.render.tables import Measure as Column
 from diver.render.tables import Table, markdown
 from diver.report import write_browser
+from diver.report.page import check_page
 from diver.rollouts import Columns, read_rollouts
+from diver.rollouts.files import check_written
 from diver.settings import settings
 from diver.types import DiverError, Grade, Group
 
+FILES = ("groups.jsonl", "index.html", "summary.json")  # of --out
 NOTE = "Means over problems, with 95 % intervals."
 Log = Callable[[str], Any]
 
@@ -79,20 +82,18 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     out = config.out
     if out is not None and out.exists() and not out.is_dir():
         raise DiverError(f"--out {out}: is a file; name a folder")
+    if out is not None:
+        check_written([*(out / name for name in FILES), *config.paths(out)], paths_of(config.rollouts).values())
+        check_page(out / "index.html")
     require("scipy")  # of the intervals
     show, log = log, config.notes(log)
     ks = parse_ks(config.k)
     groups = {}
     for name, read in _read(config, log):
         shown = progress(read, f"{name}: measure", "group")
-        groups[name] = [with_diversity(group, config.names, config.diversity) for group in shown]
-        if note := unspaced_note([t for group in groups[name] for t in group.responses], config.diversity.tokenize):
+        groups[name] = [_measured(group, config) for group in shown]
+        for note in _remarks(groups[name], config.diversity.tokenize):
             log(f"{name}: {note}")
-        if ragged := [group for group in groups[name] if len(group) != usual_size(groups[name])]:
-            log(
-                f"{name}: {len(ragged)} of {len(groups[name])} groups are ragged: they do not have {usual_size(groups[name])} "
-                "responses, as most have, and diversity depends on the size of a group; groups.jsonl and the page mark them"
-            )
     every = itertools.chain.from_iterable(groups.values())
     largest = max((len(group) for group in every if any(r.reward for r in group.rollouts)), default=0)
     if largest and (beyond := [str(k) for k in ks if k > largest]):
@@ -110,13 +111,32 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
         summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": of_paths}
         write_text(out / "summary.json", to_json(summaries) + "\n")
         _write_page(config, out, groups, tables)
-        written = config.write(result, out)
+        config.write(result, out)
         if config.figures:
-            write_intervals(result, *(paths := config.figure_paths(out, "table")))
-            written += paths
-        names = ["groups.jsonl", "index.html", "summary.json", *(path.name for path in written)]
-        log(f"written: {', '.join(names)} in {out}")
+            write_intervals(result, *config.figure_paths(out, "table"))
+        log(f"written: {', '.join([*FILES, *(path.name for path in config.paths(out))])} in {out}")
     return tables
+
+
+def _measured(group: Group, config: Measure) -> Group:
+    """The diversity of a single response is NaN, not that of responses which are all the same."""
+    if len(group) == 1:
+        return group.with_each(diversity=[dict.fromkeys(config.names, math.nan)])
+    return with_diversity(group, config.names, config.diversity)
+
+
+def _remarks(groups: Sequence[Group], tokenize: str) -> Iterator[str]:
+    """What a user should know of the groups of a path."""
+    if note := unspaced_note([text for group in groups for text in group.responses], tokenize):
+        yield note
+    usual = usual_size(groups)
+    if ragged := sum(len(group) != usual for group in groups):
+        yield (
+            f"{ragged} of {len(groups)} groups are ragged: they do not have {usual} responses, as most have, and diversity "
+            "depends on the size of a group; groups.jsonl and the page mark them"
+        )
+    if single := sum(len(group) == 1 for group in groups):
+        yield f"{single} of {len(groups)} groups are {SINGLE}"
 
 
 def usual_size(groups: Sequence[Group]) -> int:
@@ -127,17 +147,23 @@ def usual_size(groups: Sequence[Group]) -> int:
 def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
     """The groups of each path, by its name in the table."""
     columns = Columns(**{field.name: getattr(config, field.name) for field in dataclasses.fields(Columns)})
-    paths = dict(map(named_path, config.rollouts))
-    if len(paths) < len(config.rollouts):
-        raise DiverError("two of the paths have the same name; distinguish them by NAME=PATH")
+    paths = paths_of(config.rollouts)
     for name, path in paths.items():
-        rollouts = read_rollouts(path.expanduser(), columns, config.steps)
+        rollouts = read_rollouts(path, columns, config.steps)
         for note in rollouts.notes:
             log(note)
         owners = list(dict.fromkeys(group.problem.meta.get("by") for group in rollouts))
         for by in owners:
             of = [group for group in rollouts if group.problem.meta.get("by") == by]
             yield name if len(owners) == 1 else f"{name}: {by}" if len(paths) > 1 else str(by), of
+
+
+def paths_of(rollouts: Sequence[str]) -> dict[str, Path]:
+    """The paths by their names."""
+    paths = {name: path.expanduser() for name, path in map(named_path, rollouts)}
+    if len(paths) < len(rollouts):
+        raise DiverError("two of the paths have the same name; distinguish them by NAME=PATH")
+    return paths
 
 
 def named_path(text: str) -> tuple[str, Path]:

@@ -139,6 +139,8 @@ class Method:
                     )
             group = with_diversity(group, dict.fromkeys(self.metric_names), self.diversity, decode)
             rewards = self.rewards(group, context)
+            if len(rewards) != len(group) or not all(isinstance(reward, Reward) for reward in rewards):
+                raise self._error(group, f"rewards must give {len(group)} Reward, one for each rollout")
             if self.overlong:
                 penalties = self.overlong.reward(np.array([r.length for r in group.rollouts]))
                 rewards = [r._replace(length=r.length + p) for r, p in zip(rewards, penalties.tolist(), strict=True)]
@@ -153,10 +155,20 @@ class Method:
     def _with_advantages(self, group: Group, context: Context) -> Group:
         advantages = self.advantages(group, context)
         if not self.per_token:
-            return group.with_each(advantage=np.asarray(advantages).tolist())
+            values = np.asarray(advantages, np.float64)
+            if values.shape != (len(group),) or not np.isfinite(values).all():
+                raise self._error(group, f"advantages must be {len(group)} finite numbers, not {values}")
+            return group.with_each(advantage=values.tolist())
         of_tokens = [np.asarray(a, np.float32) for a in advantages]
+        if [(*a.shape,) for a in of_tokens] != [(r.length,) for r in group.rollouts]:
+            raise self._error(group, "advantages must be an array of each rollout with a number for each token")
+        if not all(np.isfinite(a).all() for a in of_tokens):
+            raise self._error(group, "advantages must be finite")
         means = [float(a.mean()) if a.size else 0.0 for a in of_tokens]
         return group.with_each(advantage=means, token_advantages=of_tokens)
+
+    def _error(self, group: Group, told: str) -> DiverError:
+        return DiverError(f"method {self.name!r}, problem {group.problem.id!r}: {told}")
 
     def metrics(
         self, groups: Sequence[Group], progress: Progress | float, sampled: Sequence[Group] | None = None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from diver.extras import require
-from diver.render.tables import Format, Table, export, write_table
+from diver.render.tables import SUFFIXES, Format, Table, export, write_table
 from diver.settings import settings
 from diver.types import DiverError
 
@@ -48,6 +48,11 @@ class Export:
             log(as_read)
         elif self.format != "parquet":
             print(export(table, self.format), end="")
+
+    def paths(self, folder: Path, name: str = "table") -> list[Path]:
+        """What the table and the figures will be written to; Markdown is written by every command in its own way."""
+        tables = [] if self.format == "markdown" else [folder / f"{name}{SUFFIXES[self.format]}"]
+        return [*tables, *self.figure_paths(folder, name)]
 
     def write(self, table: Table, folder: Path, name: str = "table") -> list[Path]:
         """FOLDER/NAME in the format, where that is not Markdown, which every command writes in its own way."""

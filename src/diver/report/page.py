@@ -14,6 +14,7 @@ from typing import Any
 
 from diver.report.browser import pack
 from diver.report.text import text
+from diver.types import DiverError
 
 ASSETS = Path(__file__).with_name("assets")
 SCRIPTS = ("dom.js", "curves.js", "text.js", "matrix.js", "browser.js", "main.js")
@@ -49,6 +50,20 @@ def document(title: str, sections: Iterable[str], data: Mapping[str, Any]) -> st
         script=script,
         script_hash=_hash(script),
     )
+
+
+def check_page(path: Path) -> None:
+    """DiverError where there is something at `path` that is no page of ours: it would be lost."""
+    if path.is_dir():
+        raise DiverError(f"--out {path}: is a folder; name the page, such as {path / 'page.html'}")
+    if not path.exists():
+        return
+    beginning = _asset("page.html").partition("$")[0].encode()
+    with path.open("rb") as file:
+        if file.read(len(beginning)) != beginning:
+            raise DiverError(
+                f"--out {path}: exists and is not a page that diver wrote; name another file, or delete it"
+            )
 
 
 def facts(table: Mapping[str, Any]) -> str:

@@ -106,6 +106,8 @@ def named_columns(file: File) -> Iterator[Part]:
         several = isinstance(texts, list) and not values.is_messages(texts)
         responses = texts if several else [texts]
         given = _outcome(row, names["outcome"])
+        if given is None and names["outcome"] is OUTCOMES:
+            _note_unread(file, where, row)
         outcomes = given if several and isinstance(given, list) else [given] * len(responses)
         if len(outcomes) != len(responses):
             raise DiverError(f"{where}: {len(responses)} responses, but {len(outcomes)} outcomes")
@@ -154,6 +156,14 @@ def _outcome(row: Row, names: Sequence[str]) -> Any:
     if names is not OUTCOMES:
         return first_value(row, names)
     return next((v for name in names if (v := row.get(name)) is not None and _each_outcome(v)), None)
+
+
+def _note_unread(file: File, where: str, row: Row) -> None:
+    """Say once of a column why nothing in it is an outcome."""
+    for name in OUTCOMES:
+        unread = f"column {name!r} is no outcome: must be true, false or a finite number"
+        if row.get(name) not in (None, "") and not any(unread in note for note in file.notes):
+            file.notes.append(f"{where}: {unread}, not {row[name]!r:.60}")
 
 
 def _each_outcome(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Which files of a folder are rollouts, and of which step."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,6 +51,14 @@ def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[
         if not files:
             raise DiverError(f"{folder}: no file of steps {steps} in this folder")
     return sorted(files, key=lambda f: (-1 if f.step is None else f.step, str(f.path))), notes
+
+
+def check_written(written: Iterable[Path], paths: Iterable[Path]) -> None:
+    """DiverError where a file that is about to be written is one of the rollouts of `paths`, at any step."""
+    read = {file.path.resolve() for path in paths for file in rollout_files(path)[0]}
+    for path in written:
+        if path.resolve() in read:
+            raise DiverError(f"--out: would replace {path}, which is read; choose another --out")
 
 
 def _candidates(folder: Path) -> Iterator[Path]:

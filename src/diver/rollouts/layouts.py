@@ -69,8 +69,9 @@ def trl(file: File) -> Iterator[Part]:
     numbers = [k for k, v in first.items() if k not in ("step", "advantage") and values.is_number(v)]
     name = () if known or len(numbers) != 1 else (numbers[0],)
     if not known and not name:
-        columns = ", ".join(first)
-        file.notes.append(f"{file.path}: the outcome column is ambiguous; --outcome names one of {columns}")
+        ambiguous = f"the outcome column is ambiguous; --outcome names one of {', '.join(first)}"
+        if not any(note.endswith(ambiguous) for note in file.notes):  # of all files of a folder one note
+            file.notes.append(f"{file.path}: {ambiguous}")
     names = {**file.names, "outcome": name} if not known else file.names
     return named_columns(file._replace(names=names, rows=_chain((where, first), file.rows)))
 
@@ -96,9 +97,10 @@ def _chain(first: tuple[str, Row], rest: Iterator[tuple[str, Row]]) -> Iterator[
     yield from rest
 
 
+TRAIN, EVAL = "diver train", "diver eval"
 LAYOUTS = {
-    "diver train": Layout(rollout_rows.REQUIRED, read=diver_train),
-    "diver eval": Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), read=diver_eval),
+    TRAIN: Layout(rollout_rows.REQUIRED, read=diver_train),
+    EVAL: Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), read=diver_eval),
     "verl": Layout(
         frozenset({"input", "output", "score"}),
         {
@@ -173,7 +175,12 @@ def layout_of(row: Row, columns: Columns) -> str:
 def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
     """The responses of a file of the layout `name`; `columns` are those that the user names."""
     layout = LAYOUTS[name]
-    if layout.read in (diver_train, diver_eval):  # their columns are always called the same
+    if layout.read in (diver_train, diver_eval):
+        if given := [key for key, value in asdict(columns).items() if value]:
+            raise DiverError(
+                f"{file.path}: the columns of {name} are always called the same; omit --{given[0]}, or name --problem and "
+                "--response, too, to read other columns"
+            )
         yield from layout.read(file._replace(rows=_whole(file.rows, name)))
         return
     named = {key: (value,) for key, value in asdict(columns).items() if value}

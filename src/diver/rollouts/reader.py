@@ -23,15 +23,15 @@ ANY_COLUMNS = Columns()
 
 
 class Rollouts(list[Group]):
-    """The groups of a path; `notes` are what a user should know: what it was recognised as, what was left out.
+    """The groups of a path; `layouts` are what it was recognised as, `notes` what a user should know: that, what was left out.
 
     A group's step is its `problem.meta["step"]`, and whose responses it has `problem.meta["by"]`, where they are known;
     in a folder of `diver eval` its `problem.source` is the benchmark, and its id is unique only within that.
     """
 
-    def __init__(self, groups: Iterable[Group], notes: Iterable[str] = ()) -> None:
+    def __init__(self, groups: Iterable[Group], notes: Iterable[str] = (), layouts: Iterable[str] = ()) -> None:
         super().__init__(groups)
-        self.notes = [*notes]
+        self.notes, self.layouts = [*notes], [*layouts]
 
     def frame(self) -> pd.DataFrame:
         """One row a response; see `diver.rollouts.frame`."""
@@ -65,7 +65,7 @@ def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -
     groups = list(found)
     if not groups:
         raise reader.unread or DiverError(f"{path}: empty, not one response")
-    return Rollouts(groups, [f"{path}: {', '.join(reader.layouts)}: {_sizes(groups)}", *reader.notes])
+    return Rollouts(groups, [f"{path}: {', '.join(reader.layouts)}: {_sizes(groups)}", *reader.notes], reader.layouts)
 
 
 class Reader:

@@ -30,8 +30,9 @@ from diver.train import checkpoint
 from diver.train.alerts import AlertLog
 from diver.train.loggers import Logger, open_loggers
 from diver.train.prepare import check_trainable, prepare
+from diver.train.rehearsal import rehearse
 from diver.train.update import update
-from diver.types import Group, Progress, sampling_metrics
+from diver.types import DiverError, Grade, Group, Progress, sampling_metrics
 from diver.verify import verify, with_keys
 
 KS = (1, 4, 16, 64)  # of Pass@k on the held-out problems
@@ -50,6 +51,7 @@ class Trainer:
         check_trainable(recipe)
         self.train, self.eval_problems, self.notes = prepare(recipe)
         self.policy = load_policy(recipe.model, saved[-1] if saved else None)
+        rehearse(recipe, self.train, self.policy.tokenizer)
         self.reference = self._reference()
         moments = 8 * sum(p.numel() for p in self.policy.model.parameters())  # of AdamW, from the first update on
         self.generator = HFGenerator(self.policy, recipe.model.path, recipe.sample.max_num_seqs, moments)
@@ -61,6 +63,7 @@ class Trainer:
         )
         self.step = checkpoint.restore(saved[-1], self.policy, self.optimizer) if saved else 0
         self.state = checkpoint.read_state(saved[-1]) if saved else {}
+        self.has_graded = False
 
     def run(self) -> None:
         """Train to the last step of the recipe; every step appends a row to metrics.jsonl."""
@@ -151,7 +154,7 @@ class Trainer:
             with _timed(timings, "sample", bar):
                 batch = self._sample(number)
             with _timed(timings, "verify", bar):
-                batch = verify(batch, self.recipe.verify)
+                batch = self._verify(batch)
                 if "keys" in self.method.needs:
                     batch = with_keys(batch)
             with _timed(timings, "diversity", bar):
@@ -160,6 +163,16 @@ class Trainer:
             if len(trained) >= size:
                 break
         return graded, trained[:size]
+
+    def _verify(self, batch: list[Group]) -> list[Group]:
+        """The groups graded. DiverError where the verifier has failed on every response of this process: none would teach."""
+        batch = verify(batch, self.recipe.verify)
+        grades = [rollout.grade for group in batch for rollout in group.rollouts]
+        self.has_graded = self.has_graded or any(grade is not Grade.ERROR for grade in grades)
+        if not self.has_graded:
+            verifiers = ", ".join(sorted({group.problem.verifier for group in batch}))
+            raise DiverError(f"verifier {verifiers}: failed on all {len(grades)} responses; the log above says how")
+        return batch
 
     def _sample(self, batch: int) -> list[Group]:
         """The groups of batch number `batch` (from 1): without a filter, of that step."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from diver.config.verification import Verification
 from diver.extras import require
-from diver.types import Grade, Group, Problem, Reward
+from diver.types import DiverError, Grade, Group, Problem, Reward
 from diver.verify import custom
 from diver.verify.bounds import PendingComparison, bounded
 from diver.verify.equivalence import equivalent
@@ -76,6 +76,8 @@ def _read(grader: Grader, response: str, problem: Problem, cut: bool, opened: bo
         if in_thought(response, opened) or (cut and not grader.holds_answer(response)):
             return Grade.NO_ANSWER
         return grader.grade(response, problem)
+    except DiverError:  # not of the response: the problem lacks what its verifier needs, or an extra is not installed
+        raise
     except Exception:  # the one boundary in this process behind which other people's text is read
         logger.exception("problem %r: a response could not be graded", problem.id)
         return Grade.ERROR
