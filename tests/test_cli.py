@@ -356,6 +356,11 @@ def test_wrong_input_is_one_line_and_code_2():
         "from diver.methods import Method, settings\n"
         "@settings\nclass Asks(Method):\n    needs = frozenset({'gradients'})\n"
         "def grade(response, problem):\n    return True\n"
+        "class Given(Method):\n"
+        "    def advantages(self, group, context):\n        return [float('nan')] * len(group)\n"
+        "@settings\nclass Few(Given):\n    def advantages(self, group, context):\n        return [1.0]\n"
+        "@settings\nclass Floats(Given):\n    def rewards(self, group, context):\n        return [1.0] * len(group)\n"
+        "Nan = settings(type('Nan', (Given,), {}))\n"
     )
     Path("folder").mkdir()
     shutil.copytree(policy_folder(), "no_tokenizer", ignore=shutil.ignore_patterns("tokenizer*"))
@@ -386,10 +391,19 @@ def test_wrong_input_is_one_line_and_code_2():
         ),
         (("train", "tiny.toml", "--method", "own:Asks"), "'own:Asks' needs gradients, which the built-in trainer does"),
         (("train", "tiny.toml", "--data.template", "chat"), "chat template"),
+        (("train", "tiny.toml", "--method", "own:Nan"), "'own:Nan', problem .* must be 4 finite numbers, not .nan"),
+        (("train", "tiny.toml", "--method", "own:Few"), "'own:Few', problem .* must be 4 finite numbers, not .1"),
+        (("train", "tiny.toml", "--method", "own:Floats"), "'own:Floats', problem .*: rewards must give 4 Reward"),
+        (
+            ("train", "tiny.toml", "--method", "dra-grpo", "--method.diversity.embedding.model", "folder"),
+            "embedding.model 'folder': cannot be loaded",
+        ),
         (("train", "tiny.toml", "--model.device", "gpu"), "model.device: should match pattern .*auto|cpu"),
         (("train", "tiny.toml", "--verify.workers", "-1"), "workers at least 0"),
         (("train", "tiny.toml", "--train.betas", 0.9, 1.0), "train.betas.1: should be less than 1"),
         (("train", "tiny.toml", "--train.betas", 0.9), "--train.betas.*Expected 2 values"),
+        (("train", "tiny.toml", "--jobs", 0), "command line: --jobs: should be greater than 0, not 0"),
+        (("train", "tiny.toml", "--run.seed=5", "--seeds", "0..3"), "--run.seed: the seeds are those of --seeds 0..3"),
         (("train", "--train.steps", 3), "name a recipe"),
         (("eval", "--smaples", 3), "command line: .*--smaples.*did you mean --samples"),
         (("eval", "--samples", "x"), "command line: --samples: .*INT.*'x'"),
@@ -407,6 +421,14 @@ def test_wrong_input_is_one_line_and_code_2():
         assert not Path("runs").exists()
 
 
+def test_a_verifier_that_fails_on_every_response_stops_the_run():
+    Path("broken.py").write_text("def grade(response, problem):\n    raise KeyError('level')\n")
+    flags = ("--data.verifier", "broken:grade", "--evaluate.problems", "0")
+    line = fails("train", "tiny.toml", *flags)
+    assert "verifier broken:grade: failed on all 16 responses; the log above says how" in line
+    assert not Path("runs/tiny/metrics.jsonl").exists()
+
+
 def test_a_policy_that_diverges_is_reported_and_its_weights_are_not_saved():
     flags = ("--train.learning_rate", "1e30", "--train.save_steps", "1", "--evaluate.problems", "0")
     code, _, err = diver("train", "tiny.toml", *flags)
@@ -418,6 +440,8 @@ def test_another_recipe_in_a_used_folder_is_refused(whole):
     before = {p: p.read_bytes() for p in Path("runs/tiny").rglob("*") if p.is_file()}
     line = fails("train", "tiny.toml", "--method.name", "grpo")
     assert "another recipe" in line and "method" in line
+    line = fails("train", "tiny.toml", "--seeds", "0..1")
+    assert "runs/tiny: is the folder of one run; choose another run.folder for those of --seeds" in line
     assert {p: p.read_bytes() for p in Path("runs/tiny").rglob("*") if p.is_file()} == before
 
 
@@ -522,6 +546,15 @@ def test_what_cannot_be_checked_without_a_network_is_a_note(monkeypatch):
 def test_a_dry_run_checks_the_folder(whole):
     shutil.copytree(whole[0], "runs/tiny")
     assert "has a run of another recipe" in fails("train", "tiny.toml", "--run.seed", 1, "--dry-run")
+    Path("notes.txt").write_text("")
+    for folder in ("notes.txt", "notes.txt/run", "notes.txt/many/runs", "/proc/run"):
+        for flags in ((), ("--dry-run",), ("--seeds", "0..1")):
+            line = fails("train", "tiny.toml", "--run.folder", folder, *flags)
+            assert line.startswith(f"diver: {folder}") and "no folder can be made here" in line
+    for words in (("compare", "runs/tiny"), ("eval", "--compare", "runs/tiny/eval/step_0000.json", "runs/tiny")):
+        line = diver(*words, "--out", "notes.txt").stderr.splitlines()[-1]
+        assert line == "diver: notes.txt: no folder can be made here, notes.txt is a file; name another"
+        assert diver(*words, "--out", "/proc").stderr.splitlines()[-1].startswith("diver: /proc/")
 
 
 def test_help_teaches():

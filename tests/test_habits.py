@@ -185,6 +185,11 @@ def test_problems_as_csv_and_json_with_and_without_a_byte_order_mark(mark):
 def test_what_is_wrong_with_such_a_file_is_named():
     for name, text, told in (
         ("a.csv", "problem,answer\n1,2,3\n", "a.csv, row 1: has more fields than the header"),
+        (
+            "a2.csv",
+            "problem,problem,answer\nA?,B?,3\n",
+            "a2.csv: has more than one column 'problem'; rename all but one",
+        ),
         ("b.csv", "problem,answer\nWhat?,\n", "b.csv, row 1: no answer: found problem; accepted answer, "),
         (
             "c.json",

@@ -167,6 +167,28 @@ def test_flags_of_the_recipe_may_stand_before_it(tmp_path):
     assert (given.recipe.train.batch_size, given.recipe.train.steps) == (64, 5)
 
 
+GRAPHS = '[data]\npath = "reasoning-gym:graph_color"\n[data.reasoning_gym.sizes]\nnum_colors = 3\nmax_num_vertices = 12'
+
+
+@pytest.mark.parametrize(
+    ("flags", "sizes", "replaced"),
+    [
+        (["--data.reasoning_gym.sizes", "num_colors", "4"], {"num_colors": 4}, True),
+        (["--data.reasoning_gym.sizes.num_colors", "4"], {"num_colors": 4, "max_num_vertices": 12}, False),
+        (["--data", "reasoning-gym:graph_color"], {"num_colors": 3, "max_num_vertices": 12}, False),
+        (["--data", "reasoning-gym:chain_sum"], {}, True),
+        (["--data=reasoning-gym:chain_sum", "--data.reasoning-gym.sizes", "min_terms", "2"], {"min_terms": 2}, True),
+    ],
+)
+def test_sizes_of_a_task(tmp_path, capsys, flags, sizes, replaced):
+    """As the help writes them, also over a file that has some, which are replaced; those of another task are not taken."""
+    path = write(tmp_path, GRAPHS)
+    assert load_recipe(path, flags).data.reasoning_gym.sizes == sizes
+    unused = "data.reasoning_gym.sizes.num_colors, data.reasoning_gym.sizes.max_num_vertices"
+    told = f"{path}: {unused} not used: the command line gives others\n" if replaced else ""
+    assert capsys.readouterr().err == told
+
+
 def test_wrong_flags_are_named(tmp_path):
     path = write(tmp_path, "")
     with pytest.raises(DiverError, match="no such recipe"):
@@ -177,6 +199,7 @@ def test_wrong_flags_are_named(tmp_path):
         (["--steps", "3"], "command line: '--steps': did you mean --train.steps"),
         (["other.toml"], "command line: 'other.toml'.*--section.key value"),
         (["--tarin.steps", "3"], "command line: --tarin: unknown choice 'tarin', did you mean 'train'"),
+        (["--data.columns.prompt", "q"], "--data.columns.prompt'.*has the form --data.columns prompt value$"),
         (["--train.steps"], "command line: .*--train.steps.*Expected 1 value"),
         (["--train.steps", "x"], "command line: --train.steps: invalid.*'x'$"),
         (["--train.stps", "3"], "command line: train.stps: unknown key, did you mean 'steps'. choices: .*batch_size"),

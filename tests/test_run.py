@@ -135,14 +135,26 @@ def test_a_file_of_the_same_name_with_other_content_is_refused(tmp_path, key):
     begin("b").close()
 
 
+def test_the_names_that_changed_stand_before_what_follows_from_them(tmp_path):
+    was = {"engine": "built-in", "method.a": 1, "method.c": 3, "method.name": "x", "method.z": 4}
+    RunFolder(tmp_path, CONFIG, was).begin()
+    with pytest.raises(DiverError) as error:
+        RunFolder(tmp_path, CONFIG, {"engine": "built-in", "method.b": 2, "method.name": "y", "method.z": 5})
+    assert str(error.value) == (
+        f"{tmp_path}: has a run of another recipe (method.name was 'x', now 'y'; method.z was 4, now 5; method.a was 1, now "
+        "None; method.b was None, now 2); choose another run.folder, or begin anew with --restart"
+    )
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("x")
     with pytest.raises(DiverError, match=r"no config.json"):
         open_folder(tmp_path / "thesis")
     (tmp_path / "file").write_text("x")
-    with pytest.raises(DiverError, match="must name a folder"):
-        open_folder(tmp_path / "file")
+    for name in ("file", "file/run"):
+        with pytest.raises(DiverError, match=rf"{name}: no folder can be made here, .*/file is a file; name another"):
+            open_folder(tmp_path / name)
     (tmp_path / "thesis" / "config.json").write_text('{"model_type": "llama"}')
     with pytest.raises(DiverError, match=r"not the config\.json of a run"):
         open_folder(tmp_path / "thesis")

@@ -42,10 +42,30 @@ def read(cls: type[T], table: Mapping[str, Any], where: str) -> T:
         if first["type"] == "unexpected_keyword_argument":
             *table_loc, unknown = first["loc"]
             raise DiverError(f"{key}: unknown key{_hint(str(unknown), _keys(cls, table_loc))}") from None
-        given = "" if isinstance(first["input"], Mapping) else f", not {first['input']!r}"
-        reason = first["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
-        reason = reason.replace("should be an object", "should be a table")
-        raise DiverError(f"{key or 'settings'}: {reason}{given}") from None
+        raise DiverError(f"{key or 'settings'}: {_reason(first)}") from None
+
+
+def check(given: Any, where: str) -> None:
+    """Raises DiverError for a field of a dataclass that its annotation does not allow; fields that are dataclasses were read."""
+    for name, kind in typing.get_type_hints(type(given), include_extras=True).items():
+        if not dataclasses.is_dataclass(value := getattr(given, name)):
+            check_value(value, kind, f"{where}: --{name.replace('_', '-')}")
+
+
+def check_value(value: Any, kind: Any, where: str) -> None:
+    """Raises DiverError for a value that an annotation does not allow; types are strict, as in `read`."""
+    from pydantic import ValidationError
+
+    try:
+        _adapter(kind).validate_python(value, strict=True)
+    except ValidationError as error:
+        raise DiverError(f"{where}: {_reason(error.errors(include_url=False)[0])}") from None
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    given = "" if isinstance(error["input"], Mapping) else f", not {error['input']!r}"
+    reason = error["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
+    return reason.replace("should be an object", "should be a table") + given
 
 
 def words(value: Any) -> Any:
@@ -78,7 +98,7 @@ def import_object(path: str, where: str) -> Any:
 
 
 @functools.cache  # making one takes longer than reading a recipe with it
-def _adapter(cls: type) -> Any:
+def _adapter(cls: Any) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(cls)

@@ -108,7 +108,13 @@ def test_wrong_tasks_and_sizes_are_named(gym):
             "sizes of graph_color: unknown choice 'vertices'.*num_colors, min_num_vertices",
         ),
         ("graph_color", {"seed": 3}, "unknown choice 'seed'"),
-        ("graph_color", {"num_colors": "three"}, "sizes of graph_color: .*str"),
+        (
+            "graph_color",
+            {"num_colors": "three"},
+            "sizes of graph_color: num_colors: should be a valid integer, not 'three'",
+        ),
+        ("graph_color", {"edge_probability": True}, "edge_probability: should be a valid number, not True"),
+        ("chain_sum", {"min_terms": 2.5}, "sizes of chain_sum: min_terms: should be a valid integer.*, not 2.5"),
         ("graph_color", {"edge_probability": 2.0}, "sizes of graph_color: edge_probability must be less than 1"),
     ]:
         with pytest.raises(DiverError, match=message):
@@ -116,6 +122,28 @@ def test_wrong_tasks_and_sizes_are_named(gym):
     with pytest.raises(DiverError, match="only .* different problems, fewer than 100"):
         sizes = {"min_num_vertices": 2, "max_num_vertices": 2}
         generate("reasoning-gym:graph_color", Data(reasoning_gym=ReasoningGym(sizes=sizes)), 100, held_out=False)
+
+
+@pytest.mark.slow
+def test_sizes_by_which_no_problem_is_ever_found_are_named(gym, monkeypatch):
+    monkeypatch.setattr(gym, "FIRST_ENTRY_SECONDS", 2.0)
+    told = (
+        r'data.reasoning_gym.sizes of graph_color: \{"num_colors": 0\} gave no problem within 2 seconds; choose others'
+    )
+    with pytest.raises(DiverError, match=told):
+        one("graph_color", num_colors=0)
+    assert one("graph_color", num_colors=4)
+
+
+@pytest.mark.slow
+def test_the_default_sizes_of_every_task_are_allowed(gym):
+    """Given as they are: an annotation of the library may be wrong."""
+    from dataclasses import fields
+
+    for task in gym.tasks():
+        defaults = {field.name: field.default for field in fields(gym.DATASETS[task][1]) if field.name not in gym.OURS}
+        plain = {key: value for key, value in defaults.items() if isinstance(value, bool | int | float | str)}
+        gym.dataset_of(task, plain, 0, 1)
 
 
 TRAINED = """

@@ -82,6 +82,13 @@ def test_verls_parquet(tmp_path):
     assert problem.meta["split"] == "train"
 
 
+def test_messages_in_parts(tmp_path):
+    parts = [{"type": "text", "text": "Use 17 "}, {"type": "text", "text": "and 3."}]
+    row = {"prompt": [CHAT[0], {"role": "user", "content": parts}], "answer": "20"}
+    (problem,) = load_problems(jsonl(tmp_path, row))
+    assert problem.prompt == (CHAT[0], {"role": "user", "content": "Use 17 and 3."})
+
+
 def test_trls_parquet(tmp_path):
     rows = [{"prompt": CHAT, "solution": r"$\frac{1}{2}$"}, {"prompt": CHAT[1:], "solution": "2"}]
     problems = load_problems(parquet(tmp_path, rows))
@@ -94,7 +101,15 @@ def test_a_folder(tmp_path):
     parquet(tmp_path, [{"prompt": "c", "answer": "3"}], name="c.parquet")
     jsonl(tmp_path, {"problem": "a", "answer": "1"}, name="a.jsonl")
     (tmp_path / "notes.txt").write_text("not a problem")
-    assert [p.prompt for p in load_problems(str(tmp_path))] == ["a", "b", "c"]
+    (tmp_path / "info.json").write_text("{}")
+    problems = load_problems(str(tmp_path))
+    assert [p.prompt for p in problems] == ["a", "b", "c"]
+    told = "info.json not read: in a folder a .json file mostly describes the others; name it itself"
+    assert problems.notes == [f"{tmp_path}: {told}"]
+    (tmp_path / "only").mkdir()
+    (tmp_path / "info.json").rename(tmp_path / "only" / "info.json")
+    with pytest.raises(DiverError, match=f"only: no .jsonl or .parquet or .csv file in this folder; {told}"):
+        load_problems(str(tmp_path / "only"))
 
 
 def test_duplicate_rows_are_left_out_and_counted(tmp_path):
@@ -157,7 +172,26 @@ def test_listed_options(prompt, options):
             r"problems.jsonl:1: no prompt: found text, answer; accepted problem, question, prompt",
         ),
         ([{"problem": "a", "answer": " "}], "problems.jsonl:1: the answer must be text or a number, not ' '"),
-        ([{"problem": "a", "answer": None}], "problems.jsonl:1: no answer"),
+        ([{"problem": "a", "answer": None}], "problems.jsonl:1: no answer: answer is empty"),
+        (['{"problem": "a", "answer": NaN}'], "problems.jsonl:1: the answer must be text or a number, not nan"),
+        (['{"problem": "a", "answer": -Infinity}'], "problems.jsonl:1: the answer must be text or a number, not -inf"),
+        (
+            [r'{"problem": "lone \ud83d x", "answer": "60"}'],
+            r"problems.jsonl:1: the prompt has half of a surrogate pair, '\\ud83d'",
+        ),
+        (
+            [{"prompt": [{"role": "user", "content": "\udc80"}], "answer": "1"}],
+            "problems.jsonl:1: the prompt has half of",
+        ),
+        ([{"problem": "a", "answer": "\udc80"}], "problems.jsonl:1: the answer has half of a surrogate pair"),
+        (
+            [{"prompt": [{"role": "user", "content": None}], "answer": "1"}],
+            "problems.jsonl:1: the content of a message must be text or parts of text, not None",
+        ),
+        (
+            [{"prompt": [{"role": "user", "content": [{"type": "image", "text": None}]}], "answer": "1"}],
+            r"problems.jsonl:1: the content of a message must be text or parts of text, not \[\{'type': 'image'",
+        ),
         ([{"problem": "a", "answer": {"x": 1}}], "problems.jsonl:1: the answer must be"),
         ([{"problem": "  ", "answer": "1"}], "problems.jsonl:1: the prompt must be text or a list of messages"),
         ([{"prompt": [{"role": "user"}], "answer": "1"}], "problems.jsonl:1: the prompt must be"),
@@ -215,7 +249,7 @@ HUB_ROWS = [
 def test_rows_of_the_hub():
     source = Source(path="openai/gsm8k", config="main")
     rows = [(f"row {number}", row) for number, row in enumerate(HUB_ROWS, start=1)]
-    problems = deduplicate(rows, source, source.path, "e53f048")
+    problems = deduplicate(rows, source, source.path, ["openai/gsm8k: revision e53f048"])
     assert [(p.answer, p.verifier, p.id) for p in problems] == [("8", "gsm8k", "gsm8k-0"), ("9", "gsm8k", "gsm8k-2")]
     assert problems.notes == [
         "openai/gsm8k: revision e53f048",
@@ -292,6 +326,7 @@ INVALID = [
     {"problem": "1+4?", "answer": {"x": 5}},
     [1],
     {"problem": "1+5?", "answer": "6"},
+    r'{"problem": "1+6 \ud83d", "answer": "7"}',
 ]
 
 
@@ -300,11 +335,14 @@ def test_invalid_rows_are_skipped_and_counted_where_that_is_asked_for(tmp_path):
     problems = load_problems(Source(path=path, skip_invalid_rows=True))
     assert [(p.id, p.answer) for p in problems] == [("problems-0", "2"), ("problems-7", "6")]
     assert problems.notes == [
-        f"{path}: 6 invalid rows left out (skip_invalid_rows): 2 no answer (first at {path}:2), 1 not JSON (first at "
+        f"{path}: 7 invalid rows left out (skip_invalid_rows): 2 no answer (first at {path}:2), 1 not JSON (first at "
         f"{path}:3), 1 the prompt must be text or a list of messages with role and content (first at {path}:5), 1 the "
-        f"answer must be text or a number (first at {path}:6), 1 a list, not an object (first at {path}:7)"
+        f"answer must be text or a number (first at {path}:6), 1 a list, not an object (first at {path}:7), "
+        f"1 the prompt has half of a surrogate pair (first at {path}:9)"
     ]
-    told = f"{path}:2: no answer: .*; data.skip_invalid_rows = true leaves out such rows"
+    told = (
+        f"{path}:2: no answer: .*; data.columns names other columns; data.skip_invalid_rows = true leaves out such rows"
+    )
     with pytest.raises(DiverError, match=told):
         load_problems(Source(path=path), "data")
 

@@ -18,9 +18,9 @@ VERBS = {
     verb: EntryPoint(verb, f"diver.cli.{verb}:command", GROUP)
     for verb in ("train", "trl", "verl", "eval", "compare", "grade", "measure", "browse", "report", "methods")
 }
-# Errors that the user can correct: a full disk, no permission, an invalid path.
+# Errors that the user can correct: a full disk, no permission, an invalid path, such as one in /proc.
 USER_ERRORS = {
-    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
+    errno.ENOENT, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
 }  # fmt: skip
 
 

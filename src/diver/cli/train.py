@@ -39,6 +39,8 @@ def command(args: Sequence[str]) -> None:
     """Train a policy by a recipe, evaluate it, and write a report."""
     arguments = parse_arguments(TrainArguments, args, "diver train")
     if arguments.seeds is not None:
+        if any(word.partition("=")[0] == "--run.seed" for word in args):
+            raise DiverError(f"--run.seed: the seeds are those of --seeds {arguments.seeds}; give one of the two")
         train_seeds(arguments)
     elif arguments.dry_run:
         open_run(arguments.recipe).close()
@@ -54,11 +56,14 @@ def check(recipe: Recipe) -> None:
     Where the hub cannot be reached, this and what depends on it is not checked, which is a note.
     """
     from diver.data.hub import HubUnreachable
+    from diver.generate.policy import load_configuration
     from diver.train.prepare import check_trainable, prepare
+    from diver.train.rehearsal import rehearse
 
     check_trainable(recipe)
     try:
-        notes = prepare(recipe).notes
+        train, _, notes = prepare(recipe)
+        rehearse(recipe, train, load_configuration(recipe.model).tokenizer)
     except HubUnreachable as error:
         notes = [f"not checked: {error}"]
     print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)
@@ -103,6 +108,8 @@ def train_seeds(arguments: TrainArguments) -> None:
 
     folder = arguments.recipe.folder
     recipes = {f"seed_{seed}": _with_seed(arguments.recipe, seed) for seed in parse_seeds(arguments.seeds or "")}
+    if (folder / "config.json").exists():
+        raise DiverError(f"{folder}: is the folder of one run; choose another run.folder for those of --seeds")
     for recipe in recipes.values():
         if arguments.restart and not arguments.dry_run and (aside := set_aside(recipe.folder)):
             print(f"{recipe.folder}: now {aside}")

@@ -14,8 +14,8 @@ class Source:
     """A set of problems."""
 
     path: str = ""
-    """A .jsonl, .json, .csv or .parquet file, a folder of such files, the id of a data set on the hub (owner/name), or
-    "my_module:my_function", which returns the problems."""
+    """A .jsonl, .json, .csv or .parquet file, a folder of .jsonl, .csv and .parquet files, the id of a data set on the hub
+    (owner/name), or "my_module:my_function", which returns the problems."""
     config: str | None = None
     """The configuration of a data set on the hub, such as "main" of openai/gsm8k."""
     split: str = "train"
@@ -122,8 +122,8 @@ class Data(Source):
     """Problems to train on."""
 
     path: str = "countdown"
-    """countdown, maze, reasoning-gym:TASK, a .jsonl, .json, .csv or .parquet file, a folder of such files, the id of a data
-    set on the hub, or "my_module:my_function"."""
+    """countdown, maze, reasoning-gym:TASK, a .jsonl, .json, .csv or .parquet file, a folder of .jsonl, .csv and .parquet
+    files, the id of a data set on the hub, or "my_module:my_function"."""
     template: str = "auto"
     """The prompt template: plain, chat, boxed, paper, paper-chat, paper-llama, qwen-boxed, qwen-math, ...; a wrong name
     lists all. auto selects a chat model's own chat template, with the instruction to box the answer where the verifier reads a box, and plain for other models."""

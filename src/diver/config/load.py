@@ -13,7 +13,7 @@ import tyro
 
 from diver.config.flags import parse
 from diver.config.recipe import SECTIONS, Recipe, flatten, make_recipe, make_sections, override
-from diver.settings import choose, merge, nearest
+from diver.settings import check, choose, merge, nearest
 from diver.types import DiverError
 
 SHORT = {"--model": "--model.path", "--data": "--data.path", "--method": "--method.name"}
@@ -94,6 +94,7 @@ def parse_arguments(kind: type[T], args: Sequence[str], command: str) -> T:
         raise DiverError(f"name a recipe: {command} recipes/quickstart.toml")
     table = read_toml(path) if path else {}
     _checked(path, make_sections, table)
+    table = _without_replaced(table, flags, path)
     dropped = sorted(set(table.get("method", {})) - {"name"})
     default = _Unchecked(**_checked("command line", make_sections, override(table, names)))
     if dropped and (method := names.get("method", {}).get("name")):
@@ -105,6 +106,7 @@ def parse_arguments(kind: type[T], args: Sequence[str], command: str) -> T:
     }
     parsed: Any = parse(kind, f"{command} {path or 'RECIPE.toml'}", flags, default=kind(recipe=default), **options)
     arguments, unknown = parsed
+    check(arguments, "command line")
     tables = dataclasses.asdict(arguments.recipe)
     if unknown:
         _refuse(unknown[0], tables)
@@ -167,6 +169,33 @@ def _names(flags: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     return table, rest
 
 
+def _without_replaced(table: Mapping[str, Any], flags: Sequence[str], path: Path | None) -> dict[str, Any]:
+    """The recipe without what flags replace whole, and a note of it: a table that one names, such as
+    `--data.reasoning_gym.sizes num_colors 3`, for which tyro has no flag where there is a default; the sizes of another task.
+    """
+    kept, source = dict(table), table.get("data", {}).get("path")
+    for word, following in zip(flags, [*flags[1:], ""], strict=False):
+        flag, equals, value = word.partition("=")
+        key = flag.removeprefix("--").replace("-", "_")
+        if key == "data.path" and source not in (None, value if equals else following):
+            key = "data.reasoning_gym.sizes"
+        if flag.startswith("--"):
+            kept = _without_table(kept, key.split("."))
+    if unused := [key for key in flatten(table) if key not in flatten(kept)]:
+        print(f"{path}: {', '.join(unused)} not used: the command line gives others", file=sys.stderr)
+    return kept
+
+
+def _without_table(table: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """`table` without the table at `keys`, if there is one."""
+    first, *rest = keys
+    inner = table.get(first)
+    if not isinstance(inner, Mapping):
+        return dict(table)
+    others = {key: value for key, value in table.items() if key != first}
+    return {**others, first: _without_table(inner, rest)} if rest else others
+
+
 def _meant(flag: str, recipe: Mapping[str, Any]) -> list[str]:
     """The dotted keys that a flag of another command or library most likely stands for, the most likely first."""
     name = flag.rpartition(".")[2].lower()
@@ -191,5 +220,7 @@ def _refuse(word: str, recipe: Mapping[str, Any]) -> None:
         raise DiverError(f"command line: {word!r}: did you mean {' or '.join(f'--{known}' for known in meant)}?")
     if word.startswith("--") and keys:
         choose(section, SECTIONS, f"command line: --{section}")
-        _checked("command line", make_sections, merge(recipe, _nested([section, *keys], None)))
-    raise DiverError(f"command line: {word!r}: a flag that changes the recipe has the form --section.key value")
+        _checked("command line", make_sections, merge(recipe, _nested([section, *keys], "")))
+    *table, name = key.split(".")
+    form = f"--{'.'.join(table)} {name} value" if len(table) > 1 else "--section.key value"  # of a table of any keys
+    raise DiverError(f"command line: {word!r}: a flag that changes the recipe has the form {form}")

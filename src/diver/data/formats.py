@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,10 @@ def read_csv(path: Path) -> Rows:
     csv.field_size_limit(sys.maxsize)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            for number, row in enumerate(csv.DictReader(file), start=1):
+            reader = csv.DictReader(file)
+            if twice := [name for name, count in Counter(reader.fieldnames or ()).items() if name and count > 1]:
+                raise DiverError(f"{path}: has more than one column {twice[0]!r}; rename all but one")
+            for number, row in enumerate(reader, start=1):
                 if None in row:
                     raise DiverError(f"{path}, row {number}: has more fields than the header")
                 yield f"{path}, row {number}", {name: value for name, value in row.items() if value not in (None, "")}

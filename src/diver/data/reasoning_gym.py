@@ -16,16 +16,17 @@ import random
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from reasoning_gym.factory import DATASETS
 
 from diver.config.data import ReasoningGym
 from diver.data.held_out import distinct, first
-from diver.settings import choose
-from diver.types import DiverError, Problem
+from diver.settings import check_value, choose
+from diver.types import DiverError, Grade, Problem
 from diver.verify.thought import after_thought
+from diver.verify.workers import Failure, Pool
 
 LONGEST = 16_384
 """Of an answer, in characters; a longer one is wrong."""
@@ -50,6 +51,8 @@ VERIFIERS = {"graph_color": "graph-coloring"}
 SIZE = 500
 """Of a data set. Some make all entries at once, so what follows comes from another one, with other seeds."""
 
+FIRST_ENTRY_SECONDS = 20.0
+
 UNKNOWN = "(not given)"
 """The answer of an entry without one."""
 
@@ -66,15 +69,33 @@ def dataset_of(task: str, sizes: Mapping[str, Any], seed: int, size: int = SIZE)
     choose(task, tasks(), "reasoning-gym:TASK")
     make, config = DATASETS[task]
     where = f"data.reasoning_gym.sizes of {task}"
-    keys = [field.name for field in dataclasses.fields(config) if field.name not in OURS]
-    for key in sizes:
-        choose(key, keys, where)
+    defaults = {field.name: field.default for field in dataclasses.fields(config) if field.name not in OURS}
+    for key, value in sizes.items():
+        choose(key, defaults, where)
+        if type(value) is not type(defaults[key]):
+            check_value(value, get_type_hints(config)[key], f"{where}: {key}")
     try:
         dataset = make(config(**sizes, seed=seed, size=size))
         dataset[0]
     except (AssertionError, IndexError, TypeError, ValueError) as error:
         raise DiverError(f"{where}: {error or 'not valid'}") from error
     return dataset
+
+
+def makes_one(task: str, sizes: Mapping[str, Any]) -> bool:
+    dataset_of(task, sizes, 0, 1)
+    return True
+
+
+@cache
+def _check_time(task: str, sizes: str) -> None:
+    """DiverError where a first entry takes for ever, as one of a graph in no colours does; in a worker, which can be killed."""
+    with Pool(1, warm=__name__) as pool:
+        (made,) = pool.map(makes_one, [(task, json.loads(sizes))], FIRST_ENTRY_SECONDS)
+    if isinstance(made, Failure) and made.grade is Grade.TIMEOUT:
+        raise DiverError(
+            f"data.reasoning_gym.sizes of {task}: {sizes} gave no problem within {FIRST_ENTRY_SECONDS:g} seconds; choose others"
+        )
 
 
 def candidates(task: str, settings: ReasoningGym, seed: int) -> Iterator[tuple[str, Problem]]:
@@ -108,6 +129,8 @@ def _plain(value: Any) -> Any:
 
 def problems(settings: ReasoningGym, count: int, *, held_out: bool, task: str = "") -> list[Problem]:
     """The first `count` problems of a task. Training and held-out ones are drawn from seeds far apart."""
+    if settings.sizes:
+        _check_time(task, json.dumps(dict(settings.sizes)))
     seed = random.Random(f"{task} {settings.seed} {'held out' if held_out else 'train'}").getrandbits(31)
     return first(distinct(candidates(task, settings, seed), held_out=held_out), count, f"reasoning-gym:{task}")
 

@@ -18,28 +18,32 @@ IN_FOLDERS = (".jsonl", ".parquet", ".csv")
 Adapt = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-def row_files(path: Path) -> list[Path]:
-    """A file of rows, or those of a folder in order, without its .json files, which mostly describe the others.
+def row_files(path: Path) -> tuple[list[Path], list[str]]:
+    """A file of rows, or those of a folder in order, and a note on its .json files: they mostly describe the others.
 
     DiverError for another file, and for a folder without one.
     """
     if path.is_file() and path.suffix not in READERS:
         raise DiverError(f"{path}: a file must be {' or '.join(READERS)}, not {path.suffix or 'without suffix'}")
-    files = (
-        [path] if path.is_file() else sorted(p for p in path.iterdir() if p.suffix in IN_FOLDERS and p.name[0] != ".")
-    )
+    if path.is_file():
+        return [path], []
+    found = sorted(p for p in path.iterdir() if p.name[0] != ".")
+    files = [p for p in found if p.suffix in IN_FOLDERS]
+    skipped = ", ".join(p.name for p in found if p.suffix == ".json")
+    note = skipped and f"{skipped} not read: in a folder a .json file mostly describes the others; name it itself"
     if not files:
-        raise DiverError(f"{path}: no {' or '.join(IN_FOLDERS)} file in this folder")
-    return files
+        raise DiverError(f"{path}: no {' or '.join(IN_FOLDERS)} file in this folder" + (note and f"; {note}"))
+    return files, [f"{path}: {note}"] if note else []
 
 
-def read_rows(source: Source, key: str) -> tuple[Rows, str | None]:
-    """The rows of a source, and the commit of one on the hub."""
+def read_rows(source: Source, key: str) -> tuple[Rows, list[str]]:
+    """The rows of a source, and notes for the log: the commit of one on the hub, files of a folder that were not read."""
     path = Path(source.path).expanduser()
     if path.exists():
-        return itertools.chain.from_iterable(READERS[file.suffix](file) for file in row_files(path)), None
+        files, notes = row_files(path)
+        return itertools.chain.from_iterable(READERS[file.suffix](file) for file in files), notes
     if IMPORT_PATH.fullmatch(source.path):
-        return _called(source.path, key), None
+        return _called(source.path, key), []
     if path.suffix or not re.fullmatch(r"[\w.-]+/[\w.-]+", source.path):
         others = "the id of a data set on the hub (owner/name) or a function (package.module:name)"
         raise DiverError(f"{source.path}: no such file or folder, and not {others}")
@@ -63,7 +67,7 @@ def adapted(rows: Rows, adapt: Adapt, name: str) -> Rows:
             raise DiverError(f"{where}: not a row of {name} ({type(error).__name__}: {error})") from error
 
 
-def from_hub(source: Source) -> tuple[Rows, str | None]:
+def from_hub(source: Source) -> tuple[Rows, list[str]]:
     try:
         import datasets
     except ImportError as error:
@@ -80,4 +84,5 @@ def from_hub(source: Source) -> tuple[Rows, str | None]:
             f"{source.path} (config {source.config}, split {source.split!r}): {reason}; check config and split, or give a "
             "local .jsonl, .json, .csv or .parquet file"
         ) from error
-    return ((f"{source.path}, row {number}", row) for number, row in enumerate(table, start=1)), revision
+    notes = [f"{source.path}: revision {revision}"] if revision else []
+    return ((f"{source.path}, row {number}", row) for number, row in enumerate(table, start=1)), notes

@@ -14,6 +14,7 @@ A row gives a prompt (a question or chat messages) and an answer, under names th
 """
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,10 +36,11 @@ ANSWERS = ("answer", "solution", "reward_model.ground_truth", "ground_truth")
 SOURCES = ("source", "data_source")
 IDS = ("id", "extra_info.index")
 NAMES = ("prompt", "answer", "id", "source")
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Problems(list[Problem]):
-    """The problems, each once, in the order of the source. `notes` are for the log: the hub's commit, rows left out."""
+    """The problems, each once, in the order of the source. `notes` are for the log: the hub's commit, what was left out."""
 
     notes: list[str]
 
@@ -60,17 +62,22 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
         raise DiverError(f"{prefix}columns: unknown {', '.join(sorted(unknown))}; choose from {', '.join(NAMES)}")
     if source.limit is not None and source.limit < 1:
         raise DiverError(f"{prefix}limit: must be at least 1, is {source.limit}")
-    rows, revision = read_rows(source, f"{prefix}path")
+    rows, notes = read_rows(source, f"{prefix}path")
     if adapt:
         rows = adapted(rows, adapt, name)
     try:
-        problems = deduplicate(rows, replace(source, path=name or source.path), source.path, revision)
+        problems = deduplicate(rows, replace(source, path=name or source.path), source.path, notes)
     except InvalidRow as error:
-        option = "" if name else f"; {prefix}skip_invalid_rows = true leaves out such rows"  # no key of a benchmark
-        raise DiverError(f"{error}{option}") from error
+        raise DiverError(f"{error}{'' if name else _options(error, prefix)}") from error  # a benchmark has no such keys
     for verifier in {problem.verifier for problem in problems}:
         get_grader(verifier, f"{prefix}verifier")
     return problems
+
+
+def _options(error: InvalidRow, prefix: str) -> str:
+    missing = error.reason in {f"no {part}" for part in NAMES}
+    columns = f"; {prefix}columns names other columns" if missing else ""
+    return f"{columns}; {prefix}skip_invalid_rows = true leaves out such rows"
 
 
 def generate(source: Source, data: Data, count: int | None, held_out: bool, key: str) -> list[Problem]:
@@ -87,7 +94,7 @@ def generate(source: Source, data: Data, count: int | None, held_out: bool, key:
 # ---- from a row to a problem -------------------------------------------------------------------------------------------
 
 
-def deduplicate(rows: Rows, source: Source, origin: str, revision: str | None = None) -> Problems:
+def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = ()) -> Problems:
     """The problems of the rows, repeated ones once; an id that names an earlier problem gets the problem's number."""
     by_prompt: dict[str, Problem] = {}
     ids: set[str] = set()
@@ -108,7 +115,7 @@ def deduplicate(rows: Rows, source: Source, origin: str, revision: str | None = 
     if not by_prompt:
         raise DiverError(f"{origin}: empty, not one problem" + (f"; {invalid[0]}" if invalid else ""))
     problems = Problems(by_prompt.values())
-    problems.notes = [f"{origin}: revision {revision}"] if revision else []
+    problems.notes = [*notes]
     if duplicates:
         problems.notes.append(f"{origin}: {duplicates} duplicate rows left out, {len(problems)} problems remain")
     if conflicting:
@@ -127,7 +134,9 @@ def _valid(rows: Rows, source: Source, invalid: list[InvalidRow]) -> Iterator[Pr
     while True:
         try:
             where, row = next(rows)
-            yield to_problem(row, where, source, number)
+            problem = to_problem(row, where, source, number)
+            _check_text(problem, where)
+            yield problem
         except StopIteration:
             return
         except InvalidRow as error:
@@ -143,13 +152,14 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
         return _with_verifier(row, source.verifier)
     if not isinstance(row, Mapping):
         raise InvalidRow(where, f"a {type(row).__name__}, not a Problem or a dict")
-    prompt = _prompt(needed(row, "prompt", _columns(source, "prompt", PROMPTS), where, "columns.prompt"), where)
-    raw = needed(row, "answer", _columns(source, "answer", ANSWERS), where, "columns.answer")
+    prompt = _prompt(needed(row, "prompt", _columns(source, "prompt", PROMPTS), where), where)
+    raw = needed(row, "answer", _columns(source, "answer", ANSWERS), where)
     if isinstance(raw, list) and len(raw) == 1:
         raw = raw[0]
     if isinstance(raw, float) and raw.is_integer():  # a column of numbers, some of which are missing
         raw = int(raw)
-    if not isinstance(raw, str | int | float) or isinstance(raw, bool) or not str(raw).strip():
+    known = math.isfinite(raw) if isinstance(raw, float) else isinstance(raw, str | int)
+    if not known or isinstance(raw, bool) or not str(raw).strip():
         raise InvalidRow(where, "the answer must be text or a number", f", not {raw!r:.60}")
     name = str(first_value(row, _columns(source, "source", SOURCES)) or "")
     text = prompt if isinstance(prompt, str) else str(prompt[-1]["content"])
@@ -201,9 +211,32 @@ def _prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
         return value
     messages = value if isinstance(value, list) else []
     if messages and all(isinstance(m, Mapping) and {"role", "content"} <= m.keys() for m in messages):
-        return tuple({"role": str(m["role"]), "content": str(m["content"])} for m in messages)
+        return tuple({"role": str(m["role"]), "content": _content(m["content"], where)} for m in messages)
     reason = "the prompt must be text or a list of messages with role and content"
     raise InvalidRow(where, reason, f", not {value!r:.60}")
+
+
+def _content(content: Any, where: str) -> str:
+    """Of a message: a text, or parts of type text, one after the other."""
+    if isinstance(content, list) and content and all(_is_text(part) for part in content):
+        return "".join(part["text"] for part in content)
+    if not isinstance(content, str):
+        raise InvalidRow(where, "the content of a message must be text or parts of text", f", not {content!r:.60}")
+    return content
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)
+
+
+def _check_text(problem: Problem, where: str) -> None:
+    """InvalidRow for half of a surrogate pair, which JSON can write and no tokenizer reads."""
+    prompt = problem.prompt if isinstance(problem.prompt, str) else "".join(m["content"] for m in problem.prompt)
+    for name, text in (("prompt", prompt), ("answer", problem.answer), ("id", problem.id)):
+        if half := LONE_SURROGATE.search(text):
+            raise InvalidRow(
+                where, f"the {name} has half of a surrogate pair", f", {half[0]!r}; write the whole character"
+            )
 
 
 def _columns(source: Source, name: str, known: Sequence[str]) -> Sequence[str]:
@@ -211,12 +244,15 @@ def _columns(source: Source, name: str, known: Sequence[str]) -> Sequence[str]:
     return (source.columns[name],) if name in source.columns else known
 
 
-def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str) -> Any:
-    """`first_value`; InvalidRow, with the option that names another column, where there is none."""
+def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str = "") -> Any:
+    """`first_value`; InvalidRow, with the option that names another column if there is one, where there is none."""
     value = first_value(row, paths)
     if value is None:
+        if empty := [path for path in paths if path in row]:
+            raise InvalidRow(where, f"no {name}", f": {empty[0]} is empty")
         present, accepted = ", ".join(row) or "nothing", ", ".join(paths)
-        raise InvalidRow(where, f"no {name}", f": found {present}; accepted {accepted} ({option} names another)")
+        another = f" ({option} names another)" if option else ""
+        raise InvalidRow(where, f"no {name}", f": found {present}; accepted {accepted}{another}")
     return value
 
 

@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
-from diver.io.files import lock, write_text
+from diver.io.files import check_folder, lock, make_folder, write_text
 from diver.io.jsonl import read_json, to_json
 from diver.types import DiverError
+
+KINDS = {"engine": "a training run", "model": "an evaluation", "rollouts": "the grades of rollouts"}
+"""A key of the identity of each kind of work, and what the work is."""
 
 
 class WorkFolder:
@@ -32,17 +35,17 @@ class WorkFolder:
         self.config: dict[str, Any] = json.loads(to_json({**config, "identity": identity}))
         self._defaults = json.loads(to_json(defaults or {}))
         self._lock: IO[str] | None = None
-        if path.exists() and not path.is_dir():
-            raise DiverError(f"{path}: is a file; {self.option} must name a folder")
         if self._file.exists():
             self._take_over()
             self._acquire_lock()  # before anything else in it is read
-        elif path.exists() and any(not p.name.startswith(".") for p in path.iterdir()):
-            raise DiverError(f"{path}: has files but no config.json; choose another {self.option}")
+        else:
+            check_folder(path)
+            if path.exists() and any(not p.name.startswith(".") for p in path.iterdir()):
+                raise DiverError(f"{path}: has files but no config.json; choose another {self.option}")
 
     def begin(self) -> None:
         """Make the folder, lock it against other processes, and write config.json if there is none."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         self._acquire_lock()
         if self._file.exists():
             self._take_over()
@@ -66,10 +69,18 @@ class WorkFolder:
     def _take_over(self) -> None:
         """Take the config.json that is there, if it has the same identity."""
         stored, mine = read_json(self._file), self.config["identity"]
-        if not isinstance(stored.get("identity"), Mapping):
+        known = stored.get("identity")
+        if not isinstance(known, dict):
             raise DiverError(f"{self._file}: is not the config.json of a run; choose another {self.option}")
-        theirs = {key: self._defaults.get(key) for key in mine} | stored["identity"]
-        if keys := sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key)):
-            changes = "; ".join(f"{key} was {theirs.get(key)!r}, now {mine.get(key)!r}" for key in keys[:4])
-            raise DiverError(f"{self.path}: has {self.content} ({changes}); choose another {self.option} or delete it")
+        theirs = {key: self._defaults.get(key) for key in mine} | known
+        changed = sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key))
+        if changed and mine.keys().isdisjoint(known):
+            kind = next((kind for key, kind in KINDS.items() if key in known), "other work")
+            raise DiverError(f"{self.path}: has {kind}; choose another {self.option}")
+        if changed:
+            # A name decides which other keys there are, so it comes first, and keys that only one of the two has last.
+            changed.sort(key=lambda key: (not key.endswith(("engine", ".name")), key not in mine or key not in known))
+            changes = "; ".join(f"{key} was {theirs.get(key)!r}, now {mine.get(key)!r}" for key in changed[:4])
+            instead = ", or begin anew with --restart" if mine.get("engine") == "built-in" else " or delete it"
+            raise DiverError(f"{self.path}: has {self.content} ({changes}); choose another {self.option}{instead}")
         self.config = stored

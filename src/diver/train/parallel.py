@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from diver.io.files import lock
+from diver.io.files import lock, make_folder
 from diver.io.jsonl import to_json
 from diver.io.progress import progress_bar
 from diver.types import DiverError
@@ -43,7 +43,7 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
     """
     if not runs:
         return
-    logs.mkdir(parents=True, exist_ok=True)
+    make_folder(logs)
     lock_file = lock(logs)
     waiting, running = list(runs), dict[str, subprocess.Popen]()
     finished, failed = list[str](), list[str]()
