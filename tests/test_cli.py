@@ -157,7 +157,8 @@ def killed(folder, rows, *args):
         file.write('{"step": 99, "reward/ou')  # as if the kill had cut a row in half
 
 
-@pytest.mark.parametrize("rows_before_kill", [pytest.param(2, marks=pytest.mark.slow), 4])
+@pytest.mark.slow
+@pytest.mark.parametrize("rows_before_kill", [2, 4])
 def test_killed_and_run_again_ends_with_the_same_metrics(whole, rows_before_kill):
     killed("killed", rows_before_kill)
     finish("--run.folder", "killed")
@@ -394,10 +395,6 @@ def test_wrong_input_is_one_line_and_code_2():
         (("train", "tiny.toml", "--method", "own:Nan"), "'own:Nan', problem .* must be 4 finite numbers, not .nan"),
         (("train", "tiny.toml", "--method", "own:Few"), "'own:Few', problem .* must be 4 finite numbers, not .1"),
         (("train", "tiny.toml", "--method", "own:Floats"), "'own:Floats', problem .*: rewards must give 4 Reward"),
-        (
-            ("train", "tiny.toml", "--method", "dra-grpo", "--method.diversity.embedding.model", "folder"),
-            "embedding.model 'folder': cannot be loaded",
-        ),
         (("train", "tiny.toml", "--model.device", "gpu"), "model.device: should match pattern .*auto|cpu"),
         (("train", "tiny.toml", "--verify.workers", "-1"), "workers at least 0"),
         (("train", "tiny.toml", "--train.betas", 0.9, 1.0), "train.betas.1: should be less than 1"),
@@ -418,6 +415,15 @@ def test_wrong_input_is_one_line_and_code_2():
         assert re.search(told, line), line
         if args[0] == "train" and not line.startswith("diver: command line: "):  # what the flags say is read once
             assert fails(*args, "--dry-run") == line
+        assert not Path("runs").exists()
+
+
+@pytest.mark.slow
+def test_an_encoder_that_is_missing_is_told_before_the_first_step():
+    pytest.importorskip("sentence_transformers")
+    flags = ("--method", "dra-grpo", "--method.diversity.embedding.model", "nowhere")
+    for more in ((), ("--dry-run",)):
+        assert "embedding.model 'nowhere': cannot be loaded" in fails("train", "tiny.toml", *flags, *more)
         assert not Path("runs").exists()
 
 
@@ -547,10 +553,11 @@ def test_a_dry_run_checks_the_folder(whole):
     shutil.copytree(whole[0], "runs/tiny")
     assert "has a run of another recipe" in fails("train", "tiny.toml", "--run.seed", 1, "--dry-run")
     Path("notes.txt").write_text("")
-    for folder in ("notes.txt", "notes.txt/run", "notes.txt/many/runs", "/proc/run"):
-        for flags in ((), ("--dry-run",), ("--seeds", "0..1")):
-            line = fails("train", "tiny.toml", "--run.folder", folder, *flags)
-            assert line.startswith(f"diver: {folder}") and "no folder can be made here" in line
+    tried = [("notes.txt", ()), ("notes.txt/many/runs", ("--dry-run",)), ("/proc/run", ()), ("/proc/run", ("--dry-run",)),
+             ("/proc/run", ("--seeds", "0..1"))]  # fmt: skip
+    for folder, flags in tried:
+        line = fails("train", "tiny.toml", "--run.folder", folder, *flags)
+        assert line.startswith(f"diver: {folder}") and "no folder can be made here" in line
     for words in (("compare", "runs/tiny"), ("eval", "--compare", "runs/tiny/eval/step_0000.json", "runs/tiny")):
         line = diver(*words, "--out", "notes.txt").stderr.splitlines()[-1]
         assert line == "diver: notes.txt: no folder can be made here, notes.txt is a file; name another"
