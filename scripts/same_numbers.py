@@ -1,8 +1,9 @@
 """Do two trees give the same numbers? `python scripts/same_numbers.py BEFORE AFTER`, each a commit or a checkout's folder.
 
 Short runs of ten methods, with settings of theirs, are made in both trees and compared value by value, responses
-included; so are the study's records and pages, as committed and as `diver reproduce` makes them anew. same_numbers.toml has the runs, renamed.toml the
-names that changed. Exit code 1 for any difference. What a commit gave is kept under --work; a folder is run anew.
+included; so are the study's records and pages, as committed and as `diver reproduce` makes them anew. same_numbers.toml
+has the runs, renamed.toml the names that changed. Exit code 1 for any difference. What a commit gave is kept under
+--work; a folder is run anew.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a recipe's policy can do before training: `python scripts/testbed_start.py RECIPE [--problems 256] [--samples 1024]`.
 
-With `--checkpoint RUN/checkpoints/step_0300`, what that checkpoint can do; other flags change the recipe (`--run.seed 200`). Pass@k on held-out problems, how many different solutions were found of a problem, and the groups of G responses that are
-to be expected: none correct, some, all. Sampled by prefixes, which is cheap where responses are short.
+Pass@k on held-out problems, how many different solutions were found of a problem, and the groups of G responses that are
+to be expected: none correct, some, all. Sampled by prefixes, which is cheap where responses are short. With
+`--checkpoint RUN/checkpoints/step_0300`, what that checkpoint can do. Other flags change the recipe: `--run.seed 200`.
 """
 
 import argparse

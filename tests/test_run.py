@@ -10,6 +10,7 @@ from rows import write_rows
 
 from diver.config.recipe import make_recipe
 from diver.io.files import write_text
+from diver.io.fingerprint import rows_fingerprint
 from diver.io.jsonl import read_jsonl, to_json, write_jsonl
 from diver.io.rollout_rows import groups_from_rows, rollout_row
 from diver.io.run_folder import RunFolder, open_run
@@ -144,6 +145,16 @@ def test_the_names_that_changed_stand_before_what_follows_from_them(tmp_path):
         f"{tmp_path}: has a run of another recipe (method.name was 'x', now 'y'; method.z was 4, now 5; method.a was 1, now "
         "None; method.b was None, now 2); choose another run.folder, or begin anew with --restart"
     )
+
+
+def test_the_content_of_a_folder_of_rows_is_what_is_read_of_it(tmp_path):
+    write_rows(tmp_path / "a.jsonl", [{"problem": "1+1", "answer": "2"}])
+    before = rows_fingerprint(tmp_path)
+    (tmp_path / "dataset_info.json").write_text("{}")
+    (tmp_path / ".a.jsonl").write_text("{}")
+    assert rows_fingerprint(tmp_path) == before == rows_fingerprint(tmp_path / "a.jsonl")
+    write_rows(tmp_path / "b.jsonl", [{"problem": "2+2", "answer": "4"}])
+    assert rows_fingerprint(tmp_path) != before
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):

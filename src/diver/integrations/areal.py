@@ -24,8 +24,6 @@ ACTOR: dict[str, Any] = {
     "gae_lambda": 1.0,
     "kl_ctl": 0.0,  # of a divergence in the reward
 }
-
-
 LOSS: dict[str, Any] = {"importance_sampling_level": "token", "c_clip": None, "m2_threshold": None}
 """What makes another loss of it, in the versions that have it."""
 

@@ -8,7 +8,7 @@ from diver.config.testbeds import POLICIES, TESTBEDS
 
 END = 1 << 20  # bytes hashed at either end of a file: enough to distinguish checkpoints, fast for any size
 MODEL_FILES = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")  # .jinja: a chat template; .txt: merges
-ROW_FILES = (".jsonl", ".json", ".csv", ".parquet")
+ROW_FILES = (".jsonl", ".csv", ".parquet")  # that are read of a folder
 
 
 def fingerprint(folder: Path) -> str:
@@ -26,7 +26,8 @@ def fingerprint(folder: Path) -> str:
 def rows_fingerprint(path: Path) -> str:
     """8 digits that change with any byte of a file of rows, or of those in a folder."""
     known = hashlib.blake2b(digest_size=4)
-    for one in [path] if path.is_file() else sorted(p for p in path.iterdir() if p.suffix in ROW_FILES):
+    read = [path] if path.is_file() else [p for p in path.iterdir() if p.suffix in ROW_FILES and p.name[0] != "."]
+    for one in sorted(read):
         with one.open("rb") as file:
             known.update(hashlib.file_digest(file, "blake2b").digest())
     return known.hexdigest()

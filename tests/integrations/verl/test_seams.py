@@ -180,6 +180,9 @@ def test_what_a_tool_answered_is_no_part_of_a_rollout(monkeypatch):
             "advantages"
         ]
     assert given.tolist() == [[1, 0, 0, 2, 3, 4], [5, 5, 5, 5, 0, 0]]
+    scores.batch["response_mask"][1] = 0  # left out of the loss
+    with override_advantages([0.0, np.array([1.0, 2.0, 3.0, 4.0])]):
+        assert not advantages(scores, "diver", diver="grpo").any()
 
 
 @pytest.mark.parametrize(

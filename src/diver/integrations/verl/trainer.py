@@ -76,7 +76,8 @@ def estimate(*, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
         raise DiverError(f"algorithm.adv_estimator={NAME} needs trainer.v1.trainer_mode={NAME}, which computes them")
     per_token, own = torch.zeros(response_mask.shape), response_mask.bool().cpu()
     for row, mask, values in zip(per_token, own, advantages, strict=True):
-        row[mask] = torch.as_tensor(values, dtype=row.dtype)
+        if mask.any():  # else the whole response is left out of the loss
+            row[mask] = torch.as_tensor(values, dtype=row.dtype)
     per_token = per_token.to(response_mask.device)
     return per_token, per_token
 
