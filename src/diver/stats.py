@@ -1,6 +1,6 @@
 """Estimators of many samples a problem, and the interval that a finite set of problems leaves open."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,16 +98,19 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
     return float(np.mean(won / np.maximum((counts == most[:, None]).sum(axis=1), 1)))
 
 
-def by_problem(problems: Iterable[str], values: Iterable[float]) -> np.ndarray:
+def by_problem(problems: Iterable[Hashable], values: ArrayLike) -> np.ndarray:
     """The mean over the groups of each problem, float64 [problems], in the order in which they first occur.
 
     problems, values [groups]: whose group it is, and its value. What was sampled at several steps is still one problem to
     an interval. A NaN is a group without a value, and is left out; a problem without any has NaN.
     """
-    known: dict[str, list[float]] = {}
-    for problem, value in zip(problems, values, strict=True):
-        known.setdefault(problem, []).extend([] if np.isnan(value) else [value])
-    return np.array([np.mean(of_problem) if of_problem else np.nan for of_problem in known.values()])
+    numbers: dict[Hashable, int] = {}
+    number = np.array([numbers.setdefault(problem, len(numbers)) for problem in problems], dtype=np.intp)
+    found = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(found)
+    counts = np.bincount(number[known], minlength=len(numbers))
+    sums = np.bincount(number[known], found[known], len(numbers))
+    return np.divide(sums, counts, out=np.full(len(numbers), np.nan), where=counts > 0)
 
 
 def bounds_of(measure: str) -> tuple[float, float] | None:

@@ -17,6 +17,8 @@ import diver.browse.run as browse
 from diver.browse.page import render, runs_of, summary
 from diver.browse.serve import server
 from diver.browse.source import Sample, Source
+from diver.measure import problems as measure
+from diver.rollouts import read_rollouts
 from diver.rollouts.columns import Columns
 from diver.rollouts.formats import rows_within
 from diver.types import Group, Problem, Rollout
@@ -97,6 +99,17 @@ def test_curves_by_right_and_wrong_kinds_and_alerts(tmp_path):
     assert [r["grade"] for r in group["responses"]] == ["correct"] * 3 + ["wrong"]
     assert [r["entropy"] for r in group["responses"]] == pytest.approx([0.1, 0.1, 0.1, 0.5])
     assert "connect-src" not in html and "data.version" in html
+
+
+def test_a_problem_at_two_steps_counts_once(tmp_path):
+    """Pass@1 by hand: P 2 of 2 and 0 of 2, so 1/2; Q 0 of 2: the mean 1/4, with the interval of `diver measure`."""
+    outcomes = [(1, "P", 1), (1, "P", 1), (1, "Q", 0), (1, "Q", 0), (2, "P", 0), (2, "P", 0)]
+    rows = [{"prompt": p, "response": f"r {i}", "correct": c, "step": s} for i, (s, p, c) in enumerate(outcomes)]
+    of = source(write_rows(tmp_path / "x.jsonl", rows))
+    of.read(None, 10)
+    (row,) = summary(runs_of([of])).records()
+    expected = measure.summary(measure.problem_table([*read_rollouts(tmp_path / "x.jsonl")], (1,)))["pass@1"]
+    assert row["pass@1"] == 0.25 and (row["pass@1_low"], row["pass@1_high"]) == (expected.low, expected.high)
 
 
 def test_entropy_of_log_probabilities_and_one_model_beside_another(tmp_path):

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from diver_command import diver, fails, succeeds
 from rows import write_rows
 
+from diver.config.data import Source
+from diver.data.sources import load_problems
 from diver.evaluate.responses import GradeConfig, run
 from diver.types import DiverError, Problem
 from diver.verify import Verification, grade
@@ -143,14 +146,40 @@ def test_what_a_verifier_needs_and_a_file_does_not_have_is_one_line(trained, tmp
     for path, grader in ((file, "countdown"), (file, "graph-coloring"), (trained, "maze")):
         needs = f"--grader {grader}: needs the generated problems of its testbed"
         assert needs in fails("grade", path, "--grader", grader)
-    with pytest.raises(DiverError, match="problem 'p': verifier countdown needs numbers, target in its meta"):
-        grade([(r"\boxed{7}", Problem("p", "Q", "7", verifier="countdown"))])
+    needed = {
+        "countdown": "numbers, target",
+        "maze": "size, start, goal, walls",
+        "graph-coloring": "task, sizes, entry",
+    }
+    for verifier, meta in needed.items():
+        with pytest.raises(DiverError, match=f"problem 'p': verifier {verifier} needs {meta} in its meta"):
+            grade([(r"\boxed{7}", Problem("p", "Q", "7", verifier=verifier))])
+        asked = write_rows(tmp_path / "problems.jsonl", [{"id": "p", "problem": "Q", "answer": "7"}])
+        line = f"{asked}: problem 'p': verifier {verifier} needs {meta} in its meta"
+        with pytest.raises(DiverError, match=re.escape(line)):
+            load_problems(Source(path=str(asked), verifier=verifier))
     generated = {"key": "k", "problem": "1", "sample": 0, "response": "7", "truncated": False}
     write_rows(tmp_path / "eval" / "generations" / "math500.jsonl", [generated])
     message = fails("grade", tmp_path / "eval")
     assert (
         "generations of `diver eval` have neither prompts nor known answers" in message and "--grader NAME" in message
     )
+
+
+def test_what_was_graded_is_graded_by_the_same_grader(trained, tmp_path):
+    """Its rows have the id of a problem as `problem`, and its question as `prompt`."""
+    asked = "Which is prime?\nA) 4\nB) 6\nC) 7\nD) 8"
+    file = write_rows(tmp_path / "x.jsonl", [row("The answer is C", 1, asked) | {"answer": "C"}, row("7", 1, "3 + 4?")])
+    assert "2 correct" in succeeds("grade", file, "--out", tmp_path / "out")
+    samples = tmp_path / "out" / "samples.jsonl"
+    first = [json.loads(line)["grader"].partition("@")[0] for line in samples.open()]
+    assert first == ["choice", "math"] and "2 correct" in succeeds("grade", samples, "--out", tmp_path / "again")
+    again = [json.loads(line) for line in (tmp_path / "again" / "samples.jsonl").open()]
+    assert [r["grader"].partition("@")[0] for r in again] == first and [r["prompt"] for r in again] == [asked, "3 + 4?"]
+    succeeds("grade", trained, "--out", tmp_path / "countdown")
+    samples = tmp_path / "countdown" / "samples.jsonl"
+    assert f"{samples}: was graded by countdown, which may need more of a problem" in fails("grade", samples)
+    assert "32 of 32" not in diver("grade", samples, "--grader", "math").stderr
 
 
 def test_intervals_are_over_problems_and_the_same_as_those_of_measure(tmp_path):

@@ -191,6 +191,15 @@ def test_workers_import_no_torch(pool):
         assert warm.map(exec, [("import sys; assert 'torch' not in sys.modules",)], 10) == [None]
 
 
+@pytest.mark.parametrize("module", ["fractions", "diver.data.maze"])
+def test_what_calls_a_verifier_is_imported_before_the_first_job_s_time_runs(module):
+    """With that of a module of one's own, NumPy among it."""
+    with Pool(workers=1, warm=module) as pool:
+        assert pool.map(exec, [(f"import sys; sys.modules['diver.verify.custom'], sys.modules[{module!r}]",)], 10) == [
+            None
+        ]
+
+
 PARENT = """
 import os, sys, time, threading
 from diver.verify.workers import shared_pool

@@ -9,8 +9,8 @@ import numpy as np
 
 from diver.diversity import formulas, textual_dissimilarity
 from diver.diversity.equational import unique_fractions
-from diver.measure.problems import estimate
-from diver.stats import Estimate, distinct_at_k, interval, pass_at_k
+from diver.measure.problems import estimate, name_of
+from diver.stats import Estimate, by_problem, distinct_at_k, interval, pass_at_k
 from diver.types import Group, Rollout
 from diver.verify.mathematics import same_formulas
 
@@ -108,23 +108,27 @@ class Tally:
     def __init__(self) -> None:
         self.groups = self.single = self.responses = 0
         self.values: dict[str, array[float]] = {}
+        self.problems: dict[str, array[int]] = {}  # whose each value is, as a number
 
     def add(self, group: Group, *values: Values) -> None:
         self.groups += 1
         self.single += len(group) == 1
         self.responses += len(group)
+        problem = hash(name_of(group.problem))
         for of in values:
             for name, value in of.items():
                 if not math.isnan(value):
                     self.values.setdefault(name, array("d")).append(value)
+                    self.problems.setdefault(name, array("q")).append(problem)
 
     def mean(self, name: str) -> float:
         return float(np.mean(self.values[name])) if self.values.get(name) else math.nan
 
     def estimate(self, name: str) -> Estimate | None:
-        """Over groups, with its interval."""
-        if not (values := self.values.get(name)):
+        """Over problems, with its interval; None where no value is known."""
+        if not self.values.get(name):
             return None
+        values = by_problem(self.problems[name], self.values[name])
         room, _, measure = name.rpartition("/")
         return interval(values, (0.0, 1.0)) if room == "group" else estimate(measure.partition(":")[0], values)
 
@@ -137,6 +141,7 @@ def merged(tallies: Iterable[Tally]) -> Tally:
         total.responses += tally.responses
         for name, values in tally.values.items():
             total.values.setdefault(name, array("d")).extend(values)
+            total.problems.setdefault(name, array("q")).extend(tally.problems[name])
     return total
 
 

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 BY_OUTCOME = "solid: correct responses, dashed: wrong ones"
 NOTE = (
-    "Means over groups, with 95 % intervals. Pass@k is the unbiased estimate; distinct@k counts correct responses "
-    "that write other formulas; TD (textual diversity) is 1 - pairwise BLEU. Groups of one response are of no kind."
+    "Means over problems, of one with several groups their mean, with 95 % intervals. Pass@k is the unbiased estimate; "
+    "distinct@k counts correct responses that write other formulas; TD (textual diversity) is 1 - pairwise BLEU. Groups of "
+    "one response are of no kind."
 )
 
 

@@ -14,14 +14,18 @@ class Entry(NamedTuple):
     settings: str
     rules: int = 0
     """Versions of its verifier: raise it with every change that can change a grade. 0: see `diver.verify.graders`."""
+    meta: tuple[str, ...] = ()
+    """What its verifier reads of `Problem.meta`."""
     extra: str = ""
     """Of this package, without which it is not installed; such a testbed has tasks, named after a colon."""
 
 
 TESTBEDS = {
-    "countdown": Entry("diver.data.countdown", "countdown", rules=3),
-    "maze": Entry("diver.data.maze", "maze", rules=1),
-    "reasoning-gym": Entry("diver.data.reasoning_gym", "reasoning_gym", extra="reasoning-gym"),
+    "countdown": Entry("diver.data.countdown", "countdown", rules=3, meta=("numbers", "target")),
+    "maze": Entry("diver.data.maze", "maze", rules=1, meta=("size", "start", "goal", "walls")),
+    "reasoning-gym": Entry(
+        "diver.data.reasoning_gym", "reasoning_gym", meta=("task", "sizes", "entry"), extra="reasoning-gym"
+    ),
 }
 
 POLICIES = ("countdown", "maze", "graph-coloring")

@@ -69,8 +69,8 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
         problems = deduplicate(rows, replace(source, path=name or source.path), source.path, notes)
     except InvalidRow as error:
         raise DiverError(f"{error}{'' if name else _options(error, prefix)}") from error  # a benchmark has no such keys
-    for verifier in {problem.verifier for problem in problems}:
-        get_grader(verifier, f"{prefix}verifier")
+    for problem in problems:
+        get_grader(problem.verifier, f"{prefix}verifier").check(problem, f"{source.path}: ")
     return problems
 
 

@@ -67,6 +67,14 @@ def _of_row(group: Group, path: Path, grader: str) -> Problem:
     problem = group.problem
     if not problem.answer.strip() and grader in (AUTO, *BY_ANSWER):
         raise DiverError(f"{path}: problem {problem.id!r} has no known answer; --answer names its column")
+    graded = str(problem.meta.get("grader", "")).partition("@")[0]  # what `diver grade` wrote
+    if graded in BY_ANSWER:
+        return replace(problem, verifier=graded)
+    if graded and grader == AUTO:
+        raise DiverError(
+            f"{path}: was graded by {graded}, which may need more of a problem than its answer; grade what it was made of; "
+            f"{OTHERWISE}"
+        )
     prompt = problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1]["content"]
     known, verifier = answer_and_verifier(prompt, problem.answer, f"{problem.source} {path.name}")
     return replace(problem, answer=known, verifier=verifier)

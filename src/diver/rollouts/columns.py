@@ -37,6 +37,7 @@ NAMES: Names = {
     "group": (),
     "source": (),
     "by": (),
+    "grader": (),
 }
 
 
@@ -121,9 +122,10 @@ def named_columns(file: File) -> Iterator[Part]:
 
 
 def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
-    found = {name: first_value(row, file.names[name]) for name in ("answer", "step", "by", "source", "id")}
+    found = {name: first_value(row, file.names[name]) for name in ("answer", "step", "by", "grader", "source", "id")}
     step = values.integer(found["step"])
-    meta = {"step": file.step if step is None else step, "by": None if found["by"] is None else str(found["by"])}
+    meta: dict[str, Any] = {"step": file.step if step is None else step}
+    meta |= {name: None if found[name] is None else str(found[name]) for name in ("by", "grader")}
     name, source = ("" if found[key] is None else str(found[key]) for key in ("id", "source"))
     answer = "" if found["answer"] is None else str(found["answer"])
     return Problem(

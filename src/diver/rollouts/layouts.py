@@ -101,6 +101,10 @@ TRAIN, EVAL = "diver train", "diver eval"
 LAYOUTS = {
     TRAIN: Layout(rollout_rows.REQUIRED, read=diver_train),
     EVAL: Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), read=diver_eval),
+    "diver grade": Layout(
+        frozenset({"problem", "prompt", "index", "response", "label", "grade", "grader", "extracted"}),
+        {"problem": ("prompt",), "id": ("problem",), "grader": ("grader",)},
+    ),
     "verl": Layout(
         frozenset({"input", "output", "score"}),
         {

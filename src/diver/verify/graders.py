@@ -15,7 +15,7 @@ from typing import Any
 
 from diver.config.testbeds import TESTBEDS
 from diver.settings import choose, import_object
-from diver.types import Grade, Problem
+from diver.types import DiverError, Grade, Problem
 from diver.verify.bounds import PendingComparison
 from diver.verify.custom import PendingCall, check_function, defer
 
@@ -46,6 +46,8 @@ class Grader:
     explicit: str = "diver.verify.mathematics:has_answer"
     """A function of a response: whether one that was cut at its length limit holds an answer that it had finished."""
     isolated: bool = False
+    meta: tuple[str, ...] = ()
+    """What it reads of `Problem.meta`."""
     template: str = "chat"
     """By which a chat model is asked where no template is named: `boxed` asks for a box, `chat` for nothing."""
 
@@ -61,6 +63,12 @@ class Grader:
     @property
     def votes(self) -> bool:
         return self.answer is not None
+
+    def check(self, problem: Problem, where: str = "") -> None:
+        """DiverError, which `where` begins, for a problem that lacks what the grader reads of its meta."""
+        if missing := [key for key in self.meta if key not in problem.meta]:
+            keys = ", ".join(missing)
+            raise DiverError(f"{where}problem {problem.id!r}: verifier {self.name} needs {keys} in its meta")
 
     def holds_answer(self, response: str) -> bool:
         return self._imported(self.explicit)(response)
@@ -92,6 +100,7 @@ def _gym(name: str, **fields: Any) -> Grader:
         ("reasoning-gym",),
         explicit="diver.data.reasoning_gym:has_answer",
         isolated=True,
+        meta=TESTBEDS["reasoning-gym"].meta,
         template="boxed",
         **fields,
     )
@@ -122,6 +131,7 @@ GRADERS = {
                 value=f"{testbed.module}:value",
                 solution=f"{testbed.module}:canonical",
                 exact_solutions=True,
+                meta=testbed.meta,
             )
             for name, testbed in TESTBEDS.items()
             if testbed.rules

@@ -63,6 +63,7 @@ def grade(
         case = response, id(problem), cut, opened
         if case not in read:
             by = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier")
+            by.check(problem)
             read[case] = _read(by, response, problem, cut, opened)
         results.append(read[case])
     decided = _decide([result for result in results if not isinstance(result, Grade)], settings, pool)

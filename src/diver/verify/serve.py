@@ -33,6 +33,7 @@ def serve(options: dict[str, Any]) -> None:
             _find(options["warm"])()
         elif module:
             importlib.import_module(module)
+            importlib.import_module("diver.verify.custom")  # by which its functions are called
     except Exception as error:
         _reply(replies, {"fatal": f"{type(error).__name__}: {error}"})
         return

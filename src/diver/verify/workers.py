@@ -94,8 +94,8 @@ class Pool:
     The first process starts with the first job, one more whenever jobs have waited `patience` seconds for those there
     are: starting one costs about half a second of a core, which a few short jobs do not repay. A process that is lost is
     replaced at once. `warm` is a module that every worker imports, or a function "module:name" without arguments that
-    it calls, before its first job: imports that take a second do not count against a timeout. A module that is not of
-    this package finds all of it in the worker.
+    it calls, before its first job: imports that take a second do not count against a timeout. A module also has what
+    calls its functions (`custom`) imported, and one that is not of this package finds all of it in the worker.
     """
 
     def __init__(self, workers: int = 0, memory_mb: int = 900, warm: str = "", *, patience: float = 0.5) -> None:
