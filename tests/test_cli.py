@@ -6,6 +6,7 @@ It runs in this process; in one of its own where that is killed, or where the in
 import contextlib
 import json
 import os
+import pty
 import re
 import resource
 import shutil
@@ -21,8 +22,9 @@ from rows import write_rows
 
 from diver.cli.main import commands
 from diver.data.testbeds import policy_folder
+from diver.integrations.engines import listed
 from diver.io.jsonl import JsonlLog
-from diver.methods import METHODS
+from diver.methods import METHODS, method_named
 
 DIVER = [sys.executable, "-m", "diver"]
 RECIPE = """
@@ -577,13 +579,35 @@ def test_help_teaches():
 
 def test_methods_are_listed_with_their_engines():
     code, out, _ = diver("methods")
-    header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()]
+    *table, _, all_engines = out.splitlines()
+    header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
     assert code == 0 and header == ["method", "rewarded", "source", "loss, clip", "needs", "zero mean", "engines"]
     assert [row[0] for row in rows] == list(METHODS)
     assert rows[2][1:4] == ["Correctness", "2505.22617", "clip-cov 1 / 1"]
     assert rows[2][4:] == ["outcomes", "yes", "built-in, verl, diver.advantages"]
     carried = "built-in, TRL, verl, ms-swift, slime, SkyRL, rLLM, torchtitan-rl, tinker-cookbook, NeMo-RL, AReaL, ROLL"
-    assert rows[-1][4] == "responses" and rows[-1][6] == f"{carried}, diver.advantages"
+    assert rows[-1][4] == "responses" and rows[-1][6] == "all" and all_engines == f"all: {carried}, diver.advantages"
+    dra_grpo = rows[list(METHODS).index("dra-grpo")]
+    assert dra_grpo[6] == "all but torchtitan-rl, tinker-cookbook, AReaL"
+
+
+def test_in_a_terminal_methods_are_a_list_of_its_width():
+    methods = [method_named(name) for name in ("clip-higher", "dra-grpo")]
+    assert listed(methods, 80).splitlines() == [
+        "clip-higher  Correctness (2503.14476)",
+        "             clip 0.2 / 0.28; needs outcomes; zero mean; engines: all",
+        "dra-grpo     Correctness, divided by the sum of the cosine similarities to all",
+        "             responses of the group (2505.09655)",
+        "             clip 0.2 / 0.28; needs responses; zero mean; engines: all but",
+        "             torchtitan-rl, tinker-cookbook, AReaL",
+    ]
+    controller, terminal = pty.openpty()
+    done = subprocess.Popen(
+        [sys.executable, "-m", "diver", "methods", "grpo"], stdout=terminal, env={**os.environ, "COLUMNS": "70"}
+    )
+    os.close(terminal)
+    assert os.read(controller, 1 << 16).decode().startswith("grpo  Correctness (2402.03300)\r\n") and done.wait() == 0
+    os.close(controller)
 
 
 def test_a_method_of_ones_own_is_listed_with_the_reasons_and_without_an_engine():
@@ -594,8 +618,8 @@ def test_a_method_of_ones_own_is_listed_with_the_reasons_and_without_an_engine()
     program = "import sys; from diver.cli import main; main(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program, "methods", "listed:Mine"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    _, _, row, trl, *others, modules = done.stdout.splitlines()
-    engines = "built-in, verl, slime, SkyRL, rLLM, torchtitan-rl, AReaL, diver.advantages"
+    _, _, row, _, _, trl, *others, modules = done.stdout.splitlines()
+    engines = "all but TRL, ms-swift, tinker-cookbook, NeMo-RL, ROLL"
     assert row == f"| listed:Mine | Mine, of 0.5 |        | clip 0.2 / 0.28 | logprobs | no        | {engines} |"
     assert trl == "method 'listed:Mine' needs logprobs, which TRL does not give it" and len(others) == 4
     assert "its advantages do not sum to 0 in a group, and tinker-cookbook subtracts their mean" in others[1]

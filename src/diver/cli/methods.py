@@ -1,6 +1,8 @@
 """`diver methods`."""
 
 import dataclasses
+import shutil
+import sys
 from collections.abc import Sequence
 
 from tyro.conf import Positional
@@ -16,11 +18,13 @@ class Methods:
 
 def command(args: Sequence[str]) -> None:
     """List the methods: what each rewards, its loss, what it needs, and which engines can run it."""
-    from diver.integrations.engines import refusals, table
+    from diver.integrations.engines import ALL, listed, refusals, table
     from diver.methods import METHODS, method_named
 
     names = parse(Methods, "diver methods", args, description=command.__doc__).names
     methods = [method_named(name) for name in names or METHODS]
-    print(table(methods), end="")
+    terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(listed(methods, terminal) if terminal else table(methods))
+    print(ALL)
     for reason in dict.fromkeys(reason for method in methods if names for reason in refusals(method).values()):
         print(reason)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,16 +41,41 @@ def engines(method: Method) -> list[str]:
     return [name for name in ENGINES if name not in refused]
 
 
+HEADER = ("method", "rewarded", "source", "loss, clip", "needs", "zero mean", "engines")
+ALL = f"all: {', '.join(ENGINES)}"
+
+
+def row_of(method: Method) -> list[str]:
+    """The columns of `HEADER`; of many engines those that are missing."""
+    zero_mean, reasons = "yes" if method.zero_mean else "no", refusals(method)
+    carried = ", ".join(name for name in ENGINES if name not in reasons)
+    if 2 * len(reasons) < len(ENGINES):
+        carried = f"all but {', '.join(reasons)}" if reasons else "all"
+    return [method.name, rewarded(method), source(method), _loss(method), _needs(method), zero_mean, carried]
+
+
 def table(methods: Sequence[Method]) -> str:
-    """A row for each method."""
-    header = ["method", "rewarded", "source", "loss, clip", "needs", "zero mean", "engines"]
-    rows = []
+    """A row for each method, as Markdown."""
+    return markdown(HEADER, [*map(row_of, methods)], text=len(HEADER))
+
+
+def listed(methods: Sequence[Method], width: int) -> str:
+    """The same as lines of at most `width` characters, a paragraph for each method, beside its name."""
+    indent = 2 + max(len(method.name) for method in methods)
+    lines: list[str] = []
     for method in methods:
-        needs = _needs(method)
-        zero_mean = "yes" if method.zero_mean else "no"
-        carried = ", ".join(engines(method))
-        rows.append([method.name, rewarded(method), source(method), _loss(method), needs, zero_mean, carried])
-    return markdown(header, rows, text=len(header))
+        name, reward, found, loss, needs, zero_mean, carried = row_of(method)
+        first = f"{reward} ({found})" if found else reward
+        second = f"{loss}; needs {needs}; {'zero mean' if zero_mean == 'yes' else 'no zero mean'}; engines: {carried}"
+        for start, text in ((name, first), ("", second)):
+            lines += textwrap.wrap(
+                text,
+                max(width, 2 * indent),
+                initial_indent=start.ljust(indent),
+                subsequent_indent=" " * indent,
+                break_on_hyphens=False,
+            )
+    return "".join(f"{line}\n" for line in lines)
 
 
 def carried_table(engine: str, methods: Sequence[Method]) -> str:
