@@ -111,11 +111,11 @@ _ALGEBRA = ("math-verify", "latex2sympy2-extended", "sympy")
 GRADERS = {
     grader.name: grader
     for grader in (
-        Grader("math", "diver.verify.mathematics:grade", 7, _ALGEBRA, template="boxed"),
+        Grader("math", "diver.verify.mathematics:grade", 8, _ALGEBRA, template="boxed"),
         Grader(
             "gsm8k",
             "diver.verify.mathematics:grade_gsm8k",
-            7,
+            8,
             _ALGEBRA,
             answer="diver.verify.mathematics:final_gsm8k_answer",
             explicit="diver.verify.mathematics:has_gsm8k_answer",

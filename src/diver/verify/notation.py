@@ -114,7 +114,8 @@ _MEANING: _Rules = [
     (re.compile(r"(?<![\d.])(\d{1,18}) ?\\frac\{(\d{1,18})\}\{(\d{1,18})\}(?=\\?%)"), _improper),
     (re.compile(r"(?<![\w.,/^_)\]])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?![\w/^.{(])"), r"\1\\frac{\2}{\3}"),
     (re.compile(r"_\{\s*\\(?:max|min|sup|inf|lim)\s*\}"), lambda m: m[0].replace("\\", "")),  # a name, no operator
-    (re.compile(r"\*\*\s*(\([^()]*\)|-?\w+)"), r"^{\1}"),
+    (re.compile(r"(?<![\w)\]}])\*\*(?=[^\s*])([^*\n]*[^\s*])\*\*(?![\w(])"), r"\1"),  # Markdown's emphasis
+    (re.compile(r"(?<=[\w)\]}])(?:\*\*\s*|\s\*\*\s+)(\([^()]*\)|-?\w+)"), r"^{\1}"),  # Python's power
     (
         re.compile(r"^(-?\\?\$?[\d.,/]+) ++(?!.*(?:hundred|thousand|[mbr]illion|dozen|percent))[a-z]{3,}(?: [a-z]+)*$"),
         r"\1",
