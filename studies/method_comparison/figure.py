@@ -37,7 +37,8 @@ def _shown(results: Results) -> list[str]:
 def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -> None:
     frame(axes, results.title, "Pass@1, per cent", grid="both")
     axes.set_ylabel("Pass@64, per cent", color=GREY)
-    pairs = [_point(results, candidate.label, candidate.name) for candidate in free_candidates(results)]
+    shown = [candidate for candidate in free_candidates(results) if candidate.name != "final 0"]
+    pairs = [_point(results, candidate.label, candidate.name) for candidate in shown]
     free = [(100 * one.mean, 100 * many.mean) for one, many in pairs]
     if free:
         axes.scatter(*np.transpose(free), s=9, color=GREY, alpha=0.35, linewidths=0, label="costs nothing")
@@ -59,7 +60,7 @@ def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -
 
 def _point(results: Results, label: str, name: str) -> tuple[Estimate, Estimate]:
     """Pass@1 and Pass@64."""
-    return level(results.runs[label], name, 1), level(results.runs[label], name, 64)
+    return level(results.of(label), name, 1), level(results.of(label), name, 64)
 
 
 def with_first_seed(results: Results) -> list[str]:

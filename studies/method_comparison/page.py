@@ -20,8 +20,10 @@ from method_comparison.results import (
     by_difficulty,
     from_baseline,
     gained_and_lost,
+    gained_by_chance,
     kept,
     large,
+    large_difference,
     late_gain,
     level,
     smallest_difference,
@@ -56,9 +58,10 @@ def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
         "# Exploration methods side by side\n",
         f"Made by `diver reproduce {NAME}`; [study.toml](../../studies/method_comparison/study.toml) has the regimes, the "
         "variants and the stages. The methods are in the common frame (docs/methods.md) where they are not called as published; "
-        f"the learning rate of each is chosen from {', '.join(f'{rate:g}' for rate in plan.rates)} by runs of its own on problems "
-        "that no other run sees, that of a variant is its method's. What costs nothing beside clip-higher are its checkpoints and, "
-        "where they were run, half and twice its learning rate and a KL term, each at every temperature.\n",
+        f"the learning rate of each is chosen from {', '.join(f'{rate:g}' for rate in plan.rates)} by runs of its own on other "
+        "problems, that of a variant is its method's. What costs nothing beside clip-higher are the untrained policy, "
+        "clip-higher and, where they were run, half and twice its learning rate and a KL term, each at every temperature, and their "
+        f"earlier checkpoints at {' and '.join(f'{t:g}' for t in plan.evaluation.checkpoint_temperatures)}.\n",
         f"![Pass@1 against Pass@64]({NAME}.png)\n",
         "A curve a method, over the temperature at test time; bars are 95 % intervals over seeds and problems. Grey: what costs "
         "nothing.\n\nOf many comparisons one in twenty excludes 0 by chance: what the seeds and problems show on which a method "
@@ -79,7 +82,8 @@ def _appendix(results: Results) -> list[str]:
         [label, *(_points(level(runs, name, k)) for name in AT for k in (1, 64))]
         for label, runs in results.runs.items()
     ]
-    note = "One run of each; the intervals are over problems alone, so that no sentence rests on them.\n"
+    one = max(len(runs) for runs in results.runs.values()) == 1
+    note = f"{'One run of each; the intervals are over problems alone, so that n' if one else 'N'}o sentence rests on them.\n"
     head = ["per cent", *(f"Pass@{k} at {name.split()[1]}" for name in AT for k in (1, 64))]
     return [f"## Appendix: {results.title}\n", note, markdown(head, rows), _training(results), _rates(results)]
 
@@ -115,10 +119,13 @@ def _others(results: Results) -> list[str]:
 def _smallest(results: Results) -> str:
     if not _others(results):
         return ""
-    values = [f"Pass@{k} {100 * smallest_difference(results, AT[0], k):.1f}" for k in KS]
+    values = {k: 100 * smallest_difference(results, AT[0], k) for k in KS}
+    if any(map(np.isnan, values.values())):
+        return ""
     return (
-        "The true difference from clip-higher that so many problems, samples and seeds detect with 80 % probability, at "
-        f"temperature 1, in points, the median over the variants: {', '.join(values)}.\n"
+        "The true difference from clip-higher that so many problems, samples and seeds detect with 80 % probability (two thirds with "
+        "three seeds, of which the width of an interval is hardly known itself), at temperature 1, in points, the median over the "
+        f"variants: {', '.join(f'Pass@{k} {value:.1f}' for k, value in values.items())}.\n"
     )
 
 
@@ -183,20 +190,29 @@ def _deeper(results: Results) -> str:
     ks = [k for k in (256, 1024) if k <= _samples(results)]
     rows = []
     for label, runs in results.runs.items():
-        found = gained_and_lost(results, label)
-        gained, lost = ("", "") if found is None else (f"{x:.1f}" for x in found)
-        share = kept(runs)
+        first, last = kept(runs)
         rows.append(
-            [label, *(_points(large(runs, "pass", k)) for k in ks), *(large(runs, "distinct", k).text(1) for k in ks),
-             gained, lost, NONE if np.isnan(share) else f"{100 * share:.0f} %"]
+            [label, *(_points(large(runs, "pass", k)) for k in ks),
+             *(NONE if label == BASELINE else _points(large_difference(results, label, k), "+") for k in ks[-1:]),
+             *(large(runs, "distinct", k).text(1) for k in ks),
+             *(found.text(results.plan.evaluation.large_problems) for found in gained_and_lost(results, label)),
+             NONE if np.isnan(first) else f"{last:.0f} of {first:.0f}"]
         )  # fmt: skip
     count = results.plan.evaluation.large_problems
+    by_chance = ""
+    if results.untrained is not None:
+        by_chance = (
+            f" Chance alone gains and loses some: one half of the untrained policy's samples solves "
+            f"{gained_by_chance(results.untrained):.1f} problems that the other does not."
+        )
     note = (
         f"Of {count} held-out problems at temperature 1: Pass@k, distinct correct solutions of k samples, problems solved that the "
-        f"untrained policy did not solve in as many samples and the reverse (means over seeds), and the share of the solutions "
-        f"sampled after the first checkpoint that are sampled again after the last.\n"
+        f"untrained policy did not solve in as many samples and the reverse, and how many of the solutions sampled after the first "
+        f"checkpoint are sampled again after the last (means over seeds; of {results.plan.evaluation.checkpoint_problems} problems, "
+        f"{results.plan.evaluation.samples} samples of each).{by_chance}\n"
     )
-    head = ["", *(f"Pass@{k:,}" for k in ks), *(f"distinct of {k:,}" for k in ks), "gained", "lost", "kept"]
+    head = ["", *(f"Pass@{k:,}" for k in ks), *(f"@{k:,} minus {BASELINE}" for k in ks[-1:]), *(f"distinct of {k:,}" for k in ks),
+            "gained", "lost", "kept"]  # fmt: skip
     return note + "\n" + markdown(head, rows)
 
 
@@ -236,10 +252,10 @@ def _training(results: Results) -> str:
         seconds = [r["cpu_seconds"]["train"] for r in runs.values() if r["cpu_seconds"]["train"]]
         steps = results.plan.regime(results.part.testbed)["train"]["steps"]
         values = [training(runs, metric) for metric in TRAINING.values()]
-        cost = f"{np.mean(seconds) / steps:.2f}" if seconds else NONE
+        cost = f"{min(seconds) / steps:.2f}" if seconds else NONE  # a busy machine only adds to it
         rate = f"{results.rates[label] * results.plan.variants[label].rate_factor:g}"
         rows.append([label, rate, *(NONE if np.isnan(v) else f"{v:.3g}" for v in values), cost])
-    return markdown(["last quarter of the steps", "learning rate", *TRAINING, "CPU s a step"], rows)
+    return markdown(["last quarter of the steps", "learning rate", *TRAINING, "CPU s a step, all steps"], rows)
 
 
 def _rates(results: Results) -> str:

@@ -17,6 +17,7 @@ from method_comparison.plan import BASELINE, Plan
 Record = Mapping[str, Any]
 Runs = Mapping[int, Record]
 WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # of Pass@1; the rest is that of Pass@64
+UNTRAINED = "untrained"
 
 
 class Part(NamedTuple):
@@ -50,6 +51,12 @@ class Results(NamedTuple):
     @property
     def baseline(self) -> Runs:
         return self.runs.get(BASELINE, {})
+
+    def of(self, label: str) -> Runs:
+        """The runs of a variant; the untrained policy has none, and stands beside each seed."""
+        if label == UNTRAINED:
+            return dict.fromkeys(self.part.seeds, self.untrained) if self.untrained else {}
+        return self.runs.get(label, {})
 
     @property
     def free(self) -> list[str]:
@@ -134,7 +141,7 @@ def best(
     """The candidate of the highest mean over seeds and the problems of one half; None without any."""
     means = {}
     for candidate in candidates:
-        found = rows(results.runs[candidate.label], candidate.name, measure)
+        found = rows(results.of(candidate.label), candidate.name, measure)
         if found:
             means[candidate] = np.mean([values[CHOSEN_ON].mean() for values in found.values()])
     return max(means, key=lambda c: means[c]) if means else None
@@ -162,11 +169,12 @@ def at_best_temperature(results: Results, label: str, k: int) -> tuple[str, Esti
 
 
 def free_candidates(results: Results) -> list[Candidate]:
-    """Whatever costs nothing beside clip-higher: its checkpoints, rates and KL term, each at every temperature it has."""
+    """Whatever costs nothing beside clip-higher: the untrained policy, its checkpoints, rates and KL term, each at every
+    temperature it has."""
     return [
         Candidate(label, name)
-        for label in results.free
-        for name in dict.fromkeys(n for record in results.runs[label].values() for n in record["evaluations"])
+        for label in (UNTRAINED, *results.free)
+        for name in dict.fromkeys(n for record in results.of(label).values() for n in record["evaluations"])
         if name.split()[0] not in ("large", "solutions")
     ]
 
@@ -182,20 +190,27 @@ def above_front(results: Results, label: str, weight: float) -> tuple[Candidate,
     theirs = best(results, free_candidates(results), measure)
     if mine is None or theirs is None:
         return None
-    sides = [rows(results.runs[c.label], c.name, measure) for c in (mine, theirs)]
+    sides = [rows(results.of(c.label), c.name, measure) for c in (mine, theirs)]
     return mine, theirs, difference(sides[0], sides[1], REPORTED_ON)
 
 
 # ---- deeper than means -----------------------------------------------------------------------------------------------------
 
 
-def gained_and_lost(results: Results, label: str) -> tuple[float, float] | None:
-    """Problems solved in 1,024 samples that the untrained policy did not solve in as many, and the reverse: means over seeds."""
+def gained_and_lost(results: Results, label: str) -> tuple[Estimate, Estimate]:
+    """Shares of the problems: solved in 1,024 samples, but by the untrained policy not in as many; and the reverse."""
     if results.untrained is None:
-        return None
+        return UNKNOWN, UNKNOWN
     before = np.array(results.untrained["evaluations"]["large 1"]["c"]) > 0
-    after = [np.array(r["evaluations"]["large 1"]["c"]) > 0 for r in results.runs[label].values()]
-    return float(np.mean([(a & ~before).sum() for a in after])), float(np.mean([(before & ~a).sum() for a in after]))
+    after = np.array([record["evaluations"]["large 1"]["c"] for record in results.runs[label].values()]) > 0
+    return interval(after & ~before, (0, 1)), interval(before & ~after, (0, 1))
+
+
+def gained_by_chance(untrained: Record) -> float:
+    """Problems that one half of the untrained policy's 1,024 samples solves and the other does not, the mean over all halves."""
+    evaluation = untrained["evaluations"]["large 1"]
+    n, c = evaluation["samples"], np.array(evaluation["c"])
+    return float((1 - pass_at_k(n, c, n // 2) - (c == 0)).sum())
 
 
 def by_difficulty(results: Results, label: str, k: int, parts: int = 4) -> list[Estimate]:
@@ -214,18 +229,28 @@ def by_difficulty(results: Results, label: str, k: int, parts: int = 4) -> list[
 
 def large(runs: Runs, kind: str, k: int) -> Estimate:
     """pass@k or distinct@k of the 1,024 samples at temperature 1."""
-    found = [of_samples(record["evaluations"]["large 1"], kind, k) for record in runs.values()]
-    return interval(np.array(found), (0, 1) if kind == "pass" else (0, k)) if found else UNKNOWN
+    found = np.array([of_samples(record["evaluations"]["large 1"], kind, k) for record in runs.values()])
+    if not len(found):
+        return UNKNOWN
+    # Few problems have anything near k solutions: as a share of k, the interval would be that of a much rarer event.
+    return interval(found, (0, 1)) if kind == "pass" else interval(found).within(0, k)
 
 
-def kept(runs: Runs) -> float:
-    """The share of the solutions sampled after the first checkpoint that are sampled again after the last: mean over seeds."""
-    shares = []
-    for record in runs.values():
-        shared = record["evaluations"]["solutions"]["shared"]
-        if len(shared) > 1 and shared[0][0]:
-            shares.append(shared[0][-1] / shared[0][0])
-    return float(np.mean(shares)) if shares else np.nan
+def large_difference(results: Results, label: str, k: int) -> Estimate:
+    """Pass@k of the 1,024 samples at temperature 1 minus clip-higher's."""
+    mine, theirs = (
+        {seed: of_samples(record["evaluations"]["large 1"], "pass", k) for seed, record in runs.items()}
+        for runs in (results.runs[label], results.baseline)
+    )
+    return difference(mine, theirs)
+
+
+def kept(runs: Runs) -> tuple[float, float]:
+    """Solutions sampled after the first checkpoint, and how many of them are sampled again after the last: means over seeds."""
+    shared = [record["evaluations"]["solutions"]["shared"] for record in runs.values()]
+    found = [(counts[0][0], counts[0][-1]) for counts in shared if len(counts) > 1]
+    first, last = np.mean(found, axis=0) if found else (np.nan, np.nan)
+    return float(first), float(last)
 
 
 def late_gain(results: Results, temperature: str) -> Estimate:
@@ -237,9 +262,11 @@ def late_gain(results: Results, temperature: str) -> Estimate:
 
 
 def smallest_difference(results: Results, name: str, k: int) -> float:
-    """What a difference of Pass@k from clip-higher must be to be detected with 80 %, the median over the variants; NaN without."""
-    found = [from_baseline(results, label, name, k).detectable for label in results.runs if label != BASELINE]
-    return float(np.median(found)) if found else np.nan
+    """What a difference of Pass@k from clip-higher must be to be detected with 80 %, its interval taken as it is; the median
+    over the variants that have all seeds; NaN without."""
+    whole = [x for x in results.runs if x != BASELINE and results.runs[x].keys() >= {*results.part.seeds}]
+    found = [from_baseline(results, label, name, k).detectable for label in whole]
+    return float(np.nanmedian(found)) if np.isfinite(found).any() else np.nan
 
 
 def training(runs: Runs, metric: str) -> float:

@@ -24,14 +24,19 @@ from method_comparison.figure import front
 from method_comparison.plan import StudyJob, load_plan
 from method_comparison.rates import best_rate, choice_regime
 from method_comparison.results import (
+    Candidate,
     Part,
     Results,
     above_front,
     at_best_temperature,
     by_difficulty,
+    free_candidates,
     from_baseline,
     gained_and_lost,
+    gained_by_chance,
     kept,
+    large,
+    large_difference,
     late_gain,
     level,
     smallest_difference,
@@ -139,13 +144,46 @@ def test_a_method_must_be_above_whatever_costs_nothing():
     assert above_front(found, "max-rl", 0.5)[2].mean == pytest.approx((56 - 48) / 64 / 2)  # Pass@64 is 1 for both
 
 
+def test_a_method_must_be_above_the_untrained_policy_at_its_best_temperature():
+    """One that has not moved: .5 at temperature 1, where the untrained policy has .75 at 0.6 and clip-higher .25."""
+    untrained, still = record({"1": [32] * 4, "0.6": [48] * 4}), [record({"1": [32] * 4})] * 2
+    found = results(untrained, clip_higher=[record({"1": [16] * 4})] * 2, max_rl=still)
+    _, best, gap = above_front(found, "max-rl", 1.0)
+    assert str(best) == "untrained at 0.6" and gap.mean == pytest.approx(-0.25)
+    assert Candidate("untrained", "final 0.6") in free_candidates(found)
+
+
+def test_a_part_without_clip_higher_has_no_differences():
+    found = results(record({"1": [32] * 4}), max_rl=[record({"1": [48] * 4}, large=[1, 2, 3, 4])] * 2)
+    assert at_best_temperature(found, "max-rl", 1)[0] == "" and np.isnan(smallest_difference(found, "final 1", 1))
+    assert np.isnan(from_baseline(found, "max-rl", "final 1", 1).mean)
+    assert np.isnan(large_difference(found, "max-rl", 1024).mean)
+    assert str(above_front(found, "max-rl", 1.0)[1]) == "untrained at 1"
+
+
 def test_problems_gained_and_lost_and_solutions_kept():
     untrained = record({"1": [0] * 4}, large=[0, 0, 3, 5])
     runs = [record({"1": [0] * 4}, large=[1, 0, 0, 5]), record({"1": [0] * 4}, large=[1, 1, 2, 5])]
     found = results(untrained, clip_higher=runs)
-    assert gained_and_lost(found, "clip-higher") == (1.5, 0.5)
-    assert kept(found.baseline) == pytest.approx(1 / 4)
-    assert gained_and_lost(results(clip_higher=runs), "clip-higher") is None
+    gained, lost = gained_and_lost(found, "clip-higher")  # 1 and 2 of 4 problems, 1 and 0 of 4
+    assert (gained.mean, lost.mean) == (1.5 / 4, 0.5 / 4) and gained.low < gained.mean < gained.high < 1
+    assert kept(found.baseline) == (4, 1)
+    assert np.isnan(gained_and_lost(results(clip_higher=runs), "clip-higher")[0].mean)
+
+
+def test_what_chance_alone_gains():
+    """One correct sample of 1,024 is in one half or in the other; of 1,024 correct ones both halves have some."""
+    assert gained_by_chance(record({"1": [0] * 4}, large=[0, 1, 1, 1024])) == pytest.approx(2 * 0.5)
+
+
+def test_1024_samples():
+    """Solved: 1 of 2 problems more than clip-higher; distinct solutions 3 and 1, Student's interval, not below 0."""
+    mine, base = record({"1": [0] * 2}, large=[9, 1]), record({"1": [0] * 2}, large=[9, 0])
+    mine["evaluations"]["large 1"]["solutions"] = [[3, 3, 3], [1]]
+    found = results(clip_higher=[base], max_rl=[mine])
+    assert large_difference(found, "max-rl", 1024).mean == 0.5
+    distinct = large(found.runs["max-rl"], "distinct", 1024)
+    assert distinct.mean == 2 and distinct.low == 0 and distinct.high == pytest.approx(2 + 12.706, abs=1e-3)
 
 
 def test_what_clip_higher_gains_in_its_last_quarter():
