@@ -62,6 +62,7 @@ def test_a_name_and_nothing_else_is_the_papers_setting():
         *("pkpo", "difficulty-weight", "w-reinforce", "psr", "nsr", "xrpo", "ds-grpo"),
         *("outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
     }
+    assert not method_named("ucpo", overlong={"buffer": 0.5}).zero_mean  # sum |A| of up to 0.06 in random groups
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -124,6 +125,13 @@ def test_overrides_are_merged_key_by_key():
         ("pass-at-k", {"k": 0}, "method: k must be at least 1, not 0"),
         ("pass-at-k", {"sets": 0}, "method: sets must be at least 1, not 0"),
         ("pass-at-k", {"sets": 4}, "method: sets = 4 has no effect with form = 'analytic'"),
+        ("pass-at-k", {"selection": {"outcomes": "wrong"}}, "method: selection.outcomes leaves groups of fewer than k"),
+        ("pkpo", {"selection": {"outcomes": "correct"}}, "method: selection.outcomes leaves groups of fewer than k"),
+        (
+            "outcome-batch",
+            {"divisor": "mean", "overlong": {"buffer": 0.5}},
+            "method: divisor = 'mean' needs rewards of at least 0, which the penalty of `overlong` is not",
+        ),
         ("evol-rl", {"divisor": "mean"}, "method: divisor = 'mean' needs rewards of at least 0"),
         ("pass-at-k", {"form": "exact"}, "method.form: should be 'analytic' or 'bootstrap'"),
         ("grpo", {"selection": {"samples": 0}}, "method.selection: samples must be at least 1, not 0"),

@@ -11,6 +11,7 @@ from diver.losses import ClipLoss
 from diver.methods import method_named
 from diver.methods.outcome_based import answer_tokens
 from diver.types import DiverError, Group, Problem, Reward, Rollout
+from diver.verify import verify, with_keys
 
 CON, MEAN = (method_named(name, mask_answer=False) for name in ("outcome-ucb-con", "outcome-ucb-mean"))
 
@@ -20,6 +21,15 @@ def close(found, expected):
 
 
 # --- outcome-based exploration; of two correct in four GRPO's advantages are 1 and -1
+
+
+def test_a_response_that_was_cut_or_never_left_its_thought_has_no_key():
+    """Whatever number stands in it: that of the correct ones, 18, too."""
+    texts = [r"so \boxed{18}", "3 * 6 = 18 and then", r"<think> maybe \boxed{18}", r"\boxed{17}"]
+    rollouts = tuple(Rollout(text, truncated=i in (1, 2)) for i, text in enumerate(texts))
+    (group,) = with_keys(verify([Group(Problem("p", "Q", "18", verifier="math"), rollouts)]))
+    assert [r.grade for r in group.rollouts] == ["correct", "truncated", "truncated", "wrong"]
+    assert [r.key for r in group.rollouts] == ["18", "", "", "17"]
 
 
 def test_outcome_batch_by_hand():

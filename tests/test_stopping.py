@@ -4,6 +4,9 @@ import dataclasses
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,31 @@ def test_sigterm_finishes_the_step_saves_and_the_same_command_resumes(monkeypatc
     assert os.listdir("stopped/checkpoints") == ["step_0001"]
     finish(*args, "--run.folder", "stopped")
     assert metrics("stopped") == metrics("whole")
+
+
+@pytest.mark.parametrize("signalled", ["the parent", "all"])
+def test_sigterm_reaches_the_runs_of_several_seeds(signalled):
+    """Two of three runs have begun: each has the time to save, and the third is not begun."""
+    Path("waiting.py").write_text(
+        "from pathlib import Path\nfrom diver.train.stopping import sigterm\n"
+        "def run(name):\n    with sigterm() as stop:\n        Path(name).touch()\n        stop.wait(60)\n"
+        "        Path(f'{name} saved').touch()\n    raise SystemExit(143)\n"
+    )
+    program = (
+        "from pathlib import Path\nfrom diver.train.parallel import Run, run_all\n"
+        "run_all([Run(n, 'waiting:run', {'name': n}, Path(n), 0) for n in 'abc'], Path('logs'), 2)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    while not (Path("a").exists() and Path("b").exists()):
+        assert parent.poll() is None
+        time.sleep(0.05)
+    (os.killpg if signalled == "all" else os.kill)(parent.pid, signal.SIGTERM)
+    out, _ = parent.communicate(timeout=60)
+    assert parent.returncode == 143 and "SIGTERM: stopped; 0 of 3 runs are finished, the same command goes on" in out
+    assert Path("a saved").exists() and Path("b saved").exists() and not Path("c").exists()
 
 
 @pytest.mark.slow

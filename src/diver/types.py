@@ -33,6 +33,9 @@ class Grade(StrEnum):
     ERROR = "error"
 
 
+UNANSWERED = (Grade.NO_ANSWER, Grade.TRUNCATED)
+
+
 class Reward(NamedTuple):
     """The named parts of a reward; their sum is taken here and nowhere else."""
 

@@ -40,6 +40,10 @@ PROBLEM = problems(Countdown(), 1, held_out=True)[0]
         (r"\boxed{ 24 }", False),  # no steps
         (r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \)", False),  # no box
         (r"\( __import__('os') \) \boxed{ 24 }", False),
+        (r"<think>\( 9 - 6 = 3 \), no</think> \( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 24 }", True),
+        (r"<think>\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 24 }</think> I do not know", False),
+        ("x " * 4000 + r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 24 }", True),
+        (r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 24 }" + " x" * 4000 + r" \boxed{ 25 }", False),  # the last box
         ("", False),
     ],
 )

@@ -33,6 +33,9 @@ _, PROBLEM = maze.problem((0, 0), (2, 2), RING, 3, "ring")
         (r"\boxed{ up up right right }", Grade.WRONG, ""),
         (r"\boxed{ }", Grade.NO_ANSWER, ""),
         ("a1 a2 a3 b3 c3", Grade.NO_ANSWER, ""),
+        (r"<think>\boxed{ a1 a2 a3 b3 c3 }</think> no way", Grade.NO_ANSWER, ""),
+        ("x " * 4000 + r"\boxed{ a1 a2 a3 b3 c3 }", Grade.CORRECT, "a1 a2 a3 b3 c3"),
+        (r"\boxed{ a1 a2 a3 b3 c3 }" + " x" * 4000 + r"\boxed{ a1 c3 }", Grade.WRONG, "a1"),
     ],
 )
 def test_by_hand(text, grade, key):

@@ -98,6 +98,16 @@ def test_one_odd_step_is_no_alert(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_steps_far_apart_are_not_in_a_row(capsys):
+    """Of what is looked at, the first rows and the last ones stand beside each other: 1 and 16 are not five steps."""
+    values = np.zeros(20)
+    values[[0, 15, 19]] = 0.5
+    log = AlertLog()
+    for row in rows_of(response__truncated=values):
+        log.log(row["step"], row)
+    assert capsys.readouterr().out == ""
+
+
 def test_diversity_that_rises_while_the_outcome_falls():
     falls, rises = steady(0.5) - 0.2 * (np.arange(100) >= 50), steady(0.4) + 0.3 * (np.arange(100) >= 50)
     (alert,) = alerts_of(reward__outcome=falls, diversity__equational=rises)

@@ -21,8 +21,8 @@ class Entry(NamedTuple):
 
 
 TESTBEDS = {
-    "countdown": Entry("diver.data.countdown", "countdown", rules=3, meta=("numbers", "target")),
-    "maze": Entry("diver.data.maze", "maze", rules=1, meta=("size", "start", "goal", "walls")),
+    "countdown": Entry("diver.data.countdown", "countdown", rules=4, meta=("numbers", "target")),
+    "maze": Entry("diver.data.maze", "maze", rules=2, meta=("size", "start", "goal", "walls")),
     "reasoning-gym": Entry(
         "diver.data.reasoning_gym", "reasoning_gym", meta=("task", "sizes", "entry"), extra="reasoning-gym"
     ),

@@ -19,6 +19,7 @@ from diver.config.data import LEVELS, STANDARD_MIX, Countdown, Level
 from diver.data.held_out import distinct, first
 from diver.data.held_out import is_held_out as hashed
 from diver.types import Grade, Problem
+from diver.verify.thought import after_thought
 
 OPERATIONS = ("+", "-", r"\times", r"\div")
 LARGEST_RESULT = 400  # of any step; the bundled policy's vocabulary ends here
@@ -123,8 +124,8 @@ _BOX = re.compile(r"\\boxed\{\s*(\d{1,6})\s*\}")
 
 
 def parse(text: str) -> tuple[list[Step] | None, int | None]:
-    """The steps (None where one is malformed) and the last boxed number (None without one) of a response."""
-    steps, text = [], text[:4096]  # a proper response has under 120 characters
+    """The steps (None where one is malformed) and the last boxed number (None without one) of what follows the thought."""
+    steps, text = [], after_thought(text)[-4096:]  # a proper response has under 120 characters
     boxes = _BOX.findall(text)
     box = int(boxes[-1]) if boxes else None
     for formula in _FORMULA.finditer(text):
@@ -163,7 +164,7 @@ def solution(text: str, numbers: list[int], target: int) -> str | None:
 
 
 def grade(response: str, problem: Problem) -> Grade:
-    """Verifier "countdown": linear in a bounded prefix of the text. No box is no answer."""
+    """Verifier "countdown": linear in the bounded end of the text. No box is no answer."""
     if parse(response)[1] is None:
         return Grade.NO_ANSWER
     return Grade.CORRECT if canonical(response, problem) else Grade.WRONG

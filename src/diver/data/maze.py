@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from diver.config.data import MAZES, STANDARD_MAZES, Maze, MazeLevel
 from diver.data.held_out import distinct, first
 from diver.types import Grade, Problem
+from diver.verify.thought import after_thought
 
 Cell = tuple[int, int]
 """Column and row, from 0."""
@@ -113,8 +114,9 @@ _CELL = re.compile(r"([a-z])([1-9])", re.ASCII)
 
 
 def parse(text: str) -> list[Cell | None] | None:
-    """What the last box enters, word by word, None for what names no cell; None without a box, or with an empty one."""
-    boxes = _BOX.findall(text[:4096])
+    """What the last box after the thought enters, word by word, None for what names no cell; None without a box, or with an
+    empty one."""
+    boxes = _BOX.findall(after_thought(text)[-4096:])
     words = boxes[-1].replace(",", " ").split() if boxes else []
     cells = [_CELL.fullmatch(word) for word in words]
     return [(ord(m[1]) - ord("a"), int(m[2]) - 1) if m else None for m in cells] or None
@@ -134,7 +136,7 @@ def valid(way: list[Cell | None], problem: Problem) -> list[Cell]:
 
 
 def grade(response: str, problem: Problem) -> Grade:
-    """Verifier "maze": linear in a bounded prefix of the text. No box, or an empty one, is no answer."""
+    """Verifier "maze": linear in the bounded end of the text. No box, or an empty one, is no answer."""
     if parse(response) is None:
         return Grade.NO_ANSWER
     return Grade.CORRECT if canonical(response, problem) else Grade.WRONG

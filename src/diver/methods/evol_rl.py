@@ -8,9 +8,7 @@ from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher
 from diver.settings import settings
-from diver.types import DiverError, Grade, Group, Reward
-
-UNANSWERED = (Grade.NO_ANSWER, Grade.TRUNCATED)
+from diver.types import UNANSWERED, DiverError, Group, Reward
 
 
 @settings

@@ -16,6 +16,7 @@ from diver.losses import (
     PolicyLoss,
 )
 from diver.methods.base import Context, Method
+from diver.methods.overlong import Overlong
 from diver.settings import settings
 from diver.types import Group
 
@@ -42,8 +43,7 @@ class Grpo(Method):
     def __post_init__(self) -> None:
         if self.tolerance < 0:
             raise ValueError(f"tolerance must be at least 0, not {self.tolerance}")
-        if self.divisor == "mean" and self.overlong:
-            raise ValueError("divisor = 'mean' needs rewards of at least 0, which the penalty of `overlong` is not")
+        check_divisor(self.divisor, self.overlong)
 
     @property
     def zero_mean(self) -> bool:
@@ -119,6 +119,12 @@ class HighEntropy(Grpo):
 
     name: str = "high-entropy"
     loss: PolicyLoss = HighEntropyLoss()
+
+
+def check_divisor(divisor: Divisor, overlong: Overlong) -> None:
+    """ValueError where rewards that may be negative would be divided by their mean."""
+    if divisor == "mean" and overlong:
+        raise ValueError("divisor = 'mean' needs rewards of at least 0, which the penalty of `overlong` is not")
 
 
 def group_advantage(

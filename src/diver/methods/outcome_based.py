@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from diver.methods.base import Context, Decode, Method
-from diver.methods.grpo import Divisor, group_advantage
+from diver.methods.grpo import Divisor, check_divisor, group_advantage
 from diver.settings import settings
 from diver.types import Group, State
 
@@ -38,6 +38,7 @@ class OutcomeBased(Method):
     def __post_init__(self) -> None:
         if self.coef < 0:
             raise ValueError(f"coef must be at least 0, not {self.coef}")
+        check_divisor(self.divisor, self.overlong)
 
     @property
     def needs(self) -> frozenset[str]:

@@ -36,6 +36,8 @@ class PassAtK(Method):
     def __post_init__(self) -> None:
         if self.k < 1:
             raise ValueError(f"k must be at least 1, not {self.k}")
+        if self.selection.outcomes != "all":
+            raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
         if self.sets is not None and self.sets < 1:
             raise ValueError(f"sets must be at least 1, not {self.sets}")
         if self.sets is not None and self.form == "analytic":

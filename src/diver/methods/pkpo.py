@@ -27,6 +27,8 @@ class Pkpo(Method):
     def __post_init__(self) -> None:
         if self.k < 1:
             raise ValueError(f"k must be at least 1, not {self.k}")
+        if self.selection.outcomes != "all":
+            raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
 
     def check_group_size(self, size: int, key: str) -> None:
         if self.k > size:

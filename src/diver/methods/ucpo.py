@@ -32,6 +32,10 @@ class Ucpo(Grpo):
     def needs(self) -> frozenset[str]:
         return super().needs | {"logprobs"}
 
+    @property
+    def zero_mean(self) -> bool:
+        return not self.overlong  # with a penalty the correct ones differ in A: other shares of it have another sum
+
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         a = super().advantages(group, context)
         correct = np.flatnonzero(group.outcomes >= self.threshold)

@@ -49,7 +49,8 @@ class AlertLog:
         # The first rows, since some levels are relative: step 0 is an evaluation.
         recent = metrics_table([*self._rows[:2], *self._rows[-STEPS:]])
         for alert in _held(recent):
-            if alert.title not in self._printed and alert.spans[-1][1] == step:
+            first, last = alert.spans[-1]
+            if alert.title not in self._printed and last == step and last - first >= STEPS - 1:
                 self._printed.add(alert.title)
                 tqdm.write(f"step {step}: {alert.title}. {alert.text} {alert.advice}")
 

@@ -7,14 +7,9 @@ There is no other state than what a method keeps: random streams and the order o
 import hashlib
 import json
 import shutil
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -98,25 +93,6 @@ class Saver:
         if step != self.step:
             save(self.folder, step, self.policy, self.optimizer, self.config.save_total_limit, self.state)
             self.step, self._time = step, time.monotonic()
-
-
-@contextmanager
-def sigterm() -> Iterator[threading.Event]:
-    """The event is set by SIGTERM, by which Slurm and others announce the end of a job; a second one ends the process."""
-    received = threading.Event()
-
-    def receive(*_: Any) -> None:
-        received.set()
-        signal.signal(signal.SIGTERM, before)
-
-    if threading.current_thread() is not threading.main_thread():  # only there may it be handled
-        yield received
-        return
-    before = signal.signal(signal.SIGTERM, receive)
-    try:
-        yield received
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def write_state(path: Path, state: State) -> None:

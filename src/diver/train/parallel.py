@@ -14,9 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tqdm import tqdm
+
 from diver.io.files import lock, make_folder
 from diver.io.jsonl import to_json
 from diver.io.progress import progress_bar
+from diver.train.stopping import sigterm
 from diver.types import DiverError
 
 POLL_SECONDS = 0.5
@@ -39,7 +42,8 @@ class Run(NamedTuple):
 def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
     """Make the runs, `workers` at a time, in order; what each prints goes to `logs`/NAME.log.
 
-    Where a run fails the others are still made; then DiverError names it and its log.
+    Where a run fails the others are still made; then DiverError names it and its log. SIGTERM goes to those that run, which
+    save and end; then SystemExit(143).
     """
     if not runs:
         return
@@ -49,25 +53,34 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
     finished, failed = list[str](), list[str]()
     total = sum(run.steps for run in runs)
     bar = progress_bar(total, "runs", "step", done=sum(map(_steps_done, runs)), keep=True)
+    stopped = False
     try:
-        while waiting or running:
-            while waiting and len(running) < workers:
-                run = waiting.pop(0)
-                running[run.name] = _start(run, logs)
-            time.sleep(POLL_SECONDS)
-            for name, process in [*running.items()]:
-                if process.poll() is not None:
-                    del running[name]
-                    (failed if process.returncode else finished).append(name)
-            state = f"{len(finished)} of {len(runs)} finished" + (f", {len(failed)} failed" if failed else "")
-            bar.set_postfix_str(f"{state}; running {', '.join(running)}", refresh=False)
-            bar.update(sum(run.steps if run.name in finished else _steps_done(run) for run in runs) - bar.n)
+        with sigterm() as stop:
+            while running or (waiting and not stopped):
+                while waiting and len(running) < workers and not stopped:
+                    run = waiting.pop(0)
+                    running[run.name] = _start(run, logs)
+                time.sleep(POLL_SECONDS)
+                if stop.is_set() and not stopped:
+                    stopped = True
+                    for process in running.values():
+                        process.terminate()
+                for name, process in [*running.items()]:
+                    if process.poll() is not None:
+                        del running[name]
+                        (failed if process.returncode else finished).append(name)
+                state = f"{len(finished)} of {len(runs)} finished" + (f", {len(failed)} failed" if failed else "")
+                bar.set_postfix_str(f"{state}; running {', '.join(running)}", refresh=False)
+                bar.update(sum(run.steps if run.name in finished else _steps_done(run) for run in runs) - bar.n)
     finally:
         bar.close()
         for process in running.values():
             process.kill()
             process.wait()
         lock_file.close()
+    if stopped:
+        tqdm.write(f"SIGTERM: stopped; {len(finished)} of {len(runs)} runs are finished, the same command goes on")
+        raise SystemExit(143)
     if failed:
         named = ", ".join(str(logs / f"{name}.log") for name in failed)
         raise DiverError(f"{len(failed)} of {len(runs)} runs failed ({named}); the same command makes them again")

@@ -31,6 +31,7 @@ from diver.train.alerts import AlertLog
 from diver.train.loggers import Logger, open_loggers
 from diver.train.prepare import check_trainable, prepare
 from diver.train.rehearsal import rehearse
+from diver.train.stopping import sigterm
 from diver.train.update import update
 from diver.types import DiverError, Grade, Group, Progress, sampling_metrics
 from diver.verify import verify, with_keys
@@ -81,7 +82,7 @@ class Trainer:
         if self.eval_problems.problems and not self.step and not self.folder.steps():
             self._record(0, self._evaluate(0, evaluation.num_samples), loggers)
         with (
-            checkpoint.sigterm() as stop,
+            sigterm() as stop,
             progress_bar(steps, "train", "step", done=self.step, keep=True) as bar,
         ):
             while self.step < steps:
@@ -231,9 +232,9 @@ class Trainer:
             tqdm.write(f"{self.folder.path}: resuming after step {self.step}")
         elif self.recipe.train.steps:
             tqdm.write(f"first prompt:\n{self.train.texts[0]}\n")
-        if self.recipe.train.steps > self.schedule_steps:
-            last = self.schedule_steps
-            coef = self.method.shaping_coef(Progress(last, last))
+        steps, last = self.recipe.train.steps, self.schedule_steps
+        coef, end = (self.method.shaping_coef(Progress(step, last)) for step in (last, steps))
+        if steps > last and coef == end:  # with unit = "steps" it may go on
             tqdm.write(f"schedules run over the {last} steps with which this run began; lambda then stays at {coef:g}")
 
     def _set_learning_rate(self, step: int) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 
-from diver.types import Grade, Group, Problem, Rollout
+from diver.types import UNANSWERED, Grade, Group, Problem, Rollout
 from diver.verify.graders import Grader, get_grader, solution
 
 LONGEST = 64
@@ -21,7 +21,9 @@ def with_keys(groups: Sequence[Group]) -> list[Group]:
 
 def key(grader: Grader, problem: Problem, rollout: Rollout) -> str:
     """Of a correct response the solution, where the verifier knows when two are the same, else the known answer; of
-    another the answer that it gives, "" for none."""
+    another the answer that it gives; "" for none, also of one that was cut or ends inside its thought."""
+    if rollout.grade in UNANSWERED:
+        return ""
     correct = rollout.grade is Grade.CORRECT
     if correct and not grader.exact_solutions:
         text = problem.answer
