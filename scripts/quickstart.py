@@ -72,7 +72,7 @@ def evaluation(path: str, temperature: float) -> list[dict[str, Any]]:
         return json.loads(stored.read_text())
     recipe = load_recipe(RECIPE)
     policy = load_policy(Model(path="countdown", threads=1), Path(path) if path else None)
-    _, problems, _ = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
+    _, problems, _ = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems)
     kept = prompted(problems, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
     task = Task(
         name="held-out",

@@ -12,7 +12,8 @@ from rows import write_rows
 
 from diver.evaluate.reduce import Sample, reduce
 from diver.io.jsonl import to_json
-from diver.render.tables import Measure, Table, export, write_table
+from diver.render.figures import write_intervals
+from diver.render.tables import Measure, Table, export, markdown, write_table
 from diver.stats import Estimate
 from diver.types import Grade, Problem
 
@@ -47,6 +48,19 @@ def test_a_table_in_every_format(tmp_path):
     read = pd.read_parquet(write_table(TABLE, tmp_path, "parquet"))
     assert read["pass@1_low"][0] == 0.25 and math.isnan(read["td"][1]) and read["problems"].tolist() == [1319, 2]
     assert "| 50.0 [25.0, 75.0] |" in export(TABLE, "markdown")
+
+
+def test_names_that_latex_markdown_and_mathtext_would_read_as_their_own(tmp_path):
+    table = Table("m", [Measure("n")], {"[base] a|b": [1], "*c": [2], "d\ne": [3], "$\\x{$": [Estimate(0.5, 0.2, 0.8)]})
+    latex = export(table, "latex").splitlines()
+    assert latex[4:8] == [
+        r"{}[base] a|b & 1 \\", r"{}*c & 2 \\", r"d e & 3 \\", r"\$\textbackslash{}x\{\$ & 0.5 [0.2, 0.8] \\",
+    ]  # fmt: skip
+    lines = export(table, "markdown").splitlines()
+    assert len(lines) == 6 and lines[2].startswith(r"| [base] a\|b |") and lines[4].startswith("| d e ")
+    assert markdown(["", r"a\|b"], []).startswith(r"|  | a\|b |")  # escaped already
+    write_intervals(table, tmp_path / "x.svg")
+    assert r"$\x{$" in (tmp_path / "x.svg").read_text()
 
 
 @pytest.fixture
@@ -108,6 +122,12 @@ def test_a_comparison_as_csv_with_its_figure(tmp_path):
     assert by_name["Sums Written differently"]["base"] == "1.0"
     assert (tmp_path / "out" / "comparison.csv").read_text() == printed
     assert "change, in points" in (tmp_path / "out" / "comparison.svg").read_text()
+    assert "| Sums Pass@1 " in (tmp_path / "out" / "comparison.md").read_text()
+
+
+def test_an_evaluation_without_figures(tmp_path):
+    small = ("--model", "countdown", "--limit", 1, "--samples", 1, "--out", tmp_path / "out")
+    assert "results:" in succeeds("eval", *small, "--figures", "") and not [*tmp_path.rglob("*.png")]
 
 
 def test_where_an_export_cannot_go_is_one_line(rollouts):
@@ -116,4 +136,8 @@ def test_where_an_export_cannot_go_is_one_line(rollouts):
     )
     assert "--figures gif: must be of png, svg, pdf, not 'gif'" in fails("browse", rollouts, "--figures", "gif")
     assert "--figures: is written to a file; name a folder with --out" in fails("grade", rollouts, "--figures", "png")
+    assert "--figures ,: must be of png, svg, pdf, not ','" in fails("measure", rollouts, "--figures", ",")
+    for compared in (["--compare", "a", "b"], ["runs/quickstart"]):  # before anything is sampled, or read
+        told = "--format parquet: the comparison is written to a file; name a folder with --out"
+        assert told in fails("eval", *compared, "--format", "parquet")
     assert "--watch: writes nothing" in fails("browse", rollouts, "--watch", "--format", "csv")

@@ -34,7 +34,7 @@ def groups(record: Record) -> list[Group]:
     """The responses that a record keeps, graded again."""
     recipe = make_recipe(record["recipe"])
     final = last_evaluation(record)
-    _, eval_problems, _ = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
+    _, eval_problems, _ = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems)
     by_id = {problem.id: problem for problem in eval_problems}
     saved = zip(final["ids"], final["responses"], strict=True)
     return verify([Group(by_id[name], tuple(Rollout(response=r) for r in responses)) for name, responses in saved])

@@ -139,7 +139,7 @@ def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool = True) -> d
     """
     config = recipe.evaluate
     samples = config.num_samples if last else config.num_samples_in_training
-    _, held_out, _ = load(recipe.data, config.source, config.problems, recipe.run.seed)
+    _, held_out, _ = load(recipe.data, config.source, config.problems)
     policy = load_policy(recipe.model, checkpoint)
     kept = prompted(held_out, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
     task = Task(

@@ -86,7 +86,7 @@ def evaluate_all(
 
     `solutions` has, of the last checkpoints' and the earlier ones' samples, which solutions of a problem were found when.
     """
-    _, held_out, _ = load(recipe.data, recipe.evaluate.source, plan.problems, recipe.run.seed)
+    _, held_out, _ = load(recipe.data, recipe.evaluate.source, plan.problems)
     last = max(checkpoints, default=0)
     found: dict[str, dict[str, Any]] = {}
     solutions: dict[int, list[Counter[str]]] = {}

@@ -90,10 +90,11 @@ def test_messages_in_parts(tmp_path):
 
 
 def test_trls_parquet(tmp_path):
-    rows = [{"prompt": CHAT, "solution": r"$\frac{1}{2}$"}, {"prompt": CHAT[1:], "solution": "2"}]
+    rows = [{"prompt": CHAT, "solution": r"$\frac{1}{2}$", "answer": None}]
+    rows.append({"prompt": CHAT[1:], "solution": "1 + 1 is 2.", "answer": "2"})
     problems = load_problems(parquet(tmp_path, rows))
     assert [p.prompt for p in problems] == [tuple(CHAT), tuple(CHAT[1:])]
-    assert problems[0].answer == r"$\frac{1}{2}$" and problems[0].verifier == "math"
+    assert [p.answer for p in problems] == [r"$\frac{1}{2}$", "2"] and problems[0].verifier == "math"
 
 
 def test_a_folder(tmp_path):
@@ -228,6 +229,14 @@ def test_bad_sources(tmp_path):
             "verifier: unknown choice 'oracle'; choices: math, gsm8k, choice",
         ),
         (Source(path="a", limit=0), "limit: must be at least 1, is 0"),
+        *(
+            (
+                Source(path=path, **given),
+                f"^{next(iter(given))}: is for a data set on the hub.*name the file to read as path",
+            )
+            for path in (str(tmp_path), str(tmp_path / "x.jsonl"), "own:problems")
+            for given in ({"split": "test"}, {"config": "main"}, {"revision": "abc"})
+        ),
     ]:
         with pytest.raises(DiverError, match=message):
             load_problems(source)

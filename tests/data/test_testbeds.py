@@ -68,12 +68,13 @@ def test_no_held_out_problem_is_among_a_hundred_thousand(name):
 
 
 def test_the_keys_of_rows_are_not_ignored():
-    few = Data(path="countdown", limit=3)
-    assert [p.id for p in load(few, None, 8, 0)[0]] == [p.id for p in load(Data(path="countdown"), None, 8, 0)[0]][:3]
-    with pytest.raises(
-        DiverError, match=r"data\.columns: is for problems that are read from rows; countdown generates"
-    ):
-        load(Data(path="countdown", columns={"prompt": "x"}), None, 8, 0)
+    few, all_held_out = Data(path="countdown", limit=3), load(Data(path="countdown"), None, 8)
+    trained, kept, _ = load(few, None, 8)
+    assert [p.id for p in trained] == [p.id for p in all_held_out[0]][:3] and kept == all_held_out[1]
+    for given in ({"columns": {"prompt": "x"}}, {"split": "test"}, {"skip_invalid_rows": True}):
+        told = rf"data\.{next(iter(given))}: is for problems that are read from rows; countdown generates"
+        with pytest.raises(DiverError, match=told):
+            load(Data(path="countdown", **given), None, 8)
 
 
 @pytest.mark.parametrize("name", EACH)

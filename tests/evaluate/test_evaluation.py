@@ -308,6 +308,33 @@ def test_problems_whose_prompts_are_too_long_are_left_out_where_asked(monkeypatc
     assert re.search("no prompt fits into the context of countdown@.*; another --template than 'plain' may be", line)
 
 
+def test_what_a_benchmark_of_ones_own_cannot_be_is_told_before_anything_is_sampled(monkeypatch):
+    """And two with one title are told apart."""
+    rows = [{"problem": f"1 + {i}", "answer": str(1 + i)} for i in range(2)]
+    write_rows(Path("sums.jsonl"), rows)
+    own = "".join(
+        f"{name.upper()} = Benchmark(name='{name}', title='Sums', source=Source(path='sums.jsonl'), temperature={t})\n"
+        for name, t in (("cold", 0.0), ("warm", 0.6))
+    )
+    imports = "from diver.config.data import Source\nfrom diver.data.benchmarks import Benchmark\n"
+    Path("own_two.py").write_text(imports + own)
+    monkeypatch.syspath_prepend(Path.cwd())
+    args = ("--model", "countdown", "--template", "plain", "--max-tokens", 4, "--out", "out")
+    for more, told in [
+        (
+            ("--samples", 16),
+            "cold: temperature 0 is greedy, so a problem has one response; leave out --samples and --k",
+        ),
+        (("--k", "1,4"), "cold: temperature 0 is greedy"),
+        (("--grader", "maze"), "cold: problem 'cold-0': verifier maze needs size, start, goal, walls in its meta"),
+    ]:
+        assert told in fails("eval", *args, "--benchmarks", "own_two:COLD", *more)
+    assert not Path("out").exists()
+    succeeds("eval", *args, "--benchmarks", "own_two:COLD")
+    succeeds("eval", *args, "--benchmarks", "own_two:WARM")
+    assert "cold |" in Path("out/table.md").read_text() and "warm |" in Path("out/table.md").read_text()
+
+
 def test_how_a_server_was_asked_is_told_without_secrets():
     extra = {"top_k": -1, "stop_token_ids": [2], "api_key": "sk-1", "proxy": {"Authorization": "sk-2", "min_tokens": 3}}
     config = EvalConfig(

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from diver_command import diver, succeeds
 
+from diver.config.recipe import make_recipe
 from diver.data.testbeds import policy_folder
+from diver.evaluate.config import EvalConfig
+from diver.evaluate.of_run import held_out
 from diver.io.fingerprint import fingerprint
 
 RECIPE = """
@@ -62,6 +65,23 @@ def test_what_the_run_has_evaluated_is_compared_and_not_made_again():
     assert "after 0 steps: evaluated by the run, runs/tiny/eval/step_0000.json" in out
     assert "runs/tiny/eval/step_0002.json (countdown after 2 steps) against runs/tiny/eval/step_0000.json" in out
     assert re.search(r"\| countdown Pass@4 +\|", out) and "sampled" not in out and not Path("runs/eval").exists()
+
+
+def test_the_comparison_is_written_where_out_names_a_folder():
+    succeeds("eval", "runs/tiny", "--out", "out", "--format", "csv", "--figures", "svg")
+    assert sorted(p.name for p in Path("out").iterdir()) == ["comparison.csv", "comparison.md", "comparison.svg"]
+
+
+def test_a_template_of_a_run_without_held_out_problems(trained):
+    """That by which its training problems ask a chat model: of Countdown `chat`, of mathematics `boxed`."""
+    shutil.copytree(policy_folder(), "chat")
+    Path("chat/chat_template.jinja").write_text("{{ messages[0]['content'] }}")
+    rows = [{"problem": f"1 + {i}?", "answer": str(1 + i)} for i in range(3)]
+    Path("sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for data, template in (("countdown", "chat"), ("sums.jsonl", "boxed")):
+        recipe = make_recipe({"model": {"path": "chat"}, "data": {"path": data}, "evaluate": {"problems": 0}})
+        found = held_out(recipe, EvalConfig(run=trained, benchmarks="math500"))
+        assert (found.benchmark.template, found.problems) == (template, ())
 
 
 def test_the_same_streams_settings_and_problems_as_in_training():

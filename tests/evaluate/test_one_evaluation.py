@@ -111,6 +111,25 @@ def test_counts_are_samples():
     assert [(row["grade"], row["count"]) for row in grades.rows()] == [("correct", 3), ("wrong", 2)]
 
 
+def test_a_grade_that_failed_is_made_again_and_a_response_that_failed_is_not(monkeypatch):
+    class Refusing(Given):
+        def generate(self, requests, params, have=()):
+            yield Generation("p", 0, Rollout("\\boxed{4}", num_tokens=9))
+            yield Generation("p", 1, Rollout("", num_tokens=0, index=1, grade=Grade.ERROR))
+
+    task = Task(
+        name="sums", problems=[Problem("p", "2 + 2?", "4")], template="plain", temperature=1.0, max_tokens=9, samples=2,
+        ks=[1],
+    )  # fmt: skip
+    generations, grades = MemoryLog(), MemoryLog()
+    with monkeypatch.context() as hanging:
+        hanging.setattr(diver.verify, "grade", lambda pairs, *_, **__: [Grade.TIMEOUT] * len(pairs))
+        assert evaluate(task, Refusing, generations, grades, progress=False)["grades"] == {"timeout": 1, "error": 1}
+    for _ in range(2):
+        assert evaluate(task, Given, generations, grades, progress=False)["grades"] == {"correct": 1, "error": 1}
+        assert [row["grade"] for row in grades.rows()] == ["timeout", "error", "correct"]
+
+
 class Thinking(Given):
     responses = (("It may be \\boxed{4}, or", 1),) * 3 + (("It is 5? No.</think> \\boxed{4}", 1),) * 2
 

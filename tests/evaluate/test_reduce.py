@@ -121,6 +121,22 @@ def test_changes_are_paired_and_over_shared_problems(tmp_path):
         compare([tmp_path / "left", tmp_path / "right"])
 
 
+def test_ids_that_may_be_other_problems_are_told(tmp_path):
+    """Rows without an id are called after their file, and the order of options is drawn by the seed."""
+    paths = []
+    for name, source, seed in (("algebra", "algebra/test.jsonl", 0), ("geometry", "geometry/test.jsonl", 1)):
+        found = results(A, A) | {"source": {"path": source, "notes": []}, "seed": seed}
+        paths.append(tmp_path / name)
+        paths[-1].write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))
+    paths.append(tmp_path / "of_training")  # which does not say its source
+    paths[-1].write_text(json.dumps({"model": "m", "benchmarks": {"sums": results(A, A)}}))
+    said = []
+    compare(paths, log=said.append)
+    other, trained = said[0].split("of_training (m)")
+    assert "Sums: source differs: algebra/test.jsonl and geometry/test.jsonl\nSums: seed differs: 0 and 1" in other
+    assert "differs" not in trained
+
+
 def test_compare_needs_two_runs(tmp_path):
     with pytest.raises(DiverError, match="two results or more"):
         compare([tmp_path])

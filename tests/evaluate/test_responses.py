@@ -17,6 +17,7 @@ from rows import write_rows
 from diver.config.data import Source
 from diver.data.sources import load_problems
 from diver.evaluate.responses import GradeConfig, run
+from diver.rollouts import read
 from diver.types import DiverError, Problem
 from diver.verify import Verification, grade
 
@@ -29,7 +30,7 @@ from pathlib import Path
 def grade(response, problem):
     with (Path(__file__).parent / "calls").open("a") as calls:
         calls.write(response + chr(10))
-    while response == "for ever":
+    while response == "for ever" and not (Path(__file__).parent / "mended").exists():
         time.sleep(1)
     return response == problem.answer
 """
@@ -69,8 +70,10 @@ def test_ones_own_grader_hangs_and_what_is_graded_is_kept(tmp_path, monkeypatch,
     assert Counter(calls.split("\n")[:-1]) == {"7": 1, "8": 1, "for ever": 1}  # equal responses are graded once
     with file.open("a") as more:
         more.write(json.dumps(row("9", False)) + "\n")
-    run(config)
-    assert (tmp_path / "calls").read_text() == calls + "9\n"
+    (tmp_path / "mended").touch()
+    for _ in range(2):  # what hung is graded again, until it has a grade
+        assert run(config).records()[0]["unscored"] == 0
+        assert (tmp_path / "calls").read_text() == calls + "for ever\n9\n"
     with pytest.raises(DiverError, match="has the grades of other rollouts"):
         run(GradeConfig(rollouts=str(write_rows(tmp_path / "y.jsonl", [row("7", 1)])), out=tmp_path / "out"))
 
@@ -97,6 +100,17 @@ def test_what_cannot_be_graded_is_one_line(tmp_path):
     ]:
         with pytest.raises(DiverError, match=message):
             run(GradeConfig(rollouts=file, **given))
+
+
+def test_one_prompt_with_two_known_answers_is_graded_by_neither(tmp_path):
+    """As where the question is in a picture: the column that tells the problems apart says which answer is whose."""
+    rows = [row(rf"\boxed{{{n}}}", 1, "See the picture.") | {"answer": str(n), "name": n} for n in (1, 2)]
+    file = str(write_rows(tmp_path / "x.jsonl", rows))
+    with pytest.raises(DiverError, match="problem 'problem-1' have different known answers, '1' and '2'; name the col"):
+        run(GradeConfig(rollouts=file))
+    assert [group.problem.meta["answers"] for group in read(file)] == [["1", "2"]]  # diver measure reads it as before
+    for column in ({"problem": "name"}, {"by": "name"}):
+        assert run(GradeConfig(rollouts=file, **column)).records()[0]["pass@1"] == 1
 
 
 @pytest.fixture(scope="module")
@@ -169,13 +183,17 @@ def test_what_a_verifier_needs_and_a_file_does_not_have_is_one_line(trained, tmp
 def test_what_was_graded_is_graded_by_the_same_grader(trained, tmp_path):
     """Its rows have the id of a problem as `problem`, and its question as `prompt`."""
     asked = "Which is prime?\nA) 4\nB) 6\nC) 7\nD) 8"
-    file = write_rows(tmp_path / "x.jsonl", [row("The answer is C", 1, asked) | {"answer": "C"}, row("7", 1, "3 + 4?")])
-    assert "2 correct" in succeeds("grade", file, "--out", tmp_path / "out")
+    cut = row("First 3 and 4, then 7", 0, "3 + 4 = ?", truncated=True)  # its last number is no answer that it finished
+    file = write_rows(
+        tmp_path / "x.jsonl", [row("The answer is C", 1, asked) | {"answer": "C"}, row("7", 1, "3 + 4?"), cut]
+    )
+    assert "2 correct, 1 truncated" in succeeds("grade", file, "--out", tmp_path / "out")
     samples = tmp_path / "out" / "samples.jsonl"
     first = [json.loads(line)["grader"].partition("@")[0] for line in samples.open()]
-    assert first == ["choice", "math"] and "2 correct" in succeeds("grade", samples, "--out", tmp_path / "again")
+    assert first == ["choice", "math", "math"]
+    assert "2 correct, 1 truncated" in succeeds("grade", samples, "--out", tmp_path / "again")
     again = [json.loads(line) for line in (tmp_path / "again" / "samples.jsonl").open()]
-    assert [r["grader"].partition("@")[0] for r in again] == first and [r["prompt"] for r in again] == [asked, "3 + 4?"]
+    assert [r["grader"].partition("@")[0] for r in again] == first and again[0]["prompt"] == asked
     succeeds("grade", trained, "--out", tmp_path / "countdown")
     samples = tmp_path / "countdown" / "samples.jsonl"
     assert f"{samples}: was graded by countdown, which may need more of a problem" in fails("grade", samples)

@@ -19,7 +19,7 @@ from diver.types import DiverError, Grade, Rollout
 pytest.importorskip("openai")
 import anyio  # by which the client waits to ask again
 
-from diver.generate.endpoint import Endpoint, EndpointGenerator
+from diver.generate.endpoint import Again, Endpoint, EndpointGenerator
 
 HOW = SamplingParams(0.6, 40)
 
@@ -303,6 +303,22 @@ def test_waits_as_long_as_the_server_asks_up_to_a_quarter_of_an_hour(monkeypatch
     with serving(faults=asks) as server:
         check(generate(server, asked(1, 1)), asked(1, 1))
     assert slept == [300, 900, 2.0]  # a date is not read: half a second, doubled twice
+
+
+def test_a_wait_has_a_bound_after_however_many_retries(monkeypatch):
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    async def fails(*_):
+        raise Again(DiverError("down"))
+
+    monkeypatch.setattr("diver.generate.endpoint.asyncio.sleep", sleep)
+    monkeypatch.setattr(EndpointGenerator, "_attempt", fails)
+    with serving() as server, pytest.raises(DiverError, match="down"):
+        generate(server, asked(1, 1), retries=1100)
+    assert slept[:6] == [0.5, 1, 2, 4, 8, 8] and slept[-1] == 8 and len(slept) == 1100
 
 
 def test_what_is_refused_while_others_are_answered_is_unscored():

@@ -83,6 +83,19 @@ def test_variants_of_a_method_are_named_by_what_differs(tmp_path):
     assert list(found) == ["max-rl", "diver-mix, method.coef 0.1", "diver-mix, method.coef 0.2"]
 
 
+def test_solutions_that_may_be_one_and_of_too_few_samples(folders):
+    """Where the verifier cannot tell whether two solutions are one; and where no problem has all its samples scored."""
+    for file in folders.glob("*/*/eval/*.json"):
+        evaluation = json.loads(file.read_text()) | {"exact_solutions": False}
+        for row in evaluation["per_problem"]:
+            row |= {"n": 7, "c": min(row["c"], 7)}
+        file.write_text(json.dumps(evaluation))
+    found = evaluations(by_variant(read_runs([folders / "clip", folders / "mix"])))
+    for table in (levels(found), differences(found, "clip-higher")):
+        header, *rows = table.text()
+        assert header[-1] == "Written differently@8" and {row[-1] for row in rows} == {"–"}
+
+
 def test_what_cannot_be_compared_is_told(folders):
     def told(*paths):
         with pytest.raises(DiverError) as error:

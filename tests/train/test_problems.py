@@ -39,17 +39,17 @@ def numbered(tmp_path, count):
 
 def test_problems_set_aside_leave_the_training(tmp_path):
     data = numbered(tmp_path, 60)
-    train, held_out, notes = load(data, None, 5, seed=0)
+    train, held_out, notes = load(data, None, 5)
     assert notes == [f"{data.path}: 5 of 60 problems are held out for evaluation (evaluate.problems)"]
-    assert load(data, None, 0, seed=0)[2] == []
+    assert load(data, None, 0)[2] == []
     assert len(train) == 55 and len(held_out) == 5 and not {p.id for p in train} & {p.id for p in held_out}
-    assert [p.id for p in load(data, None, 5, seed=0)[1]] == [p.id for p in held_out]
+    assert [p.id for p in load(data, None, 5)[1]] == [p.id for p in held_out]
 
 
 def test_problems_that_are_trained_and_evaluated_on_are_counted(tmp_path):
     data = numbered(tmp_path, 20)
     other = write_rows(tmp_path / "other.jsonl", [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in (3, 40, 19)])
-    *_, notes = load(data, Source(path=str(other)), 8, seed=0)
+    *_, notes = load(data, Source(path=str(other)), 8)
     assert notes == ["2 of the 3 problems to evaluate on are trained on, too: they are not held out"]
 
 
@@ -59,7 +59,7 @@ def test_problems_that_are_trained_and_evaluated_on_are_counted(tmp_path):
 )
 def test_at_most_a_tenth_is_held_out(tmp_path, problems, asked, held):
     data = numbered(tmp_path, problems)
-    train, held_out, (note,) = load(data, None, asked, seed=0)
+    train, held_out, (note,) = load(data, None, asked)
     assert (len(train), len(held_out)) == (problems - held, held)
     assert f"{held} of {problems} problems are held out" in note
     assert note.endswith(f"(evaluate.problems = {asked}, but at most a tenth)") == (held < asked)
@@ -97,10 +97,10 @@ def test_longrope_beyond_its_original_positions_is_refused(tmp_path):
 
 def test_a_verifier_for_generated_problems():
     data = Data(countdown=Countdown(problems=3), verifier="gsm8k")
-    train, held_out, _ = load(data, None, 2, seed=0)
+    train, held_out, _ = load(data, None, 2)
     assert {p.verifier for p in train + held_out} == {"gsm8k"} and (len(train), len(held_out)) == (3, 2)
     with pytest.raises(DiverError, match="data.verifier: unknown choice 'oracle'"):
-        load(Data(verifier="oracle"), None, 0, seed=0)
+        load(Data(verifier="oracle"), None, 0)
 
 
 def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
@@ -126,20 +126,20 @@ def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
 
 def test_duplicate_rows_are_noted(tmp_path):
     data = Data(path=jsonl(tmp_path, [{"problem": "1+1?", "answer": "2"}] * 32 + [{"problem": "1+2?", "answer": "3"}]))
-    train, _, notes = load(data, None, 0, seed=0)
+    train, _, notes = load(data, None, 0)
     assert len(train) == 2 and any("31 duplicate rows" in note for note in notes)
 
 
 def test_question_of_a_chat_prompt(tmp_path):
     messages = [{"role": "system", "content": "Theirs."}, {"role": "user", "content": "1+1?"}]
     path = jsonl(tmp_path, [{"prompt": messages, "answer": "2"}])
-    assert load(Data(path=path, messages="question"), None, 0, seed=0)[0][0].prompt == "1+1?"
-    assert load(Data(path=path), None, 0, seed=0)[0][0].prompt[0]["content"] == "Theirs."
+    assert load(Data(path=path, messages="question"), None, 0)[0][0].prompt == "1+1?"
+    assert load(Data(path=path), None, 0)[0][0].prompt[0]["content"] == "Theirs."
 
 
 def test_long_prompts_are_left_out_and_counted():
     tokenizer = load_policy(Model()).tokenizer
-    train, _, _ = load(Data(countdown=Countdown(problems=50)), None, 0, seed=0)
+    train, _, _ = load(Data(countdown=Countdown(problems=50)), None, 0)
     all_of_them = prompted(train, "plain", tokenizer, 100)
     lengths = [len(all_of_them.ids[p.id]) for p in train]
     some = prompted(train, "plain", tokenizer, min(lengths))

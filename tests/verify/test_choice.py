@@ -43,6 +43,13 @@ def grade(response, answer="B", prompt=PROMPT, **meta):
         "A plant takes in carbon dioxide, so B",
         "carbon dioxide",
         "(A) is wrong.</think>(B)",
+        "The answer is (B).\n\nOption A is incorrect because plants make it. Option D is incorrect, too.",
+        "The answer is B, not option C.",
+        "**Option B** is the correct answer. Option C is not.",
+        "Choice: B. Choice C is tempting.",
+        "I'd go with option B since C is noble",
+        "It is option B. Option (C) is wrong, option **D** isn't a gas, and it is not option A.",
+        "Option A: made by plants.\nOption C: noble.\nB",
     ],
 )
 def test_b(response):
@@ -63,6 +70,8 @@ def test_b(response):
         ("A plant knows.", "no_answer"),
         ("The answer is a plant.", "no_answer"),
         ("The answer is Bob.", "no_answer"),
+        ("The answer is (A). Option B is incorrect.", "wrong"),
+        ("Option B is wrong.", "no_answer"),
         ("H", "no_answer"),  # there are four options
     ],
 )
@@ -120,6 +129,8 @@ def test_the_last_list_counts():
         ["answer", " ", ""],
         ["answer is", "\n", ""],
         ["", "option ", ""],
+        ["option A", " ", ""],
+        ["", "option A is ", ""],
         ["", "x", ""],
         ["", " \n", ""],
         ["", "A\n", ""],

@@ -36,9 +36,19 @@ def row_files(path: Path) -> tuple[list[Path], list[str]]:
     return files, [f"{path}: {note}"] if note else []
 
 
+def hub_settings(source: Source) -> list[str]:
+    """Which settings of a source are given that only a data set on the hub has."""
+    return [name for name in ("config", "split", "revision") if getattr(source, name) != getattr(Source, name)]
+
+
 def read_rows(source: Source, key: str) -> tuple[Rows, list[str]]:
     """The rows of a source, and notes for the log: the commit of one on the hub, files of a folder that were not read."""
     path = Path(source.path).expanduser()
+    if (path.exists() or IMPORT_PATH.fullmatch(source.path)) and (given := hub_settings(source)):
+        raise DiverError(
+            f"{key.removesuffix('path')}{given[0]}: is for a data set on the hub; of {source.path} every row is read: leave it "
+            f"out, and name the file to read as {key}"
+        )
     if path.exists():
         files, notes = row_files(path)
         return itertools.chain.from_iterable(READERS[file.suffix](file) for file in files), notes

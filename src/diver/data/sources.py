@@ -6,7 +6,7 @@ A row gives a prompt (a question or chat messages) and an answer, under names th
 |---|---|---|
 | ours | `problem` | `answer` |
 | GSM8K | `question` | `answer`, what follows `####` |
-| TRL | `prompt` (text or messages) | `solution`, else `answer` |
+| TRL | `prompt` (text or messages) | `answer`, else `solution` |
 | verl | `prompt` (messages) | `reward_model.ground_truth` |
 
 `columns` names them where they are called otherwise, with a dot for a field inside a column. A function of one's own
@@ -25,7 +25,7 @@ from typing import Any
 from diver.config.data import Data, Source
 from diver.data import testbeds
 from diver.data.formats import Rows
-from diver.data.rows import Adapt, adapted, read_rows
+from diver.data.rows import Adapt, adapted, hub_settings, read_rows
 from diver.io.jsonl import InvalidRow
 from diver.types import DiverError, Problem
 from diver.verify import get_grader
@@ -84,9 +84,9 @@ def generate(source: Source, data: Data, count: int | None, held_out: bool, key:
     """`count` problems of the testbed that `source` names, with its verifier; `key` is the source's in the recipe."""
     if source.verifier != "auto":
         get_grader(source.verifier, f"{key}.verifier")
-    for name in ("columns", "config", "revision", "skip_invalid_rows"):
-        if getattr(source, name):
-            raise DiverError(f"{key}.{name}: is for problems that are read from rows; {source.path} generates its own")
+    of_rows = [name for name in ("columns", "skip_invalid_rows") if getattr(source, name)]
+    if given := [*of_rows, *hub_settings(source)]:
+        raise DiverError(f"{key}.{given[0]}: is for problems that are read from rows; {source.path} generates its own")
     problems = testbeds.generate(source.path, data, count, held_out=held_out)[: source.limit]
     return [_with_verifier(problem, source.verifier) for problem in problems]
 

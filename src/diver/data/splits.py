@@ -1,6 +1,7 @@
 """Training and evaluation problems, and the order in which steps use them."""
 
 import random
+from dataclasses import replace
 
 from diver.config.data import Data, Source
 from diver.data.sources import generate, load_problems, question_only
@@ -9,22 +10,20 @@ from diver.io.seeds import stream_seed
 from diver.types import Problem
 
 
-def load(
-    data: Data, eval_source: Source | None, eval_count: int, seed: int
-) -> tuple[list[Problem], list[Problem], list[str]]:
+def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[Problem], list[Problem], list[str]]:
     """Training problems, `eval_count` held-out ones, and notes for the log.
 
-    Without `eval_source` the held-out problems are the testbed's own, where it is one, or a seeded part of the
-    training data, at most a tenth, which then leaves the training.
+    Without `eval_source` the held-out problems are the testbed's own, where it is one, or a random part of the training
+    data, at most a tenth, which then leaves the training: the same for every `run.seed`, so that seeds can be compared.
     """
     train, notes = _read(data, data, "data")
     if eval_source is None and is_testbed(data.path):
-        eval_source = data
+        eval_source = replace(data, limit=None)
     if not eval_count:
         held_out: list[Problem] = []
     elif eval_source is None:
         total = len(train)
-        train, held_out = _hold_out(train, eval_count, seed)
+        train, held_out = _hold_out(train, eval_count)
         key = "evaluate.problems" + (f" = {eval_count}, but at most a tenth" if len(held_out) < eval_count else "")
         notes.append(f"{data.path}: {len(held_out)} of {total} problems are held out for evaluation ({key})")
     else:
@@ -48,10 +47,10 @@ def _read(source: Source, data: Data, key: str, eval_count: int = 0) -> tuple[li
     return list(loaded)[: eval_count or None], loaded.notes
 
 
-def _hold_out(problems: list[Problem], count: int, seed: int) -> tuple[list[Problem], list[Problem]]:
+def _hold_out(problems: list[Problem], count: int) -> tuple[list[Problem], list[Problem]]:
     """At most a tenth of the problems, or one of two to nine; a single one is for training."""
     count = min(count, max(len(problems) // 10, int(len(problems) > 1)))
-    order = random.Random(stream_seed(seed, "held out")).sample(range(len(problems)), len(problems))
+    order = random.Random(stream_seed(0, "held out")).sample(range(len(problems)), len(problems))
     return [problems[i] for i in sorted(order[count:])], [problems[i] for i in sorted(order[:count])]
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diver.evaluate.store import read_results
+from diver.io.files import write_text
 from diver.render.export import Export, Log
 from diver.render.figures import write_intervals
 from diver.render.tables import Cell, Table, markdown
@@ -16,6 +17,8 @@ from diver.stats import Estimate, interval, paired_interval, pass_at_k
 from diver.types import DiverError
 
 SETTINGS = ("template", "temperature", "max_tokens", "stop_token_ids", "graders", "problems")
+OF_PROBLEMS = ("source", "seed")
+"""Which problems they are, and the order of their options: where these differ, equal ids may be other problems."""
 WRITTEN = "Written differently"
 IN_MARKDOWN = Export()
 
@@ -84,8 +87,8 @@ def legend(rows: Sequence[Comparison]) -> str:
 def compare(paths: Sequence[Path], config: Export = IN_MARKDOWN, out: Path | None = None, log: Log = print) -> Table:
     """Each evaluation against the first; `paths` are those of `read_results`.
 
-    Logs the comparison, or prints its table in the format of `config`, and writes that and the figure of the changes
-    where `out` names a folder.
+    Logs the comparison, or prints its table in the format of `config`, and where `out` names a folder writes both, and the
+    figure of the changes.
     DiverError where two evaluations have no benchmark or no problem in common.
     """
     if len(paths) < 2:
@@ -94,8 +97,9 @@ def compare(paths: Sequence[Path], config: Export = IN_MARKDOWN, out: Path | Non
     pairs = {path: _rows(first, other, paths[0], path) for other, path in zip(others, paths[1:], strict=True)}
     texts = [_text(first, other, paths[0], path, pairs[path]) for other, path in zip(others, paths[1:], strict=True)]
     table = _table(pairs)
-    config.show(table, "\n".join(texts), log)
+    config.show(table, text := "\n".join(texts), log)
     if out is not None:
+        write_text(out / "comparison.md", text)
         config.write(table, out, "comparison")
         if config.figures:
             write_intervals(_changes(pairs), *config.figure_paths(out, "comparison"))
@@ -141,12 +145,17 @@ def _shared(a: Mapping[str, Any], b: Mapping[str, Any], path_a: Path, path_b: Pa
     return shared
 
 
+def _setting(evaluation: Mapping[str, Any], key: str) -> Any:
+    return evaluation.get("source", {}).get("path") if key == "source" else evaluation.get(key)
+
+
 def _text(a: Mapping[str, Any], b: Mapping[str, Any], path_a: Path, path_b: Path, rows: Sequence[Comparison]) -> str:
     notes = [
-        f"{left['title']}: {key} differs: {left.get(key)} and {right.get(key)}\n"
+        f"{left['title']}: {key} differs: {one} and {other}\n"
         for left, right in ((a["benchmarks"][name], b["benchmarks"][name]) for name in _shared(a, b, path_a, path_b))
-        for key in SETTINGS
-        if left.get(key) != right.get(key)
+        for key in (*SETTINGS, *OF_PROBLEMS)
+        if (one := _setting(left, key)) != (other := _setting(right, key))
+        if key in SETTINGS or None not in (one, other)  # an evaluation by training does not say its source
     ]
     table = markdown(["", str(path_a), str(path_b), "change  "], [row.cells() for row in rows])
     return (

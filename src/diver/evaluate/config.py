@@ -45,7 +45,7 @@ class EvalConfig(Export):
     skip_long_prompts: bool = False
     """Leave out, and count, problems whose prompts are too long for the model; by default they stop the evaluation."""
     out: Path | None = None
-    """The folder of the results. Default: runs/eval/MODEL, or runs/eval/RUN."""
+    """The folder of the results. Default: runs/eval/MODEL, or runs/eval/RUN. A comparison is written only where it is named."""
     generator: Literal["transformers", "vllm", "endpoint"] = "transformers"
     """In this process, by either library, or any OpenAI-compatible server."""
     max_num_seqs: int = 0
@@ -81,6 +81,8 @@ class EvalConfig(Export):
 
     def __post_init__(self) -> None:
         self.check_export(Path())
+        if self.format == "parquet" and self.out is None and (self.compare or self.run is not None):
+            raise DiverError("--format parquet: the comparison is written to a file; name a folder with --out")
         if self.run is None and (self.step is not None or self.all_steps):
             raise DiverError("--step and --all-steps: choose checkpoints of a run; name it: diver eval runs/quickstart")
         if self.run is not None and (self.model or self.generator == "endpoint"):

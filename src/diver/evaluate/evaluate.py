@@ -2,11 +2,11 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 from diver.data.templates import TEMPLATES, chat_messages, render
-from diver.evaluate.grade import grade_keys, grade_rows
+from diver.evaluate.grade import SCORED, grade_keys, grade_rows
 from diver.evaluate.reduce import Sample, reduce
 from diver.evaluate.store import Log, MemoryLog
 from diver.evaluate.task import Task
@@ -29,8 +29,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """Sample the responses that `generations` lacks, grade those that `grades` lacks, and reduce all of them.
 
-    The logs may have rows of a stopped evaluation and of other settings; without them nothing is stored. The generator
-    is opened only if a response is missing. Returns the settings of the task and what `reduce` returns.
+    A stored grade that is timeout or error is lacking, too; of several rows of one response the last counts. The logs may
+    have rows of a stopped evaluation and of other settings; without them nothing is stored. The generator is opened only
+    if a response is missing. Returns the settings of the task and what `reduce` returns.
     """
     generations, grades = generations or MemoryLog(), grades or MemoryLog()
     problems = {problem.id: problem for problem in task.problems}
@@ -39,9 +40,10 @@ def evaluate(
     total = len(problems) * task.samples
     sampled = _sample(task, open_generator, generations, keys, log, progress)
     known, graded = _known(task, grades, graded_keys), 0
-    if len(known) < total:
-        ungraded = (row for row in _rows(task, generations, keys) if (row["problem"], row["sample"]) not in known)
-        with progress_bar(total - len(known), f"{task.name}: grade", "response", show=progress) as bar:
+    scored = {key for key, sample in known.items() if sample.grade in SCORED}
+    if len(scored) < total:
+        ungraded = (row for row in _rows(task, generations, keys) if _is_missing(row, known, scored))
+        with progress_bar(total - len(scored), f"{task.name}: grade", "response", show=progress) as bar:
             for row in grade_rows(ungraded, problems, graded_keys, task.grader, verification):
                 grades.append(row)
                 graded += row.get("count", 1)
@@ -58,6 +60,12 @@ def evaluate(
 def _rows(task: Task, log: Log, keys: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """The rows that belong to the task."""
     return (r for r in log.rows() if keys.get(r["problem"]) == r["key"] and r["sample"] < task.samples)
+
+
+def _is_missing(row: Mapping[str, Any], known: Container[Key], scored: Container[Key]) -> bool:
+    """Whether a generation is to be graded: also where its grader failed before, but not where there is no response."""
+    key = row["problem"], row["sample"]
+    return key not in (known if row.get("error") else scored)
 
 
 def _known(task: Task, grades: Log, keys: Mapping[str, str]) -> dict[Key, Sample]:

@@ -50,7 +50,7 @@ def _of_run(path: Path) -> dict[str, Problem]:
     """The problems of the run in whose folder `path` is, by their ids."""
     try:
         recipe = read_run(path.resolve()).recipe
-        problems, *_ = load(recipe.data, None, 0, recipe.run.seed)
+        problems, *_ = load(recipe.data, None, 0)
     except DiverError as error:
         raise DiverError(f"{path}: the problems of its run cannot be read ({error}); {OTHERWISE}") from error
     return {problem.id: problem for problem in problems}
@@ -65,6 +65,12 @@ def _of_recipe(group: Group, path: Path, problems: dict[str, Problem]) -> Proble
 
 def _of_row(group: Group, path: Path, grader: str) -> Problem:
     problem = group.problem
+    if "answers" in problem.meta:  # see rollouts.reader
+        one, other, *_ = problem.meta["answers"]
+        raise DiverError(
+            f"{path}: responses to problem {problem.id!r} have different known answers, {one[:60]!r} and {other[:60]!r}; "
+            "name the column that tells the problems apart with --problem, or with --by"
+        )
     if not problem.answer.strip() and grader in (AUTO, *BY_ANSWER):
         raise DiverError(f"{path}: problem {problem.id!r} has no known answer; --answer names its column")
     graded = str(problem.meta.get("grader", "")).partition("@")[0]  # what `diver grade` wrote

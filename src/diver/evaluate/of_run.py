@@ -9,7 +9,7 @@ from diver.config.data import Source
 from diver.config.recipe import Recipe, make_recipe
 from diver.data.benchmarks import Benchmark, Loaded
 from diver.data.splits import load
-from diver.data.templates import prompted
+from diver.data.templates import prompted, template_for
 from diver.evaluate.compare import compare
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.grade import AUTO, grader_for
@@ -60,7 +60,7 @@ def evaluate_run(config: EvalConfig, log: Callable[[str], Any] = print) -> list[
             )
             known = run(changed, log, benchmarks, model, recipe.verify)
         results.append(known)
-    compare(results, config, log=show)
+    compare(results, config, config.out, show)
     return results
 
 
@@ -99,9 +99,10 @@ def held_out(recipe: Recipe, config: EvalConfig) -> Loaded:
     from diver.generate.policy import load_configuration
 
     source: Source = recipe.evaluate.source or recipe.data
-    _, problems, notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems, recipe.run.seed)
+    train, problems, notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems)
     tokenizer = load_configuration(recipe.model).tokenizer
-    kept = prompted(problems, recipe.data.template, tokenizer, recipe.sample.max_prompt_tokens)
+    template = template_for(recipe.data.template, problems or train, tokenizer)
+    kept = prompted(problems, template, tokenizer, recipe.sample.max_prompt_tokens)
     name = Path(source.path).stem
     samples = recipe.evaluate.num_samples
     benchmark = Benchmark(name=name, title=name, source=source, samples=samples, template=kept.template)

@@ -42,7 +42,7 @@ class GradeConfig(Columns, Export):
     """Grade responses that exist against known answers, estimate Pass@k, and compare the grades with the labels there.
 
     Reads what diver measure reads. The grader runs in worker processes that are killed when they hang. With --out the
-    same command resumes: responses that are graded already are not graded again.
+    same command resumes: responses that are graded already are not graded again, but those whose grading hung are.
     Try: diver grade mine.jsonl --by model --out runs/graded --format csv
     """
 
@@ -149,12 +149,13 @@ def _responses(rollouts: Rollouts, path: Path, config: GradeConfig) -> Iterator[
 
 
 def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> dict[str, dict[str, Any]]:
-    """The row of grades of every key; those that the log lacks are graded and appended."""
+    """The row of grades of every key; those that the log lacks, or has as timeout or error, are graded and appended."""
     known = {row["key"]: row for row in log.rows()}
-    missing = iter({r.key: r for r in responses if r.key not in known}.values())
+    scored = {key for key, row in known.items() if Grade(row["grade"]) in SCORED}
+    ungraded = {r.key: r for r in responses if r.key not in scored}
+    missing = iter(ungraded.values())
     named = None if config.grader == AUTO else config.grader
-    total = len({r.key for r in responses} - known.keys())
-    with progress_bar(total, "grade", "response") as bar:
+    with progress_bar(len(ungraded), "grade", "response") as bar:
         while chunk := list(islice(missing, CHUNK)):
             pairs = [(r.rollout.response, r.problem) for r in chunk]
             truncated, thinking = [r.rollout.truncated for r in chunk], [r.thinking for r in chunk]
@@ -250,11 +251,13 @@ def _rows(
         yield {
             **({"by": r.by} if r.by else {}),
             **({"step": r.problem.meta["step"]} if "step" in r.problem.meta else {}),
+            **({"source": r.problem.source} if r.problem.source else {}),
             "problem": r.problem.id,
             "prompt": r.problem.prompt,
             "answer": r.problem.answer,
             "index": r.rollout.index,
             "response": r.rollout.response,
+            "truncated": r.rollout.truncated,
             "correct": row["grade"] == Grade.CORRECT if Grade(row["grade"]) in SCORED else None,
             "label": r.label(config.threshold),
             **{name: row[name] for name in ("grade", "grader", "extracted")},

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,15 +58,23 @@ def run(
                 )
         file = out / "results.json"
         earlier = read_results(file)["benchmarks"] if file.exists() else {}
-        every = {**earlier, **results}
+        every = _told_apart({**earlier, **results})
         write_text(file, to_json({"model": generator.model, "benchmarks": every}, indent=1) + "\n")
         table = benchmark_table(every)
         write_text(out / "table.md", table)
-        written = [*config.write(table_of(every), out), *config.figure_paths(out, "pass_at_k")]
-        write_curves(every, *config.figure_paths(out, "pass_at_k"))
+        figures = config.figure_paths(out, "pass_at_k")
+        written = [*config.write(table_of(every), out), *figures]
+        if figures:
+            write_curves(every, *figures)
     config.show(table_of(every), f"\n{table}", show)
     log(_summary(out, results, written))
     return out
+
+
+def _told_apart(results: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The results, with its name for a title where benchmarks of one's own have the same."""
+    titles = Counter(result["title"] for result in results.values())
+    return {name: {**r, "title": name if titles[r["title"]] > 1 else r["title"]} for name, r in results.items()}
 
 
 def _skip_long_prompts(task: Task, model: SamplerHandle, context: int | None) -> Task:

@@ -72,6 +72,8 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
     benchmark = dataclasses.replace(
         loaded.benchmark, **{field: value for field, value in flags.items() if value not in ("", None)}
     )
+    for problem in loaded.problems:
+        grader_for(problem, benchmark.grader).check(problem, f"{benchmark.name}: ")
     template = benchmark.template or model.template(loaded.problems)
     samples, ks = _samples(config, benchmark)
     depends_on = {
@@ -109,6 +111,11 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
 def _samples(config: EvalConfig, benchmark: Benchmark) -> tuple[int, list[int]]:
     """How many samples of each problem, and the values of k."""
     ks = parse_ks(config.k)
+    if benchmark.temperature == 0 and max(config.samples or 1, *ks, 1) > 1:
+        raise DiverError(
+            f"{benchmark.name}: temperature 0 is greedy, so a problem has one response; leave out --samples and --k, or give "
+            "another --temperature"
+        )
     samples = 1 if benchmark.temperature == 0 else config.samples or max([benchmark.samples, *ks])
     if ks and max(ks) > samples:
         raise DiverError(f"{benchmark.name}: k = {max(ks)} needs more than {samples} samples; raise --samples")

@@ -199,7 +199,7 @@ class EndpointGenerator:
                 timeouts += isinstance(again.error.__cause__, self._openai.APITimeoutError)
                 if attempt == self.endpoint.retries or timeouts == 2:
                     raise again.error from None
-                await asyncio.sleep(min(again.seconds or 0.5 * 2**attempt, LONGEST_WAIT if again.seconds else 8.0))
+                await asyncio.sleep(min(again.seconds, LONGEST_WAIT) or 0.5 * 2 ** min(attempt, 4))
                 attempt += 1
 
     async def _attempt(self, client: Any, request: Request, body: Mapping[str, Any]) -> Generation:

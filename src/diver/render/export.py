@@ -30,8 +30,8 @@ class Export:
 
     def check_export(self, out: Path | None, option: str = "--out") -> None:
         """Raises DiverError where a kind is unknown, or needs a folder and `out` names none."""
-        for kind in self.kinds:
-            if kind not in KINDS:
+        for kind in self.kinds or [self.figures]:
+            if kind not in ("", *KINDS):
                 raise DiverError(f"--figures {self.figures}: must be of {', '.join(KINDS)}, not {kind!r}")
         if out is None and (self.figures or self.format == "parquet"):
             flag = "--figures" if self.figures else "--format parquet"

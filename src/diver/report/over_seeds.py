@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from diver.evaluate.compare import SETTINGS
+from diver.evaluate.compare import SETTINGS, WRITTEN
 from diver.render.figures import COLOURS, drawing, frame
 from diver.render.tables import Measure, Table
 from diver.report.run_record import RunRecord
@@ -78,7 +78,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Runs]:
     """Label -> seed -> the last evaluation; first, the policy before training where every run began with the same one.
 
-    DiverError where two evaluations differ in how they were made, or in their problems for one seed.
+    DiverError where two evaluations differ in how they were made, or in their problems.
     """
     runs = {label: {seed: run.trained for seed, run in of.items()} for label, of in variants.items()}
     base = _before(variants)
@@ -92,8 +92,7 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
                     f"{variants[label][seed].folder}: {key} of its evaluation is {evaluation.get(key)}, "
                     f"of the first run {reference.get(key)}; evaluate both alike (diver eval RUN)"
                 )
-        other = next((of[seed] for of in runs.values() if seed in of), evaluation)
-        if _ids(other) != _ids(evaluation):
+        if _ids(reference) != _ids(evaluation):
             raise DiverError(f"{variants[label][seed].folder}: its held-out problems are not those of the other runs")
     return found
 
@@ -116,10 +115,13 @@ def _ids(evaluation: Mapping[str, Any]) -> list[str]:
 
 
 def measures(found: Mapping[str, Runs]) -> list[Measure]:
-    """Pass@k for the k of the evaluations, in per cent, then the distinct correct solutions of all samples."""
+    """Pass@k for the k of the evaluations, in per cent, then the distinct correct solutions of all samples, as they are written
+    where the verifier cannot tell whether two are the same."""
     first = next(iter(next(iter(found.values())).values()))
     passes = [Measure(f"pass@{k}", f"Pass@{k}", 100) for k in first["k"]]
-    return [*passes, Measure(f"distinct@{first['samples']}", f"Distinct@{first['samples']}", digits=2)]
+    exact = all(evaluation.get("exact_solutions", True) for runs in found.values() for evaluation in runs.values())
+    name = f"{'Distinct' if exact else WRITTEN}@{first['samples']}"
+    return [*passes, Measure(f"distinct@{first['samples']}", name, digits=2)]
 
 
 def values(evaluation: Mapping[str, Any], measure: str) -> np.ndarray:
@@ -158,10 +160,10 @@ def differences(found: Mapping[str, Runs], baseline: str) -> Table:
 
 
 def _estimate(rows: Sequence[np.ndarray], measure: str, paired: bool = False) -> Estimate:
-    if not rows:
-        return Estimate(math.nan, math.nan, math.nan)
     table = np.array(rows)
-    table = table[:, ~np.isnan(table).any(axis=0)]
+    table = table[..., ~np.isnan(table).any(axis=0)]
+    if not table.size:
+        return Estimate(math.nan, math.nan, math.nan)
     kind, _, k = measure.partition("@")
     bound = 1.0 if kind == "pass" else float(k)
     return interval(table, (-bound if paired else 0.0, bound))

@@ -33,7 +33,7 @@ def prepare(recipe: Recipe) -> Prepared:
     check_loggers(recipe.log)
     held_out = recipe.evaluate
     # Problems first, so that a wrong name is reported before a model is fetched from the hub.
-    train, eval_problems, notes = load(recipe.data, held_out.source, held_out.problems, recipe.run.seed)
+    train, eval_problems, notes = load(recipe.data, held_out.source, held_out.problems)
     policy = load_configuration(recipe.model)
     _check_context(recipe, policy)
     prepared = Prepared(

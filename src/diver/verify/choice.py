@@ -4,8 +4,9 @@ What counts as the choice, in this order, always the last of its kind and only a
 
 1. The last box: `\\boxed{B}`, `\\boxed{\\text{(B)}}`, `\\boxed{B) the text}`, or the text of one option.
 2. The last statement: "the answer is (B)", "Answer: B", "option B is correct".
-3. The last line, if it begins with a label ("B. dead organisms") or is the text of one option; then the last marked
-   letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
+3. The last line, if it begins with a label ("B. dead organisms") or is the text of one option; then the last mention of an
+   option ("I would go with option B") that is not rejected there ("option B is wrong", "not option B"); then the last
+   marked letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
 4. The last capital that stands alone, where it can be no word: neither "A" nor "I" before a small letter.
 
 A box with something else in it is a wrong answer: what comes before it is ignored. The options are
@@ -25,9 +26,15 @@ LETTERS = "ABCDEFGHIJ"
 NUMBERS = "123456789"
 
 _OPTION = re.compile(r"^[ \t]*(?P<open>\(?)(?P<label>[A-J]|[1-9])(?P<close>[).:])(?=\s)", re.MULTILINE)
+_NAMED = r"[*_$(\[\"'`]{0,4}(?:\\(?:text|mathrm|mathbf)\{)?[(]?([A-J]|[1-9])(?![\w'’]|[.,]\d)"
 _STATEMENT = re.compile(
-    r"\b(?:answer|choice|option)(?:[ \t]+is|[ \t]*[:=])?[ \t]*(?:option[ \t]*)?"
-    r"[\s:]{0,3}[*_$(\[\"'`]{0,4}(?:\\(?:text|mathrm|mathbf)\{)?[(]?([A-J]|[1-9])(?![\w'’]|[.,]\d)",
+    r"\b(?:answer(?:[ \t]+is|[ \t]*[:=])?|(?:choice|option)(?:[ \t]+is|[ \t]*[:=]))[ \t]*(?:option[ \t]*)?[\s:]{0,3}"
+    rf"{_NAMED}|\b(?:choice|option)[ \t]+{_NAMED}[^\w\s]{{0,4}}[ \t]+is[ \t]+(?:the[ \t]+)?(?:correct|right|best|answer)\b",
+    re.IGNORECASE,
+)
+_MENTION = re.compile(
+    rf"(?<!\bnot )\b(?:choice|option)[\s:]{{0,3}}{_NAMED}"
+    r"(?![^\w\s]{0,4}[ \t]+(?:is|was)(?:n['’]t|[ \t]+(?:not|wrong|incorrect|false))\b)",
     re.IGNORECASE,
 )
 _MARKED = re.compile(
@@ -66,6 +73,7 @@ def _choice(text: str, boxes: Sequence[str], options: Mapping[str, str]) -> str 
     return (
         _last(_STATEMENT, text, options)
         or _label(text.rstrip().rpartition("\n")[2], options)
+        or _last(_MENTION, text, options)
         or _last(_MARKED, text, options)
         or _last(_ALONE, text, options)
     )

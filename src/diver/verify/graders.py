@@ -121,7 +121,7 @@ GRADERS = {
             explicit="diver.verify.mathematics:has_gsm8k_answer",
             template="boxed",
         ),
-        Grader("choice", "diver.verify.choice:grade", 4, answer="diver.verify.choice:final_answer", template="boxed"),
+        Grader("choice", "diver.verify.choice:grade", 5, answer="diver.verify.choice:final_answer", template="boxed"),
         *(
             Grader(
                 name,

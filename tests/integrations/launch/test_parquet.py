@@ -58,7 +58,7 @@ def test_verl_tokenizes_the_embedded_engines_prompts(tmp_path, begin):
     recipe = recipe_in(tmp_path, model={"path": str(path)})
     write_problems(recipe, prepare(recipe))
     tokenizer = AutoTokenizer.from_pretrained(path)
-    train, held, _ = load(recipe.data, None, 6, 0)
+    train, held, _ = load(recipe.data, None, 6)
     for part, problems in (("train", train), ("val", held)):
         ours = prompted(problems, recipe.data.template, tokenizer, 24)
         rows = read_table(problems_of(recipe.folder)[part]).to_pylist()
@@ -80,7 +80,7 @@ def test_a_row_has_what_its_verdict_needs(tmp_path):
     rows = read_table(path).to_pylist()
     assert [row["extra_info"]["index"] for row in rows] == list(range(24))
     assert {row["data_source"] for row in rows} <= {"countdown/three", "countdown/four"}
-    train, _, _ = load(recipe.data, None, 6, 0)
+    train, _, _ = load(recipe.data, None, 6)
     back = load_problems(Source(path=str(path), verifier="countdown"))
     for problem, again in zip(train, back, strict=True):
         assert again.answer == problem.answer and again.meta["numbers"] == problem.meta["numbers"]

@@ -62,7 +62,7 @@ def recipe_of(method, loss):
 def rollout_batch(policy):
     """Sampled and verified groups; their log-probs are moved by up to 1.6, so tokens of both signs are clipped."""
     recipe = recipe_of("grpo", {})
-    train, _, _ = load(recipe.data, None, 0, 0)
+    train, _, _ = load(recipe.data, None, 0)
     given = prompted(train[:PROMPTS], "plain", policy.tokenizer, 24)
     generator = HFGenerator(policy, max_num_seqs=64)
     groups = sample_groups(generator, given.problems, given.texts, G, temperature=0.8, max_tokens=40, seed=4)

@@ -102,7 +102,7 @@ def test_verls_data_set_reads_the_problems(tmp_path):
     write_problems(recipe, prepare(recipe))
     config = configuration(recipe)
     tokenizer = load_configuration(recipe.model).tokenizer
-    train, held, _ = load(recipe.data, None, 3, 0)
+    train, held, _ = load(recipe.data, None, 3)
     ids = prompted([*train, *held], "plain", tokenizer, 24).ids
     for part, problems in (("train", train), ("val", held)):
         given = RLHFDataset(str(problems_of(recipe.folder)[part]), tokenizer, config.data)
