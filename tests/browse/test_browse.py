@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import os
 import re
 import threading
 import urllib.error
@@ -134,22 +135,107 @@ def test_a_budget_reads_beginnings_of_files_over_all_steps_and_whole_groups_only
     monkeypatch.setattr("diver.browse.source.POINTS", points := 5)
     text = "word " * 400
     for step in range(1, 2 * points + 1):
-        write_step(tmp_path / "big", step, [verl_row(f"P{i // 4}", f"{text}{i}", 1.0, step) for i in range(12)])
+        write_step(tmp_path / "big", step, [verl_row(f"P{i // 4}", f"{text}{i}", 1.0, step) for i in range(20)])
     of = source(tmp_path / "big")
     one = of.files[0].size
     of.read(points * one // 2, measured=4)
     assert len(of.contents) == points and {f.step for f in of.contents} >= {1, 2 * points}
     tallies = [tally for content in of.contents.values() for tally in content.tallies.values()]
-    assert {tally.responses // tally.groups for tally in tallies} == {4} and {tally.groups for tally in tallies} == {1}
+    assert {tally.responses // tally.groups for tally in tallies} == {4} and {tally.groups for tally in tallies} == {2}
     assert not any(content.whole for content in of.contents.values())
     html = render([of], 10, 0.5)
     assert "read so far is the beginning of 5 of its 10 files, evenly spaced over the steps; groups smaller" in html
     of.read(None, 4)  # the others, whole
-    assert not of.missing and sum(t.groups for t in runs_of([of])[0].steps.values()) == points * 1 + points * 3
+    assert not of.missing and sum(t.groups for t in runs_of([of])[0].steps.values()) == points * 2 + points * 5
     whole = source(tmp_path / "big")
     whole.read(None, 4)
-    assert runs_of([whole])[0].total.groups == 2 * points * 3 and "--all" not in render([whole], 10, 0.5)
+    assert runs_of([whole])[0].total.groups == 2 * points * 5 and "--all" not in render([whole], 10, 0.5)
     assert len(whole.contents) * 1 >= sum(len(c.sample.groups()) for c in whole.contents.values())
+
+
+def test_a_group_that_the_share_of_a_file_cuts_off_is_not_counted(tmp_path):
+    """Four wrong responses, then four right ones, to P and then to Q: a quarter of the file has half of the first group."""
+    rows = [verl_row(p, f"{'word ' * 100}{i}", float(i >= 4), 1) for p in "PQ" for i in range(8)]
+    write_step(tmp_path / "run", 1, rows)
+    of = source(tmp_path / "run")
+    of.read(of.files[0].size // 4, 4)
+    (run,) = runs_of([of])
+    assert (run.total.groups, run.total.mean("pass@1"), run.total.mean("group/mixed")) == (2, 0.5, 1)
+
+
+def test_diversity_is_measured_of_each_model_at_random(tmp_path, monkeypatch):
+    """Of x all of the first 50 groups are alike, and the last 50 are not: a TD of 1/2 is expected, not 0."""
+    rows = [
+        {"model": m, "problem": f"{i}", "response": f"{r if i >= 50 or m == 'y' else 'a'} {m}", "correct": 1}
+        for m in "xy"
+        for i in range(100)
+        for r in "bc"
+    ]
+    of = source(write_rows(tmp_path / "x.jsonl", rows), by="model")
+    of.read(None, measured=40)
+    x, y = (run.total for run in runs_of([of]))
+    assert (x.groups, y.groups) == (100, 100) and len(x.values["pass@1"]) == 100
+    assert len(x.values["diversity/textual"]) == len(y.values["diversity/textual"]) == 20
+    assert 0 < x.mean("diversity/textual") < y.mean("diversity/textual")
+    many = source(write_rows(tmp_path / "steps.jsonl", [r | {"step": int(r["problem"]) % 10} for r in rows]))
+    many.read(None, measured=4)  # fewer than there are steps
+    measured = [len(t.values.get("diversity/textual", ())) for t in runs_of([many])[0].steps.values()]
+    assert len(measured) == 10 and sum(measured) == 4 and max(measured) == 1
+
+
+def watched(of):
+    """A look as --watch takes it; whether there was anything else to show."""
+    return browse._read_more(browse.Browse(rollouts=("x",), watch=True), of, 1)
+
+
+def test_a_run_that_is_watched_says_what_is_true_now(tmp_path):
+    """A folder that is made later, a row that is being written, a file that is written anew with as many bytes."""
+    of = Source("run", tmp_path / "run", Columns(), "", 10, 0.5)
+    assert watched(of) and not watched(of) and of.notes == [f"{tmp_path / 'run'}: no such file or folder"]
+    dump(tmp_path / "run", (1,))
+    file = tmp_path / "run" / "1.jsonl"
+    content = file.read_text()
+    file.write_text(content[:-30])
+    assert watched(of) and "1.jsonl:8: not JSON" in of.notes[0] and len(of.notes) == 1
+    file.write_text(content)
+    assert watched(of) and of.notes == [] and runs_of([of])[0].total.mean("pass@1") == 0.125
+    assert not watched(of)
+    file.write_text(content.replace('"score": 1.0', '"score": 0.0'))
+    os.utime(file, (2e9, 2e9))
+    (tmp_path / "run" / "2.jsonl").symlink_to("nowhere")
+    assert file.stat().st_size == len(content) and watched(of)
+    assert of.notes == [] and runs_of([of])[0].total.mean("pass@1") == 0
+    file.unlink()
+    assert watched(of) and "no .jsonl" in of.notes[0]
+
+
+def test_a_folder_that_cannot_be_looked_at_is_looked_at_again(tmp_path, monkeypatch):
+    of = source(dump(tmp_path / "run"))
+    watched(of)
+
+    def gone(*_):
+        raise OSError(116, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("diver.browse.source.rollout_files", gone)
+        assert watched(of) and of.notes == ["[Errno 116] Stale file handle"]
+    assert watched(of) and of.notes == [] and runs_of([of])[0].total.groups == 6
+
+
+def test_what_was_read_in_part_is_read_on(tmp_path):
+    """Of 200 groups of two an eighth, a quarter and half; then all, and nothing more."""
+    rows = [{"problem": f"{i // 2:03}", "response": f"some words {i:03}", "correct": 1} for i in range(400)]
+    file = write_rows(tmp_path / "x.jsonl", rows)
+    of, size = source(file), file.stat().st_size // 8
+    groups = []
+    while of.read(size, 4, growing=True):
+        groups.append(runs_of([of])[0].total.groups)
+    assert groups == [25, 50, 100, 200] and not of.missing
+    of, size = source(write_rows(tmp_path / "y.jsonl", rows)), file.stat().st_size // 8
+    assert of.read(size, 4, growing=True) and of.read(size, 4, growing=True)
+    write_rows(tmp_path / "y.jsonl", [*rows, rows[-1]])
+    of.look()  # it has grown: what is shown of it does not become less
+    assert of.read(size, 4, growing=True) and runs_of([of])[0].total.groups == 50
 
 
 def test_what_is_read_is_counted_in_bytes_of_the_file_and_not_of_its_texts(tmp_path):
@@ -184,6 +270,17 @@ def test_a_batch_that_trl_logs_twice_counts_once_and_a_broken_file_is_left_out(t
         "completions_00002.parquet: the same completions" in notes
         and "completions_00004.parquet: not a readable" in notes
     )
+
+
+def test_what_trl_logs_twice_is_read_in_any_order(tmp_path, monkeypatch):
+    """First the first and the last of four files, then the others, which repeat them."""
+    monkeypatch.setattr("diver.browse.source.POINTS", 2)
+    for step, texts in ((1, "ab"), (2, "ab"), (3, "cd"), (4, "cd")):
+        rows = [{"step": step, "prompt": "Q", "completion": t, "accuracy": 1.0, "advantage": 0.5} for t in texts]
+        write_rows(tmp_path / "completions" / f"completions_{step:05d}.jsonl", rows)
+    of = source(tmp_path)
+    assert of.read(2 * of.files[0].size, 4) and of.read(2 * of.files[0].size, 4) and not of.missing
+    assert sorted(runs_of([of])[0].steps) == [1, 4] and "completions_00001.jsonl, which TRL logs again" in of.notes[0]
 
 
 def test_a_sample_is_bounded_and_does_not_depend_on_the_order():

@@ -14,6 +14,7 @@ from rows import write_rows
 
 from diver.data.testbeds import policy_folder
 from diver.diversity import equational_diversity, textual_diversity
+from diver.measure.run import named_path
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data")).resolve()
 QUICKSTART = Path(__file__).parents[2] / "recipes" / "quickstart.toml"
@@ -93,6 +94,7 @@ def test_two_files_side_by_side_with_settings(tmp_path):
             ["mine.jsonl", "--response", "said"],
             "mine.jsonl:1: no response: found problem, response, correct; accepted said",
         ),
+        (["mine.jsonl", "--metrics", ","], "--metrics ,: name at least one, such as textual"),
         (["mine.jsonl", "--diversity.horizon", "9"], "need policy tokens"),
         (["a="], "'a=': give a path, or NAME=PATH"),
         (["mine.jsonl", "a/mine.jsonl"], "two of the paths have the same name; distinguish them by NAME=PATH"),
@@ -126,6 +128,22 @@ def test_a_response_alone_has_no_diversity(tmp_path):
     assert "TD" not in diver("measure", write_rows(tmp_path / "y.jsonl", [ROWS[0]])).stdout
 
 
+def test_whose_responses_these_are(tmp_path):
+    """A row without a model is of none, and not of one called None; what a terminal would obey is not printed."""
+    names = ["None", None, "", "e\x1b[31mred", "half \ud800"]
+    rows = [{"model": m, "problem": "P", "response": r, "correct": 1} for m in names for r in ("a b", "c d")]
+    folder = write_rows(tmp_path / "x" / "a.jsonl", rows).parent
+    shown = ["None", "(no model)", "e\ufffd[31mred", "half \ufffd"]
+    printed = diver("measure", ".", "--by", "model", "--out", "../out", cwd=folder).stdout
+    assert [cell.strip() for cell in printed.split("\n\n")[1].split("\n")[0].split("|")[2:-1]] == shown
+    assert [row["size"] for row in read(tmp_path / "out" / "groups.jsonl")] == [2, 4, 2, 2]
+    printed = diver("browse", ".", "--by", "model", "--out", "../x.html", cwd=folder).stdout
+    assert [line.split("|")[1].strip() for line in printed.split("\n")[2:6]] == shown
+    done = diver("measure", ".", cwd=folder)
+    assert re.search(r"^\| +\| +x \|$", done.stdout, re.MULTILINE), done.stderr
+    assert named_path("..")[0] == Path("..").resolve().name and named_path("/")[0] == "/"
+
+
 def test_what_is_read_is_not_replaced(tmp_path):
     file = write_rows(tmp_path / "own" / "groups.jsonl", ROWS)
     before = file.read_text()
@@ -140,6 +158,11 @@ def test_what_is_read_is_not_replaced(tmp_path):
     done = diver("measure", "own", "--out", "site", cwd=tmp_path)
     assert "--out site/index.html: exists and is not a page that diver wrote" in done.stderr
     assert file.read_text() == before and [p.name for p in (tmp_path / "own").iterdir()] == ["groups.jsonl"]
+    (tmp_path / "graded").mkdir()
+    (tmp_path / "graded" / "config.json").write_text("{}")  # as `diver grade` writes it
+    done = diver("measure", "own", "--out", "graded", cwd=tmp_path)
+    assert "--out graded: has other work, that of its config.json; choose another --out" in done.stderr
+    assert [p.name for p in (tmp_path / "graded").iterdir()] == ["config.json"]
     for _ in range(2):  # its own results are replaced
         assert diver("measure", "own", "--out", "out", cwd=tmp_path).returncode == 0
 

@@ -265,3 +265,19 @@ def test_a_file_of_a_folder_that_is_none_of_rollouts(tmp_path):
     assert len(groups) == 1 and "problems.jsonl:1: no response: found problem, answer" in groups.notes[1]
     with pytest.raises(DiverError, match=r"problems.jsonl:1: no response: .*\(--response names another\)"):
         diver.read(tmp_path / "problems.jsonl")
+
+
+def test_damaged_archives_are_one_line(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("samples/1_epoch_1.json", json.dumps(inspect_sample("a", 1, "4", "C")))
+    content = bytearray((tmp_path / "a.eval").read_bytes())
+    begin = content.find(b".json") + len(".json")
+    content[begin : begin + 4] = b"\xff" * 4  # no stream of deflate begins so
+    (tmp_path / "a.eval").write_bytes(content)
+    with pytest.raises(DiverError, match=r"a.eval: not a readable log of inspect_ai \(Error -3"):
+        diver.read(tmp_path / "a.eval")
+    for name, pickled in (("cut", b"\x80\x02}q\x00(X\x07\x00"), ("empty", b""), ("pop", b"\x80\x020.")):
+        with zipfile.ZipFile(tmp_path / f"{name}.pt", "w") as archive:
+            archive.writestr("x/data.pkl", pickled)
+        with pytest.raises(DiverError, match=f"{name}.pt: not the rollout data of slime"):
+            diver.read(tmp_path / f"{name}.pt")

@@ -11,6 +11,7 @@ from rollout_files import shape
 from rows import write_rows
 
 from diver.rollouts import Columns, read_rollouts
+from diver.rollouts.files import rollout_files
 from diver.types import DiverError, Grade
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data"))
@@ -273,3 +274,109 @@ def test_a_column_of_words_is_no_outcome_and_says_why(tmp_path):
     assert "none with an outcome" in printed and printed.count("no outcome:") == 1
     scored = [row | {"score": 1} for row in rows]  # another column says it
     assert "no outcome" not in succeeds("measure", write_rows(tmp_path / "y.jsonl", scored))
+
+
+def test_two_tasks_that_number_their_documents_alike(tmp_path):
+    """Of lm-eval the file's name has the task, of inspect_ai the log; two dates of a task are one group."""
+    for task, date in (("a", "2024-05-01T12-00-00.123456"), ("b_c", "2024-05-01T12-00-00.123456"), ("a", "2024-05-02")):
+        name, row = f"samples_{task}_{date}.jsonl", lm_eval_row(0, [f"{task} {date[:10]}"])
+        write_rows(tmp_path / "lm" / name, [{k: v for k, v in row.items() if k != "doc_hash"}])
+    (tmp_path / "lm" / "results_2024-05-01T12-00-00.123456.json").write_text('{"results": {}}')
+    groups = read_groups(tmp_path / "lm")
+    assert [(g.problem.source, g.problem.id, g.responses) for g in groups] == [
+        ("a", "doc-0", ["a 2024-05-01", "a 2024-05-02"]),
+        ("b_c", "doc-0", ["b_c 2024-05-01"]),
+    ]
+    for task in "ab":
+        sample = {"id": 1, "epoch": 1, "input": task, "target": "7", "scores": {}}
+        sample["output"] = {"choices": [{"message": {"content": task}}]}
+        log = {"eval": {"task": task, "model": "m"}, "samples": [sample]}
+        (tmp_path / "insp").mkdir(exist_ok=True)
+        (tmp_path / "insp" / f"{task}.json").write_text(json.dumps(log))
+    assert [(g.problem.source, g.responses) for g in read_groups(tmp_path / "insp")] == [("a", ["a"]), ("b", ["b"])]
+
+
+def test_messages_in_parts(tmp_path):
+    def say(role, text):
+        return [{"role": role, "content": [{"type": "text", "text": text}, {"type": "image", "image": "x"}]}]
+
+    row = {"prompt": say("user", "Q"), "completion": say("assistant", "so \\(x\\)\nend")}
+    (group,) = read_groups(write_rows(tmp_path / "x.jsonl", [row]))
+    assert group.responses == ["so \\(x\\)\nend"] and group.problem.prompt == ({"role": "user", "content": "Q"},)
+
+
+def test_links_of_a_folder_lead_to_each_file_once(tmp_path):
+    file = write_rows(tmp_path / "in" / "run1" / "a.jsonl", [{"problem": "Q", "response": r} for r in "ab"])
+    write_rows(tmp_path / "out" / "c.jsonl", [{"problem": "Q", "response": "c"}])
+    for name, target in [
+        ("latest", "run1"), ("run1/b.jsonl", "a.jsonl"), ("gone.jsonl", "nowhere.jsonl"), ("run1/above", ".."),
+        ("self", "self"), ("shared", "../out"),
+    ]:  # fmt: skip
+        (tmp_path / "in" / name).symlink_to(target)
+    assert [f.path for f in rollout_files(tmp_path / "in")[0]] == [file, tmp_path / "in" / "shared" / "c.jsonl"]
+    assert [g.responses for g in read_groups(tmp_path / "in")] == [["a", "b", "c"]]
+
+
+def test_rows_named_results_are_read_and_tables_of_results_are_not(tmp_path):
+    for name in ("a.jsonl", "gsm8k_results.jsonl", "aggregated_results.jsonl"):
+        write_rows(tmp_path / name, [{"problem": "Q", "response": name}])
+    (tmp_path / "gsm8k_results.json").write_text('{"acc": 0.5}')
+    assert [g.responses for g in read_groups(tmp_path)] == [["a.jsonl", "gsm8k_results.jsonl"]]
+
+
+def test_an_empty_cell_is_a_response_and_else_not_known(tmp_path):
+    """By hand: Q has the responses a and "", in a group that no column names, and R is of x at step 2."""
+    (tmp_path / "x.csv").write_text(
+        "problem,response,correct,group,by,step,answer\nQ,a,1,,,,\nQ,,0,,,,\nR,b,,,x,2,7\n", encoding="utf-8"
+    )
+    groups = read_groups(tmp_path / "x.csv", Columns(by="by"))
+    assert [(g.problem.prompt, g.responses, g.problem.meta, g.problem.answer) for g in groups] == [
+        ("Q", ["a", ""], {}, ""),
+        ("R", ["b"], {"by": "x", "step": 2}, "7"),
+    ]
+    assert groups[0].outcomes.tolist() == [1, 0] and groups[1].rollouts[0].reward is None
+    row = {"id": "", "epoch": 1, "input": "Q", "target": "7", "output": {"choices": [{}]}, "scores": {}}
+    groups = read_groups(write_rows(tmp_path / "y.jsonl", [row, {**row, "input": "R"}]))
+    assert [g.problem.prompt for g in groups] == ["Q", "R"]
+    (tmp_path / "z.csv").write_text("problem,response\n,a\n")
+    with pytest.raises(DiverError, match=r"z.csv, row 1: no problem: it is empty \(--problem names another\)"):
+        read_groups(tmp_path / "z.csv")
+
+
+def test_numbers_of_problems_that_pandas_made_floats(tmp_path):
+    rows = [{"problem_id": i, "response": "a"} for i in (1, 1.0, 2.0)]
+    assert [(g.problem.prompt, len(g)) for g in read_groups(write_rows(tmp_path / "x.jsonl", rows))] == [
+        ("1", 2),
+        ("2", 1),
+    ]
+
+
+def test_log_probabilities_that_are_not_finite_are_not_known(tmp_path):
+    rows = [{"problem": "Q", "response": "a", "logprobs": [-0.5, x]} for x in (-1.0, float("-inf"), -1e300)]
+    (group,) = read_groups(write_rows(tmp_path / "x.jsonl", rows))
+    assert [None if r.logprobs is None else r.logprobs.tolist() for r in group.rollouts] == [[-0.5, -1], None, None]
+
+
+def test_the_outcome_of_a_file_is_one_column(tmp_path):
+    """`score` is another measure than `correct`: where that is empty the outcome is not known."""
+    found = [(None, None), (True, 0.2), (None, 0.9), (False, 0.7)]
+    rows = [{"problem": "Q", "response": "a", "correct": c, "score": s} for c, s in found]
+    (group,) = found = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert [None if r.reward is None else r.reward.outcome for r in group.rollouts] == [None, 1, None, 0]
+    assert len(found.notes) == 1
+
+
+def test_what_was_graded_by_model_and_task_is_read_so(tmp_path):
+    for task, model, answer in (("a", "x", 7), ("a", "y", 8), ("b", "x", 7)):
+        message = {"message": {"content": rf"\boxed{{{answer}}}"}}
+        sample = {"id": 1, "epoch": 1, "input": "3 + 4?", "target": "7", "scores": {}, "output": {"choices": [message]}}
+        log = {"eval": {"task": task, "model": model}, "samples": [sample]}
+        (tmp_path / "logs").mkdir(exist_ok=True)
+        (tmp_path / "logs" / f"{task}{model}.json").write_text(json.dumps(log))
+    succeeds("grade", tmp_path / "logs", "--out", tmp_path / "out")
+    groups = read_groups(tmp_path / "out" / "samples.jsonl")
+    assert [(g.problem.source, g.problem.id, g.problem.meta["by"], g.outcomes.tolist()) for g in groups] == [
+        ("a", "1", "x", [1]),
+        ("a", "1", "y", [0]),
+        ("b", "1", "x", [1]),
+    ]

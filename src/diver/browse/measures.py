@@ -110,16 +110,18 @@ class Tally:
         self.values: dict[str, array[float]] = {}
         self.problems: dict[str, array[int]] = {}  # whose each value is, as a number
 
-    def add(self, group: Group, *values: Values) -> None:
+    def count(self, group: Group) -> None:
         self.groups += 1
         self.single += len(group) == 1
         self.responses += len(group)
+
+    def add(self, group: Group, values: Values) -> None:
+        """Values of a group, whether or not it is counted already."""
         problem = hash(name_of(group.problem))
-        for of in values:
-            for name, value in of.items():
-                if not math.isnan(value):
-                    self.values.setdefault(name, array("d")).append(value)
-                    self.problems.setdefault(name, array("q")).append(problem)
+        for name, value in values.items():
+            if not math.isnan(value):
+                self.values.setdefault(name, array("d")).append(value)
+                self.problems.setdefault(name, array("q")).append(problem)
 
     def mean(self, name: str) -> float:
         return float(np.mean(self.values[name])) if self.values.get(name) else math.nan

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from diver.browse.measures import RIGHT, WRONG, Tally, entropy, merged, shared_ks
-from diver.browse.source import Source
+from diver.browse.source import MEASURED, Source
 from diver.diversity import Diversity, with_diversity
 from diver.io.run_folder import metrics_table
+from diver.measure.problems import owner
 from diver.measure.run import with_page_name
 from diver.render.tables import Measure, Table
 from diver.report.browser import Shown, browser_data
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 BY_OUTCOME = "solid: correct responses, dashed: wrong ones"
 NOTE = (
     "Means over problems, of one with several groups their mean, with 95 % intervals. Pass@k is the unbiased estimate; "
-    "distinct@k counts correct responses that write other formulas; TD (textual diversity) is 1 - pairwise BLEU. Groups of "
-    "one response are of no kind."
+    "distinct@k counts correct responses that write other formulas; TD (textual diversity) is 1 - pairwise BLEU. "
+    f"Of more than {MEASURED} groups both are measured of a random part. Groups of one response are of no kind."
 )
 
 
@@ -279,8 +280,7 @@ def _shown(runs: Sequence[Run], sources: Sequence[Source], limit: int, threshold
 
 
 def _card(source: Source, group: Group, index: dict[tuple[int, str], int], threshold: float) -> Shown:
-    meta = group.problem.meta
-    step = meta.get("step")
+    step = group.problem.meta.get("step")
     bare = dataclasses.replace(group, problem=dataclasses.replace(group.problem, meta={}))
     named = with_page_name(bare, "", threshold, usual=len(group)).with_each(
         entropy=[entropy(r) for r in group.rollouts]
@@ -290,4 +290,4 @@ def _card(source: Source, group: Group, index: dict[tuple[int, str], int], thres
         if group.rollouts[0].diversity or len(group) == 1
         else with_diversity(named, ["textual", "equational"], Diversity())
     )
-    return Shown(measured, index[id(source), str(meta.get("by", ""))], step)
+    return Shown(measured, index[id(source), owner(group.problem, source.by)], step)

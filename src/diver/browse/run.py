@@ -10,7 +10,7 @@ from tyro.conf import Positional
 
 from diver.browse.page import Run, curves, part_read, remarks, render, runs_of, summary
 from diver.browse.serve import Page, repeat, server
-from diver.browse.source import Source
+from diver.browse.source import MEASURED, Source
 from diver.extras import require
 from diver.io.files import write_text
 from diver.measure.run import paths_of
@@ -24,7 +24,6 @@ from diver.settings import settings
 from diver.types import DiverError
 
 BYTES = 40_000_000  # read before the first page; a few seconds
-MEASURED = 300  # groups whose diversity is measured in them
 EVERY = 5.0  # seconds between two looks at the files of a run that goes on
 
 
@@ -155,10 +154,7 @@ def watch(config: Browse, sources: list[Source]) -> None:
 
 
 def _read_more(config: Browse, source: Source, sources: int) -> bool:
-    """Read what a source has that is not read yet; a folder that is not there yet has nothing."""
-    try:
-        source.look()
-    except DiverError as error:
-        source.note(str(error))
-        return False
-    return source.read(config.budget, MEASURED // sources, growing=True)
+    """Read what a source has that is not read yet; whether there is anything else to show."""
+    before = source.notes, {*source.contents}
+    read = source.look_again() and source.read(config.budget, MEASURED // sources, growing=True)
+    return read or before != (source.notes, {*source.contents})

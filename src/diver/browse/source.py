@@ -1,12 +1,14 @@
 """Rollouts of one path, read a file at a time within a budget: numbers by step, and a bounded sample of groups."""
 
 import heapq
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from diver.browse.measures import Tally, diversity_values, outcome_values
 from diver.io.seeds import stream_seed
-from diver.measure.problems import SINGLE
+from diver.measure.problems import SINGLE, owner
 from diver.report.text import evenly_spaced
 from diver.rollouts.columns import Columns, Part
 from diver.rollouts.files import RolloutFile, rollout_files
@@ -15,8 +17,12 @@ from diver.types import DiverError, Group
 
 OPEN_CHARS = 100_000_000  # of responses whose group may get further ones; then the oldest are taken for complete
 SAMPLE_CHARS = 60_000_000  # of the groups that are kept to be shown
+MEASURED = 300  # groups of one reading whose diversity is measured
 POINTS = 100  # files of one reading: enough for a curve
 UNDIVIDED = frozenset({".json", ".pt"})  # files that are read whole, or not at all
+
+Key = tuple[str, int | None]
+"""Whose responses, and of which step."""
 
 
 class Sample:
@@ -46,12 +52,37 @@ class Sample:
         return [group for _, _, _, group in sorted(self._heap, key=lambda item: item[1])]
 
 
+class Drawn:
+    """At most `count` groups, of at most `chars` characters: of each key as many, drawn at random as by `Sample`.
+
+    Of more keys than `count` some share their part.
+    """
+
+    def __init__(self, count: int, chars: int) -> None:
+        self.count, self.chars = count, chars
+        self._numbers: dict[Key, int] = {}
+        self._samples: list[Sample] = []
+
+    def add(self, key: Key, group: Group) -> None:
+        number = self._numbers.setdefault(key, len(self._numbers)) % self.count
+        if number == len(self._samples):
+            self._samples.append(Sample(0, 0))
+            parts = len(self._samples)
+            for sample in self._samples:
+                sample.limit(self.count // parts, self.chars // parts)
+        self._samples[number].add(group)
+
+    def groups(self) -> list[Group]:
+        return [group for sample in self._samples for group in sample.groups()]
+
+
 class Content:
-    """What one file has: a tally for each (by, step), and a sample of its groups. `whole`: all of it was read."""
+    """What one file has: a tally for each key, a sample of its groups, and notes. `whole`: all of it was read."""
 
     def __init__(self, groups: int, chars: int = SAMPLE_CHARS) -> None:
-        self.tallies: dict[tuple[str, int | None], Tally] = {}
+        self.tallies: dict[Key, Tally] = {}
         self.sample = Sample(groups, chars)
+        self.notes: list[str] = []
         self.whole = True
 
 
@@ -60,18 +91,28 @@ class Source:
 
     def __init__(self, name: str, path: Path, columns: Columns, steps: str, groups: int, threshold: float) -> None:
         self.name, self.path, self.steps = name, path, steps
-        self.groups, self.threshold = groups, threshold
+        self.by, self.groups, self.threshold = columns.by, groups, threshold
         self.files: list[RolloutFile] = []
         self.contents: dict[RolloutFile, Content] = {}
         self.names: dict[str, str] = {}
         self._reader = Reader(columns)  # one for all files: TRL writes some twice
+        self._said: list[str] = []  # by the last look
+        self._shares: dict[Path, int] = {}  # how much was read of each file, in bytes
 
     def look(self) -> None:
-        """Which files there are now. A file that has grown counts as another one: it is read again."""
-        self.files, notes = rollout_files(self.path, self.steps)
+        """Which files there are now. A file that has changed counts as another one: it is read again."""
+        self.files, self._said = rollout_files(self.path, self.steps)
         self._reader.in_folder = len(self.files) > 1
-        self.note(*notes)
-        self.contents = {file: content for file, content in self.contents.items() if file in {*self.files}}
+        self.contents = {file: self.contents[file] for file in self.files if file in self.contents}
+
+    def look_again(self) -> bool:
+        """The same while a run goes on: False where nothing can be seen now, as of a folder that is not there yet."""
+        try:
+            self.look()
+        except (DiverError, OSError) as error:
+            self._said = [str(error)]
+            return False
+        return True
 
     @property
     def layouts(self) -> list[str]:
@@ -80,7 +121,10 @@ class Source:
     @property
     def notes(self) -> list[str]:
         """What a user should know, each once: what was left out, and of what was read, what has no value."""
-        return [*dict.fromkeys(self._reader.notes), *self._gaps()]
+        return [*dict.fromkeys([*self._said, *self._of_files()]), *self._gaps()]
+
+    def _of_files(self) -> list[str]:
+        return [note for file in self.files if file in self.contents for note in self.contents[file].notes]
 
     def _gaps(self) -> Iterator[str]:
         tallies = [tally for content in self.contents.values() for tally in content.tallies.values()]
@@ -91,9 +135,6 @@ class Source:
         if single:
             yield f"{self.name}: {single:,} of {groups:,} groups are {SINGLE}"
 
-    def note(self, *lines: str) -> None:
-        self._reader.notes += lines
-
     @property
     def missing(self) -> list[RolloutFile]:
         return [file for file in self.files if file not in self.contents]
@@ -101,18 +142,28 @@ class Source:
     def read(self, size: int | None, measured: int, growing: bool = False) -> bool:
         """Read further files, of together about `size` bytes (all where None), evenly spaced; whether any was read.
 
-        measured: of how many groups the diversity is measured in all of them. growing: a file that cannot be read, such
-        as one that is being written, is left out for now; else it is an error where there is no other.
+        measured: of how many groups the diversity is measured in all of them, at least one a file. growing: a file that
+        cannot be read, such as one that is being written, is left out for now, else it is an error where there is no
+        other; and where no file is missing, more is read of those that were read in part.
         """
         chosen, share = self._plan(size)
+        if growing and not chosen:
+            chosen, share = self._further(size or 0)
         for file in chosen:
-            content = Content(-(-self.groups // len(chosen)), SAMPLE_CHARS // len(chosen))
+            self.contents.pop(file, None)
+        notes = self._reader.notes = self._of_files()  # what it says once it says again where that is gone
+        measured //= max(1, len(self.contents) + len(chosen))
+        for file in chosen:
+            limits, said = (-(-self.groups // len(chosen)), SAMPLE_CHARS // len(chosen)), len(notes)
+            content = Content(*limits)
             try:
-                self._fill(content, file, share, max(1, measured // len(chosen)))
+                self._fill(content, file, share, max(1, measured))
             except (DiverError, OSError) as error:
                 if not growing and (len(self.files) == 1 or isinstance(error, OSError)):
                     raise
-                self.note(f"{error}: left out")
+                content = Content(*limits)
+                notes.append(f"{error}: left out")
+            content.notes = notes[said:]
             self.contents[file] = content
         for content in self.contents.values() if chosen else ():
             content.sample.limit(-(-self.groups // len(self.contents)), SAMPLE_CHARS // len(self.contents))
@@ -131,21 +182,39 @@ class Source:
                 return chosen, share
             count = max(1, min(count - 1, count * size // cost))
 
+    def _further(self, size: int) -> tuple[list[RolloutFile], int | None]:
+        """Of the files that were read in part those of which the least was, and twice that share of each."""
+        parts = [file for file in self.files if not self.contents[file].whole]
+        share = 2 * min((self._shares[file.path] for file in parts), default=0)
+        behind = [file for file in parts if 2 * self._shares[file.path] == share]
+        count = min(POINTS, max(1, size // share)) if parts else 0
+        return [behind[i] for i in evenly_spaced(len(behind), count)], share
+
     def _fill(self, content: Content, file: RolloutFile, share: int | None, measured: int) -> None:
-        content.whole = share is None or file.size <= share or file.path.suffix in UNDIVIDED
-        parts = self._reader.parts(file, None if content.whole else share)
-        if not content.whole:
-            parts = _beginning(parts, share or 0)
-        found: Iterable[Group] = grouped(parts, self.names, OPEN_CHARS)
-        if not content.whole:
-            found = _complete(list(found))
-        for number, group in enumerate(found):
-            key = (str(group.problem.meta.get("by", "")), group.problem.meta.get("step"))
-            values = [outcome_values(group, self.threshold)]
-            if number < measured:
-                values.append(diversity_values(group, self.threshold))
-            content.tallies.setdefault(key, Tally()).add(group, *values)
+        drawn = Drawn(measured, content.sample.chars)
+        for group in self._groups(content, file, share):
+            tally = content.tallies.setdefault(self._key(group), Tally())
+            tally.count(group)
+            tally.add(group, outcome_values(group, self.threshold))
             content.sample.add(group)
+            drawn.add(self._key(group), group)
+        for group in drawn.groups():
+            content.tallies[self._key(group)].add(group, diversity_values(group, self.threshold))
+
+    def _key(self, group: Group) -> Key:
+        return owner(group.problem, self.by), group.problem.meta.get("step")
+
+    def _groups(self, content: Content, file: RolloutFile, share: int | None) -> Iterable[Group]:
+        """Those of about the first `share` bytes; of more, until there is one that is known to be whole."""
+        share = None if share is None else max(share, self._shares.get(file.path, 1))
+        while share is not None and share < file.size and file.path.suffix not in UNDIVIDED:
+            begun = list(grouped(_beginning(self._reader.parts(file, share), share), self.names, OPEN_CHARS))
+            if (complete := _complete(begun)) or not begun:
+                content.whole, self._shares[file.path] = False, share
+                return complete
+            share *= 2
+        self._shares[file.path] = file.size
+        return grouped(self._reader.parts(file), self.names, OPEN_CHARS)
 
 
 def _beginning(parts: Iterator[Part], size: int) -> Iterator[Part]:
@@ -159,6 +228,10 @@ def _beginning(parts: Iterator[Part], size: int) -> Iterator[Part]:
 
 
 def _complete(groups: list[Group]) -> list[Group]:
-    """Of the beginning of a file, groups that are smaller than the largest may lack responses that come later."""
-    largest = max(map(len, groups), default=0)
-    return [group for group in groups if len(group) == largest]
+    """Of the beginning of a file those that are whole: as large as the largest size that two groups have, or larger.
+
+    A smaller group may lack responses that come later, as may one that is alone in its size.
+    """
+    sizes = Counter(map(len, groups))
+    whole = max((size for size, count in sizes.items() if count > 1), default=math.inf)
+    return [group for group in groups if len(group) >= whole]

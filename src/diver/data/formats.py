@@ -29,8 +29,9 @@ def read_parquet(path: Path) -> Rows:
         raise DiverError(f"{path}: not a readable parquet file ({error})") from error
 
 
-def read_csv(path: Path) -> Rows:
-    """Values are texts; those that are empty are left out."""
+def read_csv(path: Path, keep_empty: bool = False) -> Rows:
+    """Values are texts; those that are empty are left out, or kept as such."""
+    absent = (None,) if keep_empty else (None, "")
     csv.field_size_limit(sys.maxsize)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -40,7 +41,7 @@ def read_csv(path: Path) -> Rows:
             for number, row in enumerate(reader, start=1):
                 if None in row:
                     raise DiverError(f"{path}, row {number}: has more fields than the header")
-                yield f"{path}, row {number}", {name: value for name, value in row.items() if value not in (None, "")}
+                yield f"{path}, row {number}", {name: value for name, value in row.items() if value not in absent}
     except UnicodeDecodeError as error:
         raise DiverError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
     except csv.Error as error:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from diver.render.tables import Measure
+from diver.report.text import clean
 from diver.stats import Estimate, bounds_of, by_problem, interval, pass_at_k
 from diver.types import Group, Problem
 
@@ -53,6 +54,11 @@ def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> d
 def name_of(problem: Problem) -> str:
     """Its id, after the benchmark where that is known: two benchmarks may number their problems alike."""
     return f"{problem.source}/{problem.id}" if problem.source else problem.id
+
+
+def owner(problem: Problem, column: str = "") -> str:
+    """Whose responses to it these are, as tables name them; `column` is what --by names, for those of which it says nothing."""
+    return clean(problem.meta.get("by", f"(no {column or 'name'})"))
 
 
 def problem_table(groups: Sequence[Group], ks: Sequence[int] = (), threshold: float = 0.5) -> ProblemTable:

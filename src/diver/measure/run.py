@@ -16,13 +16,24 @@ from diver.extras import require
 from diver.io.files import write_text
 from diver.io.jsonl import to_json, write_jsonl
 from diver.io.progress import progress
-from diver.measure.problems import SINGLE, ProblemTable, column, group_row, name_of, problem_table, summary, title
+from diver.measure.problems import (
+    SINGLE,
+    ProblemTable,
+    column,
+    group_row,
+    name_of,
+    owner,
+    problem_table,
+    summary,
+    title,
+)  # fmt: skip
 from diver.render.export import Export
 from diver.render.figures import write_intervals
 from diver.render.tables import Measure as Column
 from diver.render.tables import Table, markdown
 from diver.report import write_browser
 from diver.report.page import check_page
+from diver.report.text import clean
 from diver.rollouts import Columns, read_rollouts
 from diver.rollouts.files import check_written
 from diver.settings import settings
@@ -69,6 +80,8 @@ class Measure(Columns, Export):
             raise DiverError(f"--threshold: must be a finite number, is {self.threshold}")
         if self.diversity.horizon is not None or self.diversity.tokenize == "policy":
             raise DiverError("--diversity.horizon and tokenize = policy: need policy tokens, which files do not have")
+        if not self.names:
+            raise DiverError(f"--metrics {self.metrics}: name at least one, such as textual")
         for name in self.names:
             resolve(name, self.diversity)
 
@@ -83,6 +96,8 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     if out is not None and out.exists() and not out.is_dir():
         raise DiverError(f"--out {out}: is a file; name a folder")
     if out is not None:
+        if (out / "config.json").exists():  # of a run, an evaluation or grades, which have a summary.json of their own
+            raise DiverError(f"--out {out}: has other work, that of its config.json; choose another --out")
         check_written([*(out / name for name in FILES), *config.paths(out)], paths_of(config.rollouts).values())
         check_page(out / "index.html")
     require("scipy")  # of the intervals
@@ -152,15 +167,16 @@ def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
         rollouts = read_rollouts(path, columns, config.steps)
         for note in rollouts.notes:
             log(note)
-        owners = list(dict.fromkeys(group.problem.meta.get("by") for group in rollouts))
-        for by in owners:
-            of = [group for group in rollouts if group.problem.meta.get("by") == by]
-            yield name if len(owners) == 1 else f"{name}: {by}" if len(paths) > 1 else str(by), of
+        owners: dict[str, list[Group]] = {}
+        for group in rollouts:
+            owners.setdefault(owner(group.problem, config.by), []).append(group)
+        for by, of in owners.items():
+            yield name if len(owners) == 1 else f"{name}: {by}" if len(paths) > 1 else by, of
 
 
 def paths_of(rollouts: Sequence[str]) -> dict[str, Path]:
     """The paths by their names."""
-    paths = {name: path.expanduser() for name, path in map(named_path, rollouts)}
+    paths = {clean(name): path.expanduser() for name, path in map(named_path, rollouts)}
     if len(paths) < len(rollouts):
         raise DiverError("two of the paths have the same name; distinguish them by NAME=PATH")
     return paths
@@ -173,7 +189,10 @@ def named_path(text: str) -> tuple[str, Path]:
         if not name or not path:
             raise DiverError(f"{text!r}: give a path, or NAME=PATH")
         return name, Path(path)
-    return Path(text).stem if Path(text).is_file() else Path(text).name, Path(text)
+    named = Path(text)
+    if named.name in ("", ".."):
+        named = named.resolve()
+    return named.stem if named.is_file() else named.name or str(named), Path(text)
 
 
 def table_of(tables: Mapping[str, ProblemTable]) -> Table:

@@ -27,7 +27,7 @@ def drawing(*paths: Path, size: tuple[float, float], font_size: float = 9.0) -> 
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    style: Any = {"font.family": "sans-serif", "font.size": font_size, "svg.fonttype": "none"}
+    style: Any = {"font.family": "sans-serif", "font.size": font_size, "svg.fonttype": "none", "text.parse_math": False}
     with rc_context({**style, "svg.hashsalt": paths[0].stem}):
         figure = Figure(figsize=size, layout="constrained")
         yield figure

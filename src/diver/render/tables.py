@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ _LATEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "−": "$-$"}
 )
+
+_BAR = re.compile(r"(?<!\\)\|")  # it would end a cell of Markdown
 
 
 class Measure(NamedTuple):
@@ -118,13 +121,15 @@ def write_table(table: Table, folder: Path, kind: Format, name: str = "table") -
 
 def _latex(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A tabular with the rules of booktabs; the first column is text."""
-    lines = [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in (header, *rows)]
+    lines = [" & ".join(_on_one_line(cell).translate(_LATEX) for cell in row) + r" \\" for row in (header, *rows)]
+    lines = [f"{{}}{line}" if line.startswith(("[", "*")) else line for line in lines]  # no argument of the line above
     body = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
     return "\n".join([f"\\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", *body, r"\end{tabular}", ""])
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], text: int = 1) -> str:
     """A table whose first `text` columns are text, the others numbers, padded so that it can be read as it is."""
+    header, *rows = [[_BAR.sub(r"\|", _on_one_line(cell)) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     signs = ["<" if i < text else ">" for i in range(len(widths))]
     lines = [
@@ -133,3 +138,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], text: int = 1
     ]
     lines.insert(1, ["-" * width if i < text else "-" * (width - 1) + ":" for i, width in enumerate(widths)])
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _on_one_line(cell: str) -> str:
+    return " ".join(cell.splitlines())

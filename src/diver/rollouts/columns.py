@@ -6,7 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from diver.data.sources import first_value, needed
+from diver.data.sources import first_value, needed, value_at
+from diver.io.jsonl import InvalidRow
 from diver.rollouts import values
 from diver.settings import settings
 from diver.types import DiverError, Group, Problem, Reward, Rollout
@@ -100,15 +101,23 @@ class Layout(NamedTuple):
 
 
 def named_columns(file: File) -> Iterator[Part]:
-    names = file.names
+    names, chosen = file.names, ""
     for where, row in file.rows:
-        value = needed(row, "problem", names["problem"], where, "--problem")
+        group, value = _known(row, names["group"]), _known(row, names["problem"])
+        if value is None:
+            value = needed(row, "problem", names["problem"], where, "--problem")
+            if group is None:
+                raise InvalidRow(where, "no problem", ": it is empty (--problem names another)")
         texts = needed(row, "response", names["response"], where, "--response")
         several = isinstance(texts, list) and not values.is_messages(texts)
         responses = texts if several else [texts]
-        given = _outcome(row, names["outcome"])
-        if given is None and names["outcome"] is OUTCOMES:
-            _note_unread(file, where, row)
+        if names["outcome"] is OUTCOMES:  # nobody says which it is: of the whole file the same
+            chosen = chosen or next((name for name in OUTCOMES if _each_outcome(row.get(name))), "")
+            given = row.get(chosen) if _each_outcome(row.get(chosen)) else None
+            if given is None:
+                _note_unread(file, where, row, (chosen,) if chosen else OUTCOMES)
+        else:
+            given = first_value(row, names["outcome"])
         outcomes = given if several and isinstance(given, list) else [given] * len(responses)
         if len(outcomes) != len(responses):
             raise DiverError(f"{where}: {len(responses)} responses, but {len(outcomes)} outcomes")
@@ -116,13 +125,12 @@ def named_columns(file: File) -> Iterator[Part]:
             scored = [
                 (values.text(r, where), values.outcome(o, where)) for r, o in zip(responses, outcomes, strict=True)
             ]
-            group = first_value(row, names["group"])
             key = json.dumps(value if group is None else group, ensure_ascii=False, default=str)
             yield Part(key, Group(_problem(row, value, where, file), tuple(_rollouts(row, scored, names))))
 
 
 def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
-    found = {name: first_value(row, file.names[name]) for name in ("answer", "step", "by", "grader", "source", "id")}
+    found = {name: _known(row, file.names[name]) for name in ("answer", "step", "by", "grader", "source", "id")}
     step = values.integer(found["step"])
     meta: dict[str, Any] = {"step": file.step if step is None else step}
     meta |= {name: None if found[name] is None else str(found[name]) for name in ("by", "grader")}
@@ -153,20 +161,20 @@ def _rollouts(row: Row, scored: Sequence[tuple[str, float | None]], names: Names
         )
 
 
-def _outcome(row: Row, names: Sequence[str]) -> Any:
-    """Where nobody says what the outcome is called, the first column that can be one."""
-    if names is not OUTCOMES:
-        return first_value(row, names)
-    return next((v for name in names if (v := row.get(name)) is not None and _each_outcome(v)), None)
+def _known(row: Row, names: Sequence[str]) -> Any:
+    """The first value that says something; None where there is none."""
+    return next((value for name in names if (value := values.known(value_at(row, name))) is not None), None)
 
 
-def _note_unread(file: File, where: str, row: Row) -> None:
+def _note_unread(file: File, where: str, row: Row, names: Sequence[str]) -> None:
     """Say once of a column why nothing in it is an outcome."""
-    for name in OUTCOMES:
+    for name in names:
         unread = f"column {name!r} is no outcome: must be true, false or a finite number"
-        if row.get(name) not in (None, "") and not any(unread in note for note in file.notes):
+        if values.known(row.get(name)) is not None and not any(unread in note for note in file.notes):
             file.notes.append(f"{where}: {unread}, not {row[name]!r:.60}")
 
 
 def _each_outcome(value: Any) -> bool:
-    return all(map(values.is_outcome, value)) and bool(value) if isinstance(value, list) else values.is_outcome(value)
+    if isinstance(value, list):
+        return all(map(values.is_outcome, value)) and bool(value)
+    return values.is_outcome(values.known(value))

@@ -1,7 +1,10 @@
 """Which files of a folder are rollouts, and of which step."""
 
+import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,17 +17,19 @@ _NUMBER = re.compile(r"(?:.*(?:step|completions|iteration|rollout|data|eval)_?)?
 _EVALUATION = re.compile(r"(?:.*_)?(?:val|eval|test)(?:_.*)?")
 # What lies beside rollouts: metrics, settings, tokenizers, summaries.
 _OTHER = re.compile(
-    r"\..*|metrics|config|.*_config|.*results|provenance|params|args|summar(?:y|ies)|.*_rollout_summaries|timing_spans|"
-    r"checkpoints|tokenizer.*|trainer_state|special_tokens_map|vocab|.*\.index|rank_\d+"
+    r"\..*|(?:metrics|config|.*_config|aggregated_results|provenance|params|args|summar(?:y|ies)|.*_rollout_summaries|"
+    r"timing_spans|checkpoints|tokenizer.*|trainer_state|special_tokens_map|vocab|.*\.index|rank_\d+)\.[a-z]+|"
+    r"(?:.*results|results_\d{4}-.*)\.json"
 )
 
 
 class RolloutFile(NamedTuple):
-    """`step` is the number in its name or in that of a folder above it; `size` is in bytes."""
+    """`step` is the number in its name or in that of a folder above it; `size` is in bytes, `changed` in nanoseconds."""
 
     path: Path
     step: int | None
     size: int
+    changed: int
 
 
 def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[str]]:
@@ -37,12 +42,12 @@ def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[
             raise DiverError(f"--steps {steps}: selects files of a folder, and {path} is one file")
         if path.suffix not in READERS:
             raise DiverError(f"{path}: a file must be {' or '.join(READERS)}, not {path.suffix or 'without suffix'}")
-        return [RolloutFile(path, _step(path, path.parent), path.stat().st_size)], []
+        return [*_found([path], path.parent)], []
     if not path.is_dir():
         raise DiverError(f"{path}: no such file or folder")
     folder = next((path / name for name in FOLDERS if (path / name).is_dir()), path)
     found, notes = _of_training(folder, sorted(_candidates(folder)))
-    files = [RolloutFile(p, _step(p, folder), p.stat().st_size) for p in found]
+    files = [*_found(found, folder)]
     if not files:
         raise DiverError(f"{folder}: no {' or '.join(READERS)} file of rollouts in this folder")
     if steps:
@@ -61,12 +66,31 @@ def check_written(written: Iterable[Path], paths: Iterable[Path]) -> None:
             raise DiverError(f"--out: would replace {path}, which is read; choose another --out")
 
 
+def _found(paths: Iterable[Path], folder: Path) -> Iterator[RolloutFile]:
+    for path in paths:
+        with suppress(FileNotFoundError):  # gone since the folder was listed
+            about = path.stat()
+            yield RolloutFile(path, _step(path, folder), about.st_size, about.st_mtime_ns)
+
+
 def _candidates(folder: Path) -> Iterator[Path]:
-    for path in folder.iterdir():
-        if path.is_dir() and not path.name.startswith((".", "checkpoint")):
-            yield from _candidates(path)
-        elif path.suffix in READERS and not _OTHER.fullmatch(path.stem):
+    """Each file once, by a path without links if it has one; a link may lead nowhere, or in a circle."""
+    waiting, links, seen = [folder], deque[Path](), set[str]()
+    while waiting or links:
+        path = waiting.pop() if waiting else links.popleft()
+        is_folder = path.is_dir()
+        if is_folder:
+            left_out = path != folder and path.name.startswith((".", "checkpoint"))
+        else:
+            left_out = path.suffix not in READERS or _OTHER.fullmatch(path.name) is not None or not path.is_file()
+        if left_out or (real := os.path.realpath(path)) in seen:
+            continue
+        seen.add(real)
+        if not is_folder:
             yield path
+        else:
+            for inside in sorted(path.iterdir()):
+                (links if inside.is_symlink() else waiting).append(inside)
 
 
 def _of_training(folder: Path, files: list[Path]) -> tuple[list[Path], list[str]]:

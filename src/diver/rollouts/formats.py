@@ -8,8 +8,10 @@ import json
 import pickle
 import struct
 import zipfile
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from diver.types import DiverError
 
 Row = Mapping[str, Any]
 Rows = Iterable[tuple[str, Row]]
+# What reading a zip raises where it is damaged.
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError)
 ZSTD = 93  # a method of zip that zipfile of Python 3.11 to 3.13 does not have; inspect_ai's logs use it
 
 
@@ -48,7 +52,7 @@ def _eval(path: Path) -> Rows:
             for name in names:
                 if name.startswith("samples/") and name.endswith(".json"):
                     yield f"{path}, {name}", {**json.loads(_member(archive, name)), **header}
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
+    except (*DAMAGED, TypeError) as error:
         raise DiverError(f"{path}: not a readable log of inspect_ai ({error})") from error
 
 
@@ -72,11 +76,12 @@ def _pt(path: Path) -> Rows:
             pickled = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
             with archive.open(pickled) as file:
                 content = _Plain(file).load()
-        samples, step = content["samples"], content.get("rollout_id")
-    except (zipfile.BadZipFile, pickle.UnpicklingError, StopIteration, KeyError, TypeError, AttributeError) as error:
+        step = content.get("rollout_id")
+        samples = [{**sample, "step": step} for sample in content["samples"]]
+    except (*DAMAGED, pickle.UnpicklingError, StopIteration, LookupError, TypeError, AttributeError) as error:
         raise DiverError(f"{path}: not the rollout data of slime ({type(error).__name__}: {error})") from error
     for number, sample in enumerate(samples, start=1):
-        yield f"{path}, sample {number}", {**sample, "step": step}
+        yield f"{path}, sample {number}", sample
 
 
 class _Plain(pickle.Unpickler):
@@ -102,7 +107,7 @@ class _Nothing:
 
 
 READERS: dict[str, Callable[[Path], Any]] = {
-    **formats.READERS, ".json": _json, ".eval": _eval, ".pt": _pt,
+    **formats.READERS, ".csv": partial(formats.read_csv, keep_empty=True), ".json": _json, ".eval": _eval, ".pt": _pt,
 }  # fmt: skip
 
 

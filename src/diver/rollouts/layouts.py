@@ -77,7 +77,12 @@ def trl(file: File) -> Iterator[Part]:
 
 
 def lm_eval(file: File) -> Iterator[Part]:
-    """lm-eval repeats the responses of a document for each of its filters: the first filter is read."""
+    """lm-eval repeats the responses of a document for each of its filters: the first filter is read.
+
+    Documents are numbered within a task, which only the name of the file says.
+    """
+    named = re.fullmatch(r"samples_(.+)_\d{4}-\d\d-\d\d(?:T[\d.-]+)?", file.path.stem)
+    task = named[1] if named else ""
     where_first, first = next(file.rows)
     repeated = f"{file.path}: the rows of filter {first.get('filter')!r}; the others repeat their responses"
 
@@ -85,7 +90,7 @@ def lm_eval(file: File) -> Iterator[Part]:
         for where, row in _chain((where_first, first), file.rows):
             if row.get("filter") == first.get("filter"):
                 for plain in unpack.lm_eval(where, row):
-                    yield where, plain
+                    yield where, {**plain, "source": task}
             elif repeated not in file.notes:
                 file.notes.append(repeated)
 
@@ -103,7 +108,7 @@ LAYOUTS = {
     EVAL: Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), read=diver_eval),
     "diver grade": Layout(
         frozenset({"problem", "prompt", "index", "response", "label", "grade", "grader", "extracted"}),
-        {"problem": ("prompt",), "id": ("problem",), "grader": ("grader",)},
+        {"problem": ("prompt",), "id": ("problem",), "source": ("source",), "by": ("by",), "grader": ("grader",)},
     ),
     "verl": Layout(
         frozenset({"input", "output", "score"}),
@@ -162,7 +167,7 @@ LAYOUTS = {
     ),
     "lm-eval": Layout(
         frozenset({"doc_id", "arguments", "resps"}),
-        {"outcome": ("score",), "group": ("group",), "id": ("id",)},
+        {"outcome": ("score",), "group": ("group",), "id": ("id",), "source": ("source",)},
         read=lm_eval,
     ),
     "named columns": Layout(frozenset()),

@@ -26,7 +26,7 @@ class Rollouts(list[Group]):
     """The groups of a path; `layouts` are what it was recognised as, `notes` what a user should know: that, what was left out.
 
     A group's step is its `problem.meta["step"]`, and whose responses it has `problem.meta["by"]`, where they are known;
-    in a folder of `diver eval` its `problem.source` is the benchmark, and its id is unique only within that.
+    its `problem.source` is the benchmark or the task, where that is known, and its id is unique only within that.
     """
 
     def __init__(self, groups: Iterable[Group], notes: Iterable[str] = (), layouts: Iterable[str] = ()) -> None:
@@ -78,7 +78,7 @@ class Reader:
         self.columns, self.notes, self.in_folder = columns, [*notes], in_folder
         self.layouts: dict[str, None] = {}
         self.unread: DiverError | None = None
-        self._previous = ""
+        self._logged: dict[str, Path] = {}
 
     def parts(self, file: RolloutFile, size: int | None = None) -> Iterator[Part]:
         """The responses of a file in its order, one row at a time but for layouts that need a whole file.
@@ -116,27 +116,26 @@ class Reader:
         if layout.repeats:
             whole += found
             content = digest([(part.key, part.group.responses) for part in whole])
-            if content == self._previous:
-                self.notes.append(
-                    f"{path}: the same completions as in the file before, which {name} logs again; left out"
-                )
+            first = self._logged.setdefault(content, path)
+            if first != path:
+                self.notes.append(f"{path}: the same completions as in {first}, which {name} logs again; left out")
                 return
-            self._previous = content
         yield from whole
         yield from found
 
 
 def grouped(found: Iterable[Part], names: dict[str, str], open_chars: float = float("inf")) -> Iterator[Group]:
-    """Groups of parts of the same step, origin and key, in the order of their first parts.
+    """Groups of parts of the same source, step, origin and key, in the order of their first parts.
 
     `names` are the ids given so far to problems without one. While more than `open_chars` characters wait for further
     parts, the oldest groups are taken for complete.
     """
-    waiting: dict[tuple[object, object, str], list[Group]] = {}
+    waiting: dict[tuple[object, ...], list[Group]] = {}
     chars = 0
     for part in found:
-        meta = part.group.problem.meta
-        waiting.setdefault((meta.get("step"), meta.get("by"), part.key), []).append(part.group)
+        problem = part.group.problem
+        origin = (problem.source, problem.meta.get("step"), problem.meta.get("by"))
+        waiting.setdefault((*origin, part.key), []).append(part.group)
         chars += sum(map(len, part.group.responses))
         while chars > open_chars and len(waiting) > 1:
             complete = _merged(waiting.pop(next(iter(waiting))), names)
@@ -147,8 +146,11 @@ def grouped(found: Iterable[Part], names: dict[str, str], open_chars: float = fl
 
 
 def _merged(parts: Sequence[Group], names: dict[str, str]) -> Group:
-    """One group of its parts."""
+    """One group of its parts. Where their known answers differ, `meta["answers"]` has them: no grader can tell which is right."""
     problem = parts[0].problem
+    answers = dict.fromkeys(filter(None, (part.problem.answer.strip() for part in parts)))
+    if len(answers) > 1:
+        problem = replace(problem, meta={**problem.meta, "answers": [*answers]})
     name = problem.id or names.setdefault(digest(str(problem.prompt)), f"problem-{len(names) + 1}")
     rollouts = tuple(rollout for part in parts for rollout in part.rollouts)
     group = replace(parts[0], problem=replace(problem, id=name), rollouts=rollouts)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from diver.io.jsonl import number, table
-from diver.rollouts.values import is_outcome
+from diver.rollouts.values import content_text, is_outcome
 from diver.types import DiverError
 
 Row = Mapping[str, Any]
@@ -173,12 +173,3 @@ def _tag(node: Any) -> str:
 
 def _message(message: Row) -> dict[str, str]:
     return {"role": str(message.get("role", "user")), "content": content_text(message.get("content"))}
-
-
-def content_text(content: Any) -> str:
-    """The text of a message, whose content may be in parts: texts, and others, which are left out."""
-    if isinstance(content, list):
-        return "".join(content_text(part) for part in content)
-    if isinstance(content, Mapping):
-        return str(content.get("text") or "") if content.get("type", "text") == "text" else ""
-    return "" if content is None else str(content)

@@ -14,7 +14,7 @@ from diver.types import TRUTH, DiverError
 def text(value: Any, where: str) -> str:
     """A response: a text, or the messages of a chat, of which the assistant's count."""
     if is_messages(value):
-        return "\n".join(str(m["content"] or "") for m in value if m.get("role", "assistant") == "assistant")
+        return "\n".join(content_text(m["content"]) for m in value if m.get("role", "assistant") == "assistant")
     if not isinstance(value, str):
         raise DiverError(f"{where}: a response must be a text, not {value!r:.60}")
     return value
@@ -22,7 +22,7 @@ def text(value: Any, where: str) -> str:
 
 def prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
     if is_messages(value):
-        return tuple({"role": str(m.get("role", "user")), "content": str(m["content"] or "")} for m in value)
+        return tuple({"role": str(m.get("role", "user")), "content": content_text(m["content"])} for m in value)
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise DiverError(f"{where}: a problem must be a text, a number or chat messages, not {value!r:.60}")
     return str(value)
@@ -30,6 +30,22 @@ def prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
 
 def is_messages(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(m, Mapping) and "content" in m for m in value)
+
+
+def content_text(content: Any) -> str:
+    """The text of a message, whose content may be in parts: texts, and others, which are left out."""
+    if isinstance(content, list):
+        return "".join(content_text(part) for part in content)
+    if isinstance(content, Mapping):
+        return str(content.get("text") or "") if content.get("type", "text") == "text" else ""
+    return "" if content is None else str(content)
+
+
+def known(value: Any) -> Any:
+    """None for an empty text and NaN, as CSV and pandas have where nothing is known; of whole numbers integers, as ids are."""
+    if value == "" or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def outcome(value: Any, where: str) -> float | None:
@@ -81,7 +97,9 @@ def mean_of(value: Any) -> float:
 
 
 def by_token(value: Any) -> np.ndarray | None:
-    """Log-probabilities of the tokens, float32 [T]; None where there are none."""
+    """Log-probabilities of the tokens, float32 [T]; None where there are none, or one of them is not finite."""
     if not isinstance(value, list) or not value or not all(is_number(x) for x in value):
         return None
-    return np.array(value, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        found = np.array(list(map(number, value)), dtype=np.float32)
+    return found if np.isfinite(found).all() else None
