@@ -554,6 +554,9 @@ def test_what_cannot_be_checked_without_a_network_is_a_note(monkeypatch):
 def test_a_dry_run_checks_the_folder(whole):
     shutil.copytree(whole[0], "runs/tiny")
     assert "has a run of another recipe" in fails("train", "tiny.toml", "--run.seed", 1, "--dry-run")
+    assert (
+        json.loads(finish("--run.seed", 1, "--dry-run", "--restart"))["run"]["seed"] == 1
+    )  # and the run is left as it is
     Path("notes.txt").write_text("")
     tried = [("notes.txt", ()), ("notes.txt/many/runs", ("--dry-run",)), ("/proc/run", ()), ("/proc/run", ("--dry-run",)),
              ("/proc/run", ("--seeds", "0..1"))]  # fmt: skip

@@ -158,6 +158,8 @@ def test_darling_with_a_classifier_of_pairs():
     close(done.rewards, [1 / 3, 1 / 3, 1 / 3, 1])
     chained = trained(method, [1, 1, 1, 1], texts=["ab", "cd", "xy", "bc"])  # 4 joins 1 and 2
     close(chained.rewards, [1 / 3, 1 / 3, 1, 1 / 3])
+    with pytest.raises(DiverError, match=r"method.same 'math:sqrt', problem '.*': TypeError: .*one argument"):
+        trained(method_named("darling", same="math:sqrt"), [1, 1], texts=["ab", "cd"])
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ import dataclasses
 import difflib
 import functools
 import importlib
+import traceback
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, dataclass_transform
 
@@ -95,6 +96,16 @@ def import_object(path: str, where: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except Exception as error:  # a custom module may raise anything while it is imported
         raise DiverError(f"{where}: {path!r} cannot be imported ({type(error).__name__}: {error})") from error
+
+
+def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
+    """What a function of the user's gives; whatever it raises as a DiverError with `what` it is, and its line."""
+    try:
+        return function(*given)
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})"
+        raise DiverError(f"{what}: {reason}") from error
 
 
 @functools.cache  # making one takes longer than reading a recipe with it

@@ -43,7 +43,8 @@ def command(args: Sequence[str]) -> None:
             raise DiverError(f"--run.seed: the seeds are those of --seeds {arguments.seeds}; give one of the two")
         train_seeds(arguments)
     elif arguments.dry_run:
-        open_run(arguments.recipe).close()
+        if not arguments.restart:  # which would set aside what another recipe has left in the folder
+            open_run(arguments.recipe).close()
         check(arguments.recipe)
         print(json.dumps(dataclasses.asdict(arguments.recipe), indent=2))
     else:
@@ -113,7 +114,8 @@ def train_seeds(arguments: TrainArguments) -> None:
     for recipe in recipes.values():
         if arguments.restart and not arguments.dry_run and (aside := set_aside(recipe.folder)):
             print(f"{recipe.folder}: now {aside}")
-        open_run(recipe).close()  # another recipe's folder is refused here, and not an hour later
+        if not (arguments.restart and arguments.dry_run):
+            open_run(recipe).close()  # another recipe's folder is refused here, and not an hour later
     check(next(iter(recipes.values())))
     if arguments.dry_run:
         print(*(recipe.folder for recipe in recipes.values()), sep="\n")

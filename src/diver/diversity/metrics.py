@@ -6,7 +6,6 @@ whose parameter is called `group` gets the whole `Group`: problem, answer, outco
 """
 
 import inspect
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, get_args
@@ -17,7 +16,7 @@ from diver.diversity.equational import EXTRACTORS, Extractor, equational_diversi
 from diver.diversity.ngrams import Tokenize, order_weights, spaced
 from diver.diversity.textual import distinct_n, self_bleu_diversity, textual_diversity
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
-from diver.settings import choose, import_object, settings
+from diver.settings import call_own, choose, import_object, settings
 from diver.types import DiverError, Group
 
 TextMetric = Callable[[Sequence[str]], np.ndarray]
@@ -118,7 +117,8 @@ def measure(
             given = _token_ids(group, settings.horizon)
         else:
             given = [spaced(text, settings.tokenize) for text in _texts(group, settings.horizon, decode)]
-        values = metric(given) if name in METRICS else _own(metric, given, f"{name!r}, problem {group.problem.id!r}")
+        what = f"diversity metric {name!r}, problem {group.problem.id!r}"
+        values = metric(given) if name in METRICS else call_own(what, metric, given)
         measured[name] = _checked(values, name, len(group))
     return measured
 
@@ -128,16 +128,6 @@ def _takes_group(metric: Callable[[Any], Any]) -> bool:
         return "group" in inspect.signature(metric).parameters
     except ValueError:  # some functions written in C have no signature
         return False
-
-
-def _own(metric: Callable[[Any], Any], given: Any, name: str) -> Any:
-    """What a function of the user's gives; whatever it raises as a DiverError with its name and line."""
-    try:
-        return metric(given)
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        reason = f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})"
-        raise DiverError(f"diversity metric {name}: {reason}") from error
 
 
 def with_diversity(

@@ -10,7 +10,7 @@ import numpy as np
 
 from diver.methods.base import Context
 from diver.methods.grpo import Divisor, Grpo
-from diver.settings import import_object, settings
+from diver.settings import call_own, import_object, settings
 from diver.types import DiverError, Group, Reward
 
 
@@ -59,8 +59,9 @@ class Darling(Grpo):
         if not self.same:
             return [rollout.key for rollout in group.rollouts]
         same, texts = import_object(self.same, "method.same"), group.responses
+        what = f"method.same {self.same!r}, problem {group.problem.id!r}"
         labels = list(range(len(texts)))
         for i, j in combinations(range(len(texts)), 2):
-            if labels[i] != labels[j] and same(texts[i], texts[j]):
+            if labels[i] != labels[j] and call_own(what, same, texts[i], texts[j]):
                 labels = [labels[i] if label == labels[j] else label for label in labels]
         return list(labels)
