@@ -140,7 +140,12 @@ for words in (["methods", "grpo"], ["measure", "rollouts.jsonl"], ["train", RECI
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     out, told = done.stdout.splitlines(), done.stderr.splitlines()
     assert out[:3] == ["[1.0, -1.0]", "[0.697, 1.0, 1.0]", "correct"], done.stderr
-    assert out[3] == missing("math_verify") and out[6].startswith("| grpo ") and out[8].startswith("all: built-in, ") and out[9:] == ["2", "2", "2"]
+    assert (
+        out[3] == missing("math_verify")
+        and out[6].startswith("| grpo ")
+        and out[8].startswith("all: built-in, ")
+        and out[9:] == ["2", "2", "2"]
+    )
     assert told == [f"diver: {missing(package)}" for package in ("scipy", "torch", "matplotlib")]
 
 
