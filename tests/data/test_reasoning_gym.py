@@ -10,7 +10,9 @@ from diver.config.data import Data, ReasoningGym
 from diver.data.testbeds import generate, is_testbed
 from diver.io.jsonl import read_jsonl
 from diver.types import DiverError, Grade, Group, Rollout
-from diver.verify import grade, verify, with_keys
+from diver.verify import Verification, grade, verify, with_keys
+
+PATIENT = Verification(timeout_s=120.0)  # on a busy machine 5 seconds of the clock are few of the processor
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch):
@@ -49,9 +51,9 @@ def test_every_task_loads_and_its_verifier_accepts_its_own_answer_in_a_worker(gy
     assert len(problems) > 100
     assert {task for task, problem in problems.items() if problem.answer == gym.UNKNOWN} == NO_ANSWER
     own = {task: problem for task, problem in problems.items() if task not in NO_ANSWER}
-    grades = grade([(f"so\n<answer>{problem.answer}</answer>", problem) for problem in own.values()])
+    grades = grade([(f"so\n<answer>{problem.answer}</answer>", problem) for problem in own.values()], PATIENT)
     assert {task for task, g in zip(own, grades, strict=True) if g is not Grade.CORRECT} == set()
-    grades = grade([("<answer>\U0001f7e5 neither of them</answer>", problem) for problem in problems.values()])
+    grades = grade([("<answer>\U0001f7e5 neither of them</answer>", problem) for problem in problems.values()], PATIENT)
     others = {task: g for task, g in zip(problems, grades, strict=True) if g is not Grade.WRONG}
     assert others == {"game_of_life_halting": Grade.CORRECT, "prime_factorization": Grade.ERROR}
 

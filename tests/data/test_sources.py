@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from rows import write_rows
 
 from diver.config.data import Source
 from diver.data.sources import deduplicate, load_problems
@@ -229,17 +230,23 @@ def test_bad_sources(tmp_path):
             "verifier: unknown choice 'oracle'; choices: math, gsm8k, choice",
         ),
         (Source(path="a", limit=0), "limit: must be at least 1, is 0"),
-        *(
-            (
-                Source(path=path, **given),
-                f"^{next(iter(given))}: is for a data set on the hub.*name the file to read as path",
-            )
-            for path in (str(tmp_path), str(tmp_path / "x.jsonl"), "own:problems")
-            for given in ({"split": "test"}, {"config": "main"}, {"revision": "abc"})
-        ),
     ]:
         with pytest.raises(DiverError, match=message):
             load_problems(source)
+
+
+@pytest.mark.parametrize("given", [{"split": "test"}, {"config": "main"}, {"revision": "abc"}])
+def test_what_the_hub_alone_has_is_refused_for_several_files_and_a_note_for_one(given, tmp_path):
+    """`split` may mean the test file of a folder, of which every file is read; a recipe for the hub may be given another file."""
+    (name,) = given
+    file = write_rows(tmp_path / "train.jsonl", [{"problem": "1 + 1?", "answer": "2"}])
+    note = f": every row is read; {name} is for a data set on the hub"
+    for path in (file, tmp_path):
+        problems = load_problems(Source(path=str(path), **given))
+        assert len(problems) == 1 and problems.notes[-1] == f"{path}{note}"
+    write_rows(tmp_path / "test.jsonl", [{"problem": "1 + 2?", "answer": "3"}])
+    with pytest.raises(DiverError, match=f"^{name}: is for a data set on the hub.*name the file to read as path"):
+        load_problems(Source(path=str(tmp_path), **given))
 
 
 def test_the_hub_without_datasets(monkeypatch):

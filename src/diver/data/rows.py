@@ -44,16 +44,18 @@ def hub_settings(source: Source) -> list[str]:
 def read_rows(source: Source, key: str) -> tuple[Rows, list[str]]:
     """The rows of a source, and notes for the log: the commit of one on the hub, files of a folder that were not read."""
     path = Path(source.path).expanduser()
-    if (path.exists() or IMPORT_PATH.fullmatch(source.path)) and (given := hub_settings(source)):
-        raise DiverError(
-            f"{key.removesuffix('path')}{given[0]}: is for a data set on the hub; of {source.path} every row is read: leave it "
-            f"out, and name the file to read as {key}"
-        )
+    given = hub_settings(source)
+    ignored = [f"{source.path}: every row is read; {', '.join(given)} is for a data set on the hub"] if given else []
     if path.exists():
         files, notes = row_files(path)
-        return itertools.chain.from_iterable(READERS[file.suffix](file) for file in files), notes
+        if given and len(files) > 1:  # a part may be meant, such as the test files
+            raise DiverError(
+                f"{key.removesuffix('path')}{given[0]}: is for a data set on the hub; of the folder {source.path} every file is "
+                f"read: leave it out, or name the file to read as {key}"
+            )
+        return itertools.chain.from_iterable(READERS[file.suffix](file) for file in files), [*notes, *ignored]
     if IMPORT_PATH.fullmatch(source.path):
-        return _called(source.path, key), []
+        return _called(source.path, key), ignored
     if path.suffix or not re.fullmatch(r"[\w.-]+/[\w.-]+", source.path):
         others = "the id of a data set on the hub (owner/name) or a function (package.module:name)"
         raise DiverError(f"{source.path}: no such file or folder, and not {others}")
