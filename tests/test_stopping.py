@@ -55,7 +55,7 @@ def test_sigterm_finishes_the_step_saves_and_the_same_command_resumes(monkeypatc
     assert metrics("stopped") == metrics("whole")
 
 
-@pytest.mark.parametrize("signalled", ["the parent", "all"])
+@pytest.mark.parametrize("signalled", ["the parent", pytest.param("all", marks=pytest.mark.slow)])
 def test_sigterm_reaches_the_runs_of_several_seeds(signalled):
     """Two of three runs have begun: each has the time to save, and the third is not begun."""
     Path("waiting.py").write_text(
