@@ -123,7 +123,7 @@ def _smallest(results: Results) -> str:
     if any(map(np.isnan, values.values())):
         return ""
     return (
-        "The true difference from clip-higher that so many problems, samples and seeds detect with 80 % probability (two thirds with "
+        "The true difference from clip-higher that so many problems, samples and seeds detect with 80 % probability (less with "
         "three seeds, of which the width of an interval is hardly known itself), at temperature 1, in points, the median over the "
         f"variants: {', '.join(f'Pass@{k} {value:.1f}' for k, value in values.items())}.\n"
     )
