@@ -99,10 +99,9 @@ def test_rates_are_chosen_on_problems_that_no_other_run_sees(monkeypatch):
 @pytest.mark.slow
 def test_what_the_other_problems_share_with_those_of_stage_a():
     """The counts of study.toml: a part of the held-out problems is the same, and none is trained on."""
-    (held, trained), (new_held, new_trained) = (
-        ({p.id for p in generate(data.path, data, count, held_out=bool(count))} for count in (1024, None))
-        for data in (make_recipe(PLAN.regime(name)).data for name in ("countdown", "countdown-new"))
-    )
+    datas = [make_recipe(PLAN.regime(name)).data for name in ("countdown", "countdown-new")]
+    held, new_held = ({p.id for p in generate(data.path, data, 1024, held_out=True)} for data in datas)
+    trained, new_trained = ({p.id for p in generate(data.path, data, None, held_out=False)} for data in datas)
     assert len(held & new_held) == 145 and not (held | new_held) & (trained | new_trained)
     assert len(new_trained & {p.id for p in choice_problems.countdown()}) == 968
 
