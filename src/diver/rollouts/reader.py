@@ -116,9 +116,9 @@ class Reader:
         if layout.repeats:
             whole += found
             content = digest([(part.key, part.group.responses) for part in whole])
-            first = self._logged.setdefault(content, path)
-            if first != path:
-                self.notes.append(f"{path}: the same completions as in {first}, which {name} logs again; left out")
+            earlier = self._logged.setdefault(content, path)
+            if earlier != path:
+                self.notes.append(f"{path}: the same completions as in {earlier}, which {name} logs again; left out")
                 return
         yield from whole
         yield from found
