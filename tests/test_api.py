@@ -136,3 +136,19 @@ def test_importing_diver_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["diver", "numpy"]
+
+
+@pytest.mark.parametrize("same", [[1, 1.0], [frozenset({0, 8}), frozenset({8, 0})], [(1, "x"), (1, "x")], [None, None]])
+def test_keys_are_the_same_where_they_are_equal(same):
+    by_hand = diver.advantages(["a"] * 4, [1, 1, 0, 0], [7] * 4, "darling", keys=["a", "a", "b", "c"])
+    found = diver.advantages(["a"] * 4, [1, 1, 0, 0], [7] * 4, "darling", keys=[*same, "1", "b"])
+    np.testing.assert_array_equal(found, by_hand)
+
+
+def test_keys_that_are_saved_are_texts_or_whole_numbers():
+    state: dict = {}
+    given = ["a", "b"], [1, 0], ["p", "p"], method_named("outcome-ucb-con", mask_answer=False)
+    diver.advantages(*given, keys=["12", 12], state=state)
+    assert state["counts"] == {"p": {"12": 1, "int 12": 1}}
+    with pytest.raises(ValueError, match=r"row 1: with `state` a key is a text or a whole number, not 1\.5"):
+        diver.advantages(*given, keys=["12", 1.5], state=state)

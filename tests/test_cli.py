@@ -472,6 +472,17 @@ def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_room(whole):
     assert metrics("full") == rows[1:]
 
 
+def test_a_loss_that_is_named_keeps_no_bound_of_the_recipes_other_loss():
+    """The clip of GRPO, 0.28, is 700 times the bound of GSPO."""
+    Path("own.toml").write_text(RECIPE + "[method]\nname = 'grpo'\n[method.loss]\nclip_high = 0.28\nkl_coef = 0.01\n")
+    flags = ("--train.steps", 1, "--evaluate.problems", 0, "--method.loss.name", "gspo")
+    code, _, err = diver("train", "own.toml", *flags, "--method.loss.kl_coef", "0.02")
+    told = "--method.loss.name gspo replaces [method.loss] of own.toml: clip_high, kl_coef of it not used\n"
+    assert code == 0 and err.startswith(told)
+    loss = json.loads(Path("runs/own/config.json").read_text())["recipe"]["method"]["loss"]
+    assert (loss["clip_high"], loss["kl_coef"]) == (4e-4, 0.02)
+
+
 def test_a_baseline_keeps_nothing_of_the_recipes_own_diversity_reward():
     own = "[method]\nname = 'diver-mix'\n[method.shaping]\ncoef = 0.9\n[method.diversity_rewards.textual]\nclip_max = 0.9\n"
     Path("own.toml").write_text(RECIPE + own)

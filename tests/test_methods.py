@@ -364,6 +364,14 @@ def test_the_part_of_the_advantage_that_is_of_groups_all_correct():
     assert parts == [0, 1, 0, 0]
 
 
+def test_a_selection_makes_no_group_all_correct():
+    """psr keeps the one correct response of the first: its group is not all correct. The second, all wrong, is left out."""
+    mixed, failed, solved = group([0.0, 1.0, 0.0]), group([0.0] * 3, name="q"), group([1.0] * 3, name="r")
+    psr, sampled = method_named("psr"), [mixed, failed, solved]
+    metrics = psr.metrics(psr.apply(sampled, 0.0), 0.0, sampled)
+    assert metrics["advantage/solve_all_frac"] == 3 / 4 and metrics["group/solve_all"] == 1 / 3
+
+
 def test_solve_rates_come_from_outcomes_never_from_the_shaped_reward():
     method = method_named("diver-td", shaping={"condition": "all", "coef": 5.0})
     done = method.apply([group([0.0, 0.0, 0.0])], 0.0)

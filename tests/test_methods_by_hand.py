@@ -28,10 +28,12 @@ def trained(method, outcomes, logprobs=None, keys=None, texts=None, state=None, 
     size = len(outcomes)
     method = method_named(method) if isinstance(method, str) else method
     texts = texts or ["a"] * size
-    logprobs = logprobs or [[-0.5 - i] for i in range(size)]
+    tokens = [list(text.encode()) for text in texts]
+    logprobs = logprobs or [[-0.5 - i] * len(ids) for i, ids in enumerate(tokens)]
+    tokens = [ids if len(ids) == len(lp) else [0] * len(lp) for ids, lp in zip(tokens, logprobs, strict=True)]
     rollouts = tuple(
-        Rollout(text, tokens=list(text.encode()), logprobs=np.array(lp, np.float32), key=key, reward=Reward(r))
-        for text, lp, key, r in zip(texts, logprobs, keys or "abcdefghijkl"[:size], outcomes, strict=True)
+        Rollout(text, tokens=ids, logprobs=np.array(lp, np.float32), key=key, reward=Reward(r))
+        for text, ids, lp, key, r in zip(texts, tokens, logprobs, keys or "abcdefghijkl"[:size], outcomes, strict=True)
     )
     return next(iter(method.apply([Group(Problem("p", "?", ""), rollouts)], progress, decode, state)), None)
 
@@ -123,6 +125,35 @@ def test_unlikeliness_by_hand():
 @pytest.mark.parametrize("outcome", [0.0, 1.0])
 def test_unlikeliness_has_no_signal_where_all_outcomes_are_equal(outcome):
     assert advantages("unlikeliness", [outcome] * 4).tolist() == [0] * 4
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "told"),
+    [
+        (
+            [[-1.0, -2.0], [-1.0, 0.0]],
+            r"rollout 1 needs log-probs, one for each of its 1 tokens, without padding: got \[2\]",
+        ),
+        ([[-1.0, -2.0], None], "rollout 1 needs log-probs, one for each of its 1 tokens, without padding: got None"),
+        ([[-1.0, math.nan], [-1.0]], "rollout 0 has log-probs that are not finite, or above 0"),
+        ([[-1.0, -math.inf], [-1.0]], "rollout 0 has log-probs that are not finite, or above 0"),
+        ([[-1.0, -2.0], [0.7]], "rollout 1 has log-probs that are not finite, or above 0"),  # a probability
+    ],
+)
+@pytest.mark.parametrize("method", ["unlikeliness", "ucpo", "cde", "xrpo", "ds-grpo"])
+def test_log_probs_that_are_none_of_the_tokens_are_refused(method, logprobs, told):
+    rows = zip([[5, 6], [7]], logprobs, strict=True)
+    rollouts = tuple(Rollout("a", tokens=ids, logprobs=lp, reward=Reward(1.0)) for ids, lp in rows)
+    with pytest.raises(DiverError, match=rf"method '{method}', problem 'p': {told}"):
+        method_named(method).apply([Group(Problem("p", "?", ""), rollouts)], 0.0)
+
+
+@pytest.mark.parametrize("method", ["cde", "unlikeliness", "darling"])
+@pytest.mark.parametrize("wrong", [-1.0, 1.5])
+def test_a_formula_that_means_0_by_wrong_refuses_other_outcomes(method, wrong):
+    """With -1 for wrong darling would punish a wrong answer more the rarer it is, and cde give it three times the bonus."""
+    with pytest.raises(DiverError, match=rf"rollout 2 has the outcome {wrong:g}; give one from 0 \(wrong\) to 1"):
+        advantages(method, [1.0, 0.5, wrong, 0.0])
 
 
 def test_equal_log_probs_share_their_rank():
@@ -227,7 +258,7 @@ def test_the_mean_is_0_where_it_is_declared_and_the_order_does_not_matter(name, 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if not method_named(name).zero_mean])
 def test_where_it_is_not_declared_the_mean_is_not_0(name):
-    logprobs = [[-200.0], *[[-100.0]] * 4]
+    logprobs = [[-200.0] * 9, *[[-100.0]] * 4]
     given = {"keys": "abbbb", "texts": [r"\boxed{1}", *"bbbb"], "state": {"counts": {"p": {"a": 100}}}}
     assert abs(advantages(name, [1, 0, 0, 0, 0], logprobs, **given).sum()) > 0.1
 

@@ -195,6 +195,24 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(mean, seeds, bounds
         assert np.mean((low <= truth) & (truth <= high)) <= 0.985
 
 
+@pytest.mark.parametrize("problems", [30, 256])
+def test_intervals_of_counts_hold_the_truth_about_as_often_as_they_say_however_far_their_bound(problems):
+    """600 sets of problems, of which .4 have 1 + Poisson(3) distinct solutions, the others none: the mean is 1.6."""
+    random = np.random.default_rng(4)
+    shape = (600, 1, problems)
+    values = (random.random(shape) < 0.4) * (1.0 + random.poisson(3, shape))
+    low, high = ends(values, (0, 1024))
+    assert 0.93 <= np.mean((low <= 1.6) & (high >= 1.6)) <= 0.995
+    np.testing.assert_array_equal((low, high), ends(values, (0, 64)))
+    # Student's half width of 256 problems: 1.97 times the root of (.4 x (16 + 3) - 1.6^2) / 256 = .277
+    assert np.median(high - low) == pytest.approx(2 * 0.277, rel=0.06) or problems < 256
+
+
+def test_of_counts_all_0_so_much_is_left_open_as_of_problems_with_8():
+    # mid-p: half the chance of no head of 30 coins is .025 where (1 - p)^30 = .05
+    assert interval([0.0] * 30, (0, 1024)) == pytest.approx((0.0, 0.0, 8 * (1 - 0.05 ** (1 / 30))), abs=1e-5)
+
+
 @given(
     arrays(float, st.tuples(st.integers(1, 6), st.integers(2, 8)), elements=st.sampled_from([0.0, 0.25, 0.5, 1.0])),
     st.sampled_from([1.0, 4.0]),

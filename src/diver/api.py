@@ -31,8 +31,8 @@ def advantages(
     `group_ids` [B] say which rows answer the same prompt. `progress` = t/T is how far the run is, for the schedule of
     lambda. `tokens` are the policy's, without padding: needed for gamma < 1, a length penalty or a horizon in tokens,
     the last with `decode`; `logprobs` are the sampler's of these tokens. `keys` are equal for responses that are the same
-    answer or solution. `state`, a dict that is empty at first, is changed in place: give the same one in every step, with
-    group_ids that name the problems, and save it with the checkpoint. Lists, arrays and tensors are taken. Raises
+    answer or solution; with `state` they are texts or whole numbers. `state`, a dict that is empty at first, is changed in
+    place: give the same one in every step, with group_ids that name the problems, and save it with the checkpoint. Lists, arrays and tensors are taken. Raises
     ValueError where columns differ in length, an outcome is not finite, or groups are not whole (all of one size, at
     least 2); DiverError for a method that needs a column that is not given or selects responses, and for Pass@k with
     k >= G.
@@ -49,6 +49,8 @@ def advantages(
     columns = {"responses": responses, "outcomes": outcomes, "group_ids": group_ids}
     columns |= {name: column for name, column in optional.items() if name != "state" and column is not None}
     given = {name: _plain(column) for name, column in columns.items()}
+    if "keys" in given:
+        given["keys"] = _as_text(given["keys"], state is not None)
     rollouts = _rollouts(given)
     if rows := _whole_groups(given["group_ids"]):
         method.check_group_size(len(rollouts) // len(rows), "G")
@@ -73,11 +75,21 @@ def _rollouts(columns: Mapping[str, list[Any]]) -> list[Rollout]:
             text,
             tokens=columns["tokens"][i] if "tokens" in columns else None,
             logprobs=np.asarray(columns["logprobs"][i], np.float32) if "logprobs" in columns else None,
-            key=str(columns["keys"][i]) if "keys" in columns else None,
+            key=columns["keys"][i] if "keys" in columns else None,
             reward=Reward(_outcome(columns["outcomes"][i], i)),
         )
         for i, text in enumerate(columns["responses"])
     ]
+
+
+def _as_text(keys: list[Hashable], saved: bool) -> list[str]:
+    """The keys as texts, equal where the keys are; where they are `saved`, the same in every run."""
+    texts: dict[Hashable, str] = {}
+    for i, key in enumerate(keys):
+        if saved and not isinstance(key, str | int):
+            raise ValueError(f"row {i}: with `state` a key is a text or a whole number, not {key!r:.60}")
+        texts.setdefault(key, key if isinstance(key, str) else f"{type(key).__name__} {key!r}")
+    return [texts[key] for key in keys]
 
 
 def _outcome(value: object, row: int) -> float:

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 # Of a share near 0 or 1, most values stand at the bound and vary less than the next ones would: up to so many problems that
 # are right or wrong by a coin are counted with them, fewer where the sum of p (1 - p) over all problems exceeds the second number.
 PSEUDO_PROBLEMS, BINOMIAL_VARIANCE = 4.0, 3.0
+# Of a count with a distant bound, such as distinct@1024, these have at most twice the highest value, or so many where that is less.
+FEW_COUNTED = 8.0
 # Fewer problems than these with a difference (in effect): Student's interval of a mean so skewed is too narrow.
 FEW_DIFFERENCES = 20
 DETECTABLE = (1.96 + 0.84) / 1.96  # a two-sided test at 5 % with a power of 80 %, over half the interval
@@ -185,7 +187,7 @@ def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: fl
 
     Without bounds: mean +- h, where h is `_half_width`. (0, u): the mean over u is taken for a share of n coins, n chosen
     such that the normal interval would have the half-width h (Korn and Graubard 1998), and has the mid-p interval of
-    that binomial. (-u, u): of gains and losses, max(y, 0) and max(-y, 0), each such a share, the ends are combined by
+    that binomial; a u far above the values, beyond `FEW_COUNTED`, is lowered to twice the highest. (-u, u): of gains and losses, max(y, 0) and max(-y, 0), each such a share, the ends are combined by
     MOVER (Zou and Donner 2008), and the interval is at least that of Student.
     """
     y = np.asarray(values, dtype=np.float64)
@@ -193,8 +195,9 @@ def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: fl
         mean, half = y.mean((-2, -1)), _half_width(y, level)
         return mean - half, mean + half
     if bounds[0] == 0:
-        low, high = _share(y / bounds[1], level, PSEUDO_PROBLEMS)
-        return bounds[1] * low, bounds[1] * high
+        top = np.minimum(bounds[1], np.maximum(FEW_COUNTED, 2 * y.max((-2, -1))))
+        low, high = _share(y / top[..., None, None], level, PSEUDO_PROBLEMS)
+        return top * low, top * high
     return _difference(y, bounds[1], level)
 
 

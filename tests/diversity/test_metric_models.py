@@ -68,6 +68,28 @@ def test_hidden_states_after_a_prompt():
     assert np.abs(states - hidden_states(STEPS, POLICY)).max() > 1e-2
 
 
+def test_the_token_that_begins_a_text_is_read_and_is_not_of_the_response(tmp_path):
+    """As Llama's tokenizers have it. A response without a token stays one."""
+    from tokenizers.processors import TemplateProcessing
+
+    model, tokenizer = (kind.from_pretrained(policy_folder()) for kind in (AutoModelForCausalLM, AutoTokenizer))
+    token = tokenizer.eos_token
+    first = TemplateProcessing(single=f"{token} $A", special_tokens=[(token, tokenizer.eos_token_id)])
+    tokenizer.backend_tokenizer.post_processor = first
+    tokenizer.bos_token = token
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path)("")["input_ids"] == [tokenizer.eos_token_id]
+    settings, prompt = HiddenState(model=str(tmp_path)), "3 4 7 = 14 :"
+    ids, before = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (STEPS[0], prompt))
+    for given, read in (("", []), (prompt, before)):
+        found = hidden_states([STEPS[0], ""], settings, given)
+        with torch.no_grad():
+            whole = model(torch.tensor([[tokenizer.eos_token_id, *read, *ids]]), output_hidden_states=True)
+        np.testing.assert_allclose(found[0], whole.hidden_states[-1][0, -len(ids) :].mean(0), atol=1e-5)
+        assert (found[1] == 0).all()
+
+
 def test_hidden_states_of_the_first_tokens():
     first = HiddenState(model=POLICY.model, max_tokens=5)
     states = hidden_states(STEPS, first)

@@ -95,10 +95,8 @@ def parse_arguments(kind: type[T], args: Sequence[str], command: str) -> T:
     table = read_toml(path) if path else {}
     _checked(path, make_sections, table)
     table = _without_replaced(table, flags, path)
-    dropped = sorted(set(table.get("method", {})) - {"name"})
     default = _Unchecked(**_checked("command line", make_sections, override(table, names)))
-    if dropped and (method := names.get("method", {}).get("name")):
-        print(f"--method {method} replaces [method] of {path}: {', '.join(dropped)} of it not used", file=sys.stderr)
+    _note_replaced(table, names, path)
     options: dict[str, Any] = {
         "return_unknown_args": True,
         "use_underscores": True,  # as the keys are written in the file; dashes are accepted, too
@@ -167,6 +165,20 @@ def _names(flags: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
             table = merge(table, {"evaluate": {"source": {}}})
         rest.append(f"{SHORT.get(flag, flag)}{equals}{value}")
     return table, rest
+
+
+def _note_replaced(table: Mapping[str, Any], names: Mapping[str, Any], path: Path | None) -> None:
+    """Say which settings of the recipe a named method or loss leaves out (`override`)."""
+    method, named = table.get("method", {}), names.get("method", {})
+    replaced = {"method": (named, method), "method.loss": (named.get("loss", {}), method.get("loss", {}))}
+    for where, (new, old) in replaced.items():
+        if "name" in new and (dropped := sorted({*old} - {"name"})):
+            flag = "--method" if where == "method" else "--method.loss.name"
+            print(
+                f"{flag} {new['name']} replaces [{where}] of {path}: {', '.join(dropped)} of it not used",
+                file=sys.stderr,
+            )
+            return
 
 
 def _without_replaced(table: Mapping[str, Any], flags: Sequence[str], path: Path | None) -> dict[str, Any]:

@@ -81,9 +81,14 @@ def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
 
 
 def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe `table` with the keys of `changes`. A method named there replaces the whole table [method]: a baseline must
-    not keep the settings of the recipe's method."""
-    return merge({**table, "method": {}} if "name" in changes.get("method", {}) else table, changes)
+    """The recipe `table` with the keys of `changes`. A method named there replaces the whole table [method], and a loss
+    [method.loss]: a baseline must not keep the settings of the recipe's method, nor GSPO the clip of GRPO."""
+    method = changes.get("method", {})
+    if "name" in method:
+        table = {**table, "method": {}}
+    elif "name" in method.get("loss", {}):
+        table = {**table, "method": {**table.get("method", {}), "loss": {}}}
+    return merge(table, changes)
 
 
 def make_sections(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

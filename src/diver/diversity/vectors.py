@@ -73,7 +73,8 @@ def embeddings(responses: Sequence[str], settings: Embedding) -> np.ndarray:
 
 def hidden_states(responses: Sequence[str], settings: HiddenState, prompt: str = "") -> np.ndarray:
     """h [G, H], float32; zeros for a response without a token. With a `prompt`, rendered, the model reads it before
-    each response; the mean is over the tokens of the response."""
+    each response, and first of all the beginning-of-sequence token that its tokenizer begins a text with; the mean is over
+    the tokens of the response."""
     model, tokenizer = _language_model(settings.model, settings.device)
     import torch
 
@@ -84,7 +85,9 @@ def hidden_states(responses: Sequence[str], settings: HiddenState, prompt: str =
     def encode(texts: list[str]) -> np.ndarray:
         states = np.zeros((len(texts), text_config.hidden_size), np.float32)
         before = tokenizer(prompt, add_special_tokens=False)["input_ids"] if prompt else []
-        for i, ids in enumerate(tokenizer(texts, add_special_tokens=not prompt)["input_ids"]):
+        start = [token for token in tokenizer("")["input_ids"] if token == tokenizer.bos_token_id]
+        before = before if before[:1] == start[:1] else start + before
+        for i, ids in enumerate(tokenizer(texts, add_special_tokens=False)["input_ids"]):
             if ids:
                 tokens = torch.tensor([[*before, *ids[:longest]][-positions:]], device=model.device)
                 with torch.inference_mode():

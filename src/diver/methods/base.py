@@ -28,6 +28,8 @@ NEEDS = ("responses", "tokens", "logprobs", "grades", "keys", "state")
 graded each response (`Rollout.grade`), which are the same answer or solution (`Rollout.key`), and a `State` that is saved with every
 checkpoint."""
 
+LARGEST_LOGPROB = 0.01  # 0, with room for what bfloat16 rounds
+
 
 @dataclass(frozen=True)
 class Context:
@@ -126,7 +128,7 @@ class Method:
         TD and ED are measured whatever is rewarded. With a selection, diversity is that within all the samples, and the
         advantage is taken over the kept ones, which stay in their order; a group of which none is kept is left out. `decode` (token
         ids -> text) is for methods and metrics that look at a part of a text. `state` is changed in place. Raises
-        ValueError where an outcome is missing or not finite.
+        ValueError where an outcome is missing or not finite; DiverError for other input that the method cannot have.
         """
         result, sampled = [], list(groups)
         context = Context(progress, {} if state is None else state, decode)
@@ -137,6 +139,8 @@ class Method:
                         f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; every rollout needs a "
                         "finite outcome before it is shaped"
                     )
+            if "logprobs" in self.needs:
+                self._check_logprobs(group)
             group = with_diversity(group, dict.fromkeys(self.metric_names), self.diversity, decode)
             rewards = self.rewards(group, context)
             if len(rewards) != len(group) or not all(isinstance(reward, Reward) for reward in rewards):
@@ -167,6 +171,26 @@ class Method:
         means = [float(a.mean()) if a.size else 0.0 for a in of_tokens]
         return group.with_each(advantage=means, token_advantages=of_tokens)
 
+    def _check_logprobs(self, group: Group) -> None:
+        for i, rollout in enumerate(group.rollouts):
+            values = np.asarray(rollout.logprobs, np.float64)
+            known = rollout.tokens is not None or rollout.num_tokens is not None
+            if rollout.logprobs is None or values.ndim != 1 or (known and len(values) != rollout.length):
+                shape = None if rollout.logprobs is None else [*values.shape]
+                wanted = f"one for each of its {rollout.length} tokens" if known else "one for each token"
+                raise self._error(group, f"rollout {i} needs log-probs, {wanted}, without padding: got {shape}")
+            if not (np.isfinite(values) & (values <= LARGEST_LOGPROB)).all():
+                raise self._error(group, f"rollout {i} has log-probs that are not finite, or above 0")
+
+    def outcomes_within_1(self, group: Group) -> np.ndarray:
+        """r, float64 [G], for a formula that means 0 by wrong and 1 by correct. DiverError for one below 0 or above 1."""
+        for i, outcome in enumerate(group.outcomes):
+            if not 0 <= outcome <= 1:
+                raise self._error(
+                    group, f"rollout {i} has the outcome {outcome:g}; give one from 0 (wrong) to 1 (correct)"
+                )
+        return group.outcomes
+
     def _error(self, group: Group, told: str) -> DiverError:
         return DiverError(f"method {self.name!r}, problem {group.problem.id!r}: {told}")
 
@@ -184,7 +208,8 @@ class Method:
         outcomes = [group.outcomes for group in sampled]
         correct = [o >= self.threshold for o in outcomes]
         signal = [float(np.abs(group.advantages).sum()) for group in groups]
-        all_correct = [bool((group.outcomes >= self.threshold).all()) for group in groups]
+        of_trained = _sampled_of(groups, sampled)
+        all_correct = [bool((group.outcomes >= self.threshold).all()) for group in of_trained]
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         rewards = [reward for group in groups for reward in group.rewards]
         means = {"reward/shaped": rewards, "advantage/abs_mean": [abs(r.advantage) for r in rollouts]}
@@ -204,6 +229,17 @@ class Method:
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
         """The fraction of intrinsic rewards that clip_max clips; 0 for a method without them."""
         return 0.0
+
+
+def _sampled_of(groups: Sequence[Group], sampled: Sequence[Group]) -> list[Group]:
+    """Of each group that `apply` returned, the one that it was given, with the rollouts which a selection drops."""
+
+    def holds(whole: Group, part: Group) -> bool:
+        found = {(rollout.index, rollout.response) for rollout in whole.rollouts}
+        return whole.problem.id == part.problem.id and found.issuperset((r.index, r.response) for r in part.rollouts)
+
+    waiting = iter(sampled)  # both are in one order
+    return [next((whole for whole in waiting if holds(whole, part)), part) for part in groups]
 
 
 def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:

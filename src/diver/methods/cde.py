@@ -46,7 +46,7 @@ class Cde(Grpo):
         return self.schedule.factor(progress)
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
-        r = group.outcomes
+        r = self.outcomes_within_1(group)
         bonus = np.minimum(np.abs(2 * r - 1) / self.kappa, -self.alpha * mean_logprobs(group.rollouts))
         extra = self.shaping_coef(context.progress) * bonus / 2
         return [Reward(float(outcome), float(part)) for outcome, part in zip(r, extra, strict=True)]

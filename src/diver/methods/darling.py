@@ -52,7 +52,7 @@ class Darling(Grpo):
         size = Counter(classes)
         others = np.array([len(group) - size[c] for c in classes]) / max(1, len(group) - 1)
         lost = 1 - np.maximum(others, self.floor)
-        return [Reward(float(r), float(0 - r * x)) for r, x in zip(group.outcomes, lost, strict=True)]
+        return [Reward(float(r), float(0 - r * x)) for r, x in zip(self.outcomes_within_1(group), lost, strict=True)]
 
     def _classes(self, group: Group) -> list[Hashable]:
         """A label for each response, equal for those that are the same."""

@@ -20,9 +20,9 @@ class RepExp(Grpo):
 
     r'_i = r_i + beta h_i' (lambda I + sum over j of h_j h_j')^-1 h_i. h is the mean over the response of the last
     layer's states of the frozen base model, `diversity.hidden_state.model`, with the prompt before it where the engine
-    knows the prompt; it is projected to d dimensions by a sparse random matrix, drawn anew each step, and the mean of
-    the group is subtracted, which the release does and the paper does not write. Departure: the matrix is the same in
-    every run.
+    tells the prompt (built-in, verl, TRL); it is projected to d dimensions by a sparse random matrix, and the mean of the
+    group is subtracted, which the release does and the paper does not write. The matrix is drawn anew each step, where
+    the engine tells the step. Departure: it is the same in every run.
 
     Where d is at least G - 1 and lambda is small beside the distances, the bonus is near 1/n - 1/G, n the number of
     responses with the same h, however far the others are. What separates different responses, and in a group all

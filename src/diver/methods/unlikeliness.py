@@ -39,7 +39,7 @@ class Unlikeliness(Grpo):
         likelier, equal = logprob > logprob[:, None], logprob == logprob[:, None]
         rank = likelier.sum(axis=1) + (equal.sum(axis=1) - 1) / 2
         lost = self.beta * (len(group) - rank) / len(group)
-        return [Reward(float(r), float(0 - r * x)) for r, x in zip(group.outcomes, lost, strict=True)]
+        return [Reward(float(r), float(0 - r * x)) for r, x in zip(self.outcomes_within_1(group), lost, strict=True)]
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         if np.ptp(group.outcomes) <= self.tolerance:

@@ -64,8 +64,23 @@ def test_the_plugin_reads_the_recipes_method_back(name):
         "loss": {"kl_coef": 0.5},
         "diversity": {"weights": [0.5, 0.5], "orders": 2},
     }
-    for table in ({"name": name}, {"name": name, **changes}):
-        recipe = make_recipe({"method": table, "verify": {"timeout_s": 2.0} if len(table) > 1 else {}})
+    published = {
+        "clip_high": 0.2,
+        "clip_low": 0.2,
+        "kl_coef": 0.1,
+    }  # what some methods have by their source, and no other frame
+    tables = [{"name": name}, {"name": name, **changes}, {"name": name, "frame": "common"}]
+    tables += [
+        {"name": name, "frame": "common", "loss": published},
+        {"name": name, "loss": {"name": "cispo", **published}},
+    ]
+    for table in tables:
+        verify = {"timeout_s": 2.0} if len(table) > 2 else {}
+        try:
+            recipe = make_recipe({"method": table, "verify": verify})
+        except DiverError as other_loss:  # of a method whose loss is its definition
+            assert "loss" in str(other_loss)
+            continue
         try:
             given = options(recipe)
         except DiverError as refused:
@@ -76,6 +91,11 @@ def test_the_plugin_reads_the_recipes_method_back(name):
         plugin = config.read_plugin({k: v.strip("'").replace("\\'", "'") for k, v in given.items()})
         assert folder == str(recipe.folder.resolve())
         assert (plugin.method, plugin.verify) == (recipe.method, recipe.verify)
+
+
+def test_a_setting_that_only_the_source_has_reaches_the_plugin_in_another_frame():
+    recipe = make_recipe({"method": {"name": "darling", "frame": "common", "divisor": "none"}})
+    assert '"divisor": "none"' in options(recipe)["+algorithm.diver.method"].replace("\\", "")
 
 
 def test_verls_own_options_have_the_last_word():

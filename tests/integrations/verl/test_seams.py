@@ -149,6 +149,13 @@ def read(meta, size, prompts=2):
     return batch.read_groups(meta, prompts, size, lambda ids: " ".join(map(str, ids)), lambda ids: len(ids) > 3)
 
 
+def test_the_same_index_of_two_data_sets_is_two_problems(monkeypatch):
+    keys = ["a_0_0", "b_0_0", "c_0_0"]
+    given = {"extra_info": [{"index": 0}, {"index": 0}, {}], "data_source": ["gsm8k", "math", "math"]}
+    found = read(stored(monkeypatch, keys, **given), 1, prompts=3)
+    assert [group.problem.id for group in found.values()] == ["gsm8k/0", "math/0", "c"]
+
+
 def test_groups_are_whole_and_in_the_order_of_their_samples(monkeypatch):
     keys = ["b_1_0", "a_0_0", "b_0_0", "a_1_0"]
     found = read(stored(monkeypatch, keys), 2)

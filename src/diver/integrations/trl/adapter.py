@@ -215,7 +215,7 @@ class GroupAdvantage:
         from accelerate import PartialState
 
         each = self.args.steps_per_generation * self.args.num_iterations / self.args.gradient_accumulation_steps
-        step, steps = int(state.global_step / each), math.ceil(state.max_steps / each)
+        step, steps = math.ceil(state.global_step / each), math.ceil(state.max_steps / each)
         if self.schedule_steps is None:
             folder, first = Path(self.args.output_dir), PartialState().is_main_process
             self.schedule_steps = schedule_steps(folder, step, steps, write=first)

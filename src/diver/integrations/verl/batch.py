@@ -16,7 +16,7 @@ from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
 Truncated = Callable[[Sequence[int]], bool]
 FAILED = "verl's log says at 'Error in _run_prompt' why one failed"
-FIELDS = "uid prompts responses response_mask rm_scores rollout_log_probs reward_model extra_fields extra_info".split()
+FIELDS = "uid prompts responses response_mask rm_scores rollout_log_probs reward_model extra_fields extra_info data_source".split()
 
 
 def columns(batch: KVBatchMeta, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -67,7 +67,11 @@ def read_groups(
 
 def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode, truncated: Truncated) -> Group:
     info, reference = ({} if rows[0].get(name) is None else rows[0][name] for name in ("extra_info", "reward_model"))
-    name = str(info.get("id", info.get("index", uid)))
+    name = uid
+    if "id" in info:
+        name = str(info["id"])
+    elif "index" in info:  # which verl's own scripts count from 0 in every data set
+        name = f"{rows[0]['data_source']}/{info['index']}" if rows[0].get("data_source") else str(info["index"])
     prompt = decode(rows[0]["prompts"].tolist()) if "prompts" in rows[0] else ""
     problem = Problem(name, prompt, str(reference.get("ground_truth", "")), meta={"uid": uid})
     return Group(problem, tuple(_rollout(row, i, decode, truncated) for i, row in enumerate(rows)), prompt=prompt)

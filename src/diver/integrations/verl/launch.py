@@ -13,6 +13,7 @@ from diver.integrations.keys import mapped
 from diver.integrations.verl.config import ACTOR, KEY, ROLLOUT, hydra, overrides
 from diver.io.jsonl import to_json
 from diver.methods import method_named
+from diver.settings import merge
 from diver.types import DiverError
 
 PROGRAM = ("-m", "verl.trainer.main_ppo")
@@ -87,8 +88,11 @@ def _model(path: str) -> str:
 
 def _plugin(recipe: Recipe) -> dict[str, str]:
     """The sections in `algorithm.diver`: the method's name, and JSON where a setting differs from what the name means."""
-    name, as_table = recipe.method.name, dataclasses.asdict
-    method = _changed(as_table(recipe.method), as_table(method_named(name)))
+    as_table, read_first = dataclasses.asdict, {"frame": recipe.method.frame, "loss": {"name": recipe.method.loss.name}}
+    name, default = recipe.method.name, method_named(recipe.method.name)
+    method = _changed(as_table(recipe.method), as_table(default))
+    if "frame" in method or "name" in method.get("loss", {}):  # these decide what the other defaults are
+        method = merge(read_first, _changed(as_table(recipe.method), as_table(method_named(name, **read_first))))
     verify = _changed(as_table(recipe.verify), as_table(Verification()))
     return {
         "method": to_json({"name": name, **method}) if method else name,

@@ -127,6 +127,10 @@ class DiverTrainer(PPOTrainerSync):
         sampled = read_groups(batch, data.train_batch_size, self.group_size, self._decode, truncated)
         if "keys" in self.method.needs and any(r.key is None for group in sampled.values() for r in group.rollouts):
             raise DiverError(f"method {self.method.name!r} needs keys: set reward.reward_manager.name={NAME}")
+        if "state" in self.method.needs and any(g.problem.id == g.problem.meta["uid"] for g in sampled.values()):
+            raise DiverError(
+                f"method {self.method.name!r} counts over the run, so the data must name each problem: extra_info.id, or extra_info.index"
+            )
         trained = self.method.apply(sampled.values(), progress, self._decode, self.state)
         keys_of = {group.problem.meta["uid"]: keys for keys, group in sampled.items()}
         self._rollouts = {keys_of[group.problem.meta["uid"]][r.index]: r for group in trained for r in group.rollouts}
