@@ -271,7 +271,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="a folder to work in; trials that end differently are kept there")
     args = parser.parse_args()
     work = args.work or Path(tempfile.mkdtemp(prefix="kills-"))
-    sys.exit(1 if random_kills(args.kills, args.seed, work)["different"] else 0)
+    outcomes = random_kills(args.kills, args.seed, work)
+    sys.exit(1 if outcomes["different"] or not outcomes["equal"] else 0)  # nor may every one be refused
 
 
 if __name__ == "__main__":

@@ -68,7 +68,10 @@ def train() -> None:
     first.kill()
     first.wait()
     print("\nreal: killed after step 2; the same command resumes", flush=True)
+    kept = RUN / "rollouts" / "step_0001.jsonl"
+    made = kept.stat().st_mtime_ns
     subprocess.run(same, check=True)
+    assert kept.stat().st_mtime_ns == made, f"{kept} was made again: the run began anew"
 
 
 def check() -> None:

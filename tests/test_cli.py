@@ -16,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from diver_command import diver, fails, succeeds
 from rows import write_rows
@@ -85,9 +86,8 @@ def test_the_run_folder(whole):
     rows = metrics(run)
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4, 5]
     contract = (
-        "reward/outcome reward/shaped diversity/textual diversity/equational shaping/coef shaping/clipped policy/entropy "
-        "policy/clip_fraction group/solve_all group/solve_none advantage/solve_all_frac grade/correct grade/wrong grade/no_answer "
-        "grade/truncated grade/timeout grade/error response/length_mean response/truncated"
+        "diversity/textual diversity/equational shaping/coef shaping/clipped policy/clip_fraction group/solve_all group/solve_none "
+        "advantage/solve_all_frac grade/no_answer grade/truncated grade/timeout grade/error"
     ).split()
     assert all(set(contract) <= set(row) for row in rows[1:])
     assert [("eval/pass@1" in row, "eval/pass@4" in row) for row in rows] == [
@@ -107,6 +107,16 @@ def test_the_run_folder(whole):
         "advantage",
     }
     assert rollouts[0]["reward"]["total"] == sum(rollouts[0]["reward"][k] for k in ("outcome", "diversity", "length"))
+    means = {
+        "policy/entropy": np.average([r["entropy"] for r in rollouts], weights=[r["length"] for r in rollouts]),
+        "reward/outcome": np.mean([r["reward"]["outcome"] for r in rollouts]),
+        "reward/shaped": np.mean([r["reward"]["total"] for r in rollouts]),
+        "grade/correct": np.mean([r["grade"] == "correct" for r in rollouts]),
+        "grade/wrong": np.mean([r["grade"] == "wrong" for r in rollouts]),
+        "response/length_mean": np.mean([r["length"] for r in rollouts]),
+        "response/truncated": np.mean([r["truncated"] for r in rollouts]),
+    }
+    assert {name: rows[3][name] for name in means} == pytest.approx(means, rel=1e-4)
     assert (run / "report.html").stat().st_size > 10_000
     assert "first prompt:\nUse " in out and "Pass@4" in out and "report.html" in out
 
@@ -325,14 +335,21 @@ def test_every_method_trains(method, request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["clip-cov", "rep-exp"])
+@pytest.mark.parametrize("method", ["clip-cov", "rep-exp", "grpo"])
 def test_what_is_drawn_is_the_same_after_a_stop(method):
     flags = ("--method", method, "--train.save_steps", "1", "--evaluate.problems", "0")
     if method == "rep-exp":
         flags += ("--method.diversity.hidden_state.model", str(policy_folder()), "--method.beta", "1")
+    if method == "grpo":  # and a model with dropout
+        shutil.copytree(policy_folder(), "dropout")
+        config = json.loads(Path("dropout/config.json").read_text())
+        Path("dropout/config.json").write_text(json.dumps(config | {"attention_dropout": 0.5}))
+        finish("--run.folder", "plain", "--train.steps", "2", *flags)
+        flags += ("--model.path", "dropout")
     for folder, steps in (("one", "2"), ("two", "1"), ("two", "2")):
         finish("--run.folder", folder, "--train.steps", steps, *flags)
     assert metrics("one") == metrics("two") and metrics("one")[1].get("policy/selected_frac", 1) > 0
+    assert method != "grpo" or metrics("one")[0]["policy/grad_norm"] != metrics("plain")[0]["policy/grad_norm"]
 
 
 def test_bfloat16_and_gradient_checkpointing_train(whole):
@@ -441,6 +458,7 @@ def test_a_policy_that_diverges_is_reported_and_its_weights_are_not_saved():
     flags = ("--train.learning_rate", "1e30", "--train.save_steps", "1", "--evaluate.problems", "0")
     code, _, err = diver("train", "tiny.toml", *flags)
     assert code == 2 and "diverged" in err.strip().splitlines()[-1]
+    assert not [*Path("runs/tiny").glob("checkpoints/*")]
 
 
 def test_another_recipe_in_a_used_folder_is_refused(whole):

@@ -14,7 +14,7 @@ from diver.io.fingerprint import rows_fingerprint
 from diver.io.jsonl import read_jsonl, to_json, write_jsonl
 from diver.io.rollout_rows import groups_from_rows, rollout_row
 from diver.io.run_folder import RunFolder, open_run
-from diver.io.seeds import stream_seed
+from diver.io.seeds import digest, stream_seed
 from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
 CONFIG = {"recipe": {}, "schedule_steps": 4}
@@ -40,7 +40,12 @@ def test_streams_differ_by_every_part_of_their_key():
         for key in [(0, "sample", 1), (0, "sample", 2), (1, "sample", 1), (0, "evaluate", 1), (0, "sample", "1")]
     }
     assert len(seeds) == 5 and all(0 <= s < 2**63 for s in seeds)
-    assert stream_seed(0, "sample", 1) == stream_seed(0, "sample", 1)
+
+
+def test_streams_and_names_are_those_of_runs_and_evaluations_that_exist():
+    """Other ones, and every stored evaluation would be made again, every resumed run draw other numbers. From blake2b."""
+    assert stream_seed(0, "sample", 1) == 9042265680981019760
+    assert digest({"b": [1.5, None]}) == "48229f286e13c5bd"
 
 
 def test_a_rollout_row_by_hand_and_back(tmp_path):

@@ -15,14 +15,16 @@ from diver_command import fails, succeeds
 from rows import write_rows
 
 import diver.browse.run as browse
+from diver.browse.measures import diversity_values
 from diver.browse.page import render, runs_of, summary
 from diver.browse.serve import server
 from diver.browse.source import Sample, Source
+from diver.diversity import textual_diversity
 from diver.measure import problems as measure
 from diver.rollouts import read_rollouts
 from diver.rollouts.columns import Columns
 from diver.rollouts.formats import rows_within
-from diver.types import Group, Problem, Rollout
+from diver.types import Group, Problem, Reward, Rollout
 
 
 def verl_row(prompt, output, score, step, **more):
@@ -100,6 +102,23 @@ def test_curves_by_right_and_wrong_kinds_and_alerts(tmp_path):
     assert [r["grade"] for r in group["responses"]] == ["correct"] * 3 + ["wrong"]
     assert [r["entropy"] for r in group["responses"]] == pytest.approx([0.1, 0.1, 0.1, 0.5])
     assert "connect-src" not in html and "data.version" in html
+
+
+@pytest.mark.parametrize("narrower", [True, False])
+def test_pass_at_1_that_rises_while_pass_at_k_falls_is_an_alert(tmp_path, narrower):
+    """Of eight problems at every step: first six are solved once in four, later four (or all) always."""
+    for step in range(40):
+        first = step < 20
+        solved, times = (6, 1) if first else (4 if narrower else 8, 4)
+        rows = [
+            verl_row(f"{step} {p}", "so", float(i < times and (p + step % 2) % 8 < solved), step)
+            for p in range(8)
+            for i in range(4)
+        ]
+        write_step(tmp_path / "run", step, rows)
+    page = tmp_path / "page.html"
+    succeeds("browse", tmp_path / "run", "--out", page)
+    assert ("Pass@1 rises while Pass@4 falls" in page.read_text()) == narrower
 
 
 def test_a_problem_at_two_steps_counts_once(tmp_path):
@@ -388,6 +407,19 @@ def test_what_has_no_value_is_said_in_the_terminal_and_on_the_page(tmp_path):
     assert re.search(r"\| TD +\| +0.500 \[", printed)  # of Q 1 and of R 0
     unknown = succeeds("browse", write_rows(tmp_path / "y.jsonl", [{"problem": "Q", "response": "a"}]), cwd=tmp_path)
     assert "y: 1 of 1 groups have a response without an outcome, so no Pass@k; --outcome names its column" in unknown
+
+
+def test_of_a_large_group_the_diversity_of_the_first_64_is_measured():
+    """A page of 10 GB would else take hours: TD is of all pairs."""
+    texts = [f"{i} and {i * i} make {i + i * i}" for i in range(70)]
+    many, few = (
+        Group(Problem("p", "?", "1"), tuple(Rollout(t, reward=Reward(float(i % 2))) for i, t in enumerate(texts[:n])))
+        for n in (70, 64)
+    )
+    found = diversity_values(many, 0.5)
+    assert found == diversity_values(few, 0.5) and found["diversity/textual"] == pytest.approx(
+        textual_diversity(texts[:64]).mean()
+    )
 
 
 def test_intervals_end_where_values_do(tmp_path):

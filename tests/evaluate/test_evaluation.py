@@ -11,19 +11,22 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from diver_command import diver, fails, succeeds
 from rows import write_rows
 
 from diver.data.benchmarks import BENCHMARKS
+from diver.data.templates import TEMPLATES
 from diver.data.testbeds import policy_folder
 from diver.evaluate.config import EvalConfig
+from diver.evaluate.evaluate import render_prompt
 from diver.evaluate.samplers import SamplerHandle, sampler, sampler_metadata
 from diver.evaluate.task import make_tasks
 from diver.generate.base import SamplingParams, requests
 from diver.io.jsonl import JsonlLog
-from diver.types import DiverError
+from diver.types import DiverError, Problem
 
 DIVER = [sys.executable, "-c", "from diver.cli import main; main()"]
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -438,3 +441,17 @@ def test_wrong_input_is_one_line_and_code_2_and_nothing_is_lost(whole, monkeypat
         assert re.search(told, line), line
     assert {p: p.read_bytes() for p in whole[0].rglob("*") if p.is_file()} == before
     assert not Path("runs").exists()
+
+
+def test_a_template_that_begins_the_response_is_none_for_messages():
+    """A server that has the chat template cannot be given it; its beginning would be lost without a word."""
+    server = SimpleNamespace(name="endpoint 'x'")
+    problem, begins = (
+        Problem("p", "1 + 1?", "2"),
+        next(name for name, layout in TEMPLATES.items() if layout.chat and layout.assistant),
+    )
+    with pytest.raises(
+        DiverError, match=rf"--template: '{begins}' begins the response with .*, which endpoint 'x' cannot"
+    ):
+        render_prompt(problem, begins, server)
+    assert render_prompt(problem, "chat", server)[-1] == {"role": "user", "content": "1 + 1?"}

@@ -67,6 +67,15 @@ def test_what_the_run_has_evaluated_is_compared_and_not_made_again():
     assert re.search(r"\| countdown Pass@4 +\|", out) and "sampled" not in out and not Path("runs/eval").exists()
 
 
+def test_with_another_grader_or_other_k_the_runs_own_evaluation_is_not_the_answer():
+    out = succeeds("eval", "runs/tiny", "--k", "1,2")
+    assert "evaluated by the run" not in out and re.search(r"\| countdown Pass@2 +\|", out)
+    out = succeeds("eval", "runs/tiny", "--grader", "math", "--out", "math")
+    assert "evaluated by the run" not in out
+    (grader,) = json.loads(Path("math/step_0002/results.json").read_text())["benchmarks"]["countdown"]["graders"]
+    assert grader.startswith("math@")
+
+
 def test_the_comparison_is_written_where_out_names_a_folder():
     succeeds("eval", "runs/tiny", "--out", "out", "--format", "csv", "--figures", "svg")
     assert sorted(p.name for p in Path("out").iterdir()) == ["comparison.csv", "comparison.md", "comparison.svg"]

@@ -26,7 +26,7 @@ HOW = SamplingParams(0.6, 40)
 
 class Server(ThreadingHTTPServer):
     """Answers completions with a text made of prompt and seed. `faults` says what becomes of the n-th POST, from 0:
-    a status, (status, headers), raw bytes to answer with, "drop" or seconds to wait."""
+    a status, (status, headers), raw bytes to answer with, "drop", "only reasoning" or seconds to wait."""
 
     daemon_threads, request_queue_size = True, 128
 
@@ -109,7 +109,7 @@ class Handler(BaseHTTPRequestHandler):
         if isinstance(fault, int | tuple):
             status, headers = fault if isinstance(fault, tuple) else (fault, ())
             return self.answer(status, {"error": {"message": f"fault\n{status}"}}, headers)
-        time.sleep(fault or 0.01)
+        time.sleep(fault if isinstance(fault, float) else 0.01)
         if body["model"] not in self.server.models:
             return self.answer(404, {"error": {"message": "no such model"}})
         chat = self.path == "/v1/chat/completions"
@@ -117,6 +117,8 @@ class Handler(BaseHTTPRequestHandler):
         reason = "length" if body["seed"] % 2 else "stop"
         choice = {"index": 0, "finish_reason": reason}
         choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+        if fault == "only reasoning":  # as servers do that parse it out, where the response was cut off before its end
+            choice["message"] = {"role": "assistant", "content": None, "reasoning_content": text}
         usage = {"prompt_tokens": 3, "completion_tokens": len(text), "total_tokens": 3 + len(text)}
         self.answer(200, {"id": "1", "object": "completion", "model": "tiny", "choices": [choice], "usage": usage})
 
@@ -158,6 +160,12 @@ def test_every_sample_comes_once_with_a_seed_of_its_own(chat):
     assert {b["seed"] for b in server.bodies} == {r.seed for r in wanted} and server.posts == len(wanted) == 60
     plain = {"model": "tiny", "temperature": 0.6, "top_p": 1.0, "max_tokens": 40}
     assert all(plain.items() <= b.items() and "n" not in b for b in server.bodies)
+
+
+def test_a_reply_of_reasoning_alone_is_an_empty_response():
+    with serving(faults=dict.fromkeys(range(2), "only reasoning")) as server:
+        got = list(generate(server, asked(1, 2, chat=True)))
+    assert [generation.rollout.response for generation in got] == ["", ""]
 
 
 def test_as_many_in_flight_as_asked_for_and_no_more():

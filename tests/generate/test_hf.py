@@ -1,5 +1,8 @@
 """HFGenerator on the bundled policy, against transformers' own generate and forward pass."""
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -195,3 +198,30 @@ def test_more_samples_than_rows_are_drawn_in_turns(sampler):
     drawn = sampler(PROMPTS[:2], 10, **{**HOW, "rows": 4})
     assert [len(group) for group in drawn] == [10, 10]
     assert len({r.response for r in drawn[0]}) > 3
+
+
+def test_as_many_rows_as_fit_into_the_memory_of_a_gpu(policy):
+    """A row of 100 positions: keys and values, 100 x 2 x 2 layers x 2 heads x 8 numbers of 2 bytes, and 32 bytes a word."""
+    text = SimpleNamespace(
+        num_hidden_layers=2, num_key_value_heads=2, num_attention_heads=4, hidden_size=32, vocab_size=50
+    )
+    model = SimpleNamespace(
+        device=torch.device("cuda"),
+        dtype=torch.bfloat16,
+        config=SimpleNamespace(get_text_config=lambda: text),
+        num_parameters=lambda: 10_000,
+    )
+    generator = HFGenerator(policy)
+    generator.model, generator.precision = model, None
+    row = 100 * 2 * 2 * 2 * 8 * 2 + 32 * 50
+    for rows, wanted in ((37, 32), (32, 32), (9, 9), (5000, 1024)):
+        generator._free = math.ceil(rows * row / 0.9)
+        assert generator.rows_for(100) == wanted
+    generator.precision = torch.bfloat16  # the autocast's copy of the weights lies beside them
+    generator._free = math.ceil(32 * row / 0.9) + 2 * 10_000
+    assert generator.rows_for(100) == 32
+    generator._free -= 2 * row
+    assert generator.rows_for(100) == 16
+    generator._free = 2 * 10_000 + row // 2
+    with pytest.raises(DiverError, match=r"a response of 100 tokens, .* lower sample.max_tokens"):
+        generator.rows_for(100)

@@ -54,6 +54,13 @@ def test_responses_come_as_often_as_their_probability_says(policy, temperature, 
         assert chisquare([*found, rest[0]], [*expected.values(), rest[1]]).pvalue > 1e-3
 
 
+def test_at_temperature_0_every_sample_is_the_greedy_one(policy):
+    for prompt, tallies in zip(PROMPTS[:4], count(policy, PROMPTS[:4], 8, temperature=0.0), strict=True):
+        ids = policy.tokenizer(prompt, return_tensors="pt", add_special_tokens=False)["input_ids"]
+        greedy = policy.model.generate(ids, do_sample=False, max_new_tokens=40, pad_token_id=0)[0, ids.shape[1] :]
+        assert [(t.rollout.tokens, t.count) for t in tallies] == [(tuple(greedy.tolist()), 8)]
+
+
 def test_every_prompt_has_its_own_samples_in_its_own_place(policy):
     found = count(policy, PROMPTS, 16)
     assert len(found) == len(PROMPTS) > 16

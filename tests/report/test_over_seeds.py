@@ -75,6 +75,13 @@ def test_runs_that_began_otherwise_have_no_common_policy_before_training(folders
     assert list(found) == ["clip-higher", "max-rl"]
 
 
+def test_a_policy_that_was_sampled_less_before_training_is_no_row(folders):
+    """Pass@k of 8 samples stands beside it, which fewer do not have."""
+    path = folders / "clip" / "seed_0" / "eval" / "step_0000.json"
+    path.write_text(path.read_text().replace('"samples": 8', '"samples": 4'))
+    assert list(evaluations(by_variant(read_runs([folders / "clip"])))) == ["clip-higher"]
+
+
 def test_variants_of_a_method_are_named_by_what_differs(tmp_path):
     write_run(tmp_path / "a", "max-rl", 0, CLIP[0])
     write_run(tmp_path / "b", "diver-mix", 0, CLIP[0], coef=0.1, divisor="std")

@@ -207,23 +207,40 @@ def test_kl_and_entropy_reach_every_row():
         temperature=temperature,
         reference=policies[1],
     )
-    assert metrics["policy/active_token_frac"] == 1.0 and metrics["policy/kl"] > 0
-    expected = []
+    assert metrics["policy/active_token_frac"] == 1.0
+    expected, losses = [], []
+    kls, to_sampler = [], []  # of every token
     for start in range(0, GROUPS, MINI):
         mini = groups[start : start + MINI]
         base = written_out(model, mini, temperature, "token-mean")
         model.zero_grad()
         extra = torch.zeros((), dtype=torch.float64)
-        rows = [(list(g.prompt_tokens), list(r.tokens)) for g in mini for r in g.rollouts]
-        for prompt, tokens in rows:
+        rows = [
+            (list(g.prompt_tokens), list(r.tokens), torch.tensor(r.logprobs), r.advantage)
+            for g in mini
+            for r in g.rollouts
+        ]
+        surrogate = 0.0
+        for prompt, tokens, old, advantage in rows:
             logits = model(input_ids=torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1] / temperature
             logp = torch.log_softmax(logits, -1)
             taken = logp[torch.arange(len(tokens)), torch.tensor(tokens)]
             gap = token_logprobs(anchor, prompt, tokens, temperature).detach() - taken
-            extra = extra + (beta * (gap.exp() - gap - 1) + bonus * (logp.exp() * logp).sum(-1)).sum()
-        (extra / sum(len(tokens) for _, tokens in rows)).backward()
+            kl, ratio = gap.exp() - gap - 1, torch.exp(taken - old)
+            extra = extra + (beta * kl + bonus * (logp.exp() * logp).sum(-1)).sum()
+            kls += kl.tolist()
+            to_sampler += (ratio - 1 - (taken - old)).tolist()
+            clipped = torch.clamp(ratio, 1 - LOW, 1 + HIGH) * advantage
+            surrogate -= float(torch.minimum(ratio * advantage, clipped).sum())
+        tokens = sum(len(ids) for _, ids, _, _ in rows)
+        (extra / tokens).backward()
+        losses.append((surrogate + float(extra)) / tokens)
         expected.append(base + torch.cat([p.grad.flatten() for p in model.parameters()]))
     assert max(relative_errors(recorder.gradients, expected)) < 1e-5
+    by_hand = {"policy/loss": losses, "policy/kl": kls, "policy/ppo_kl": to_sampler}
+    assert {name: metrics[name] for name in by_hand} == pytest.approx(
+        {name: np.mean(values) for name, values in by_hand.items()}, rel=1e-5
+    )
 
 
 class WithGivenLogprobs(GspoLoss):

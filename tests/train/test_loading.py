@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
 from diver.config.sections import Model
 from diver.data.testbeds import policy_folder
@@ -31,6 +32,28 @@ def test_recomputed_activations_give_the_same_gradient():
     lean.model.model.layers[0].mlp.register_forward_pre_hook(lambda *_: forwards.append(1))
     torch.testing.assert_close(gradient(lean, ids), gradient(plain, ids))
     assert len(forwards) == 2
+
+
+def test_the_attention_that_was_asked_for():
+    assert {load_policy(Model(attention=name)).model.config._attn_implementation for name in ("sdpa", "eager")} == {
+        "sdpa",
+        "eager",
+    }
+
+
+def test_a_head_that_does_more_than_is_known_is_refused(monkeypatch):
+    """Log-probs by a part of it would be those of another policy."""
+    load, doubled = AutoModelForCausalLM.from_pretrained, []
+
+    def with_more(*args, **kwargs):
+        model = load(*args, **kwargs)
+        model.register_forward_hook(lambda _, __, out: doubled.append(out.logits.mul_(2)))
+        return model
+
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", with_more)
+    with pytest.raises(DiverError, match="model type 'llama': its head does more than is known here; TRL or verl may"):
+        load_policy(Model())
+    assert doubled
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):

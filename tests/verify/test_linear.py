@@ -8,6 +8,8 @@ import time
 from collections import deque
 from functools import partial
 
+import pytest
+
 import diver.verify
 from diver.data import countdown
 from diver.types import Problem
@@ -34,14 +36,27 @@ UNITS = r"""
 1|1 |1,|1.|1/1 |1 1/2 |1 000|-1|9^|^|_{|{|}|{}|(|)|[|()|$|$1$|\|\\|\ |\,|\text{|\text{ and }|5 \text{a}|\frac{|\frac{1}{2}
 \boxed|\boxed{|\boxed{1}|\boxed{1}, |\boxed 1 |\fbox{|√|√(|√ |**(|\hspace{|\mathbb |1e1|1\times 10^{1|\gcd(|\gcd(1,1)
 =|x=|x = 1, |x_{a}(b)=|a|ab |and |or |for part (a)|is |answer |the answer is |final answer is |i hope|final answer is 1 i hope
-####|#### 1|<think>|</think>|A) |(A) |A|**A|%|:|;|.|,|\{x|\{x|x<|90^\circ|million |\left|~
+####|#### 1|<think>|</think>|A) |(A) |A|A |**A|*|option |option A is |%|:|;|.|,|\{x|\{x|x<|90^\circ|million |\left|~
 """.strip().replace("\n", "|")
-FRAMES = [("", ""), ("\\boxed{5 ", " x}")]
+UNITS_OF_LINES = ["|", " ", "\n", " \n", "A\n", "A) 1\n", "#### 1\n", "answer\n"]
+NESTED = [
+    ("\\boxed{", "}"),
+    ("\\boxed{\\text{", "}}"),
+    ("{", "}"),
+    ("\\boxed{√(", ")}"),
+    ("9^{", "}"),
+    ("\\frac{1}{", "}"),
+]
+BEGUN = [("answer", " "), ("answer is", "\n"), ("option A", " ")]
 
 
-def texts(size):
-    units = [*UNITS.split("|"), "|", " ", "\n", "A) 1\n", "#### 1\n", "answer\n"]
-    return [before + unit * (size // max(1, len(unit))) + after for unit in units for before, after in FRAMES]
+def texts(size, before, after):
+    """One unit again and again, nested ones, and one after a word, each between `before` and `after`."""
+    units = [*UNITS.split("|"), *UNITS_OF_LINES]
+    inner = [unit * (size // max(1, len(unit))) for unit in units]
+    inner += [left * (size // len(left + right)) + right * (size // len(left + right)) for left, right in NESTED]
+    inner += [word + unit * size for word, unit in BEGUN]
+    return [before + text + after for text in inner]
 
 
 def uses():
@@ -82,14 +97,17 @@ def grows(function, small, large):
     return True
 
 
-def test_every_pattern_and_scanner_is_linear():
+@pytest.mark.parametrize(
+    "frame", [("", ""), pytest.param(("\\boxed{5 ", " x}"), marks=pytest.mark.slow)], ids=["bare", "boxed"]
+)
+def test_every_pattern_and_scanner_is_linear(frame):
     """The processor's time on one text against that on a shorter one of the same kind, so that no machine is too slow."""
     functions = uses()
     assert len(functions) > 60
     functions |= {f"scanner {i}": scanner for i, scanner in enumerate(SCANNERS)}
     slow = [
         (name, large[:40])
-        for small, large in zip(texts(SMALL), texts(LARGE), strict=True)
+        for small, large in zip(texts(SMALL, *frame), texts(LARGE, *frame), strict=True)
         for name, function in functions.items()
         if grows(function, small, large)
     ]

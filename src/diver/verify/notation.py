@@ -154,10 +154,12 @@ def unify(text: str) -> str:
 
 def respell(text: str) -> str:
     """The text, or the content of the box that it is, as math-verify should read it."""
-    if text.startswith(r"\boxed{") and text.endswith("}"):
-        return box(respell(text[7:-1]))
-    text = _replace(_MEANING, unify(text).strip()).strip().rstrip(".")
-    return _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text) if _LISTED.search(text) else text
+    boxes, start, end = 0, 0, len(text)
+    while text.startswith(r"\boxed{", start, end) and text.endswith("}", start, end):
+        boxes, start, end = boxes + 1, start + len(r"\boxed{"), end - 1
+    text = _replace(_MEANING, unify(text[start:end]).strip()).strip().rstrip(".")
+    text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text) if _LISTED.search(text) else text
+    return r"\boxed{" * boxes + text + "}" * boxes
 
 
 def _replace(rules: _Rules, text: str) -> str:
