@@ -33,7 +33,7 @@ test-slow: .venv/ready
 		-n auto --maxprocesses 4 --dist loadfile
 
 test-trl: .venv-bench/ready
-	.venv-bench/bin/python -m pytest tests/integrations/trl
+	.venv-bench/bin/python -m pytest tests/integrations/trl tests/train/test_loggers.py
 
 test-trl-old: .venv-trl-old/ready
 	.venv-trl-old/bin/python -m pytest -rs tests/integrations/trl

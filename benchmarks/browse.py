@@ -96,7 +96,8 @@ def main() -> None:
             for step in range(1, steps + 1):
                 write_step(folder, step, steps)
         result = measured(folder, arguments.flags)
-        RESULT.write_text(json.dumps(result, indent=1) + "\n")
+        if arguments.gigabytes == 10 and not (arguments.flags or arguments.dump):
+            RESULT.write_text(json.dumps(result, indent=1) + "\n")
         print(json.dumps(result))
     finally:
         if arguments.keep or arguments.dump:

@@ -146,7 +146,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loads", nargs="+", choices=["countdown", "smollm2"], default=["countdown", "smollm2"])
     parser.add_argument("--smollm2", type=Path, default=Path("build/smollm2-135m-instruct"))
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "sample.json")
+    parser.add_argument("--out", type=Path, help="a JSON file of what is printed")
     args = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
@@ -165,8 +165,8 @@ def main() -> None:
         load = countdown_load() if name == "countdown" else smollm2_load(args.smollm2)
         results["loads"][name] = measure(load)
         print(table(load, results["loads"][name]), flush=True)
-    args.out.parent.mkdir(exist_ok=True)
-    args.out.write_text(json.dumps(results, indent=1) + "\n")
+    if args.out:
+        args.out.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

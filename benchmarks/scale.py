@@ -88,7 +88,7 @@ def slope(rows: list[dict[str, Any]], by: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--quick", action="store_true", help="one round in place of three, without the two largest of each"
+        "--quick", action="store_true", help="one round in place of three, without the two largest of each; nothing is written"
     )
     quick = parser.parse_args().quick
     found: dict[str, list[dict[str, Any]]] = {}
@@ -109,6 +109,8 @@ def main() -> None:
                 f"{row['cpu_seconds']:>10.3f}{row['memory_mb']:>12.0f}{row['rows_mb']:>10.1f}{row['textual']:>10.2f}"
             )
             print(f"{shape:>28}{columns}")
+    if quick:
+        return
     machine = {"python": platform.python_version(), "numpy": np.__version__, "processor": platform.machine()}
     out = HERE / "results/scale.json"
     out.parent.mkdir(exist_ok=True)

@@ -16,7 +16,7 @@ runs="runs/$engine-clip-higher runs/$engine-diver-mix"
 for run in $runs; do
   diver "$engine" recipes/qwen2.5-1.5b-gsm8k.toml --method "${run#runs/"$engine"-}" --run.folder "$run" "$@"
 done
-[ $# -eq 0 ] || exit 0
+case " $* " in *" --dry-run "*) exit 0 ;; esac
 for run in $runs; do
   diver eval "$run" --generator vllm # before and after training, compared
 done

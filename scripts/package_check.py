@@ -96,5 +96,7 @@ CHECKS: dict[str, Callable[[], None]] = {
 }  # fmt: skip
 
 if __name__ == "__main__":
+    if (extra := sys.argv[1] if sys.argv[1:] else "core") not in CHECKS:
+        sys.exit(f"{extra!r} is none of {', '.join(CHECKS)}")
     Path("rollouts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    CHECKS[sys.argv[1] if sys.argv[1:] else "core"]()
+    CHECKS[extra]()

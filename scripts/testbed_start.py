@@ -7,6 +7,7 @@ to be expected: none correct, some, all. Sampled by prefixes, which is cheap whe
 
 import argparse
 import dataclasses
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from diver.config.load import load_recipe
 from diver.stats import pass_at_k
+from diver.types import DiverError
 from diver_paper.worker import evaluate
 
 KS = (1, 4, 16, 64, 256, 1024)
@@ -26,7 +28,10 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=256)
     parser.add_argument("--samples", type=int, default=1024)
     args, flags = parser.parse_known_args()
-    recipe = load_recipe(args.recipe, flags)
+    try:
+        recipe = load_recipe(args.recipe, flags)
+    except DiverError as error:
+        sys.exit(f"testbed_start: {error}")
     sizes = {"problems": args.problems, "num_samples": args.samples}
     recipe = dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, **sizes))
     start = time.process_time()

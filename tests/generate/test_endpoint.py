@@ -169,7 +169,7 @@ def test_a_reply_of_reasoning_alone_is_an_empty_response():
 
 
 def test_as_many_in_flight_as_asked_for_and_no_more():
-    with serving(faults=dict.fromkeys(range(60), 0.05)) as server:
+    with serving(faults=dict.fromkeys(range(12), 0.3)) as server:
         generate(server, asked(), concurrency=12)
         assert server.most == 12 and server.posts == 60
 
@@ -296,8 +296,8 @@ def test_a_request_that_hangs_is_asked_for_once_more_only():
     with serving(faults={0: 1.0, 1: 1.0}) as server, pytest.raises(DiverError, match="no answer"):
         generate(server, asked(1, 1), timeout=0.2)
     assert server.posts == 2
-    with serving(faults={0: 1.0}) as server:
-        check(generate(server, asked(1, 1), timeout=0.2), asked(1, 1))
+    with serving(faults={0: 2.0}) as server:
+        check(generate(server, asked(1, 1), timeout=0.8), asked(1, 1))
 
 
 def test_waits_as_long_as_the_server_asks_up_to_a_quarter_of_an_hour(monkeypatch):

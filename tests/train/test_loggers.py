@@ -1,6 +1,6 @@
 """Each logger by the library itself, offline: what it stored is what was logged, and a run that resumes is the same run.
 
-A logger that is not installed is skipped by name: `pip install wandb mlflow trackio` has them run.
+A logger that is not installed is skipped by name: `make test-trl` has wandb, `pip install mlflow trackio` the others.
 """
 
 import os
