@@ -127,6 +127,16 @@ def test_lambda_goes_by_rollout_steps():
     assert expected("diver-mix", 5 / 20) != expected("diver-mix", 11 / 40)
 
 
+def test_batches_that_begin_between_two_optimizer_steps_are_counted():
+    """Three micro-batches a rollout, two an optimizer step: rollouts begin at micro-batches 0, 3, 6, 9, ..."""
+    steps = []
+    args = arguments(**{"steps_per_generation": 3, "gradient_accumulation_steps": 2})
+    reward = adapter("grpo", args, on_step=lambda step, groups, metrics: steps.append(step))
+    for micro in range(0, 18, 3):
+        reward(**Batch(step=micro // 2).given)
+    assert steps == [1, 2, 3, 4, 5, 6]
+
+
 def test_the_users_own_outcome_in_trls_signature():
     seen = {}
 

@@ -214,8 +214,10 @@ class GroupAdvantage:
         """TRL counts optimizer steps; the schedule of lambda counts rollout batches."""
         from accelerate import PartialState
 
-        each = self.args.steps_per_generation * self.args.num_iterations / self.args.gradient_accumulation_steps
-        step, steps = math.ceil(state.global_step / each), math.ceil(state.max_steps / each)
+        each, accumulated = self.args.steps_per_generation * self.args.num_iterations, self.args.gradient_accumulation_steps
+        # A batch may be sampled between two optimizer steps: it is that of the last of the micro-batches that follow the step.
+        step = (state.global_step * accumulated + min(accumulated, each) - 1) // each
+        steps = math.ceil(state.max_steps * accumulated / each)
         if self.schedule_steps is None:
             folder, first = Path(self.args.output_dir), PartialState().is_main_process
             self.schedule_steps = schedule_steps(folder, step, steps, write=first)
