@@ -88,7 +88,9 @@ def slope(rows: list[dict[str, Any]], by: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--quick", action="store_true", help="one round in place of three, without the two largest of each; nothing is written"
+        "--quick",
+        action="store_true",
+        help="one round in place of three, without the two largest of each; nothing is written",
     )
     quick = parser.parse_args().quick
     found: dict[str, list[dict[str, Any]]] = {}

@@ -134,7 +134,9 @@ def measure(groups: Groups, library: ctypes.CDLL | None, sample: int, rounds: in
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="300 pairs and 2 rounds in place of 1,500 and 4; nothing is written")
+    parser.add_argument(
+        "--quick", action="store_true", help="300 pairs and 2 rounds in place of 1,500 and 4; nothing is written"
+    )
     quick = parser.parse_args().quick
     sample, rounds = (300, 2) if quick else (1500, 4)
     warnings.filterwarnings("ignore", module="nltk")  # pairs without a common n-gram

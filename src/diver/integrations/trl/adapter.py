@@ -214,7 +214,8 @@ class GroupAdvantage:
         """TRL counts optimizer steps; the schedule of lambda counts rollout batches."""
         from accelerate import PartialState
 
-        each, accumulated = self.args.steps_per_generation * self.args.num_iterations, self.args.gradient_accumulation_steps
+        each = self.args.steps_per_generation * self.args.num_iterations  # micro-batches
+        accumulated = self.args.gradient_accumulation_steps
         # A batch may be sampled between two optimizer steps: it is that of the last of the micro-batches that follow the step.
         step = (state.global_step * accumulated + min(accumulated, each) - 1) // each
         steps = math.ceil(state.max_steps * accumulated / each)
