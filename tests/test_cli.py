@@ -454,6 +454,57 @@ def test_a_verifier_that_fails_on_every_response_stops_the_run():
     assert not Path("runs/tiny/metrics.jsonl").exists()
 
 
+def test_a_verifier_that_fails_wherever_it_is_asked_stops_the_run():
+    """A response that was cut is not its to decide: it must not count as a grade. Of four numbers all are cut here."""
+    Path("broken.py").write_text("def grade(response, problem):\n    raise KeyError('level')\n")
+    mix = ("--data.countdown.mix", "three", 0.5, "four", 0.5, "--run.seed", 1, "--sample.max_tokens", 20)
+    line = fails("train", "tiny.toml", "--data.verifier", "broken:grade", "--evaluate.problems", 0, *mix)
+    assert "failed on all 8 responses; 8 others were cut off at the length limit; the log above says how" in line, line
+
+
+def test_a_verifier_that_takes_the_known_answer_for_wrong_is_a_note():
+    """Here it takes the Problem for the answer; nothing can say that this is not meant."""
+    rows = [{"problem": f"{i} + 1?", "answer": str(1 + i)} for i in range(8)]
+    write_rows(Path("sums.jsonl"), rows)
+    Path("judges.py").write_text(
+        "def strict(response, answer):\n    return response == answer\n"
+        "def right(response, problem):\n    return problem.answer in response\n"
+        "def broken(response, problem):\n    raise KeyError('level')\n"
+    )
+    flags = ("--data", "sums.jsonl", "--evaluate.problems", "0", "--dry-run", "--data.verifier")
+    for name, told in (("strict", "the grade wrong"), ("broken", "the grade error"), ("right", None)):
+        code, _, err = diver("train", "tiny.toml", *flags, f"judges:{name}")
+        assert code == 0 and (told in err if told else "verifier" not in err), err
+        assert not told or ("verifier judges:" in err and "whose answer is problem.answer" in err)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "told"),
+    [
+        ("short", "    def advantages(self, group):\n        return [0.0]\n", "'short:Own': TypeError: .*advantages"),
+        (
+            *("raises", "    def advantages(self, group, context):\n        return {}['x']\n"),
+            r"method.name 'raises:Own': KeyError: 'x' \(.*raises.py:7\)",
+        ),
+        (
+            "sets",
+            "    def update_state(self, group, state):\n        state['seen'] = {1}\n",
+            "its state is saved as JSON",
+        ),
+        (
+            "keys",
+            "    def update_state(self, group, state):\n        state['seen'] = {1: 2}\n",
+            "its state is saved as JSON",
+        ),
+    ],
+)
+def test_what_a_method_of_ones_own_does_wrong_is_one_line_before_the_first_step(name, body, told):
+    head = "from diver.methods.grpo import Grpo\nfrom diver.settings import settings\n\n@settings\nclass Own(Grpo):\n"
+    Path(f"{name}.py").write_text(head + body)
+    line = fails("train", "tiny.toml", "--method", f"{name}:Own", "--dry-run")
+    assert re.search(told, line), line
+
+
 def test_a_policy_that_diverges_is_reported_and_its_weights_are_not_saved():
     flags = ("--train.learning_rate", "1e30", "--train.save_steps", "1", "--evaluate.problems", "0")
     code, _, err = diver("train", "tiny.toml", *flags)

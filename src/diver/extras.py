@@ -18,6 +18,7 @@ EXTRAS = {
     "embedding": ("sentence_transformers",),
     "vllm": ("vllm",),
     "trl": ("trl", "peft", "accelerate"),
+    "verl": ("verl", "transfer_queue", "ray", "tensordict", "omegaconf"),
 }
 """By the names by which they are imported; `train`, `endpoint`, ... also bring verify, report and data (pyproject.toml)."""
 PACKAGES = {package: extra for extra, packages in EXTRAS.items() for package in packages}

@@ -95,13 +95,17 @@ def import_object(path: str, where: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except Exception as error:  # a custom module may raise anything while it is imported
-        raise DiverError(f"{where}: {path!r} cannot be imported ({type(error).__name__}: {error})") from error
+        absent = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        place = "; a file of your own is found in the folder in which diver is started" if absent else ""
+        raise DiverError(f"{where}: {path!r} cannot be imported ({type(error).__name__}: {error}){place}") from error
 
 
 def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
-    """What a function of the user's gives; whatever it raises as a DiverError with `what` it is, and its line."""
+    """What a function of the user's gives; whatever else it raises as a DiverError with `what` it is, and its line."""
     try:
         return function(*given)
+    except DiverError:
+        raise
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})"

@@ -455,3 +455,13 @@ def test_a_template_that_begins_the_response_is_none_for_messages():
     ):
         render_prompt(problem, begins, server)
     assert render_prompt(problem, "chat", server)[-1] == {"role": "user", "content": "1 + 1?"}
+
+
+def test_where_no_response_could_be_scored_the_table_says_so_and_there_is_no_curve(tmp_path, monkeypatch):
+    (tmp_path / "fails_always.py").write_text("def grade(response, problem):\n    raise KeyError('level')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words = ("--model", "countdown", "--benchmarks", " countdown", "--limit", 2, "--samples", 2, "--out", "out")
+    printed = succeeds("eval", *words, "--grader", "fails_always:grade")
+    assert "4 responses are unscored: left out, not counted as wrong" in printed
+    assert Path("out/results.json").exists() and not [*Path("out").glob("pass_at_k.*")]

@@ -37,7 +37,7 @@ def grade(response, problem):
 
 
 def row(response, correct, problem="Q", **more):
-    return {"problem": problem, "response": response, "answer": "7", "correct": correct, **more}
+    return {"problem": problem, "response": response, "answer": "7", "correct": correct} | more
 
 
 def test_ones_own_grader_hangs_and_what_is_graded_is_kept(tmp_path, monkeypatch, capsys):
@@ -100,6 +100,33 @@ def test_what_cannot_be_graded_is_one_line(tmp_path):
     ]:
         with pytest.raises(DiverError, match=message):
             run(GradeConfig(rollouts=file, **given))
+
+
+@pytest.mark.parametrize(
+    ("changes", "flags", "told"),
+    [
+        (
+            {"answer": ["2", "two"]},
+            (),
+            r"problem '.*' has a list for its known answer, \['2', 'two'\]; --answer names a column",
+        ),
+        ({"answer": {"value": "2"}}, (), r"has a dict for its known answer, .*COLUMN.KEY"),
+        ({"answer": "12"}, ("--grader", "choice"), "the answer '12' is neither the label nor the text of one option"),
+        ({}, ("--k", "abc"), "--k"),
+        ({}, ("--threshold", "nan"), "--threshold: must be a finite number, not nan"),
+    ],
+)
+def test_what_is_no_known_answer_or_setting_is_one_line(tmp_path, changes, flags, told):
+    file = write_rows(tmp_path / "x.jsonl", [row(r"\boxed{2}", True) | changes])
+    line = fails("grade", file, *flags)
+    assert re.search(told, line), line
+
+
+@pytest.mark.parametrize(("answer", "flags"), [(["2"], ()), ({"value": "2"}, ("--answer", "answer.value"))])
+def test_a_known_answer_in_a_list_of_one_or_a_part_of_a_column(tmp_path, answer, flags):
+    file = write_rows(tmp_path / "x.jsonl", [row(r"\boxed{2}", True, answer=answer)] * 2)
+    (record,) = pd.read_csv(io.StringIO(succeeds("grade", file, *flags, "--format", "csv"))).to_dict("records")
+    assert record["pass@1"] == 1
 
 
 def test_one_prompt_with_two_known_answers_is_graded_by_neither(tmp_path):

@@ -243,6 +243,15 @@ def test_what_is_no_run_folder_is_an_error_of_one_line(tmp_path, name, content):
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.parametrize("name", ["results.json", "grades.jsonl"])
+def test_an_evaluation_is_no_run(tmp_path, name):
+    (tmp_path / "config.json").write_text('{"identity": {"model": "countdown"}}')
+    (tmp_path / name).write_text("")
+    with pytest.raises(DiverError, match="has an evaluation or grades and no run; diver browse shows its responses"):
+        write_report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
 def _evaluated(folder, base, trained, samples=4):
     """A run whose evaluations have a row for each problem: {id: (c, distinct)}."""
     _config_only(folder)

@@ -104,24 +104,45 @@ def test_a_verifier_for_generated_problems():
 
 
 def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
-    """20 problems, of which one is too long: 2 are held out, and a batch needs 20."""
+    """20 problems, of which one is too long: 2 are held out, and a batch needs 18."""
     rows = [{"problem": f"{i}{'+0' * 60 * (not i)}+1?", "answer": str(i + 1)} for i in range(20)]  # the first is long
     recipe = make_recipe(
         {
             "run": {"folder": str(tmp_path / "run")},
             "data": {"path": jsonl(tmp_path, rows)},
             "sample": {"max_prompt_tokens": 32, "max_tokens": 48},
-            "train": {"batch_size": 20, "mini_batch_size": 20},
+            "train": {"batch_size": 18, "mini_batch_size": 18},
             "evaluate": {"problems": 8},
         }
     )
     with pytest.raises(DiverError) as caught:
         Trainer(recipe, RunFolder(tmp_path / "run", {"schedule_steps": 1}, {}))
     assert str(caught.value) == (
-        f"train.batch_size: 20 problems in a step, but {recipe.data.path!r} has only 17 to train on; "
+        f"train.batch_size: 18 problems in a step, but {recipe.data.path!r} has only 17 to train on; lower it, and "
+        "train.mini_batch_size, which must divide it; "
         f"{recipe.data.path}: 2 of 20 problems are held out for evaluation (evaluate.problems = 8, but at most a tenth); "
         "1 of 18 prompts are longer than sample.max_prompt_tokens (32) and were skipped"
     )
+
+
+def test_the_verifiers_that_auto_chose_are_told(tmp_path):
+    letters = [{"problem": f"Which is {i}?\nA) {i}\nB) {i + 1}", "answer": "A"} for i in range(12)]
+    sums = [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in range(8)]
+    small = {"batch_size": 2, "mini_batch_size": 2}
+    recipe = {"data": {"path": jsonl(tmp_path, letters + sums)}, "train": small, "sample": {"max_tokens": 20}}
+    recipe["sample"]["max_prompt_tokens"] = 60
+    told = "graded 12 problems by choice, 8 problems by math, as their answers ask for (data.verifier = 'auto')"
+    assert told in prepare(make_recipe(recipe)).notes
+    recipe["data"]["verifier"] = "math"
+    assert not any("graded" in note for note in prepare(make_recipe(recipe)).notes)
+
+
+def test_too_few_problems_are_told_before_the_hub_is_asked(tmp_path):
+    data = {"path": jsonl(tmp_path, [{"problem": f"{i}+1?", "answer": "1"} for i in range(9)])}
+    with pytest.raises(
+        DiverError, match="has only 8 to train on; lower it, and train.mini_batch_size, which must divide"
+    ):
+        prepare(make_recipe({"model": {"path": "owner/name"}, "data": data}))
 
 
 def test_duplicate_rows_are_noted(tmp_path):

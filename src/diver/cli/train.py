@@ -64,7 +64,7 @@ def check(recipe: Recipe) -> None:
     check_trainable(recipe)
     try:
         train, _, notes = prepare(recipe)
-        rehearse(recipe, train, load_configuration(recipe.model).tokenizer)
+        notes += rehearse(recipe, train, load_configuration(recipe.model).tokenizer)
     except HubUnreachable as error:
         notes = [f"not checked: {error}"]
     print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)

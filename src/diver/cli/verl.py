@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from diver.config.load import RecipeArguments, parse_arguments
+from diver.extras import missing
 from diver.types import DiverError
 
 
@@ -20,7 +21,7 @@ class VerlArguments(RecipeArguments):
     """
 
     dry_run: bool = False
-    """Print the command and stop; needs neither verl nor the model."""
+    """Print the command and stop. Needs neither verl nor the model, and looks at neither data nor verifier, which --problems-only does."""
     problems_only: bool = False
     """Write the problems, print where they are, and stop."""
 
@@ -45,7 +46,7 @@ def command(args: Sequence[str]) -> None:
         print(shown(words))
         return
     if not arguments.problems_only and importlib.util.find_spec("verl") is None:
-        raise DiverError("verl: not installed here; give --dry-run for the command, --problems-only for the problems")
+        raise DiverError(f"{missing('verl')}; --dry-run gives the command, --problems-only writes the problems")
     from diver.integrations.verl.parquet import write_problems
     from diver.train.prepare import prepare
 

@@ -71,6 +71,11 @@ def _of_row(group: Group, path: Path, grader: str) -> Problem:
             f"{path}: responses to problem {problem.id!r} have different known answers, {one[:60]!r} and {other[:60]!r}; "
             "name the column that tells the problems apart with --problem, or with --by"
         )
+    if kind := problem.meta.get("answer_kind"):
+        raise DiverError(
+            f"{path}: problem {problem.id!r} has a {kind} for its known answer, {problem.answer[:60]}; --answer names a column, or "
+            "a part of one (COLUMN.KEY), that is a text or a number"
+        )
     if not problem.answer.strip() and grader in (AUTO, *BY_ANSWER):
         raise DiverError(f"{path}: problem {problem.id!r} has no known answer; --answer names its column")
     graded = str(problem.meta.get("grader", "")).partition("@")[0]  # what `diver grade` wrote

@@ -1,5 +1,6 @@
 """`diver grade`: responses that exist already, graded against known answers, and compared with their labels."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -26,7 +27,7 @@ from diver.render.tables import Cell, Measure, Table, export, write_table
 from diver.rollouts import Columns, Rollouts, read_rollouts
 from diver.settings import settings
 from diver.stats import Estimate, bounds_of, by_problem, interval, pass_at_k
-from diver.types import Grade, Problem, Rollout
+from diver.types import DiverError, Grade, Problem, Rollout
 from diver.verify import Verification, get_grader
 from diver.verify import grade as verify_grade
 from diver.verify.thought import in_thought
@@ -65,6 +66,9 @@ class GradeConfig(Columns, Export):
     def __post_init__(self) -> None:
         if self.grader != AUTO:
             get_grader(self.grader, "--grader")
+        parse_ks(self.k)
+        if not math.isfinite(self.threshold):
+            raise DiverError(f"--threshold: must be a finite number, not {self.threshold}")
         self.check_export(self.out)
 
 

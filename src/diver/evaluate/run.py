@@ -14,7 +14,7 @@ from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import evaluate
 from diver.evaluate.samplers import SamplerHandle, sampler
 from diver.evaluate.store import ResultFolder, read_results
-from diver.evaluate.tables import benchmark_table, table_of, write_curves
+from diver.evaluate.tables import benchmark_table, has_curves, table_of, write_curves
 from diver.evaluate.task import Task, make_tasks
 from diver.extras import require
 from diver.io.files import write_text
@@ -62,7 +62,7 @@ def run(
         write_text(file, to_json({"model": generator.model, "benchmarks": every}, indent=1) + "\n")
         table = benchmark_table(every)
         write_text(out / "table.md", table)
-        figures = config.figure_paths(out, "pass_at_k")
+        figures = config.figure_paths(out, "pass_at_k") if has_curves(every) else []
         written = [*config.write(table_of(every), out), *figures]
         if figures:
             write_curves(every, *figures)

@@ -60,15 +60,22 @@ def _estimate(result: Mapping[str, Any], name: str) -> Estimate:
     return Estimate(*(number(stored.get(end)) for end in Estimate._fields))
 
 
+def has_curves(results: Results) -> bool:
+    """Whether Pass@k of any benchmark is known: not where no response could be scored."""
+    return any(not math.isnan(_estimate(result, f"pass@{k}").mean) for result in results.values() for k in result["k"])
+
+
 def write_curves(results: Results, *paths: Path) -> None:
-    """A line a benchmark over k, its interval as a band."""
+    """A line a benchmark over k, its interval as a band, of those that have curves."""
     from matplotlib.ticker import PercentFormatter
 
     with drawing(*paths, size=(6.4, 4.0)) as figure:
         axes = figure.add_subplot()
         for result, colour in zip(results.values(), itertools.cycle(COLOURS), strict=False):
             estimates = {k: _estimate(result, f"pass@{k}") for k in result["k"]}
-            known = {k: e for k, e in estimates.items() if not math.isnan(e.mean)} or {1: UNKNOWN}
+            known = {k: e for k, e in estimates.items() if not math.isnan(e.mean)}
+            if not known:  # no response of it could be scored
+                continue
             mean, low, high = zip(*known.values(), strict=True)
             style = {"linewidth": 1.5, "marker": "o", "markersize": 3, "clip_on": False}
             axes.plot([*known], mean, color=colour, label=result["title"], **style)

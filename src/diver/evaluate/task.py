@@ -55,7 +55,7 @@ class Task:
 
 def make_tasks(config: EvalConfig, model: SamplerHandle, benchmarks: Sequence[Loaded] | None = None) -> list[Task]:
     """`benchmarks`, by default those of the settings, for a model; DiverError for whatever cannot be evaluated."""
-    names = [name for name in (config.benchmarks or "countdown").split(",") if name]
+    names = [name for part in (config.benchmarks or "countdown").split(",") if (name := part.strip())]
     loaded = [load(name, config.seed or 0, config.limit) for name in names] if benchmarks is None else benchmarks
     tasks = [_task(config, benchmark, model) for benchmark in loaded]
     if not tasks:

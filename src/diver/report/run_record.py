@@ -35,6 +35,9 @@ class RunRecord:
         """The run in `folder`, without its rollouts. DiverError where there is no readable config.json."""
         if not (folder / "config.json").is_file():
             raise DiverError(f"{folder}: not a run folder, it has no config.json")
+        others = ("results.json", "grades.jsonl")  # of diver eval and diver grade
+        if not (folder / "metrics.jsonl").exists() and any((folder / name).exists() for name in others):
+            raise DiverError(f"{folder}: has an evaluation or grades and no run; diver browse shows its responses")
         metrics = metrics_table(row for _, row in read_jsonl(folder / "metrics.jsonl", appended=True))
         evaluations = {step: read_json(file) for step, file in by_step(folder / "eval", ".json").items()}
         rollouts = by_step(folder / "rollouts", ".jsonl")

@@ -135,7 +135,12 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
     meta: dict[str, Any] = {"step": file.step if step is None else step}
     meta |= {name: None if found[name] is None else str(found[name]) for name in ("by", "grader")}
     name, source = ("" if found[key] is None else str(found[key]) for key in ("id", "source"))
-    answer = "" if found["answer"] is None else str(found["answer"])
+    known = found["answer"]
+    if isinstance(known, list) and len(known) == 1:
+        known = known[0]
+    if not isinstance(known, str | int | float | None):  # of use to whoever grades alone, who is told
+        meta["answer_kind"] = type(known).__name__
+    answer = "" if known is None else str(known)
     return Problem(
         name, values.prompt(value, where), answer, source, meta={k: v for k, v in meta.items() if v is not None}
     )

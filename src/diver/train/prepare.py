@@ -1,5 +1,6 @@
 """What a run needs besides weights, checked alike by `--dry-run` and by the start of a run."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ def prepare(recipe: Recipe) -> Prepared:
     held_out = recipe.evaluate
     # Problems first, so that a wrong name is reported before a model is fetched from the hub.
     train, eval_problems, notes = load(recipe.data, held_out.source, held_out.problems)
+    _check_batch(recipe, len(train), notes)
     policy = load_configuration(recipe.model)
     _check_context(recipe, policy)
     prepared = Prepared(
@@ -42,6 +44,10 @@ def prepare(recipe: Recipe) -> Prepared:
         notes,
     )
     _check_problems(recipe, prepared)
+    verifiers = Counter(problem.verifier for problem in (*train, *eval_problems))
+    if recipe.data.verifier == "auto" and len(verifiers) > 1:
+        each = ", ".join(f"{n} problems by {name}" for name, n in verifiers.most_common())
+        notes.append(f"graded {each}, as their answers ask for (data.verifier = 'auto')")
     template, chat = prepared.train.template, "a" if policy.tokenizer.chat_template else "no"
     reason = f": the model has {chat} chat template (data.template = 'auto')" if recipe.data.template == "auto" else ""
     evaluated = prepared.eval_problems
@@ -92,8 +98,13 @@ def _check_problems(recipe: Recipe, prepared: Prepared) -> None:
     for purpose, prompts in (("train on", prepared.train), ("evaluate on", prepared.eval_problems)):
         if not prompts.problems and (prompts is prepared.train or recipe.evaluate.problems):
             raise DiverError(f"no problem is left to {purpose}. {' '.join(prepared.notes)}")
-    if recipe.train.batch_size > len(prepared.train.problems):
+    _check_batch(recipe, len(prepared.train.problems), prepared.notes)
+
+
+def _check_batch(recipe: Recipe, problems: int, notes: Sequence[str]) -> None:
+    if recipe.train.batch_size > problems:
         raise DiverError(
-            f"train.batch_size: {recipe.train.batch_size} problems in a step, but {recipe.data.path!r} has only "
-            f"{len(prepared.train.problems)} to train on" + "".join(f"; {note}" for note in prepared.notes)
+            f"train.batch_size: {recipe.train.batch_size} problems in a step, but {recipe.data.path!r} has only {problems} to "
+            "train on; lower it, and train.mini_batch_size, which must divide it"
+            + "".join(f"; {note}" for note in notes)
         )

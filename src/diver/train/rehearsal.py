@@ -1,5 +1,6 @@
-"""A group of made-up responses through a method, so that what would stop the run later stops it before its first step."""
+"""A group of made-up responses through a method and a verifier, so that what would stop the run later is told before its first step."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,11 +8,14 @@ import numpy as np
 
 from diver.config.recipe import Recipe
 from diver.data.templates import Prompted
-from diver.types import Grade, Group, Progress, Reward, Rollout
+from diver.io.jsonl import to_json
+from diver.settings import call_own
+from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, State
+from diver.verify import verify
 
 
-def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> None:
-    """Raises what the method raises: a model that it measures with and that is not here, or an error of one's own method."""
+def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
+    """Notes on a verifier of one's own. DiverError for whatever the method raises: an encoder that is missing, its own error."""
     problem = train.problems[0]
     prompt = train.ids[problem.id]
     tokens = [
@@ -24,7 +28,36 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> None:
     def decode(ids: Sequence[int]) -> str:
         return str(tokenizer.decode(ids, skip_special_tokens=True))
 
-    recipe.method.limited(recipe.sample.max_tokens).apply([group], Progress(0, recipe.train.steps), decode, {})
+    method, state = recipe.method.limited(recipe.sample.max_tokens), State()
+    given = [group], Progress(0, recipe.train.steps), decode, state
+    if ":" in method.name:
+        call_own(f"method.name {method.name!r}", method.apply, *given)
+    else:
+        method.apply(*given)
+    try:
+        kept = json.loads(to_json(state)) == state
+    except TypeError:
+        kept = False
+    if not kept:
+        raise DiverError(
+            f"method {method.name!r}: its state is saved as JSON, which gives other values back; use dicts with text as keys, "
+            "lists, texts, numbers and None"
+        )
+    return _verifier_notes(recipe, problem) if ":" in problem.verifier else []
+
+
+def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:
+    """What a verifier of one's own makes of the known answer itself, plain and in a box: one of them it should take."""
+    responses = (problem.answer, rf"The answer is \boxed{{{problem.answer}}}.")
+    (graded,) = verify([Group(problem, tuple(map(Rollout, responses)))], recipe.verify)
+    grades = [rollout.grade for rollout in graded.rollouts]
+    if Grade.CORRECT in grades:
+        return []
+    found = ", ".join(dict.fromkeys(str(grade) for grade in grades))
+    return [
+        f"verifier {problem.verifier}: gives the known answer of problem {problem.id!r} itself, {problem.answer[:60]!r}, plain and in "
+        f"a box, the grade {found}; it is called with the response and the Problem, whose answer is problem.answer"
+    ]
 
 
 def _rollout(index: int, text: str, tokens: Sequence[int]) -> Rollout:

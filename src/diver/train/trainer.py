@@ -38,6 +38,9 @@ from diver.verify import verify, with_keys
 
 KS = (1, 4, 16, 64)  # of Pass@k on the held-out problems
 
+DECIDED = (Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER)
+MANY_FAILURES = 8  # of a verifier that has decided nothing yet, as many as stop the run
+
 
 class Trainer:
     """A training run: data, policy, generator and optimizer, and the loop over rollout steps."""
@@ -52,7 +55,7 @@ class Trainer:
         check_trainable(recipe)
         self.train, self.eval_problems, self.notes = prepare(recipe)
         self.policy = load_policy(recipe.model, saved[-1] if saved else None)
-        rehearse(recipe, self.train, self.policy.tokenizer)
+        self.notes += rehearse(recipe, self.train, self.policy.tokenizer)
         self.reference = self._reference()
         moments = 8 * sum(p.numel() for p in self.policy.model.parameters())  # of AdamW, from the first update on
         self.generator = HFGenerator(self.policy, recipe.model.path, recipe.sample.max_num_seqs, moments)
@@ -166,13 +169,18 @@ class Trainer:
         return graded, trained[:size]
 
     def _verify(self, batch: list[Group]) -> list[Group]:
-        """The groups graded. DiverError where the verifier has failed on every response of this process: none would teach."""
+        """The groups graded. DiverError where the verifier has decided nothing in this process, but failed: none would teach.
+
+        A response that was cut is not its to decide, and a few failures beside these may be those of the responses.
+        """
         batch = verify(batch, self.recipe.verify)
         grades = [rollout.grade for group in batch for rollout in group.rollouts]
-        self.has_graded = self.has_graded or any(grade is not Grade.ERROR for grade in grades)
-        if not self.has_graded:
+        self.has_graded = self.has_graded or any(grade in DECIDED for grade in grades)
+        failed = sum(grade in (Grade.ERROR, Grade.TIMEOUT) for grade in grades)
+        if not self.has_graded and failed >= min(len(grades), MANY_FAILURES):
             verifiers = ", ".join(sorted({group.problem.verifier for group in batch}))
-            raise DiverError(f"verifier {verifiers}: failed on all {len(grades)} responses; the log above says how")
+            cut = f"; {len(grades) - failed} others were cut off at the length limit" if failed < len(grades) else ""
+            raise DiverError(f"verifier {verifiers}: failed on all {failed} responses{cut}; the log above says how")
         return batch
 
     def _sample(self, batch: int) -> list[Group]:

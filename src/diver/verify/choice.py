@@ -47,18 +47,24 @@ _WRAPPER = re.compile(r"\\(?:text|mathrm|mathbf|textbf|bf|rm)\b|[{}$*\\()\[\]\s.
 
 def grade(response: str, problem: Problem) -> Grade:
     """Verifier "choice": correct, wrong or no_answer. Linear in the length of the response."""
-    options = options_of(problem)
-    gold = _label(problem.answer, options)
-    if gold is None:  # options that could not be read as a list must not make their problem unusable
-        options, gold = {}, _label(problem.answer, {})
-    if gold is None:
-        raise ValueError(f"the answer {problem.answer[:40]!r} is neither the label nor the text of one option")
+    options, gold = known_label(problem)
     text = after_thought(response)
     boxes = boxed(text)
     choice = _choice(text, boxes, options)
     if choice is None and not (boxes and boxes[0].strip()):
         return Grade.NO_ANSWER
     return Grade.CORRECT if choice == gold else Grade.WRONG
+
+
+def known_label(problem: Problem) -> tuple[Mapping[str, str], str]:
+    """The options, and the label of the known answer. ValueError where it is none of them."""
+    options = options_of(problem)
+    gold = _label(problem.answer, options)
+    if gold is None:  # options that could not be read as a list must not make their problem unusable
+        options, gold = {}, _label(problem.answer, {})
+    if gold is None:
+        raise ValueError(f"the answer {problem.answer[:40]!r} is neither the label nor the text of one option")
+    return options, gold
 
 
 def final_answer(response: str, problem: Problem) -> str | None:

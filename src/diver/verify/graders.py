@@ -48,6 +48,8 @@ class Grader:
     isolated: bool = False
     meta: tuple[str, ...] = ()
     """What it reads of `Problem.meta`."""
+    gradable: str = ""
+    """A function of a problem that raises ValueError where it has no such answer as is graded."""
     template: str = "chat"
     """By which a chat model is asked where no template is named: `boxed` asks for a box, `chat` for nothing."""
 
@@ -69,6 +71,11 @@ class Grader:
         if missing := [key for key in self.meta if key not in problem.meta]:
             keys = ", ".join(missing)
             raise DiverError(f"{where}problem {problem.id!r}: verifier {self.name} needs {keys} in its meta")
+        if self.gradable:
+            try:
+                self._imported(self.gradable)(problem)
+            except ValueError as error:
+                raise DiverError(f"{where}problem {problem.id!r}: {error}, which verifier {self.name} needs") from None
 
     def holds_answer(self, response: str) -> bool:
         return self._imported(self.explicit)(response)
@@ -121,7 +128,14 @@ GRADERS = {
             explicit="diver.verify.mathematics:has_gsm8k_answer",
             template="boxed",
         ),
-        Grader("choice", "diver.verify.choice:grade", 5, answer="diver.verify.choice:final_answer", template="boxed"),
+        Grader(
+            "choice",
+            "diver.verify.choice:grade",
+            5,
+            answer="diver.verify.choice:final_answer",
+            template="boxed",
+            gradable="diver.verify.choice:known_label",
+        ),
         *(
             Grader(
                 name,

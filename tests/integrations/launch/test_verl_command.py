@@ -189,4 +189,6 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
     if subprocess.run([sys.executable, "-c", "import verl"], capture_output=True).returncode:
         with pytest.raises(SystemExit) as stop:
             run(recipe, "--data.countdown.problems", "64")
-        assert stop.value.code == 2 and "verl: not installed here; give --dry-run" in capsys.readouterr().err
+        assert (
+            stop.value.code == 2 and "verl: not installed, but this needs it: pip install " in capsys.readouterr().err
+        )
