@@ -505,6 +505,17 @@ def test_what_a_method_of_ones_own_does_wrong_is_one_line_before_the_first_step(
     assert re.search(told, line), line
 
 
+def test_code_of_ones_own_that_changed_since_the_run_began_is_told():
+    """Not refused: a mistake in it may have been mended."""
+    flags = ("--data.verifier", "lenient:right", "--evaluate.problems", 0)
+    Path("lenient.py").write_text("def right(response, problem):\n    return True\n")
+    told = "runs/tiny: the file of lenient:right has changed since this run began with another one\n"
+    for steps, body in ((1, "True"), (2, "True"), (3, "False")):
+        Path("lenient.py").write_text(f"def right(response, problem):\n    return {body}\n")
+        code, _, err = diver("train", "tiny.toml", *flags, "--train.steps", steps)
+        assert code == 0 and (told in err) == (body == "False"), err
+
+
 def test_a_policy_that_diverges_is_reported_and_its_weights_are_not_saved():
     flags = ("--train.learning_rate", "1e30", "--train.save_steps", "1", "--evaluate.problems", "0")
     code, _, err = diver("train", "tiny.toml", *flags)

@@ -145,6 +145,17 @@ def test_too_few_problems_are_told_before_the_hub_is_asked(tmp_path):
         prepare(make_recipe({"model": {"path": "owner/name"}, "data": data}))
 
 
+def test_known_answers_in_sentences_are_noted(tmp_path):
+    rows = [{"question": f"{i}+1?", "solution": f"We add one to it. The answer is {i + 1}."} for i in range(3)]
+    rows += [
+        {"question": "x?", "solution": r"We add one to it, so \boxed{7}"},
+        {"question": "y?", "solution": "7 apples"},
+    ]
+    (note,) = load(Data(path=jsonl(tmp_path, rows)), None, 0)[2]
+    assert "3 known answers are sentences, such as 'We add one to it. The answer is 1.'" in note and "####" in note
+    assert not load(Data(path=jsonl(tmp_path, rows[3:])), None, 0)[2]
+
+
 def test_duplicate_rows_are_noted(tmp_path):
     data = Data(path=jsonl(tmp_path, [{"problem": "1+1?", "answer": "2"}] * 32 + [{"problem": "1+2?", "answer": "3"}]))
     train, _, notes = load(data, None, 0)

@@ -36,6 +36,7 @@ ANSWERS = ("answer", "solution", "reward_model.ground_truth", "ground_truth")
 SOURCES = ("source", "data_source")
 IDS = ("id", "extra_info.index")
 NAMES = ("prompt", "answer", "id", "source")
+IN_WORDS = re.compile(r"[^$\\]*(?:\b[A-Za-z]{2,}[,;:.]? +){3}[^$\\]*")  # and no formula, which would be read
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -71,6 +72,12 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
         raise DiverError(f"{error}{'' if name else _options(error, prefix)}") from error  # a benchmark has no such keys
     for problem in problems:
         get_grader(problem.verifier, f"{prefix}verifier").check(problem, f"{source.path}: ")
+    prose = [p for p in problems if p.verifier in ("math", "gsm8k") and IN_WORDS.fullmatch(p.answer)]
+    if prose:
+        problems.notes.append(
+            f"{source.path}: {len(prose)} known answers are sentences, such as {prose[0].answer[:60]!r} of problem {prose[0].id!r}: "
+            "a response is compared with the whole; give the final answer alone, or end with it in a box or after ####"
+        )
     return problems
 
 

@@ -1,9 +1,13 @@
 """What a file or folder holds, in a few digits: a run must not go on with other data or another model of the same name."""
 
+import contextlib
+import dataclasses
 import hashlib
+import importlib.util
+import re
 from pathlib import Path
 
-from diver.config.recipe import Recipe
+from diver.config.recipe import Recipe, flatten
 from diver.config.testbeds import POLICIES, TESTBEDS
 
 END = 1 << 20  # bytes hashed at either end of a file: enough to distinguish checkpoints, fast for any size
@@ -42,3 +46,20 @@ def contents(recipe: Recipe) -> dict[str, str]:
     found = {key: rows_fingerprint(path) for key, path in rows.items() if path.exists()}
     model = Path(recipe.model.path).expanduser()
     return found | ({"model.path": fingerprint(model)} if recipe.model.path not in POLICIES and model.is_dir() else {})
+
+
+def own_code(recipe: Recipe) -> dict[str, str]:
+    """8 digits of the file of each `module:name` of a recipe, by that name: a method, a verifier, ... of one's own."""
+    settings = flatten(dataclasses.asdict(recipe))
+    texts = {word for key, value in settings.items() for word in (*key.split("."), *_texts(value))}
+    found = {}
+    for text in sorted(text for text in texts if re.fullmatch(r"[\w.]+:\w+", text)):
+        with contextlib.suppress(ImportError, ValueError):  # what is no module's is told where it is used
+            spec = importlib.util.find_spec(text.partition(":")[0])
+            if spec and spec.origin and Path(spec.origin).is_file():
+                found[text] = rows_fingerprint(Path(spec.origin))
+    return found
+
+
+def _texts(value: object) -> list[str]:
+    return [v for v in (value if isinstance(value, list | tuple) else [value]) if isinstance(v, str)]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from diver.config.recipe import Recipe, make_recipe
 from diver.io.files import lock, write_text
-from diver.io.fingerprint import contents
+from diver.io.fingerprint import contents, own_code
 from diver.io.folder import WorkFolder
 from diver.io.jsonl import JsonlLog, number, read_jsonl, table, to_json, write_jsonl
 from diver.io.provenance import provenance
@@ -60,6 +60,7 @@ def open_run(
         "seed": recipe.run.seed,
         "schedule_steps": recipe.train.steps,
         "content": contents(recipe),
+        "own_code": own_code(recipe),
         **origin,
     }
     defaults = {"engine": "built-in", **make_recipe({}).identity()}
@@ -71,6 +72,9 @@ def open_run(
         raise DiverError(
             f"{folder.path}: has a run with other content of {changed[0]}, then {path!r}; choose another run.folder or delete it"
         )
+    known = table(folder.config, "own_code")
+    for name in (name for name, found in config["own_code"].items() if known.get(name, found) != found):
+        print(f"{folder.path}: the file of {name} has changed since this run began with another one", file=sys.stderr)
     return folder
 
 
