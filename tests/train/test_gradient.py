@@ -231,10 +231,10 @@ def test_kl_and_entropy_reach_every_row():
             kls += kl.tolist()
             to_sampler += (ratio - 1 - (taken - old)).tolist()
             clipped = torch.clamp(ratio, 1 - LOW, 1 + HIGH) * advantage
-            surrogate -= float(torch.minimum(ratio * advantage, clipped).sum())
+            surrogate -= float(torch.minimum(ratio * advantage, clipped).sum().detach())
         tokens = sum(len(ids) for _, ids, _, _ in rows)
         (extra / tokens).backward()
-        losses.append((surrogate + float(extra)) / tokens)
+        losses.append((surrogate + float(extra.detach())) / tokens)
         expected.append(base + torch.cat([p.grad.flatten() for p in model.parameters()]))
     assert max(relative_errors(recorder.gradients, expected)) < 1e-5
     by_hand = {"policy/loss": losses, "policy/kl": kls, "policy/ppo_kl": to_sampler}

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -162,10 +163,17 @@ def test_a_hanging_answer_is_a_timeout_and_no_others(pool):
 
 
 def test_a_grader_that_fails_is_an_error(pool, caplog):
-    assert grade([("B", problem("forty-two", "choice"))], pool=pool) == [Grade.ERROR]
+    without = replace(problem("5", "countdown"), meta={"numbers": None, "target": None})
+    assert grade([("2 + 3", without)], pool=pool) == [Grade.ERROR]
     assert "could not be graded" in caplog.text
-    group = Group(problem("forty-two", "choice"), (Rollout("B"),))
-    assert verify([group], pool=pool)[0].outcomes.tolist() == [0.0]
+    assert verify([Group(without, (Rollout("2 + 3"),))], pool=pool)[0].outcomes.tolist() == [0.0]
+
+
+def test_a_known_answer_that_is_no_choice_is_no_problem_of_choice(pool):
+    with pytest.raises(
+        DiverError, match="problem 'p': the answer 'forty-two' is neither the label nor .*, which verifier choice"
+    ):
+        grade([("B", problem("forty-two", "choice"))], pool=pool)
 
 
 def test_an_unknown_verifier_lists_the_choices():
