@@ -163,10 +163,10 @@ def test_a_hanging_answer_is_a_timeout_and_no_others(pool):
 
 
 def test_a_grader_that_fails_is_an_error(pool, caplog):
-    without = replace(problem("5", "countdown"), meta={"numbers": None, "target": None})
-    assert grade([("2 + 3", without)], pool=pool) == [Grade.ERROR]
+    without = replace(problem("5", "maze"), meta=dict.fromkeys(("size", "start", "goal", "walls")))
+    assert grade([(r"\boxed{1}", without)], pool=pool) == [Grade.ERROR]
     assert "could not be graded" in caplog.text
-    assert verify([Group(without, (Rollout("2 + 3"),))], pool=pool)[0].outcomes.tolist() == [0.0]
+    assert verify([Group(without, (Rollout(r"\boxed{1}"),))], pool=pool)[0].outcomes.tolist() == [0.0]
 
 
 def test_a_known_answer_that_is_no_choice_is_no_problem_of_choice(pool):
