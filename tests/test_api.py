@@ -145,6 +145,11 @@ def test_keys_are_the_same_where_they_are_equal(same):
     np.testing.assert_array_equal(found, by_hand)
 
 
+def test_a_key_that_cannot_be_compared_is_told():
+    with pytest.raises(ValueError, match=r"row 1: a key is a text, a number or a tuple of them, not \[1, 2\]"):
+        diver.advantages(["a", "b"], [1, 0], ["p", "p"], "darling", keys=["x", [1, 2]])
+
+
 def test_keys_that_are_saved_are_texts_or_whole_numbers():
     state: dict = {}
     given = ["a", "b"], [1, 0], ["p", "p"], method_named("outcome-ucb-con", mask_answer=False)

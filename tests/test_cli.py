@@ -86,8 +86,9 @@ def test_the_run_folder(whole):
     rows = metrics(run)
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4, 5]
     contract = (
-        "diversity/textual diversity/equational shaping/coef shaping/clipped policy/clip_fraction group/solve_all group/solve_none "
-        "advantage/solve_all_frac grade/no_answer grade/truncated grade/timeout grade/error"
+        "reward/outcome reward/shaped diversity/textual diversity/equational shaping/coef shaping/clipped policy/entropy "
+        "policy/clip_fraction group/solve_all group/solve_none advantage/solve_all_frac grade/correct grade/wrong grade/no_answer "
+        "grade/truncated grade/timeout grade/error response/length_mean response/truncated"
     ).split()
     assert all(set(contract) <= set(row) for row in rows[1:])
     assert [("eval/pass@1" in row, "eval/pass@4" in row) for row in rows] == [

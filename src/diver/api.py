@@ -88,7 +88,10 @@ def _as_text(keys: list[Hashable], saved: bool) -> list[str]:
     for i, key in enumerate(keys):
         if saved and not isinstance(key, str | int):
             raise ValueError(f"row {i}: with `state` a key is a text or a whole number, not {key!r:.60}")
-        texts.setdefault(key, key if isinstance(key, str) else f"{type(key).__name__} {key!r}")
+        try:
+            texts.setdefault(key, key if isinstance(key, str) else f"{type(key).__name__} {key!r}")
+        except TypeError:
+            raise ValueError(f"row {i}: a key is a text, a number or a tuple of them, not {key!r:.60}") from None
     return [texts[key] for key in keys]
 
 

@@ -187,8 +187,9 @@ def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: fl
 
     Without bounds: mean +- h, where h is `_half_width`. (0, u): the mean over u is taken for a share of n coins, n chosen
     such that the normal interval would have the half-width h (Korn and Graubard 1998), and has the mid-p interval of
-    that binomial; a u far above the values, beyond `FEW_COUNTED`, is lowered to twice the highest. (-u, u): of gains and losses, max(y, 0) and max(-y, 0), each such a share, the ends are combined by
-    MOVER (Zou and Donner 2008), and the interval is at least that of Student.
+    that binomial; a u far above the values, beyond `FEW_COUNTED`, is lowered to twice the highest. (-u, u): of gains and
+    losses, max(y, 0) and max(-y, 0), each such a share, the ends are combined by MOVER (Zou and Donner 2008), and the
+    interval is at least that of Student.
     """
     y = np.asarray(values, dtype=np.float64)
     if bounds is None:

@@ -1,6 +1,8 @@
+import time
+
 import pytest
 
-from diver.types import Problem
+from diver.types import Grade, Problem
 from diver.verify.choice import grade as by_choice
 from diver.verify.choice import options_of
 
@@ -111,3 +113,36 @@ def test_an_answer_that_is_no_option_is_an_error_of_the_data():
 def test_the_last_list_counts():
     prompt = "Given:\nA. one\nB. two\nwhat follows?\n(A) x\n(B) y\n(C) z"
     assert options_of(Problem(id="p", prompt=prompt, answer="A")) == {"A": "x", "B": "y", "C": "z"}
+
+
+@pytest.mark.parametrize(
+    "parts",  # the second and the third are repeated until they have the size together
+    [
+        ["", "\\boxed{", ""],
+        ["", "answer ", ""],
+        ["", "(", ""],
+        ["", "A ", ""],
+        ["", " ", ""],
+        ["", "\n", ""],
+        ["", "*", ""],
+        ["", "the answer is ", ""],
+        ["answer", " ", ""],
+        ["answer is", "\n", ""],
+        ["", "option ", ""],
+        ["option A", " ", ""],
+        ["", "option A is ", ""],
+        ["", "x", ""],
+        ["", " \n", ""],
+        ["", "A\n", ""],
+        ["\\boxed{", "\\text{", "}", "}"],
+    ],
+    ids=lambda parts: repr("".join(parts)[:10]),
+)
+@pytest.mark.parametrize("size", [10**5, pytest.param(10**6, marks=pytest.mark.slow)])
+def test_a_million_characters_take_no_time(parts, size):
+    before, left, right, *after = parts
+    repetitions = size // len(left + right)
+    text = before + left * repetitions + right * repetitions + "".join(after)
+    start = time.process_time()
+    assert isinstance(by_choice(text, Problem(id="p", prompt=PROMPT, answer="B")), Grade)
+    assert time.process_time() - start < 3e-5 * size

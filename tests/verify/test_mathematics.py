@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
@@ -273,3 +275,37 @@ def test_beyond_the_bounds():
     assert decide(r"\boxed{10^{10}}", tower) == "error"
     assert decide(rf"\boxed{{{tower}}}", tower) == "correct"
     assert decide(r"\boxed{" + "{" * 70 + "5" + "}" * 70 + "}", "5") == "wrong"
+
+
+@pytest.mark.parametrize(
+    "parts",  # the second and the third are repeated until they have the size together
+    [
+        ["", "\\boxed{", ""],
+        ["", "\\boxed", ""],
+        ["", "{", ""],
+        ["", "}", ""],
+        ["", "1,", ""],
+        ["", "9", ""],
+        ["", "$", ""],
+        ["", "\\boxed{1}", ""],
+        ["", "\\boxed{1}, ", ""],
+        ["", "\\boxed{", "}"],
+        ["", "final answer is ", ""],
+        ["\\boxed{", "9^", "", "}"],
+        ["\\boxed{", "{", "}", "}"],
+        ["", " ", ""],
+        ["", "\\boxed{√(", ""],
+    ],
+    ids=lambda parts: "".join(parts)[:12],
+)
+@pytest.mark.parametrize("size", [10**5, pytest.param(10**6, marks=pytest.mark.slow)])
+def test_a_million_characters_take_no_time(parts, size):
+    before, left, right, *after = parts
+    repetitions = size // len(left + right)
+    text = before + left * repetitions + right * repetitions + "".join(after)
+    start = time.process_time()
+    for verifier in (grade, grade_gsm8k):
+        found = verifier(text, problem("5"))
+        if isinstance(found, PendingComparison):
+            bounded(found, Bounds())
+    assert time.process_time() - start < 3e-5 * size  # measured below 1 s in 30; a quadratic step takes minutes

@@ -44,7 +44,8 @@ def prepare(recipe: Recipe) -> Prepared:
         notes,
     )
     _check_problems(recipe, prepared)
-    verifiers = Counter(problem.verifier for problem in (*train, *eval_problems))
+    of_data = train if held_out.source else [*train, *eval_problems]
+    verifiers = Counter(problem.verifier for problem in of_data)
     if recipe.data.verifier == "auto" and len(verifiers) > 1:
         each = ", ".join(f"{n} problems by {name}" for name, n in verifiers.most_common())
         notes.append(f"graded {each}, as their answers ask for (data.verifier = 'auto')")

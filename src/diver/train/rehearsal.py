@@ -47,7 +47,12 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
 
 
 def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:
-    """What a verifier of one's own makes of the known answer itself, plain and in a box: one of them it should take."""
+    """What a verifier of one's own makes of the known answer itself, plain and in a box: one of them it should take.
+
+    Nothing where the answer is blank, as in a task that is judged by its rules.
+    """
+    if not problem.answer.strip():
+        return []
     responses = (problem.answer, rf"The answer is \boxed{{{problem.answer}}}.")
     (graded,) = verify([Group(problem, tuple(map(Rollout, responses)))], recipe.verify)
     grades = [rollout.grade for rollout in graded.rollouts]

@@ -58,12 +58,15 @@ def grade(
             raise ValueError(f"{len(pairs)} pairs but {len(values)} values of {name}")
     by_all = get_grader(grader) if grader else None
     read: dict[tuple[str, int, bool, bool], Grade | Pending] = {}
+    checked: set[int] = set()
     results = []
     for (response, problem), cut, opened in zip(pairs, cuts, opens, strict=True):
         case = response, id(problem), cut, opened
         if case not in read:
             by = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier")
-            by.check(problem)
+            if id(problem) not in checked:
+                by.check(problem)
+                checked.add(id(problem))
             read[case] = _read(by, response, problem, cut, opened)
         results.append(read[case])
     decided = _decide([result for result in results if not isinstance(result, Grade)], settings, pool)
