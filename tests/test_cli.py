@@ -193,6 +193,22 @@ def test_a_finished_run_shows_its_summary_again_and_can_be_extended(whole):
     assert rows[:6] == metrics(whole[0])[:6] and rows[6]["step"] == 6 and rows[6]["shaping/coef"] == 0.0
 
 
+def test_a_stopped_run_can_be_ended_at_its_last_checkpoint(whole):
+    """Killed in step 5 of 5, then asked for 4: the policy of step 4, evaluated in training with 2 samples, is with all 4."""
+    shutil.copytree(whole[0], "runs/tiny")
+    shutil.rmtree("runs/tiny/checkpoints/step_0005")
+    out = finish("--train.steps", 4)
+    assert "resuming after step 4" in out and "Pass@4" in out
+    rows, before = metrics("runs/tiny"), metrics(whole[0])[:5]
+    assert rows[:4] == before[:4] and before[4].keys() - rows[4].keys() == set()
+    assert rows[4].keys() - before[4].keys() == {"eval/pass@4", "eval/distinct@4"}
+    evaluation = json.loads(Path("runs/tiny/eval/step_0004.json").read_text())
+    assert evaluation["samples"] == 4 and rows[4]["eval/pass@4"] == evaluation["estimates"]["pass@4"]["mean"]
+    assert not Path("runs/tiny/eval/step_0005.json").exists()
+    left = files("runs/tiny")
+    assert "resuming" not in finish("--train.steps", 4) and files("runs/tiny") == left
+
+
 def test_a_kill_before_the_oldest_checkpoint_was_deleted_leaves_none_too_many(whole):
     shutil.copytree(whole[0], "runs/tiny")
     checkpoints = Path("runs/tiny/checkpoints")

@@ -182,6 +182,19 @@ def test_lm_evals_samples(tmp_path):
         read_groups(write_rows(tmp_path / "x.jsonl", [lm_eval_row(0, ["(-1.0, True)"], arguments=likelihood)]))
 
 
+def test_named_columns_of_rows_that_are_nested(tmp_path):
+    """A column that the user names is found in the file's own rows, too, and not silently without values."""
+    rows = [lm_eval_row(0, ["a", "b"]) | {"checkpoint": name, "doc": {"level": name}} for name in ("base", "tuned")]
+    path = write_rows(tmp_path / "samples_gsm8k_1.jsonl", rows)
+    for column in ("checkpoint", "doc.level"):
+        found = read_rollouts(path, Columns(by=column))
+        assert [(g.problem.meta["by"], len(g)) for g in found] == [("base", 2), ("tuned", 2)]
+    scored = read_rollouts(path, Columns(outcome="exact_match"))  # of several responses the metric scored one
+    assert [r.reward for g in scored for r in g.rollouts] == [None] * 4
+    with pytest.raises(DiverError, match="no column 'model', which --by names"):
+        read_rollouts(path, Columns(by="model"))
+
+
 def test_named_columns(tmp_path):
     rows = [{"q": {"text": "Q"}, "said": "a", "ok": True, "gold": 7}, {"q": {"text": "Q"}, "said": "b", "ok": False}]
     named = Columns(problem="q.text", response="said", outcome="ok")

@@ -19,8 +19,8 @@ from diver.types import DiverError
 class TrainArguments(RecipeArguments):
     """Train a policy by a recipe, evaluate it, and write a report: diver train recipes/quickstart.toml
 
-    The same command resumes a stopped run, and shows the summary of a finished one. RECIPE.toml sets keys by section; what
-    it leaves out has the paper's value. Every key is a flag, too: --train.steps 20 --method diver-td. Short forms are
+    The same command resumes a stopped run, and shows the summary of a finished one; --train.steps N, the step of its last
+    checkpoint, ends a stopped run there. RECIPE.toml sets keys by section; what it leaves out has the paper's value. Every key is a flag, too: --train.steps 20 --method diver-td. Short forms are
     --model PATH, --data PATH and --method NAME; the keys listed under method are those of the method that is named.
     """
 
@@ -84,7 +84,12 @@ def train(recipe: Recipe, restart: bool = False) -> None:
     try:
         steps, completed = recipe.train.steps, max(folder.steps(), default=0)
         saved = max(by_step(folder.path / "checkpoints"), default=0)
-        finished = saved >= steps or (not saved and completed >= steps and (folder.path / "report.html").exists())
+        evaluated = not recipe.evaluate.problems or folder.evaluated(steps, recipe.evaluate.num_samples)
+        finished = (
+            saved > steps
+            or (saved == steps and evaluated)
+            or (not saved and completed >= steps and (folder.path / "report.html").exists())
+        )
         before = table(folder.config, "recipe", "train")  # settings of the run so far: some may change when it goes on
         if not (finished or saved) and completed > max(recipe.train.save_steps, before.get("save_steps", 0)):
             raise DiverError(

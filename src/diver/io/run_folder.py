@@ -1,7 +1,7 @@
 """The run folder: the files of a run, and how they survive a kill.
 
     config.json            the resolved recipe, versions, seed, commit, command, notes on the data
-    metrics.jsonl          a row a step, only ever appended to
+    metrics.jsonl          a row a step, appended
     rollouts/step_NNNN.jsonl, eval/step_NNNN.json, checkpoints/step_NNNN/, report.html
 
 Every file but metrics.jsonl is whole or absent. What a killed run left after its last checkpoint, half a row included,
@@ -25,7 +25,7 @@ from diver.config.recipe import Recipe, make_recipe
 from diver.io.files import lock, write_text
 from diver.io.fingerprint import contents, own_code
 from diver.io.folder import WorkFolder
-from diver.io.jsonl import JsonlLog, number, read_jsonl, table, to_json, write_jsonl
+from diver.io.jsonl import JsonlLog, number, read_json, read_jsonl, table, to_json, write_jsonl
 from diver.io.provenance import provenance
 from diver.io.rollout_rows import groups_from_rows, rollout_row
 from diver.types import DiverError, Group
@@ -110,6 +110,11 @@ class RunFolder(WorkFolder):
                 if later > step:
                     path.unlink()
 
+    def add_to_row(self, step: int, values: Mapping[str, Any]) -> None:
+        """More metrics of a step that has its row."""
+        rows = [{**row, **values} if row["step"] == step else row for row in self.rows("metrics.jsonl")]
+        write_jsonl(self.path / "metrics.jsonl", rows)
+
     def write_rollouts(self, step: int, groups: Iterable[Group]) -> None:
         rows = (rollout_row(step, group, rollout) for group in groups for rollout in group.rollouts)
         write_jsonl(self._rollouts(step), rows)
@@ -122,6 +127,11 @@ class RunFolder(WorkFolder):
 
     def write_evaluation(self, step: int, result: Mapping[str, Any]) -> None:
         write_text(self.path / "eval" / f"step_{step:04d}.json", to_json(result, indent=1))
+
+    def evaluated(self, step: int, samples: int) -> bool:
+        """Whether there is an evaluation after `step` with at least so many samples a problem."""
+        path = self.path / "eval" / f"step_{step:04d}.json"
+        return path.is_file() and int(read_json(path)["samples"]) >= samples
 
     def evaluation_log(self, step: int, kind: str) -> JsonlLog:
         """Responses or grades of the evaluation after `step`, as they come; `kind` is generations or grades."""

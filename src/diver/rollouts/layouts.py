@@ -84,13 +84,12 @@ def lm_eval(file: File) -> Iterator[Part]:
     named = re.fullmatch(r"samples_(.+)_\d{4}-\d\d-\d\d(?:T[\d.-]+)?", file.path.stem)
     task = named[1] if named else ""
     where_first, first = next(file.rows)
-    repeated = f"{file.path}: the rows of filter {first.get('filter')!r}; the others repeat their responses"
+    repeated = f"{file.path}: the rows of filter {first['filter']!r}; the others repeat their responses"
 
     def of_filter() -> Iterator[tuple[str, Row]]:
         for where, row in _chain((where_first, first), file.rows):
-            if row.get("filter") == first.get("filter"):
-                for plain in unpack.lm_eval(where, row):
-                    yield where, {**plain, "source": task}
+            if row["filter"] == first["filter"]:
+                yield where, {**row, "source": task}
             elif repeated not in file.notes:
                 file.notes.append(repeated)
 
@@ -168,6 +167,7 @@ LAYOUTS = {
     "lm-eval": Layout(
         frozenset({"doc_id", "arguments", "resps"}),
         {"outcome": ("score",), "group": ("group",), "id": ("id",), "source": ("source",)},
+        unpack.lm_eval,
         read=lm_eval,
     ),
     "named columns": Layout(frozenset()),
@@ -207,7 +207,12 @@ def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
     rows = seen(_whole(file.rows, name))
     if layout.plain is not None:
         unpacked, nested = layout.plain, rows
-        rows = seen((where, made) for where, row in nested for made in unpacked(where, row))
+        chosen = {path.partition(".")[0] for (path,) in named.values()}
+        rows = seen(
+            (where, {**{column: row[column] for column in chosen & row.keys()}, **made})
+            for where, row in nested
+            for made in unpacked(where, row)
+        )
     yield from (layout.read or named_columns)(file._replace(rows=rows))
     if absent and first:  # a column named by mistake is an error, not one without values
         key, column = next(iter(absent.items()))

@@ -118,9 +118,10 @@ def lm_eval(where: str, row: Row) -> Iterator[Row]:
     if not (isinstance(resps, list) and resps and isinstance(resps[0], list)):
         raise DiverError(f"{where}: resps must be a list of lists of texts, not {resps!r:.60}")
     metrics, single = row.get("metrics") or [], len(resps[0]) == 1
-    known = {name: row.get(name) for name in metrics if single}
+    known = {name: row.get(name) if single else None for name in metrics}
     yield {
         **known,
+        "filter": row.get("filter"),
         "group": str(row.get("doc_hash") or row["doc_id"]),
         "id": f"doc-{row['doc_id']}",
         "prompt": request.get("arg_0"),

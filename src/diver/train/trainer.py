@@ -105,6 +105,11 @@ class Trainer:
                     saver.save(self.step)
                 bar.set_postfix_str(_status(row))
                 bar.update()
+        if self.eval_problems.problems and not self.folder.evaluated(steps, evaluation.num_samples):
+            row = self._evaluate(steps, evaluation.num_samples)  # a longer run was stopped, and is to end here
+            self.folder.add_to_row(steps, row)
+            for logger in others:
+                logger.log(steps, row)
         for logger in loggers:
             logger.close()
 
