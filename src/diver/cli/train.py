@@ -20,8 +20,9 @@ class TrainArguments(RecipeArguments):
     """Train a policy by a recipe, evaluate it, and write a report: diver train recipes/quickstart.toml
 
     The same command resumes a stopped run, and shows the summary of a finished one; --train.steps N, the step of its last
-    checkpoint, ends a stopped run there. RECIPE.toml sets keys by section; what it leaves out has the paper's value. Every key is a flag, too: --train.steps 20 --method diver-td. Short forms are
-    --model PATH, --data PATH and --method NAME; the keys listed under method are those of the method that is named.
+    checkpoint, ends a stopped run there. RECIPE.toml sets keys by section; what it leaves out has the paper's value. Every
+    key is a flag, too: --train.steps 20 --method diver-td. Short forms are --model PATH, --data PATH and --method NAME; the
+    keys listed under method are those of the method that is named.
     """
 
     dry_run: bool = False
