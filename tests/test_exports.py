@@ -15,7 +15,7 @@ from diver.io.jsonl import to_json
 from diver.render.figures import write_intervals
 from diver.render.tables import Measure, Table, export, markdown, write_table
 from diver.stats import Estimate
-from diver.types import Grade, Problem
+from diver.types import DiverError, Grade, Problem
 
 TABLE = Table(
     "model_name",
@@ -25,6 +25,13 @@ TABLE = Table(
         "c,d": [2, Estimate(1.0, math.nan, math.nan), math.nan, None],
     },
 )
+
+
+def test_a_table_without_any_interval_is_no_figure(tmp_path):
+    table = Table("model", [Measure("problems")], {"a": [3]})
+    with pytest.raises(DiverError, match="--figures: no measure of this table has an interval"):
+        write_intervals(table, tmp_path / "x.png")
+    assert not (tmp_path / "x.png").exists()
 
 
 def rows_of(text):

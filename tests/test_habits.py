@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from rows import write_rows
 
 import diver
 from diver import cli
+from diver.cli.streams import _lasting
 from diver.cli.train import TrainArguments
 from diver.config.data import Countdown
 from diver.config.load import ELSEWHERE, load_recipe, parse_arguments
@@ -22,7 +24,7 @@ from diver.config.sections import Log
 from diver.data import countdown
 from diver.data.sources import load_problems
 from diver.data.testbeds import policy_folder
-from diver.io import progress
+from diver.io import progress, provenance
 from diver.io.run_folder import RunFolder
 from diver.measure import run
 from diver.methods import method_named
@@ -309,3 +311,27 @@ def test_what_is_saved_is_as_readable_as_its_folder():
         finally:
             os.umask(before)
         assert (folder.path / f"checkpoints/step_000{step}/model.safetensors").stat().st_mode & 0o777 == mode
+
+
+def test_a_folder_whose_name_is_not_utf8_is_printed(tmp_path):
+    with open(tmp_path / "out", "w", encoding="utf-8") as stream:
+        lasting = _lasting(stream)
+        print("caf\udce9", file=lasting, flush=True)
+    assert (tmp_path / "out").read_text() == "caf\\udce9\n"
+
+
+def test_the_commit_is_that_of_diver_and_of_no_repository_around_it(tmp_path, monkeypatch):
+    """As in an environment inside the folder of somebody's project, which git is told to ignore."""
+    home = tmp_path / ".venv" / "diver"
+    (home / "io").mkdir(parents=True)
+    (home / "__init__.py").touch()
+    (tmp_path / ".gitignore").write_text(".venv\n")
+    monkeypatch.setattr(provenance, "__file__", str(home / "io" / "provenance.py"))
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", ".gitignore"], ["commit", "-qm", "theirs"]):
+        subprocess.run([*git, *words], check=True)
+    assert provenance.commit() is None
+    subprocess.run([*git, "add", "-f", str(home / "__init__.py")], check=True)
+    subprocess.run([*git, "commit", "-qm", "ours"], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    assert provenance.commit() == head

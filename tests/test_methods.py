@@ -399,7 +399,10 @@ def test_what_a_method_needs_depends_on_its_settings():
     assert method_named("grpo").needs == frozenset() and method_named("diver-td").needs == {"responses"}
     assert method_named("grpo", selection={"keep": "most"}).needs == {"responses"}
     on_tokens = method_named("diver-td", shaping={"discount": 0.9})
-    assert on_tokens.needs == method_named("diver-td", diversity={"horizon": 5}).needs == {"responses", "tokens"}
+    policy = {"tokenize": "policy"}
+    assert on_tokens.needs == method_named("diver-td", diversity=policy).needs == {"responses", "tokens"}
+    assert method_named("diver-td", diversity={"horizon": 5}).needs == {"responses", "tokens", "decode"}
+    assert method_named("grpo", diversity={"horizon": 5}).needs == {"tokens", "decode"}  # TD and ED are always measured
     check_needs(on_tokens, "an engine", ("responses", "tokens"))
     with pytest.raises(DiverError, match="method 'diver-td' needs tokens, which an engine does not give"):
         check_needs(on_tokens, "an engine", ("responses",))

@@ -121,7 +121,9 @@ def test_the_answer_of_any_text(before, content, after):
 
 
 def test_the_mask_needs_a_decoder():
-    with pytest.raises(ValueError, match="mask_answer looks for the tokens of the answer: give `decode`"):
+    with pytest.raises(
+        DiverError, match="'outcome-ucb-con' needs decode, which diver.advantages without `decode` does"
+    ):
         diver.advantages(["a", "b"], [1, 0], [0, 0], "outcome-ucb-con", tokens=[[1], [2]], keys="ab", state={})
     rows = diver.advantages(
         ["a", "b"], [1, 0], ["p", "p"], "outcome-ucb-con", tokens=[[97], [98, 98]], keys="ab", state={}, decode=decode
@@ -247,5 +249,5 @@ def test_what_they_ask_for():
     assert method_named("darling").needs == method_named("outcome-batch").needs == {"keys"}
     assert CON.needs == MEAN.needs == {"keys", "state"} and not CON.per_token
     asked = method_named("outcome-ucb-con")
-    assert asked.needs == {"keys", "state", "tokens"} and asked.per_token
+    assert asked.needs == {"keys", "state", "tokens", "decode"} and asked.per_token
     assert not method_named("outcome-ucb-mean").zero_mean

@@ -114,6 +114,21 @@ def test_a_method_named_by_a_flag_replaces_the_table_of_the_recipe(tmp_path):
 def test_flags_give_a_source_of_held_out_problems(tmp_path):
     recipe = load_recipe(write(tmp_path, ""), ["--evaluate.source.path", "x.jsonl", "--evaluate.source.limit", "3"])
     assert (recipe.evaluate.source.path, recipe.evaluate.source.limit) == ("x.jsonl", 3)
+    with pytest.raises(DiverError, match="data.limit"):  # which would leave out the last ones
+        make_recipe({"data": {"path": "countdown", "limit": -5}})
+
+
+@pytest.mark.parametrize(
+    "table, told",
+    [
+        ({"loss": "gspo"}, "method.loss: is a table; its name is method.loss.name = 'gspo'"),
+        ({"name": 5}, "method.name: must be a name, not 5"),
+        ({"loss": {"name": ["gspo"]}}, r"method.loss.name: must be a name, not \['gspo'\]"),
+    ],
+)
+def test_a_method_that_is_no_name_and_a_loss_that_is_no_table(table, told):
+    with pytest.raises(DiverError, match=told):
+        make_recipe({"method": table})
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import errno
 import json
 import math
 import os
@@ -9,9 +10,9 @@ import pytest
 from rows import write_rows
 
 from diver.config.recipe import make_recipe
-from diver.io.files import write_text
-from diver.io.fingerprint import rows_fingerprint
-from diver.io.jsonl import read_jsonl, to_json, write_jsonl
+from diver.io.files import write_parts, write_text
+from diver.io.fingerprint import fingerprint, own_code, rows_fingerprint
+from diver.io.jsonl import JsonlLog, read_jsonl, to_json, write_jsonl
 from diver.io.rollout_rows import groups_from_rows, rollout_row
 from diver.io.run_folder import RunFolder, open_run
 from diver.io.seeds import digest, stream_seed
@@ -162,6 +163,50 @@ def test_the_content_of_a_folder_of_rows_is_what_is_read_of_it(tmp_path):
     assert rows_fingerprint(tmp_path) != before
 
 
+def test_the_weights_of_any_layer_change_the_fingerprint_of_a_model(tmp_path):
+    """Also where the beginning and the end of the file, its embeddings and its last projection, are the same."""
+    size, layer = 10 << 20, 1 << 20
+    names = set()
+    for changed in (None, *range(1, 9)):
+        content = bytearray(size)
+        if changed is not None:
+            content[changed * layer : (changed + 1) * layer] = b"1" * layer
+        (tmp_path / "model.safetensors").write_bytes(content)
+        names.add(fingerprint(tmp_path))
+    assert len(names) == 9
+    for size in (0, 1, 65536, 65537, 200_000):  # of a small file every byte counts
+        (tmp_path / "model.safetensors").write_bytes(bytes(size))
+        before = fingerprint(tmp_path)
+        for at in {0, size // 2, size - 1} if size else ():
+            content = bytearray(size)
+            content[at] = 1
+            (tmp_path / "model.safetensors").write_bytes(content)
+            assert fingerprint(tmp_path) != before
+
+
+def test_the_code_of_a_metric_in_a_package_is_known(tmp_path, monkeypatch):
+    (tmp_path / "own_package").mkdir()
+    (tmp_path / "own_package" / "metrics.py").write_text("def novelty(group):\n    return [0.0] * len(group)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    rewarded = make_recipe({"method": {"diversity_rewards": {"own_package.metrics:novelty": {"weight": 1.0}}}})
+    observed = make_recipe({"method": {"name": "grpo", "extra_metrics": ["own_package.metrics:novelty"]}})
+    known = {"own_package.metrics:novelty": rows_fingerprint(tmp_path / "own_package" / "metrics.py")}
+    assert own_code(rewarded) == own_code(observed) == known
+
+
+@pytest.mark.parametrize("engine, advice", [("built-in", "begin anew with --restart"), ("trl", "or delete it")])
+def test_a_run_whose_checkpoints_are_gone_is_never_emptied(tmp_path, engine, advice):
+    config = {**CONFIG, "recipe": {"train": {"save_steps": 10}}}
+    folder = RunFolder(tmp_path, config, {"engine": engine})
+    folder.begin()
+    for step in range(12):
+        folder.append("metrics.jsonl", {"step": step})
+    for step, save_steps in ((10, 5), (0, 11)):  # 11 steps of which none was due to be saved
+        folder.check_saved(step, save_steps)
+    with pytest.raises(DiverError, match=f"11 steps are done, but their checkpoints are gone.*{advice}"):
+        folder.check_saved(0, 5)
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("x")
@@ -222,10 +267,64 @@ def test_rows_are_written_and_read_back(tmp_path):
 
 def test_one_process_at_a_time(tmp_path):
     first = open_folder(tmp_path / "run")
-    with pytest.raises(DiverError, match="another process"):
-        open_folder(tmp_path / "run")
+    owner = rf"another process is using this folder \(process {os.getpid()} on .+\)"
+    for _ in range(2):
+        with pytest.raises(DiverError, match=owner):
+            open_folder(tmp_path / "run")
     first.close()
     open_folder(tmp_path / "run").close()
+
+
+def test_a_file_system_without_locks_is_a_note(tmp_path, monkeypatch, capsys):
+    def flock(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("diver.io.files.fcntl.flock", flock)
+    open_folder(tmp_path / "run").close()
+    assert f"{tmp_path / 'run'}: cannot be locked (No locks available): let no other" in capsys.readouterr().err
+
+
+def test_a_quota_that_is_told_when_rows_reach_the_disk_names_the_file(tmp_path, monkeypatch):
+    def fsync(_):
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    log = JsonlLog(tmp_path / "metrics.jsonl")
+    log.append({"step": 0})
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match="metrics.jsonl"):
+        log.close()
+    log.close()  # closed already
+
+
+def test_a_checkpoint_that_cannot_be_removed_ends_no_run(tmp_path, monkeypatch):
+    """NFS keeps a file that another process has open, so its folder is not empty."""
+    folder = open_folder(tmp_path / "run")
+    for step in (1, 2):
+        with folder.new_checkpoint(step) as path:
+            (path / "weights").write_text("1")
+
+    def rmdir(*_, **__):
+        raise OSError(errno.ENOTEMPTY, "Directory not empty")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rmdir", rmdir)
+        folder.drop_checkpoints(keep=1)
+    assert [p.name for p in folder.checkpoints()] == ["step_0002"]
+    folder.drop_checkpoints(keep=1)
+    assert os.listdir(folder.path / "checkpoints") == ["step_0002"]
+
+
+def test_two_writers_of_a_file(tmp_path):
+    """The last one's file is there, whole, and nothing beside it."""
+    path = tmp_path / "page.html"
+
+    def parts():
+        yield b"first, "
+        write_text(path, "second")
+        yield b"to its end"
+
+    write_parts(path, parts())
+    assert path.read_text() == "first, to its end" and [p.name for p in tmp_path.iterdir()] == ["page.html"]
 
 
 def test_a_full_disk_takes_back_the_row_it_could_not_hold(tmp_path):

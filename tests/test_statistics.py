@@ -58,6 +58,10 @@ def test_too_few_samples_are_nan_and_never_a_lucky_one():
     np.testing.assert_array_equal(pass_at_k([3, 4, 0], [3, 4, 0], 4), [np.nan, 1.0, np.nan])
 
 
+def test_pass_at_k_of_more_samples_than_there_are_is_unknown_at_once():
+    assert np.isnan(pass_at_k([3, 8], [1, 0], 10**12)).all()
+
+
 def test_pass_at_k_of_no_problems_is_empty():
     assert pass_at_k(np.zeros(0, int), np.zeros(0, int), 4).shape == (0,)
 

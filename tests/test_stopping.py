@@ -14,6 +14,8 @@ import torch
 from diver_command import diver
 from test_cli import RECIPE, finish, killed, metrics
 
+from diver.cli.train import train
+from diver.config.load import load_recipe
 from diver.config.sections import Model, Train
 from diver.data import countdown
 from diver.evaluate.config import EvalConfig
@@ -22,10 +24,12 @@ from diver.generate import policy as policies
 from diver.generate.base import SamplingParams, requests, sample_groups
 from diver.generate.hf import HFGenerator
 from diver.generate.policy import load_policy, precision_note
+from diver.io.run_folder import RunFolder
 from diver.losses import ClipLoss
 from diver.train import checkpoint
 from diver.train.trainer import Trainer
 from diver.train.update import update
+from diver.types import DiverError
 
 
 @pytest.fixture(autouse=True)
@@ -110,6 +114,44 @@ def test_a_checkpoint_is_due_by_steps_or_by_minutes(monkeypatch):
     never = checkpoint.Saver(None, None, None, Train(save_steps=4, save_minutes=0.0), 0, {})
     now[0] += 1e6
     assert [step for step in range(1, 9) if never.due(step)] == [4, 8]
+
+
+def test_a_checkpoint_of_a_tokenizer_with_several_chat_templates(tmp_path):
+    """transformers writes them into a folder beside the other files."""
+    policy = load_policy(Model())
+    policy.tokenizer.chat_template = {"default": "{{ messages[0].content }}", "tool_use": "tools"}
+    folder = RunFolder(tmp_path / "run", {"recipe": {}}, {})
+    optimizer = torch.optim.AdamW(policy.model.parameters())
+    checkpoint.save(folder, 1, policy, optimizer, keep=1)
+    (saved,) = folder.checkpoints()
+    checkpoint.check(saved)
+    (template,) = (path for path in saved.rglob("*tool_use*"))
+    template.write_text("others")
+    with pytest.raises(DiverError, match=f"{template.relative_to(saved)} of this checkpoint has changed"):
+        checkpoint.check(saved)
+
+
+@pytest.mark.parametrize("error", [DiverError("the verifier failed"), KeyboardInterrupt()])
+def test_loggers_are_closed_however_a_run_ends(monkeypatch, error):
+    """Or the last points of TensorBoard are lost, and MLflow's run goes on for ever."""
+    closed = []
+
+    class Kept:
+        def log(self, step, metrics):
+            pass
+
+        def close(self):
+            closed.append(True)
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("diver.train.trainer.open_loggers", lambda *_: [Kept()])
+    monkeypatch.setattr(Trainer, "_step", fail)
+    recipe = load_recipe("tiny.toml", ["--evaluate.problems", "0"])
+    with pytest.raises(type(error)):
+        train(recipe)
+    assert closed == [True]
 
 
 def test_stop_tokens_end_responses_in_training_and_evaluation():

@@ -42,12 +42,13 @@ def advantages(
         raise DiverError(
             f"method {method.name!r}: a selection drops responses, so not each has an advantage; use Method.apply"
         )
-    optional = {"tokens": tokens, "logprobs": logprobs, "keys": keys, "state": state}
-    missing = [need for need in sorted(method.needs) if need in optional and optional[need] is None]
+    optional = {"tokens": tokens, "logprobs": logprobs, "keys": keys}
+    absent = {name for name, value in {**optional, "decode": decode, "state": state}.items() if value is None}
+    missing = sorted(method.needs & absent)
     without = f" without `{'` and `'.join(missing)}`" if missing else ""
     check_needs(method, f"diver.advantages{without}", {*NEEDS} - {*missing, "grades"})
     columns = {"responses": responses, "outcomes": outcomes, "group_ids": group_ids}
-    columns |= {name: column for name, column in optional.items() if name != "state" and column is not None}
+    columns |= {name: column for name, column in optional.items() if column is not None}
     given = {name: _plain(column) for name, column in columns.items()}
     if "keys" in given:
         given["keys"] = _as_text(given["keys"], state is not None)

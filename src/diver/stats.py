@@ -58,7 +58,8 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
         raise ValueError("every problem needs 0 <= c <= n")
     n, wrong = n.astype(np.int64), (n - c).astype(np.int64)
     all_wrong = np.ones(n.shape)
-    for drawn in range(k):  # factor by factor: the binomials themselves overflow from n = 1,030 on
+    longest = min(k, int(n.max(initial=0)))
+    for drawn in range(longest):  # factor by factor: the binomials themselves overflow from n = 1,030 on
         all_wrong *= np.maximum(wrong - drawn, 0) / np.maximum(n - drawn, 1)
     return np.where(n < k, np.nan, 1.0 - all_wrong)
 

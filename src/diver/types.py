@@ -101,12 +101,14 @@ class Rollout:
 
     @property
     def length(self) -> int:
-        """T, in policy tokens."""
-        if self.tokens is not None:
-            return len(self.tokens)
-        if self.num_tokens is None:
+        """T, in policy tokens. ValueError where it is not known."""
+        if self.known_length is None:
             raise ValueError("this rollout has no policy tokens, so its length T is unknown: give `tokens`")
-        return self.num_tokens
+        return self.known_length
+
+    @property
+    def known_length(self) -> int | None:
+        return self.num_tokens if self.tokens is None else len(self.tokens)
 
     def replace(self, **changes: Any) -> Self:
         return dataclasses.replace(self, **changes)

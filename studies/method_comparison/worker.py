@@ -19,7 +19,7 @@ from diver.evaluate.store import MemoryLog
 from diver.evaluate.task import Task
 from diver.generate.policy import Policy, load_policy
 from diver.generate.prefix_tree import PrefixTreeGenerator
-from diver.io.run_folder import step_of
+from diver.io.run_folder import by_step
 from diver.io.seeds import stream_seed
 from diver.settings import read
 from diver.types import Problem
@@ -53,7 +53,7 @@ def run(
         train_run(recipe, job, Path(folder), provenance) if job.trained else ({}, provenance.get("commit"))
     )
     trained = time.process_time()
-    checkpoints = {step_of(path): path for path in sorted((Path(folder) / "checkpoints").glob("step_*"))}
+    checkpoints = by_step(Path(folder) / "checkpoints")
     evaluations = (
         evaluate_all(recipe, checkpoints, read(Evaluation, evaluation, "evaluation"), baseline) if evaluation else {}
     )

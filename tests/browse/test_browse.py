@@ -17,7 +17,7 @@ from rows import write_rows
 import diver.browse.run as browse
 from diver.browse.measures import diversity_values
 from diver.browse.page import render, runs_of, summary
-from diver.browse.serve import server
+from diver.browse.serve import Page, server
 from diver.browse.source import Sample, Source
 from diver.diversity import textual_diversity
 from diver.measure import problems as measure
@@ -200,6 +200,13 @@ def test_diversity_is_measured_of_each_model_at_random(tmp_path, monkeypatch):
     many.read(None, measured=4)  # fewer than there are steps
     measured = [len(t.values.get("diversity/textual", ())) for t in runs_of([many])[0].steps.values()]
     assert len(measured) == 10 and sum(measured) == 4 and max(measured) == 1
+
+
+def test_a_port_in_use_is_told_before_anything_is_read(tmp_path):
+    with server(Page(), 0) as other:
+        port = other.server_port
+        message = fails("browse", tmp_path / "none", "--watch", "--port", port)
+    assert f"--port {port}: Address already in use; choose another, or 0 for a free one" in message
 
 
 def watched(of):

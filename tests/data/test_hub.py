@@ -12,7 +12,9 @@ import pytest
 from local_hub import COMMIT, GATED
 
 from diver.config.sections import Model
+from diver.data.hub import newest_commit
 from diver.data.testbeds import policy_folder
+from diver.evaluate.samplers import resolve
 from diver.types import DiverError
 
 pytestmark = pytest.mark.skipif(
@@ -197,6 +199,9 @@ def test_a_model_comes_from_the_hub_and_then_from_the_cache(hub, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", NOWHERE)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert found == model(path="lab/countdown") == model()
+    # The name of an evaluation: a node without a network goes on with what another began.
+    assert resolve(Model(path="lab/countdown")) == ("lab/countdown", f"lab/countdown@{COMMIT}")
+    assert newest_commit("lab/countdown", "model", COMMIT) == COMMIT and newest_commit("lab/other", "model") is None
 
 
 def test_what_is_wrong_with_a_model_is_told_in_one_line(hub, tmp_path):

@@ -370,3 +370,12 @@ def test_a_file_without_a_valid_row_and_an_unreadable_one_are_errors_also_where_
     (tmp_path / "torn.parquet").write_text("not parquet")
     with pytest.raises(DiverError, match="torn.parquet: not a readable parquet file"):
         load_problems(Source(path=str(tmp_path / "torn.parquet"), skip_invalid_rows=True))
+
+
+def test_a_problem_of_ones_own_whose_answer_is_a_number_is_told(tmp_path, monkeypatch):
+    (tmp_path / "numbers_for_answers.py").write_text(
+        "from diver.types import Problem\n\ndef problems():\n    return [Problem('p1', 'What?', 42)]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(DiverError, match=r"problem 1: the answer must be text, not 42"):
+        load_problems(Source(path="numbers_for_answers:problems"))

@@ -3,7 +3,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
-from diver.data.templates import TEMPLATES, Template, render, template_for
+from diver.data.templates import PART, TEMPLATES, Template, encode, render, template_for
 from diver.types import DiverError, Problem
 
 CHATML = (
@@ -117,3 +117,10 @@ def test_a_chat_model_is_asked_through_its_chat_template_for_what_the_grader_rea
     assert template_for("auto", problems, tokenizer()) == expected
     assert template_for("auto", problems, tokenizer(None)) == template_for("auto", problems, None) == "plain"
     assert template_for("paper", problems, tokenizer()) == "paper"
+
+
+def test_many_prompts_have_the_tokens_that_each_has_alone():
+    words = Tokenizer(WordLevel({"[UNK]": 0, "a": 1, "b": 2, "<s>": 3}, unk_token="[UNK]"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]", bos_token="<s>")
+    texts = [("a", "b")[i % 3 == 0] for i in range(2 * PART + 1)]
+    assert encode(tokenizer, texts) == [encode(tokenizer, [text])[0] for text in texts] and encode(tokenizer, []) == []

@@ -136,13 +136,13 @@ def test_killed_at_a_random_moment_it_ends_with_the_same_results(whole, where):
 
 
 def test_nothing_left_to_do_loads_no_model_and_changes_nothing(whole):
-    before = {p: p.read_bytes() for p in whole[0].rglob("*") if p.is_file()}
+    before = {p: p.read_bytes() for p in whole[0].rglob("[!.]*") if p.is_file()}
     program = "import sys; from diver.cli import main; sys.argv = sys.argv[1:]; main(); print('torch' in sys.modules)"
     args = ["diver", "eval", *SMALL, "--samples", "64", "--k", "1,...,64", "--out", str(whole[0])]
     done = subprocess.run([sys.executable, "-c", program, *args], env=ENV, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout.endswith("False\n"), done.stderr
     assert "0 sampled, 256 stored before; 0 graded" in done.stdout
-    assert {p: p.read_bytes() for p in whole[0].rglob("*") if p.is_file()} == before
+    assert {p: p.read_bytes() for p in whole[0].rglob("[!.]*") if p.is_file()} == before
 
 
 def test_more_samples_and_problems_later_are_added(whole):

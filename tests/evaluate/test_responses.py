@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -16,8 +17,8 @@ from rows import write_rows
 
 from diver.config.data import Source
 from diver.data.sources import load_problems
-from diver.evaluate.responses import GradeConfig, run
-from diver.rollouts import read
+from diver.evaluate.responses import GradeConfig, _responses, run
+from diver.rollouts import Rollouts, read
 from diver.types import DiverError, Problem
 from diver.verify import Verification, grade
 
@@ -272,3 +273,14 @@ def test_a_real_file_by_model_as_csv(tmp_path):
     assert graded.groupby("by")["correct"].mean().to_dict() == pytest.approx(
         {r["model"]: float(r["pass@1"]) for r in table}
     )
+
+
+def test_a_grade_depends_on_all_that_the_grader_sees_of_a_problem(tmp_path):
+    """Such as the tests of a program: with others in the data, a stored grade is that of another problem."""
+    config = GradeConfig(rollouts="x", grader="math")
+    group = read(write_rows(tmp_path / "x.jsonl", [row("7", 1)]))[0]
+    keys = set()
+    for tests in ("a", "b"):
+        problem = replace(group.problem, meta={**group.problem.meta, "tests": tests})
+        keys |= {r.key for r in _responses(Rollouts([replace(group, problem=problem)]), tmp_path / "x.jsonl", config)}
+    assert len(keys) == 2

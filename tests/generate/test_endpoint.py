@@ -388,6 +388,19 @@ def test_nobody_there(monkeypatch):
     assert len(slept) == 1 and sum(slept) < 5  # asked once more, and not for long
 
 
+def test_a_proxy_is_for_other_machines(monkeypatch):
+    """As on the nodes of a cluster: the proxy, here one that is not there, would not reach this machine."""
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    with serving() as server:
+        check(generate(server, asked(1, 2)), asked(1, 2))
+    with pytest.raises(
+        DiverError, match=r"is the address right, and http_proxy, through which it is asked \(NO_PROXY leaves"
+    ):
+        EndpointGenerator(Endpoint(url="http://model.invalid/v1", model="tiny"))
+
+
 def test_another_address_another_key_another_model(monkeypatch):
     with serving(models=("small", "tiny")) as server:
         with pytest.raises(DiverError, match=r"/models: the reply is not a list of models.*ends in /v1$"):

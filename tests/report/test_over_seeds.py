@@ -2,6 +2,8 @@
 
 import csv
 import json
+import shlex
+import sys
 
 import numpy as np
 import pytest
@@ -139,6 +141,15 @@ def test_the_command_writes_tables_and_figures(folders, capsys):
         command([*paths, "--baseline", "max-rl"])
 
 
+def test_what_restart_has_set_aside_is_no_run(folders):
+    """And a folder whose own name ends in a number is one."""
+    write_run(folders / "clip" / "seed_0.1", "clip-higher", 0, CLIP[1])
+    write_run(folders / "rates" / "lr_0.1", "clip-higher", 5, CLIP[1])
+    found = by_variant(read_runs([folders / "clip", folders / "rates"]))
+    assert {label: [*runs] for label, runs in found.items()} == {"clip-higher": [0, 1, 5]}
+    assert found["clip-higher"][0].folder.name == "seed_0"
+
+
 def test_seeds_are_a_range_or_a_list():
     assert parse_seeds("0..3") == [0, 1, 2, 3] and parse_seeds("5") == [5] and parse_seeds("7,0") == [7, 0]
     for wrong in ("", "a", "3..1", "1,1", "-1", "0..x"):
@@ -156,6 +167,8 @@ def test_runs_of_several_seeds(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     train(["own.toml", "--seeds", "0,2", "--jobs", "2", "--run.folder", "runs/own"])
     assert "max-rl (2 seeds)" in capsys.readouterr().out
+    config = json.loads((tmp_path / "runs" / "own" / "seed_2" / "config.json").read_text())
+    assert config["command"] == shlex.join(["diver", *sys.argv[1:]])
     train(["own.toml", "--run.seed", "2", "--run.folder", "runs/alone"])
     rows = [
         json.loads((tmp_path / "runs" / name / "eval" / "step_0001.json").read_text())
@@ -167,3 +180,5 @@ def test_runs_of_several_seeds(tmp_path, monkeypatch, capsys):
     assert {p: p.stat().st_mtime_ns for p in written} == written and len(written) == 2
     with pytest.raises(DiverError, match="another"):
         train(["own.toml", "--seeds", "0,2", "--run.folder", "runs/own", "--method", "dr-grpo"])
+    train(["own.toml", "--seeds", "2", "--run.folder", "runs/own", "--restart"])
+    assert "max-rl (1 seed)" in capsys.readouterr().out and (tmp_path / "runs" / "own" / "seed_2.1").is_dir()

@@ -147,6 +147,13 @@ def test_prime_rls_episodes(tmp_path):
     assert (first.advantage, first.truncated, first.logprobs.tolist()) == (0.25, True, [-0.5])
 
 
+def test_a_nested_row_with_a_part_missing_is_named(tmp_path):
+    broken = prime_episode("g1", "a", 1.0)
+    broken["traces"][0]["rewards"] = {"correct": {}}
+    with pytest.raises(DiverError, match=r"traces.jsonl:2: not a row of prime-rl \(KeyError: 'score'\)"):
+        diver.read(write_rows(tmp_path / "traces.jsonl", [prime_episode("g1", "b", 0.0), broken]))
+
+
 def section(title, *body):
     children = [{"tag": "h3", "attrs": {}, "children": [title]}, {"tag": "div", "attrs": {}, "children": [*body]}]
     return {"tag": "section", "attrs": {"class": "lt-section"}, "children": children}

@@ -55,6 +55,14 @@ def test_a_late_job_is_killed_and_the_others_are_not(pool):
     assert time.monotonic() - start < 10
 
 
+def test_as_many_workers_as_the_process_has_cores(monkeypatch):
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 7, 9, 11, 13}, raising=False)
+    assert Pool().limit == 6
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")  # processes of torchrun on this node
+    assert Pool().limit == 1 and Pool(workers=3).limit == 3
+
+
 def test_waiting_in_the_queue_is_not_judging_time(pool):
     pool.map(time.sleep, [(0,), (0,)], timeout_s=10)  # both are warm
     start = time.monotonic()

@@ -89,9 +89,9 @@ def entropy(rollout: Rollout) -> float:
 
 
 def _length(rollout: Rollout) -> float:
-    if rollout.tokens is None and rollout.num_tokens is None:
+    if rollout.known_length is None:
         return math.nan if rollout.logprobs is None else float(len(rollout.logprobs))
-    return float(rollout.length)
+    return float(rollout.known_length)
 
 
 def _by_outcome(name: str, column: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> dict[str, float]:

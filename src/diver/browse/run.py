@@ -3,7 +3,6 @@
 import math
 import threading
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 
 from tyro.conf import Positional
@@ -97,10 +96,9 @@ def run(config: Browse) -> None:
 
 
 def open_sources(config: Browse) -> list[Source]:
-    columns = Columns(**{field.name: getattr(config, field.name) for field in fields(Columns)})
     paths = paths_of(config.rollouts)
     return [
-        Source(name, path, columns, config.steps, -(-config.groups // len(paths)), config.threshold)
+        Source(name, path, config.columns, config.steps, -(-config.groups // len(paths)), config.threshold)
         for name, path in paths.items()
     ]
 
@@ -141,10 +139,10 @@ def watch(config: Browse, sources: list[Source]) -> None:
             number += 1
             page.replace(str(number), render(sources, config.groups, config.threshold, version=str(number)))
 
-    refresh()
     stop = threading.Event()
     reader = threading.Thread(target=repeat, args=(refresh, EVERY, stop), daemon=True)
     with server(page, config.port) as http:
+        refresh()
         print(f"http://127.0.0.1:{http.server_port}/ - until interrupted (Ctrl-C)", flush=True)
         reader.start()
         try:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from diver.types import DiverError
+
 LOOPBACK = "127.0.0.1"
 
 
@@ -19,7 +21,7 @@ class Page:
 
 
 def server(page: Page, port: int) -> ThreadingHTTPServer:
-    """A server of the page on 127.0.0.1; port 0 takes one that is free. `serve_forever` runs it."""
+    """A server of the page on 127.0.0.1; port 0 takes one that is free. `serve_forever` runs it. DiverError for a port in use."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -45,7 +47,10 @@ def server(page: Page, port: int) -> ThreadingHTTPServer:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    return ThreadingHTTPServer((LOOPBACK, port), Handler)
+    try:
+        return ThreadingHTTPServer((LOOPBACK, port), Handler)
+    except OSError as error:
+        raise DiverError(f"--port {port}: {error.strerror}; choose another, or 0 for a free one") from None
 
 
 def repeat(work: Callable[[], None], seconds: float, stop: threading.Event) -> None:

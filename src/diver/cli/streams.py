@@ -38,7 +38,7 @@ def _lasting(stream: TextIO) -> TextIO:
     return io.TextIOWrapper(
         pipe if raw is buffer else io.BufferedWriter(pipe),  # type: ignore[arg-type]  # as Python itself makes it
         encoding=stream.encoding,
-        errors=stream.errors,
+        errors="backslashreplace" if stream.errors == "strict" else stream.errors,  # such as a folder's name
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )

@@ -92,11 +92,8 @@ def train(recipe: Recipe, restart: bool = False) -> None:
             or (not saved and completed >= steps and (folder.path / "report.html").exists())
         )
         before = table(folder.config, "recipe", "train")  # settings of the run so far: some may change when it goes on
-        if not (finished or saved) and completed > max(recipe.train.save_steps, before.get("save_steps", 0)):
-            raise DiverError(
-                f"{folder.path}: {completed} steps are done, but their checkpoints are gone, so they cannot be continued; choose "
-                "another run.folder, or begin anew with --restart"
-            )
+        if not finished:
+            folder.check_saved(saved, recipe.train.save_steps)
         if finished:  # a kill may have come between the last save and the end of an older checkpoint
             limits = [recipe.train.save_total_limit, before.get("save_total_limit", 1)]
             folder.drop_checkpoints(max(limits))
@@ -138,7 +135,7 @@ def train_seeds(arguments: TrainArguments) -> None:
     ]
     run_all(runs, folder, arguments.jobs)
     if arguments.recipe.evaluate.problems:
-        compare([str(folder)])
+        compare([str(recipe.folder) for recipe in recipes.values()])
     print(f"Runs: {folder}/seed_N; beside those of another method: diver compare {folder} OTHER_FOLDER")
 
 

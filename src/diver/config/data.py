@@ -28,7 +28,7 @@ class Source:
     """The grader of the answers: math, gsm8k, choice, math-verify, countdown, maze, reasoning-gym, graph-coloring, or
     "my_module:my_function". auto selects gsm8k for GSM8K, choice where the answer is a letter and the prompt has lettered
     options, and math otherwise."""
-    limit: int | None = None
+    limit: PositiveInt | None = None
     """Maximum number of problems, taken from the beginning and counted without duplicates."""
     skip_invalid_rows: bool = False
     """Leave out and count rows that cannot be used (not JSON, no prompt, no answer, ...); by default, an error."""

@@ -140,6 +140,8 @@ def parse(text: str) -> tuple[list[Step] | None, int | None]:
 def solution(text: str, numbers: list[int], target: int) -> str | None:
     """The solution in canonical form, the same for 3 + 5 and 5 + 3 and whatever the order of the steps; None if wrong.
 
+    Where two steps have equal results, which of them a later step takes is by their order, and two orders are two solutions.
+
     Correct means that every step is true, takes two of the numbers or earlier results, and all are used up when
     the last step and the box give the target.
     """

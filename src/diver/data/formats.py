@@ -21,7 +21,7 @@ def read_parquet(path: Path) -> Rows:
 
     number = 0
     try:
-        for batch in ParquetFile(path).iter_batches(batch_size=1024):
+        for batch in ParquetFile(path).iter_batches(batch_size=64):
             for row in batch.to_pylist():
                 number += 1
                 yield f"{path}, row {number}", row

@@ -18,8 +18,9 @@ class HubUnreachable(DiverError):
 
 
 def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | None = None) -> str | None:
-    """The commit that `revision` of a repository stands for, its newest without one; None where HF_HUB_OFFLINE is set.
+    """The commit that `revision` of a repository stands for, its newest without one.
 
+    Where HF_HUB_OFFLINE is set, the one that was downloaded last; None where none was.
     DiverError where the hub cannot be reached, lacks the repository or revision, or does not give it to this user.
     """
     from huggingface_hub import HfApi
@@ -32,7 +33,7 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
             hub.auth_check(name, repo_type=kind)
         return info.sha
     except E.OfflineModeIsEnabled:
-        return None
+        return _downloaded_commit(name, kind, revision or "main")
     except E.GatedRepoError:
         page = f"{hub.endpoint}/{'datasets/' if kind == 'dataset' else ''}{name}"
         reason = f"is gated; request access at {page}, then log in (hf auth login, or HF_TOKEN)"
@@ -51,6 +52,18 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
             f"HF_HUB_OFFLINE=1 to use what was downloaded before{_meant(name, kind)}"
         ) from None
     raise DiverError(f"{name}: {reason}{_meant(name, kind)}")
+
+
+def _downloaded_commit(name: str, kind: str, revision: str) -> str | None:
+    """The commit that a branch or tag stood for when it was downloaded, by the cache's layout; a commit stands for itself."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.file_download import repo_folder_name
+
+    folder = Path(HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type=kind))
+    reference = folder / "refs" / revision
+    if reference.is_file():
+        return reference.read_text().strip()
+    return revision if (folder / "snapshots" / revision).is_dir() else None
 
 
 def _meant(name: str, kind: str) -> str:

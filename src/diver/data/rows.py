@@ -10,11 +10,11 @@ from diver.config.data import Source
 from diver.data import hub
 from diver.data.formats import READERS, Rows
 from diver.extras import missing
+from diver.io.fingerprint import ROW_FILES
 from diver.types import DiverError
 from diver.verify.custom import check_function
 
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-IN_FOLDERS = (".jsonl", ".parquet", ".csv")
 Adapt = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
@@ -28,11 +28,11 @@ def row_files(path: Path) -> tuple[list[Path], list[str]]:
     if path.is_file():
         return [path], []
     found = sorted(p for p in path.iterdir() if p.name[0] != ".")
-    files = [p for p in found if p.suffix in IN_FOLDERS]
+    files = [p for p in found if p.suffix in ROW_FILES]
     skipped = ", ".join(p.name for p in found if p.suffix == ".json")
     note = skipped and f"{skipped} not read: in a folder a .json file mostly describes the others; name it itself"
     if not files:
-        raise DiverError(f"{path}: no {' or '.join(IN_FOLDERS)} file in this folder" + (note and f"; {note}"))
+        raise DiverError(f"{path}: no {' or '.join(ROW_FILES)} file in this folder" + (note and f"; {note}"))
     return files, [f"{path}: {note}"] if note else []
 
 

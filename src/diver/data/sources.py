@@ -36,7 +36,7 @@ ANSWERS = ("answer", "solution", "reward_model.ground_truth", "ground_truth")
 SOURCES = ("source", "data_source")
 IDS = ("id", "extra_info.index")
 NAMES = ("prompt", "answer", "id", "source")
-IN_WORDS = re.compile(r"[^$\\]*(?:\b[A-Za-z]{2,}[,;:.]? +){3}[^$\\]*")  # and no formula, which would be read
+THREE_WORDS = re.compile(r"(?:\b[A-Za-z]{2,}[,;:.]? +){3}")
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -72,13 +72,18 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
         raise DiverError(f"{error}{'' if name else _options(error, prefix)}") from error  # a benchmark has no such keys
     for problem in problems:
         get_grader(problem.verifier, f"{prefix}verifier").check(problem, f"{source.path}: ")
-    prose = [p for p in problems if p.verifier in ("math", "gsm8k") and IN_WORDS.fullmatch(p.answer)]
+    prose = [p for p in problems if p.verifier in ("math", "gsm8k") and _in_words(p.answer)]
     if prose:
         problems.notes.append(
             f"{source.path}: {len(prose)} known answers are sentences, such as {prose[0].answer[:60]!r} of problem {prose[0].id!r}: "
             "a response is compared with the whole; give the final answer alone, or end with it in a box or after ####"
         )
     return problems
+
+
+def _in_words(answer: str) -> bool:
+    """Whether it has three words in a row and no formula, which would be read."""
+    return "$" not in answer and "\\" not in answer and THREE_WORDS.search(answer) is not None
 
 
 def _options(error: InvalidRow, prefix: str) -> str:
@@ -240,6 +245,8 @@ def _check_text(problem: Problem, where: str) -> None:
     """InvalidRow for half of a surrogate pair, which JSON can write and no tokenizer reads."""
     prompt = problem.prompt if isinstance(problem.prompt, str) else "".join(m["content"] for m in problem.prompt)
     for name, text in (("prompt", prompt), ("answer", problem.answer), ("id", problem.id)):
+        if not isinstance(text, str):
+            raise InvalidRow(where, f"the {name} must be text", f", not {text!r:.60}")
         if half := LONE_SURROGATE.search(text):
             raise InvalidRow(
                 where, f"the {name} has half of a surrogate pair", f", {half[0]!r}; write the whole character"

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from functools import lru_cache
 
 from diver.config.data import Data, Source
 from diver.data.sources import generate, load_problems, question_only
@@ -57,8 +58,9 @@ def _hold_out(problems: list[Problem], count: int) -> tuple[list[Problem], list[
 def draw_indices(step: int, batch: int, size: int, seed: int) -> list[int]:
     """The problems of rollout step `step` (from 1): each epoch goes through all of them in a seeded order."""
     first, end = (step - 1) * batch, step * batch
-    orders = {
-        epoch: random.Random(stream_seed(seed, "order", epoch)).sample(range(size), size)
-        for epoch in range(first // size, (end - 1) // size + 1)
-    }
-    return [orders[i // size][i % size] for i in range(first, end)]
+    return [_order(seed, i // size, size)[i % size] for i in range(first, end)]
+
+
+@lru_cache(maxsize=2)  # a batch may begin in one epoch and end in the next
+def _order(seed: int, epoch: int, size: int) -> list[int]:
+    return random.Random(stream_seed(seed, "order", epoch)).sample(range(size), size)

@@ -1,15 +1,18 @@
 """Prompts: how a question becomes the text that the policy continues, by a template of templates.toml, and its tokens."""
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from diver.io.progress import progress
 from diver.types import DiverError, Problem
 from diver.verify import get_grader
 
 QUESTION = "{QUESTION}"
+PART = 256  # prompts that are tokenised at a time: all at once, a million of them would take 20 GB
+MANY = 10_000  # take some seconds
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,13 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     the one that the tokenizer puts in front, it is put there, once.
     """
     front = [i for i in tokenizer("")["input_ids"] if i == tokenizer.bos_token_id]
-    # verbose: callers bound the length themselves, so the tokenizer need not warn of it.
-    ids = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"] if texts else []
-    return [row if row[:1] == front[:1] else front + row for row in ids]
+    found: list[list[int]] = []
+    starts: Iterable[int] = range(0, len(texts), PART)
+    for start in progress(starts, "tokenise prompts", "part") if len(texts) > MANY else starts:
+        # verbose: callers bound the length themselves, so the tokenizer need not warn of it.
+        part = tokenizer([*texts[start : start + PART]], add_special_tokens=False, verbose=False)["input_ids"]
+        found += [row if row[:1] == front[:1] else front + row for row in part]
+    return found
 
 
 class Prompted(NamedTuple):
@@ -115,7 +122,7 @@ def prompted(problems: Sequence[Problem], template: str, tokenizer: Any, longest
     return Prompted(
         [problems[i] for i in short],
         [texts[i] for i in short],
-        {problems[i].id: list(ids[i]) for i in short},
+        {problems[i].id: ids[i] for i in short},
         len(problems) - len(short),
         template,
     )

@@ -49,7 +49,8 @@ class EvalConfig(Export):
     generator: Literal["transformers", "vllm", "endpoint"] = "transformers"
     """In this process, by either library, or any OpenAI-compatible server."""
     max_num_seqs: int = 0
-    """Responses at a time of --generator transformers; 0 is what fits into a GPU, and on a CPU 512 or fewer."""
+    """Responses at a time. 0: of --generator transformers what fits into a GPU, and on a CPU 512 or fewer; of an endpoint
+    64 requests, which is few for a large server. vLLM in this process decides itself."""
     url: str = ""
     """Of --generator endpoint, such as http://127.0.0.1:8000/v1; its key is read from OPENAI_API_KEY."""
     timeout: float = Endpoint.timeout

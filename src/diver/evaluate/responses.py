@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -108,9 +108,8 @@ def run(config: GradeConfig) -> Table:
     """Grade what is not graded yet, print the table, and write the results where `out` names a folder."""
     require("scipy")
     print_note = config.notes()
-    columns = Columns(**{field.name: getattr(config, field.name) for field in fields(Columns)})
     path = Path(config.rollouts).expanduser()
-    rollouts = read_rollouts(path, columns, config.steps)
+    rollouts = read_rollouts(path, config.columns, config.steps)
     for note in rollouts.notes:
         print_note(note)
     responses = list(_responses(rollouts, path, config))
@@ -145,7 +144,8 @@ def run(config: GradeConfig) -> Table:
 def _responses(rollouts: Rollouts, path: Path, config: GradeConfig) -> Iterator[Response]:
     problems = known_problems(rollouts, path, config.grader)
     for number, (group, problem) in enumerate(zip(rollouts, problems, strict=True)):
-        about = [str(grader_for(problem, config.grader)), problem.prompt, problem.answer]
+        meta = {name: str(value) for name, value in problem.meta.items()}
+        about = [str(grader_for(problem, config.grader)), problem.prompt, problem.answer, meta]
         thinking = in_thought(group.prompt)
         for rollout in group.rollouts:
             key = digest(*about, rollout.response, rollout.truncated, *([thinking] if thinking else []))
@@ -194,8 +194,10 @@ def summary(responses: Sequence[Response], grades: Mapping[str, Mapping[str, Any
         Measure("unscored"),
     ]
     rows: dict[str, list[Cell]] = {}
-    for by in dict.fromkeys(r.by for r in responses):
-        of = [r for r in responses if r.by == by]
+    groups: dict[str, list[Response]] = {}
+    for response in responses:
+        groups.setdefault(response.by, []).append(response)
+    for by, of in groups.items():
         found = [Grade(grades[r.key]["grade"]) for r in of]
         labels = [r.label(config.threshold) for r in of]
         verdicts = [None if g not in SCORED else g is Grade.CORRECT for g in found]

@@ -92,6 +92,7 @@ def endpoint(config: EvalConfig, policy: Model) -> SamplerHandle:
         url=config.url or Endpoint.url,
         model=policy.path,
         extra=config.extra_options,
+        concurrency=config.max_num_seqs or Endpoint.concurrency,
         timeout=config.timeout,
         retries=config.retries,
         skip_refused=True,

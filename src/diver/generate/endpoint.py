@@ -9,6 +9,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
 from typing import Any
+from urllib.parse import urlsplit
 
 from diver.data.hub import one_line
 from diver.extras import missing
@@ -16,6 +17,7 @@ from diver.generate.base import Generation, Key, Request, SamplingParams
 from diver.settings import settings
 from diver.types import DiverError, Grade, Rollout
 
+PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 LONGEST_WAIT = 900.0  # seconds that a server may ask to wait before a retry
 _GENERATION_CONFIG = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 PLAIN_SAMPLING: dict[str, dict[str, Any]] = {
@@ -151,8 +153,14 @@ class EndpointGenerator:
                     task.cancel()
                 runner.run(client.close())
 
+    @property
+    def _here(self) -> bool:
+        """Whether the server is on this machine, which no proxy of a network reaches."""
+        return urlsplit(self.endpoint.url).hostname in ("127.0.0.1", "localhost", "::1")
+
     def _client(self, retries: int = 0) -> Any:
         return self._openai.AsyncOpenAI(
+            http_client=self._openai.DefaultAsyncHttpxClient(trust_env=False) if self._here else None,
             base_url=self.endpoint.url,
             api_key=os.environ.get(self.endpoint.key) or "none",
             max_retries=retries,
@@ -248,8 +256,10 @@ class EndpointGenerator:
     def _error(self, error: Any) -> DiverError:
         url = self.endpoint.url
         if isinstance(error, self._openai.APIConnectionError):  # timeouts too
-            reason = one_line(error.__cause__ or error) or type(error.__cause__).__name__
-            return DiverError(f"{url}: no answer ({reason}); is the server up, and is the address right?")
+            reason, right = one_line(error.__cause__ or error), "is the server up, and is the address right"
+            if not self._here and (proxy := next((name for name in PROXIES if os.environ.get(name)), "")):
+                right += f", and {proxy}, through which it is asked (NO_PROXY leaves a host out)"
+            return DiverError(f"{url}: no answer ({reason}); {right}?")
         if isinstance(error, self._openai.AuthenticationError | self._openai.PermissionDeniedError):
             return DiverError(f"{url}: refuses the API key; set the environment variable {self.endpoint.key}")
         if not isinstance(error, self._openai.APIStatusError):

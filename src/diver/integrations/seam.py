@@ -19,7 +19,8 @@ class Seam:
 
     `carries` are those of `diver.methods.NEEDS` that are known there; where the engine `subtracts_mean` of a group from
     what it is given, only advantages that sum to 0 come through; `per_token`, whether it takes one for each token;
-    `losses`, those that the engine has, with those of the `terms` "kl_coef" and "entropy_coef" that can be added to them.
+    `losses`, those that the engine has, with those of the `terms` "kl_coef" and "entropy_coef" that can be added to them;
+    `knows_limit`, whether the length limit is known there.
     """
 
     engine: str
@@ -28,6 +29,7 @@ class Seam:
     per_token: bool = False
     losses: tuple[type[PolicyLoss], ...] = (ClipLoss,)
     terms: tuple[str, ...] = ()
+    knows_limit: bool = False
 
     def usable(self, method: str | Method) -> Method:
         """The method, or DiverError in one line where this seam cannot carry it."""
@@ -44,6 +46,10 @@ class Seam:
             )
         if method.selection.drops:
             raise DiverError(f"{name}: a selection drops rollouts, and {self.engine} trains on every one; {elsewhere}")
+        if method.overlong and not method.overlong.max_tokens and not self.knows_limit:
+            raise DiverError(
+                f"method.overlong.max_tokens: {self.engine} does not say what the length limit is; give it here"
+            )
         if type(method.loss) not in self.losses:
             raise DiverError(
                 f"method.loss.name = {method.loss.name!r}: {self.engine} has no such loss; train this method with another engine"
@@ -84,21 +90,22 @@ class Seam:
 
 _TEXTS, _TOKENS = ("responses",), ("responses", "tokens")
 _SAMPLED = ("responses", "tokens", "logprobs")
+_DECODED = (*_SAMPLED, "decode")
 _TRL_LOSSES = (ClipLoss, GspoLoss, HighEntropyLoss)
 _KL, _BOTH = ("kl_coef",), ("kl_coef", "entropy_coef")
 SEAMS = {
     seam.engine: seam
     for seam in (
-        Seam("TRL", (*_TOKENS, "grades", "keys"), subtracts_mean=True, losses=_TRL_LOSSES, terms=_BOTH),
-        Seam("ms-swift", (*_TEXTS, "grades", "keys"), subtracts_mean=True, losses=_TRL_LOSSES, terms=_KL),
-        Seam("slime", _SAMPLED, losses=(ClipLoss, GspoLoss), terms=_BOTH),
-        Seam("SkyRL", _SAMPLED, per_token=True, losses=(ClipLoss, GspoLoss), terms=_BOTH),
+        Seam("TRL", (*_TOKENS, "decode", "grades", "keys"), True, losses=_TRL_LOSSES, terms=_BOTH, knows_limit=True),
+        Seam("ms-swift", (*_TEXTS, "grades", "keys"), True, losses=_TRL_LOSSES, terms=_KL, knows_limit=True),
+        Seam("slime", _SAMPLED, losses=(ClipLoss, GspoLoss), terms=_BOTH, knows_limit=True),
+        Seam("SkyRL", _DECODED, per_token=True, losses=(ClipLoss, GspoLoss), terms=_BOTH),
         Seam("rLLM", _SAMPLED, terms=_KL),
         Seam("torchtitan-rl", _SAMPLED),
-        Seam("tinker-cookbook", _SAMPLED, subtracts_mean=True),
+        Seam("tinker-cookbook", _DECODED, subtracts_mean=True),
         Seam("NeMo-RL", _TEXTS, terms=_KL),
-        Seam("AReaL", _SAMPLED),
-        Seam("ROLL", _TOKENS, terms=_BOTH),
+        Seam("AReaL", _DECODED),
+        Seam("ROLL", (*_TOKENS, "decode"), terms=_BOTH),
     )
 }
 """What each adapter can give; a `state` none, for none can save it with the engine's checkpoint."""

@@ -1,26 +1,43 @@
 """Files that are whole or absent, and folders that one process works in at a time."""
 
+import errno
 import fcntl
 import os
+import platform
+import sys
 import tempfile
+import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
 from diver.types import DiverError
 
+NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK}
+
 
 def write_text(path: Path, text: str) -> None:
-    """`write_bytes` of UTF-8."""
-    write_bytes(path, text.encode("utf-8", "backslashreplace"))
+    """`write_parts` of UTF-8."""
+    write_bytes(path, as_utf8(text))
+
+
+def as_utf8(text: str) -> bytes:
+    """A lone surrogate, which UTF-8 lacks, as its escape."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write aside, then rename: readers see the old file or the new one, never half of one."""
+    """`write_parts` of one."""
+    write_parts(path, [content])
+
+
+def write_parts(path: Path, parts: Iterable[bytes]) -> None:
+    """Write aside, then rename: readers see the old file or the new one, never half of one, and of two writers the last."""
     make_folder(path.parent)
-    aside = path.with_name(f".{path.name}.part")
+    aside = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:8]}.part")
     try:
         with open(aside, "wb") as file:
-            file.write(content)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
@@ -62,11 +79,24 @@ def _not_here(path: Path) -> DiverError:
 
 
 def lock(folder: Path) -> IO[str]:
-    """Lock `folder` against other processes until the returned file is closed or this process ends."""
-    file = open(folder / ".lock", "w")  # noqa: SIM115
+    """Lock `folder` against other processes until the returned file is closed or this process ends.
+
+    A file system without locks, as some clusters have, is a note on standard error: then it is up to the user.
+    """
+    file = open(folder / ".lock", "a+")  # noqa: SIM115
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        file.seek(0)
+        owner = file.read().strip()
         file.close()
-        raise DiverError(f"{folder}: another process is using this folder") from None
+        raise DiverError(f"{folder}: another process is using this folder{f' ({owner})' * bool(owner)}") from None
+    except OSError as e:
+        if e.errno not in NO_LOCKS:
+            file.close()
+            raise
+        print(f"{folder}: cannot be locked ({e.strerror}): let no other process use it", file=sys.stderr)
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {platform.node()}\n")
+    file.flush()
     return file

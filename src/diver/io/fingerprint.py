@@ -10,9 +10,9 @@ from pathlib import Path
 from diver.config.recipe import Recipe, flatten
 from diver.config.testbeds import POLICIES, TESTBEDS
 
-END = 1 << 20  # bytes hashed at either end of a file: enough to distinguish checkpoints, fast for any size
+BLOCK, BLOCKS = 1 << 16, 64  # bytes hashed, evenly over a file: some of every layer, and fast for any size
 MODEL_FILES = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")  # .jinja: a chat template; .txt: merges
-ROW_FILES = (".jsonl", ".csv", ".parquet")  # that are read of a folder
+ROW_FILES = (".jsonl", ".parquet", ".csv")  # that are read of a folder
 
 
 def fingerprint(folder: Path) -> str:
@@ -21,9 +21,11 @@ def fingerprint(folder: Path) -> str:
     for path in sorted(p for p in folder.iterdir() if p.suffix in MODEL_FILES):
         with path.open("rb") as file:
             size = path.stat().st_size
-            known.update(f"{path.name} {size} ".encode() + file.read(END))
-            file.seek(max(END, size - END))
-            known.update(file.read(END))
+            blocks = min(BLOCKS, -(-size // BLOCK))
+            known.update(f"{path.name} {size} ".encode())
+            for i in range(blocks):  # of a small file all of it
+                file.seek(max(0, size - BLOCK) * i // max(1, blocks - 1))
+                known.update(file.read(BLOCK))
     return known.hexdigest()
 
 
@@ -51,7 +53,7 @@ def contents(recipe: Recipe) -> dict[str, str]:
 def own_code(recipe: Recipe) -> dict[str, str]:
     """8 digits of the file of each `module:name` of a recipe, by that name: a method, a verifier, ... of one's own."""
     settings = flatten(dataclasses.asdict(recipe))
-    texts = {word for key, value in settings.items() for word in (*key.split("."), *_texts(value))}
+    texts = {*recipe.method.metric_names, *(text for value in settings.values() for text in _texts(value))}
     found = {}
     for text in sorted(text for text in texts if re.fullmatch(r"[\w.]+:\w+", text)):
         with contextlib.suppress(ImportError, ValueError):  # what is no module's is told where it is used

@@ -81,6 +81,12 @@ class WorkFolder:
             # A name decides which other keys there are, so it comes first, and keys that only one of the two has last.
             changed.sort(key=lambda key: (not key.endswith(("engine", ".name")), key not in mine or key not in known))
             changes = "; ".join(f"{key} was {theirs.get(key)!r}, now {mine.get(key)!r}" for key in changed[:4])
-            instead = ", or begin anew with --restart" if mine.get("engine") == "built-in" else " or delete it"
-            raise DiverError(f"{self.path}: has {self.content} ({changes}); choose another {self.option}{instead}")
+            raise DiverError(f"{self.path}: has {self.content} ({changes}); choose another {self.option}{self.anew}")
         self.config = stored
+
+    @property
+    def anew(self) -> str:
+        """The other way out of a folder that cannot be continued, behind "choose another folder"."""
+        return (
+            ", or begin anew with --restart" if self.config["identity"].get("engine") == "built-in" else " or delete it"
+        )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from diver.io.files import write_text
+from diver.io.files import as_utf8, write_parts
 from diver.types import DiverError
 
 Rows = Iterable[tuple[str, Mapping[str, Any]]]
@@ -94,8 +94,8 @@ def _row(placed: tuple[str, bytes]) -> tuple[str, dict[str, Any]]:
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a whole file of rows; it is whole or absent."""
-    write_text(path, "".join(to_json(row) + "\n" for row in rows))
+    """Write a whole file of rows, one after another; it is whole or absent."""
+    write_parts(path, (as_utf8(to_json(row) + "\n") for row in rows))
 
 
 class JsonlLog:
@@ -117,7 +117,7 @@ class JsonlLog:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
             os.ftruncate(self._fd, _length_of_whole_lines(self._fd))  # a kill may have left half a row
         fd = self._fd
-        data = (to_json(row) + "\n").encode("utf-8", errors="backslashreplace")
+        data = as_utf8(to_json(row) + "\n")
         size = os.fstat(fd).st_size
         try:
             while data:
@@ -131,9 +131,14 @@ class JsonlLog:
     def close(self) -> None:
         """The rows are on the disk then: what is written from them afterwards does not outlive them in a loss of power."""
         if self._fd is not None:
-            os.fsync(self._fd)
-            os.close(self._fd)
-            self._fd = None
+            fd, self._fd = self._fd, None
+            try:
+                os.fsync(fd)
+            except OSError as e:  # where a network file system tells that a disk or a quota is full
+                e.filename = str(self.path)
+                raise
+            finally:
+                os.close(fd)
 
     def __enter__(self) -> Self:
         return self

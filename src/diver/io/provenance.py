@@ -33,6 +33,7 @@ def commit() -> str | None:
         return subprocess.check_output(["git", *words], cwd=package, stderr=subprocess.DEVNULL, text=True, timeout=10)
 
     try:
+        git("ls-files", "--error-unmatch", "__init__.py")  # an environment may lie in a repository of something else
         return git("rev-parse", "HEAD").strip() + ("+" if git("status", "--porcelain", "-uno", ".") else "")
     except (OSError, subprocess.SubprocessError):
         return None

@@ -100,6 +100,18 @@ class RunFolder(WorkFolder):
                 "file, or begin anew with --restart"
             )
 
+    def check_saved(self, step: int, save_steps: int = 0) -> None:
+        """Raises DiverError where the last checkpoint, of `step`, is 0, although steps are done that were due to be saved.
+
+        save_steps: what it is now; it may have been larger when the run began.
+        """
+        done, before = max(self.steps(), default=0), table(self.config, "recipe", "train").get("save_steps", 0)
+        if not step and done > max(save_steps, before):
+            raise DiverError(
+                f"{self.path}: {done} steps are done, but their checkpoints are gone, so they cannot be continued; choose another "
+                f"{self.option}{self.anew}"
+            )
+
     def keep_until(self, step: int) -> None:
         """Drop what was written after `step`, the last checkpoint: these steps are repeated with the same results."""
         metrics = [row for row in self.rows("metrics.jsonl") if row["step"] <= step]
@@ -179,7 +191,9 @@ class RunFolder(WorkFolder):
             shutil.rmtree(aside, ignore_errors=True)
             os.replace(path, aside)
         for aside in (self.path / "checkpoints").glob(".step_*.part"):
-            shutil.rmtree(aside)
+            shutil.rmtree(
+                aside, ignore_errors=True
+            )  # NFS keeps what another process has open; the next call tries again
 
 
 def make_readable(folder: Path) -> None:

@@ -161,10 +161,9 @@ def usual_size(groups: Sequence[Group]) -> int:
 
 def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
     """The groups of each path, by its name in the table."""
-    columns = Columns(**{field.name: getattr(config, field.name) for field in dataclasses.fields(Columns)})
     paths = paths_of(config.rollouts)
     for name, path in paths.items():
-        rollouts = read_rollouts(path, columns, config.steps)
+        rollouts = read_rollouts(path, config.columns, config.steps)
         for note in rollouts.notes:
             log(note)
         owners: dict[str, list[Group]] = {}

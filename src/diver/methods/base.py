@@ -23,8 +23,8 @@ from diver.types import DiverError, Group, Progress, Reward, State
 Decode = Callable[[Sequence[int]], str]
 
 OBSERVED = ("textual", "equational")  # measured for every method, so that any two runs can be compared
-NEEDS = ("responses", "tokens", "logprobs", "grades", "keys", "state")
-"""What a method may ask of an engine beyond outcomes: the texts, the policy's token ids, the sampler's log-probs, how the verifier
+NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state")
+"""What a method may ask of an engine beyond outcomes: the texts, the policy's token ids, what turns some of them into text, the sampler's log-probs, how the verifier
 graded each response (`Rollout.grade`), which are the same answer or solution (`Rollout.key`), and a `State` that is saved with every
 checkpoint."""
 
@@ -70,7 +70,8 @@ class Method:
     def needs(self) -> frozenset[str]:
         """Which of NEEDS this method, as it is configured, must be given."""
         needs = {"responses"} if self.selection.keep != "all" else set()
-        needs |= {"tokens"} if self.overlong else set()
+        needs |= {"tokens"} if self.overlong or self.diversity.tokenize == "policy" else set()
+        needs |= {"tokens", "decode"} if self.diversity.horizon is not None else set()
         return frozenset(needs.union(*(needs_of(name, self.diversity) for name in {*self.metric_names} - {*OBSERVED})))
 
     @property
@@ -174,10 +175,10 @@ class Method:
     def _check_logprobs(self, group: Group) -> None:
         for i, rollout in enumerate(group.rollouts):
             values = np.asarray(rollout.logprobs, np.float64)
-            known = rollout.tokens is not None or rollout.num_tokens is not None
-            if rollout.logprobs is None or values.ndim != 1 or (known and len(values) != rollout.length):
+            length = rollout.known_length
+            if rollout.logprobs is None or values.ndim != 1 or (length is not None and len(values) != length):
                 shape = None if rollout.logprobs is None else [*values.shape]
-                wanted = f"one for each of its {rollout.length} tokens" if known else "one for each token"
+                wanted = "one for each token" if length is None else f"one for each of its {length} tokens"
                 raise self._error(group, f"rollout {i} needs log-probs, {wanted}, without padding: got {shape}")
             if not (np.isfinite(values) & (values <= LARGEST_LOGPROB)).all():
                 raise self._error(group, f"rollout {i} has log-probs that are not finite, or above 0")

@@ -99,10 +99,7 @@ class Diver(ClipHigher):
 
     @property
     def needs(self) -> frozenset[str]:
-        on_tokens = (
-            self.shaping.needs_lengths or self.diversity.horizon is not None or self.diversity.tokenize == "policy"
-        )
-        return super().needs | {"responses"} | ({"tokens"} if on_tokens else set())
+        return super().needs | {"responses"} | ({"tokens"} if self.shaping.needs_lengths else set())
 
     @property
     def metric_names(self) -> tuple[str, ...]:

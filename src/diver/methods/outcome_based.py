@@ -42,7 +42,7 @@ class OutcomeBased(Method):
 
     @property
     def needs(self) -> frozenset[str]:
-        return super().needs | {"keys"} | ({"tokens"} if self.mask_answer else set())
+        return super().needs | {"keys"} | ({"tokens", "decode"} if self.mask_answer else set())
 
     @property
     def per_token(self) -> bool:

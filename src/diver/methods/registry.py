@@ -99,7 +99,10 @@ def method_named(name: str = DEFAULT, **tables: Any) -> Method:
     default = _find(name, METHODS, Method, "method.name")()
     if tables.get("frame") == "common":
         default = default.in_common_frame()
-    loss = _loss(default, dict(tables.pop("loss", {})))
+    of_loss = tables.pop("loss", {})
+    if not isinstance(of_loss, Mapping):
+        raise DiverError(f"method.loss: is a table; its name is method.loss.name = {of_loss!r:.60}")
+    loss = _loss(default, dict(of_loss))
     table = merge({k: v for k, v in dataclasses.asdict(default).items() if k != "loss"}, {**tables, "name": name})
     method = dataclasses.replace(read(type(default), table, "method"), loss=loss)
     for metric in method.extra_metrics:
@@ -118,6 +121,8 @@ def _loss(method: Method, table: dict[str, Any]) -> PolicyLoss:
 
 
 def _find(name: str, known: Mapping[str, type[T]], base: type[T], where: str) -> type[T]:
+    if not isinstance(name, str):
+        raise DiverError(f"{where}: must be a name, not {name!r:.60}")
     if ":" not in name:
         choose(name, known, where)
         return known[name]

@@ -11,6 +11,7 @@ from typing import Any
 from diver.io.files import write_bytes
 from diver.render.tables import Table
 from diver.stats import Estimate
+from diver.types import DiverError
 
 COLOURS = ("#2456c5", "#c2571a", "#1f8a5b", "#8a4fbf", "#b3232f", "#5c6470", "#0e8fa8", "#a8862b", "#d0569a", "#1b1f24")
 UNDATED: Mapping[str, dict[str, Any]] = {
@@ -51,7 +52,9 @@ def write_intervals(table: Table, *paths: Path) -> None:
     """A panel a measure that has estimates, with a dot and its interval for each row of the table."""
     names = list(table.rows)
     shown = [i for i, _ in enumerate(table.measures) if any(isinstance(c[i], Estimate) for c in table.rows.values())]
-    columns = min(3, len(shown)) or 1
+    if not shown:
+        raise DiverError("--figures: no measure of this table has an interval that could be drawn")
+    columns = min(3, len(shown))
     lines = -(-len(shown) // columns)
     with drawing(*paths, size=(1.4 + 2.4 * columns, lines * (0.7 + 0.22 * len(names)))) as figure:
         for place, i in enumerate(shown):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from diver.config.recipe import flatten
 from diver.evaluate.compare import SETTINGS, WRITTEN
 from diver.render.figures import COLOURS, drawing, frame
 from diver.render.tables import Measure, Table
@@ -28,7 +29,8 @@ def read_runs(paths: Iterable[Path]) -> list[RunRecord]:
     """The run of each path, or the runs in the folders below it, such as those of `diver train --seeds`."""
     found: list[RunRecord] = []
     for path in paths:
-        folders = [path] if (path / "config.json").is_file() else sorted(p.parent for p in path.glob("*/config.json"))
+        below = sorted(p.parent for p in path.glob("*/config.json"))
+        folders = [path] if (path / "config.json").is_file() else [p for p in below if not _is_aside(p)]
         if not folders:
             raise DiverError(f"{path}: is neither a run folder nor a folder of run folders")
         found += [RunRecord.read(folder) for folder in folders]
@@ -37,12 +39,18 @@ def read_runs(paths: Iterable[Path]) -> list[RunRecord]:
     return found
 
 
+def _is_aside(folder: Path) -> bool:
+    """Whether --restart has set this folder aside: FOLDER.1 beside FOLDER."""
+    return folder.suffix[1:].isdigit() and folder.with_suffix("").is_dir()
+
+
 def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
     """Label -> seed -> run, in the order given. A label is the method's name, and the keys in which its variants differ."""
     groups: dict[str, list[RunRecord]] = {}
     settings: dict[str, dict[str, str]] = {}
     for run in runs:
-        flat = _flat(run.config.get("identity", {})) | {"train.steps": str(run.planned_steps)}
+        identity = {**run.config.get("identity", {}), "train.steps": run.planned_steps}
+        flat = {key: str(value) for key, value in flatten(identity).items()}
         flat.pop("run.seed", None)
         key = repr(sorted(flat.items()))
         groups.setdefault(key, []).append(run)
@@ -66,13 +74,6 @@ def _label(key: str, settings: Mapping[str, Mapping[str, str]]) -> str:
     names = sorted({name for other in alike for name in other})
     differ = [name for name in names if len({other.get(name) for other in alike}) > 1]
     return ", ".join([method, *(f"{name} {mine.get(name, 'not set')}" for name in differ)])
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for key, value in table.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": str(value)}
-    return flat
 
 
 def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Runs]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ RESPONSES = (
 )  # fmt: skip
 OUTCOMES = ("outcome", "correct", "is_correct", "score", "reward", "accuracy")
 ANSWERS = ("answer", "solution", "ground_truth", "reward_model.ground_truth", "gold", "target")
+
+LONGEST_NAME = 200
 
 Row = Mapping[str, Any]
 Names = Mapping[str, Sequence[str]]
@@ -62,6 +65,11 @@ class Columns:
     """The column of the entropy, in nats: of the response, or of each of its tokens."""
     logprobs: str = ""
     """The column of the log-probabilities of the sampled tokens."""
+
+    @property
+    def columns(self) -> "Columns":
+        """These names alone, of settings that have others, too."""
+        return Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})
 
 
 class File(NamedTuple):
@@ -134,6 +142,10 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
     step = values.integer(found["step"])
     meta: dict[str, Any] = {"step": file.step if step is None else step}
     meta |= {name: None if found[name] is None else str(found[name]) for name in ("by", "grader")}
+    if len(meta["by"] or "") > LONGEST_NAME:
+        raise DiverError(
+            f"{where}: --by names a column of long texts ({meta['by']!r:.40}...); name one that says whose a response is"
+        )
     name, source = ("" if found[key] is None else str(found[key]) for key in ("id", "source"))
     known = found["answer"]
     if isinstance(known, list) and len(known) == 1:

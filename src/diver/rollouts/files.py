@@ -103,7 +103,7 @@ def _of_training(folder: Path, files: list[Path]) -> tuple[list[Path], list[str]
     notes = []
     if 0 < len(evaluations) < len(files):
         notes = [f"{folder}: {len(evaluations)} files of evaluations left out, such as {evaluations[0]}"]
-        files = [p for p in files if p not in {*evaluations}]
+        files = [p for p in files if not of_evaluation(p)]
     return [p for p in files if not (p.parent.name == "effective" and (p.parents[1] / "all" / p.name).exists())], notes
 
 

@@ -45,7 +45,7 @@ def _rows(groups: Iterable[Group]) -> Iterator[dict[str, Any]]:
                 "advantage": r.advantage,
                 "entropy": r.entropy,
                 "logprob": None if r.logprobs is None else float(r.logprobs.mean()),
-                "length": len(r.tokens) if r.tokens is not None else r.num_tokens,
+                "length": r.known_length,
                 "truncated": r.truncated,
                 **{f"diversity/{name}": value for name, value in r.diversity.items()},
             }

@@ -4,7 +4,7 @@ A new layout is a line of `LAYOUTS`; rows that are nested are first made plain b
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -211,12 +211,19 @@ def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
         rows = seen(
             (where, {**{column: row[column] for column in chosen & row.keys()}, **made})
             for where, row in nested
-            for made in unpacked(where, row)
+            for made in _unpacked(unpacked, where, row, name)
         )
     yield from (layout.read or named_columns)(file._replace(rows=rows))
     if absent and first:  # a column named by mistake is an error, not one without values
         key, column = next(iter(absent.items()))
         raise DiverError(f"{file.path}: no column {column!r}, which --{key} names: found {', '.join(first[0])}")
+
+
+def _unpacked(unpack: Callable[[str, Row], Iterator[Row]], where: str, row: Row, name: str) -> list[Row]:
+    try:
+        return list(unpack(where, row))
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise DiverError(f"{where}: not a row of {name} ({type(error).__name__}: {error})") from error
 
 
 def _whole(rows: Iterator[tuple[str, Row]], name: str) -> Iterator[tuple[str, Row]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diver.io.jsonl import read_jsonl
+from diver.io.progress import progress
 from diver.io.seeds import digest
 from diver.rollouts.columns import Columns, File, Part
 from diver.rollouts.files import RolloutFile, rollout_files
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ANY_COLUMNS = Columns()
+LARGE = 200_000_000  # bytes that take some seconds
 
 
 class Rollouts(list[Group]):
@@ -60,8 +63,15 @@ def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -
     DiverError names the file and the row that cannot be read, and what would be right.
     """
     files, notes = rollout_files(Path(path), steps)
+    size = sum(file.size for file in files)
+    if size > (memory := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
+        raise DiverError(
+            f"{path}: {size / 1e9:.0f} GB of rollouts, more than the memory of this machine ({memory / 1e9:.0f} GB); of a folder "
+            "--steps 1,100,last reads some, and diver browse reads a part of any file"
+        )
     reader = Reader(columns, notes, in_folder=len(files) > 1)
-    found = grouped((part for file in files for part in reader.parts(file)), {})
+    shown = progress(files, f"read {path.name}", "file") if size > LARGE else files
+    found = grouped((part for file in shown for part in reader.parts(file)), {})
     groups = list(found)
     if not groups:
         raise reader.unread or DiverError(f"{path}: empty, not one response")

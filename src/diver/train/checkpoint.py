@@ -44,7 +44,10 @@ def save(
             torch.save({"step": step, "optimizer": optimizer.state_dict()}, path / "trainer.pt")
             if state:
                 write_state(path, state)
-            write_text(path / CHECKSUMS, json.dumps({file.name: _checksum(file) for file in path.iterdir()}, indent=1))
+            write_text(
+                path / CHECKSUMS,
+                json.dumps({str(f.relative_to(path)): _checksum(f) for f in path.rglob("*") if f.is_file()}, indent=1),
+            )
     except (OSError, RuntimeError, SafetensorError) as e:  # each library reports a full disk differently
         free = shutil.disk_usage(folder.path).free >> 20
         raise DiverError(

@@ -89,7 +89,7 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
 def _start(run: Run, logs: Path) -> subprocess.Popen:
     with open(logs / f"{run.name}.log", "ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-c", _CHILD],
+            [sys.executable, "-c", _CHILD, *sys.argv[1:]],  # its run records the command
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

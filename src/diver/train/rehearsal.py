@@ -36,7 +36,7 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
         method.apply(*given)
     try:
         kept = json.loads(to_json(state)) == state
-    except TypeError:
+    except (TypeError, ValueError):  # such as an array
         kept = False
     if not kept:
         raise DiverError(

@@ -10,7 +10,7 @@ for each rollout step:
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import torch
@@ -71,14 +71,20 @@ class Trainer:
 
     def run(self) -> None:
         """Train to the last step of the recipe; every step appends a row to metrics.jsonl."""
-        steps, every = self.recipe.train.steps, self.recipe.evaluate.every
         self.folder.config.setdefault("notes", self.notes)
         self.folder.begin()
         self.folder.check_rows(0 if self.eval_problems.problems else 1, self.step)
         self.folder.keep_until(self.step)
         self.batches = sum(int(row.get("sample/batches", 0)) for row in self.folder.rows("metrics.jsonl"))
-        others = open_loggers(self.recipe.log, self.folder.path, self.folder.config, self.step)
-        loggers: list[Logger] = [AlertLog(self.folder.rows("metrics.jsonl")), *others]
+        alerts = AlertLog(self.folder.rows("metrics.jsonl"))
+        loggers = [alerts, *open_loggers(self.recipe.log, self.folder.path, self.folder.config, self.step)]
+        with ExitStack() as opened:
+            for logger in loggers:
+                opened.callback(logger.close)
+            self._train(loggers)
+
+    def _train(self, loggers: Sequence[Logger]) -> None:
+        steps, every = self.recipe.train.steps, self.recipe.evaluate.every
         self._start()
         evaluation = self.recipe.evaluate
         saver = checkpoint.Saver(self.folder, self.policy, self.optimizer, self.recipe.train, self.step, self.state)
@@ -105,13 +111,11 @@ class Trainer:
                     saver.save(self.step)
                 bar.set_postfix_str(_status(row))
                 bar.update()
-        if self.eval_problems.problems and not self.folder.evaluated(steps, evaluation.num_samples):
-            row = self._evaluate(steps, evaluation.num_samples)  # a longer run was stopped, and is to end here
-            self.folder.add_to_row(steps, row)
-            for logger in others:
-                logger.log(steps, row)
-        for logger in loggers:
-            logger.close()
+            if self.eval_problems.problems and not self.folder.evaluated(steps, evaluation.num_samples):
+                row = self._evaluate(steps, evaluation.num_samples, bar)  # a longer run was stopped, and is to end here
+                self.folder.add_to_row(steps, row)
+                for logger in loggers:
+                    logger.log(steps, row)
 
     def _record(self, step: int, row: Mapping[str, float], loggers: Sequence[Logger]) -> None:
         self.folder.append("metrics.jsonl", {"step": step, **row})

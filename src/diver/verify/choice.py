@@ -7,7 +7,7 @@ What counts as the choice, in this order, always the last of its kind and only a
 3. The last line, if it begins with a label ("B. dead organisms") or is the text of one option; then the last mention of an
    option ("I would go with option B") that is not rejected there ("option B is wrong", "not option B"); then the last
    marked letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
-4. The last capital that stands alone, where it can be no word: neither "A" nor "I" before a small letter.
+4. The last capital that stands alone, where it can be no word and no part of a name: not before a small letter.
 
 A box with something else in it is a wrong answer: what comes before it is ignored. The options are
 `meta["options"]` (a list, or a mapping from letter to text), or the lines "A) ..." of the prompt.

@@ -88,6 +88,13 @@ class Worker:
             self.jobs.close()
 
 
+def _cores() -> int:
+    """The cores that this process may use, shared with the other processes of its node where a launcher says how many."""
+    known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    processes = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(1, known // max(1, int(processes) if processes.isdigit() else 1))
+
+
 class Pool:
     """At most `workers` processes, started when there is work; a context manager; safe to use from any thread.
 
@@ -99,7 +106,7 @@ class Pool:
     """
 
     def __init__(self, workers: int = 0, memory_mb: int = 900, warm: str = "", *, patience: float = 0.5) -> None:
-        self.limit = workers or min(8, os.cpu_count() or 1)
+        self.limit = workers or min(8, _cores())
         self.memory_mb = memory_mb
         self.warm = warm
         self.patience = patience

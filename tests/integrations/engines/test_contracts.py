@@ -272,6 +272,18 @@ def test_roll():
     refused("set advantage_clip=None (it is 2.0)", lambda: roll.check("diver-mix", c.roll_config(advantage_clip=2.0)))
 
 
+def test_what_a_setting_needs_is_told_before_the_first_reward():
+    horizon = method_named("diver-td", diversity={"horizon": 50})
+    penalty = method_named("diver-td", overlong={"buffer": 0.2})
+    for engine in ("slime", "rLLM", "torchtitan-rl", "NeMo-RL"):
+        with pytest.raises(DiverError, match=f"needs (decode|decode, tokens), which {engine} does not give it"):
+            SEAMS[engine].usable(horizon)
+    with pytest.raises(DiverError, match="rLLM does not say what the length limit is"):
+        SEAMS["rLLM"].usable(penalty)
+    assert SEAMS["rLLM"].usable(penalty.limited(100)).overlong.max_tokens == 100
+    assert SEAMS["slime"].usable(penalty) and SEAMS["AReaL"].usable(horizon)
+
+
 @pytest.mark.parametrize("engine", SEAMS)
 def test_the_table_tells_what_a_seam_carries(engine):
     """By what a method declares, and by the reason that a refusal gives."""

@@ -25,7 +25,7 @@ from diver.data.sources import to_problem
 from diver.generate.base import is_truncated
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.trl.caller import calling_trainer, neighbours
-from diver.integrations.trl.objective import check, check_weights, usable
+from diver.integrations.trl.objective import SEAM, check, check_weights
 from diver.integrations.trl.outcomes import Outcome, name_of, one_outcome, values_of
 from diver.methods import Method
 from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
@@ -67,7 +67,11 @@ class GroupAdvantage:
         problems: Mapping[str, Problem] | None = None,
         on_step: Callable[[int, list[Group], Mapping[str, float]], None] | None = None,
     ) -> None:
-        self.method, self.args, self.tokenizer = usable(method).limited(args.max_completion_length), args, tokenizer
+        self.method, self.args, self.tokenizer = (
+            SEAM.usable(method).limited(args.max_completion_length),
+            args,
+            tokenizer,
+        )
         if outcome is not None and (missing := sorted(self.method.needs & {"grades", "keys"})):
             raise DiverError(
                 f"method {self.method.name!r} needs {', '.join(missing)}, which our verifiers give and `outcome` does not"

@@ -53,7 +53,7 @@ def config(method: str | Method) -> dict[str, Any]:
     we do both over the mini-batch. Fields that the installed TRL lacks are left out where it does the same without them.
     DiverError for a method that TRL's seam, or the installed TRL, cannot carry.
     """
-    loss = usable(method).loss
+    loss = SEAM.usable(method).loss
     options, fixed = POLICY_LOSSES[type(loss)]
     return known(
         {
@@ -102,11 +102,6 @@ def installed() -> tuple[int, int] | None:
 
 def _dotted(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
-
-
-def usable(method: str | Method) -> Method:
-    """The method, where a reward function can carry it: TRL subtracts the mean of a group and trains on every rollout."""
-    return SEAM.usable(method)
 
 
 def check(args: Any, method: Method) -> None:

@@ -82,8 +82,12 @@ def run(recipe: Recipe) -> None:
     if recipe.model.threads:
         torch.set_num_threads(recipe.model.threads)
     args = grpo_config(recipe)
-    problems, tokenizer = prepare(recipe).train, load_configuration(recipe.model).tokenizer
     updates = recipe.train.batch_size // recipe.train.mini_batch_size
+    saved = get_last_checkpoint(args.output_dir) if Path(args.output_dir).is_dir() else None
+    done = int(saved.rpartition("-")[2]) if saved else 0
+    if folder:
+        folder.check_saved(done // updates, recipe.train.save_steps)
+    problems, tokenizer = prepare(recipe).train, load_configuration(recipe.model).tokenizer
     recorder = RunRecorder(folder, updates) if folder else None
     reward = GroupAdvantage(
         recipe.method,
@@ -104,8 +108,6 @@ def run(recipe: Recipe) -> None:
         quantization_config=_quantization(recipe),
     )
     reward.ends |= set(trainer.eos_token_ids)
-    saved = get_last_checkpoint(args.output_dir) if Path(args.output_dir).is_dir() else None
-    done = int(saved.rpartition("-")[2]) if saved else 0
     if folder:
         folder.begin()
         folder.keep_until(done // updates)

@@ -52,7 +52,7 @@ POLICY_LOSSES: dict[type[PolicyLoss], tuple[str, dict[str, str]]] = {
 }
 """The losses that verl has: its loss_mode, and option -> our setting. verl selects tokens in each micro-batch, the built-in
 trainer in each mini-batch."""
-CARRIES = ("responses", "tokens", "logprobs", "grades", "keys", "state")
+CARRIES = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state")
 
 
 @settings

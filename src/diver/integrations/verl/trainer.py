@@ -107,6 +107,7 @@ class DiverTrainer(PPOTrainerSync):
             self.state = read_state(home / f"global_step_{self.global_steps}")
         self.schedule_steps = schedule_steps(home, self.global_steps, self.total_training_steps)
         if self.folder:
+            self.folder.check_saved(self.global_steps)
             self.folder.keep_until(self.global_steps)
             self.alerts = AlertLog(self.folder.rows("metrics.jsonl"))
 
