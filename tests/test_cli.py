@@ -509,7 +509,7 @@ def test_a_verifier_that_takes_the_known_answer_for_wrong_is_a_note():
             "its state is saved as JSON",
         ),
         (
-            "array",
+            "arrays",
             "    def update_state(self, group, state):\n        import numpy\n        state['seen'] = numpy.zeros(3)\n",
             "its state is saved as JSON",
         ),
