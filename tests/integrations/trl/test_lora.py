@@ -140,7 +140,7 @@ def test_lora_trains_resumes_and_is_reported(monkeypatch, tmp_path, capsys):
 @current
 def test_a_resumed_run_sees_the_problems_that_it_would_have_seen(monkeypatch, tmp_path):
     """Epochs are of two steps: it is killed within the second one, and at its end, and is extended by a step."""
-    words = ["trl", "tiny.toml", "--data.countdown.problems", "8"]
+    words = ["trl", "tiny.toml", "--data.countdown.problems", "8", "--train.save_total_limit", "6"]
 
     def seen(steps):
         return [
@@ -155,6 +155,7 @@ def test_a_resumed_run_sees_the_problems_that_it_would_have_seen(monkeypatch, tm
         for saved in (tmp_path / "run" / "trl").glob("checkpoint-*"):
             if int(saved.name.partition("-")[2]) > 2 * kept:
                 shutil.rmtree(saved)
+        assert (tmp_path / "run" / "trl" / f"checkpoint-{2 * kept}").is_dir()
         diver(monkeypatch, tmp_path, *words, "--train.steps", str(steps))
         assert seen(steps) == whole[:steps] and len(rows(tmp_path)) == steps
 
