@@ -170,13 +170,13 @@ def at_best_temperature(results: Results, label: str, k: int) -> tuple[str, Esti
 
 def free_candidates(results: Results) -> list[Candidate]:
     """Whatever costs nothing beside clip-higher: the untrained policy, its checkpoints, rates and KL term, each at every
-    temperature it has."""
-    return [
-        Candidate(label, name)
-        for label in (UNTRAINED, *results.free)
-        for name in dict.fromkeys(n for record in results.of(label).values() for n in record["evaluations"])
-        if name.split()[0] not in ("large", "solutions")
-    ]
+    temperature that all of its seeds have: a run that was stopped saved a checkpoint more, and one seed is not the mean of them."""
+    found = []
+    for label in (UNTRAINED, *results.free):
+        names = [[*record["evaluations"]] for record in results.of(label).values()]
+        shared = [name for name in (names[0] if names else []) if all(name in of for of in names)]
+        found += [Candidate(label, name) for name in shared if name.split()[0] not in ("large", "solutions")]
+    return found
 
 
 def above_front(results: Results, label: str, weight: float) -> tuple[Candidate, Candidate, Estimate] | None:

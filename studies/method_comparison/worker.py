@@ -53,7 +53,8 @@ def run(
         train_run(recipe, job, Path(folder), provenance) if job.trained else ({}, provenance.get("commit"))
     )
     trained = time.process_time()
-    checkpoints = by_step(Path(folder) / "checkpoints")
+    saved = by_step(Path(folder) / "checkpoints")  # those of the regime, and not what a run saved when it was stopped
+    checkpoints = {step: path for step, path in saved.items() if step % recipe.train.save_steps == 0}
     evaluations = (
         evaluate_all(recipe, checkpoints, read(Evaluation, evaluation, "evaluation"), baseline) if evaluation else {}
     )

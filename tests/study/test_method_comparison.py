@@ -163,6 +163,16 @@ def test_a_method_must_be_above_the_untrained_policy_at_its_best_temperature():
     assert Candidate("untrained", "final 0.6") in free_candidates(found)
 
 
+def test_a_checkpoint_of_one_seed_alone_is_no_candidate():
+    """Saved when a run was stopped: the best by chance, and no mean over the seeds."""
+    whole = record({"1": [32] * 4}, before=[("1", [40] * 4)])
+    stopped = record({"1": [32] * 4}, before=[("1", [40] * 4)])
+    stopped["evaluations"]["77 1"] = stopped["evaluations"]["final 1"] | {"c": [64] * 4}
+    found = results(clip_higher=[stopped, whole], max_rl=[record({"1": [48] * 4})] * 2)
+    assert str(above_front(found, "max-rl", 1.0)[1]) == "clip-higher after 100 steps at 1"
+    assert [c.name for c in free_candidates(found) if not c.name.startswith("final")] == ["100 1"]
+
+
 def test_a_part_without_clip_higher_has_no_differences():
     found = results(record({"1": [32] * 4}), max_rl=[record({"1": [48] * 4}, large=[1, 2, 3, 4])] * 2)
     assert at_best_temperature(found, "max-rl", 1)[0] == "" and np.isnan(smallest_difference(found, "final 1", 1))
