@@ -18,9 +18,13 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def draw(results: Sequence[Results], path: Path) -> None:
-    """A panel for each part of the page, side by side; a method has one colour and mark in all of them, and one legend."""
-    marks = [(colour, mark) for mark in MARKS for colour in COLOURS]
-    styles = dict(zip(dict.fromkeys(label for found in results for label in _shown(found)), cycle(marks), strict=False))
+    """A panel for each part of the page, side by side; a method has one colour and mark in all of them, and one legend.
+
+    The first colour is clip-higher's alone: methods that behave as it does lie upon it.
+    """
+    others = dict.fromkeys(label for found in results for label in _shown(found) if label != BASELINE)
+    marks = [(colour, mark) for mark in MARKS for colour in COLOURS[1:]]
+    styles = {BASELINE: (COLOURS[0], MARKS[0]), **dict(zip(others, cycle(marks), strict=False))}
     with drawing(path, size=(6.4 * max(1, len(results)), 5.6)) as figure:
         axes = np.atleast_1d(figure.subplots(1, max(1, len(results))))
         for found, box in zip(results, axes, strict=False):
