@@ -221,12 +221,18 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
         open_folder(tmp_path / "thesis")
 
 
-def test_a_kill_while_the_first_file_is_written_leaves_a_usable_folder(tmp_path):
+def test_what_a_kill_left_of_files_is_removed(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".lock").write_text("")
-    (tmp_path / "run" / ".config.json.part").write_text('{"half')
+    (tmp_path / "run" / ".config.json.1a.part").write_text('{"half')
     folder = open_folder(tmp_path / "run")
-    assert (folder.path / "config.json").exists()
+    folder.close()
+    (folder.path / "eval").mkdir()
+    for part in ("eval/.step_0001.json.2b.part", ".report.html.3c.part"):
+        (folder.path / part).write_text("half")
+    open_folder(folder.path).close()
+    left = {str(p.relative_to(folder.path)) for p in folder.path.rglob("*") if p.is_file()}
+    assert left == {".lock", "config.json", ".report.html.3c.part"}  # the page may be that of a `diver report` of now
 
 
 def test_a_run_from_before_a_setting_existed_resumes(tmp_path):

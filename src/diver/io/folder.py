@@ -47,6 +47,9 @@ class WorkFolder:
         """Make the folder, lock it against other processes, and write config.json if there is none."""
         make_folder(self.path)
         self._acquire_lock()
+        for part in self.path.rglob(".*.part"):  # which a kill left of a file; a page is written by whoever makes one
+            if part.is_file() and not part.name.startswith(".report.html."):
+                part.unlink()
         if self._file.exists():
             self._take_over()
         else:
