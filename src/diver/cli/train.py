@@ -92,12 +92,11 @@ def train(recipe: Recipe, restart: bool = False) -> None:
             or (not saved and completed >= steps and (folder.path / "report.html").exists())
         )
         before = table(folder.config, "recipe", "train")  # settings of the run so far: some may change when it goes on
-        if not finished:
-            folder.check_saved(saved, recipe.train.save_steps)
         if finished:  # a kill may have come between the last save and the end of an older checkpoint
             limits = [recipe.train.save_total_limit, before.get("save_total_limit", 1)]
             folder.drop_checkpoints(max(limits))
         else:
+            folder.check_saved(saved, recipe.train.save_steps)
             Trainer(recipe, folder).run()
         write_report(folder.path)
         print(summary_table(folder.path))

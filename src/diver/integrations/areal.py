@@ -24,7 +24,12 @@ ACTOR: dict[str, Any] = {
     "gae_lambda": 1.0,
     "kl_ctl": 0.0,  # of a divergence in the reward
 }
-LOSS: dict[str, Any] = {"importance_sampling_level": "token", "c_clip": None, "m2_threshold": None}
+LOSS: dict[str, Any] = {
+    "importance_sampling_level": "token",
+    "c_clip": None,
+    "m2_threshold": None,
+    "use_sapo_loss": False,
+}
 """What makes another loss of it, in the versions that have it."""
 
 

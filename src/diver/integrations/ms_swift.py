@@ -6,10 +6,8 @@ ms-swift subtracts the mean of a group from its rewards, as TRL does, and with s
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from diver.integrations.seam import SEAMS
-from diver.integrations.trl.adapter import GroupAdvantage
+from diver.integrations.trl.adapter import GroupAdvantage, Row
 from diver.methods import Method
 from diver.types import DiverError, Problem
 
@@ -35,7 +33,7 @@ class Diver(GroupAdvantage):
     def __call__(self, completions: Sequence[str], **inputs: Any) -> list[float]:  # type: ignore[override]
         """This process's advantages. ms-swift calls it, on all processes at once."""
         prompts = [messages[:-1] for messages in inputs["messages"]]
-        tokens = [np.ravel(ids).tolist() if ids else [] for ids in inputs["response_token_ids"]]
+        tokens = [_flat(ids) for ids in inputs["response_token_ids"]]
         return super().__call__(prompts, completions, tokens, **inputs)
 
     def check(self, args: Any) -> None:
@@ -46,6 +44,16 @@ class Diver(GroupAdvantage):
             raise DiverError("ms-swift's kl_in_reward would be subtracted from the advantage: set it to false")
         super().check(args)
 
+    def _graded(
+        self, prompts: Sequence[Any], completions: Sequence[Any], tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]
+    ) -> list[Row]:
+        if any(infos.get("num_turns", 1) > 1 for infos in inputs["rollout_infos"]):
+            raise DiverError(
+                "ms-swift gives a reward function the last turn of a rollout that has several; diversity is measured between "
+                "whole responses, so train with one turn"
+            )
+        return super()._graded(prompts, completions, tokens, inputs)
+
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
         return inputs["is_truncated"]
 
@@ -55,6 +63,11 @@ class Diver(GroupAdvantage):
     def _problems(self, prompts: Sequence[Any], inputs: Mapping[str, Any]) -> list[Problem]:
         columns = {name: column for name, column in inputs.items() if name not in OWN}
         return super()._problems(prompts, columns)
+
+
+def _flat(ids: Sequence[Any]) -> list[int]:
+    """The tokens of a response; a scheduler of turns gives a list for each turn."""
+    return [token for turn in ids for token in (turn if isinstance(turn, list) else [turn])]
 
 
 def register(method: str | Method = "diver-mix", *, name: str = "diver", **options: Any) -> None:

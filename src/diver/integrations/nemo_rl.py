@@ -10,8 +10,18 @@ from diver.methods import Method
 from diver.types import DiverError
 
 SEAM = SEAMS["NeMo-RL"]
-OTHER_LOSSES = ("sequence_level_importance_ratios", "disable_ppo_ratio", "use_cispo", "use_kl_in_reward")
-"""Keys of loss_fn, which a configuration need not have, that make another loss of it."""
+OTHERS: dict[str, Any] = {
+    "grpo.overlong_filtering": False,
+    "grpo.invalid_tool_call_advantage": None,
+    "grpo.malformed_thinking_advantage": None,
+    "loss_fn.sequence_level_importance_ratios": False,
+    "loss_fn.disable_ppo_ratio": False,
+    "loss_fn.use_cispo": False,
+    "loss_fn.use_kl_in_reward": False,
+    "loss_fn.positive_example_nll_weight": 0.0,
+    "data_plane.enabled": False,  # its trainers give an estimator no messages
+}
+"""What changes the advantages or the loss, where a configuration has it."""
 
 
 class Estimator:
@@ -41,10 +51,9 @@ class Estimator:
             "loss_fn.token_level_loss": loss.aggregation == "token-mean",
             "loss_fn.reference_policy_kl_penalty": loss.kl_coef,
         }
-        wanted |= {f"loss_fn.{name}": False for name in OTHER_LOSSES}
         if loss.kl_coef:
             wanted["loss_fn.reference_policy_kl_type"] = "k3"
-        SEAM.check_settings(self.method, wanted, lambda name: _read(config, name))
+        SEAM.check_settings(self.method, wanted | OTHERS, lambda name: _read(config, name))
         if loss.aggregation == "token-sum":
             raise DiverError("method.loss.aggregation = 'token-sum': NeMo-RL's loss has no sum over tokens")
 
@@ -73,13 +82,13 @@ def install(method: str | Method = "diver-mix", progress: Callable[[], float] = 
 
 
 def _read(config: Any, name: str) -> Any:
-    """A value by its dotted name; False for one of `OTHER_LOSSES` that is not there."""
+    """A value by its dotted name; one of `OTHERS` need not be there."""
     for part in name.split("."):
         read = operator.getitem if isinstance(config, Mapping) else getattr
         try:
             config = read(config, part)
         except (KeyError, AttributeError):
-            if part not in OTHER_LOSSES:
+            if name not in OTHERS:
                 raise
-            return False
+            return OTHERS[name]
     return config

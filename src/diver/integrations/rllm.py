@@ -31,12 +31,21 @@ class Estimator:
 
     def _of_group(self, group: Any, rewards: list[float]) -> np.ndarray:
         trajectories = [trajectory.steps for trajectory in group.trajectories]
-        texts = ["\n".join(step.model_response for step in steps) for steps in trajectories]
+        texts = ["\n".join(map(written, steps)) for steps in trajectories]
         tokens = [[token for step in steps for token in step.response_ids] for steps in trajectories]
+        if "responses" in self.method.needs and not any(texts) and sum(map(len, tokens)) > len(tokens):
+            raise DiverError("rLLM: all responses of a group are empty, but have tokens; Step needs its model_output")
         logprobs = [[value for step in steps for value in step.logprobs] for steps in trajectories]
         known = all(len(ids) == len(values) for ids, values in zip(tokens, logprobs, strict=True))
         columns = {"tokens": tokens, "logprobs": logprobs if known else None}
         return np.array(SEAM.of_group(self.method, texts, rewards, self.progress(), **columns))
+
+
+def written(step: Any) -> str:
+    """The thought, the response and the calls of a step; a workflow of one's own may give its Step a model_output alone."""
+    output = step.model_output
+    parts = step.thought or getattr(output, "reasoning", None), step.model_response or getattr(output, "content", None)
+    return "\n".join([*filter(None, parts), *map(str, getattr(output, "tool_calls", None) or ())])
 
 
 def register(method: str | Method = "diver-mix", progress: Callable[[], float] = no_schedule) -> None:

@@ -24,6 +24,10 @@ PIPELINE: dict[str, Any] = {
     "gamma": 1,
     "use_pg_clip_range": True,
     "dual_clip_loss": False,
+    "importance_sampling": "token",
+    "use_opd": False,
+    "length_loss_weight": False,
+    "difficulty_loss_weight": False,
 }
 AGGREGATIONS = {
     "token-mean": "token-mean",

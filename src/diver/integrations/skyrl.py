@@ -4,7 +4,8 @@
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,13 +49,13 @@ def token_rewards(
     method: Method,
     output: Mapping[str, Any],
     outcomes: Sequence[float],
-    uids: Sequence[str],
+    groups: Sequence[Hashable],
     tokenizer: Any,
     progress: Progress,
 ) -> list[list[float]]:
     """The advantage of every token of SkyRL's GeneratorOutput, 0 where a tool answered.
 
-    `outcomes` are its rewards before they became per token.
+    `outcomes` are its rewards before they became per token, `groups` as of `groups_of`.
     """
     decode, logprobs = decoder(tokenizer), output.get("rollout_logprobs")
     own = [written_by_policy(mask, len(mask)) for mask in output["loss_masks"]]
@@ -62,7 +63,7 @@ def token_rewards(
     if logprobs is not None:
         logprobs = [np.array(row)[mask] for row, mask in zip(logprobs, own, strict=True)]
     texts = [decode(ids) for ids in tokens]
-    result = advantages(texts, outcomes, uids, method, progress, tokens=tokens, logprobs=logprobs, decode=decode)
+    result = advantages(texts, outcomes, groups, method, progress, tokens=tokens, logprobs=logprobs, decode=decode)
     rows = [np.zeros(len(mask)) for mask in own]
     for row, mask, values in zip(rows, own, result, strict=True):
         row[mask] = values
@@ -72,3 +73,13 @@ def token_rewards(
 def outcomes_of(rewards: Sequence[Any]) -> list[float]:
     """One outcome for a response: an environment may give it a reward for each token."""
     return [float(sum(reward)) if isinstance(reward, list) else float(reward) for reward in rewards]
+
+
+def groups_of(uids: Sequence[str], size: int) -> list[tuple[str, int]]:
+    """The group of each row: of a group that dynamic sampling has put in the place of another, each copy is one."""
+    seen: Counter[str] = Counter()
+    groups = []
+    for uid in uids:
+        groups.append((uid, seen[uid] // size))
+        seen[uid] += 1
+    return groups

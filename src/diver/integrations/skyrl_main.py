@@ -15,7 +15,7 @@ from skyrl.train.utils import validate_cfg
 from skyrl.train.utils.utils import initialize_ray
 
 from diver.integrations.configured import configured
-from diver.integrations.skyrl import NAME, SEAM, check, outcomes_of, token_rewards
+from diver.integrations.skyrl import NAME, SEAM, check, groups_of, outcomes_of, token_rewards
 from diver.methods import Method
 from diver.types import Progress
 
@@ -35,30 +35,36 @@ class Trainer(RayPPOTrainer):
         outcomes = outcomes_of(generator_output["rewards"])
         output, uids = super().postprocess_generator_output(generator_output, uids, *args, **options)
         progress = Progress(max(self.global_step - 1, 0), self.total_training_steps or 0)
-        output["rewards"] = token_rewards(self.method, output, outcomes, uids, self.tokenizer, progress)
+        groups = groups_of(uids, self.cfg.generator.n_samples_per_prompt)
+        output["rewards"] = token_rewards(self.method, output, outcomes, groups, self.tokenizer, progress)
         return output, uids
 
 
 class Experiment(BasePPOExp):
+    method: Method
+
     def get_trainer(self, *args: Any, **options: Any) -> Trainer:
         trainer = Trainer(*args, **options)
-        trainer.method = SEAM.usable(configured().method)
-        check(trainer.method, self.cfg)
+        trainer.method = self.method
         return trainer
 
 
 @ray.remote(num_cpus=1)
-def run(config: SkyRLTrainConfig) -> None:
-    Experiment(config).run()
+def run(config: SkyRLTrainConfig, method: Method) -> None:
+    """The training, on another machine than the command, perhaps, and without its environment variables."""
+    experiment = Experiment(config)
+    experiment.method = method
+    experiment.run()
 
 
 def main() -> None:
     words = [word for word in sys.argv[1:] if not word.startswith("trainer.override_entrypoint=")]
     config = SkyRLTrainConfig.from_cli_overrides(words)
-    check(SEAM.usable(configured().method), config)
+    method = SEAM.usable(configured().method)
+    check(method, config)
     validate_cfg(config)
     initialize_ray(config)
-    ray.get(run.remote(config))
+    ray.get(run.remote(config, method))
 
 
 if __name__ == "__main__":

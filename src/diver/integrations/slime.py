@@ -22,6 +22,12 @@ SEAM = SEAMS["slime"]
 AGGREGATIONS = {"token-mean": True, "sequence-mean": False}
 """Our aggregation -> slime's calculate_per_token_loss."""
 KL = ("k3", "low_var_kl")  # slime's names of the estimator that ours is; the second also bounds it
+OTHERS: dict[str, Any] = {
+    "custom_advantage_function_path": None,
+    "custom_pg_loss_reducer_function_path": None,
+    "use_opd": False,  # subtracts a divergence from a teacher from the advantage
+}
+"""What changes the advantages or the loss, in the one of both engines that has it."""
 
 
 class PostProcess:
@@ -65,7 +71,6 @@ class PostProcess:
         wanted = {
             "advantage_estimator": "gspo" if isinstance(loss, GspoLoss) else "grpo",
             "normalize_advantages": False,
-            "custom_advantage_function_path": None,
             "loss_type": "policy_loss",
             "eps_clip": getattr(loss, "clip_low", None),
             "eps_clip_high": getattr(loss, "clip_high", None),
@@ -76,7 +81,11 @@ class PostProcess:
         }
         if loss.kl_coef:
             wanted |= {"use_kl_loss": True, "kl_loss_type": args.kl_loss_type if args.kl_loss_type in KL else KL[0]}
+            wanted |= {"use_unbiased_kl": False}
         SEAM.check_settings(self.method, wanted, functools.partial(getattr, args))
+        SEAM.check_settings(self.method, OTHERS, lambda name: getattr(args, name, OTHERS[name]))
+        if args.num_rollout is None:
+            raise DiverError("num_rollout: slime tells a reward function nothing of --num-epoch; give --num-rollout")
         self.method.check_group_size(args.n_samples_per_prompt, "n_samples_per_prompt")
 
     def _own(self, sample: Any) -> np.ndarray:

@@ -18,7 +18,10 @@ def group_rewards(
     method: str | Method = "diver-mix",
     progress: Callable[[], float] = no_schedule,
 ) -> list[tuple[float, dict[str, float]]]:
-    """(reward, metrics) of each trajectory, such that its total is the advantage; the outcome is the sum of its steps' rewards."""
+    """(reward, metrics) of each trajectory, such that its total is the advantage; the outcome is the sum of its steps' rewards.
+
+    Nothing is added to a trajectory that is alone, as those of an evaluation are: its total is the outcome.
+    """
     method, decode = SEAM.usable(method), decoder(tokenizer)
     outcomes = [float(sum(step.reward for step in trajectory.transitions)) for trajectory in trajectories]
     actions = [[step.ac for step in trajectory.transitions] for trajectory in trajectories]
@@ -29,4 +32,6 @@ def group_rewards(
     shaped = SEAM.of_group(
         method, texts, outcomes, progress(), tokens=tokens, logprobs=logprobs if known else None, decode=decode
     )
+    if len(outcomes) == 1:
+        return [(0.0, {"outcome": outcomes[0]})]
     return [(a - outcome, {"outcome": outcome}) for a, outcome in zip(shaped, outcomes, strict=True)]

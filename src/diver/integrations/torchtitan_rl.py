@@ -8,6 +8,8 @@ from diver.methods import Method
 from diver.types import DiverError
 
 SEAM = SEAMS["torchtitan-rl"]
+CUT_SHORT = {"truncated"}, {"errored"}
+"""What a rubric with a truncation_reward or an error_reward has in the place of its functions."""
 
 
 class GroupAdvantages:
@@ -33,7 +35,7 @@ class GroupAdvantages:
         return SEAM.of_group(self.method, texts, outcomes, self.progress(), **columns)
 
     def _outcome(self, rollout: Any) -> float | None:
-        if not self.outcome:
+        if not self.outcome or {*rollout.reward_breakdown} in CUT_SHORT:
             return rollout.reward
         if self.outcome not in rollout.reward_breakdown:
             raise DiverError(f"reward_breakdown has no {self.outcome!r}; it has: {', '.join(rollout.reward_breakdown)}")

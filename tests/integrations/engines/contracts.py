@@ -60,6 +60,9 @@ def slime_args(**changes: Any) -> SimpleNamespace:
         "advantage_estimator": "grpo",
         "normalize_advantages": False,
         "custom_advantage_function_path": None,
+        "custom_pg_loss_reducer_function_path": None,
+        "use_opd": False,
+        "use_unbiased_kl": False,
         "loss_type": "policy_loss",
         "eps_clip": 0.2,
         "eps_clip_high": 0.28,
@@ -76,6 +79,13 @@ def slime_args(**changes: Any) -> SimpleNamespace:
         "reward_key": None,
     }
     return SimpleNamespace(**{**fields, **changes})
+
+
+def miles_args(**changes: Any) -> SimpleNamespace:
+    """Those of miles 31f1ca9, which has no advantage function of the user's."""
+    args = slime_args(**changes)
+    del args.custom_advantage_function_path
+    return args
 
 
 def skyrl_config(**changes: Any) -> SimpleNamespace:
@@ -136,7 +146,9 @@ def swift_rows() -> dict[str, Any]:
 def rllm_groups() -> list[Any]:
     """rllm.types.TrajectoryGroup of Trajectory of Step, rLLM 9beb6e0 (2026-08-15)."""
     steps = [
-        SimpleNamespace(model_response=text, response_ids=ids, logprobs=logprobs, advantage=None)
+        SimpleNamespace(
+            model_response=text, thought="", model_output=None, response_ids=ids, logprobs=logprobs, advantage=None
+        )
         for text, ids, logprobs in zip(TEXTS, TOKENS, LOGPROBS, strict=True)
     ]
     trajectories = [SimpleNamespace(steps=[s], reward=r) for s, r in zip(steps, OUTCOMES, strict=True)]
@@ -205,9 +217,11 @@ def nemo_config(**changes: Any) -> Any:
         "reference_policy_kl_type": "k3",
     }
     grpo = {"advantage_clip_low": None, "advantage_clip_high": None, "adv_estimator": {"name": "grpo"}}
+    grpo |= {"invalid_tool_call_advantage": None, "malformed_thinking_advantage": None}
+    data_plane = changes.pop("data_plane", None)
     for name, value in changes.items():
         (grpo if name in grpo else loss)[name] = value
-    return SimpleNamespace(grpo=SimpleNamespace(**grpo), loss_fn=SimpleNamespace(**loss))
+    return SimpleNamespace(grpo=SimpleNamespace(**grpo), loss_fn=SimpleNamespace(**loss), data_plane=data_plane)
 
 
 def nemo_message_log() -> list[list[dict[str, Any]]]:
@@ -234,5 +248,6 @@ def roll_config(**changes: Any) -> Any:
     whiten = {"whiten_rewards": False, "whiten_advantages": False, "use_reward_scaling": False, "advantage_clip": None}
     loss = {"use_pg_clip_range": True, "pg_clip_low": 0.2, "pg_clip_high": 0.28, "dual_clip_loss": False, "gamma": 1}
     other = {"add_token_level_kl": False, "loss_agg_mode": "token-mean", "entropy_loss_coef": 0, "use_kl_loss": False}
-    other |= {"kl_loss_coef": 0}
+    other |= {"kl_loss_coef": 0, "importance_sampling": "token", "use_opd": False}
+    other |= {"length_loss_weight": False, "difficulty_loss_weight": False}
     return SimpleNamespace(**{**rewards, **whiten, **loss, **other, **changes})

@@ -55,8 +55,11 @@ def test_slime_refuses():
         ({"advantage_estimator": "reinforce_plus_plus"}, "set advantage_estimator='grpo'"),
         ({"eps_clip_high": 0.2}, "slime is not configured for method 'diver-mix': set eps_clip_high=0.28 (it is 0.2)"),
         ({"calculate_per_token_loss": False}, "set calculate_per_token_loss=True"),
+        ({"use_opd": True}, "set use_opd=False (it is True)"),
+        ({"num_rollout": None}, "num_rollout: slime tells a reward function nothing of --num-epoch; give --num-rollout"),
     ):
         refused(told, lambda changes=changes: process(c.slime_args(**changes), c.slime_samples()))
+    assert process(c.miles_args(), c.slime_samples())[1] == expected(method)
     split, unscored, alone = c.slime_samples(), c.slime_samples(), c.slime_samples()
     split[0].rollout_id = split[1].rollout_id = 5
     unscored[2].reward, alone[1].group_index = None, None
@@ -105,6 +108,8 @@ def test_a_kl_term_that_is_never_added_is_refused():
     check = slime.PostProcess(method).check
     check(c.slime_args(**grpo, use_kl_loss=True, kl_loss_type="low_var_kl"))
     refused("use_kl_loss=True (it is False), kl_loss_type='k3' (it is 'k1')", lambda: check(c.slime_args(**grpo)))
+    unbiased = c.slime_args(**grpo, use_kl_loss=True, kl_loss_type="k3", use_unbiased_kl=True)
+    refused("set use_unbiased_kl=False (it is True)", lambda: check(unbiased))
     of_roll = {"pg_clip_high": 0.2, "use_kl_loss": True}
     roll.check(method, c.roll_config(**of_roll, kl_loss_coef=0.04))
     refused("set kl_loss_coef=0.04 (it is 0)", lambda: roll.check(method, c.roll_config(**of_roll)))
@@ -128,6 +133,15 @@ def test_skyrl(name):
         assert rows[3] == [1.0, 2.0, 3.0, 4.0] and rows[2] == [-1.0]
     else:
         assert [row[0] for row in rows] == [row[-1] for row in rows] == expected(name, progress=Progress(3, 10))
+
+
+def test_skyrl_groups_that_took_the_place_of_others():
+    """As handle_replace_sampling leaves the rows: the second group became a copy of the first, uids and all."""
+    output, _ = c.skyrl_output()
+    groups = skyrl.groups_of(["a"] * 8, 4)
+    assert groups == [("a", 0)] * 4 + [("a", 1)] * 4
+    rows = skyrl.token_rewards(method_named("diver-mix"), output, c.OUTCOMES * 2, groups, c.Tokenizer(), 0.0)
+    assert [row[0] for row in rows] == expected("diver-mix")
 
 
 def test_skyrl_refuses():
@@ -154,6 +168,24 @@ def test_rllm(name):
     refused("gave its estimator no traj_groups", lambda: estimator(given, SimpleNamespace()))
 
 
+def test_rllm_steps_of_a_workflow_of_ones_own():
+    """Such a Step has a ModelOutput and neither a response nor a thought; that of a trace has the thought apart."""
+    given, estimator = [np.array(c.OUTCOMES)] * c.GROUPS, rllm.Estimator("diver-mix")
+    groups = c.rllm_groups()  # which share their trajectories
+    steps = [trajectory.steps[0] for trajectory in groups[0].trajectories]
+    for step in steps:
+        step.model_output, step.model_response = SimpleNamespace(content=step.model_response, reasoning=None), ""
+    assert np.concatenate(estimator(given, None, traj_groups=groups)[0]).tolist() == expected("diver-mix")
+    step.model_output.reasoning, step.model_output.tool_calls = "well", ["ToolCall(add)"]
+    assert rllm.written(step) == "well\n" + c.TEXTS[3] + "\nToolCall(add)"
+    step.thought, step.model_response = "hm", "2"
+    assert rllm.written(step) == "hm\n2\nToolCall(add)"
+    for step in steps:
+        step.model_response, step.thought, step.model_output = "", "", None
+    refused("all responses of a group are empty", lambda: estimator(given, None, traj_groups=groups))
+    rllm.Estimator("max-rl")(given, None, traj_groups=groups)  # which reads none
+
+
 @pytest.mark.parametrize("name", WITH_LOGPROBS)
 def test_torchtitan_rl(name):
     of_correct = torchtitan_rl.GroupAdvantages(name, outcome="correct")
@@ -163,6 +195,9 @@ def test_torchtitan_rl(name):
     refused("a response of a group has no reward", lambda: torchtitan_rl.GroupAdvantages(name)(group))
     refused("it has: correct, format", lambda: torchtitan_rl.GroupAdvantages(name, outcome="right")(group))
     assert of_correct(SimpleNamespace(rollouts=[])) == []  # generation failed
+    cut = c.torchtitan_group()  # the third, by a rubric with truncation_reward=0.0
+    cut.rollouts[2].reward, cut.rollouts[2].reward_breakdown = 0.0, {"truncated": 0.0}
+    assert of_correct(cut) == expected(name, groups=1)
 
 
 @pytest.mark.parametrize("name", ["diver-mix", "cde"])
@@ -171,6 +206,8 @@ def test_tinker_cookbook(name):
     totals = np.array([reward for reward, _ in given]) + c.OUTCOMES  # as TrajectoryGroup.get_total_rewards
     np.testing.assert_allclose(totals - totals.mean(), expected(name, 1, 0.25), atol=1e-12)
     assert [metrics["outcome"] for _, metrics in given] == c.OUTCOMES
+    alone = tinker_cookbook.group_rewards(c.tinker_trajectories()[:1], c.Tokenizer(), name)
+    assert alone == [(0.0, {"outcome": 1.0})]  # so that an evaluation has the outcome
     refused(
         "method 'xrpo': its advantages do not sum to 0 in a group, and tinker-cookbook subtracts their mean",
         lambda: tinker_cookbook.group_rewards(c.tinker_trajectories(), c.Tokenizer(), "xrpo"),
@@ -201,6 +238,9 @@ def test_nemo_rl(monkeypatch):
         ({"advantage_clip_high": 2.0}, "set grpo.advantage_clip_high=None (it is 2.0)"),
         ({"ratio_clip_max": 0.2}, "set loss_fn.ratio_clip_max=0.28 (it is 0.2)"),
         ({"disable_ppo_ratio": True}, "set loss_fn.disable_ppo_ratio=False (it is True)"),
+        ({"malformed_thinking_advantage": -5.0}, "set grpo.malformed_thinking_advantage=None (it is -5.0)"),
+        ({"positive_example_nll_weight": 0.1}, "set loss_fn.positive_example_nll_weight=0.0 (it is 0.1)"),
+        ({"data_plane": {"enabled": True}}, "set data_plane.enabled=False (it is True)"),
     ):
         refused(told, lambda changes=changes: grpo._create_advantage_estimator(c.nemo_config(**changes)))
 
@@ -246,6 +286,8 @@ def test_areal_refuses():
     other = c.areal_actor(importance_sampling_level="sequence", c_clip=3.0)
     told = "set importance_sampling_level='token' (it is 'sequence'), c_clip=None (it is 3.0)"
     refused(told, lambda: areal.check("diver-mix", other, 1))
+    sapo = c.areal_actor(use_sapo_loss=True)
+    refused("set use_sapo_loss=False (it is True)", lambda: areal.check("diver-mix", sapo, 1))
     refused("group_size is 8", lambda: areal.check("diver-mix", c.areal_actor(), 8))
 
 
@@ -270,6 +312,8 @@ def test_roll():
         lambda: roll.check("diver-mix", c.roll_config(adv_estimator="grpo", norm_std_type="group")),
     )
     refused("set advantage_clip=None (it is 2.0)", lambda: roll.check("diver-mix", c.roll_config(advantage_clip=2.0)))
+    by_sequence = c.roll_config(importance_sampling="seq")
+    refused("set importance_sampling='token' (it is 'seq')", lambda: roll.check("diver-mix", by_sequence))
 
 
 def test_what_a_setting_needs_is_told_before_the_first_reward():

@@ -47,6 +47,13 @@ def test_a_batch_by_hand(tmp_path, monkeypatch):
     rows["is_truncated"][0] = True
     rows["completions"][0] = "no box, 2"  # cut off before its answer
     assert reward(**rows)[0] < 0
+    by_turns = c.swift_rows()  # as a scheduler of turns gives them
+    by_turns["response_token_ids"] = [[ids] for ids in by_turns["response_token_ids"]]
+    assert reward(**by_turns) == expected
+    by_turns["rollout_infos"][5] = {"num_turns": 2}
+    by_turns["response_token_ids"][5] = [[5], [6]]
+    with pytest.raises(DiverError, match="the last turn of a rollout that has several"):
+        reward(**by_turns)
     own = ms_swift.Diver(swift_args(), outcome=[lambda **_: c.OUTCOMES * 2, lambda **_: [0.0] * 8])
     assert own(**c.swift_rows()) == expected
 

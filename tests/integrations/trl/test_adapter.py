@@ -381,6 +381,19 @@ def test_what_is_changed_after_the_adapter_is_made_is_found():
     assert reward(**Batch().given) == expected("grpo", 0.0)
 
 
+def test_a_loss_that_an_older_unsloth_does_not_have(monkeypatch):
+    class UnslothGRPOConfig(SimpleNamespace):
+        pass
+
+    monkeypatch.setattr("diver.integrations.trl.objective.installed", lambda: (0, 24))
+    args = UnslothGRPOConfig(**vars(arguments("high-entropy")))
+    with pytest.raises(DiverError, match=r"'high-entropy': an Unsloth for TRL up to 0\.24 trains on tokens of low entropy"):
+        adapter("high-entropy", args)
+    adapter("high-entropy", arguments("high-entropy"))  # TRL's own
+    monkeypatch.setattr("diver.integrations.trl.objective.installed", lambda: (1, 15))
+    adapter("high-entropy", UnslothGRPOConfig(**vars(arguments("high-entropy"))))
+
+
 class Trainer:
     """What the adapter looks for in the trainer that calls it."""
 

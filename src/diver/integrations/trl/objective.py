@@ -44,6 +44,8 @@ ADDED: dict[str, tuple[tuple[int, int], Any]] = {
 BY_STEPS = (1, 10)
 """The first TRL whose losses over tokens are those of an optimizer step: until then "luspo" counts padding, and "dapo" divides
 each step by the tokens of the whole generation."""
+UNSLOTHS = (0, 24)
+"""The last TRL of the Unsloths whose own loss takes all tokens, whatever top_entropy_quantile says."""
 
 
 def config(method: str | Method) -> dict[str, Any]:
@@ -106,7 +108,12 @@ def _dotted(version: tuple[int, int]) -> str:
 
 def check(args: Any, method: Method) -> None:
     """Raises DiverError where the GRPOConfig `args` would change advantages, or has another objective than `method`."""
-    wanted = config(method)
+    wanted, unsloth = config(method), type(args).__name__.startswith("Unsloth")
+    if unsloth and isinstance(method.loss, HighEntropyLoss) and (installed() or UNSLOTHS) <= UNSLOTHS:
+        raise DiverError(
+            f"method {method.name!r}: an Unsloth for TRL up to {_dotted(UNSLOTHS)} trains on tokens of low entropy, too; install "
+            "one for a newer TRL, or choose another engine"
+        )
     given = {name: getattr(args, name) for name in wanted}
     if given["epsilon_high"] is None:
         given["epsilon_high"] = given["epsilon"]
@@ -114,7 +121,7 @@ def check(args: Any, method: Method) -> None:
         wanted.pop("use_bias_correction_kl", None)  # of a divergence that is not in the loss
     wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]
     if wrong:
-        made = ", after it is made: Unsloth changes it by itself" if type(args).__name__.startswith("Unsloth") else ""
+        made = ", after it is made: Unsloth changes it by itself" if unsloth else ""
         raise DiverError(f"GRPOConfig is not that of method {method.name!r}: set {', '.join(wrong)}{made}")
     if getattr(args, "num_generations_eval", None) not in (None, args.num_generations):
         raise DiverError(

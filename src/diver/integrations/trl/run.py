@@ -34,7 +34,7 @@ METRICS = {
     "policy/grad_norm": "grad_norm",
     "policy/kl": "kl",
     "policy/entropy": "entropy",
-    "policy/logprob_mismatch": "sampling/sampling_logp_difference/mean",  # with vLLM
+    "policy/logprob_mismatch": "sampling/sampling_logp_difference/mean",  # with vLLM and its importance correction
 }
 """What the run folder calls TRL's metrics; those of the method have the same names in both."""
 
