@@ -76,6 +76,15 @@ def words(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def check_booleans(table: Mapping[str, Any], name: str) -> None:
+    """Raises ValueError for a text that was to be a boolean: whoever reads it would take "false" for true."""
+    for key, value in table.items():
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            raise ValueError(
+                f"{name}.{key}: {value!r} is a text; write {value.title()} on the command line, {value.lower()} in a file"
+            )
+
+
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """`base` with the keys of `over`, tables key by key."""
     tables = {k for k, v in over.items() if isinstance(v, Mapping) and isinstance(base.get(k), Mapping)}

@@ -175,6 +175,11 @@ def test_listed_options(prompt, options):
         ),
         ([{"problem": "a", "answer": " "}], "problems.jsonl:1: the answer must be text or a number, not ' '"),
         ([{"problem": "a", "answer": None}], "problems.jsonl:1: no answer: answer is empty"),
+        ([{"problem": "a", "answer": "proof"}], "problems.jsonl:1: no answer: 'proof' says that none is given"),
+        (
+            [{"problem": "a", "answer": "1", "images": [{"bytes": ""}]}],
+            "problems.jsonl:1: images, and only text is read",
+        ),
         (['{"problem": "a", "answer": NaN}'], "problems.jsonl:1: the answer must be text or a number, not nan"),
         (['{"problem": "a", "answer": -Infinity}'], "problems.jsonl:1: the answer must be text or a number, not -inf"),
         (

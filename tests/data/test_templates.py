@@ -3,7 +3,16 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
-from diver.data.templates import PART, TEMPLATES, Template, encode, render, template_for
+from diver.data.templates import (
+    PART,
+    TEMPLATES,
+    Template,
+    check_used,
+    encode,
+    render,
+    template_for,
+    with_chat_template_kwargs,
+)
 from diver.types import DiverError, Problem
 
 CHATML = (
@@ -53,6 +62,39 @@ def test_as_roles():
         "<|im_start|>user\nWhat is $1+1$?\n\nReason step by step, and put your final answer within \\boxed{}."
         "<|im_end|>\n<|im_start|>assistant\n"
     )
+
+
+def test_messages_that_end_with_the_answer():
+    """As in data to be imitated: the model would read what it is asked for."""
+    asked = {"role": "user", "content": "1+1"}
+    with pytest.raises(
+        DiverError, match=r"^problem 'p': its last message is the assistant's; end a prompt with the user's$"
+    ):
+        render(problem((asked, {"role": "assistant", "content": r"\boxed{2}"})), "chat", tokenizer())
+
+
+def test_variables_of_a_chat_template():
+    """As Qwen3's, whose template writes an empty thought where thinking is switched off."""
+    qwen = CHATML.replace(
+        "assistant\n{% endif %}",
+        "assistant\n{% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}{% endif %}",
+    )
+    empty = render(problem(), "chat", with_chat_template_kwargs(tokenizer(qwen), {"enable_thinking": False}, "key"))
+    assert (
+        empty.endswith("assistant\n<think></think>")
+        and render(problem(), "chat", tokenizer(qwen)) + "<think></think>" == empty
+    )
+    with pytest.raises(DiverError, match=r"^key\.enable_thinkin: the chat template of .* has no such variable$"):
+        with_chat_template_kwargs(tokenizer(qwen), {"enable_thinkin": False}, "key")
+    with pytest.raises(DiverError, match=r"^key\.enable_thinking: the chat template of .* is missing$"):
+        with_chat_template_kwargs(tokenizer(None), {"enable_thinking": False}, "key")
+    several = {"default": CHATML, "tool_use": "{{ date_string }}"}
+    with_chat_template_kwargs(tokenizer(several), {"date_string": "24 Nov 2026"}, "key")
+    check_used({"enable_thinking": False}, "boxed", [problem()], "key")
+    check_used({}, "plain", [problem()], "key")
+    check_used({"a": 1}, "plain", [problem(({"role": "user", "content": "1+1"},))], "key")  # messages go through it
+    with pytest.raises(DiverError, match="key: the template 'plain' does not use the model's chat template"):
+        check_used({"enable_thinking": False}, "plain", [problem()], "key")
 
 
 def test_a_chat_template_that_opens_the_thought_itself_is_not_doubled():

@@ -153,5 +153,17 @@ def test_a_model_without_a_run_has_its_chat_template_or_needs_one(tmp_path):
     assert "sums: template 'boxed'" in succeeds("eval", "--model", "chat", *asked)
     before = fingerprint(tmp_path / "chat")
     (tmp_path / "chat" / "chat_template.jinja").write_text("{{ messages[0]['content'] }} =")
+    variables = ("--chat-template-kwargs", '{"enable_thinking": false}')
+    _, _, err = diver("eval", "--model", "chat", *asked, *variables)
+    assert "model.chat_template_kwargs.enable_thinking: the chat template of" in err and "has no such variable" in err
+    (tmp_path / "chat" / "chat_template.jinja").write_text("{{ messages[0]['content'] }} {{ enable_thinking }}")
+    succeeds("eval", "--model", "chat", *asked, "--out", "thought")
+    assert "1 sampled, 0 stored" in succeeds("eval", "--model", "chat", *asked, *variables, "--out", "thought")
+    result = json.loads(Path("thought/results.json").read_text())["benchmarks"]["sums"]
+    assert result["chat_template_kwargs"] == {"enable_thinking": False}
+    _, _, err = diver("eval", "--model", "chat", *asked, *variables, "--template", "plain")
+    assert "--chat-template-kwargs: the template 'plain' does not use the model's chat template" in err
+    sent = EvalConfig(model="m", generator="endpoint", extra='{"top_k": -1}', chat_template_kwargs=variables[1])
+    assert sent.extra_options == {"top_k": -1, "chat_template_kwargs": {"enable_thinking": False}}
     assert fingerprint(tmp_path / "chat") != before  # other prompts, so stored responses do not count
     assert "sums: template 'plain'" in succeeds("eval", "--model", "chat", *asked, "--template", "plain")

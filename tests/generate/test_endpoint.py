@@ -198,7 +198,16 @@ def test_a_known_server_is_told_every_key_that_it_would_take_from_the_model(mode
 
 def test_further_keys_reach_the_server():
     with serving() as server:
-        generate(server, asked(1, 1), extra={"top_k": -1, "generation_config": '{"do_sample": true}'})
+        generate(
+            server,
+            asked(1, 1),
+            extra={
+                "top_k": -1,
+                "generation_config": '{"do_sample": true}',
+                "chat_template_kwargs": {"enable_thinking": False},
+            },
+        )
+    assert server.bodies[0]["chat_template_kwargs"] == {"enable_thinking": False}
     assert server.bodies[0]["top_k"] == -1 and server.bodies[0]["generation_config"] == '{"do_sample": true}'
 
 

@@ -2,10 +2,11 @@
 
 import shutil
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, GptOssConfig
 
 from diver.config.sections import Model
 from diver.data.testbeds import policy_folder
@@ -51,9 +52,34 @@ def test_a_head_that_does_more_than_is_known_is_refused(monkeypatch):
         return model
 
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", with_more)
-    with pytest.raises(DiverError, match="model type 'llama': its head does more than is known here; TRL or verl may"):
+    with pytest.raises(DiverError, match="model type 'llama': its head is not one that is known here; TRL or verl may"):
         load_policy(Model())
     assert doubled
+
+    def without_hidden_states(*args, **kwargs):
+        model = load(*args, **kwargs)
+        model.model.register_forward_hook(lambda _, __, out: SimpleNamespace(logits=None))
+        model.register_forward_hook(lambda _, __, out: out)
+        model.forward = lambda **inputs: SimpleNamespace(logits=torch.zeros(1, 2, 3))
+        return model
+
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", without_hidden_states)
+    with pytest.raises(DiverError, match="model type 'llama': its head is not one that is known here; TRL or verl may"):
+        load_policy(Model())
+
+
+def test_an_attention_that_a_model_does_not_have(tmp_path):
+    """gpt-oss has none through torch's scaled_dot_product_attention, the default."""
+    config = GptOssConfig(
+        vocab_size=35, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=8, num_local_experts=2, num_experts_per_tok=1, layer_types=["full_attention"],
+    )  # fmt: skip
+    AutoModelForCausalLM.from_config(config, attn_implementation="eager").save_pretrained(tmp_path)
+    for file in policy_folder().glob("token*"):
+        shutil.copy(file, tmp_path)
+    with pytest.raises(DiverError, match="cannot be loaded .*; set model.attention, to 'eager' for one"):
+        load_policy(Model(path=str(tmp_path)))
+    load_policy(Model(path=str(tmp_path), attention="eager"))
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):

@@ -198,6 +198,9 @@ def test_what_was_left_out_of_the_data_stands_in_config_json(tmp_path, capsys):
     assert note in capsys.readouterr().out
 
 
+ASKED = [{"role": "user", "content": "1+1"}]
+
+
 def test_the_default_template_is_that_of_the_model_and_is_told(tmp_path):
     chat = tmp_path / "chat"
     shutil.copytree(policy_folder(), chat)
@@ -218,4 +221,29 @@ def test_the_default_template_is_that_of_the_model_and_is_told(tmp_path):
     assert (text, *names) == ("0+1?", "plain", "plain")
     assert note == "prompts by template 'plain': the model has no chat template (data.template = 'auto')"
     assert told(chat, template="plain")[0] == "0+1?"
+    (chat / "chat_template.jinja").write_text("{{ messages[0]['content'] }}{% if not enable_thinking %} <>{% endif %}")
+    model = {"path": str(chat), "chat_template_kwargs": {"enable_thinking": False}}
+    recipe = {"model": model, "data": data, "sample": sample, "train": train}
+    assert prepare(make_recipe(recipe)).train.texts[0].endswith("{}. <>")
+    assert load_policy(make_recipe(recipe).model).tokenizer.apply_chat_template(ASKED, tokenize=False) == "1+1 <>"
+    with pytest.raises(DiverError, match=r"^model\.chat_template_kwargs: the template 'plain' does not use"):
+        prepare(make_recipe(recipe | {"data": data | {"template": "plain"}}))
+    (chat / "chat_template.jinja").write_text(
+        "{{ date_string or strftime_now('%d %b %Y') }} {{ messages[0]['content'] }}"
+    )
+    dated = prepare(make_recipe({**recipe, "model": {"path": str(chat)}})).notes
+    assert any(
+        "writes today's date into each prompt; to keep it: --model.chat_template_kwargs date_string '" in n
+        for n in dated
+    )
+    fixed = {"path": str(chat), "chat_template_kwargs": {"date_string": "1 Jan 2026"}}
+    prepared = prepare(make_recipe({**recipe, "model": fixed}))
+    assert prepared.train.texts[0].startswith("1 Jan 2026 0+1?") and not any("date" in n for n in prepared.notes)
+    for wrong, reason in (
+        ({"enable_thinkin": False}, r"model.chat_template_kwargs.enable_thinkin: the chat template of .* has no such"),
+        ({"enable_thinking": "false"}, "'false' is a text; write False on the command line, false in a file"),
+    ):
+        with pytest.raises(DiverError, match=reason):
+            prepare(make_recipe(recipe | {"model": model | {"chat_template_kwargs": wrong}}))
+    (chat / "chat_template.jinja").write_text("<s> {{ messages[0]['content'] }} :")
     assert told(chat, template="plain")[3] == "prompts by template 'plain'"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from diver.settings import settings
+from diver.settings import check_booleans, settings
 
 
 @settings
@@ -58,5 +58,6 @@ class Trl:
     """Other fields of TRL's GRPOConfig, applied last, such as {vllm_gpu_memory_utilization = 0.3}."""
 
     def __post_init__(self) -> None:
+        check_booleans(self.options, "options")
         if self.quantization != "none" and not self.lora_rank:
             raise ValueError(f"quantization = {self.quantization!r} freezes the weights: give lora_rank, such as 16")

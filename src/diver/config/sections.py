@@ -1,11 +1,13 @@
 """Settings of the run, the model, sampling, training, evaluation and loggers."""
 
+from collections.abc import Mapping
+from dataclasses import field
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from diver.config.data import Source
-from diver.settings import settings, words
+from diver.settings import check_booleans, settings, words
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -40,6 +42,11 @@ class Model:
     """Recompute activations in the backward pass, which saves memory and is about a third slower."""
     attention: str = "sdpa"
     """The attn_implementation of transformers: sdpa, eager, flash_attention_2 and so on."""
+    chat_template_kwargs: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    """Variables of the model's chat template, such as {enable_thinking = false} of Qwen3."""
+
+    def __post_init__(self) -> None:
+        check_booleans(self.chat_template_kwargs, "chat_template_kwargs")
 
 
 @settings

@@ -31,6 +31,7 @@ from diver.types import DiverError, Problem
 from diver.verify import get_grader
 from diver.verify.choice import LETTERS, listed
 
+NONE_GIVEN = ("proof", "notfound")
 PROMPTS = ("problem", "question", "prompt", "messages")
 ANSWERS = ("answer", "solution", "reward_model.ground_truth", "ground_truth")
 SOURCES = ("source", "data_source")
@@ -173,6 +174,10 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
     known = math.isfinite(raw) if isinstance(raw, float) else isinstance(raw, str | int)
     if not known or isinstance(raw, bool) or not str(raw).strip():
         raise InvalidRow(where, "the answer must be text or a number", f", not {raw!r:.60}")
+    if str(raw).strip() in NONE_GIVEN:
+        raise InvalidRow(where, "no answer", f": {raw!r} says that none is given, as in NuminaMath-1.5")
+    if isinstance(images := row.get("images"), list) and images:
+        raise InvalidRow(where, "images", ", and only text is read")
     name = str(first_value(row, _columns(source, "source", SOURCES)) or "")
     text = prompt if isinstance(prompt, str) else str(prompt[-1]["content"])
     answer, verifier = answer_and_verifier(text, str(raw), f"{name} {source.path}")

@@ -1,7 +1,9 @@
 """Prompts: how a question becomes the text that the policy continues, by a template of templates.toml, and its tokens."""
 
+import functools
+import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -70,8 +72,12 @@ def render(problem: Problem, template: str = "plain", tokenizer: Any = None) -> 
 
 
 def chat_messages(problem: Problem, layout: Template) -> list[dict[str, str]]:
-    """The messages that ask a problem: its own where its prompt is messages."""
+    """The messages that ask a problem: its own where its prompt is messages. DiverError where these end with a response."""
     if not isinstance(problem.prompt, str):
+        if problem.prompt[-1]["role"] == "assistant":  # as in data to be imitated; it may be the answer
+            raise DiverError(
+                f"problem {problem.id!r}: its last message is the assistant's; end a prompt with the user's"
+            )
         return [dict(message) for message in problem.prompt]
     system = [{"role": "system", "content": layout.system}] if layout.system else []
     return [*system, {"role": "user", "content": layout.user.replace(QUESTION, problem.prompt)}]
@@ -87,6 +93,30 @@ def _through_chat(tokenizer: Any, messages: list[dict[str, str]], prefix: str, w
     except Exception as error:  # templates are programs of their authors: some refuse a system message
         raise DiverError(f"{who}: the tokenizer's chat template refuses these messages: {error}") from error
     return prompt if prefix and prompt.rstrip().endswith(prefix) else prompt + prefix
+
+
+def check_used(variables: Mapping[str, Any], template: str, problems: Sequence[Problem], where: str) -> None:
+    """DiverError for variables of a chat template where no prompt goes through it."""
+    if variables and not TEMPLATES[template].chat and all(isinstance(problem.prompt, str) for problem in problems):
+        raise DiverError(
+            f"{where}: the template {template!r} does not use the model's chat template; 'chat' and 'boxed' do"
+        )
+
+
+def with_chat_template_kwargs(tokenizer: Any, variables: Mapping[str, Any], where: str) -> Any:
+    """The tokenizer, whose chat template is given these variables from now on.
+
+    DiverError, which begins with `where`, for one that the template does not mention: it would do nothing.
+    """
+    templates = getattr(tokenizer, "chat_template", None) or ""
+    text = "\n".join(templates.values()) if isinstance(templates, Mapping) else templates
+    for name in variables:
+        if not re.search(rf"\b{re.escape(name)}\b", text):
+            reason = "has no such variable" if text else "is missing"
+            raise DiverError(f"{where}.{name}: the chat template of {tokenizer.name_or_path!r} {reason}")
+    if variables:
+        tokenizer.apply_chat_template = functools.partial(tokenizer.apply_chat_template, **variables)
+    return tokenizer
 
 
 def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:

@@ -68,6 +68,8 @@ class EvalConfig(Export):
     template: str = ""
     """How a problem becomes a prompt: a name of diver.data.templates, such as plain, chat, boxed, paper, paper-chat or
     paper-llama. Default: that of a run; the chat template of a chat model, or of an endpoint; `plain` for Countdown."""
+    chat_template_kwargs: str = ""
+    """Variables of the model's chat template, as JSON, such as '{"enable_thinking": false}'. Default: those of a run."""
     temperature: float | None = None
     """Of the samples; 0 is greedy, one response to each problem. Default: that of a run; 0.6, and 1.0 for Countdown."""
     max_tokens: int | None = None
@@ -111,11 +113,20 @@ class EvalConfig(Export):
             raise DiverError(f"--extra {self.extra}: is used only with --generator endpoint or vllm")
         if self.url and not self.url.startswith(("http://", "https://")):
             raise DiverError(f"--url {self.url}: must begin with http:// or https://")
-        read_extra(self.extra)
+        read_json_flag("--extra", self.extra)
+        read_json_flag("--chat-template-kwargs", self.chat_template_kwargs)
 
     @property
     def extra_options(self) -> dict[str, Any]:
-        return read_extra(self.extra)
+        """Those of --extra; to an endpoint --chat-template-kwargs goes with the request."""
+        extra, variables = read_json_flag("--extra", self.extra), self.template_variables
+        if variables and self.generator == "endpoint":
+            return {**extra, "chat_template_kwargs": variables}
+        return extra
+
+    @property
+    def template_variables(self) -> dict[str, Any]:
+        return read_json_flag("--chat-template-kwargs", self.chat_template_kwargs)
 
 
 def parse_ks(text: str) -> list[int]:
@@ -138,12 +149,12 @@ def parse_ks(text: str) -> list[int]:
     return sorted(set(ks))
 
 
-def read_extra(text: str) -> dict[str, Any]:
-    """The flag --extra, a JSON object or nothing."""
+def read_json_flag(flag: str, text: str) -> dict[str, Any]:
+    """The value of a flag that is a JSON object or nothing."""
     try:
         body = json.loads(text or "{}")
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        raise DiverError(f"--extra {text}: must be a JSON object, such as '{{\"top_k\": -1}}'")
+        raise DiverError(f"{flag} {text}: must be a JSON object, such as '{{\"top_k\": -1}}'")
     return body

@@ -114,6 +114,8 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, eval_problem
     path = trained.folder / "eval" / f"step_{step:04d}.json"
     if config.k or config.grader or config.generator != "transformers" or not path.exists():
         return None
+    if config.template_variables not in ({}, trained.recipe.model.chat_template_kwargs):
+        return None
     result = read_json(path)
     same = {
         "template": config.template,

@@ -1,5 +1,6 @@
 """The generator of an evaluation, by name. A model is named before it is loaded: if nothing is missing, it never is."""
 
+import dataclasses
 import functools
 import re
 from collections.abc import Callable, Sequence
@@ -28,6 +29,11 @@ class SamplerHandle(NamedTuple):
     open: Callable[[], Generator]
     policy: Model | None = None
     """Where the model's configuration and tokenizer are; None where only the server knows."""
+
+    @property
+    def template_variables(self) -> dict[str, Any]:
+        """Those of its chat template; an endpoint is sent them."""
+        return dict(self.policy.chat_template_kwargs) if self.policy else {}
 
     def template(self, problems: Sequence[Problem]) -> str:
         """That of a chat model for these problems; DiverError for a model without a chat template."""
@@ -76,7 +82,7 @@ def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
         from diver.generate.vllm import VLLMGenerator
 
         try:
-            return VLLMGenerator(path, name, **revision, **config.extra_options)
+            return VLLMGenerator(path, name, policy.chat_template_kwargs, **revision, **config.extra_options)
         except TypeError as error:  # the engine knows its options itself
             if not config.extra_options:
                 raise
@@ -110,6 +116,8 @@ def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
         raise DiverError(f"--model: name a folder, a hub name, or a bundled policy ({names}); or give a run folder")
     # One thread for a bundled policy: its matrix products are too small to be parallelised.
     policy = policy or Model(path=config.model, threads=int(config.model in POLICIES))
+    if config.template_variables:
+        policy = dataclasses.replace(policy, chat_template_kwargs=config.template_variables)
     handle = GENERATORS[config.generator](config, policy)
     return handle._replace(open=functools.cache(handle.open))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from diver.data.benchmarks import Benchmark, Loaded, load
-from diver.data.templates import TEMPLATES
+from diver.data.templates import TEMPLATES, check_used
 from diver.evaluate.config import EvalConfig, parse_ks
 from diver.evaluate.grade import AUTO, grader_for
 from diver.evaluate.samplers import SamplerHandle, sampler_metadata
@@ -75,10 +75,13 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
     for problem in loaded.problems:
         grader_for(problem, benchmark.grader).check(problem, f"{benchmark.name}: ")
     template = benchmark.template or model.template(loaded.problems)
+    check_used(config.template_variables, template, loaded.problems, "--chat-template-kwargs")
+    variables = {"chat_template_kwargs": model.template_variables} if model.template_variables else {}
     samples, ks = _samples(config, benchmark)
     depends_on = {
         "model": model.model,
         "template": dataclasses.asdict(TEMPLATES[template]),
+        **variables,
         "temperature": benchmark.temperature,
         "max_tokens": benchmark.max_tokens,
         **({"stop_token_ids": config.stop_token_ids} if config.stop_token_ids else {}),
@@ -103,6 +106,7 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
             "source": {"path": benchmark.source.path, "notes": loaded.notes},
             "skipped": 0,
             "random_baseline": loaded.random_baseline,
+            **variables,
             **sampler_metadata(config),
         },
     )

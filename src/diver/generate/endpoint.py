@@ -52,7 +52,7 @@ class Endpoint:
     skip_refused: bool = False
     """Whether a request that is refused for good (400, 413, 422, no reply that is a completion) while others are answered is an
     empty rollout whose grade is `error`, not a DiverError."""
-    extra: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
     """Additional keys of the request body; they override those of PLAIN_SAMPLING. `transformers serve` samples the unmodified
     distribution with generation_config = '{"do_sample": true, "top_k": 0}', and is greedy without."""
 

@@ -2,7 +2,7 @@
 
 import json
 import timeit
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +17,7 @@ from transformers.utils.logging import disable_progress_bar
 from diver.config.sections import Model
 from diver.config.testbeds import POLICIES
 from diver.data import hub
+from diver.data.templates import with_chat_template_kwargs
 from diver.data.testbeds import policy_folder
 from diver.extras import missing
 from diver.generate.products import by_onednn
@@ -111,14 +112,16 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
     disable_progress_bar()  # of the weights, which would break ours
     options = {"revision": settings.revision} if settings.revision and not checkpoint else {}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, **options)
+        tokenizer = _tokenizer(path, settings, options)
         model: Any = AutoModelForCausalLM.from_pretrained(
             path, dtype=weights, attn_implementation=settings.attention, trust_remote_code=False, **options
         )
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
         name = f"model.path {settings.path!r}"
         advice = f"give a folder with config.json, weights and tokenizer, a model's name on the hub, or one of {', '.join(POLICIES)}"
-        if checkpoint:
+        if "attention implementation" in str(e) or "attn_implementation" in str(e):
+            advice = "set model.attention, to 'eager' for one"
+        elif checkpoint:
             name = f"checkpoint {checkpoint}"
             advice = "if its files are damaged, delete it to resume from the previous one"
         raise DiverError(f"{name}: cannot be loaded ({hub.one_line(e)}); {advice}") from None
@@ -160,10 +163,11 @@ def bf16_speedup() -> float:
 def _check_head(model: Any) -> None:
     """DiverError if `logits_of` is not the whole head: its log-probs would be those of another policy."""
     inputs = {"input_ids": torch.tensor([[0, 1]], device=model.device), "use_cache": False}
-    whole = model.eval()(**inputs).logits
-    if not torch.allclose(logits_of(model, hidden_states(model, **inputs)), whole, 1e-3, 1e-3):
+    whole, found = model.eval()(**inputs).logits, model.base_model(**inputs)
+    hidden = getattr(found, "last_hidden_state", None)
+    if hidden is None or not torch.allclose(logits_of(model, hidden), whole, 1e-3, 1e-3):
         kind = model.config.model_type
-        raise DiverError(f"model type {kind!r}: its head does more than is known here; TRL or verl may train it")
+        raise DiverError(f"model type {kind!r}: its head is not one that is known here; TRL or verl may train it")
 
 
 def weights_digest(model: Any) -> str:
@@ -192,7 +196,7 @@ def load_configuration(settings: Model) -> Configuration:
     path = _locate(settings)
     options: dict[str, Any] = {"revision": settings.revision} if settings.revision else {}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, **options)
+        tokenizer = _tokenizer(path, settings, options)
         base = _base(path)
         config = AutoConfig.from_pretrained(base, trust_remote_code=False, **options)
     except (OSError, ValueError, KeyError, ImportError) as e:
@@ -202,6 +206,11 @@ def load_configuration(settings: Model) -> Configuration:
     except OSError:  # a folder need not have one
         generation_config = GenerationConfig.from_model_config(config)
     return Configuration(config, generation_config, tokenizer)
+
+
+def _tokenizer(path: str, settings: Model, options: Mapping[str, Any]) -> Any:
+    tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, **options)
+    return with_chat_template_kwargs(tokenizer, settings.chat_template_kwargs, "model.chat_template_kwargs")
 
 
 def _locate(settings: Model, checkpoint: Path | None = None) -> str:

@@ -5,10 +5,11 @@ engine's stream, which starts anew, with seed 0, in every process (docs.vllm.ai,
 resumes would draw what is stored already a second time, and count it as new samples.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from diver.data.hub import one_line
+from diver.data.templates import with_chat_template_kwargs
 from diver.extras import missing
 from diver.generate.base import Generation, Key, Request, SamplingParams, prompts_that_fit
 from diver.types import DiverError, Rollout
@@ -42,7 +43,9 @@ def generation(request: Request, output: Any) -> Generation:
 class VLLMGenerator:
     """See `diver.generate.base.Generator`. `options` go to vllm.LLM: tensor_parallel_size, max_model_len, ..."""
 
-    def __init__(self, model: str, name: str = "", **options: Any) -> None:
+    def __init__(
+        self, model: str, name: str = "", chat_template_kwargs: Mapping[str, Any] | None = None, **options: Any
+    ) -> None:
         try:
             import vllm
         except ImportError:
@@ -53,7 +56,8 @@ class VLLMGenerator:
             self.engine = vllm.LLM(model=model, **options)
         except (OSError, ValueError, RuntimeError) as error:
             raise DiverError(f"vllm cannot load {model!r}: {one_line(error)}") from None
-        self.tokenizer = self.engine.get_tokenizer()
+        variables = chat_template_kwargs or {}
+        self.tokenizer = with_chat_template_kwargs(self.engine.get_tokenizer(), variables, "chat_template_kwargs")
         self.context: int = self.engine.model_config.max_model_len
 
     def generate(

@@ -45,7 +45,11 @@ class Diver(GroupAdvantage):
         super().check(args)
 
     def _graded(
-        self, prompts: Sequence[Any], completions: Sequence[Any], tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        tokens: Sequence[Sequence[int]],
+        inputs: Mapping[str, Any],
     ) -> list[Row]:
         if any(infos.get("num_turns", 1) > 1 for infos in inputs["rollout_infos"]):
             raise DiverError(

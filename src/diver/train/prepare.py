@@ -1,5 +1,6 @@
 """What a run needs besides weights, checked alike by `--dry-run` and by the start of a run."""
 
+import datetime
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 
 from diver.config.recipe import Recipe
 from diver.data.splits import load
-from diver.data.templates import Prompted, prompted
+from diver.data.templates import TEMPLATES, Prompted, check_used, prompted
 from diver.generate.hf import end_tokens
 from diver.generate.policy import ADAPTERS, Configuration, find_device, load_configuration, positions
 from diver.methods import NEEDS, check_needs
@@ -49,6 +50,9 @@ def prepare(recipe: Recipe) -> Prepared:
     if recipe.data.verifier == "auto" and len(verifiers) > 1:
         each = ", ".join(f"{n} problems by {name}" for name, n in verifiers.most_common())
         notes.append(f"graded {each}, as their answers ask for (data.verifier = 'auto')")
+    for part in (prepared.train, prepared.eval_problems):
+        check_used(recipe.model.chat_template_kwargs, part.template, part.problems, "model.chat_template_kwargs")
+    notes += [note] if (note := _date_note(recipe, policy.tokenizer, prepared.train)) else []
     template, chat = prepared.train.template, "a" if policy.tokenizer.chat_template else "no"
     reason = f": the model has {chat} chat template (data.template = 'auto')" if recipe.data.template == "auto" else ""
     evaluated = prepared.eval_problems
@@ -76,6 +80,15 @@ def _prompted(recipe: Recipe, problems: Sequence[Problem], tokenizer: Any, notes
             f"{result.skipped} of {len(problems)} prompts are longer than sample.max_prompt_tokens ({limit}) and were skipped"
         )
     return result
+
+
+def _date_note(recipe: Recipe, tokenizer: Any, prompts: Prompted) -> str:
+    """Of a chat template that writes today's date, as that of Llama 3.2: prompts would change while a run goes on."""
+    written = "strftime_now" in str(tokenizer.chat_template) and TEMPLATES[prompts.template].chat
+    if not written or "date_string" in recipe.model.chat_template_kwargs:
+        return ""
+    today = datetime.date.today().strftime("%d %b %Y")
+    return f"the chat template writes today's date into each prompt; to keep it: --model.chat_template_kwargs date_string '{today}'"
 
 
 def _check_context(recipe: Recipe, policy: Configuration) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from tyro.conf import Positional
 
-from diver.evaluate.config import read_extra
+from diver.evaluate.config import read_json_flag
 from diver.generate.endpoint import Endpoint
 from diver.io.files import lock, write_text
 from diver.io.jsonl import JsonlLog, to_json
@@ -104,7 +104,7 @@ class Judge:
     @property
     def body(self) -> dict[str, Any]:
         """`extra` as it is sent."""
-        return read_extra(self.extra)
+        return read_json_flag("--extra", self.extra)
 
     @property
     def prices(self) -> tuple[float, float] | None:

@@ -56,7 +56,10 @@ def test_slime_refuses():
         ({"eps_clip_high": 0.2}, "slime is not configured for method 'diver-mix': set eps_clip_high=0.28 (it is 0.2)"),
         ({"calculate_per_token_loss": False}, "set calculate_per_token_loss=True"),
         ({"use_opd": True}, "set use_opd=False (it is True)"),
-        ({"num_rollout": None}, "num_rollout: slime tells a reward function nothing of --num-epoch; give --num-rollout"),
+        (
+            {"num_rollout": None},
+            "num_rollout: slime tells a reward function nothing of --num-epoch; give --num-rollout",
+        ),
     ):
         refused(told, lambda changes=changes: process(c.slime_args(**changes), c.slime_samples()))
     assert process(c.miles_args(), c.slime_samples())[1] == expected(method)

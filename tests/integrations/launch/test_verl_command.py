@@ -102,6 +102,10 @@ def test_verls_own_options_have_the_last_word():
     recipe = make_recipe({"verl": {"overrides": ["trainer.nnodes=4", "+trainer.extra=1"]}})
     assert options(recipe)["trainer.nnodes"] == "4" and options(recipe)["+trainer.extra"] == "1"
     assert options(recipe, ["trainer.nnodes=2"])["trainer.nnodes"] == "2"
+    with pytest.raises(
+        DiverError, match=r"apply_chat_template_kwargs: has no effect, .* set model.chat_template_kwargs"
+    ):
+        command(recipe, ["+data.apply_chat_template_kwargs.enable_thinking=false"])
     with pytest.raises(DiverError, match=r"algorithm.diver is what the recipe says: change its section \[method\]"):
         command(recipe, ["+algorithm.diver.method=grpo"])
     with pytest.raises(DiverError, match="verl.overrides.0: should match pattern .*=', not 'nnodes'"):

@@ -387,7 +387,9 @@ def test_a_loss_that_an_older_unsloth_does_not_have(monkeypatch):
 
     monkeypatch.setattr("diver.integrations.trl.objective.installed", lambda: (0, 24))
     args = UnslothGRPOConfig(**vars(arguments("high-entropy")))
-    with pytest.raises(DiverError, match=r"'high-entropy': an Unsloth for TRL up to 0\.24 trains on tokens of low entropy"):
+    with pytest.raises(
+        DiverError, match=r"'high-entropy': an Unsloth for TRL up to 0\.24 trains on tokens of low entropy"
+    ):
         adapter("high-entropy", args)
     adapter("high-entropy", arguments("high-entropy"))  # TRL's own
     monkeypatch.setattr("diver.integrations.trl.objective.installed", lambda: (1, 15))

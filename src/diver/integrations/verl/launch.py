@@ -21,8 +21,9 @@ MODEL = "actor_rollout_ref.model"
 # The problems hold the prompt's whole text, so a chat template must add nothing to it. It is an argument of each call:
 # verl saves MODEL.custom_chat_template with the tokenizer of every checkpoint, in place of the model's own.
 AS_IT_IS = "{% for message in messages %}{{ message.content }}{% endfor %}"
+CHAT = "data.apply_chat_template_kwargs"
 FIXED: dict[str, Any] = {
-    "+data.apply_chat_template_kwargs.chat_template": AS_IT_IS,
+    f"+{CHAT}.chat_template": AS_IT_IS,
     f"{ROLLOUT}.name": "vllm",
     f"{ROLLOUT}.val_kwargs.do_sample": True,
     f"{ROLLOUT}.calculate_log_probs": True,  # for the alert that sampler and trainer disagree
@@ -40,6 +41,10 @@ def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
     last = {_key(option): option for option in (*recipe.verl.overrides, *extra)}
     if any(key.startswith(KEY) for key in last):
         raise DiverError(f"{KEY} is what the recipe says: change its section [method] or [verify], or give --method")
+    if any(key.startswith(CHAT) for key in last):
+        raise DiverError(
+            f"{CHAT}: has no effect, since the data have whole prompts; set model.chat_template_kwargs instead"
+        )
     options = {**dict(mapped(recipe, "verl")), **FIXED, **_derived(recipe), **overrides(recipe.method)}
     ours = [f"{key}={hydra(value)}" for key, value in options.items() if _key(key) not in last]
     return [*PROGRAM, *ours, *last.values()]
