@@ -217,6 +217,14 @@ def test_of_counts_all_0_so_much_is_left_open_as_of_problems_with_8():
     assert interval([0.0] * 30, (0, 1024)) == pytest.approx((0.0, 0.0, 8 * (1 - 0.05 ** (1 / 30))), abs=1e-5)
 
 
+def test_of_differences_of_counts_that_are_all_0_so_much_is_left_open_as_of_problems_with_8():
+    """A bound of 1,024 is no more than 8 where nothing differs: the upper end of gains that are 0 of 64, and of losses."""
+    end = 8 * (1 - 0.05 ** (1 / 64))
+    assert interval([0.0] * 64, (-1024, 1024)) == pytest.approx((0.0, -end, end), abs=1e-5)
+    few = [1.0] + [0.0] * 255
+    assert interval(few, (-1024, 1024)) == interval(few, (-64, 64)) and interval(few, (-1024, 1024)).low > -0.2
+
+
 @given(
     arrays(float, st.tuples(st.integers(1, 6), st.integers(2, 8)), elements=st.sampled_from([0.0, 0.25, 0.5, 1.0])),
     st.sampled_from([1.0, 4.0]),

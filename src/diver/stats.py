@@ -188,29 +188,29 @@ def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: fl
 
     Without bounds: mean +- h, where h is `_half_width`. (0, u): the mean over u is taken for a share of n coins, n chosen
     such that the normal interval would have the half-width h (Korn and Graubard 1998), and has the mid-p interval of
-    that binomial; a u far above the values, beyond `FEW_COUNTED`, is lowered to twice the highest. (-u, u): of gains and
-    losses, max(y, 0) and max(-y, 0), each such a share, the ends are combined by MOVER (Zou and Donner 2008), and the
-    interval is at least that of Student.
+    that binomial. (-u, u): of gains and losses, max(y, 0) and max(-y, 0), each such a share, the ends are combined by MOVER
+    (Zou and Donner 2008), and the interval is at least that of Student. A u far above the values, beyond `FEW_COUNTED`, is
+    lowered to twice the farthest from 0.
     """
     y = np.asarray(values, dtype=np.float64)
     if bounds is None:
         mean, half = y.mean((-2, -1)), _half_width(y, level)
         return mean - half, mean + half
-    if bounds[0] == 0:
-        top = np.minimum(bounds[1], np.maximum(FEW_COUNTED, 2 * y.max((-2, -1))))
-        low, high = _share(y / top[..., None, None], level, PSEUDO_PROBLEMS)
-        return top * low, top * high
-    return _difference(y, bounds[1], level)
+    top = np.minimum(bounds[1], np.maximum(FEW_COUNTED, 2 * np.abs(y).max((-2, -1))))
+    shares = y / top[..., None, None]
+    low, high = _share(shares, level, PSEUDO_PROBLEMS) if bounds[0] == 0 else _difference(shares, level)
+    return top * low, top * high
 
 
-def _difference(y: np.ndarray, bound: float, level: float) -> tuple[np.ndarray, np.ndarray]:
+def _difference(y: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the interval of a mean of values in [-1, 1], [..., seeds, problems]."""
     mean, half = y.mean((-2, -1)), _half_width(y, level)
-    parts = [np.maximum(sign * y, 0) / bound for sign in (1, -1)]
+    parts = [np.maximum(sign * y, 0) for sign in (1, -1)]
     gain, loss = (part.mean((-2, -1)) for part in parts)
     (gain_low, gain_high), (loss_low, loss_high) = (_share(part, level) for part in parts)
     h1, h2 = (_half_width(part, level) for part in parts)
     with np.errstate(divide="ignore", invalid="ignore"):  # of the two means; 0 where one of them does not vary
-        correlation = np.nan_to_num((h1**2 + h2**2 - (half / bound) ** 2) / (2 * h1 * h2), nan=0.0, posinf=0, neginf=0)
+        correlation = np.nan_to_num((h1**2 + h2**2 - half**2) / (2 * h1 * h2), nan=0.0, posinf=0, neginf=0)
     r = np.clip(correlation, -1, 1)
     size = np.abs(y.mean(-2))  # of each problem's difference
     few = size.sum(-1) ** 2 < FEW_DIFFERENCES * np.maximum((size**2).sum(-1), 1e-300)
@@ -218,8 +218,7 @@ def _difference(y: np.ndarray, bound: float, level: float) -> tuple[np.ndarray, 
         np.where(few, np.sqrt(np.maximum(x**2 + z**2 - 2 * r * x * z, 0)), 0)
         for x, z in ((gain - gain_low, loss_high - loss), (gain_high - gain, loss - loss_low))
     )
-    low, high = mean - np.maximum(half, bound * down), mean + np.maximum(half, bound * up)
-    return np.maximum(low, -bound), np.minimum(high, bound)
+    return np.maximum(mean - np.maximum(half, down), -1), np.minimum(mean + np.maximum(half, up), 1)
 
 
 def _share(y: np.ndarray, level: float, pseudo: float = 0.0) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diver.config.recipe import make_recipe
+from diver.io.fingerprint import own_code
 from diver.settings import choose, merge
 from diver.train.parallel import Run, run_all
 from diver.types import DiverError
@@ -16,7 +17,7 @@ from diver_paper.records import find
 from diver_paper.sweep import Paths
 from method_comparison.page import write_page
 from method_comparison.plan import CHOICE_SEED, Plan, Stage, StudyJob, Variant, load_plan
-from method_comparison.rates import choice_regime, choices, chosen, outcomes
+from method_comparison.rates import choice_regime, choices, chosen, tried
 from method_comparison.results import Part, Results
 
 UNTRAINED = StudyJob({}, 0, trained=False)
@@ -84,7 +85,10 @@ def _smaller(plan: Plan) -> Plan:
 
 
 def _run(arguments: Arguments, plan: Plan, provenance: Mapping[str, Any]) -> None:
-    added = {method: Variant(method, {"name": method}) for method in arguments.add}
+    added = {
+        name: Variant(name, {"name": name}, own_code=own_code(make_recipe({"method": {"name": name}})))
+        for name in arguments.add
+    }
     for name in arguments.only:
         choose(name, [*plan.variants, *added], "variant")
     plan = dataclasses.replace(plan, variants={**plan.variants, **added})
@@ -133,7 +137,7 @@ def run_stage(plan: Plan, stage: Stage, arguments: Arguments, provenance: Mappin
     run_all([run(job, choice, chosen_by, unevaluated) for job in missing], chosen_by.work, arguments.jobs)
     rates = chosen(plan, stage.testbed, plan.variants, chosen_by)
     jobs = [(UNTRAINED, plan.made())] + [
-        (StudyJob(variant.changes(rates[label]), seed), plan.made(variant.baseline))
+        (StudyJob(variant.changes(rates[label]), seed), plan.made(variant))
         for seed in stage.seeds
         for label, variant in variants.items()
     ]
@@ -171,8 +175,8 @@ def _results(plan: Plan, part: Part, labels: Iterable[str], arguments: Arguments
     for label, rate in rates.items():
         for seed in part.seeds:
             job = StudyJob(variants[label].changes(rate), seed)
-            made = plan.made(variants[label].baseline)
+            made = plan.made(variants[label])
             if (record := find(paths.records, job, regime, made)) is not None:
                 runs.setdefault(label, {})[seed] = record
-    tried = {label: outcomes(plan, testbed, variants[label], of_rates) for label in rates}
-    return Results(plan, part, runs, find(paths.records, UNTRAINED, regime, plan.made()), rates, tried)
+    choosing = {label: tried(plan, testbed, variants[label], of_rates) for label in rates}
+    return Results(plan, part, runs, find(paths.records, UNTRAINED, regime, plan.made()), rates, choosing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
+from itertools import cycle, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,29 @@ from method_comparison.plan import BASELINE
 from method_comparison.results import Record, Results, finals, free_candidates, level
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
+OF_METHODS = [colour for colour in COLOURS if colour != GREY]  # which is that of what costs nothing
+PANELS = 3  # beside each other
+DRAWN = 6  # methods whose solutions are drawn
 
 
 def draw(results: Sequence[Results], path: Path) -> None:
-    """A panel for each part of the page, side by side; a method has one colour and mark in all of them, and one legend.
+    """A panel for each part of the page; a method has one colour and mark in all of them, and one legend.
 
-    The first colour is clip-higher's alone: methods that behave as it does lie upon it.
+    The first colour is clip-higher's alone: methods that behave as it does lie upon it. Methods of most stages come first, so
+    that those which are compared again have colours of their own.
     """
-    others = dict.fromkeys(label for found in results for label in _shown(found) if label != BASELINE)
-    marks = [(colour, mark) for mark in MARKS for colour in COLOURS[1:]]
-    styles = {BASELINE: (COLOURS[0], MARKS[0]), **dict(zip(others, cycle(marks), strict=False))}
-    with drawing(path, size=(6.4 * max(1, len(results)), 5.6)) as figure:
-        axes = np.atleast_1d(figure.subplots(1, max(1, len(results))))
-        for found, box in zip(results, axes, strict=False):
-            _panel(box, found, styles)
+    others = dict.fromkeys(label for found in results for label in by_stages(found) if label != BASELINE)
+    marks = [(colour, mark) for mark in MARKS for colour in OF_METHODS[1:]]
+    styles = {BASELINE: (OF_METHODS[0], MARKS[0]), **dict(zip(others, cycle(marks), strict=False))}
+    columns = max(1, min(PANELS, len(results)))
+    rows = max(1, -(-len(results) // columns))
+    with drawing(path, size=(6.4 * columns, 5.0 * rows + 0.6)) as figure:
+        axes = np.ravel(figure.subplots(rows, columns))
+        for found, box in zip_longest(results, axes):
+            if found is None:
+                box.set_axis_off()
+            else:
+                _panel(box, found, styles)
         drawn = [box.get_legend_handles_labels() for box in axes]
         legend = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
         figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=4, frameon=False)
@@ -36,6 +45,11 @@ def draw(results: Sequence[Results], path: Path) -> None:
 
 def _shown(results: Results) -> list[str]:
     return [label for label in results.runs if label == BASELINE or label not in results.free]
+
+
+def by_stages(results: Results) -> list[str]:
+    """The methods that are drawn, first those that most stages have."""
+    return sorted(_shown(results), key=lambda label: -sum(label in s.variants for s in results.plan.stages.values()))
 
 
 def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -> None:
@@ -57,7 +71,7 @@ def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -
             np.array([[e.mean - e.low, e.high - e.mean] for e in column]).T for column in zip(*pairs, strict=True)
         )
         width = 2.0 if label == BASELINE else 1.1
-        axes.plot(100 * x, 100 * y, color=colour, marker=mark, markersize=3.5, linewidth=width, label=label)
+        axes.plot(100 * x, 100 * y, color=colour, marker=mark, markersize=4.5, linewidth=width, label=label)
         bars = {"xerr": 100 * dx, "yerr": 100 * dy, "elinewidth": 0.4, "alpha": 0.35}
         axes.errorbar(100 * x, 100 * y, fmt="none", ecolor=colour, **bars)
 
@@ -69,12 +83,12 @@ def _point(results: Results, label: str, name: str) -> tuple[Estimate, Estimate]
 
 def with_first_seed(results: Results) -> list[str]:
     """The methods whose run of the first seed is finished, which is the one whose solutions are drawn."""
-    return [label for label in _shown(results) if results.part.seeds[0] in results.runs[label]]
+    return [label for label in by_stages(results) if results.part.seeds[0] in results.runs[label]]
 
 
-def draw_solutions(results: Results, path: Path, problems: int = 4, columns: int = 6) -> None:
+def draw_solutions(results: Results, path: Path, problems: int = 4) -> None:
     """How often each solution of a problem is sampled over the training: a row a problem, a column a method, areas stacked."""
-    shown = with_first_seed(results)[:columns]
+    shown = with_first_seed(results)[:DRAWN]
     records = [results.runs[label][results.part.seeds[0]] for label in shown]
     counts = [_over_training(results, record) for record in records]
     most = sorted(range(len(counts[0])), key=lambda i: -len(counts[0][i][0][1]))[:problems] if counts else []
@@ -86,6 +100,8 @@ def draw_solutions(results: Results, path: Path, problems: int = 4, columns: int
             for column, label in enumerate(shown):
                 samples = results.plan.evaluation.samples
                 _stacked(axes[row][column], of_methods[column], names, samples, label if row == 0 else "")
+        figure.supxlabel("step", fontsize=7, color=GREY)
+        figure.supylabel("correct samples", fontsize=7, color=GREY)
 
 
 def _over_training(results: Results, record: Record) -> list[list[tuple[int, dict[str, int]]]]:
@@ -102,10 +118,11 @@ def _over_training(results: Results, record: Record) -> list[list[tuple[int, dic
 def _stacked(
     axes: Any, over: Sequence[tuple[int, dict[str, int]]], names: Sequence[str], samples: int, title: str
 ) -> None:
-    """A solution has one colour in a row of panels: that of its place among `names`; up to `samples`, the rest is white."""
+    """A solution has one colour in a row of panels: that of its place among `names`, grey where there are more names than
+    colours; up to `samples`, the rest is white."""
     table = np.array([[counts.get(name, 0) for _, counts in over] for name in names] or [[0] * len(over)])
     frame(axes, title)
-    colours = [COLOURS[i % len(COLOURS)] for i in range(len(table))]
+    colours = [*OF_METHODS, *[GREY] * len(table)][: len(table)]
     axes.set_ylim(0, samples)
     axes.stackplot([step for step, _ in over], table, colors=colours, linewidth=0, alpha=0.85)
 

@@ -12,21 +12,23 @@ from diver.render.tables import markdown
 from diver.stats import Estimate
 from method_comparison.figure import draw, draw_solutions, with_first_seed
 from method_comparison.plan import BASELINE, Plan
+from method_comparison.rates import outcome
 from method_comparison.results import (
     WEIGHTS,
     Results,
     above_front,
     at_best_temperature,
     by_difficulty,
-    from_baseline,
     gained_and_lost,
     gained_by_chance,
+    gap,
     kept,
     large,
     large_difference,
     late_gain,
     level,
     smallest_difference,
+    step_seconds,
     training,
 )
 
@@ -34,6 +36,8 @@ NAME = "methods"
 KS = (1, 4, 16, 64)
 AT = ("final 1", "final 0.6")
 NONE = "–"
+SLOWER = "clip-higher, half the rate"
+"""The strongest of what costs nothing at Pass@1; a part without it has no front."""
 TRAINING = {
     "entropy": "policy/entropy",
     "all correct": "group/solve_all",
@@ -59,12 +63,13 @@ def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
         f"Made by `diver reproduce {NAME}`; [study.toml](../../studies/method_comparison/study.toml) has the regimes, the "
         "variants and the stages. The methods are in the common frame (docs/methods.md) where they are not called as published; "
         f"the learning rate of each is chosen from {', '.join(f'{rate:g}' for rate in plan.rates)} by runs of its own on other "
-        "problems, that of a variant is its method's. What costs nothing beside clip-higher are the untrained policy, "
+        "problems, shorter than the others here; clip-higher alone was also run at half and at twice its rate. What costs nothing beside clip-higher are the untrained policy, "
         "clip-higher and, where they were run, half and twice its learning rate and a KL term, each at every temperature, and their "
         f"earlier checkpoints at {' and '.join(f'{t:g}' for t in plan.evaluation.checkpoint_temperatures)}.\n",
         f"![Pass@1 against Pass@64]({NAME}.png)\n",
         "A curve a method, over the temperature at test time; bars are 95 % intervals over seeds and problems. Grey: what costs "
-        "nothing.\n\nOf many comparisons one in twenty excludes 0 by chance: what the seeds and problems show on which a method "
+        "nothing. Below, *(1 of 3 seeds)* marks what is not finished; an interval of one seed is over problems alone, and so is "
+        "narrower than one of several.\n\nOf many comparisons one in twenty excludes 0 by chance: what the seeds and problems show on which a method "
         "was found is a reason to look again, and is tested on others, in a part of its own.\n",
     ]
     write_text(out / f"{NAME}.md", "\n".join(head + _parts(known, appendices)))
@@ -89,12 +94,11 @@ def _appendix(results: Results) -> list[str]:
 
 
 def _part(results: Results) -> list[str]:
-    finished = ", ".join(f"{label} {len(runs)}" for label, runs in results.runs.items())
-    alone = " An interval of one seed is over problems alone." if min(map(len, results.runs.values())) < 2 else ""
-    parts = [f"## {results.title}\n", f"Finished seeds: {finished}.{alone}\n", _smallest(results), _start(results)]
+    parts = [f"## {results.title}\n", _smallest(results), _start(results)]
     for name in AT:
         temperature = name.split()[1]
-        parts += [f"### Sampled at temperature {temperature}\n", _levels(results, name), _differences(results, name)]
+        parts += [f"### Sampled at temperature {temperature}\n", _levels(results, name)]
+        parts += [_differences(results, name, other) for other in (BASELINE, SLOWER) if other in results.runs]
     parts += ["### At the best temperature\n", _at_best(results), "### Above the front\n", _front(results)]
     return [
         *parts,
@@ -112,6 +116,12 @@ def _points(estimate: Estimate, sign: str = "") -> str:
     return NONE if np.isnan(estimate.mean) else estimate.text(100, sign=sign)
 
 
+def _named(results: Results, label: str) -> str:
+    """The label, with the number of its seeds where it has not all."""
+    done, all_seeds = len(results.runs[label]), len(results.part.seeds)
+    return label if done == all_seeds else f"{label} *({done} of {all_seeds} seeds)*"
+
+
 def _others(results: Results) -> list[str]:
     return [label for label in results.runs if label != BASELINE]
 
@@ -123,9 +133,9 @@ def _smallest(results: Results) -> str:
     if any(map(np.isnan, values.values())):
         return ""
     return (
-        "The true difference from clip-higher that so many problems, samples and seeds detect with 80 % probability (less with "
-        "three seeds, of which the width of an interval is hardly known itself), at temperature 1, in points, the median over the "
-        f"variants: {', '.join(f'Pass@{k} {value:.1f}' for k, value in values.items())}.\n"
+        "The true difference from clip-higher that so many problems, samples and seeds detect in about seven of ten studies "
+        "(in eight, if an interval had always the same width), at temperature 1, in points, the median over the variants: "
+        f"{', '.join(f'Pass@{k} {value:.1f}' for k, value in values.items())}.\n"
     )
 
 
@@ -146,13 +156,17 @@ def _samples(results: Results) -> int:
 
 
 def _levels(results: Results, name: str) -> str:
-    rows = [[label, *(_points(level(runs, name, k)) for k in KS)] for label, runs in results.runs.items()]
+    rows = [[_named(results, x), *(_points(level(runs, name, k)) for k in KS)] for x, runs in results.runs.items()]
     return markdown(["per cent", *(f"Pass@{k}" for k in KS)], rows)
 
 
-def _differences(results: Results, name: str) -> str:
-    rows = [[label, *(_points(from_baseline(results, label, name, k), "+") for k in KS)] for label in _others(results)]
-    return markdown([f"minus {BASELINE}, points", *(f"Pass@{k}" for k in KS)], rows)
+def _differences(results: Results, name: str, other: str) -> str:
+    rows = [
+        [_named(results, label), *(_points(gap(results, label, name, k, other), "+") for k in KS)]
+        for label in results.runs
+        if label not in (BASELINE, other)
+    ]
+    return markdown([f"minus {other}, points", *(f"Pass@{k}" for k in KS)], rows) if rows else ""
 
 
 def _at_best(results: Results) -> str:
@@ -160,28 +174,33 @@ def _at_best(results: Results) -> str:
     for label in results.runs:
         cells = []
         for k in KS:
-            temperature, reported, gap = at_best_temperature(results, label, k)
-            beside = f"; {_points(gap, '+')}" if label != BASELINE else ""
+            temperature, reported, more = at_best_temperature(results, label, k)
+            beside = f"; {_points(more, '+')}" if label != BASELINE else ""
             cells.append(f"{_points(reported)} at {temperature}{beside}" if temperature else NONE)
-        rows.append([label, *cells])
+        rows.append([_named(results, label), *cells])
     note = (
-        "The temperature is chosen on one half of the problems and reported on the other; behind it, the difference from "
-        "clip-higher at its own best.\n"
+        "Each half of the problems is sampled at the temperature that is best on the other half (two temperatures, where these "
+        "differ); behind it, the difference from clip-higher at its own best.\n"
     )
     return note + "\n" + markdown(["per cent", *(f"Pass@{k}" for k in KS)], rows)
 
 
 def _front(results: Results) -> str:
+    if SLOWER not in results.runs:
+        return f"{SLOWER}, was not run here, so that nothing can be said of the front.\n"
     rows = []
     for label in [x for x in results.runs if x not in results.free]:
         found = [above_front(results, label, weight) for weight in WEIGHTS]
-        rows.append([label, *(f"{_points(f[2], '+')} ({f[0].name.split()[1]})" if f else NONE for f in found)])
+        rows.append(
+            [_named(results, label), *(f"{_points(f[2], '+')} ({f[0].temperatures})" if f else NONE for f in found)]
+        )
     best = next((found for label in results.runs if (found := [above_front(results, label, w) for w in WEIGHTS])), [])
     free = "; ".join(f"{w:g}: {f[1]}" for w, f in zip(WEIGHTS, best, strict=True) if f)
     note = (
         "w Pass@1 + (1 - w) Pass@64 of each method at its best temperature (in brackets), minus the best of whatever costs nothing, "
-        "in points; both are chosen on one half of the problems and compared on the other. A method is above the front where the "
-        f"whole interval is above 0. The best for each w that costs nothing: {free}.\n"
+        "in points; both are chosen for each half of the problems on the other half. A method is above the front where the "
+        "whole interval is above 0. The best of many is chosen on the seeds on which it is compared, which is against the methods, by "
+        f"some tenths of a point. The best for each w that costs nothing: {free}.\n"
     )
     return note + "\n" + markdown(["", *(f"w = {w:g}" for w in WEIGHTS)], rows)
 
@@ -192,7 +211,7 @@ def _deeper(results: Results) -> str:
     for label, runs in results.runs.items():
         first, last = kept(runs)
         rows.append(
-            [label, *(_points(large(runs, "pass", k)) for k in ks),
+            [_named(results, label), *(_points(large(runs, "pass", k)) for k in ks),
              *(NONE if label == BASELINE else _points(large_difference(results, label, k), "+") for k in ks[-1:]),
              *(large(runs, "distinct", k).text(1) for k in ks),
              *(found.text(results.plan.evaluation.large_problems) for found in gained_and_lost(results, label)),
@@ -221,8 +240,8 @@ def _by_difficulty(results: Results) -> str:
         return ""
     rows = []
     for label in _others(results):
-        gaps = [_points(gap, "+") for k in (1, 64) for gap in by_difficulty(results, label, k)]
-        rows.append([label, *gaps])
+        gaps = [_points(part, "+") for k in (1, 64) for part in by_difficulty(results, label, k)]
+        rows.append([_named(results, label), *gaps])
     quarters = ("hardest", "hard", "easy", "easiest")
     note = (
         "Where a difference from clip-higher lies: points of Pass@1 and of Pass@64 at temperature 1, in quarters of the problems by "
@@ -236,7 +255,8 @@ def _solutions(results: Results) -> str:
         return ""
     return (
         f"![Solutions over training]({_solutions_name(results)})\n\nThe correct solutions among "
-        f"{results.plan.evaluation.samples} samples of a problem, a colour each, before training and after each checkpoint of seed "
+        f"{results.plan.evaluation.samples} samples of a problem, a colour each (grey where there are more), by the methods that most "
+        "stages have, before training and after each checkpoint of seed "
         f"{results.part.seeds[0]}; white is wrong. The problems are those of the first "
         f"{results.plan.evaluation.shown_problems} with the most solutions before training.\n"
     )
@@ -249,18 +269,27 @@ def _solutions_name(results: Results) -> str:
 def _training(results: Results) -> str:
     rows = []
     for label, runs in results.runs.items():
-        seconds = [r["cpu_seconds"]["train"] for r in runs.values() if r["cpu_seconds"]["train"]]
-        steps = results.plan.regime(results.part.testbed)["train"]["steps"]
         values = [training(runs, metric) for metric in TRAINING.values()]
-        cost = f"{min(seconds) / steps:.2f}" if seconds else NONE  # a busy machine only adds to it
+        seconds = step_seconds([*runs.values(), *results.tried.get(label, {}).values()])
+        cost = NONE if np.isnan(seconds) else f"{seconds:.2f}"
         rate = f"{results.rates[label] * results.plan.variants[label].rate_factor:g}"
-        rows.append([label, rate, *(NONE if np.isnan(v) else f"{v:.3g}" for v in values), cost])
-    return markdown(["last quarter of the steps", "learning rate", *TRAINING, "CPU s a step, all steps"], rows)
+        rows.append([_named(results, label), rate, *(NONE if np.isnan(v) else f"{v:.3g}" for v in values), cost])
+    note = (
+        "The seconds of a step are the least of all runs of a method, those that choose its rate included; the machines were not the "
+        "same, and had other work.\n"
+    )
+    return markdown(["last quarter of the steps", "learning rate", *TRAINING, "s a step"], rows) + "\n" + note
 
 
 def _rates(results: Results) -> str:
     rows = [
-        [label, *(f"{100 * found[rate].mean():.1f}" + " *" * (rate == results.rates[label]) for rate in sorted(found))]
+        [
+            label,
+            *(
+                f"{100 * outcome(found[rate]).mean():.1f}" + " *" * (rate == results.rates[label])
+                for rate in sorted(found)
+            ),
+        ]
         for label, found in results.tried.items()
         if found and not results.plan.variants[label].rate_of
     ]

@@ -42,6 +42,8 @@ class Variant:
     baseline: bool = False
     """Costs nothing beside clip-higher, so that it belongs to the front that a method must surpass."""
     frame: str = "common"
+    own_code: Mapping[str, str] = field(default_factory=dict)
+    """Of a method of one's own, which --add names: a digest of its file, so that another one's record is not taken for its."""
 
     def changes(self, rate: float) -> dict[str, Any]:
         """The changes to the testbed's recipe; `rate` is that of `rate_of`, or its own."""
@@ -91,9 +93,10 @@ class Plan:
     variants: Mapping[str, Variant]
     stages: Mapping[str, Stage] = field(default_factory=dict)
 
-    def made(self, baseline: bool = False) -> dict[str, Any]:
-        """What the record of a run says beside its recipe: how it was evaluated."""
-        return {"evaluation": dataclasses.asdict(self.evaluation), "baseline": baseline}
+    def made(self, variant: Variant | None = None) -> dict[str, Any]:
+        """What the record of a run says beside its recipe: how it was evaluated, and whose code it is."""
+        made = {"evaluation": dataclasses.asdict(self.evaluation), "baseline": bool(variant and variant.baseline)}
+        return made | ({"own_code": dict(variant.own_code)} if variant and variant.own_code else {})
 
     def regime(self, testbed: str) -> dict[str, Any]:
         """The recipe of a testbed as given."""

@@ -43,15 +43,23 @@ def choices(plan: Plan, variants: Iterable[Variant]) -> list[StudyJob]:
     ]
 
 
+def tried(plan: Plan, testbed: str, variant: Variant, paths: Paths) -> dict[float, Mapping[str, Any]]:
+    """Learning rate -> the record of its run, of the finished runs of a variant."""
+    regime = choice_regime(plan, testbed)
+    jobs = {rate: StudyJob(variant.changes(rate), CHOICE_SEED) for rate in plan.rates}
+    found = {rate: find(paths.records, job, regime) for rate, job in jobs.items()}
+    return {rate: record for rate, record in found.items() if record is not None}
+
+
+def outcome(record: Mapping[str, Any]) -> np.ndarray:
+    """The outcome over the last quarter of a run, float64 [blocks of steps]."""
+    column = record["metrics"]["reward/outcome"]
+    return np.array(column[-max(1, round(TAIL * len(column))) :], dtype=float)
+
+
 def outcomes(plan: Plan, testbed: str, variant: Variant, paths: Paths) -> dict[float, np.ndarray]:
-    """Learning rate -> the outcome over the last quarter of its run, float64 [blocks of steps], of the finished runs of a variant."""
-    regime, found = choice_regime(plan, testbed), dict[float, np.ndarray]()
-    for rate in plan.rates:
-        record = find(paths.records, StudyJob(variant.changes(rate), CHOICE_SEED), regime)
-        if record is not None:
-            column = record["metrics"]["reward/outcome"]
-            found[rate] = np.array(column[-max(1, round(TAIL * len(column))) :], dtype=float)
-    return found
+    """Learning rate -> the `outcome` of its run."""
+    return {rate: outcome(record) for rate, record in tried(plan, testbed, variant, paths).items()}
 
 
 def chosen(plan: Plan, testbed: str, variants: Mapping[str, Variant], paths: Paths) -> dict[str, float]:

@@ -5,11 +5,12 @@ Every estimate is over seeds and problems, [seeds, problems], by `diver.stats.in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from diver.report.run_record import STAGES
 from diver.stats import Estimate, interval, pass_at_k
 from diver_paper.aggregate import UNKNOWN, of_samples
 from method_comparison.plan import BASELINE, Plan
@@ -38,8 +39,8 @@ class Results(NamedTuple):
     untrained: Record | None
     rates: Mapping[str, float]
     """Label -> the learning rate of its variant, before its `rate_factor`."""
-    tried: Mapping[str, Mapping[float, np.ndarray]]
-    """Label -> learning rate -> the outcomes by which it is chosen."""
+    tried: Mapping[str, Mapping[float, Record]]
+    """Label -> learning rate -> the record of the run by which it is chosen."""
 
     @property
     def title(self) -> str:
@@ -108,21 +109,17 @@ def level(runs: Runs, name: str, k: int) -> Estimate:
     return interval(np.array(list(found.values())), (0, 1)) if found else UNKNOWN
 
 
-def difference(
-    more: dict[int, np.ndarray], less: dict[int, np.ndarray], part: slice = slice(None), bound: float = 1.0
-) -> Estimate:
-    """`more` - `less`, paired over the seeds of both and over the problems of `part`; within +-`bound`."""
+def difference(more: dict[int, np.ndarray], less: dict[int, np.ndarray]) -> Estimate:
+    """`more` - `less`, shares of each problem, paired over the seeds and problems of both."""
     shared = sorted(more.keys() & less.keys())
     size = min([len(more[s]) for s in shared] + [len(less[s]) for s in shared], default=0)
-    pairs = [(more[s][:size] - less[s][:size])[part] for s in shared]
-    return interval(np.array(pairs), (-bound, bound)) if pairs else UNKNOWN
+    pairs = [more[s][:size] - less[s][:size] for s in shared]
+    return interval(np.array(pairs), (-1, 1)) if pairs else UNKNOWN
 
 
-def from_baseline(results: Results, label: str, name: str, k: int) -> Estimate:
-    """Pass@k of a variant minus clip-higher's, both in the evaluation `name`."""
-    mine, theirs = (
-        rows(runs, name, lambda r, at: pass_at(r, at, k)) for runs in (results.runs[label], results.baseline)
-    )
+def gap(results: Results, label: str, name: str, k: int, other: str = BASELINE) -> Estimate:
+    """Pass@k of a variant minus another's, by default clip-higher's, both in the evaluation `name`."""
+    mine, theirs = (rows(results.of(x), name, lambda r, at: pass_at(r, at, k)) for x in (label, other))
     return difference(mine, theirs)
 
 
@@ -131,38 +128,63 @@ def finals(results: Results) -> list[str]:
     return [f"final {t:g}" for t in results.plan.evaluation.temperatures]
 
 
-CHOSEN_ON, REPORTED_ON = slice(0, None, 2), slice(1, None, 2)
-"""The half of the problems on which a temperature is chosen, and the one on which the choice is reported."""
+HALVES = slice(0, None, 2), slice(1, None, 2)
+"""The even and the odd problems: what is chosen on one half is reported on the other, and the reverse."""
 
 
-def best(
-    results: Results, candidates: Sequence[Candidate], measure: Callable[[Record, str], np.ndarray]
-) -> Candidate | None:
-    """The candidate of the highest mean over seeds and the problems of one half; None without any."""
-    means = {}
-    for candidate in candidates:
-        found = rows(results.of(candidate.label), candidate.name, measure)
-        if found:
-            means[candidate] = np.mean([values[CHOSEN_ON].mean() for values in found.values()])
-    return max(means, key=lambda c: means[c]) if means else None
+class Crossed(NamedTuple):
+    """The best of several candidates, for each half of the problems chosen on the other, so that no choice sees its test."""
+
+    chosen: tuple[Candidate, Candidate]
+    """For the even problems and for the odd ones."""
+    values: dict[int, np.ndarray]
+    """Seed -> what the chosen ones have, float64 [problems]."""
+
+    def __str__(self) -> str:
+        return " and ".join(dict.fromkeys(map(str, self.chosen)))
+
+    @property
+    def temperatures(self) -> str:
+        return ", ".join(dict.fromkeys(candidate.name.split()[1] for candidate in self.chosen))
+
+
+def crossed(
+    results: Results,
+    candidates: Sequence[Candidate],
+    measure: Callable[[Record, str], np.ndarray],
+    seeds: Sequence[int],
+) -> Crossed | None:
+    """The best of `candidates`, all of which have these seeds; None without candidates or seeds."""
+    if not candidates or not seeds:
+        return None
+    tables = {c: [measure(results.of(c.label)[seed], c.name) for seed in seeds] for c in candidates}
+
+    def best(half: slice) -> Candidate:
+        return max(candidates, key=lambda c: np.mean([row[half].mean() for row in tables[c]]))
+
+    even, odd = best(HALVES[1]), best(HALVES[0])
+    values = {}
+    for seed, of_even, of_odd in zip(seeds, tables[even], tables[odd], strict=True):
+        size = min(len(of_even), len(of_odd))  # a checkpoint is evaluated on fewer problems than the last one
+        values[seed] = of_even[:size].copy()
+        values[seed][HALVES[1]] = of_odd[:size][HALVES[1]]
+    return Crossed((even, odd), values)
 
 
 def at_best_temperature(results: Results, label: str, k: int) -> tuple[str, Estimate, Estimate]:
-    """The best temperature of a variant for Pass@k, its Pass@k on the other problems, and that minus clip-higher's at its own."""
+    """The best temperature of a variant for Pass@k, its Pass@k there, and that minus clip-higher's at its own best."""
 
     def measure(record: Record, name: str) -> np.ndarray:
         return pass_at(record, name, k)
 
-    mine, theirs = (best(results, [Candidate(x, n) for n in finals(results)], measure) for x in (label, BASELINE))
+    def found(label: str) -> Crossed | None:
+        return crossed(results, [Candidate(label, n) for n in finals(results)], measure, sorted(results.of(label)))
+
+    mine, theirs = found(label), found(BASELINE)
     if mine is None or theirs is None:
         return "", UNKNOWN, UNKNOWN
-    values = rows(results.runs[label], mine.name, measure)
-    reported = interval(np.array([v[REPORTED_ON] for v in values.values()]), (0, 1))
-    return (
-        mine.name.split()[1],
-        reported,
-        difference(values, rows(results.baseline, theirs.name, measure), REPORTED_ON),
-    )
+    reported = interval(np.array([*mine.values.values()]), (0, 1))
+    return mine.temperatures, reported, difference(mine.values, theirs.values)
 
 
 # ---- the front -------------------------------------------------------------------------------------------------------------
@@ -179,19 +201,20 @@ def free_candidates(results: Results) -> list[Candidate]:
     return found
 
 
-def above_front(results: Results, label: str, weight: float) -> tuple[Candidate, Candidate, Estimate] | None:
+def above_front(results: Results, label: str, weight: float) -> tuple[Crossed, Crossed, Estimate] | None:
     """The variant at its best temperature against the best that is free, by `score`: both, and the difference.
 
-    Both are chosen on one half of the problems and compared on the other. A method is above the front for this weight
-    where the whole interval is above 0: slower, hotter, shorter or closer to the start is not more diverse.
+    Over the seeds that the variant and all that is free have: a seed more would be a chance more to be the best. A method is
+    above the front for this weight where the whole interval is above 0: slower, hotter, shorter or closer to the start is
+    not more diverse.
     """
-    measure = score(weight)
-    mine = best(results, [Candidate(label, name) for name in finals(results)], measure)
-    theirs = best(results, free_candidates(results), measure)
+    free = free_candidates(results)
+    seeds = sorted(set(results.of(label)).intersection(*(results.of(c.label) for c in free)))
+    own = [Candidate(label, name) for name in finals(results)]
+    mine, theirs = (crossed(results, candidates, score(weight), seeds) for candidates in (own, free))
     if mine is None or theirs is None:
         return None
-    sides = [rows(results.of(c.label), c.name, measure) for c in (mine, theirs)]
-    return mine, theirs, difference(sides[0], sides[1], REPORTED_ON)
+    return mine, theirs, difference(mine.values, theirs.values)
 
 
 # ---- deeper than means -----------------------------------------------------------------------------------------------------
@@ -262,10 +285,10 @@ def late_gain(results: Results, temperature: str) -> Estimate:
 
 
 def smallest_difference(results: Results, name: str, k: int) -> float:
-    """What a difference of Pass@k from clip-higher must be to be detected with 80 %, its interval taken as it is; the median
-    over the variants that have all seeds; NaN without."""
+    """What a difference of Pass@k from clip-higher must be to be detected with 80 %, were its interval always as wide as it is;
+    the median over the variants that have all seeds; NaN without. Simulated, with 3 and 5 seeds, the chance is about 70 %."""
     whole = [x for x in results.runs if x != BASELINE and results.runs[x].keys() >= {*results.part.seeds}]
-    found = [from_baseline(results, label, name, k).detectable for label in whole]
+    found = [gap(results, label, name, k).detectable for label in whole]
     return float(np.nanmedian(found)) if np.isfinite(found).any() else np.nan
 
 
@@ -274,3 +297,10 @@ def training(runs: Runs, metric: str) -> float:
     columns = [record["metrics"].get(metric, []) for record in runs.values()]
     tails = [[v for v in c[-max(1, len(c) // 4) :] if v is not None] for c in columns]
     return float(np.mean([np.mean(tail) for tail in tails if tail])) if any(tails) else np.nan
+
+
+def step_seconds(records: Iterable[Record]) -> float:
+    """The seconds of a step: the median over a run, and of the runs the least, since other work of a machine only adds to them."""
+    found = [[record["metrics"].get(f"time/{stage}", []) for stage in STAGES] for record in records]
+    sums = [[sum(parts) for parts in zip(*columns, strict=True) if None not in parts] for columns in found]
+    return min((float(np.median(seconds)) for seconds in sums if seconds), default=np.nan)

@@ -39,6 +39,7 @@ def run(
     folder: str,
     out: str,
     provenance: Mapping[str, Any],
+    own_code: Mapping[str, str] | None = None,
 ) -> None:
     """Train in `folder`, resuming where it was stopped, evaluate, and write the record into `out`.
 
@@ -68,6 +69,7 @@ def run(
         "cpu_seconds": {"train": None if resumed else trained - start, "evaluate": time.process_time() - trained},
         "evaluation": evaluation,
         "baseline": baseline,
+        **({"own_code": own_code} if own_code else {}),
         "metrics": {name: thinned(column) for name, column in metrics.items()},
         "evaluations": evaluations,
     }

@@ -120,6 +120,14 @@ def test_what_cannot_be_compared_is_told(folders):
     assert "other: its held-out problems are not those of the other runs" in told("clip", "other")
     write_run(folders / "young", "max-rl", 0, None, base=CLIP[0])
     assert "young: has no evaluation after training yet" in told("clip", "young")
+    half = write_run(folders / "half", "max-rl", 0, CLIP[0])
+    config = json.loads((half / "config.json").read_text())
+    config["recipe"]["train"]["steps"] = config["schedule_steps"] = 6
+    (half / "config.json").write_text(json.dumps(config))
+    assert (
+        "half: was evaluated after 3 of 6 steps; finish the run, end it at its last checkpoint (--train.steps)"
+        in told("clip", "half")
+    )
 
 
 def test_the_command_writes_tables_and_figures(folders, capsys):

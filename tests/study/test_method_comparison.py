@@ -31,15 +31,16 @@ from method_comparison.results import (
     at_best_temperature,
     by_difficulty,
     free_candidates,
-    from_baseline,
     gained_and_lost,
     gained_by_chance,
+    gap,
     kept,
     large,
     large_difference,
     late_gain,
     level,
     smallest_difference,
+    step_seconds,
 )
 from method_comparison.worker import shared, thinned
 
@@ -135,12 +136,13 @@ def test_pass_at_k_is_estimated_from_all_samples():
 
 
 def test_a_temperature_is_chosen_on_one_half_of_the_problems_and_reported_on_the_other():
-    """max-rl: the even problems choose 0.6 (1 against .5), the odd ones say .25 there; clip-higher has 0.5 at 1.0."""
+    """max-rl: the even problems choose 0.6 (1 against .5), where the odd ones have 0 and .5; these choose 1 (1 against .25), where
+    the even ones have .5. clip-higher has nothing but at 1: .625."""
     better = [record({"1": [32, 64, 32, 64], "0.6": [64, 0, 64, 32]})] * 2
     base = [record({"1": [48, 32, 48, 32]})] * 2
-    temperature, reported, gap = at_best_temperature(results(clip_higher=base, max_rl=better), "max-rl", 1)
-    assert temperature == "0.6" and reported.mean == pytest.approx(0.25)
-    assert gap.mean == pytest.approx(0.25 - 0.5) and gap.low <= gap.mean <= gap.high
+    temperature, reported, more = at_best_temperature(results(clip_higher=base, max_rl=better), "max-rl", 1)
+    assert temperature == "1, 0.6" and reported.mean == pytest.approx((0.5 + 0 + 0.5 + 0.5) / 4)
+    assert more.mean == pytest.approx(0.375 - 0.625) and more.low <= more.mean <= more.high
 
 
 def test_a_method_must_be_above_whatever_costs_nothing():
@@ -148,9 +150,9 @@ def test_a_method_must_be_above_whatever_costs_nothing():
     free = [record({"1": [32] * 4}, before=[("1", [48] * 4)])] * 2
     mine = [record({"0.3": [56] * 4})] * 2
     found = results(clip_higher=free, max_rl=mine)
-    method, best, gap = above_front(found, "max-rl", 1.0)
+    method, best, more = above_front(found, "max-rl", 1.0)
     assert (str(method), str(best)) == ("max-rl at 0.3", "clip-higher after 100 steps at 1")
-    assert gap.mean == pytest.approx(56 / 64 - 48 / 64)
+    assert more.mean == pytest.approx(56 / 64 - 48 / 64)
     assert above_front(found, "max-rl", 0.5)[2].mean == pytest.approx((56 - 48) / 64 / 2)  # Pass@64 is 1 for both
 
 
@@ -158,8 +160,8 @@ def test_a_method_must_be_above_the_untrained_policy_at_its_best_temperature():
     """One that has not moved: .5 at temperature 1, where the untrained policy has .75 at 0.6 and clip-higher .25."""
     untrained, still = record({"1": [32] * 4, "0.6": [48] * 4}), [record({"1": [32] * 4})] * 2
     found = results(untrained, clip_higher=[record({"1": [16] * 4})] * 2, max_rl=still)
-    _, best, gap = above_front(found, "max-rl", 1.0)
-    assert str(best) == "untrained at 0.6" and gap.mean == pytest.approx(-0.25)
+    _, best, more = above_front(found, "max-rl", 1.0)
+    assert str(best) == "untrained at 0.6" and more.mean == pytest.approx(-0.25)
     assert Candidate("untrained", "final 0.6") in free_candidates(found)
 
 
@@ -173,10 +175,34 @@ def test_a_checkpoint_of_one_seed_alone_is_no_candidate():
     assert [c.name for c in free_candidates(found) if not c.name.startswith("final")] == ["100 1"]
 
 
+def test_the_best_that_is_free_is_of_the_seeds_that_all_have():
+    """Half the rate, of one seed that was lucky for all, is worse there than clip-higher; the other seeds do not count."""
+    lucky, other = [record({"1": [48] * 4}), record({"1": [16] * 4})], [record({"1": [40] * 4})]
+    found = results(clip_higher=lucky, max_rl=[record({"1": [56] * 4})] * 2)
+    runs = {**found.runs, "clip-higher, half the rate": dict(enumerate(other))}
+    _, best, more = above_front(found._replace(runs=runs), "max-rl", 1.0)
+    assert str(best) == "clip-higher at 1" and more.mean == pytest.approx(8 / 64)
+    assert above_front(found._replace(runs={**runs, "ucpo": {1: lucky[0]}}), "ucpo", 1.0) is None
+
+
+def test_a_checkpoint_has_fewer_problems_than_the_last():
+    """The best that is free is the checkpoint, of the first two problems, for both halves: .75 and .25, max-rl .5 on these."""
+    free = [record({"1": [16] * 4}, before=[("1", [48, 48])])] * 2
+    found = results(clip_higher=free, max_rl=[record({"1": [32, 32, 0, 0]})] * 2)
+    _, best, more = above_front(found, "max-rl", 1.0)
+    assert str(best) == "clip-higher after 100 steps at 1" and more.mean == pytest.approx(0.5 - 0.75)
+
+
+def test_the_seconds_of_a_step_are_of_the_quiet_run():
+    columns = {"time/verify": [0.0] * 3, "time/diversity": [0.0] * 3, "time/update": [0.5, 0.5, 0.5]}
+    quiet, busy = ({"metrics": {"time/sample": times, **columns}} for times in ([0.25, 0.5, 9.0], [1.0, None, 1.0]))
+    assert step_seconds([busy, quiet]) == 1.0 and np.isnan(step_seconds([{"metrics": {}}]))
+
+
 def test_a_part_without_clip_higher_has_no_differences():
     found = results(record({"1": [32] * 4}), max_rl=[record({"1": [48] * 4}, large=[1, 2, 3, 4])] * 2)
     assert at_best_temperature(found, "max-rl", 1)[0] == "" and np.isnan(smallest_difference(found, "final 1", 1))
-    assert np.isnan(from_baseline(found, "max-rl", "final 1", 1).mean)
+    assert np.isnan(gap(found, "max-rl", "final 1", 1).mean)
     assert np.isnan(large_difference(found, "max-rl", 1024).mean)
     assert str(above_front(found, "max-rl", 1.0)[1]) == "untrained at 1"
 
@@ -229,7 +255,7 @@ def test_the_smallest_difference_is_the_median_of_those_that_would_be_detected()
     rng = np.random.default_rng(0)
     runs = [[record({"1": rng.binomial(64, rng.beta(1, 1, 300)).tolist()}) for _ in range(3)] for _ in range(4)]
     found = results(clip_higher=runs[0], max_rl=runs[1], ucpo=runs[2], diver_mix=runs[3])
-    gaps = [from_baseline(found, label, "final 1", 1) for label in ("max-rl", "ucpo", "diver-mix")]
+    gaps = [gap(found, label, "final 1", 1) for label in ("max-rl", "ucpo", "diver-mix")]
     middle = sorted(10 / 7 * (gap.high - gap.low) / 2 for gap in gaps)[1]
     assert smallest_difference(found, "final 1", 1) == pytest.approx(middle)
     assert np.isnan(smallest_difference(results(clip_higher=runs[0]), "final 1", 1))
@@ -337,13 +363,21 @@ def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_pr
     assert len(records) == 3 and sum(name.startswith("mine.Mine") for name in records) == 1
     page = (tmp_path / "out" / "methods.md").read_text()
     main, appendix = page.split("## Appendix: ")
-    assert "Finished seeds: clip-higher 1, mine:Mine 1" in main and appendix.startswith("Countdown, seed 5\n")
+    assert (
+        "| mine:Mine |" in main.replace("  ", "")
+        and "seeds)*" not in main.partition("## Countdown, seed 5")[2]
+        and appendix.startswith("Countdown, seed 5\n")
+    )
     assert "| mine:Mine |" in appendix.replace("  ", "") and "quarters" not in appendix
     assert "## Countdown, seed 5" in page and "in quarters of the problems" in page and "-solutions-5.png" in page
     assert (tmp_path / "out" / "methods.png").stat().st_size > 10_000
     written = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")}
     reproduce([*flags, "--add", "mine:Mine"])
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")} == written
+    with (tmp_path / "mine.py").open("a") as file:
+        file.write("\n\nCHANGED = True\n")
+    with pytest.raises(DiverError, match=r"mine\.Mine.*holds a run of another recipe \(own_code\.mine:Mine was "):
+        reproduce([*flags, "--add", "mine:Mine"])
     record = json.loads((tmp_path / "out" / "methods" / "countdown" / records[0]).read_text())
     assert len(record["evaluations"]["final 0.6"]["c"]) == 8
 

@@ -34,8 +34,15 @@ def read_runs(paths: Iterable[Path]) -> list[RunRecord]:
         if not folders:
             raise DiverError(f"{path}: is neither a run folder nor a folder of run folders")
         found += [RunRecord.read(folder) for folder in folders]
-    if unfinished := [run.folder for run in found if not run.trained]:
-        raise DiverError(f"{unfinished[0]}: has no evaluation after training yet; finish the run, or leave it out")
+    for run in found:
+        step = max(run.evaluations, default=0)
+        if not step:
+            raise DiverError(f"{run.folder}: has no evaluation after training yet; finish the run, or leave it out")
+        if step < run.planned_steps:
+            raise DiverError(
+                f"{run.folder}: was evaluated after {step} of {run.planned_steps} steps; finish the run, end it at its last "
+                "checkpoint (--train.steps), or leave it out"
+            )
     return found
 
 
