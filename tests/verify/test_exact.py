@@ -19,7 +19,7 @@ from diver.verify.mathematics import gold_texts
         (r"0.5\%", r"\frac{1}{2}", None),
         (r"0.5\%", "0.50", None),
         (r"\frac{1}{2}\%", "1/2", None),
-        ("3/2", r"1.5\%", None),
+        ("3/2", r"1.5\%", Grade.CORRECT),
         (r"2\frac{0}{4}", "2", None),
     ],
 )

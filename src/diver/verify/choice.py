@@ -3,11 +3,13 @@
 What counts as the choice, in this order, always the last of its kind and only after the last `</think>`:
 
 1. The last box: `\\boxed{B}`, `\\boxed{\\text{(B)}}`, `\\boxed{B) the text}`, or the text of one option.
-2. The last statement: "the answer is (B)", "Answer: B", "option B is correct".
+2. The last statement: "the answer is (B)", "Answer: B", "option B is correct"; "the answer is A or B" is no choice.
 3. The last line, if it begins with a label ("B. dead organisms") or is the text of one option; then the last mention of an
    option ("I would go with option B") that is not rejected there ("option B is wrong", "not option B"); then the last
    marked letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
 4. The last capital that stands alone, where it can be no word and no part of a name: not before a small letter.
+
+Letters in a row, "(A), (B)", are no choice, and a letter behind "not" is none.
 
 A box with something else in it is a wrong answer: what comes before it is ignored. The options are
 `meta["options"]` (a list, or a mapping from letter to text), or the lines "A) ..." of the prompt.
@@ -32,17 +34,29 @@ _STATEMENT = re.compile(
     rf"{_NAMED}|\b(?:choice|option)[ \t]+{_NAMED}[^\w\s]{{0,4}}[ \t]+is[ \t]+(?:the[ \t]+)?(?:correct|right|best|answer)\b",
     re.IGNORECASE,
 )
+_NOT = r"(?<!\bnot )(?<!\bnot \()(?<!n['’]t )(?<!n['’]t \()"
 _MENTION = re.compile(
     rf"(?<!\bnot )\b(?:choice|option)[\s:]{{0,3}}{_NAMED}"
     r"(?![^\w\s]{0,4}[ \t]+(?:is|was)(?:n['’]t|[ \t]+(?:not|wrong|incorrect|false))\b)",
     re.IGNORECASE,
 )
 _MARKED = re.compile(
-    r"\(([A-J]|[1-9])\)|\*\*[(]?([A-J]|[1-9])[).:]?\*\*|(?<![\w.])([A-J]|[1-9])\)|^\s{0,8}([A-J]|[1-9])[.:]?\s{0,8}$",
+    rf"{_NOT}\(([A-J]|[1-9])\)|{_NOT}\*\*[(]?([A-J]|[1-9])[).:]?\*\*|{_NOT}(?<![\w.(])([A-J]|[1-9])\)|"
+    r"^\s{0,8}([A-J]|[1-9])[.:]?\s{0,8}$",
     re.MULTILINE,
 )
-_ALONE = re.compile(r"(?<![\w'’.-])([A-J])(?![\w'’-]|\.\w| [a-z])")
-_WRAPPER = re.compile(r"\\(?:text|mathrm|mathbf|textbf|bf|rm)\b|[{}$*\\()\[\]\s.:]+")
+_ALONE = re.compile(rf"{_NOT}(?<!\band )(?<!\bor )(?<![\w'’.-])([A-J])(?![\w'’-]|\.\w| [a-z])")
+_ANOTHER = re.compile(
+    r"[)\]}*\"'`\s$]{0,6}(?:,|/|&|\bor\b|\band\b)[\s(\[*$]{0,4}(?:\b(?:or|and)\b[\s(\[*$]{0,4})?([A-J]|[1-9])"
+    r"(?![\w'’]|[.,]\d| (?:is|are|was|were|would|does|do|did|has|have|can|could|cannot|seems?)\b)(?!(?<=I) [a-z])"
+)
+_FONT = r"\\(?:text(?:bf|sf|it|rm)?|math(?:rm|bf|sf|it))"
+_WRAPPER = re.compile(rf"(?:{_FONT}|\\(?:bf|rm|left|right))\b|[{{}}$*\\()\[\]\s.:]")
+_LED = re.compile(rf"(?:{_FONT}\{{)?\(?([A-J]|[1-9])[).:]\s*(?=\S)")
+_FURTHER = re.compile(r"(?<!\w)\(?([A-J]|[1-9])\)(?!\w)")
+_PREFIX = re.compile(
+    rf"^(?:{_FONT}\{{)?\s*(?:the\s+)?(?:correct\s+)?(?:answer|choice|option)\b(?:\s+is\b)?\s*:?", re.IGNORECASE
+)
 
 
 def grade(response: str, problem: Problem) -> Grade:
@@ -76,21 +90,30 @@ def final_answer(response: str, problem: Problem) -> str | None:
 def _choice(text: str, boxes: Sequence[str], options: Mapping[str, str]) -> str | None:
     if boxes:
         return _label(boxes[0], options)
-    return (
-        _last(_STATEMENT, text, options)
-        or _label(text.rstrip().rpartition("\n")[2], options)
-        or _last(_MENTION, text, options)
-        or _last(_MARKED, text, options)
-        or _last(_ALONE, text, options)
-    )
+    found = _last(_STATEMENT, text, options)
+    if found is None:
+        found = _label(text.rstrip().rpartition("\n")[2], options)
+    if found is None:
+        found = _last(_MENTION, text, options)
+    if found is None:
+        found = _last(_MARKED, text, options)
+    if found is None:
+        found = _last(_ALONE, text, options)
+    return found or None
 
 
 def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> str | None:
-    last = None
+    """The label of the last match; "" where it is one of several in a row, None without any."""
+    last, end_of_row = None, -1
     for match in pattern.finditer(text):
         label = next(group for group in match.groups() if group)
         article = label in "ai" and text[match.end() : match.end() + 1] == " "  # "the answer is a plant"
-        if not article and (label.upper() in options or not options):
+        if article or (options and label.upper() not in options):
+            continue
+        another = _ANOTHER.match(text, match.end())
+        if another and another[1] != label.upper() and (another[1] in options or not options):
+            last, end_of_row = "", another.end(1)
+        elif not match.start() < end_of_row <= match.end():  # else it is the last of a row
             last = label.upper()
     return last
 
@@ -100,14 +123,17 @@ def _label(answer: str, options: Mapping[str, str]) -> str | None:
     answer = answer.strip()
     if len(answer) > 2000:
         return None
-    bare = _WRAPPER.sub("", answer).upper()
+    bare = _WRAPPER.sub("", _PREFIX.sub("", answer)).upper()
     if len(bare) == 1 and (bare in options or (not options and (bare in LETTERS + NUMBERS))):
         return bare
     named = [label for label, text in options.items() if _same_text(text, answer)]
     if len(named) == 1:
         return named[0]
-    led = re.match(r"(?:\\text\{)?\(?([A-J]|[1-9])[).:]\s*(?=\S)", answer)
-    return led[1] if led and (led[1] in options or not options) else None
+    led = _LED.match(answer)
+    if led is None or (options and led[1] not in options):
+        return None
+    others = {*_FURTHER.findall(answer[led.end() :])} - {led[1]}
+    return None if others & {*(options or LETTERS)} else led[1]
 
 
 def _same_text(left: str, right: str) -> bool:

@@ -6,6 +6,8 @@ says no, these readings are tried, because they mean the same:
 - `I_{m} = q/2` known and `q/2` answered: the name on the left, also where it is the letter of a constant.
 - `y = 2x` for `f(x) = 2x`.
 - Degrees under a sine or cosine, `\\sin(90^\\circ - x)`, or against radians: `90^\\circ` and `\\pi/2`.
+- `\\pm` in both of its signs: `\\frac{3 \\pm \\sqrt{5}}{2}`.
+- Inequalities in one letter, joined by "or", and the union of intervals that they describe.
 - A count in words: `2.5 \\text{ million}` and `2500000`.
 - A lone `i` is the imaginary unit in both: `i(2-i)` and `1+2i`.
 - A row or column of a matrix and the tuple with the same entries.
@@ -29,14 +31,15 @@ MOST_PARTS = 16  # of a list whose parts are compared one by one
 
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)\b")
 _DEGREES = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
-_SEPARATOR = re.compile(r"\\[{}]|[\[\](){}]|,(?!\d{3}(?!\d))|;|\b(?:and|or)\b")
+_SEPARATOR = re.compile(r"\\[{}]|[\[\](){}]|(?<!\\),(?!\d{3}(?!\d))|;|\b(?:and|or)\b")
 _POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _COUNT = re.compile(
     rf"\\?\$?(?P<number>-?\d[\d.,]*) ?(?:\\[,; ])? ?(?:\\text\{{ ?)?(?P<word>{'|'.join(_POWERS)})(?: [a-z ]{{0,60}})?\}}?",
     re.IGNORECASE,
 )
+_HEDGE = re.compile(r"(?<![\^\w{])\d|\b(?:or|but|else|not)\b")
 _NAMED = re.compile(
-    r"(?P<name>(?:[A-Za-z]|\\[A-Za-z]+)(?:_(?:\w|\{[^{}]*\}))?)(?P<of>\([A-Za-z](?:,\s*[A-Za-z])*\))?\s*=(?P<body>[^=]+)"
+    r"(?P<name>(?:[A-Z]{2,4}|[A-Za-z]|\\[A-Za-z]+)(?:_(?:\w|\{[^{}]*\}))?)(?P<of>\([A-Za-z](?:,\s*[A-Za-z])*\))?\s*=(?P<body>[^=]+)"
 )
 
 
@@ -138,8 +141,9 @@ def _parse(text: str) -> list[Any]:
         return parse(text, parsing_timeout=None)
     content = content_of(text)
     words = content.find(r"\text{")
-    # It would leave out all from the first words on, as a unit, in 3 \text{ if } n = \frac{1}{2}.
-    if words > 0 and content.find("}", words) < len(content) - 5 and content.endswith("}"):
+    # It would leave out all from the first words on, as a unit, in 3 \text{ if } n = \frac{1}{2} and in 42 \text{ (or 43)}.
+    more = words > 0 and content.find("}", words) < len(content) - 5
+    if words > 0 and content.endswith("}") and (more or _HEDGE.search(content, words)):
         parsed: list[Any] = [content]
     else:
         parsed = parse(text, [LatexExtractionConfig(try_extract_without_anchor=False)], parsing_timeout=None)
@@ -190,6 +194,8 @@ def _readings(gold: str, answer: str) -> Iterator[tuple[str, str]]:
     if _DEGREES.search(both) and (_TRIGONOMETRIC.search(both) or r"\pi" in both):
         radians = r"(\\frac{\1 \\pi}{180})"
         yield _DEGREES.sub(radians, gold), _DEGREES.sub(radians, answer)
+    if r"\pm" in both:
+        yield _both_signs(gold), _both_signs(answer)
     if _counted(gold) != gold or _counted(answer) != answer:
         yield _counted(gold), _counted(answer)
     left, right = _NAMED.fullmatch(content_of(gold)), _NAMED.fullmatch(content_of(answer))
@@ -199,6 +205,11 @@ def _readings(gold: str, answer: str) -> Iterator[tuple[str, str]]:
         yield box(left["body"]), box(right["body"])
 
 
+def _both_signs(text: str) -> str:
+    left, sign, right = content_of(text).partition(r"\pm")
+    return box(f"{left}+{right}, {left}-{right}") if sign and r"\pm" not in right else text
+
+
 def _counted(text: str) -> str:
     count = _COUNT.fullmatch(content_of(text))
     return box(rf"{count['number']} \times 10^{{{_POWERS[count['word'].lower()]}}}") if count else text
@@ -206,7 +217,8 @@ def _counted(text: str) -> str:
 
 def _other_kinds(golds: Sequence[Any], answers: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
     """(gold, answer) as objects that mean the same: i as the imaginary unit, a row or column as a tuple."""
-    from sympy import Basic, I, Interval, MatrixBase, Tuple
+    from sympy import Basic, FiniteSet, I, Interval, MatrixBase, Or, Tuple
+    from sympy.core.relational import Relational
 
     def entries(expression: Any) -> Any:
         if isinstance(expression, MatrixBase) and 1 in expression.shape:
@@ -215,11 +227,25 @@ def _other_kinds(golds: Sequence[Any], answers: Sequence[Any]) -> Iterator[tuple
             return Tuple(expression.start, expression.end)
         return expression
 
+    def region(expression: Any) -> Any:
+        relations = expression.args if isinstance(expression, FiniteSet) and len(expression.free_symbols) == 1 else ()
+        return (
+            Or(*relations).as_set()
+            if len(relations) > 1 and all(isinstance(r, Relational) for r in relations)
+            else expression
+        )
+
     def with_unit(expression: Basic) -> Basic:
         return expression.xreplace({s: I for s in expression.free_symbols if getattr(s, "name", "") == "i"})
 
     for gold in golds:
         for answer in answers:
+            if (
+                isinstance(gold, Basic)
+                and isinstance(answer, Basic)
+                and (region(gold), region(answer)) != (gold, answer)
+            ):
+                yield region(gold), region(answer)
             if isinstance(gold, MatrixBase) != isinstance(answer, MatrixBase):
                 yield entries(gold), entries(answer)
             elif isinstance(gold, Basic) and isinstance(answer, Basic):

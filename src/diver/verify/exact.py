@@ -4,6 +4,7 @@ Whatever is decided here, math-verify decides in the same way, but that it minds
 after a decimal, and does not mind the base of a numeral; the rest, None, is left to it.
 """
 
+import math
 import re
 from fractions import Fraction
 from functools import lru_cache
@@ -19,6 +20,8 @@ _FRACTION = re.compile(r"(-?)(?:(-?\d+)/(\d+)|\\frac\{(-?\d+)\}\{(\d+)\})", re.A
 _MIXED = re.compile(r"(-?)(\d+) ?(?:\\frac\{(\d+)\}\{(\d+)\}| (\d+)/(\d+))", re.ASCII)
 _UNIT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm)\{\s*([A-Za-z][A-Za-z /]*)\}$")
 _COUNTS = frozenset("hundred thousand million billion trillion dozen percent pct or and to base".split())
+_RATIO = re.compile(r"[1-9]\d{0,8}(?: ?: ?[1-9]\d{0,8})+", re.ASCII)
+_TIME = re.compile(r"(\d{1,2}):(\d\d) ?(?:\\(?:text|mathrm)\{ ?)?([aApP])\.?[mM]\.?\}?", re.ASCII)
 _BASED = re.compile(r"([0-9A-Za-z]+)_\{?(\d+)\}?")
 
 
@@ -36,17 +39,30 @@ def _compared(answer: str, gold: str) -> Grade | None:
     if based[0] and based[1]:  # math-verify does not look at the base
         same = based[0].groups() == based[1].groups()
         return Grade.CORRECT if same else Grade.WRONG if based[0][2] != based[1][2] else None
+    for pattern, value in ((_TIME, _time), (_RATIO, _ratio)):
+        found = pattern.fullmatch(a), pattern.fullmatch(g)
+        if found[0] and found[1]:
+            return Grade.CORRECT if value(found[0]) == value(found[1]) else Grade.WRONG
     (x, x_percent), (y, y_percent) = _quantity(a), _quantity(g)
     if x is None or y is None:
         return None
-    # math-verify takes 12% for 12 and for 0.12; that 12.5% may be 12.5 is added, but not that it may be 25/2, nor that 0.5%
-    # may be 0.5. It rounds to six places: near that it decides, except between numbers that small themselves.
+    # math-verify takes 12% for 12 and for 0.12; that 12.5% may be 12.5 is added, but not that 0.5% may be 0.5. It rounds to six places: near that it decides, except between numbers that small themselves.
     readings = [(x, y)] if x_percent == y_percent else [(x, y), (x / 100, y) if x_percent else (x, y / 100)]
-    (u, v), counted = readings[-1], abs(x) >= 1 and not re.search("/|frac", a + g)
+    (u, v), counted = readings[-1], abs(x) >= 1
     if u == v or (x == y and counted):
         return Grade.CORRECT
     apart = [abs(u - v) > Fraction(2, 10**6) or abs(u - v) > max(abs(u), abs(v)) / 1000 for u, v in readings]
     return Grade.WRONG if all(apart) and not (x_percent and y_percent and abs(x - y) < 1) else None
+
+
+def _time(match: re.Match[str]) -> tuple[int, str, str]:
+    return int(match[1]), match[2], match[3].lower()
+
+
+def _ratio(match: re.Match[str]) -> list[int]:
+    """In lowest terms: 2:4:6 is 1:2:3."""
+    parts = [*map(int, match[0].split(":"))]
+    return [part // (math.gcd(*parts) or 1) for part in parts]
 
 
 def plain(text: str) -> str:
@@ -54,7 +70,7 @@ def plain(text: str) -> str:
     text = _SPACING.sub("", unify(text).strip()).strip("$").strip()
     text = text.removeprefix(r"\(").removesuffix(r"\)").removeprefix(r"\[").removesuffix(r"\]")
     text = text.removeprefix(r"\$").replace("{,}", ",")
-    return text.strip().rstrip(".").rstrip()
+    return text.strip().rstrip(".,;").rstrip()
 
 
 def _quantity(text: str) -> tuple[Fraction | None, bool]:

@@ -21,8 +21,8 @@ _SYNONYMS = {
         r"\cdot": "ast",
         r"\{": "lbrace",
         r"\}": "rbrace",
-        "(": "lparen",
-        ")": "rparen",
+        "(": "lparen langle",
+        ")": "rparen rangle",
         "|": "mid lvert rvert vert",
         r"\infty": "infin",
         r"\in": "isin",
@@ -58,6 +58,12 @@ _COMMAND = re.compile(r"\\[A-Za-z]+")
 _Rules = list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]
 _SPELLING: _Rules = [
     (re.compile(r"\\[bB]igg?[lrm]?(?![A-Za-z])|\\[hm]space\*?\{[^{}]*\}"), ""),
+    (
+        re.compile(
+            r"\\(?:text)?color\{\w{1,20}\}|\\underline(?=\s*\{)|\\(?:checkmark|square|blacksquare)(?![A-Za-z])|[€£]"
+        ),
+        "",
+    ),
     (re.compile(r"\\q?quad(?![A-Za-z])"), " "),
     (
         re.compile(r"\\operatorname\*?\{(arc(?:sin|cos|tan)|sinh?|cosh?|tanh?|cot|sec|csc|ln|log|exp|gcd)\}\s*"),
@@ -74,11 +80,14 @@ _SPELLING: _Rules = [
         lambda number: re.sub(r"\D", "", number[0]),
     ),
     (_COMMAND, lambda command: _SYNONYMS.get(command[0], command[0])),
+    (re.compile(r"\\frac ?(\d) ?(\d)"), r"\\frac{\1}{\2}"),
 ]
 _SIGNS = str.maketrans(
     {"−": "-", "–": "-", "×": r"\times ", "÷": r"\div ", "·": r"\cdot ", "π": r"\pi ", "θ": r"\theta ", "∞": r"\infty "}
     | {"≤": r"\leq ", "≥": r"\geq ", "⩽": r"\leq ", "⩾": r"\geq ", "≠": r"\neq ", "∪": r"\cup ", "∩": r"\cap "}
     | {"∈": r"\in ", "±": r"\pm ", "∅": r"\emptyset ", "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℕ": r"\mathbb{N}"}
+    | {chr(sign + 0xFEE0): chr(sign) for sign in range(0x21, 0x7B)}  # of full width, as in Chinese texts
+    | {"、": ",", "\u200b": "", "—": "-", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}", "⁴": "^{4}"}
     | {"°": r"^{\circ}", "²": "^{2}", "³": "^{3}", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"}
 )
 
@@ -102,10 +111,45 @@ def _evaluated(call: re.Match[str]) -> str:
     return _INTEGER_POWER.sub(lambda power: str(int(power[1]) ** int(power[2])), call[0])
 
 
+def _repeating(decimal: re.Match[str]) -> str:
+    """0.1\\overline{6} as 16 - 1 over 90."""
+    whole, once, again = decimal.groups()
+    top = int(whole + once + again) - int(whole + once or 0)
+    return rf"\frac{{{top}}}{{{(10 ** len(again) - 1) * 10 ** len(once)}}}"
+
+
+def _root(power: re.Match[str]) -> str:
+    """math-verify leaves 2^{0.5} a decimal."""
+    sign, whole, digits = power.groups()
+    return rf"^{{{sign}\frac{{{int(whole + digits)}}}{{{10 ** len(digits)}}}}}"
+
+
+def _capitals(words: re.Match[str]) -> str:
+    return re.sub(r"\s*(?:,\s*and\b|,|\band\b)\s*", ", ", words[1])
+
+
 _INTEGER_POWER = re.compile(r"(?<!\w)(\d{1,6})\s?\^\s?\{?(\d{1,2})(?!\d)\}?")
 _PART_END = r"(?=\s{0,4}(?:[,;)\]]|\\[})\]]|(?:and|or)\b|\Z))"
+_TEXT = r"\\(?:text|mathrm|mbox)"
 _NO_UNIT = "and|or|to|base|if|for|when|hundred|thousand|million|billion|trillion|dozen|percent|pct"
+_UNIT = rf"{_TEXT}\{{\s{{0,4}}(?!(?:{_NO_UNIT})\b)[A-Za-z][A-Za-z /.]{{0,40}}\}}(?:\^\{{?-?\d\}}?)?"
 _MEANING: _Rules = [
+    (re.compile(r"(?<![A-Za-z\\])([Ee])_"), r"\\mathcal{\1}_"),  # a name, and not the base of the logarithm
+    # A letter behind something else is a vector, and no unit: math-verify would leave it out.
+    (re.compile(r"(?<=[\w)}\s+-])\\(?:mathbf|textbf|mathit|hat)\{([A-Za-z])\}"), r"\\vec{\1}"),
+    (re.compile(r"^\\(?:text|mathrm)\{\s*([A-Z](?:\s*(?:,\s*and\b|,|\band\b)\s*[A-Z])+)\s*\}$"), _capitals),
+    (re.compile(r"^\\text(?:bf)?\{\s*\([A-J]\)\s*\}(?:\s|~|\\[,;: ])*(?=\S)"), ""),  # the label of a choice
+    (
+        re.compile(
+            r"^(?:\\text\{[^{}]{0,40}\b(?:answer|total|about|approximately)\b[^{}]{0,20}\}|=|\\therefore(?![A-Za-z]))\s*(?=\S)",
+            re.IGNORECASE,
+        ),
+        "",
+    ),
+    (re.compile(r"^(?:\\text\{\s*)?[Aa]ll real numbers\s*\}?$"), r"\\mathbb{R}"),
+    (re.compile(r"^(?:\\text\{\s*)?[Nn]o (?:real )?solutions?\s*\}?$"), r"\\emptyset"),
+    (re.compile(r"(?<!\d)(\d{0,15})\.(\d{0,15})\\(?:overline|bar)\s?\{?(\d{1,15})\}?"), _repeating),
+    (re.compile(r"\^\{?(-?)(\d{0,3})\.(\d{1,6})\}?(?!\d)"), _root),
     (re.compile(r"√\s*(?=\{)"), r"\\sqrt"),
     (re.compile(r"√\s*(\d+|[A-Za-z]|\([^()]*\))"), r"\\sqrt{\1}"),
     (re.compile(r"^\\(?:text|mathrm)\{\s*([-$\d][^{}]*)\}$"), r"\1"),
@@ -121,12 +165,11 @@ _MEANING: _Rules = [
         r"\1",
     ),
     # Of "5 \text{ cm}, 6 \text{ cm}" and of "5 \text{ cats and } 6 \text{ dogs}" math-verify takes the 5.
-    (re.compile(r"\\text\{\s{0,4}(?:and|or)\s{0,4}\}"), ", "),
+    (re.compile(r",?\s{0,4}\\text\{\s{0,4},?\s{0,4}(?:and|or)\s{0,4}\}"), ", "),
     (re.compile(r"\\text\{([^{}]{1,40}?)\s{1,4}(?:and|or)\s{0,4}\}"), r"\\text{\1}, "),
     (
         re.compile(
-            r"(?:(?<=\d)|(?<=\d\}))(?:\s|~|\\[,;: ]){0,4}\\(?:text|mathrm|mbox)\{\s{0,4}"
-            rf"(?!(?:{_NO_UNIT})\b)[A-Za-z][A-Za-z /.]{{0,40}}\}}(?:\^\{{?[23]\}}?)?{_PART_END}"
+            rf"(?:(?<=\d)|(?<=\d\}}))(?:\s|~|\\[,;: ]){{0,4}}{_UNIT}(?:(?:\s|\\[,;: ]|\\cdot|/){{0,4}}{_UNIT}){{0,3}}{_PART_END}"
         ),
         "",
     ),
