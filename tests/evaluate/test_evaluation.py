@@ -357,11 +357,12 @@ def test_how_a_server_was_asked_is_told_without_secrets():
 
 
 def test_vllms_engine_gets_its_options_and_rows_are_not_known_by_them(monkeypatch):
-    got = []
+    got, variables = [], []
 
     class Engine:
-        def __init__(self, model, name="", **options):
+        def __init__(self, model, name="", chat_template_kwargs=None, **options):
             got.append((model, name, options))
+            variables.append(chat_template_kwargs)
             if "colour" in options:
                 raise TypeError("LLM() got an unexpected keyword argument 'colour'")
 
@@ -371,6 +372,8 @@ def test_vllms_engine_gets_its_options_and_rows_are_not_known_by_them(monkeypatc
         sampler(config).open()
     assert [options for _, _, options in got] == [{}, {"tensor_parallel_size": 2}]
     assert got[0][:2] == got[1][:2] and got[0][1].endswith("-vllm")
+    sampler(EvalConfig(model="countdown", generator="vllm", chat_template_kwargs='{"enable_thinking": false}')).open()
+    assert variables == [{}, {}, {"enable_thinking": False}]
     alone, two = (make_tasks(config, MODEL)[0].keys for config in configs)
     assert alone == two
     asked = EvalConfig(model="m", generator="endpoint", extra='{"top_k": 2}')

@@ -16,7 +16,7 @@ from diver.render.tables import Measure as Column
 from diver.stats import Estimate, interval, paired_interval, pass_at_k
 from diver.types import DiverError
 
-SETTINGS = ("template", "temperature", "max_tokens", "stop_token_ids", "graders", "problems")
+SETTINGS = ("template", "chat_template_kwargs", "temperature", "max_tokens", "stop_token_ids", "graders", "problems")
 OF_PROBLEMS = ("source", "seed")
 """Which problems they are, and the order of their options: where these differ, equal ids may be other problems."""
 WRITTEN = "Written differently"

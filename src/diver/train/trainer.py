@@ -214,6 +214,7 @@ class Trainer:
         as they come: a killed evaluation of the same weights resumes within.
         """
         recipe, timings = self.recipe, dict[str, float]()
+        variables = {"chat_template_kwargs": dict(recipe.model.chat_template_kwargs)}
         problems, model = self.eval_problems.problems, weights_digest(self.policy.model)
         task = Task(
             name=Path((recipe.evaluate.source or recipe.data).path).stem,
@@ -226,7 +227,7 @@ class Trainer:
             ks=[k for k in KS if k <= samples],
             seed=recipe.run.seed,
             keys={problem.id: model for problem in problems},
-            info={"generator": "transformers"},
+            info={"generator": "transformers", **(variables if recipe.model.chat_template_kwargs else {})},
         )
         with (
             _timed(timings, "evaluate", bar),
