@@ -236,7 +236,7 @@ def _deeper(results: Results) -> str:
 
 
 def _by_difficulty(results: Results) -> str:
-    if results.untrained is None:
+    if results.untrained is None or not _others(results):
         return ""
     rows = []
     for label in _others(results):
