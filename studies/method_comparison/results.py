@@ -286,7 +286,7 @@ def late_gain(results: Results, temperature: str) -> Estimate:
 
 def smallest_difference(results: Results, name: str, k: int) -> float:
     """What a difference of Pass@k from clip-higher must be to be detected with 80 %, were its interval always as wide as it is;
-    the median over the variants that have all seeds; NaN without. Simulated, with 3 and 5 seeds, the chance is about 70 %."""
+    the median over the variants that have all seeds; NaN without."""
     whole = [x for x in results.runs if x != BASELINE and results.runs[x].keys() >= {*results.part.seeds}]
     found = [gap(results, label, name, k).detectable for label in whole]
     return float(np.nanmedian(found)) if np.isfinite(found).any() else np.nan

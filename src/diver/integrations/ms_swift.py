@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from diver.integrations.seam import SEAMS
-from diver.integrations.trl.adapter import GroupAdvantage, Row
+from diver.integrations.trl.adapter import GroupAdvantage
 from diver.methods import Method
 from diver.types import DiverError, Problem
 
@@ -44,21 +44,13 @@ class Diver(GroupAdvantage):
             raise DiverError("ms-swift's kl_in_reward would be subtracted from the advantage: set it to false")
         super().check(args)
 
-    def _graded(
-        self,
-        prompts: Sequence[Any],
-        completions: Sequence[Any],
-        tokens: Sequence[Sequence[int]],
-        inputs: Mapping[str, Any],
-    ) -> list[Row]:
+    def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
+        """What ms-swift says of each; DiverError, told to all processes, for a rollout of which it has only the last turn."""
         if any(infos.get("num_turns", 1) > 1 for infos in inputs["rollout_infos"]):
             raise DiverError(
                 "ms-swift gives a reward function the last turn of a rollout that has several; diversity is measured between "
                 "whole responses, so train with one turn"
             )
-        return super()._graded(prompts, completions, tokens, inputs)
-
-    def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
         return inputs["is_truncated"]
 
     def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:

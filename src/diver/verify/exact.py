@@ -46,7 +46,8 @@ def _compared(answer: str, gold: str) -> Grade | None:
     (x, x_percent), (y, y_percent) = _quantity(a), _quantity(g)
     if x is None or y is None:
         return None
-    # math-verify takes 12% for 12 and for 0.12; that 12.5% may be 12.5 is added, but not that 0.5% may be 0.5. It rounds to six places: near that it decides, except between numbers that small themselves.
+    # math-verify takes 12% for 12 and for 0.12; that 12.5% may be 12.5 is added, but not that 0.5% may be 0.5. It
+    # rounds to six places: near that it decides, except between numbers that small themselves.
     readings = [(x, y)] if x_percent == y_percent else [(x, y), (x / 100, y) if x_percent else (x, y / 100)]
     (u, v), counted = readings[-1], abs(x) >= 1
     if u == v or (x == y and counted):
@@ -62,7 +63,7 @@ def _time(match: re.Match[str]) -> tuple[int, str, str]:
 def _ratio(match: re.Match[str]) -> list[int]:
     """In lowest terms: 2:4:6 is 1:2:3."""
     parts = [*map(int, match[0].split(":"))]
-    return [part // (math.gcd(*parts) or 1) for part in parts]
+    return [part // math.gcd(*parts) for part in parts]
 
 
 def plain(text: str) -> str:
