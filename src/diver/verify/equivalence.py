@@ -216,7 +216,7 @@ def _counted(text: str) -> str:
 
 
 def _other_kinds(golds: Sequence[Any], answers: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """(gold, answer) as objects that mean the same: i as the imaginary unit, a row or column as a tuple."""
+    """(gold, answer) as objects that mean the same: i as the imaginary unit, a row or column as a tuple, a union."""
     from sympy import Basic, FiniteSet, I, Interval, MatrixBase, Or, Tuple
     from sympy.core.relational import Relational
 
@@ -229,23 +229,17 @@ def _other_kinds(golds: Sequence[Any], answers: Sequence[Any]) -> Iterator[tuple
 
     def region(expression: Any) -> Any:
         relations = expression.args if isinstance(expression, FiniteSet) and len(expression.free_symbols) == 1 else ()
-        return (
-            Or(*relations).as_set()
-            if len(relations) > 1 and all(isinstance(r, Relational) for r in relations)
-            else expression
-        )
+        several = len(relations) > 1 and all(isinstance(relation, Relational) for relation in relations)
+        return Or(*relations).as_set() if several else expression
 
     def with_unit(expression: Basic) -> Basic:
         return expression.xreplace({s: I for s in expression.free_symbols if getattr(s, "name", "") == "i"})
 
     for gold in golds:
         for answer in answers:
-            if (
-                isinstance(gold, Basic)
-                and isinstance(answer, Basic)
-                and (region(gold), region(answer)) != (gold, answer)
-            ):
-                yield region(gold), region(answer)
+            described = region(gold), region(answer)
+            if described[0] is not gold or described[1] is not answer:
+                yield described
             if isinstance(gold, MatrixBase) != isinstance(answer, MatrixBase):
                 yield entries(gold), entries(answer)
             elif isinstance(gold, Basic) and isinstance(answer, Basic):
