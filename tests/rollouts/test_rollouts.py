@@ -356,6 +356,13 @@ def test_an_empty_cell_is_a_response_and_else_not_known(tmp_path):
         read_groups(tmp_path / "z.csv")
 
 
+def test_a_quote_that_nothing_closes_takes_in_no_other_rows(tmp_path):
+    """As a CSV file has where a kill cut it off."""
+    (tmp_path / "x.csv").write_text('problem,response,correct\nQ,a,1\nQ,"b,0\nQ,c,1\nQ,d,0\n')
+    with pytest.raises(DiverError, match=r"x.csv, row 2: not CSV \(unexpected end of data\): see its quotes"):
+        read_groups(tmp_path / "x.csv")
+
+
 def test_numbers_of_problems_that_pandas_made_floats(tmp_path):
     rows = [{"problem_id": i, "response": "a"} for i in (1, 1.0, 2.0)]
     assert [(g.problem.prompt, len(g)) for g in read_groups(write_rows(tmp_path / "x.jsonl", rows))] == [

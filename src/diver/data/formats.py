@@ -33,9 +33,10 @@ def read_csv(path: Path, keep_empty: bool = False) -> Rows:
     """Values are texts; those that are empty are left out, or kept as such."""
     absent = (None,) if keep_empty else (None, "")
     csv.field_size_limit(sys.maxsize)
+    number = 0
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
+            reader = csv.DictReader(file, strict=True)  # else an open quote takes in all the rows that follow
             if twice := [name for name, count in Counter(reader.fieldnames or ()).items() if name and count > 1]:
                 raise DiverError(f"{path}: has more than one column {twice[0]!r}; rename all but one")
             for number, row in enumerate(reader, start=1):
@@ -45,7 +46,7 @@ def read_csv(path: Path, keep_empty: bool = False) -> Rows:
     except UnicodeDecodeError as error:
         raise DiverError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
     except csv.Error as error:
-        raise DiverError(f"{path}: not a readable CSV file ({error})") from error
+        raise DiverError(f"{path}, row {number + 1}: not CSV ({error}): see its quotes") from error
 
 
 def load_json(path: Path) -> Any:
