@@ -363,6 +363,13 @@ def test_a_quote_that_nothing_closes_takes_in_no_other_rows(tmp_path):
         read_groups(tmp_path / "x.csv")
 
 
+def test_a_number_of_more_digits_than_python_reads_is_no_step_and_no_length(tmp_path):
+    long = "9" * 5000
+    row = {"problem": "Q", "response": "a", "correct": "1", "step": long, "num_tokens": long}
+    (group,) = read_groups(write_rows(tmp_path / "x.jsonl", [row]))
+    assert "step" not in group.problem.meta and group.rollouts[0].num_tokens is None
+
+
 def test_numbers_of_problems_that_pandas_made_floats(tmp_path):
     rows = [{"problem_id": i, "response": "a"} for i in (1, 1.0, 2.0)]
     assert [(g.problem.prompt, len(g)) for g in read_groups(write_rows(tmp_path / "x.jsonl", rows))] == [

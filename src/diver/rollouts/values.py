@@ -81,7 +81,7 @@ def is_number(value: Any) -> bool:
 
 def integer(value: Any) -> int | None:
     """A step or a length; a text may be one, as in CSV."""
-    if isinstance(value, str) and value.strip().isdecimal():
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:  # Python refuses thousands of digits
         value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
