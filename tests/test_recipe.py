@@ -155,6 +155,8 @@ def test_a_method_that_is_no_name_and_a_loss_that_is_no_table(table, told):
             r"mine.toml: method.k is 8 with sample.group_size = 8: k",
         ),
         ("[train\nsteps = 3", r"mine.toml: is not TOML"),
+        (f"[train]\nsteps = {'9' * 5000}", r"mine.toml: is not TOML: Exceeds the limit"),
+        (f"[train]\nsteps = {'[' * 5000}", r"mine.toml: is not TOML: maximum recursion"),
         ("[data.countdown.mix]\nsix = 1.0", r"no level 'six'; there are three, four"),
         ("[log]\nto = ['neptune']", r"mine.toml: log.to"),
     ],

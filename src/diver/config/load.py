@@ -120,7 +120,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise DiverError(f"{path}: there is no such recipe; `diver train --help` lists its keys") from None
     except (OSError, UnicodeDecodeError) as e:
         raise DiverError(f"{path}: cannot be read ({e})") from None
-    except tomllib.TOMLDecodeError as e:
+    except (ValueError, RecursionError) as e:  # a ValueError alone for a number of more than 4,300 digits
         raise DiverError(f"{path}: is not TOML: {e}") from None
     for section, body in table.items():
         choose(section, SECTIONS, f"{path}: section")
