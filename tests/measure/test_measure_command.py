@@ -139,9 +139,19 @@ def test_whose_responses_these_are(tmp_path):
     assert [row["size"] for row in read(tmp_path / "out" / "groups.jsonl")] == [2, 4, 2, 2]
     printed = diver("browse", ".", "--by", "model", "--out", "../x.html", cwd=folder).stdout
     assert [line.split("|")[1].strip() for line in printed.split("\n")[2:6]] == shown
+    printed = diver("grade", write_rows(tmp_path / "y.jsonl", [{**rows[-3], "answer": "5"}]), "--by", "model").stdout
+    assert "| e\ufffd[31mred " in printed
     done = diver("measure", ".", cwd=folder)
     assert re.search(r"^\| +\| +x \|$", done.stdout, re.MULTILINE), done.stderr
     assert named_path("..")[0] == Path("..").resolve().name and named_path("/")[0] == "/"
+
+
+def test_the_names_of_columns_are_printed_without_what_a_terminal_would_obey(tmp_path):
+    row = {"prompt": "P", "completion": "a", "advantage": 0.1, "r\x1b[2J": 1, "s\u202e": 2}
+    done = diver("measure", write_rows(tmp_path / "x.jsonl", [row]))
+    assert "--outcome names one of prompt, completion, advantage, r\ufffd[2J, s\ufffd\n" in done.stdout
+    done = diver("measure", write_rows(tmp_path / "y.jsonl", [{"r\x1b[2J": 1}]))
+    assert done.returncode == 2 and "y.jsonl:1: no problem: found r\ufffd[2J; accepted" in done.stderr
 
 
 def test_what_is_read_is_not_replaced(tmp_path):

@@ -151,7 +151,7 @@ HOSTILE = r"""
 import sys
 from diver.report.browser import Shown, browser_data, segments
 from diver.report.mathematics import Formulas
-from diver.report.text import clean
+from diver.io.text import clean
 from diver.types import Group, Problem, Rollout
 for hostile in ("x", "$", r"\boxed{", r"\(", "{", r"\boxed{{}"):
     hostile *= int(sys.argv[1]) // len(hostile)

@@ -18,8 +18,8 @@ from synthetic_run import HOSTILE
 from diver.browse.page import render
 from diver.browse.serve import Page, server
 from diver.browse.source import Source
+from diver.io.text import clean
 from diver.report import write_browser, write_report
-from diver.report.text import clean
 from diver.rollouts import Columns
 from diver.types import Grade, Group, Problem, Reward, Rollout
 

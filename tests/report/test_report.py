@@ -20,12 +20,13 @@ from synthetic_run import HOSTILE, evaluation, write_run
 
 from diver.evaluate.evaluate import duration
 from diver.io.jsonl import to_json
+from diver.io.text import clean
 from diver.report import headline, summary_table, write_report
 from diver.report.curves import PANELS, curves_data
 from diver.report.run_record import RunRecord
 from diver.report.sections import labels, span_text
 from diver.report.summary import compare, run_alerts
-from diver.report.text import clean, text
+from diver.report.text import text
 from diver.report.write import render
 from diver.types import DiverError
 

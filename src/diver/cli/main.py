@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from diver.cli.streams import outlive_readers
 from diver.extras import PACKAGES, missing
 from diver.io.provenance import version
+from diver.io.text import clean
 from diver.types import DiverError
 
 QUIET = "--quiet"
@@ -78,5 +79,5 @@ def _help() -> str:
 
 
 def _stop(message: str) -> None:
-    print(f"diver: {' '.join(message.split())}", file=sys.stderr)
+    print(f"diver: {' '.join(clean(message).split())}", file=sys.stderr)
     sys.exit(2)

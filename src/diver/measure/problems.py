@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from diver.io.text import clean
 from diver.render.tables import Measure
-from diver.report.text import clean
 from diver.stats import Estimate, bounds_of, by_problem, interval, pass_at_k
 from diver.types import Group, Problem
 

@@ -16,6 +16,7 @@ from diver.extras import require
 from diver.io.files import write_text
 from diver.io.jsonl import to_json, write_jsonl
 from diver.io.progress import progress
+from diver.io.text import clean
 from diver.measure.problems import (
     SINGLE,
     ProblemTable,
@@ -33,7 +34,6 @@ from diver.render.tables import Measure as Column
 from diver.render.tables import Table, markdown
 from diver.report import write_browser
 from diver.report.page import check_page
-from diver.report.text import clean
 from diver.rollouts import Columns, read_rollouts
 from diver.rollouts.files import check_written
 from diver.settings import settings

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from diver.extras import require
+from diver.io.text import clean
 from diver.render.tables import SUFFIXES, Format, Table, export, write_table
 from diver.settings import settings
 from diver.types import DiverError
@@ -40,7 +41,8 @@ class Export:
 
     def notes(self, log: Log = print) -> Log:
         """Where everything but the table is said."""
-        return log if self.format == "markdown" else _to_stderr
+        say = log if self.format == "markdown" else _to_stderr
+        return lambda line: say(clean(line))
 
     def show(self, table: Table, as_read: str, log: Log = print) -> None:
         """Print the table: `as_read` where it is to be read, else by itself."""

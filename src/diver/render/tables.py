@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from diver.io.files import write_bytes, write_text
+from diver.io.text import clean
 from diver.stats import Estimate
 from diver.types import DiverError
 
@@ -141,4 +142,4 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], text: int = 1
 
 
 def _on_one_line(cell: str) -> str:
-    return " ".join(cell.splitlines())
+    return " ".join(clean(cell).splitlines())

@@ -14,8 +14,9 @@ import numpy as np
 from diver.diversity import formulas, spaced, textual_dissimilarity
 from diver.diversity.equational import formula_spans
 from diver.io.progress import progress
+from diver.io.text import clean
 from diver.report.mathematics import Formulas
-from diver.report.text import clean, evenly_spaced, short
+from diver.report.text import evenly_spaced, short
 from diver.types import Group, Rollout
 
 GROUPS = 200  # of a page

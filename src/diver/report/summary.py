@@ -6,9 +6,9 @@ from pathlib import Path
 
 from diver.evaluate.compare import Comparison, comparisons, legend
 from diver.evaluate.evaluate import duration
+from diver.io.text import clean
 from diver.render.tables import markdown
 from diver.report.run_record import RunRecord
-from diver.report.text import clean
 from diver.train.alerts import Alert, alerts
 
 

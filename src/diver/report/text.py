@@ -2,19 +2,11 @@
 
 import html
 import math
-import re
 from typing import Any
 
 import numpy as np
 
-# What must not reach a terminal or a page as it is: controls but for newline and tab, halves of surrogate pairs,
-# the signs that turn the writing direction of all that follows, and two code points that are no characters.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
-
-
-def clean(value: Any) -> str:
-    """Anything as text that can be written and shown: what cannot becomes U+FFFD."""
-    return _UNSAFE.sub("\ufffd", str(value).replace("\r\n", "\n"))
+from diver.io.text import clean
 
 
 def short(value: float) -> float | None:
