@@ -87,6 +87,28 @@ def test_a_worker_that_dies_costs_its_own_job_only(pool):
     assert [kind(o) for o in outcomes] == [Grade.ERROR, -1, -2]
 
 
+def test_a_fork_answers_for_nobody():
+    """It would take part in the worker's work, and each job have the value of an earlier one."""
+    with Pool(workers=1) as pool:
+        assert pool.map(exec, [("import os; os.fork()",), ("import os\nif not os.fork(): 1 / 0",)], 10) == [None, None]
+        time.sleep(0.2)
+        assert pool.map(operator.neg, [(i,) for i in range(20)], timeout_s=10) == [-i for i in range(20)]
+
+
+def test_exit_is_an_error_and_the_worker_lives(pool):
+    pids = pool.pids
+    assert pool.map(sys.exit, [(0,)], timeout_s=10) == [Failure(Grade.ERROR, "SystemExit: 0")]
+    assert pool.pids == pids
+
+
+def test_what_a_job_started_ends_with_its_worker(tmp_path):
+    """A verifier that runs a model's program and waits for it: the program does not go on when the time is up."""
+    start = f"import subprocess; p = subprocess.Popen(['sleep', '60']); open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid))"
+    with Pool(workers=1) as pool:
+        assert kind(pool.map(exec, [(f"{start}; p.wait()",)], timeout_s=2)[0]) is Grade.TIMEOUT
+        assert wait_until_gone([int((tmp_path / "pid").read_text())], 5)
+
+
 def test_a_worker_killed_while_idle_is_replaced_without_loss(pool):
     pool.map(time.sleep, [(0,), (0,)], timeout_s=10)
     for pid in pool.pids:

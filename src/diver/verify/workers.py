@@ -18,6 +18,7 @@ import json
 import math
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import threading
@@ -50,6 +51,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            process_group=0,
         )
         assert self.process.stdin is not None and self.process.stdout is not None
         self.jobs, self.replies = self.process.stdin, self.process.stdout
@@ -80,8 +82,13 @@ class Worker:
         except subprocess.TimeoutExpired:
             return None
 
+    def end(self) -> None:
+        """Kill the process and those that it started: a verifier may run what a model wrote in one of its own."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
     def kill(self) -> None:
-        self.process.kill()
+        self.end()
         self.process.wait()
         self.replies.close()
         with contextlib.suppress(OSError):  # the rest of a job that was never read
@@ -139,7 +146,7 @@ class Pool:
         """Kill the workers without waiting for a `map` that is still running in another thread."""
         if self._owner == os.getpid():
             for worker in list(self._workers):
-                worker.process.kill()
+                worker.end()
 
     def map(self, function: Callable[..., Any], jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
         """`function(*job)` of every job, in order: its value, or a `Failure`.
