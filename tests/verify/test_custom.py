@@ -21,6 +21,8 @@ def check(response, problem):
         os._exit(3)
     if response == "raise":
         raise KeyError(problem.id)
+    if response == "quote":
+        raise ValueError("not a number: \\x1b[2J")
     if response == "odd":
         return 7
     if response == "named":
@@ -78,6 +80,11 @@ def test_what_the_function_returns_is_the_grade():
     pairs = [(response, problem) for response, problem, *_ in cases]
     grades = grade(pairs, SETTINGS, truncated=[cut for *_, cut, _ in cases])
     assert [str(g) for g in grades] == [expected for *_, expected in cases]
+
+
+def test_the_reason_of_an_error_is_told_without_what_a_terminal_would_obey(caplog):
+    assert grade([("quote", PROBLEM)], SETTINGS) == [Grade.ERROR]
+    assert "ValueError: not a number: \ufffd[2J" in caplog.text
 
 
 def test_as_the_grader_of_all():

@@ -6,6 +6,7 @@ from typing import Any
 
 from diver.config.verification import Verification
 from diver.extras import require
+from diver.io.text import clean
 from diver.types import DiverError, Grade, Group, Problem, Reward
 from diver.verify import custom
 from diver.verify.bounds import PendingComparison, bounded
@@ -117,7 +118,7 @@ def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | Non
 def _grade_of(value: Any, item: Pending) -> Grade:
     if isinstance(value, Failure):
         text = item.response[-80:] if isinstance(item, custom.PendingCall) else item.answers[0]
-        logger.warning("answer %.80r: %s (%s)", text, value.grade, value.reason)
+        logger.warning("answer %.80r: %s (%s)", text, value.grade, clean(value.reason))
         return value.grade
     if isinstance(value, str):
         return Grade(value)
