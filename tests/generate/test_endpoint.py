@@ -239,9 +239,23 @@ def test_slow_ones_do_not_hold_up_the_others():
 def test_a_response_that_takes_too_long():
     with (
         serving(faults={0: 1.0}) as server,
-        pytest.raises(DiverError, match=r"^http://127.*/v1: no answer \(.*[Tt]ime.*\); is the server up"),
+        pytest.raises(
+            DiverError, match=r"^http://127.*/v1: no answer \(.*[Tt]ime.*\); is the server up.* `timeout` long"
+        ),
     ):
         generate(server, asked(1, 1), timeout=0.2, retries=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "max_tokens", "seconds"), [(None, 40, 900), (None, 32_768, 3276.8), (60, 32_768, 60)]
+)
+def test_a_long_response_has_the_time_that_a_busy_server_takes_for_it(given, max_tokens, seconds, monkeypatch):
+    with serving() as server:
+        generator = EndpointGenerator(Endpoint(url=server.url, timeout=given))
+        used, client = [], generator._client
+        monkeypatch.setattr(generator, "_client", lambda **how: used.append(client(**how)) or used[0])
+        list(generator.generate(asked(1, 1), HOW._replace(max_tokens=max_tokens)))
+    assert used[0].timeout == seconds
 
 
 @pytest.mark.slow

@@ -53,8 +53,9 @@ class EvalConfig(Export):
     64 requests, which is few for a large server. vLLM in this process decides itself."""
     url: str = ""
     """Of --generator endpoint, such as http://127.0.0.1:8000/v1; its key is read from OPENAI_API_KEY."""
-    timeout: float = Endpoint.timeout
-    """Of --generator endpoint: seconds for one response; one that takes longer is asked for once more."""
+    timeout: float | None = None
+    """Of --generator endpoint: seconds for one response; one that takes longer is asked for once more. Default: 900, or longer
+    where --max-tokens at 10 a second take longer."""
     retries: int = Endpoint.retries
     """Of --generator endpoint: how often a request is repeated after a failure that may pass. What the server still refuses,
     while it answers others, is unscored: left out, counted, and not asked again by the same command."""
@@ -92,7 +93,7 @@ class EvalConfig(Export):
             raise DiverError(f"{self.run}: the models of a run are evaluated; omit --model and --generator endpoint")
         if self.step is not None and self.all_steps:
             raise DiverError("--step and --all-steps: give one of them")
-        if not self.timeout > 0 or self.retries < 0:
+        if (self.timeout is not None and not self.timeout > 0) or self.retries < 0:
             raise DiverError(f"--timeout must be above 0, and --retries not negative: {self.timeout}, {self.retries}")
         for name in ("samples", "limit", "max_tokens"):
             if (value := getattr(self, name)) is not None and value < 1:

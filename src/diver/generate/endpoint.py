@@ -19,6 +19,7 @@ from diver.types import DiverError, Grade, Rollout
 
 PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 LONGEST_WAIT = 900.0  # seconds that a server may ask to wait before a retry
+LONGEST_RESPONSE, TOKENS_PER_SECOND = 900.0, 10  # what a large model on a busy server gives each of many requests
 _GENERATION_CONFIG = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 PLAIN_SAMPLING: dict[str, dict[str, Any]] = {
     "vllm": _GENERATION_CONFIG,
@@ -47,8 +48,8 @@ class Endpoint:
     retries: int = 8
     """How often a request is repeated after 408, 409, 429, 5xx, a lost connection or a reply that is no completion: after half
     a second, then twice as long each time up to 8 s, or when the server says; once only after `timeout`."""
-    timeout: float = 900.0
-    """Time limit for one response, in seconds."""
+    timeout: float | None = None
+    """Time limit for one response, in seconds. Default: 900, or longer where max_tokens at 10 a second take longer."""
     skip_refused: bool = False
     """Whether a request that is refused for good (400, 413, 422, no reply that is a completion) while others are answered is an
     empty rollout whose grade is `error`, not a DiverError."""
@@ -59,7 +60,7 @@ class Endpoint:
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
             raise ValueError(f"endpoint.url {self.url!r}: must begin with http:// or https://")
-        if self.concurrency < 1 or self.retries < 0 or not self.timeout > 0:
+        if self.concurrency < 1 or self.retries < 0 or (self.timeout is not None and not self.timeout > 0):
             raise ValueError("endpoint: concurrency must be at least 1, retries not negative, timeout above 0")
 
 
@@ -127,7 +128,7 @@ class EndpointGenerator:
         refused: list[Refused] = []
         answered = any(request.key in have for request in requests)
         with asyncio.Runner() as runner:
-            client = self._client()
+            client = self._client(max_tokens=params.max_tokens)
             try:
                 while True:
                     free = self.endpoint.concurrency - len(tasks)
@@ -158,13 +159,13 @@ class EndpointGenerator:
         """Whether the server is on this machine, which no proxy of a network reaches."""
         return urlsplit(self.endpoint.url).hostname in ("127.0.0.1", "localhost", "::1")
 
-    def _client(self, retries: int = 0) -> Any:
+    def _client(self, retries: int = 0, max_tokens: int = 0) -> Any:
         return self._openai.AsyncOpenAI(
             http_client=self._openai.DefaultAsyncHttpxClient(trust_env=False) if self._here else None,
             base_url=self.endpoint.url,
             api_key=os.environ.get(self.endpoint.key) or "none",
             max_retries=retries,
-            timeout=self.endpoint.timeout,
+            timeout=self.endpoint.timeout or max(LONGEST_RESPONSE, max_tokens / TOKENS_PER_SECOND),
         )
 
     async def _connect(self) -> None:
@@ -259,6 +260,8 @@ class EndpointGenerator:
             reason, right = one_line(error.__cause__ or error), "is the server up, and is the address right"
             if not self._here and (proxy := next((name for name in PROXIES if os.environ.get(name)), "")):
                 right += f", and {proxy}, through which it is asked (NO_PROXY leaves a host out)"
+            if isinstance(error, self._openai.APITimeoutError):
+                right += ", and is `timeout` long enough for a response"
             return DiverError(f"{url}: no answer ({reason}); {right}?")
         if isinstance(error, self._openai.AuthenticationError | self._openai.PermissionDeniedError):
             return DiverError(f"{url}: refuses the API key; set the environment variable {self.endpoint.key}")
