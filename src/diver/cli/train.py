@@ -58,14 +58,13 @@ def check(recipe: Recipe) -> None:
     Where the hub cannot be reached, this and what depends on it is not checked, which is a note.
     """
     from diver.data.hub import HubUnreachable
-    from diver.generate.policy import load_configuration
     from diver.train.prepare import check_trainable, prepare
     from diver.train.rehearsal import rehearse
 
     check_trainable(recipe)
     try:
-        train, _, notes = prepare(recipe)
-        notes += rehearse(recipe, train, load_configuration(recipe.model).tokenizer)
+        train, _, tokenizer, notes = prepare(recipe)
+        notes += rehearse(recipe, train, tokenizer)
     except HubUnreachable as error:
         notes = [f"not checked: {error}"]
     print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)

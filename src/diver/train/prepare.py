@@ -17,10 +17,11 @@ from diver.types import DiverError, Problem
 
 
 class Prepared(NamedTuple):
-    """The prompts to train and to evaluate on, and notes for the log."""
+    """The prompts to train and to evaluate on, the tokenizer by which they were rendered, and notes for the log."""
 
     train: Prompted
     eval_problems: Prompted
+    tokenizer: Any
     notes: list[str]
 
 
@@ -42,6 +43,7 @@ def prepare(recipe: Recipe) -> Prepared:
     prepared = Prepared(
         _prompted(recipe, train, policy.tokenizer, notes),
         _prompted(recipe, eval_problems, policy.tokenizer, notes),
+        policy.tokenizer,
         notes,
     )
     _check_problems(recipe, prepared)

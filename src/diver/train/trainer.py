@@ -53,7 +53,7 @@ class Trainer:
         if saved:
             checkpoint.check(saved[-1])
         check_trainable(recipe)
-        self.train, self.eval_problems, self.notes = prepare(recipe)
+        self.train, self.eval_problems, _, self.notes = prepare(recipe)
         self.policy = load_policy(recipe.model, saved[-1] if saved else None)
         self.notes += rehearse(recipe, self.train, self.policy.tokenizer)
         self.reference = self._reference()

@@ -17,7 +17,6 @@ from diver.data.splits import draw_indices
 from diver.data.templates import Prompted
 from diver.data.testbeds import policy_folder
 from diver.extras import missing
-from diver.generate.policy import load_configuration
 from diver.integrations.trl.adapter import GroupAdvantage
 from diver.integrations.trl.launch import adapters, arguments, identity
 from diver.integrations.trl.objective import installed
@@ -87,7 +86,7 @@ def run(recipe: Recipe) -> None:
     done = int(saved.rpartition("-")[2]) if saved else 0
     if folder:
         folder.check_saved(done // updates, recipe.train.save_steps)
-    problems, tokenizer = prepare(recipe).train, load_configuration(recipe.model).tokenizer
+    problems, _, tokenizer, _ = prepare(recipe)
     recorder = RunRecorder(folder, updates) if folder else None
     reward = GroupAdvantage(
         recipe.method,

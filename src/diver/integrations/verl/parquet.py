@@ -9,7 +9,6 @@ from pyarrow.parquet import write_table
 
 from diver.config.recipe import Recipe
 from diver.data.templates import Prompted
-from diver.generate.policy import load_configuration
 from diver.integrations.verl.launch import problems_of
 from diver.io.files import write_bytes
 from diver.train.prepare import Prepared
@@ -22,8 +21,7 @@ def write_problems(recipe: Recipe, prepared: Prepared) -> list[str]:
     Prompts are rendered by the recipe's template and those too long left out, as the built-in trainer does. A run
     without evaluation has the first training problem in val.parquet: verl requires the file.
     """
-    train, held_out, notes = prepared
-    tokenizer = load_configuration(recipe.model).tokenizer
+    train, held_out, tokenizer, notes = prepared
     val = held_out if held_out.problems else train._replace(problems=train.problems[:1], texts=train.texts[:1])
     for path, part in zip(problems_of(recipe.folder).values(), (train, val), strict=True):
         rows = list(_rows(part, tokenizer))
