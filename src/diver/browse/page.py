@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from diver.browse.measures import RIGHT, WRONG, Tally, entropy, merged, shared_ks
 from diver.browse.source import MEASURED, Source
-from diver.diversity import Diversity, with_diversity
+from diver.diversity import with_diversity
 from diver.io.run_folder import metrics_table
 from diver.measure.problems import owner
 from diver.measure.run import with_page_name
@@ -285,9 +285,6 @@ def _card(source: Source, group: Group, index: dict[tuple[int, str], int], thres
     named = with_page_name(bare, "", threshold, usual=len(group)).with_each(
         entropy=[entropy(r) for r in group.rollouts]
     )
-    measured = (
-        named
-        if group.rollouts[0].diversity or len(group) == 1
-        else with_diversity(named, ["textual", "equational"], Diversity())
-    )
-    return Shown(measured, index[id(source), owner(group.problem, source.by)], step)
+    if len(group) > 1 and not group.rollouts[0].diversity:
+        named = with_diversity(named, ["textual", "equational"])
+    return Shown(named, index[id(source), owner(group.problem, source.by)], step)

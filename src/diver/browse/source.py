@@ -79,7 +79,7 @@ class Drawn:
 class Content:
     """What one file has: a tally for each key, a sample of its groups, and notes. `whole`: all of it was read."""
 
-    def __init__(self, groups: int, chars: int = SAMPLE_CHARS) -> None:
+    def __init__(self, groups: int, chars: int) -> None:
         self.tallies: dict[Key, Tally] = {}
         self.sample = Sample(groups, chars)
         self.notes: list[str] = []

@@ -1,9 +1,9 @@
 """`diver eval RUN`: checkpoints of a run on its own held-out problems, evaluated as it says, beside its base model."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from diver.config.data import Source
 from diver.config.recipe import Recipe, make_recipe
@@ -30,8 +30,8 @@ class TrainedRun(NamedTuple):
     step: int | None
 
 
-def evaluate_run(config: EvalConfig, log: Callable[[str], Any] = print) -> list[Path]:
-    """Evaluate the base model and the chosen checkpoints of `config.run`, and log the comparison; returns the results."""
+def evaluate_run(config: EvalConfig) -> list[Path]:
+    """Evaluate the base model and the chosen checkpoints of `config.run`, and print the comparison; returns the results."""
     trained = read_run(config.run or Path())
     recipe, steps = trained.recipe, [0, *_steps(config, trained)]
     eval_problems = held_out(recipe, config)
@@ -44,7 +44,7 @@ def evaluate_run(config: EvalConfig, log: Callable[[str], Any] = print) -> list[
         seed=recipe.run.seed if config.seed is None else config.seed,
     )
     benchmarks = None if config.benchmarks else [eval_problems]
-    show, log = log, config.notes(log)
+    log = config.notes()
     results = []
     for step in steps:
         known = benchmarks and _by_the_run(trained, step, config, benchmarks[0])
@@ -60,7 +60,7 @@ def evaluate_run(config: EvalConfig, log: Callable[[str], Any] = print) -> list[
             )
             known = run(changed, log, benchmarks, model, recipe.verify)
         results.append(known)
-    compare(results, config, config.out, show)
+    compare(results, config, config.out)
     return results
 
 

@@ -29,14 +29,14 @@ class Export:
     def kinds(self) -> list[str]:
         return [kind.strip() for kind in self.figures.split(",") if kind.strip()]
 
-    def check_export(self, out: Path | None, option: str = "--out") -> None:
+    def check_export(self, out: Path | None) -> None:
         """Raises DiverError where a kind is unknown, or needs a folder and `out` names none."""
         for kind in self.kinds or [self.figures]:
             if kind not in ("", *KINDS):
                 raise DiverError(f"--figures {self.figures}: must be of {', '.join(KINDS)}, not {kind!r}")
         if out is None and (self.figures or self.format == "parquet"):
             flag = "--figures" if self.figures else "--format parquet"
-            raise DiverError(f"{flag}: is written to a file; name a folder with {option}")
+            raise DiverError(f"{flag}: is written to a file; name a folder with --out")
         require(*(["matplotlib"] if self.figures else []), *(["pyarrow"] if self.format == "parquet" else []))
 
     def notes(self, log: Log = print) -> Log:

@@ -14,6 +14,8 @@ from diver.report.summary import compare, conclusion, conditions, model_and_meth
 from diver.report.text import text
 from diver.train.alerts import Alert
 
+SPANS = 4  # of an alert that are named; of more, how many there are
+
 
 def labels(runs: Sequence[RunRecord]) -> list[str]:
     """A short name for each run, no two alike."""
@@ -146,12 +148,12 @@ def alerts_section(alerts: Sequence[Sequence[Alert]], names: Sequence[str], none
     return f"<section><h2>Alerts</h2>\n{content}</section>"
 
 
-def span_text(spans: tuple[tuple[int, int], ...], most: int = 4) -> str:
+def span_text(spans: tuple[tuple[int, int], ...]) -> str:
     """The intervals in words: "step 3", "steps 5–9 and 20–31"; empty without any."""
     if not spans:
         return ""
-    words = [f"{a:,}" if a == b else f"{a:,}–{b:,}" for a, b in spans[:most]]
-    rest = [f"{len(spans) - most} later intervals"] if len(spans) > most else []
+    words = [f"{a:,}" if a == b else f"{a:,}–{b:,}" for a, b in spans[:SPANS]]
+    rest = [f"{len(spans) - SPANS} later intervals"] if len(spans) > SPANS else []
     *first, last = words + rest
     noun = "step" if len(spans) == 1 and spans[0][0] == spans[0][1] else "steps"
     return f"{noun} {', '.join(first)} and {last}" if first else f"{noun} {last}"
