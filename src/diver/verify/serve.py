@@ -9,6 +9,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -80,10 +81,6 @@ def _find(name: str) -> Callable[..., Any]:
 
 
 def _limit_memory(megabytes: int) -> None:
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(ValueError, OSError):  # macOS has no such limit: the timeout alone must do
         resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
@@ -91,8 +88,7 @@ def _limit_memory(megabytes: int) -> None:
 
 def _alarm(seconds: float) -> None:
     """End this process after so many seconds, whatever it is doing; 0 calls it off."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 if __name__ == "__main__":
