@@ -26,8 +26,8 @@ def table_of(results: Results) -> Table:
     names = ["avg@n", *(f"{kind}@{k}" for kind in ("pass", "maj") for k in _ks(results, kind))]
     columns = [*counts, *(Column(name, name.capitalize(), 100) for name in names)]
     largest = [f"distinct@{k}" for k in _ks(results, "distinct")[-1:]]
-    kinds = [(label, exact) for label, exact in (("distinct", True), ("written differently", False))]
-    kinds = [(label, exact) for label, exact in kinds if any(_exact(r) is exact for r in results.values())]
+    labels = {True: "distinct", False: "written differently"}
+    kinds = [(label, exact) for exact, label in labels.items() if any(_exact(r) is exact for r in results.values())]
     columns += [Column(f"{label}@{name.partition('@')[2]}") for name in largest for label, _ in kinds]
     columns += [Column("random_baseline", "random baseline", 100), Column("unscored")]
     rows = {}

@@ -97,7 +97,6 @@ def _group(shown: Shown) -> dict[str, Any]:
 
 def _response(i: int, rollout: Rollout) -> dict[str, Any]:
     reward = {} if rollout.reward is None else {**rollout.reward._asdict(), "total": rollout.reward.total}
-    known = rollout.tokens is not None or rollout.num_tokens is not None
     return {
         "index": i + 1,
         "grade": rollout.grade,
@@ -105,7 +104,7 @@ def _response(i: int, rollout: Rollout) -> dict[str, Any]:
         "diversity": {clean(name): short(value) for name, value in rollout.diversity.items()},
         "advantage": short(rollout.advantage),
         "entropy": short(rollout.entropy),
-        "length": rollout.length if known else None,
+        "length": rollout.known_length,
     }
 
 

@@ -6,6 +6,7 @@ A new layout is a line of `LAYOUTS`; rows that are nested are first made plain b
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from diver.io import rollout_rows
@@ -73,7 +74,7 @@ def trl(file: File) -> Iterator[Part]:
         if not any(note.endswith(ambiguous) for note in file.notes):  # of all files of a folder one note
             file.notes.append(f"{file.path}: {ambiguous}")
     names = {**file.names, "outcome": name} if not known else file.names
-    return named_columns(file._replace(names=names, rows=_chain((where, first), file.rows)))
+    return named_columns(file._replace(names=names, rows=chain([(where, first)], file.rows)))
 
 
 def lm_eval(file: File) -> Iterator[Part]:
@@ -87,18 +88,13 @@ def lm_eval(file: File) -> Iterator[Part]:
     repeated = f"{file.path}: the rows of filter {first['filter']!r}; the others repeat their responses"
 
     def of_filter() -> Iterator[tuple[str, Row]]:
-        for where, row in _chain((where_first, first), file.rows):
+        for where, row in chain([(where_first, first)], file.rows):
             if row["filter"] == first["filter"]:
                 yield where, {**row, "source": task}
             elif repeated not in file.notes:
                 file.notes.append(repeated)
 
     return named_columns(file._replace(rows=of_filter()))
-
-
-def _chain(first: tuple[str, Row], rest: Iterator[tuple[str, Row]]) -> Iterator[tuple[str, Row]]:
-    yield first
-    yield from rest
 
 
 TRAIN, EVAL = "diver train", "diver eval"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from diver.io.jsonl import read_jsonl
 from diver.io.progress import progress
@@ -106,13 +106,8 @@ class Reader:
             return
         name = layout_of(first[1], self.columns)
         layout = LAYOUTS[name]
-
-        def all_rows() -> Iterator[Any]:
-            yield first
-            yield from rows
-
         step = file.step if layout.numbered else None
-        found = parts(name, File(path, all_rows(), self.notes, step=step), self.columns)
+        found = parts(name, File(path, chain([first], rows), self.notes, step=step), self.columns)
         try:
             begin = next(found, None)
         except DiverError as error:
