@@ -1,7 +1,7 @@
 r"""Countdown, a synthetic task: combine given numbers, each exactly once, to reach a target.
 
     prompt    Use 3, 5 and 9 to make 24.
-    response  \( 5 - 3 = 2 \) \( 2 + 9 = 11 \) ... \boxed{ 24 }
+    response  \( 5 \times 3 = 15 \) \( 15 + 9 = 24 \) \boxed{ 24 }
 
 A response is steps written as LaTeX formulas and a boxed answer, so that textual and equational diversity work as on
 real mathematics, and every solution can be checked exactly. The symbols are spaced: unspaced, a step is ONE

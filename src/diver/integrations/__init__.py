@@ -1,1 +1,1 @@
-"""Other trainers: TRL and verl."""
+"""Other trainers: TRL, verl, and an adapter in one file for each of the others."""
