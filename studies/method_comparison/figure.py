@@ -1,4 +1,4 @@
-"""Pass@1 against Pass@64: a panel for each testbed and set of seeds, a curve a method, the front of what costs nothing behind."""
+"""Pass@1 against Pass@64: a panel for each testbed and set of seeds, a curve a method, the Pareto front of the free baselines behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from method_comparison.plan import BASELINE
 from method_comparison.results import Record, Results, finals, free_candidates, level
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
-OF_METHODS = [colour for colour in COLOURS if colour != GREY]  # which is that of what costs nothing
+OF_METHODS = [colour for colour in COLOURS if colour != GREY]  # which is that of the free baselines
 PANELS = 3  # beside each other
 DRAWN = 6  # methods whose solutions are drawn
 
@@ -59,9 +59,14 @@ def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -
     pairs = [_point(results, candidate.label, candidate.name) for candidate in shown]
     free = [(100 * one.mean, 100 * many.mean) for one, many in pairs]
     if free:
-        axes.scatter(*np.transpose(free), s=9, color=GREY, alpha=0.35, linewidths=0, label="costs nothing")
+        axes.scatter(*np.transpose(free), s=9, color=GREY, alpha=0.35, linewidths=0, label="free baselines")
         axes.step(
-            *np.transpose(front(free)), where="pre", color=GREY, linewidth=0.8, linestyle=":", label="their front"
+            *np.transpose(front(free)),
+            where="pre",
+            color=GREY,
+            linewidth=0.8,
+            linestyle=":",
+            label="their Pareto front",
         )
     for label in _shown(results):
         colour, mark = styles[label]

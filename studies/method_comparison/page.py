@@ -1,4 +1,4 @@
-"""docs/results/methods.md: one picture, then tables of levels, differences, the front, and what lies deeper than means."""
+"""docs/results/methods.md: one picture and the summary; for each part levels, differences, the free baselines, and more."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ from method_comparison.results import (
     step_seconds,
     training,
 )
+from method_comparison.summary import summary
 
 NAME = "methods"
 KS = (1, 4, 16, 64)
 AT = ("final 1", "final 0.6")
 NONE = "–"
 SLOWER = "clip-higher, half the rate"
-"""The strongest of what costs nothing at Pass@1; a part without it has no front."""
+"""The strongest free baseline at Pass@1; a part without it is not compared with them."""
 TRAINING = {
     "entropy": "policy/entropy",
     "all correct": "group/solve_all",
@@ -60,17 +61,17 @@ def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
             draw_solutions(found, out / _solutions_name(found))
     head = [
         "# Exploration methods side by side\n",
-        f"Made by `diver reproduce {NAME}`; [study.toml](../../studies/method_comparison/study.toml) has the regimes, the "
-        "variants and the stages. The methods are in the common frame (docs/methods.md) where they are not called as published; "
-        f"the learning rate of each is chosen from {', '.join(f'{rate:g}' for rate in plan.rates)} by runs of its own on other "
-        "problems, shorter than the others here; clip-higher alone was also run at half and at twice its rate. What costs nothing beside clip-higher are the untrained policy, "
-        "clip-higher and, where they were run, half and twice its learning rate and a KL term, each at every temperature, and their "
-        f"earlier checkpoints at {' and '.join(f'{t:g}' for t in plan.evaluation.checkpoint_temperatures)}.\n",
         f"![Pass@1 against Pass@64]({NAME}.png)\n",
-        "A curve a method, over the temperature at test time; bars are 95 % intervals over seeds and problems. Grey: what costs "
-        "nothing. Below, *(1 of 3 seeds)* marks what is not finished; an interval of one seed is over problems alone, and so is "
-        "narrower than one of several.\n\nOf many comparisons one in twenty excludes 0 by chance: what the seeds and problems show on which a method "
-        "was found is a reason to look again, and is tested on others, in a part of its own.\n",
+        "One curve per method, over the temperature at test time; bars are 95 % intervals over seeds and problems. Grey points are "
+        "the *free baselines*, which need no new method: the untrained policy, clip-higher and, where they were run, clip-higher at "
+        "half and at twice its learning rate and with a KL term, each at every temperature, and their earlier checkpoints at "
+        f"temperatures {' and '.join(f'{t:g}' for t in plan.evaluation.checkpoint_temperatures)}.\n",
+        f"Made by `diver reproduce {NAME}`; [study.toml](../../studies/method_comparison/study.toml) has the regimes, the "
+        "variants and the stages. Methods are in the common frame ([methods.md](../methods.md)) unless they are labelled *as "
+        f"published*; the learning rate of each was chosen from {', '.join(f'{rate:g}' for rate in plan.rates)} by shorter runs on "
+        "other problems. *(1 of 3 seeds)* marks a variant whose runs are not finished; an interval of one seed is over problems "
+        "alone, and so is narrower than one of several.\n",
+        summary(plan, known),
     ]
     write_text(out / f"{NAME}.md", "\n".join(head + _parts(known, appendices)))
     return out / f"{NAME}.md"
@@ -99,7 +100,7 @@ def _part(results: Results) -> list[str]:
         temperature = name.split()[1]
         parts += [f"### Sampled at temperature {temperature}\n", _levels(results, name)]
         parts += [_differences(results, name, other) for other in (BASELINE, SLOWER) if other in results.runs]
-    parts += ["### At the best temperature\n", _at_best(results), "### Above the front\n", _front(results)]
+    parts += ["### At the best temperature\n", _at_best(results), "### Against the free baselines\n", _front(results)]
     return [
         *parts,
         "### Deeper than means\n",
@@ -133,9 +134,9 @@ def _smallest(results: Results) -> str:
     if any(map(np.isnan, values.values())):
         return ""
     return (
-        "The true difference from clip-higher that so many problems, samples and seeds detect with 80 % probability, were an "
-        "interval always as wide as here (less with so few seeds), at temperature 1, in points, the median over the variants: "
-        f"{', '.join(f'Pass@{k} {value:.1f}' for k, value in values.items())}.\n"
+        "The true difference from clip-higher that these numbers of problems, samples and seeds detect with a power of 80 %, if "
+        "intervals always had the width that they have here (the power is lower with few seeds), at temperature 1, in points, "
+        f"the median over the variants: {', '.join(f'Pass@{k} {value:.1f}' for k, value in values.items())}.\n"
     )
 
 
@@ -146,8 +147,8 @@ def _start(results: Results) -> str:
     values = [f"Pass@{k:,} {_points(large(runs, 'pass', k))}" for k in (1, 16, 256, 1024) if k <= _samples(results)]
     gains = [_points(late_gain(results, name.split()[1]), "+") for name in AT]
     return (
-        f"Before training, at temperature 1: {', '.join(values)}. In the last quarter of the steps {BASELINE}'s Pass@1 changes, sampled "
-        f"at temperature 1 and at 0.6, by {' and '.join(gains)} points.\n"
+        f"Before training, at temperature 1: {', '.join(values)}. In the last quarter of the steps the Pass@1 of {BASELINE} changes by "
+        f"{' and '.join(gains)} points at temperatures 1 and 0.6.\n"
     )
 
 
@@ -179,15 +180,15 @@ def _at_best(results: Results) -> str:
             cells.append(f"{_points(reported)} at {temperature}{beside}" if temperature else NONE)
         rows.append([_named(results, label), *cells])
     note = (
-        "Each half of the problems is sampled at the temperature that is best on the other half (two temperatures, where these "
-        "differ); behind it, the difference from clip-higher at its own best.\n"
+        "Cross-fitted: each half of the problems is evaluated at the temperature that is best on the other half (two temperatures "
+        "where these differ). After the semicolon, the difference from clip-higher at its own best temperature.\n"
     )
     return note + "\n" + markdown(["per cent", *(f"Pass@{k}" for k in KS)], rows)
 
 
 def _front(results: Results) -> str:
     if SLOWER not in results.runs:
-        return f"{SLOWER}, was not run here, so that nothing can be said of the front.\n"
+        return f"*{SLOWER}* was not run here, so methods are not compared with the free baselines.\n"
     rows = []
     for label in [x for x in results.runs if x not in results.free]:
         found = [above_front(results, label, weight) for weight in WEIGHTS]
@@ -197,10 +198,10 @@ def _front(results: Results) -> str:
     best = next((found for label in results.runs if (found := [above_front(results, label, w) for w in WEIGHTS])), [])
     free = "; ".join(f"{w:g}: {f[1]}" for w, f in zip(WEIGHTS, best, strict=True) if f)
     note = (
-        "w Pass@1 + (1 - w) Pass@64 of each method at its best temperature (in brackets), minus the best of whatever costs nothing, "
-        "in points; both are chosen for each half of the problems on the other half. A method is above the front where the "
-        "whole interval is above 0. The best of many is chosen on the seeds on which it is compared, which is against the methods. "
-        f"The best for each w that costs nothing: {free}.\n"
+        "w Pass@1 + (1 - w) Pass@64 of each method at its best temperature (in brackets), minus that of the best free baseline, in "
+        "points; both are selected on one half of the problems and compared on the other, and the reverse. A method is above the free "
+        "baselines where the whole interval is above 0. The best of many baselines is selected on the seeds on which it is compared, "
+        f"which is to the disadvantage of the methods. The best free baseline for each w: {free}.\n"
     )
     return note + "\n" + markdown(["", *(f"w = {w:g}" for w in WEIGHTS)], rows)
 
@@ -221,14 +222,14 @@ def _deeper(results: Results) -> str:
     by_chance = ""
     if results.untrained is not None:
         by_chance = (
-            f" Chance alone gains and loses some: one half of the untrained policy's samples solves "
+            f" By chance alone some are gained and lost: one half of the untrained policy's samples solves "
             f"{gained_by_chance(results.untrained):.1f} problems that the other does not."
         )
     note = (
-        f"Of {count} held-out problems at temperature 1: Pass@k, distinct correct solutions of k samples, problems solved that the "
-        f"untrained policy did not solve in as many samples and the reverse, and how many of the solutions sampled after the first "
-        f"checkpoint are sampled again after the last (means over seeds; of {results.plan.evaluation.checkpoint_problems} problems, "
-        f"{results.plan.evaluation.samples} samples of each).{by_chance}\n"
+        f"On {count} held-out problems at temperature 1: Pass@k; distinct correct solutions among k samples; *gained*, the problems "
+        "solved that the untrained policy did not solve in as many samples; *lost*, the reverse; *kept*, how many of the solutions "
+        f"sampled at the first checkpoint are sampled again at the last (means over seeds, {results.plan.evaluation.samples} samples of "
+        f"{results.plan.evaluation.checkpoint_problems} problems).{by_chance}\n"
     )
     head = ["", *(f"Pass@{k:,}" for k in ks), *(f"@{k:,} minus {BASELINE}" for k in ks[-1:]), *(f"distinct of {k:,}" for k in ks),
             "gained", "lost", "kept"]  # fmt: skip
@@ -244,8 +245,8 @@ def _by_difficulty(results: Results) -> str:
         rows.append([_named(results, label), *gaps])
     quarters = ("hardest", "hard", "easy", "easiest")
     note = (
-        "Where a difference from clip-higher lies: points of Pass@1 and of Pass@64 at temperature 1, in quarters of the problems by "
-        "how often the untrained policy solves them.\n"
+        "The difference from clip-higher by difficulty: points of Pass@1 and of Pass@64 at temperature 1, in quarters of the problems "
+        "by how often the untrained policy solves them.\n"
     )
     return note + "\n" + markdown(["", *(f"@{k} {q}" for k in (1, 64) for q in quarters)], rows)
 
@@ -255,10 +256,10 @@ def _solutions(results: Results) -> str:
         return ""
     return (
         f"![Solutions over training]({_solutions_name(results)})\n\nThe correct solutions among "
-        f"{results.plan.evaluation.samples} samples of a problem, a colour each (grey where there are more), by the methods that most "
-        "stages have, before training and after each checkpoint of seed "
-        f"{results.part.seeds[0]}; white is wrong. The problems are those of the first "
-        f"{results.plan.evaluation.shown_problems} with the most solutions before training.\n"
+        f"{results.plan.evaluation.samples} samples of a problem over the training, one colour per solution (grey beyond the last "
+        "colour), by the methods that most stages have, before training and at each checkpoint of seed "
+        f"{results.part.seeds[0]}; white is wrong. Of the first {results.plan.evaluation.shown_problems} problems, those with the most "
+        "solutions before training.\n"
     )
 
 
@@ -275,8 +276,8 @@ def _training(results: Results) -> str:
         rate = f"{results.rates[label] * results.plan.variants[label].rate_factor:g}"
         rows.append([_named(results, label), rate, *(NONE if np.isnan(v) else f"{v:.3g}" for v in values), cost])
     note = (
-        "The seconds of a step are the least of all runs of a method, those that choose its rate included; the machines were not the "
-        "same, and had other work.\n"
+        "The seconds of a step are the lowest over all runs of a method, those that chose its learning rate included: machines "
+        "differed, and had other work.\n"
     )
     return markdown(["last quarter of the steps", "learning rate", *TRAINING, "s a step"], rows) + "\n" + note
 
@@ -295,11 +296,11 @@ def _rates(results: Results) -> str:
     ]
     hours = sum(sum(v or 0 for v in r["cpu_seconds"].values()) for runs in results.runs.values() for r in runs.values())
     note = (
-        "The learning rates: mean outcome (per cent) over the last quarter of the "
-        f"{results.plan.testbeds[results.part.testbed].choice_steps} steps of a run on other problems; * the one that is taken: the best, or "
-        f"{BASELINE}'s where the best is not better by more than a standard error.\n"
+        "Choice of the learning rate: mean outcome (per cent) over the last quarter of the "
+        f"{results.plan.testbeds[results.part.testbed].choice_steps} steps of a run on other problems; * marks the one that was taken: the "
+        f"best, or that of {BASELINE} where the best is not better by more than a standard error.\n"
     )
     table = markdown(["", *(f"{rate:g}" for rate in sorted(results.plan.rates))], rows)
     resumed = sum(r["cpu_seconds"]["train"] is None for runs in results.runs.values() for r in runs.values())
-    without = f" {resumed} of them were resumed, and are counted without their training." if resumed else ""
-    return f"{note}\n{table}\nCore-hours of the finished runs, without those that choose a rate: {hours / 3600:.1f}.{without}\n"
+    without = f" {resumed} of them were resumed and are counted without their training." if resumed else ""
+    return f"{note}\n{table}\nCore-hours of the finished runs, without those that chose a learning rate: {hours / 3600:.1f}.{without}\n"

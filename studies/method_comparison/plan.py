@@ -40,7 +40,7 @@ class Variant:
     """The variant whose learning rate it has; none: its own is chosen."""
     rate_factor: float = 1.0
     baseline: bool = False
-    """Costs nothing beside clip-higher, so that it belongs to the front that a method must surpass."""
+    """Free: it needs no new method, so a method must surpass it."""
     frame: str = "common"
     own_code: Mapping[str, str] = field(default_factory=dict)
     """Of a method of one's own, which --add names: a digest of its file, so that another one's record is not taken for its."""
@@ -63,6 +63,8 @@ class Stage:
     seeds: tuple[int, ...]
     appendix: bool = False
     """Only a table, on which no sentence rests."""
+    confirms: bool = False
+    """Tests, on new problems or seeds, what earlier stages selected: a recommendation rests on these stages alone."""
 
 
 @settings
@@ -128,9 +130,7 @@ def make_plan(table: Mapping[str, Any]) -> Plan:
         steps = like.choice_steps if like else bed["choice_steps"]
         testbeds[name] = Testbed(name, bed["title"], recipe, steps, like.name if like else name)
     stages = {
-        name: Stage(
-            name, stage["testbed"], tuple(stage["variants"]), tuple(stage["seeds"]), stage.get("appendix", False)
-        )
+        name: Stage(name, **{**stage, "variants": tuple(stage["variants"]), "seeds": tuple(stage["seeds"])})
         for name, stage in table["stages"].items()
     }
     labels = [*table["variants"], *(label for stage in stages.values() for label in stage.variants)]

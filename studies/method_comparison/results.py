@@ -61,7 +61,7 @@ class Results(NamedTuple):
 
     @property
     def free(self) -> list[str]:
-        """The variants that cost nothing beside clip-higher."""
+        """The free baselines among the variants: they need no new method."""
         return [label for label in self.runs if label in self.plan.variants and self.plan.variants[label].baseline]
 
 
@@ -191,8 +191,8 @@ def at_best_temperature(results: Results, label: str, k: int) -> tuple[str, Esti
 
 
 def free_candidates(results: Results) -> list[Candidate]:
-    """Whatever costs nothing beside clip-higher: the untrained policy, its checkpoints, rates and KL term, each at every
-    temperature that all of its seeds have: a run that was stopped saved a checkpoint more, and one seed is not the mean of them."""
+    """The free baselines: the untrained policy, clip-higher, its checkpoints, rates and KL term, each at every temperature
+    that all of its seeds have: a run that was stopped saved a checkpoint more, and one seed is not the mean of them."""
     found = []
     for label in (UNTRAINED, *results.free):
         names = [[*record["evaluations"]] for record in results.of(label).values()]

@@ -1,0 +1,94 @@
+"""The head of the page: the differences on all testbeds beside each other, and which setting is recommended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from diver.render.tables import markdown
+from diver.stats import Estimate
+from method_comparison.plan import BASELINE, Plan
+from method_comparison.results import WEIGHTS, Part, Results, above_front, gap
+
+TEMPERATURES = ("1", "0.6")
+"""Of the training and of the paper's evaluation: a setting is recommended for one of them."""
+PAPERS = "final 0.6"
+KS = (1, 64)
+
+
+def summary(plan: Plan, parts: Sequence[Results]) -> str:
+    """A table of differences from clip-higher at the paper's temperature, and the recommendation; `parts` have runs."""
+    labels = dict.fromkeys(label for part in parts for label in part.runs if label != BASELINE)
+    rows = [[label, *(_cell(part, label, k) for part in parts for k in KS)] for label in labels]
+    head = ["minus clip-higher, points", *(f"{part.title}: Pass@{k}" for part in parts for k in KS)]
+    note = (
+        "Pass@k at temperature 0.6, the paper's, minus clip-higher's. **Bold**: the interval excludes 0. Of many comparisons one in "
+        "twenty does so by chance: what the problems and seeds show on which a method was selected is a hypothesis, which the "
+        "confirming stages test on new problems and seeds.\n"
+    )
+    return f"## Summary\n\n{note}\n{markdown(head, rows)}\n{_recommendation(plan, parts)}\n"
+
+
+def _cell(part: Results, label: str, k: int) -> str:
+    if label not in part.runs:
+        return ""
+    estimate = gap(part, label, PAPERS, k)
+    bold = "**" if excludes_0(estimate) else ""
+    missing = "" if _whole(part, label) else f" *({len(part.runs[label])} of {len(part.part.seeds)} seeds)*"
+    return f"{bold}{estimate.text(100, sign='+')}{bold}{missing}"
+
+
+def excludes_0(estimate: Estimate) -> bool:
+    return estimate.low > 0 or estimate.high < 0
+
+
+def _whole(part: Results, label: str) -> bool:
+    return part.runs[label].keys() >= {*part.part.seeds}
+
+
+def confirming(plan: Plan, parts: Sequence[Results]) -> list[Results] | None:
+    """The parts of the stages that confirm; None where one of them is not finished."""
+    known = {part.part: part for part in parts}
+    found = []
+    for stage in (stage for stage in plan.stages.values() if stage.confirms):
+        part = known.get(Part(stage.testbed, stage.seeds))
+        if part is None or not all(label in part.runs and _whole(part, label) for label in stage.variants):
+            return None
+        found.append(part)
+    return found
+
+
+def above_clip_higher(parts: Sequence[Results], label: str) -> list[str]:
+    """The temperatures at which a variant is above clip-higher at Pass@1 and at Pass@64 on all parts."""
+    return [t for t in TEMPERATURES if all(gap(part, label, f"final {t}", k).low > 0 for part in parts for k in KS)]
+
+
+def above_all_free(parts: Sequence[Results], label: str) -> list[str]:
+    """The weights w of Pass@1 for which a variant is above the best free baseline on all parts."""
+    fronts = {w: [above_front(part, label, w) for part in parts] for w in WEIGHTS}
+    return [f"w = {w:g}" for w, found in fronts.items() if all(f is not None and f[2].low > 0 for f in found)]
+
+
+def _recommendation(plan: Plan, parts: Sequence[Results]) -> str:
+    rule = (
+        "By the rule of study.toml, fixed before any confirming run, a setting is recommended if on every confirming stage it is above "
+        "clip-higher at both Pass@1 and Pass@64, at temperature 1 or at 0.6, and above the best free baseline for one of the weights "
+        "below, with intervals that exclude 0."
+    )
+    deciding = confirming(plan, parts)
+    if deciding is None:
+        return f"{rule} The confirming stages are not finished, so nothing is recommended yet.\n"
+    labels = [x for x in deciding[0].runs if x != BASELINE and all(x in part.runs for part in deciding)]
+
+    def those(test: Callable[[Sequence[Results], str], list[str]]) -> dict[str, str]:
+        return {label: ", ".join(found) for label in labels if (found := test(deciding, label))}
+
+    first, second = those(above_clip_higher), those(above_all_free)
+    both = {label: first[label] for label in first if label in second}
+    return (
+        f"{rule} Above clip-higher: {_listed(first)}. Above the best free baseline: {_listed(second)}. "
+        f"**Recommended: {_listed(both)}.**\n"
+    )
+
+
+def _listed(found: dict[str, str]) -> str:
+    return "; ".join(f"{label} ({where})" for label, where in found.items()) or "none"
