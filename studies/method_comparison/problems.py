@@ -1,6 +1,6 @@
 """Problems to choose learning rates on: `data.path = "method_comparison.problems:countdown"`, a function a testbed.
 
-They come after the training problems in the testbed's own stream, so no other run trains on them, and none is held out.
+As many as a run trains on, they come after these in the testbed's own stream: no other run trains on them, and none is held out.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from diver.config.testbeds import TESTBEDS
 from diver.data.testbeds import generate
 from diver.types import Problem
 from method_comparison.plan import load_plan
-
-COUNT = 8192
 
 
 def countdown() -> list[Problem]:
@@ -25,4 +23,4 @@ def maze() -> list[Problem]:
 def _after_training(testbed: str) -> list[Problem]:
     data = make_recipe(load_plan().regime(testbed)).data
     trained = getattr(data, TESTBEDS[data.path.partition(":")[0]].settings).problems
-    return generate(data.path, data, trained + COUNT, held_out=False)[trained:]
+    return generate(data.path, data, 2 * trained, held_out=False)[trained:]
