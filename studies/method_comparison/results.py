@@ -44,9 +44,12 @@ class Results(NamedTuple):
 
     @property
     def title(self) -> str:
-        seeds = self.part.seeds
+        """The testbed and the seeds, of three or more in a row the first and the last."""
+        seeds = [str(seed) for seed in self.part.seeds]
+        if len(seeds) > 2 and self.part.seeds == (*range(self.part.seeds[0], self.part.seeds[-1] + 1),):
+            seeds = [f"{seeds[0]} to {seeds[-1]}"]
         return (
-            f"{self.plan.testbeds[self.part.testbed].title}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+            f"{self.plan.testbeds[self.part.testbed].title}, seed{'s' * (len(self.part.seeds) > 1)} {', '.join(seeds)}"
         )
 
     @property

@@ -176,6 +176,13 @@ def test_a_checkpoint_of_one_seed_alone_is_no_candidate():
     assert [c.name for c in free_candidates(found) if not c.name.startswith("final")] == ["100 1"]
 
 
+def test_the_title_of_a_part_names_its_seeds():
+    titles = {
+        seeds: results()._replace(part=Part("maze", seeds)).title for seeds in ((5,), (0, 1), (10, 11, 12), (0, 1, 3))
+    }
+    assert [*titles.values()] == ["Mazes, seed 5", "Mazes, seeds 0, 1", "Mazes, seeds 10 to 12", "Mazes, seeds 0, 1, 3"]
+
+
 def test_the_best_that_is_free_is_of_the_seeds_that_all_have():
     """Half the rate, of one seed that was lucky for all, is worse there than clip-higher; the other seeds do not count."""
     lucky, other = [record({"1": [48] * 4}), record({"1": [16] * 4})], [record({"1": [40] * 4})]
