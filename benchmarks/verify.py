@@ -56,7 +56,7 @@ def repeated(name: str, samples: int, distinct: bool) -> Pairs:
 
 
 def all_different(quick: bool) -> Pairs:
-    """The equivalence set, and the known answer of every problem as the answer to the next one."""
+    """The equivalence set, and the reference answer of every problem as the answer to the next one."""
     pairs = [(row["prediction"], row["gold"]) for row in rows("equivalence")]
     for name in ("math500", "olympiadbench", "minerva"):
         answers = [row["answer"].strip("$") for row in rows(name)][: 100 if quick else None]

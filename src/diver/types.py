@@ -61,7 +61,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A question with a known answer.
+    """A question with a reference answer.
 
     `prompt` is the bare question, to be put into a template, or a list of chat messages, used as they are.
     `verifier` names the grader (`diver.verify`); `meta` is what the source says besides.

@@ -190,7 +190,7 @@ def test_a_file_of_problems_graded_again_by_another_grader_without_the_model(who
         row["grader"] for p in Path("out/grades").iterdir() for row in map(json.loads, p.read_text().splitlines())
     }
     assert {g.partition("@")[0] for g in graders} == {"math", "gsm8k"} and all("@" in g for g in graders)
-    Path("sums.jsonl").write_text(json.dumps({**rows[0], "answer": "99"}) + "\n")  # a known answer put right
+    Path("sums.jsonl").write_text(json.dumps({**rows[0], "answer": "99"}) + "\n")  # a reference answer put right
     assert "0 sampled, 8 stored before; 8 graded" in succeeds("eval", *small, "--out", "out")
 
 

@@ -95,7 +95,7 @@ def test_math_verify_as_it_is_and_a_file_without_labels(tmp_path, capsys):
 def test_what_cannot_be_graded_is_one_line(tmp_path):
     file = str(write_rows(tmp_path / "x.jsonl", [{"problem": "Q", "response": "7"}]))
     for given, message in [
-        ({}, r"x.jsonl: problem 'problem-1' has no known answer; --answer names its column"),
+        ({}, r"x.jsonl: problem 'problem-1' has no reference answer; --answer names its column"),
         ({"grader": "mathverify"}, r"--grader: unknown choice 'mathverify', did you mean 'math-verify'\?"),
         ({"format": "parquet"}, "--format parquet: is written to a file; name a folder with --out"),
     ]:
@@ -109,9 +109,9 @@ def test_what_cannot_be_graded_is_one_line(tmp_path):
         (
             {"answer": ["2", "two"]},
             (),
-            r"problem '.*' has a list for its known answer, \['2', 'two'\]; --answer names a column",
+            r"problem '.*' has a list for its reference answer, \['2', 'two'\]; --answer names a column",
         ),
-        ({"answer": {"value": "2"}}, (), r"has a dict for its known answer, .*COLUMN.KEY"),
+        ({"answer": {"value": "2"}}, (), r"has a dict for its reference answer, .*COLUMN.KEY"),
         ({"answer": "12"}, ("--grader", "choice"), "the answer '12' is neither the label nor the text of one option"),
         ({}, ("--k", "abc"), "--k"),
         ({}, ("--threshold", "nan"), "--threshold: must be a finite number, not nan"),
@@ -134,7 +134,9 @@ def test_one_prompt_with_two_known_answers_is_graded_by_neither(tmp_path):
     """As where the question is in a picture: the column that tells the problems apart says which answer is whose."""
     rows = [row(rf"\boxed{{{n}}}", 1, "See the picture.") | {"answer": str(n), "name": n} for n in (1, 2)]
     file = str(write_rows(tmp_path / "x.jsonl", rows))
-    with pytest.raises(DiverError, match="problem 'problem-1' have different known answers, '1' and '2'; name the col"):
+    with pytest.raises(
+        DiverError, match="problem 'problem-1' have different reference answers, '1' and '2'; name the col"
+    ):
         run(GradeConfig(rollouts=file))
     assert [group.problem.meta["answers"] for group in read(file)] == [["1", "2"]]  # diver measure reads it as before
     for column in ({"problem": "name"}, {"by": "name"}):
@@ -175,7 +177,7 @@ def test_a_run_with_a_verifier_of_ones_own_and_one_whose_problems_are_gone(train
     )
     assert "16 correct" in diver("grade", tmp_path / "run" / "rollouts" / "step_0002.jsonl").stdout
     step = shutil.copy(trained / "rollouts" / "step_0001.jsonl", tmp_path)
-    otherwise = "--grader math grades by the known answers in the rollouts"
+    otherwise = "--grader math grades by the reference answers in the rollouts"
     assert fails("grade", step).endswith(otherwise) and "16 correct" in succeeds("grade", step, "--grader", "math")
     config["recipe"]["data"]["countdown"]["seed"] = 7
     (tmp_path / "run" / "config.json").write_text(json.dumps(config))
@@ -204,7 +206,8 @@ def test_what_a_verifier_needs_and_a_file_does_not_have_is_one_line(trained, tmp
     write_rows(tmp_path / "eval" / "generations" / "math500.jsonl", [generated])
     message = fails("grade", tmp_path / "eval")
     assert (
-        "generations of `diver eval` have neither prompts nor known answers" in message and "--grader NAME" in message
+        "generations of `diver eval` have neither prompts nor reference answers" in message
+        and "--grader NAME" in message
     )
 
 

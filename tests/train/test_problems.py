@@ -152,7 +152,7 @@ def test_known_answers_in_sentences_are_noted(tmp_path):
         {"question": "y?", "solution": "7 apples"},
     ]
     (note,) = load(Data(path=jsonl(tmp_path, rows)), None, 0)[2]
-    assert "3 known answers are sentences, such as 'We add one to it. The answer is 1.'" in note and "####" in note
+    assert "3 reference answers are sentences, such as 'We add one to it. The answer is 1.'" in note and "####" in note
     assert not load(Data(path=jsonl(tmp_path, rows[3:])), None, 0)[2]
 
 

@@ -111,7 +111,7 @@ def test_options_from_meta():
     assert grade(r"\boxed{blue}", "C", "Which?", **listed) == "correct"
     assert grade(r"\boxed{J}", "J", "Which?", **listed) == "correct"
     assert grade(r"\boxed{green}", "B", "Which?", options={"a": "red", "b": "green"}) == "correct"
-    assert grade(r"\boxed{C}", "blue", "Which?", **listed) == "correct"  # the known answer may be the text
+    assert grade(r"\boxed{C}", "blue", "Which?", **listed) == "correct"  # the reference answer may be the text
 
 
 def test_a_label_that_parquet_added_is_no_option():

@@ -6,7 +6,7 @@ from diver.config.flags import parse
 
 
 def command(args: Sequence[str]) -> None:
-    """Grade responses that exist against known answers: Pass@k, a row a response, and how far labels agree."""
+    """Grade responses that exist against reference answers: Pass@k, a row a response, and how far labels agree."""
     from diver.evaluate.responses import GradeConfig, run
 
     run(parse(GradeConfig, "diver grade", args))

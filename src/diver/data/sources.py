@@ -76,7 +76,7 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
     prose = [p for p in problems if p.verifier in ("math", "gsm8k") and _in_words(p.answer)]
     if prose:
         problems.notes.append(
-            f"{source.path}: {len(prose)} known answers are sentences, such as {prose[0].answer[:60]!r} of problem {prose[0].id!r}: "
+            f"{source.path}: {len(prose)} reference answers are sentences, such as {prose[0].answer[:60]!r} of problem {prose[0].id!r}: "
             "a response is compared with the whole; give the final answer alone, or end with it in a box or after ####"
         )
     return problems
@@ -213,7 +213,7 @@ def question_only(problem: Problem) -> Problem:
 
 
 def answer_and_verifier(prompt: str, given: str, origin: str) -> tuple[str, str]:
-    """The known answer in what a row gives as one, such as a solution of GSM8K, and the verifier for it; `origin` names its data."""
+    """The reference answer in what a row gives as one, such as a solution of GSM8K, and the verifier for it; `origin` names its data."""
     gsm8k = re.search(r"####\s*(\S[^\n]*)\s*$", given)
     answer = gsm8k[1].strip() if gsm8k else given.strip()
     if gsm8k or "gsm8k" in origin.lower():

@@ -26,7 +26,7 @@ def grader_for(problem: Problem, name: str) -> Grader:
 
 
 def grade_keys(problems: Iterable[Problem], keys: Mapping[str, str], grader: str) -> dict[str, str]:
-    """What a grade depends on, by problem: how the response was sampled, the known answer, the grader and its version."""
+    """What a grade depends on, by problem: how the response was sampled, the reference answer, the grader and its version."""
     return {
         p.id: digest(keys[p.id], p.answer, {k: str(v) for k, v in p.meta.items()}, str(grader_for(p, grader)))
         for p in problems

@@ -1,4 +1,4 @@
-"""What responses that exist already answer: each group's problem, with its known answer and its verifier.
+"""What responses that exist already answer: each group's problem, with its reference answer and its verifier.
 
 Rollouts of `diver train` answer the problems of their run's recipe: a verifier may need more of a problem than its answer, such
 as the numbers of Countdown. Others answer what their rows say.
@@ -17,15 +17,15 @@ from diver.rollouts.layouts import EVAL, TRAIN
 from diver.types import DiverError, Group, Problem
 from diver.verify import get_grader
 
-BY_ANSWER = ("math", "gsm8k", "choice", "math-verify")  # they need nothing but the known answer
-OTHERWISE = "--grader math grades by the known answers in the rollouts"
+BY_ANSWER = ("math", "gsm8k", "choice", "math-verify")  # they need nothing but the reference answer
+OTHERWISE = "--grader math grades by the reference answers in the rollouts"
 
 
 def known_problems(rollouts: Rollouts, path: Path, grader: str) -> list[Problem]:
     """The problem of each group; DiverError where the grader needs to know more of it than is known."""
     if EVAL in rollouts.layouts:
         raise DiverError(
-            f"{path}: generations of `diver eval` have neither prompts nor known answers; the grades are beside them, and the "
+            f"{path}: generations of `diver eval` have neither prompts nor reference answers; the grades are beside them, and the "
             "same `diver eval` command with --grader NAME adds those of another grader"
         )
     if TRAIN in rollouts.layouts and grader not in BY_ANSWER:
@@ -68,16 +68,16 @@ def _of_row(group: Group, path: Path, grader: str) -> Problem:
     if "answers" in problem.meta:  # see rollouts.reader
         one, other, *_ = problem.meta["answers"]
         raise DiverError(
-            f"{path}: responses to problem {problem.id!r} have different known answers, {one[:60]!r} and {other[:60]!r}; "
+            f"{path}: responses to problem {problem.id!r} have different reference answers, {one[:60]!r} and {other[:60]!r}; "
             "name the column that tells the problems apart with --problem, or with --by"
         )
     if kind := problem.meta.get("answer_kind"):
         raise DiverError(
-            f"{path}: problem {problem.id!r} has a {kind} for its known answer, {problem.answer[:60]}; --answer names a column, or "
+            f"{path}: problem {problem.id!r} has a {kind} for its reference answer, {problem.answer[:60]}; --answer names a column, or "
             "a part of one (COLUMN.KEY), that is a text or a number"
         )
     if not problem.answer.strip() and grader in (AUTO, *BY_ANSWER):
-        raise DiverError(f"{path}: problem {problem.id!r} has no known answer; --answer names its column")
+        raise DiverError(f"{path}: problem {problem.id!r} has no reference answer; --answer names its column")
     graded = str(problem.meta.get("grader", "")).partition("@")[0]  # what `diver grade` wrote
     if graded in BY_ANSWER:
         return replace(problem, verifier=graded)

@@ -1,4 +1,4 @@
-"""`diver grade`: responses that exist already, graded against known answers, and compared with their labels."""
+"""`diver grade`: responses that exist already, graded against reference answers, and compared with their labels."""
 
 import math
 from collections import Counter
@@ -40,7 +40,7 @@ NOTE = (
 
 @settings
 class GradeConfig(Columns, Export):
-    """Grade responses that exist against known answers, estimate Pass@k, and compare the grades with the labels there.
+    """Grade responses that exist against reference answers, estimate Pass@k, and compare the grades with the labels there.
 
     Reads what diver measure reads. The grader runs in worker processes that are killed when they hang. With --out the
     same command resumes: responses that are graded already are not graded again, but those whose grading hung are.

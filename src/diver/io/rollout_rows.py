@@ -1,7 +1,7 @@
 """The row of a rollout, as rollouts/step_NNNN.jsonl of a run has it: one writer, one reader.
 
 step, problem, sample      where it is from: rollout step, problem id, index among the sampled responses
-prompt, answer, response   the rendered prompt, the known answer, what the policy wrote
+prompt, answer, response   the rendered prompt, the reference answer, what the policy wrote
 grade                      what the verifier found
 reward                     its named parts and their `total`
 diversity, advantage       each metric by name; A

@@ -56,7 +56,7 @@ class Columns:
     outcome: str = ""
     """The column that says how good a response is: true, false or a number."""
     answer: str = ""
-    """The column of the known answer."""
+    """The column of the reference answer."""
     by: str = ""
     """The column that says whose a response is, such as model or method: each has groups of its own."""
     step: str = ""

@@ -151,7 +151,7 @@ def grouped(found: Iterable[Part], names: dict[str, str], open_chars: float = fl
 
 
 def _merged(parts: Sequence[Group], names: dict[str, str]) -> Group:
-    """One group of its parts. Where their known answers differ, `meta["answers"]` has them: no grader can tell which is right."""
+    """One group of its parts. Where their reference answers differ, `meta["answers"]` has them: no grader can tell which is right."""
     problem = parts[0].problem
     answers = dict.fromkeys(filter(None, (part.problem.answer.strip() for part in parts)))
     if len(answers) > 1:

@@ -47,7 +47,7 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
 
 
 def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:
-    """What a verifier of one's own makes of the known answer itself, plain and in a box: one of them it should take.
+    """What a verifier of one's own makes of the reference answer itself, plain and in a box: one of them it should take.
 
     Nothing where the answer is blank, as in a task that is judged by its rules.
     """
@@ -60,7 +60,7 @@ def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:
         return []
     found = ", ".join(dict.fromkeys(str(grade) for grade in grades))
     return [
-        f"verifier {problem.verifier}: gives the known answer of problem {problem.id!r} itself, {problem.answer[:60]!r}, plain and in "
+        f"verifier {problem.verifier}: gives the reference answer of problem {problem.id!r} itself, {problem.answer[:60]!r}, plain and in "
         f"a box, the grade {found}; it is called with the response and the Problem, whose answer is problem.answer"
     ]
 

@@ -71,7 +71,7 @@ def grade(response: str, problem: Problem) -> Grade:
 
 
 def known_label(problem: Problem) -> tuple[Mapping[str, str], str]:
-    """The options, and the label of the known answer. ValueError where it is none of them."""
+    """The options, and the label of the reference answer. ValueError where it is none of them."""
     options = options_of(problem)
     gold = _label(problem.answer, options)
     if gold is None:  # options that could not be read as a list must not make their problem unusable

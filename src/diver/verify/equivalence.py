@@ -11,7 +11,7 @@ says no, these readings are tried, because they mean the same:
 - A count in words: `2.5 \\text{ million}` and `2500000`.
 - A lone `i` is the imaginary unit in both: `i(2-i)` and `1+2i`.
 - A row or column of a matrix and the tuple with the same entries.
-- Lists part by part: `R=1, I=(-6,-4)`, which math-verify cannot read. Where every part of the known answer has a name of
+- Lists part by part: `R=1, I=(-6,-4)`, which math-verify cannot read. Where every part of the reference answer has a name of
   its own, the parts must agree by name or, without names, in their order. `\\frac{1}{2}, 0.5` is `\\frac{1}{2}`.
 
 Of a box that it cannot read math-verify takes the last number, `1` of `R=1, I=(-6,-4)`; here such a box is a text, so that no
@@ -84,7 +84,7 @@ def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
     """
     expected = [gold for text in golds for gold in _parse(text)]
     if not expected:
-        raise ValueError(f"nothing to compare with in the known answer {golds[0][:80]!r}")
+        raise ValueError(f"nothing to compare with in the reference answer {golds[0][:80]!r}")
     has_answer = False
     for answer in answers:
         has_answer = has_answer or bool(_parse(answer))
@@ -133,7 +133,7 @@ def _name(text: str) -> str:
     return named["name"] if named else ""
 
 
-@lru_cache(maxsize=1024)  # a known answer comes with every answer to it
+@lru_cache(maxsize=1024)  # a reference answer comes with every answer to it
 def _parse(text: str) -> list[Any]:
     from math_verify import LatexExtractionConfig, parse
 

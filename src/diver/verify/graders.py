@@ -49,7 +49,7 @@ class Grader:
     meta: tuple[str, ...] = ()
     """What it reads of `Problem.meta`."""
     gradable: str = ""
-    """A function of a problem that raises ValueError where its known answer is none that can be graded."""
+    """A function of a problem that raises ValueError where its reference answer is none that can be graded."""
     template: str = "chat"
     """By which a chat model is asked where no template is named: `boxed` asks for a box, `chat` for nothing."""
 

@@ -20,7 +20,7 @@ def with_keys(groups: Sequence[Group]) -> list[Group]:
 
 
 def key(grader: Grader, problem: Problem, rollout: Rollout) -> str:
-    """Of a correct response the solution, where the verifier knows when two are the same, else the known answer; of
+    """Of a correct response the solution, where the verifier knows when two are the same, else the reference answer; of
     another the answer that it gives; "" for none, also of one that was cut or ends inside its thought."""
     if rollout.grade in UNANSWERED:
         return ""

@@ -1,4 +1,4 @@
-"""math-verify as it is used by itself: what it finds in the whole response, against what it finds in the known answer.
+"""math-verify as it is used by itself: what it finds in the whole response, against what it finds in the reference answer.
 
 Its own timeouts are off, since they need the main thread and do not stop SymPy: the worker process is killed instead.
 """
@@ -7,7 +7,7 @@ from diver.types import Grade, Problem
 
 
 def grade(response: str, problem: Problem) -> Grade:
-    """No answer where it finds none; an error where it cannot read the known answer."""
+    """No answer where it finds none; an error where it cannot read the reference answer."""
     import math_verify
 
     known = [problem.answer, f"${problem.answer}$", f"\\boxed{{{problem.answer}}}"]

@@ -1,4 +1,4 @@
-"""Mathematical answers: the last `\\boxed{...}`, compared with the known answer by math-verify 0.9.0.
+"""Mathematical answers: the last `\\boxed{...}`, compared with the reference answer by math-verify 0.9.0.
 
 What counts as the answer, in this order:
 
@@ -14,7 +14,7 @@ What counts as the answer, in this order:
 
 `grade` settles what needs no algebra (`exact`, `prose`); the rest is a `PendingComparison`, which `equivalence` decides in
 a worker process (`workers`). `bounded` keeps from SymPy what would only cost time and memory: an answer beyond the bounds is
-wrong, a known answer beyond them an error; an answer written exactly as the known one is correct whatever its size.
+wrong, a reference answer beyond them an error; an answer written exactly as the known one is correct whatever its size.
 """
 
 import re
@@ -118,7 +118,7 @@ def _known(gold: str) -> str:
 
 @lru_cache(maxsize=4096)
 def gold_texts(gold: str) -> tuple[str, ...]:
-    """The known answer as math-verify reads it; it may come boxed, between dollars, in prose, or bare."""
+    """The reference answer as math-verify reads it; it may come boxed, between dollars, in prose, or bare."""
     if boxes := boxed(gold):
         return (box(boxes[0]),)
     formula = gold.strip().strip("$")
