@@ -45,16 +45,16 @@ def _whole(part: Results, label: str) -> bool:
     return part.runs[label].keys() >= {*part.part.seeds}
 
 
-def confirming(plan: Plan, parts: Sequence[Results]) -> list[Results] | None:
-    """The parts of the stages that confirm; None where one of them is not finished."""
+def confirming(plan: Plan, parts: Sequence[Results]) -> tuple[list[Results], bool]:
+    """The finished parts of the stages that confirm, and whether these are all of them."""
     known = {part.part: part for part in parts}
+    stages = [stage for stage in plan.stages.values() if stage.confirms]
     found = []
-    for stage in (stage for stage in plan.stages.values() if stage.confirms):
+    for stage in stages:
         part = known.get(Part(stage.testbed, stage.seeds))
-        if part is None or not all(label in part.runs and _whole(part, label) for label in stage.variants):
-            return None
-        found.append(part)
-    return found
+        if part and all(label in part.runs and _whole(part, label) for label in stage.variants):
+            found.append(part)
+    return found, len(found) == len(stages)
 
 
 def above_clip_higher(parts: Sequence[Results], label: str) -> list[str]:
@@ -74,19 +74,20 @@ def _recommendation(plan: Plan, parts: Sequence[Results]) -> str:
         "clip-higher at both Pass@1 and Pass@64, at temperature 1 or at 0.6, and above the best free baseline for one of the weights "
         "below, with intervals that exclude 0."
     )
-    deciding = confirming(plan, parts)
-    if deciding is None:
-        return f"{rule} The confirming stages are not finished, so nothing is recommended yet.\n"
+    deciding, finished = confirming(plan, parts)
+    if not deciding:
+        return f"{rule} No confirming stage is finished yet.\n"
     labels = [x for x in deciding[0].runs if x != BASELINE and all(x in part.runs for part in deciding)]
 
     def those(test: Callable[[Sequence[Results], str], list[str]]) -> dict[str, str]:
         return {label: ", ".join(found) for label in labels if (found := test(deciding, label))}
 
     first, second = those(above_clip_higher), those(above_all_free)
-    both = {label: first[label] for label in first if label in second}
+    both = _listed({label: first[label] for label in first if label in second})
     return (
-        f"{rule} Above clip-higher: {_listed(first)}. Above the best free baseline: {_listed(second)}. "
-        f"**Recommended: {_listed(both)}.**\n"
+        f"{rule} On {' and '.join(part.title for part in deciding)}, above clip-higher: {_listed(first)}; above the best free baseline: "
+        f"{_listed(second)}. "
+        + (f"**Recommended: {both}.**\n" if finished else f"Other stages are to come; **left to confirm: {both}.**\n")
     )
 
 

@@ -231,20 +231,22 @@ def test_a_setting_is_recommended_where_it_is_above_clip_higher_and_the_free_bas
     base, better = [16] * 30 + [0] * 10, [24] * 38 + [0] * 2
     same = ["clip-higher", "clip-higher, half the rate", "clip-higher, KL", "entropy-advantage", "diver-mix"]
     common = dict.fromkeys(same, base) | {"pass-at-k": [24] * 30 + [0] * 10}
-    assert "Above clip-higher: none. " in summary(PLAN, confirming_parts({**common, "max-rl": base}))
+    assert ", above clip-higher: none; above" in summary(PLAN, confirming_parts({**common, "max-rl": base}))
     parts = confirming_parts({**common, "max-rl": better})
     found = summary(PLAN, parts)
-    assert "Above clip-higher: max-rl (0.6). " in found and "**Recommended: max-rl (0.6).**" in found
+    assert "above clip-higher: max-rl (0.6); above the best free" in found and "**Recommended: max-rl (0.6).**" in found
     assert "**+20.0 [" in found and "**+0.0 [" not in found
     found = summary(PLAN, confirming_parts({**common, "max-rl": better, "clip-higher, half the rate": better}))
-    assert "Above clip-higher: clip-higher, half the rate (0.6); max-rl (0.6). " in found
+    assert "above clip-higher: clip-higher, half the rate (0.6); max-rl (0.6); above" in found
     assert "**Recommended: none.**" in found
-    assert confirming(PLAN, parts[:1]) is None
+    first = summary(PLAN, parts[:1])
+    assert confirming(PLAN, parts[:1]) == (parts[:1], False) and "Recommended" not in first
+    assert f"On {parts[0].title}, above" in first and "**left to confirm: max-rl (0.6).**" in first
 
 
-def test_nothing_is_recommended_before_the_stages_that_confirm_are_finished():
+def test_nothing_is_recommended_before_a_stage_that_confirms_is_finished():
     found = summary(PLAN, confirming_parts({"max-rl": [60] * 40}, seeds=(0, 1)))
-    assert "not finished" in found and "Recommended" not in found
+    assert "No confirming stage is finished yet" in found and "Recommended" not in found
     assert "*(2 of 5 seeds)*" in found and "*(2 of 3 seeds)*" in found
 
 
