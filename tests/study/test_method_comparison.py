@@ -89,13 +89,13 @@ def test_the_best_rate_or_that_of_clip_higher():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("testbed", ["countdown", "maze"])
-def test_rates_are_chosen_on_problems_that_no_other_run_sees(testbed):
+@pytest.mark.parametrize(("testbed", "count"), [("countdown", 8192), ("maze", 512)])
+def test_rates_are_chosen_on_problems_that_no_other_run_sees(testbed, count):
     data = make_recipe(PLAN.regime(testbed)).data
     trained = {p.id for p in generate(data.path, data, None, held_out=False)}
     held_out = {p.id for p in generate(data.path, data, PLAN.evaluation.problems, held_out=True)}
     found = [p.id for p in getattr(choice_problems, testbed)()]
-    assert len({*found}) == len(found) == len(trained) and not {*found} & (trained | held_out)
+    assert len({*found}) == len(found) == len(trained) == count and not {*found} & (trained | held_out)
 
 
 @pytest.mark.slow
