@@ -118,9 +118,7 @@ def _points(estimate: Estimate, sign: str = "") -> str:
 
 
 def _named(results: Results, label: str) -> str:
-    """The label, with the number of its seeds where it has not all."""
-    done, all_seeds = len(results.runs[label]), len(results.part.seeds)
-    return label if done == all_seeds else f"{label} *({done} of {all_seeds} seeds)*"
+    return label + results.unfinished(label)
 
 
 def _others(results: Results) -> list[str]:

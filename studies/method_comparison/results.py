@@ -62,6 +62,11 @@ class Results(NamedTuple):
             return dict.fromkeys(self.part.seeds, self.untrained) if self.untrained else {}
         return self.runs.get(label, {})
 
+    def unfinished(self, label: str) -> str:
+        """A mark with the number of a variant's seeds where it has not all; else empty."""
+        done, wanted = len(self.runs[label]), len(self.part.seeds)
+        return "" if done == wanted else f" *({done} of {wanted} seeds)*"
+
     @property
     def free(self) -> list[str]:
         """The free baselines among the variants: they need no new method."""

@@ -33,16 +33,11 @@ def _cell(part: Results, label: str, k: int) -> str:
         return ""
     estimate = gap(part, label, PAPERS, k)
     bold = "**" if excludes_0(estimate) else ""
-    missing = "" if _whole(part, label) else f" *({len(part.runs[label])} of {len(part.part.seeds)} seeds)*"
-    return f"{bold}{estimate.text(100, sign='+')}{bold}{missing}"
+    return f"{bold}{estimate.text(100, sign='+')}{bold}{part.unfinished(label)}"
 
 
 def excludes_0(estimate: Estimate) -> bool:
     return estimate.low > 0 or estimate.high < 0
-
-
-def _whole(part: Results, label: str) -> bool:
-    return part.runs[label].keys() >= {*part.part.seeds}
 
 
 def confirming(plan: Plan, parts: Sequence[Results]) -> tuple[list[Results], bool]:
@@ -52,7 +47,7 @@ def confirming(plan: Plan, parts: Sequence[Results]) -> tuple[list[Results], boo
     found = []
     for stage in stages:
         part = known.get(Part(stage.testbed, stage.seeds))
-        if part and all(label in part.runs and _whole(part, label) for label in stage.variants):
+        if part and all(label in part.runs and not part.unfinished(label) for label in stage.variants):
             found.append(part)
     return found, len(found) == len(stages)
 
