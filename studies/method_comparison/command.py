@@ -151,13 +151,14 @@ def _of_rates(plan: Plan, arguments: Arguments, testbed: str) -> Paths:
 
 
 def read_results(plan: Plan, arguments: Arguments, added: Sequence[str] = ()) -> list[Results]:
-    """What is finished: a part for the stages that share a testbed and seeds, and with --seeds one for these.
+    """What is finished: a part for the stages that share a testbed and seeds, and one for other seeds which --seeds gives to a stage.
 
     The seeds on which a method was found good are so never among those on which that is tested.
     """
     parts: dict[Part, dict[str, None]] = {}
-    for stage in plan.stages.values():
-        for seeds in dict.fromkeys((stage.seeds, arguments.seeds or stage.seeds)):
+    for name, stage in plan.stages.items():
+        other = name in (arguments.stage or plan.stages) and not {*arguments.seeds} <= {*stage.seeds}
+        for seeds in (stage.seeds, *([arguments.seeds] if other else [])):
             labels = dict.fromkeys((*stage.variants, *added))
             parts.setdefault(Part(stage.testbed, seeds, stage.appendix), {}).update(labels)
     return [_results(plan, part, labels, arguments) for part, labels in parts.items()]

@@ -12,10 +12,11 @@ import numpy as np
 from diver.render.figures import COLOURS, GREY, drawing, frame
 from diver.stats import Estimate
 from method_comparison.plan import BASELINE
-from method_comparison.results import Record, Results, finals, free_candidates, level
+from method_comparison.results import UNTRAINED, Record, Results, finals, free_candidates, level
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 OF_METHODS = [colour for colour in COLOURS if colour != GREY]  # which is that of the free baselines
+LINES = {UNTRAINED: ":", "clip-higher, half the rate": "-"}  # free baselines that are drawn over the temperature, too
 PANELS = 3  # beside each other
 DRAWN = 6  # methods whose solutions are drawn
 
@@ -53,7 +54,9 @@ def by_stages(results: Results) -> list[str]:
 
 
 def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -> None:
-    frame(axes, results.title, "Pass@1, per cent", grid="both")
+    unfinished = any(results.unfinished(label) for label in results.runs)
+    title = results.title + "\n(of some methods not all seeds are finished)" * unfinished
+    frame(axes, title, "Pass@1, per cent", grid="both")
     axes.set_ylabel("Pass@64, per cent", color=GREY)
     shown = [candidate for candidate in free_candidates(results) if candidate.name != "final 0"]
     pairs = [_point(results, candidate.label, candidate.name) for candidate in shown]
@@ -65,20 +68,28 @@ def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -
             where="pre",
             color=GREY,
             linewidth=0.8,
-            linestyle=":",
+            linestyle="-.",
             label="their Pareto front",
         )
+    names = [name for name in finals(results) if name != "final 0"]
+    for label, line in LINES.items():
+        if results.of(label):
+            pairs = [_point(results, label, name) for name in names]
+            x, y = (100 * np.array([e.mean for e in column]) for column in zip(*pairs, strict=True))
+            axes.plot(x, y, line, color=GREY, linewidth=1.0, label=label)
+            for *point, name in zip(x, y, names, strict=True) if label == UNTRAINED else ():
+                at = f"T {name.split()[1]}"
+                axes.annotate(at, point, (0, 5), textcoords="offset points", fontsize=7, color=GREY, ha="center")
     for label in _shown(results):
         colour, mark = styles[label]
-        pairs = [_point(results, label, name) for name in finals(results) if name != "final 0"]
-        x, y = (np.array([e.mean for e in column]) for column in zip(*pairs, strict=True))
+        pairs = [_point(results, label, name) for name in names]
+        x, y = (100 * np.array([e.mean for e in column]) for column in zip(*pairs, strict=True))
         dx, dy = (
-            np.array([[e.mean - e.low, e.high - e.mean] for e in column]).T for column in zip(*pairs, strict=True)
+            100 * np.array([[e.mean - e.low, e.high - e.mean] for e in column]).T for column in zip(*pairs, strict=True)
         )
-        width = 2.0 if label == BASELINE else 1.1
-        axes.plot(100 * x, 100 * y, color=colour, marker=mark, markersize=4.5, linewidth=width, label=label)
-        bars = {"xerr": 100 * dx, "yerr": 100 * dy, "elinewidth": 0.4, "alpha": 0.35}
-        axes.errorbar(100 * x, 100 * y, fmt="none", ecolor=colour, **bars)
+        style = {"color": colour, "marker": mark, "linestyle": "-" if mark == MARKS[0] else "--"}
+        axes.plot(x, y, **style, markersize=4.5, linewidth=2.0 if label == BASELINE else 1.1, label=label)
+        axes.errorbar(x, y, xerr=dx, yerr=dy, fmt="none", ecolor=colour, elinewidth=0.4, alpha=0.25)
 
 
 def _point(results: Results, label: str, name: str) -> tuple[Estimate, Estimate]:

@@ -10,45 +10,29 @@ import numpy as np
 from diver.io.files import write_text
 from diver.render.tables import markdown
 from diver.stats import Estimate
+from method_comparison.deeper import by_difficulty, gained_and_lost, gained_by_chance, kept, large, large_difference
 from method_comparison.figure import draw, draw_solutions, with_first_seed
 from method_comparison.plan import BASELINE, Plan
-from method_comparison.rates import outcome
 from method_comparison.results import (
+    UNTRAINED,
     WEIGHTS,
     Results,
     above_front,
     at_best_temperature,
-    by_difficulty,
-    gained_and_lost,
-    gained_by_chance,
     gap,
-    kept,
-    large,
-    large_difference,
     late_gain,
     level,
     smallest_difference,
-    step_seconds,
-    training,
 )
 from method_comparison.summary import summary
+from method_comparison.training import rates_table, training_table
 
 NAME = "methods"
 KS = (1, 4, 16, 64)
 AT = ("final 1", "final 0.6")
 NONE = "–"
 SLOWER = "clip-higher, half the rate"
-"""The strongest free baseline at Pass@1; a part without it is not compared with them."""
-TRAINING = {
-    "entropy": "policy/entropy",
-    "all correct": "group/solve_all",
-    "none correct": "group/solve_none",
-    "signal, all correct": "signal/all_correct",
-    "signal, mixed": "signal/mixed",
-    "mean abs(A)": "advantage/abs_mean",
-    "gradient norm": "policy/grad_norm",
-    "KL a step": "policy/ppo_kl",
-}
+"""On Countdown the strongest free baseline at Pass@1; a part without it is not compared with the free baselines."""
 
 
 def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
@@ -59,18 +43,21 @@ def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
     for found in known:
         if with_first_seed(found):
             draw_solutions(found, out / _solutions_name(found))
+    drawn = [temperature for temperature in plan.evaluation.temperatures if temperature > 0]
     head = [
         "# Exploration methods side by side\n",
         f"![Pass@1 against Pass@64]({NAME}.png)\n",
-        "One curve per method, over the temperature at test time; bars are 95 % intervals over seeds and problems. Grey points are "
-        "the *free baselines*, which need no new method: the untrained policy, clip-higher and, where they were run, clip-higher at "
-        "half and at twice its learning rate and with a KL term, each at every temperature, and their earlier checkpoints at "
-        f"temperatures {' and '.join(f'{t:g}' for t in plan.evaluation.checkpoint_temperatures)}.\n",
+        f"One curve per method, over the temperature at test time, from {max(drawn):g} (left) to {min(drawn):g} (right; greedy sampling "
+        "gives one response, and so no Pass@64); bars are 95 % intervals over seeds and problems. Grey points are the *free baselines*, "
+        "which need no new method: the untrained policy, clip-higher and, where they were run, clip-higher at half and at twice its "
+        "learning rate and with a KL term, each at these temperatures, and their earlier checkpoints at temperatures "
+        f"{' and '.join(f'{t:g}' for t in plan.evaluation.checkpoint_temperatures)}.\n",
         f"Made by `diver reproduce {NAME}`; [study.toml](../../studies/method_comparison/study.toml) has the regimes, the "
         "variants and the stages. Methods are in the common frame ([methods.md](../methods.md)) unless they are labelled *as "
         f"published*; the learning rate of each was chosen from {', '.join(f'{rate:g}' for rate in plan.rates)} by shorter runs on "
-        "other problems. *(1 of 3 seeds)* marks a variant whose runs are not finished; an interval of one seed is over problems "
-        "alone, and so is narrower than one of several.\n",
+        "other problems. All seeds of a testbed train on the same problems: an interval is for other seeds and other held-out problems, "
+        "not for another training set. *(1 of 3 seeds)* marks a variant whose runs are not finished; an interval of one seed is over "
+        "problems alone, and so is narrower than one of several; one of two seeds holds in about nine cases of ten instead of 95 %.\n",
         summary(plan, known),
     ]
     write_text(out / f"{NAME}.md", "\n".join(head + _parts(known, appendices)))
@@ -91,16 +78,28 @@ def _appendix(results: Results) -> list[str]:
     one = max(len(runs) for runs in results.runs.values()) == 1
     note = f"{'One run of each; the intervals are over problems alone, so that n' if one else 'N'}o sentence rests on them.\n"
     head = ["per cent", *(f"Pass@{k} at {name.split()[1]}" for name in AT for k in (1, 64))]
-    return [f"## Appendix: {results.title}\n", note, markdown(head, rows), _training(results), _rates(results)]
+    return [
+        f"## Appendix: {results.title}\n",
+        note,
+        markdown(head, rows),
+        training_table(results),
+        rates_table(results),
+    ]
 
 
 def _part(results: Results) -> list[str]:
-    parts = [f"## {results.title}\n", _smallest(results), _start(results)]
+    note = results.plan.testbeds[results.part.testbed].note
+    parts = [f"## {results.title}\n", *([f"{note}\n"] if note else []), _smallest(results), _start(results)]
     for name in AT:
         temperature = name.split()[1]
         parts += [f"### Sampled at temperature {temperature}\n", _levels(results, name)]
         parts += [_differences(results, name, other) for other in (BASELINE, SLOWER) if other in results.runs]
-    parts += ["### At the best temperature\n", _at_best(results), "### Against the free baselines\n", _front(results)]
+    parts += [
+        "### At the best temperature\n",
+        _at_best(results),
+        "### Against the free baselines\n",
+        front_table(results),
+    ]
     return [
         *parts,
         "### Deeper than means\n",
@@ -108,8 +107,8 @@ def _part(results: Results) -> list[str]:
         _by_difficulty(results),
         _solutions(results),
         "### The training\n",
-        _training(results),
-        _rates(results),
+        training_table(results),
+        rates_table(results),
     ]
 
 
@@ -145,7 +144,7 @@ def _start(results: Results) -> str:
     values = [f"Pass@{k:,} {_points(large(runs, 'pass', k))}" for k in (1, 16, 256, 1024) if k <= _samples(results)]
     gains = [_points(late_gain(results, name.split()[1]), "+") for name in AT]
     return (
-        f"Before training, at temperature 1: {', '.join(values)}. In the last quarter of the steps the Pass@1 of {BASELINE} changes by "
+        f"Before training, at temperature 1, on {results.plan.evaluation.large_problems} problems: {', '.join(values)}. In the last quarter of the steps the Pass@1 of {BASELINE} changes by "
         f"{' and '.join(gains)} points at temperatures 1 and 0.6.\n"
     )
 
@@ -155,14 +154,14 @@ def _samples(results: Results) -> int:
 
 
 def _levels(results: Results, name: str) -> str:
-    rows = [[_named(results, x), *(_points(level(runs, name, k)) for k in KS)] for x, runs in results.runs.items()]
+    rows = [[_named(results, x), *(_points(level(results.of(x), name, k)) for k in KS)] for x in results.policies]
     return markdown(["per cent", *(f"Pass@{k}" for k in KS)], rows)
 
 
 def _differences(results: Results, name: str, other: str) -> str:
     rows = [
         [_named(results, label), *(_points(gap(results, label, name, k, other), "+") for k in KS)]
-        for label in results.runs
+        for label in results.policies
         if label not in (BASELINE, other)
     ]
     return markdown([f"minus {other}, points", *(f"Pass@{k}" for k in KS)], rows) if rows else ""
@@ -170,7 +169,7 @@ def _differences(results: Results, name: str, other: str) -> str:
 
 def _at_best(results: Results) -> str:
     rows = []
-    for label in results.runs:
+    for label in results.policies:
         cells = []
         for k in KS:
             temperature, reported, more = at_best_temperature(results, label, k)
@@ -184,21 +183,20 @@ def _at_best(results: Results) -> str:
     return note + "\n" + markdown(["per cent", *(f"Pass@{k}" for k in KS)], rows)
 
 
-def _front(results: Results) -> str:
+def front_table(results: Results) -> str:
     if SLOWER not in results.runs:
         return f"*{SLOWER}* was not run here, so methods are not compared with the free baselines.\n"
     rows = []
     for label in [x for x in results.runs if x not in results.free]:
         found = [above_front(results, label, weight) for weight in WEIGHTS]
-        rows.append(
-            [_named(results, label), *(f"{_points(f[2], '+')} ({f[0].temperatures})" if f else NONE for f in found)]
-        )
-    best = next((found for label in results.runs if (found := [above_front(results, label, w) for w in WEIGHTS])), [])
+        mark = results.mark(min((len(f[0].values) for f in found if f), default=0))
+        rows.append([label + mark, *(f"{_points(f[2], '+')} ({f[0].temperatures})" if f else NONE for f in found)])
+    best = [above_front(results, BASELINE, weight) for weight in WEIGHTS]
     free = "; ".join(f"{w:g}: {f[1]}" for w, f in zip(WEIGHTS, best, strict=True) if f)
     note = (
         "w Pass@1 + (1 - w) Pass@64 of each method at its best temperature (in brackets), minus that of the best free baseline, in "
         "points; both are selected on one half of the problems and compared on the other, and the reverse. A method is above the free "
-        "baselines where the whole interval is above 0. The best of many baselines is selected on the seeds on which it is compared, "
+        "baselines where the whole interval is above 0. Only seeds count that the method and all free baselines have. The best of many baselines is selected on the seeds on which it is compared, "
         f"which is to the disadvantage of the methods. The best free baseline for each w: {free}.\n"
     )
     return note + "\n" + markdown(["", *(f"w = {w:g}" for w in WEIGHTS)], rows)
@@ -207,13 +205,15 @@ def _front(results: Results) -> str:
 def _deeper(results: Results) -> str:
     ks = [k for k in (256, 1024) if k <= _samples(results)]
     rows = []
-    for label, runs in results.runs.items():
+    for label in results.policies:
+        runs = results.of(label)
         first, last = kept(runs)
+        own = label == UNTRAINED
         rows.append(
             [_named(results, label), *(_points(large(runs, "pass", k)) for k in ks),
              *(NONE if label == BASELINE else _points(large_difference(results, label, k), "+") for k in ks[-1:]),
              *(large(runs, "distinct", k).text(1) for k in ks),
-             *(found.text(results.plan.evaluation.large_problems) for found in gained_and_lost(results, label)),
+             *(NONE if own else found.text(results.plan.evaluation.large_problems) for found in gained_and_lost(results, label)),
              NONE if np.isnan(first) else f"{last:.0f} of {first:.0f}"]
         )  # fmt: skip
     count = results.plan.evaluation.large_problems
@@ -263,42 +263,3 @@ def _solutions(results: Results) -> str:
 
 def _solutions_name(results: Results) -> str:
     return f"{NAME}-{results.part.testbed}-solutions-{'-'.join(map(str, results.part.seeds))}.png"
-
-
-def _training(results: Results) -> str:
-    rows = []
-    for label, runs in results.runs.items():
-        values = [training(runs, metric) for metric in TRAINING.values()]
-        seconds = step_seconds([*runs.values(), *results.tried.get(label, {}).values()])
-        cost = NONE if np.isnan(seconds) else f"{seconds:.2f}"
-        rate = f"{results.rates[label] * results.plan.variants[label].rate_factor:g}"
-        rows.append([_named(results, label), rate, *(NONE if np.isnan(v) else f"{v:.3g}" for v in values), cost])
-    note = (
-        "The seconds of a step are the lowest over all runs of a method, those that chose its learning rate included: machines "
-        "differed, and had other work.\n"
-    )
-    return markdown(["last quarter of the steps", "learning rate", *TRAINING, "s a step"], rows) + "\n" + note
-
-
-def _rates(results: Results) -> str:
-    rows = [
-        [
-            label,
-            *(
-                f"{100 * outcome(found[rate]).mean():.1f}" + " *" * (rate == results.rates[label])
-                for rate in sorted(found)
-            ),
-        ]
-        for label, found in results.tried.items()
-        if found and not results.plan.variants[label].rate_of
-    ]
-    hours = sum(sum(v or 0 for v in r["cpu_seconds"].values()) for runs in results.runs.values() for r in runs.values())
-    note = (
-        "Choice of the learning rate: mean outcome (per cent) over the last quarter of the "
-        f"{results.plan.testbeds[results.part.testbed].choice_steps} steps of a run on other problems; * marks the one that was taken: the "
-        f"best, or that of {BASELINE} where the best is not better by more than a standard error.\n"
-    )
-    table = markdown(["", *(f"{rate:g}" for rate in sorted(results.plan.rates))], rows)
-    resumed = sum(r["cpu_seconds"]["train"] is None for runs in results.runs.values() for r in runs.values())
-    without = f" {resumed} of them were resumed and are counted without their training." if resumed else ""
-    return f"{note}\n{table}\nCore-hours of the finished runs, without those that chose a learning rate: {hours / 3600:.1f}.{without}\n"

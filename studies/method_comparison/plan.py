@@ -28,6 +28,8 @@ class Testbed:
     """Steps of the runs by which learning rates are chosen."""
     rates_of: str
     """The testbed on which they are: itself, or the one that it is like."""
+    note: str = ""
+    """For the page."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def make_plan(table: Mapping[str, Any]) -> Plan:
         like = testbeds.get(bed.get("like"))
         recipe = merge(like.recipe if like else table["recipe"], bed["recipe"])
         steps = like.choice_steps if like else bed["choice_steps"]
-        testbeds[name] = Testbed(name, bed["title"], recipe, steps, like.name if like else name)
+        testbeds[name] = Testbed(name, bed["title"], recipe, steps, like.name if like else name, bed.get("note", ""))
     stages = {
         name: Stage(name, **{**stage, "variants": tuple(stage["variants"]), "seeds": tuple(stage["seeds"])})
         for name, stage in table["stages"].items()

@@ -1,4 +1,4 @@
-"""The learning rate of a variant: the one of three whose training solves most, on problems that no other run sees.
+"""The learning rate of a variant: the one of three whose training solves most, on problems that no other run of the testbed has.
 
 Each is tried for some steps with one seed; what counts is the mean outcome over the last quarter of them. Where the best
 is not better than clip-higher's rate by more than one standard error, paired over these steps, it is clip-higher's:
@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from diver.config.recipe import make_recipe
+from diver.config.testbeds import TESTBEDS
 from diver.settings import merge
 from diver_paper.records import find
 from diver_paper.sweep import Paths
@@ -31,6 +33,13 @@ def choice_regime(plan: Plan, testbed: str) -> dict[str, Any]:
         "train": {"steps": of.choice_steps, "save_steps": of.choice_steps},
     }
     return merge(of.recipe, changes)
+
+
+def choice_visits(plan: Plan, testbed: str) -> float:
+    """How often a run by which a rate is chosen trains on each of its problems."""
+    recipe = make_recipe(plan.regime(plan.testbeds[testbed].rates_of))
+    problems = getattr(recipe.data, TESTBEDS[recipe.data.path].settings).problems
+    return plan.testbeds[testbed].choice_steps * recipe.train.batch_size / problems
 
 
 def choices(plan: Plan, variants: Iterable[Variant]) -> list[StudyJob]:

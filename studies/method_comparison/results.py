@@ -5,14 +5,13 @@ Every estimate is over seeds and problems, [seeds, problems], by `diver.stats.in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.report.run_record import STAGES
 from diver.stats import Estimate, interval, pass_at_k
-from diver_paper.aggregate import UNKNOWN, of_samples
+from diver_paper.aggregate import UNKNOWN
 from method_comparison.plan import BASELINE, Plan
 
 Record = Mapping[str, Any]
@@ -62,9 +61,18 @@ class Results(NamedTuple):
             return dict.fromkeys(self.part.seeds, self.untrained) if self.untrained else {}
         return self.runs.get(label, {})
 
+    @property
+    def policies(self) -> list[str]:
+        """What has evaluations: the untrained policy, and the variants that have runs."""
+        return [*([UNTRAINED] if self.untrained else []), *self.runs]
+
     def unfinished(self, label: str) -> str:
         """A mark with the number of a variant's seeds where it has not all; else empty."""
-        done, wanted = len(self.runs[label]), len(self.part.seeds)
+        return self.mark(len(self.of(label)))
+
+    def mark(self, done: int) -> str:
+        """The mark of what has `done` of the seeds; empty where these are all."""
+        wanted = len(self.part.seeds)
         return "" if done == wanted else f" *({done} of {wanted} seeds)*"
 
     @property
@@ -141,7 +149,7 @@ HALVES = slice(0, None, 2), slice(1, None, 2)
 
 
 class Crossed(NamedTuple):
-    """The best of several candidates, for each half of the problems chosen on the other, so that no choice sees its test."""
+    """The best of several candidates, for each half of the problems chosen on the other, but on the same seeds."""
 
     chosen: tuple[Candidate, Candidate]
     """For the even problems and for the odd ones."""
@@ -225,63 +233,7 @@ def above_front(results: Results, label: str, weight: float) -> tuple[Crossed, C
     return mine, theirs, difference(mine.values, theirs.values)
 
 
-# ---- deeper than means -----------------------------------------------------------------------------------------------------
-
-
-def gained_and_lost(results: Results, label: str) -> tuple[Estimate, Estimate]:
-    """Shares of the problems: solved in 1,024 samples, but by the untrained policy not in as many; and the reverse."""
-    if results.untrained is None:
-        return UNKNOWN, UNKNOWN
-    before = np.array(results.untrained["evaluations"]["large 1"]["c"]) > 0
-    after = np.array([record["evaluations"]["large 1"]["c"] for record in results.runs[label].values()]) > 0
-    return interval(after & ~before, (0, 1)), interval(before & ~after, (0, 1))
-
-
-def gained_by_chance(untrained: Record) -> float:
-    """Problems that one half of the untrained policy's 1,024 samples solves and the other does not, the mean over all halves."""
-    evaluation = untrained["evaluations"]["large 1"]
-    n, c = evaluation["samples"], np.array(evaluation["c"])
-    return float((1 - pass_at_k(n, c, n // 2) - (c == 0)).sum())
-
-
-def by_difficulty(results: Results, label: str, k: int, parts: int = 4) -> list[Estimate]:
-    """Pass@k minus clip-higher's at temperature 1, in quarters of the problems by the untrained policy's Pass@1, hardest first."""
-    if results.untrained is None:
-        return []
-    order = np.argsort(pass_at(results.untrained, "final 1", 1), kind="stable")
-    mine, theirs = (
-        rows(runs, "final 1", lambda record, name: pass_at(record, name, k))
-        for runs in (results.runs[label], results.baseline)
-    )
-    shared = sorted(mine.keys() & theirs.keys())
-    gaps = np.array([mine[seed] - theirs[seed] for seed in shared])
-    return [interval(gaps[:, part], (-1, 1)) if shared else UNKNOWN for part in np.array_split(order, parts)]
-
-
-def large(runs: Runs, kind: str, k: int) -> Estimate:
-    """pass@k or distinct@k of the 1,024 samples at temperature 1."""
-    found = np.array([of_samples(record["evaluations"]["large 1"], kind, k) for record in runs.values()])
-    if not len(found):
-        return UNKNOWN
-    # Few problems have anything near k solutions: as a share of k, the interval would be that of a much rarer event.
-    return interval(found, (0, 1)) if kind == "pass" else interval(found).within(0, k)
-
-
-def large_difference(results: Results, label: str, k: int) -> Estimate:
-    """Pass@k of the 1,024 samples at temperature 1 minus clip-higher's."""
-    mine, theirs = (
-        {seed: of_samples(record["evaluations"]["large 1"], "pass", k) for seed, record in runs.items()}
-        for runs in (results.runs[label], results.baseline)
-    )
-    return difference(mine, theirs)
-
-
-def kept(runs: Runs) -> tuple[float, float]:
-    """Solutions sampled after the first checkpoint, and how many of them are sampled again after the last: means over seeds."""
-    shared = [record["evaluations"]["solutions"]["shared"] for record in runs.values()]
-    found = [(counts[0][0], counts[0][-1]) for counts in shared if len(counts) > 1]
-    first, last = np.mean(found, axis=0) if found else (np.nan, np.nan)
-    return float(first), float(last)
+# ---- over the training, and the size of a study ----------------------------------------------------------------------------
 
 
 def late_gain(results: Results, temperature: str) -> Estimate:
@@ -298,17 +250,3 @@ def smallest_difference(results: Results, name: str, k: int) -> float:
     whole = [x for x in results.runs if x != BASELINE and results.runs[x].keys() >= {*results.part.seeds}]
     found = [gap(results, label, name, k).detectable for label in whole]
     return float(np.nanmedian(found)) if np.isfinite(found).any() else np.nan
-
-
-def training(runs: Runs, metric: str) -> float:
-    """The mean of a training metric over the last quarter of its curve, and over seeds."""
-    columns = [record["metrics"].get(metric, []) for record in runs.values()]
-    tails = [[v for v in c[-max(1, len(c) // 4) :] if v is not None] for c in columns]
-    return float(np.mean([np.mean(tail) for tail in tails if tail])) if any(tails) else np.nan
-
-
-def step_seconds(records: Iterable[Record]) -> float:
-    """The seconds of a step: the median over a run, and of the runs the least, since other work of a machine only adds to them."""
-    found = [[record["metrics"].get(f"time/{stage}", []) for stage in STAGES] for record in records]
-    sums = [[sum(parts) for parts in zip(*columns, strict=True) if None not in parts] for columns in found]
-    return min((float(np.median(seconds)) for seconds in sums if seconds), default=np.nan)

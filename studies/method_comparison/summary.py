@@ -17,23 +17,23 @@ KS = (1, 64)
 
 def summary(plan: Plan, parts: Sequence[Results]) -> str:
     """A table of differences from clip-higher at the paper's temperature, and the recommendation; `parts` have runs."""
-    labels = dict.fromkeys(label for part in parts for label in part.runs if label != BASELINE)
+    labels = dict.fromkeys(label for part in parts for label in part.policies if label != BASELINE)
     rows = [[label, *(_cell(part, label, k) for part in parts for k in KS)] for label in labels]
     head = ["minus clip-higher, points", *(f"{part.title}: Pass@{k}" for part in parts for k in KS)]
     note = (
-        "Pass@k at temperature 0.6, the paper's, minus clip-higher's. **Bold**: the interval excludes 0. Of many comparisons one in "
+        "Pass@k at temperature 0.6, the paper's, minus clip-higher's. **Bold**: all seeds are finished and the interval excludes 0. Of many comparisons one in "
         "twenty does so by chance: what the problems and seeds show on which a method was selected is a hypothesis, which the "
-        "confirming stages test on new problems and seeds.\n"
+        "confirming stages test on other problems.\n"
     )
     return f"## Summary\n\n{note}\n{markdown(head, rows)}\n{_recommendation(plan, parts)}\n"
 
 
 def _cell(part: Results, label: str, k: int) -> str:
-    if label not in part.runs:
+    if label not in part.policies:
         return ""
-    estimate = gap(part, label, PAPERS, k)
-    bold = "**" if excludes_0(estimate) else ""
-    return f"{bold}{estimate.text(100, sign='+')}{bold}{part.unfinished(label)}"
+    estimate, mark = gap(part, label, PAPERS, k), part.unfinished(label)
+    bold = "**" if excludes_0(estimate) and not mark else ""
+    return f"{bold}{estimate.text(100, sign='+')}{bold}{mark}"
 
 
 def excludes_0(estimate: Estimate) -> bool:
@@ -72,7 +72,11 @@ def _recommendation(plan: Plan, parts: Sequence[Results]) -> str:
     deciding, finished = confirming(plan, parts)
     if not deciding:
         return f"{rule} No confirming stage is finished yet.\n"
-    labels = [x for x in deciding[0].runs if x != BASELINE and all(x in part.runs for part in deciding)]
+    labels = [
+        label
+        for label in deciding[0].runs
+        if label != BASELINE and all(label in part.runs and not part.unfinished(label) for part in deciding)
+    ]
 
     def those(test: Callable[[Sequence[Results], str], list[str]]) -> dict[str, str]:
         return {label: ", ".join(found) for label in labels if (found := test(deciding, label))}

@@ -20,7 +20,10 @@ from diver.types import DiverError, Group, Problem, Reward, Rollout
 from diver_paper.commands import reproduce
 from method_comparison import figure
 from method_comparison import problems as choice_problems
+from method_comparison.command import Arguments, read_results
+from method_comparison.deeper import by_difficulty, gained_and_lost, gained_by_chance, kept, large, large_difference
 from method_comparison.figure import front
+from method_comparison.page import front_table
 from method_comparison.plan import StudyJob, load_plan
 from method_comparison.rates import best_rate, choice_regime
 from method_comparison.results import (
@@ -29,20 +32,14 @@ from method_comparison.results import (
     Results,
     above_front,
     at_best_temperature,
-    by_difficulty,
     free_candidates,
-    gained_and_lost,
-    gained_by_chance,
     gap,
-    kept,
-    large,
-    large_difference,
     late_gain,
     level,
     smallest_difference,
-    step_seconds,
 )
 from method_comparison.summary import confirming, summary
+from method_comparison.training import rates_table, step_seconds
 from method_comparison.worker import shared, thinned
 
 ROOT = Path(__file__).parents[2]
@@ -90,7 +87,7 @@ def test_the_best_rate_or_that_of_clip_higher():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("testbed", "count"), [("countdown", 8192), ("maze", 512)])
-def test_rates_are_chosen_on_problems_that_no_other_run_sees(testbed, count):
+def test_rates_are_chosen_on_problems_that_no_other_run_of_the_testbed_sees(testbed, count):
     data = make_recipe(PLAN.regime(testbed)).data
     trained = {p.id for p in generate(data.path, data, None, held_out=False)}
     held_out = {p.id for p in generate(data.path, data, PLAN.evaluation.problems, held_out=True)}
@@ -106,6 +103,7 @@ def test_what_the_other_problems_share_with_those_of_stage_a():
     trained, new_trained = ({p.id for p in generate(data.path, data, None, held_out=False)} for data in datas)
     assert len(held & new_held) == 145 and not (held | new_held) & (trained | new_trained)
     assert len(new_trained & {p.id for p in choice_problems.countdown()}) == 968
+    assert " 145 are also " in PLAN.testbeds["countdown-new"].note
 
 
 # ---- the numbers -----------------------------------------------------------------------------------------------------------
@@ -248,6 +246,58 @@ def test_nothing_is_recommended_before_a_stage_that_confirms_is_finished():
     found = summary(PLAN, confirming_parts({"max-rl": [60] * 40}, seeds=(0, 1)))
     assert "No confirming stage is finished yet" in found and "Recommended" not in found
     assert "*(2 of 5 seeds)*" in found and "*(2 of 3 seeds)*" in found
+
+
+def test_a_setting_with_unfinished_seeds_is_not_recommended_and_not_bold():
+    """A method of one's own beside the finished variants, better by far in its only seed."""
+    base, better = [16] * 30 + [0] * 10, [24] * 38 + [0] * 2
+    parts = confirming_parts(dict.fromkeys(PLAN.stages["c"].variants, base) | {"mine:Mine": better})
+    parts = [p._replace(runs={**p.runs, "mine:Mine": {p.part.seeds[0]: record({"0.6": better})}}) for p in parts]
+    found = summary(PLAN, parts)
+    assert "above clip-higher: none" in found and "**Recommended: none.**" in found
+    assert "+20.0 [" in found and "**+20.0" not in found
+
+
+def test_the_untrained_policy_is_a_row_of_the_summary():
+    """No sample is correct at 0.6, where clip-higher solves 30 of 40 problems at a quarter: -18.8 and -75 points."""
+    parts = confirming_parts(dict.fromkeys(PLAN.stages["c"].variants, [16] * 30 + [0] * 10))
+    row = next(line for line in summary(PLAN, parts).splitlines() if line.startswith("| untrained"))
+    assert row.count("**-18.8 [") == row.count("**-75.0 [") == 2
+
+
+def test_a_row_of_the_front_is_marked_where_a_free_baseline_has_fewer_seeds():
+    """max-rl has both seeds, half the rate one of them."""
+    found = results(clip_higher=[record({"1": [32] * 4})] * 2, max_rl=[record({"1": [48] * 4})] * 2)
+    runs = {**found.runs, "clip-higher, half the rate": {0: record({"1": [40] * 4})}}
+    text = front_table(found._replace(runs=runs))
+    assert (
+        "| max-rl *(1 of 2 seeds)* |" in text
+        and "best free baseline for each w: 1: clip-higher, half the rate at 1" in text
+    )
+    both = {**runs, "clip-higher, half the rate": dict.fromkeys((0, 1), record({"1": [40] * 4}))}
+    assert "| max-rl |" in " ".join(front_table(found._replace(runs=both)).split())
+
+
+def test_a_learning_rate_at_an_end_of_those_tried_is_told_and_so_are_problems_that_come_again():
+    """Mazes: 200 steps of 32 groups on 512 problems are 12.5 times each."""
+    tried = {rate: {"metrics": {"reward/outcome": [rate] * 8}} for rate in PLAN.rates}
+    found = results(clip_higher=[record({"1": [1]})])
+    found = found._replace(part=Part("maze", (0, 1)), rates={"clip-higher": 1e-4}, tried={"clip-higher": tried})
+    text = rates_table(found)
+    assert "The highest rate was taken for clip-higher; none beyond it was tried." in text and "about 12 times" in text
+    middle = found._replace(part=Part("countdown", (0, 1)), rates={"clip-higher": 5e-5})
+    assert "none beyond" not in rates_table(middle) and " times: " not in rates_table(middle)
+
+
+def test_seeds_of_a_stage_are_no_part_of_their_own():
+    """--seeds 0 1 of stage a are two of its seeds; seed 5 is of no stage, and a part of stage a alone."""
+    titles = [r.title for r in read_results(PLAN, Arguments(stage=("a",), seeds=(0, 1)))]
+    assert titles == [r.title for r in read_results(PLAN, Arguments())]
+    assert [r.title for r in read_results(PLAN, Arguments(stage=("a",), seeds=(5,)))] == [
+        titles[0],
+        "Countdown, seed 5",
+        *titles[1:],
+    ]
 
 
 def test_problems_gained_and_lost_and_solutions_kept():
@@ -395,6 +445,7 @@ def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_pr
         "out",
         "--stage",
         "a",
+        "d",
         "--seeds",
         "5",
         "--only",
