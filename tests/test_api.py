@@ -58,7 +58,7 @@ def test_a_method_of_ones_own():
     for column in (logprobs, [values.tolist() for values in logprobs]):
         result = diver.advantages(*given, method="own_methods:Likelihood", logprobs=column)
         np.testing.assert_allclose(result, by_hand, atol=1e-6)
-    told = "method 'own_methods:Likelihood' needs logprobs, which diver.advantages without `logprobs` does not give it"
+    told = "method 'own_methods:Likelihood' needs logprobs, which diver.advantages without `logprobs` does not provide"
     with pytest.raises(DiverError) as error:
         diver.advantages(*given, method="own_methods:Likelihood")
     assert str(error.value) == told

@@ -520,6 +520,16 @@ def test_a_verifier_that_takes_the_known_answer_for_wrong_is_a_note():
         ),
     ],
 )
+def test_a_selection_that_leaves_no_signal_is_refused_before_the_first_step():
+    """Correct responses alone have equal rewards; DIVER still tells them apart, and psr does not compare them."""
+    for method in ("clip-higher", "rs-grpo", "max-rl"):
+        line = fails("train", "tiny.toml", "--method", method, "--method.selection.outcomes", "correct", "--dry-run")
+        assert f"method '{method}': selection.outcomes = 'correct' leaves responses with equal rewards" in line
+    for method in ("diver-mix", "psr"):
+        flags = ("--method", method, "--method.selection.outcomes", "correct")
+        assert diver("train", "tiny.toml", *flags, "--dry-run").returncode == 0
+
+
 def test_what_a_method_of_ones_own_does_wrong_is_one_line_before_the_first_step(name, body, told):
     head = "from diver.methods.grpo import Grpo\nfrom diver.settings import settings\n\n@settings\nclass Own(Grpo):\n"
     Path(f"{name}.py").write_text(head + body)
@@ -737,7 +747,7 @@ def test_a_method_of_ones_own_is_listed_with_the_reasons_and_without_an_engine()
     _, _, row, _, _, trl, *others, modules = done.stdout.splitlines()
     engines = "all but TRL, ms-swift, tinker-cookbook, NeMo-RL, ROLL"
     assert row == f"| listed:Mine | Mine, of 0.5 |        | clip 0.2 / 0.28 | logprobs | no        | {engines} |"
-    assert trl == "method 'listed:Mine' needs logprobs, which TRL does not give it" and len(others) == 4
+    assert trl == "method 'listed:Mine' needs logprobs, which TRL does not provide" and len(others) == 4
     assert "its advantages do not sum to 0 in a group, and tinker-cookbook subtracts their mean" in others[1]
     assert not {"torch", "accelerate", "trl", "verl"} & set(modules.split())
     assert "unknown choice 'mine'; choices: grpo" in fails("methods", "mine")

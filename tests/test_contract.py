@@ -99,7 +99,7 @@ def test_the_state_is_changed_after_all_groups_of_a_step():
 
 def test_a_method_per_token_declares_it():
     assert own_methods.Counted().per_token and not method_named("diver-mix").per_token
-    with pytest.raises(DiverError, match="needs logprobs, state, which TRL does not give it"):
+    with pytest.raises(DiverError, match="needs logprobs, state, which TRL does not provide"):
         config(COUNTED)
 
 

@@ -290,7 +290,7 @@ def test_a_metric_may_see_the_group_and_says_what_it_needs(monkeypatch):
     )
     method = method_named("grpo", extra_metrics=["habit_metrics:correct"])
     assert method.needs == {"responses", "tokens"} and method_named("grpo").needs == set()
-    with pytest.raises(DiverError, match="needs tokens, which diver.advantages without `tokens` does not give it"):
+    with pytest.raises(DiverError, match="needs tokens, which diver.advantages without `tokens` does not provide"):
         diver.advantages(["a", "b"], [1, 0], ["p", "p"], method)
     given = diver.advantages(["a", "b"], ["True", 0], ["p", "p"], method, tokens=[[1], [2]])
     assert given.tolist() == [1, -1]

@@ -22,8 +22,9 @@ def test_by_hand():
 
 def test_groups_without_a_signal_have_exact_zeros():
     assert not max_rl(np.zeros(5)).any() and not max_rl(np.ones(3)).any()
-    with pytest.raises(ValueError, match="must have one above 0"):
-        max_rl(np.array([-1.0, 0.0]))
+    for rewards in ([-1.0, 0.0], [1.0, 1.0, 1.0, -1.0], [-1.0, -1.0]):
+        with pytest.raises(ValueError, match="must be at least 0 .0 wrong, 1 correct., not -1.0"):
+            max_rl(np.array(rewards))
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=2, max_size=16))

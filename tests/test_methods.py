@@ -125,6 +125,9 @@ def test_overrides_are_merged_key_by_key():
         ("pass-at-k", {"k": 0}, "method: k must be at least 1, not 0"),
         ("pass-at-k", {"sets": 0}, "method: sets must be at least 1, not 0"),
         ("pass-at-k", {"sets": 4}, "method: sets = 4 has no effect with form = 'analytic'"),
+        ("grpo", {"threshold": 0.0}, "method.threshold: must be above 0, the outcome of a wrong response, not 0.0"),
+        ("difficulty-weight", {"low": 2.0}, "method: low and high must be 0 <= low <= high, not 2.0 and 1.5"),
+        ("difficulty-weight", {"steepness": -1.0}, "method: steepness must be at least 0, not -1.0"),
         ("pass-at-k", {"selection": {"outcomes": "wrong"}}, "method: selection.outcomes leaves groups of fewer than k"),
         ("pkpo", {"selection": {"outcomes": "correct"}}, "method: selection.outcomes leaves groups of fewer than k"),
         (
@@ -338,6 +341,24 @@ def test_metrics_by_hand():
     )
 
 
+def test_a_metric_of_weight_0_is_not_measured():
+    """Its encoder, which is not there, is not loaded."""
+    method = method_named("diver-mix", diversity_rewards={"embedding": {"weight": 0.0}})
+    assert "embedding" not in method.metric_names and method.needs == method_named("diver-mix").needs
+    made = Group(Problem("p", "", ""), tuple(Rollout(text, reward=Reward(1.0)) for text in ("a b", "c d", "a b")))
+    assert [{*r.diversity} for r in method.apply([made], 0.0)[0].rollouts] == [{"textual", "equational"}] * 3
+
+
+def test_a_steep_difficulty_weight_is_a_step():
+    """Of three correct and one wrong p is 3/4, below .8: correct ones count high (1.5), wrong ones 1 - p, below it, too."""
+    made = Group(Problem("p", "", ""), tuple(Rollout("x", reward=Reward(r)) for r in (1.0, 1.0, 1.0, 0.0)))
+    plain = method_named("grpo").apply([made], 0.0)[0].advantages
+    steep = method_named("difficulty-weight", steepness=1e6, midpoint=0.8).apply([made], 0.0)[0].advantages
+    assert steep.tolist() == pytest.approx((1.5 * plain).tolist())
+    usual = method_named("difficulty-weight", steepness=1e6, midpoint=0.1).apply([made], 0.0)[0].advantages
+    assert usual.tolist() == pytest.approx((0.4 * plain).tolist())
+
+
 def test_a_metric_of_weight_0_is_not_among_the_clipped_rewards():
     """Of TD alone: 1 of each correct OTHER, above 0.65, 0.24 of each correct SAME."""
     method = method_named("diver-mix", diversity_rewards={"equational": {"weight": 0.0}})
@@ -404,7 +425,7 @@ def test_what_a_method_needs_depends_on_its_settings():
     assert method_named("diver-td", diversity={"horizon": 5}).needs == {"responses", "tokens", "decode"}
     assert method_named("grpo", diversity={"horizon": 5}).needs == {"tokens", "decode"}  # TD and ED are always measured
     check_needs(on_tokens, "an engine", ("responses", "tokens"))
-    with pytest.raises(DiverError, match="method 'diver-td' needs tokens, which an engine does not give"):
+    with pytest.raises(DiverError, match="method 'diver-td' needs tokens, which an engine does not provide"):
         check_needs(on_tokens, "an engine", ("responses",))
 
 

@@ -9,7 +9,7 @@ from diver.io.provenance import provenance
 
 
 def reproduce(args: Sequence[str]) -> None:
-    """Reproduce a table or figure of the paper by name, or compare all methods: train, evaluate; --list shows them."""
+    """Reproduce a table or figure of the paper by name (--list shows them), or compare all methods (methods)."""
     origin = {key: value for key, value in provenance().items() if key != "started"}
     if args[:1] == ["methods"]:
         from method_comparison import command

@@ -102,7 +102,7 @@ def _checked(arguments: Arguments) -> tuple[Experiment, dict[str, str]]:
     """The experiment, and the models that measure its saved responses."""
     if arguments.name is None:
         raise DiverError(f"name an experiment, or give --list; experiments are {', '.join(EXPERIMENTS)}")
-    choose(arguments.name, EXPERIMENTS, "experiment")
+    choose(arguments.name, [*EXPERIMENTS, "methods"], "experiment")
     if arguments.jobs < 1 or (arguments.seeds is not None and arguments.seeds < 1):
         raise DiverError("--jobs and --seeds must be at least 1")
     if arguments.results and arguments.name != "main":
@@ -236,6 +236,13 @@ def listing(out: Path) -> str:
         [
             *lines,
             "",
+            *(
+                []
+                if out.exists()
+                else [
+                    f"{out}: no such folder here; the finished runs come with a clone, where this command finds them."
+                ]
+            ),
             f"Runs are in {out / 'runs'}, which the experiments share, those of main in {out / 'runs-main'}. Core hours are of all",
             "runs, estimated from the finished ones. At paper scale none has been run: --scale paper prints the commands.",
             "Beside these, `diver reproduce methods` compares exploration methods on testbeds (diver reproduce methods --help).",

@@ -366,6 +366,10 @@ def test_invalid_rows_are_skipped_and_counted_where_that_is_asked_for(tmp_path):
     )
     with pytest.raises(DiverError, match=told):
         load_problems(Source(path=path), "data")
+    with pytest.raises(
+        DiverError, match=f"{path}:1: no column 'gold' for the answer: found .*; data.columns names it$"
+    ):
+        load_problems(Source(path=path, columns={"answer": "gold"}), "data")
 
 
 def test_a_file_without_a_valid_row_and_an_unreadable_one_are_errors_also_where_rows_are_skipped(tmp_path):

@@ -92,7 +92,7 @@ def test_two_files_side_by_side_with_settings(tmp_path):
         (["mine.jsonl", "--metrics", "textul"], "diversity metric: unknown choice 'textul', did you mean 'textual'?"),
         (
             ["mine.jsonl", "--response", "said"],
-            "mine.jsonl:1: no response: found problem, response, correct; accepted said",
+            "mine.jsonl:1: no column 'said' for the response: found problem, response, correct",
         ),
         (["mine.jsonl", "--metrics", ","], "--metrics ,: name at least one, such as textual"),
         (["mine.jsonl", "--diversity.horizon", "9"], "need policy tokens"),

@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, GptOssConfig
 
 from diver.config.sections import Model
 from diver.data.testbeds import policy_folder
+from diver.generate.cache import check_layers
 from diver.generate.policy import load_policy
 from diver.io.run_folder import RunFolder
 from diver.train import checkpoint
@@ -66,6 +67,28 @@ def test_a_head_that_does_more_than_is_known_is_refused(monkeypatch):
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", without_hidden_states)
     with pytest.raises(DiverError, match="model type 'llama': its head is not one that is known here; TRL or verl may"):
         load_policy(Model())
+
+
+def test_weights_that_are_not_numbers_are_refused(monkeypatch):
+    load = AutoModelForCausalLM.from_pretrained
+
+    def broken(*args, **kwargs):
+        model = load(*args, **kwargs)
+        model.model.norm.weight.data[0] = float("nan")
+        return model
+
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", broken)
+    with pytest.raises(DiverError, match="model type 'llama': its logits are NaN, so some of its weights are"):
+        load_policy(Model())
+
+
+def test_an_attention_whose_masks_are_of_another_kind_is_refused():
+    model = load_policy(Model()).model
+    model.config._attn_implementation = "flex_attention"
+    with pytest.raises(
+        DiverError, match="model.attention 'flex_attention': its block masks are not supported; choose sdpa"
+    ):
+        check_layers(model)
 
 
 def test_an_attention_that_a_model_does_not_have(tmp_path):

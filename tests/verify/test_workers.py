@@ -257,3 +257,17 @@ def test_workers_end_with_their_parent(busy, end):
     assert len(pids) == 2 and run.returncode == (-9 if end else 0), run.stderr
     assert wait_until_gone(pids, 5)
     assert time.monotonic() - start < 15
+
+
+def run_python(code):
+    """A verifier that runs what a model wrote in a process of its own, with whatever standard input it has itself."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return done.stdout.strip() or done.stderr.strip().rpartition("\n")[2]
+
+
+def test_what_a_verifier_starts_cannot_read_the_jobs(monkeypatch):
+    """input() is at the end of a file at once, and the next job is answered."""
+    monkeypatch.syspath_prepend(os.path.dirname(__file__))
+    with Pool(workers=1, patience=0) as pool:
+        jobs = [("print(1)",), ("print(input())",), ("print(2)",)]
+        assert pool.map(run_python, jobs, timeout_s=30) == ["1", "EOFError: EOF when reading a line", "2"]

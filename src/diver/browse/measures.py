@@ -1,4 +1,4 @@
-"""What the page says of a group: Pass@k, distinct@k, diversity, entropy and length, by right and by wrong."""
+"""What the page says of a group: Pass@k, distinct@k by the formulas written, diversity, entropy and length, by right and by wrong."""
 
 import math
 from array import array

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BY_OUTCOME = "solid: correct responses, dashed: wrong ones"
 NOTE = (
     "Means over problems, of one with several groups their mean, with 95 % intervals. Pass@k is the unbiased estimate; "
-    "distinct@k counts correct responses that write other formulas; TD (textual diversity) is 1 - pairwise BLEU. "
+    "written differently@k counts sets of formulas that correct responses write; TD (textual diversity) is 1 - pairwise BLEU. "
     f"Of more than {MEASURED} groups both are measured of a random part. Groups of one response are of no kind."
 )
 
@@ -79,7 +79,9 @@ def summary(runs: Sequence[Run]) -> Table:
     totals = [run.total for run in runs]
     measures = [Measure("groups"), Measure("responses")]
     measures += [Measure(f"pass@{k}", f"Pass@{k}", 100) for k in _ends(shared_ks(totals, "pass"))]
-    measures += [Measure(f"distinct@{k}", f"distinct@{k}") for k in shared_ks(totals, "distinct")[-1:] if k > 1]
+    measures += [
+        Measure(f"distinct@{k}", f"written differently@{k}") for k in shared_ks(totals, "distinct")[-1:] if k > 1
+    ]
     measures += [
         Measure("group/solve_all", "all correct", 100),
         Measure("group/mixed", "some correct", 100),
@@ -202,7 +204,7 @@ def curves(runs: Sequence[Run], metrics: Sequence[pd.DataFrame], found: Sequence
     totals = [run.total for run in runs]
     panels = [Panel(f"pass@{k}", f"Pass@{k}", "of the rollouts", True) for k in _ends(shared_ks(totals, "pass"))]
     panels += [
-        Panel(f"distinct@{k}", f"Distinct@{k}", "correct, other formulas")
+        Panel(f"distinct@{k}", f"Written differently@{k}", "correct, by their formulas")
         for k in shared_ks(totals, "distinct")[-1:]
         if k > 1
     ]

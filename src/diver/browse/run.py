@@ -28,7 +28,7 @@ EVERY = 5.0  # seconds between two looks at the files of a run that goes on
 
 @settings
 class Browse(Columns, Export):
-    """One page of anyone's rollouts: groups to read, Pass@k, distinct@k, diversity and entropy over training, alerts.
+    """One page of anyone's rollouts: groups to read, Pass@k, diversity and entropy over training, alerts.
 
     Reads what diver measure reads, from a file or the output folder of a trainer; several are shown side by side. Of
     more than 40 MB it reads the beginnings of files evenly spaced over the steps, and says so; --all reads everything.

@@ -17,7 +17,7 @@ from diver.types import DiverError
 
 @dataclasses.dataclass(kw_only=True)
 class TrainArguments(RecipeArguments):
-    """Train a policy by a recipe, evaluate it, and write a report: diver train recipes/quickstart.toml
+    """Train a policy from a recipe, evaluate it, and write a report: diver train recipes/quickstart.toml
 
     The same command resumes a stopped run, and shows the summary of a finished one; --train.steps N, the step of its last
     checkpoint, ends a stopped run there. RECIPE.toml sets keys by section; what it leaves out has the paper's value. Every
@@ -37,7 +37,7 @@ class TrainArguments(RecipeArguments):
 
 
 def command(args: Sequence[str]) -> None:
-    """Train a policy by a recipe, evaluate it, and write a report."""
+    """Train a policy from a recipe, evaluate it, and write a report."""
     arguments = parse_arguments(TrainArguments, args, "diver train")
     if arguments.seeds is not None:
         if any(word.partition("=")[0] == "--run.seed" for word in args):

@@ -1,4 +1,4 @@
-"""`diver trl`: the same recipe by TRL."""
+"""`diver trl`: the same recipe with TRL."""
 
 import dataclasses
 import importlib.util
@@ -13,7 +13,7 @@ from diver.types import DiverError
 
 @dataclasses.dataclass(kw_only=True)
 class TrlArguments(RecipeArguments):
-    """Run a recipe by TRL's GRPOTrainer: LoRA and vLLM on one GPU.
+    """Run a recipe with TRL's GRPOTrainer: LoRA and vLLM on one GPU.
 
     Every key of the recipe is a flag, as for diver train, and its section [trl] sets what TRL adds:
     diver trl recipes/quickstart.toml --trl.lora_rank 16
@@ -24,7 +24,7 @@ class TrlArguments(RecipeArguments):
 
 
 def command(args: Sequence[str]) -> None:
-    """Run a recipe by TRL: LoRA and vLLM on one GPU."""
+    """Run a recipe with TRL: LoRA and vLLM on one GPU."""
     from diver.cli.train import check as check_recipe
     from diver.integrations.keys import table
     from diver.integrations.trl.launch import adapters, arguments, identity

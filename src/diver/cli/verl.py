@@ -13,7 +13,7 @@ from diver.types import DiverError
 
 @dataclasses.dataclass(kw_only=True)
 class VerlArguments(RecipeArguments):
-    """Run a recipe on a cluster, by the equivalent verl command.
+    """Run a recipe on a cluster, with the equivalent verl command.
 
     The problems are first written in verl's layout. Every key of the recipe is a flag, as for diver train, and its section
     [verl] sets what a cluster adds; verl's own options come after two dashes:
@@ -27,7 +27,7 @@ class VerlArguments(RecipeArguments):
 
 
 def command(args: Sequence[str]) -> None:
-    """Run a recipe on a cluster, by the equivalent verl command."""
+    """Run a recipe on a cluster, with the equivalent verl command."""
     from diver.integrations.keys import table
     from diver.integrations.verl.launch import command as verl_command
     from diver.integrations.verl.launch import shown

@@ -228,6 +228,8 @@ def _refuse(word: str, recipe: Mapping[str, Any]) -> None:
     """Raises DiverError for an unknown flag; if it names a section, the message has the keys of that section."""
     key = word.removeprefix("--").partition("=")[0].replace("-", "_")
     section, *keys = key.split(".")
+    if key == "restart":
+        raise DiverError(f"command line: {word!r}: only diver train has it; give another --run.folder")
     if word.startswith("--") and (meant := _meant(key, recipe)):
         raise DiverError(f"command line: {word!r}: did you mean {' or '.join(f'--{known}' for known in meant)}?")
     if word.startswith("--") and keys:

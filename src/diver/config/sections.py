@@ -41,7 +41,7 @@ class Model:
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass, which saves memory and is about a third slower."""
     attention: str = "sdpa"
-    """The attn_implementation of transformers: sdpa, eager, flash_attention_2 and so on."""
+    """The attn_implementation of transformers: sdpa, eager or flash_attention_2."""
     chat_template_kwargs: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     """Variables of the model's chat template, such as {enable_thinking = false} of Qwen3."""
 

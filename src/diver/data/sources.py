@@ -88,6 +88,8 @@ def _in_words(answer: str) -> bool:
 
 
 def _options(error: InvalidRow, prefix: str) -> str:
+    if error.reason.startswith("no column "):
+        return f"; {prefix}columns names it"
     missing = error.reason in {f"no {part}" for part in NAMES}
     columns = f"; {prefix}columns names other columns" if missing else ""
     return f"{columns}; {prefix}skip_invalid_rows = true leaves out such rows"
@@ -270,6 +272,8 @@ def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, 
         if empty := [path for path in paths if path in row]:
             raise InvalidRow(where, f"no {name}", f": {empty[0]} is empty")
         present, accepted = ", ".join(row) or "nothing", ", ".join(paths)
+        if len(paths) == 1:  # which somebody named
+            raise InvalidRow(where, f"no column {paths[0]!r}", f" for the {name}: found {present}")
         another = f" ({option} names another)" if option else ""
         raise InvalidRow(where, f"no {name}", f": found {present}; accepted {accepted}{another}")
     return value

@@ -22,7 +22,7 @@ class Embedding:
     """Which sentence encoder; the default is the paper's."""
 
     model: str = "google/embeddinggemma-300m"
-    """A sentence-transformers model: a folder, or a hub name. Of a response it reads as much as it was made for."""
+    """A sentence-transformers model: a folder, or a hub name. Longer responses are truncated to its maximum length."""
     prompt: str = ""
     """Put before every response, for encoders that were trained with one."""
     device: str = "auto"
@@ -44,7 +44,7 @@ class HiddenState:
     device: str = "auto"
     """auto takes a GPU where there is one; or cpu, cuda, cuda:1."""
     max_tokens: int | None = None
-    """Only the first so many tokens of a response; none: as many as the model has positions."""
+    """The maximum number of tokens read from a response; none: as many as the model has positions."""
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None and self.max_tokens < 1:

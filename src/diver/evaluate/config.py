@@ -57,7 +57,7 @@ class EvalConfig(Export):
     """Of --generator endpoint: seconds for one response; one that takes longer is asked for once more. Default: 900, or longer
     where --max-tokens at 10 a second take longer."""
     retries: int = Endpoint.retries
-    """Of --generator endpoint: how often a request is repeated after a failure that may pass. What the server still refuses,
+    """Of --generator endpoint: the number of retries after a transient failure. What the server still refuses,
     while it answers others, is unscored: left out, counted, and not asked again by the same command."""
     extra: str = ""
     """As JSON: with --generator endpoint further keys of the request body, such as '{"top_k": -1}'; with --generator vllm

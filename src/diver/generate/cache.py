@@ -123,7 +123,11 @@ class RowCache(DynamicCache):
 
 
 def check_layers(model: Any) -> None:
-    """DiverError if the model keeps anything between tokens but keys and values."""
+    """DiverError if the model keeps anything between tokens but keys and values, or takes its masks in another form."""
+    if model.config._attn_implementation == "flex_attention":
+        raise DiverError(
+            "model.attention 'flex_attention': its block masks are not supported; choose sdpa, eager or flash_attention_2"
+        )
     layers = DynamicCache(config=model.config).layers
     if not all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers):
         raise DiverError(f"model type {model.config.model_type!r}: layers without a key-value cache are not supported")

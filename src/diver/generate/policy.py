@@ -161,12 +161,16 @@ def bf16_speedup() -> float:
 
 @torch.no_grad()
 def _check_head(model: Any) -> None:
-    """DiverError if `logits_of` is not the whole head: its log-probs would be those of another policy."""
+    """DiverError if `logits_of` is not the whole head, so that its log-probs would be those of another policy, or for NaN."""
     inputs = {"input_ids": torch.tensor([[0, 1]], device=model.device), "use_cache": False}
     whole, found = model.eval()(**inputs).logits, model.base_model(**inputs)
     hidden = getattr(found, "last_hidden_state", None)
+    kind = model.config.model_type
+    if whole.isnan().any():
+        raise DiverError(
+            f"model type {kind!r}: its logits are NaN, so some of its weights are no numbers; give another checkpoint"
+        )
     if hidden is None or not torch.allclose(logits_of(model, hidden), whole, 1e-3, 1e-3):
-        kind = model.config.model_type
         raise DiverError(f"model type {kind!r}: its head is not one that is known here; TRL or verl may train it")
 
 

@@ -20,7 +20,9 @@ ENGINES: dict[str, Callable[[Method], Any]] = {
     "verl": overrides,
     **{name: seam.usable for name, seam in SEAMS.items() if name != "TRL"},
     # the loss is the caller's
-    "diver.advantages": lambda method: advantages([], [], [], method, tokens=[], logprobs=[], keys=[], state={}),
+    "diver.advantages": lambda method: advantages(
+        [], [], [], method, tokens=[], logprobs=[], keys=[], state={}, decode=str
+    ),
 }
 
 

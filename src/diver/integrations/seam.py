@@ -52,7 +52,7 @@ class Seam:
             )
         if type(method.loss) not in self.losses:
             raise DiverError(
-                f"method.loss.name = {method.loss.name!r}: {self.engine} has no such loss; train this method with another engine"
+                f"method.loss.name = {method.loss.name!r}: the {self.engine} adapter does not support this loss; train this method with another engine"
             )
         for term in ("kl_coef", "entropy_coef"):
             if getattr(method.loss, term) and term not in self.terms:

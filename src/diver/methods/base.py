@@ -129,7 +129,8 @@ class Method:
         TD and ED are measured whatever is rewarded. With a selection, diversity is that within all the samples, and the
         advantage is taken over the kept ones, which stay in their order; a group of which none is kept is left out. `decode` (token
         ids -> text) is for methods and metrics that look at a part of a text. `state` is changed in place. Raises
-        ValueError where an outcome is missing or not finite; DiverError for other input that the method cannot have.
+        ValueError where an outcome is missing or not finite, or below 0 where rewards are divided by their mean; DiverError
+        for other input that the method cannot have.
         """
         result, sampled = [], list(groups)
         context = Context(progress, {} if state is None else state, decode)
@@ -246,4 +247,4 @@ def _sampled_of(groups: Sequence[Group], sampled: Sequence[Group]) -> list[Group
 def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:
     """Raises DiverError where `method` needs what `engine` does not give."""
     if missing := [need for need in sorted(method.needs) if need not in carries]:
-        raise DiverError(f"method {method.name!r} needs {', '.join(missing)}, which {engine} does not give it")
+        raise DiverError(f"method {method.name!r} needs {', '.join(missing)}, which {engine} does not provide")

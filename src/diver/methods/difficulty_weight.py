@@ -10,6 +10,8 @@ from diver.methods.grpo import Grpo
 from diver.settings import settings
 from diver.types import Group
 
+LARGEST = 700.0  # whose exponential is a float64
+
 
 @settings
 class DifficultyWeight(Grpo):
@@ -31,6 +33,13 @@ class DifficultyWeight(Grpo):
     """The slope of the logistic function."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, entropy_coef=0.001)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.low <= self.high:
+            raise ValueError(f"low and high must be 0 <= low <= high, not {self.low} and {self.high}")
+        if self.steepness < 0:
+            raise ValueError(f"steepness must be at least 0, not {self.steepness}")
+
     @property
     def zero_mean(self) -> bool:
         return False
@@ -41,4 +50,4 @@ class DifficultyWeight(Grpo):
         return a * np.where(a > 0, self._weight(p), self._weight(1 - p))
 
     def _weight(self, x: float) -> float:
-        return self.low + (self.high - self.low) / (1 + math.exp(self.steepness * (x - self.midpoint)))
+        return self.low + (self.high - self.low) / (1 + math.exp(min(self.steepness * (x - self.midpoint), LARGEST)))

@@ -103,13 +103,17 @@ class Diver(ClipHigher):
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        return (*super().metric_names, *self.diversity_rewards)
+        return (*super().metric_names, *self._rewarded)
+
+    @property
+    def _rewarded(self) -> dict[str, DiversityReward]:
+        return {name: reward for name, reward in self.diversity_rewards.items() if reward.weight}
 
     def shaping_coef(self, progress: Progress | float) -> float:
         return self.shaping.coef * self.shaping.schedule.factor(progress)
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
-        clipped = diversity_reward(self._intrinsic(group), self.diversity_rewards, self.shaping.clip_max, self.combine)
+        clipped = diversity_reward(self._intrinsic(group), self._rewarded, self.shaping.clip_max, self.combine)
         return shape(
             group.outcomes,
             clipped,
@@ -129,7 +133,6 @@ class Diver(ClipHigher):
             > (self.diversity_rewards[name].clip_max or self.shaping.clip_max)
             for group in groups
             for name, values in self._intrinsic(group).items()
-            if self.diversity_rewards[name].weight
         ]
         return float(np.concatenate(over).mean()) if any(o.size for o in over) else 0.0
 
@@ -146,7 +149,7 @@ class Diver(ClipHigher):
         return np.array([r.length if self.shaping.needs_lengths else 0 for r in group.rollouts])
 
     def _intrinsic(self, group: Group) -> dict[str, np.ndarray]:
-        columns = {name: np.array([r.diversity[name] for r in group.rollouts]) for name in self.diversity_rewards}
+        columns = {name: np.array([r.diversity[name] for r in group.rollouts]) for name in self._rewarded}
         return {name: intrinsic_reward(d, self._lengths(group), self.shaping.discount) for name, d in columns.items()}
 
 

@@ -134,13 +134,15 @@ def group_advantage(
 
     A group whose max - min is at most `tolerance` gives exact zeros, G = 1 too: without that, the rounding error of the
     mean of six rewards of 1.065 would be scaled up to an advantage of 1. ValueError for a reward that is not finite, and for
-    a mean that is not above 0 where it divides.
+    one below 0 where their mean divides.
     """
     r = one_group(rewards)
+    if divisor == "mean" and r.min() < 0:
+        raise ValueError(
+            f"rewards that are divided by their mean must be at least 0 (0 wrong, 1 correct), not {r.min()}"
+        )
     if np.ptp(r) <= tolerance:
         return np.zeros_like(r)
-    if divisor == "mean" and r.mean() <= 0:
-        raise ValueError(f"rewards that are divided by their mean must have one above 0, not {r.mean()}")
     by = {"std": r.std(), "sample-std": r.std(ddof=1), "mean": r.mean(), "none": 1.0}[divisor]
     return (r - r.mean()) / max(by, min_std)
 

@@ -105,6 +105,8 @@ def method_named(name: str = DEFAULT, **tables: Any) -> Method:
     loss = _loss(default, dict(of_loss))
     table = merge({k: v for k, v in dataclasses.asdict(default).items() if k != "loss"}, {**tables, "name": name})
     method = dataclasses.replace(read(type(default), table, "method"), loss=loss)
+    if method.threshold <= 0:
+        raise DiverError(f"method.threshold: must be above 0, the outcome of a wrong response, not {method.threshold}")
     for metric in method.extra_metrics:
         resolve(metric, method.diversity)
     if method.outcomes_only and method.overlong:

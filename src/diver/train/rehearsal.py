@@ -31,9 +31,14 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
     method, state = recipe.method.limited(recipe.sample.max_tokens), State()
     given = [group], Progress(0, recipe.train.steps), decode, state
     if ":" in method.name:
-        call_own(f"method.name {method.name!r}", method.apply, *given)
+        (shaped,) = call_own(f"method.name {method.name!r}", method.apply, *given) or (None,)
     else:
-        method.apply(*given)
+        (shaped,) = method.apply(*given) or (None,)
+    if shaped and method.selection.outcomes != "all" and not method.overlong and not any(_signals(shaped)):
+        raise DiverError(
+            f"method {method.name!r}: selection.outcomes = {method.selection.outcomes!r} leaves responses with equal rewards, whose "
+            "advantages are all 0; psr trains on correct responses, nsr on wrong ones"
+        )
     try:
         kept = json.loads(to_json(state)) == state
     except (TypeError, ValueError):  # such as an array
@@ -44,6 +49,10 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
             "lists, texts, numbers and None"
         )
     return _verifier_notes(recipe, problem) if ":" in problem.verifier else []
+
+
+def _signals(group: Group) -> list[bool]:
+    return [bool(np.any(r.advantage if r.token_advantages is None else r.token_advantages)) for r in group.rollouts]
 
 
 def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:

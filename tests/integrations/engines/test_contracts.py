@@ -69,7 +69,7 @@ def test_slime_refuses():
     refused("rollout 5: has several samples", lambda: process(c.slime_args(), split))
     refused("sample 2: has no reward", lambda: process(c.slime_args(), unscored))
     refused("sample 1: has no group_index", lambda: process(c.slime_args(), alone))
-    refused("'clip-cov': slime has no such loss", lambda: slime.PostProcess("clip-cov"))
+    refused("'clip-cov': the slime adapter does not support this loss", lambda: slime.PostProcess("clip-cov"))
     of_dicts = c.slime_samples()
     for sample in of_dicts:
         sample.reward = {"acc": sample.reward, "format": 1.0}
@@ -323,7 +323,7 @@ def test_what_a_setting_needs_is_told_before_the_first_reward():
     horizon = method_named("diver-td", diversity={"horizon": 50})
     penalty = method_named("diver-td", overlong={"buffer": 0.2})
     for engine in ("slime", "rLLM", "torchtitan-rl", "NeMo-RL"):
-        with pytest.raises(DiverError, match=f"needs (decode|decode, tokens), which {engine} does not give it"):
+        with pytest.raises(DiverError, match=f"needs (decode|decode, tokens), which {engine} does not provide"):
             SEAMS[engine].usable(horizon)
     with pytest.raises(DiverError, match="rLLM does not say what the length limit is"):
         SEAMS["rLLM"].usable(penalty)

@@ -82,8 +82,9 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
     assert "train.micro_batch_tokens" in printed and "train.learning_rate" not in printed.split("not in GRPOConfig")[1]
     assert not list(tmp_path.iterdir())
     for given, told in (
-        (["--method", "clip-cov"], "method.loss.name = 'clip-cov': TRL has no such loss"),
+        (["--method", "clip-cov"], "method.loss.name = 'clip-cov': the TRL adapter does not support this loss"),
         (["--trl.vllm", "yes"], "command line: "),
+        (["--restart"], "command line: '--restart': only diver train has it; give another --run.folder"),
     ):
         with pytest.raises(SystemExit) as stop:
             run(*given)

@@ -112,10 +112,12 @@ def test_a_method_of_ones_own():
     np.testing.assert_allclose(returned, [1 / 3, 1 / 3, -1, 1 / 3] * 2)
     with pytest.raises(DiverError) as error:
         adapter("own_methods:Likelihood", arguments())
-    assert str(error.value) == "method 'own_methods:Likelihood' needs logprobs, which TRL does not give it"
+    assert str(error.value) == "method 'own_methods:Likelihood' needs logprobs, which TRL does not provide"
     with pytest.raises(DiverError) as error:
         adapter(method_named("grpo", loss={"name": "own_methods:Loss"}), arguments())
-    assert str(error.value).startswith("method.loss.name = 'own_methods:Loss': TRL has no such loss; train")
+    assert str(error.value).startswith(
+        "method.loss.name = 'own_methods:Loss': the TRL adapter does not support this loss; train"
+    )
 
 
 def test_lambda_goes_by_rollout_steps():
@@ -508,11 +510,11 @@ def test_a_reward_function_named_in_a_file(monkeypatch, tmp_path):
 def test_what_the_seam_cannot_give_is_refused():
     with pytest.raises(DiverError, match="a selection drops rollouts"):
         config(method_named("diver-mix", selection={"keep": "most"}))
-    with pytest.raises(DiverError, match="method.loss.name = 'clip-cov': TRL has no such loss"):
+    with pytest.raises(DiverError, match="method.loss.name = 'clip-cov': the TRL adapter does not support this loss"):
         adapter("clip-cov", arguments())
     with pytest.raises(DiverError, match="method 'nsr': its advantages do not sum to 0 in a group, and TRL subtracts"):
         config("nsr")
-    with pytest.raises(DiverError, match="method 'ucpo' needs logprobs, which TRL does not give it"):
+    with pytest.raises(DiverError, match="method 'ucpo' needs logprobs, which TRL does not provide"):
         config("ucpo")
     with pytest.raises(DiverError, match="method.k is 4 with num_generations = 4: k must be below G"):
         adapter("pass-at-k", arguments("pass-at-k"))

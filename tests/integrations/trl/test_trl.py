@@ -244,7 +244,12 @@ def test_the_examples_of_the_page_train(tmp_path, monkeypatch):
         seen.append(len(completions))
         return [float(answer in text) for text, answer in zip(completions, solution, strict=True)]
 
-    names = {"tokenizer": given["tokenizer"], "accuracy": accuracy, "style": lambda completions, **_: [0.5] * 8}
+    names = {
+        "batch": given["batch"],
+        "tokenizer": given["tokenizer"],
+        "accuracy": accuracy,
+        "style": lambda completions, **_: [0.5] * 8,
+    }
     _, given = run_example(mixed, tmp_path, monkeypatch, **names)
     assert given["reward"].is_checked and seen == [8]
     args = GRPOConfig(

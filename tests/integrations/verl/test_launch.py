@@ -81,7 +81,7 @@ def test_verl_takes_every_method(name):
         config = configuration(recipe)
     except DiverError as refused:
         own = ("high-entropy", "entropy-advantage", "siren")
-        reason = "verl has no such loss" if name in own else "needs logprobs, which verl does not give it"
+        reason = "verl has no such loss" if name in own else "needs logprobs, which verl does not provide"
         assert name in (*own, "unlikeliness", "ucpo", "xrpo") and reason in str(refused)
         return
     plugin = read_plugin(OmegaConf.to_container(config.algorithm.diver))
