@@ -495,6 +495,16 @@ def test_a_verifier_that_takes_the_known_answer_for_wrong_is_a_note():
         assert not told or ("verifier judges:" in err and "whose answer is problem.answer" in err)
 
 
+def test_a_selection_that_leaves_no_signal_is_refused_before_the_first_step():
+    """Correct responses alone have equal rewards; DIVER still tells them apart, and psr does not compare them."""
+    for method in ("clip-higher", "rs-grpo", "max-rl"):
+        line = fails("train", "tiny.toml", "--method", method, "--method.selection.outcomes", "correct", "--dry-run")
+        assert f"method '{method}': selection.outcomes = 'correct' leaves responses with equal rewards" in line
+    for method in ("diver-mix", "psr"):
+        flags = ("--method", method, "--method.selection.outcomes", "correct")
+        assert diver("train", "tiny.toml", *flags, "--dry-run").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("name", "body", "told"),
     [
@@ -520,16 +530,6 @@ def test_a_verifier_that_takes_the_known_answer_for_wrong_is_a_note():
         ),
     ],
 )
-def test_a_selection_that_leaves_no_signal_is_refused_before_the_first_step():
-    """Correct responses alone have equal rewards; DIVER still tells them apart, and psr does not compare them."""
-    for method in ("clip-higher", "rs-grpo", "max-rl"):
-        line = fails("train", "tiny.toml", "--method", method, "--method.selection.outcomes", "correct", "--dry-run")
-        assert f"method '{method}': selection.outcomes = 'correct' leaves responses with equal rewards" in line
-    for method in ("diver-mix", "psr"):
-        flags = ("--method", method, "--method.selection.outcomes", "correct")
-        assert diver("train", "tiny.toml", *flags, "--dry-run").returncode == 0
-
-
 def test_what_a_method_of_ones_own_does_wrong_is_one_line_before_the_first_step(name, body, told):
     head = "from diver.methods.grpo import Grpo\nfrom diver.settings import settings\n\n@settings\nclass Own(Grpo):\n"
     Path(f"{name}.py").write_text(head + body)

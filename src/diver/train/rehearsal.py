@@ -34,7 +34,7 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
         (shaped,) = call_own(f"method.name {method.name!r}", method.apply, *given) or (None,)
     else:
         (shaped,) = method.apply(*given) or (None,)
-    if shaped and method.selection.outcomes != "all" and not method.overlong and not any(_signals(shaped)):
+    if shaped and method.selection.outcomes != "all" and not method.overlong and not _signal(shaped):
         raise DiverError(
             f"method {method.name!r}: selection.outcomes = {method.selection.outcomes!r} leaves responses with equal rewards, whose "
             "advantages are all 0; psr trains on correct responses, nsr on wrong ones"
@@ -51,8 +51,10 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
     return _verifier_notes(recipe, problem) if ":" in problem.verifier else []
 
 
-def _signals(group: Group) -> list[bool]:
-    return [bool(np.any(r.advantage if r.token_advantages is None else r.token_advantages)) for r in group.rollouts]
+def _signal(group: Group) -> bool:
+    """Whether any advantage is not 0, or could be with other texts, which a reward beyond the outcome may tell apart."""
+    parts = [r.token_advantages if r.token_advantages is not None else r.advantage for r in group.rollouts]
+    return any(map(np.any, parts)) or any(group.rewards != group.outcomes)
 
 
 def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:
