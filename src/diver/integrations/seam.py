@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diver.api import advantages
-from diver.losses import ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss
+from diver.losses import CispoLoss, ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss
 from diver.methods import Method, check_needs, method_named
 from diver.types import DiverError, Progress
 
@@ -91,13 +91,14 @@ class Seam:
 _TEXTS, _TOKENS = ("responses",), ("responses", "tokens")
 _SAMPLED = ("responses", "tokens", "logprobs")
 _DECODED = (*_SAMPLED, "decode")
-_TRL_LOSSES = (ClipLoss, GspoLoss, HighEntropyLoss)
+_SWIFT_LOSSES = (ClipLoss, GspoLoss, HighEntropyLoss)
+_TRL_LOSSES = (*_SWIFT_LOSSES, CispoLoss)
 _KL, _BOTH = ("kl_coef",), ("kl_coef", "entropy_coef")
 SEAMS = {
     seam.engine: seam
     for seam in (
         Seam("TRL", (*_TOKENS, "decode", "grades", "keys"), True, losses=_TRL_LOSSES, terms=_BOTH, knows_limit=True),
-        Seam("ms-swift", (*_TEXTS, "grades", "keys"), True, losses=_TRL_LOSSES, terms=_KL, knows_limit=True),
+        Seam("ms-swift", (*_TEXTS, "grades", "keys"), True, losses=_SWIFT_LOSSES, terms=_KL, knows_limit=True),
         Seam("slime", _SAMPLED, losses=(ClipLoss, GspoLoss), terms=_BOTH, knows_limit=True),
         Seam("SkyRL", _DECODED, per_token=True, losses=(ClipLoss, GspoLoss), terms=_BOTH),
         Seam("rLLM", _SAMPLED, terms=_KL),

@@ -93,3 +93,42 @@ def test_trls_gradient_is_that_of_the_method_or_it_is_refused(tmp_path, aggregat
 
     got, wanted = gradient(made.model, trls()), gradient(made.model, ours())
     torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-5)
+
+
+def test_cispos_gradient_where_ratios_have_left_the_bound(tmp_path):
+    """A third of the ratios is above 1.2 = 1 + clip_high, and a third far below 1, where TRL has no bound either: -min(ratio, 1.2)
+    A log pi, the ratio a weight without gradient, a mean over the tokens of the step."""
+    method = method_named("cispo", loss={"clip_high": 0.2})
+    try:
+        made = trainer(tmp_path, method, 4)
+    except DiverError:
+        assert installed() < (1, 10)
+        return
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(5, 30, (16, PROMPT + 16), generator=generator)
+    mask = (torch.arange(16)[None] < LENGTHS[:, None]).int()
+    logits = made.model(input_ids=ids).logits.float()[:, PROMPT - 1 : -1] / made.temperature
+    chosen = logits.log_softmax(-1).gather(-1, ids[:, PROMPT:, None])[..., 0]
+    old = chosen.detach() + torch.tensor([-0.5, 0.0, 0.9])[torch.randint(0, 3, chosen.shape, generator=generator)]
+    weight = (chosen.detach() - old).exp().clamp(max=1.2)
+    wanted = gradient(made.model, [-(weight * chosen * ADVANTAGES[:, None] * mask).sum() / LENGTHS.sum()])
+
+    def trls():
+        for i in STARTS:
+            rows = slice(i, i + 4)
+            given = {
+                "prompt_ids": ids[rows, :PROMPT],
+                "completion_ids": ids[rows, PROMPT:],
+                "num_items_in_batch": mask.sum(),
+            }
+            given |= {"prompt_mask": torch.ones_like(ids[rows, :PROMPT]), "completion_mask": mask[rows]}
+            given |= {"old_per_token_logps": old[rows], "advantages": ADVANTAGES[rows]}
+            yield made._compute_loss(made.model, given)
+
+    torch.testing.assert_close(gradient(made.model, trls()), wanted, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", [{"clip_low": 0.5}, {"aggregation": "sequence-mean"}])
+def test_a_cispo_that_trl_does_not_have_is_refused(loss):
+    with pytest.raises(DiverError, match="no lower bound and is a mean over tokens; set clip_low = 1"):
+        config(method_named("cispo", loss=loss))

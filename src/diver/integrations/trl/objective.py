@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from diver.integrations.seam import SEAMS
-from diver.losses import ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss
+from diver.losses import CispoLoss, ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss
 from diver.methods import Method
 from diver.types import DiverError
 
@@ -16,6 +16,7 @@ POLICY_LOSSES: dict[type[PolicyLoss], tuple[dict[str, str], dict[str, Any]]] = {
     ClipLoss: (_CLIP, {}),
     GspoLoss: (_CLIP, {"importance_sampling_level": "sequence"}),
     HighEntropyLoss: ({**_CLIP, "top_entropy_quantile": "top_entropy_fraction"}, {}),
+    CispoLoss: ({}, {"loss_type": "cispo"}),
 }
 """The losses that TRL has: option of GRPOConfig -> our setting, and the options that make TRL's loss that one."""
 SEAM = SEAMS["TRL"]
@@ -57,6 +58,7 @@ def config(method: str | Method) -> dict[str, Any]:
     """
     loss = SEAM.usable(method).loss
     options, fixed = POLICY_LOSSES[type(loss)]
+    bound = _upper_bound(loss) if isinstance(loss, CispoLoss) else {}
     return known(
         {
             **OBJECTIVE,
@@ -65,8 +67,19 @@ def config(method: str | Method) -> dict[str, Any]:
             "entropy_coef": loss.entropy_coef,
             **{option: getattr(loss, setting) for option, setting in options.items()},
             **fixed,
+            **bound,
         }
     )
+
+
+def _upper_bound(loss: CispoLoss) -> dict[str, float]:
+    """Of TRL's "cispo" epsilon_high is what the ratio itself may be at most; it has no lower bound, and is a mean over tokens."""
+    if (loss.clip_low, loss.aggregation) != (1, "token-mean"):
+        raise DiverError(
+            "method.loss: TRL's cispo has no lower bound and is a mean over tokens; set clip_low = 1 and aggregation = 'token-mean', "
+            "or choose another engine"
+        )
+    return {"epsilon_high": 1 + loss.clip_high}
 
 
 def known(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,6 +98,8 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
             f"{name}, which sums a loss over tokens with their padding: choose method.loss.aggregation = 'token-mean', or "
             f"install TRL {_dotted(BY_STEPS)} or newer"
         )
+    if fields.get("loss_type") == "cispo" and version < BY_STEPS:
+        raise DiverError(f"{name}, whose cispo was not compared with this one: {_dotted(BY_STEPS)} or newer is needed")
     missing = {field for field, (since, _) in ADDED.items() if field in fields and version < since}
     for field in sorted(missing):
         since, absent = ADDED[field]
@@ -116,7 +131,7 @@ def check(args: Any, method: Method) -> None:
         )
     given = {name: getattr(args, name) for name in wanted}
     if given["epsilon_high"] is None:
-        given["epsilon_high"] = given["epsilon"]
+        given["epsilon_high"] = args.epsilon
     if not method.loss.kl_coef:
         wanted.pop("use_bias_correction_kl", None)  # of a divergence that is not in the loss
     wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]
