@@ -75,7 +75,7 @@ def _help() -> str:
     first_lines = {name: (entry.load().__doc__ or "").partition("\n")[0] for name, entry in commands().items()}
     verbs = "\n".join(f"  {name:9} {line}" for name, line in first_lines.items())
     title = "diver: reinforcement learning that rewards correct answers for being different"
-    return f"{title}\n\n{verbs}\n\ndiver COMMAND --help lists its options. {QUIET}, with any of them: no progress bars."
+    return f"{title}\n\n{verbs}\n\ndiver COMMAND --help lists its options; in their names - and _ are the same. {QUIET}, with any of them: no progress bars."
 
 
 def _stop(message: str) -> None:
