@@ -80,6 +80,7 @@ def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -
             for *point, name in zip(x, y, names, strict=True) if label == UNTRAINED else ():
                 at = f"T {name.split()[1]}"
                 axes.annotate(at, point, (0, 5), textcoords="offset points", fontsize=7, color=GREY, ha="center")
+    lowest = np.inf
     for label in _shown(results):
         colour, mark = styles[label]
         pairs = [_point(results, label, name) for name in names]
@@ -89,7 +90,11 @@ def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -
         )
         style = {"color": colour, "marker": mark, "linestyle": "-" if mark == MARKS[0] else "--"}
         axes.plot(x, y, **style, markersize=4.5, linewidth=2.0 if label == BASELINE else 1.1, label=label)
+        lowest = min(lowest, *y)
         axes.errorbar(x, y, xerr=dx, yerr=dy, fmt="none", ecolor=colour, elinewidth=0.4, alpha=0.25)
+    if np.isfinite(lowest):
+        # A hot untrained policy solves next to nothing, and would take half of the panel.
+        axes.set_ylim(bottom=lowest - 6)
 
 
 def _point(results: Results, label: str, name: str) -> tuple[Estimate, Estimate]:
