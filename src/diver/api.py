@@ -33,8 +33,8 @@ def advantages(
     the last with `decode`; `logprobs` are the sampler's of these tokens. `keys` are equal for responses that are the same
     answer or solution; with `state` they are texts or whole numbers. `state`, a dict that is empty at first, is changed in
     place: give the same one in every step, with group_ids that name the problems, and save it with the checkpoint. Lists,
-    arrays and tensors are accepted. Raises ValueError where columns differ in length, an outcome is not finite, or groups are not whole (all of one size, at
-    least 2); DiverError for a method that needs a column that is not given or selects responses, and for Pass@k with
+    arrays and tensors are accepted. Raises ValueError where columns differ in length, an outcome is not finite, or groups
+    are not whole (all of one size, at least 2); DiverError for a method that needs a column that is not given or selects responses, and for Pass@k with
     k >= G.
     """
     method = method_named(method) if isinstance(method, str) else method

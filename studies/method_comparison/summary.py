@@ -21,8 +21,8 @@ def summary(plan: Plan, parts: Sequence[Results]) -> str:
     rows = [[label, *(_cell(part, label, k) for part in parts for k in KS)] for label in labels]
     head = ["minus clip-higher, points", *(f"{part.title}: Pass@{k}" for part in parts for k in KS)]
     note = (
-        "Pass@k at temperature 0.6, the paper's, minus clip-higher's. **Bold**: all seeds are finished and the interval excludes 0. Of many comparisons one in "
-        "twenty does so by chance: what the problems and seeds show on which a method was selected is a hypothesis, which the "
+        "Pass@k at temperature 0.6, the paper's, minus clip-higher's. **Bold**: all seeds are finished and the interval excludes 0. "
+        "Of many comparisons one in twenty does so by chance: what the problems and seeds show on which a method was selected is a hypothesis, which the "
         "confirming stages test on other problems.\n"
     )
     return f"## Summary\n\n{note}\n{markdown(head, rows)}\n{_recommendation(plan, parts)}\n"

@@ -56,6 +56,20 @@ def gradient(model, losses):
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
 
+def trls(made, ids, mask, old=None):
+    """TRL's loss of each micro-batch of a generation; `old` are the log-probs of the sampler, without them the ratio is 1."""
+    for i in STARTS:
+        rows = slice(i, i + 4)
+        given = {
+            "prompt_ids": ids[rows, :PROMPT],
+            "completion_ids": ids[rows, PROMPT:],
+            "num_items_in_batch": mask.sum(),
+        }
+        given |= {"prompt_mask": torch.ones_like(ids[rows, :PROMPT]), "completion_mask": mask[rows]}
+        given |= {"advantages": ADVANTAGES[rows]} | ({} if old is None else {"old_per_token_logps": old[rows]})
+        yield made._compute_loss(made.model, given)
+
+
 @pytest.mark.parametrize("accumulation", [1, 4])
 @pytest.mark.parametrize("aggregation", WEIGHTS)
 def test_trls_gradient_is_that_of_the_method_or_it_is_refused(tmp_path, aggregation, accumulation):
@@ -72,17 +86,6 @@ def test_trls_gradient_is_that_of_the_method_or_it_is_refused(tmp_path, aggregat
     mask = (torch.arange(16)[None] < LENGTHS[:, None]).int()
     ends = [(i, i + 4 * accumulation) for i in range(0, 16, 4 * accumulation)]
 
-    def trls():
-        for i in STARTS:
-            rows = slice(i, i + 4)
-            given = {
-                "prompt_ids": ids[rows, :PROMPT],
-                "completion_ids": ids[rows, PROMPT:],
-                "num_items_in_batch": mask.sum(),
-            }
-            masks = {"prompt_mask": torch.ones_like(ids[rows, :PROMPT]), "completion_mask": mask[rows]}
-            yield made._compute_loss(made.model, {**given, **masks, "advantages": ADVANTAGES[rows]})
-
     def ours():
         for first, last in ends:
             rows = slice(first, last)
@@ -91,7 +94,7 @@ def test_trls_gradient_is_that_of_the_method_or_it_is_refused(tmp_path, aggregat
             each = -(chosen * ADVANTAGES[rows, None] * mask[rows]).sum(1)  # the ratio is 1
             yield (each * WEIGHTS[aggregation](LENGTHS[rows])).sum()
 
-    got, wanted = gradient(made.model, trls()), gradient(made.model, ours())
+    got, wanted = gradient(made.model, trls(made, ids, mask)), gradient(made.model, ours())
     torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-5)
 
 
@@ -113,19 +116,7 @@ def test_cispos_gradient_where_ratios_have_left_the_bound(tmp_path):
     weight = (chosen.detach() - old).exp().clamp(max=1.2)
     wanted = gradient(made.model, [-(weight * chosen * ADVANTAGES[:, None] * mask).sum() / LENGTHS.sum()])
 
-    def trls():
-        for i in STARTS:
-            rows = slice(i, i + 4)
-            given = {
-                "prompt_ids": ids[rows, :PROMPT],
-                "completion_ids": ids[rows, PROMPT:],
-                "num_items_in_batch": mask.sum(),
-            }
-            given |= {"prompt_mask": torch.ones_like(ids[rows, :PROMPT]), "completion_mask": mask[rows]}
-            given |= {"old_per_token_logps": old[rows], "advantages": ADVANTAGES[rows]}
-            yield made._compute_loss(made.model, given)
-
-    torch.testing.assert_close(gradient(made.model, trls()), wanted, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(gradient(made.model, trls(made, ids, mask, old)), wanted, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("loss", [{"clip_low": 0.5}, {"aggregation": "sequence-mean"}])
