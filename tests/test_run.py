@@ -50,8 +50,8 @@ def test_streams_and_names_are_those_of_runs_and_evaluations_that_exist():
 
 
 def test_a_rollout_row_by_hand_and_back(tmp_path):
-    assert rollout_row(2, GROUP, ROLLOUT) == {
-        "step": 2, "problem": "p", "sample": 1, "prompt": "User: Q?", "answer": "7", "response": "so \\boxed{7}",
+    assert rollout_row(2, 5, GROUP, ROLLOUT) == {
+        "step": 2, "group": 5, "problem": "p", "sample": 1, "prompt": "User: Q?", "answer": "7", "response": "so \\boxed{7}",
         "grade": "correct", "reward": {"outcome": 1.0, "diversity": 0.05, "length": -0.5, "total": 0.55},
         "diversity": ROLLOUT.diversity, "advantage": -1.5, "entropy": 0.75, "length": 4, "truncated": True,
     }  # fmt: skip
@@ -63,7 +63,14 @@ def test_a_rollout_row_by_hand_and_back(tmp_path):
     assert repr(first.rollouts) == repr(again.rollouts) == repr(GROUP.rollouts)  # NaN is not equal to itself
     assert (other.problem.id, len(other)) == ("q", 1)
     with pytest.raises(ValueError, match="without a reward"):
-        rollout_row(2, GROUP, Rollout("x", num_tokens=1))
+        rollout_row(2, 0, GROUP, Rollout("x", num_tokens=1))
+
+
+def test_adjacent_groups_of_one_problem_stay_two(tmp_path):
+    """Also where a selection left the first group sample 1 and the second sample 3."""
+    folder = open_folder(tmp_path / "run")
+    folder.write_rollouts(1, [Group(GROUP.problem, (ROLLOUT,)), Group(GROUP.problem, (OTHER,))])
+    assert [[r.index for r in group.rollouts] for group in folder.rollouts(1)] == [[1], [3]]
 
 
 def test_a_row_that_is_no_rollout_is_named():

@@ -1,6 +1,7 @@
 """The row of a rollout, as rollouts/step_NNNN.jsonl of a run has it: one writer, one reader.
 
-step, problem, sample      where it is from: rollout step, problem id, index among the sampled responses
+step, group                where it is from: rollout step, index of its group in the step
+problem, sample            problem id, index among the sampled responses
 prompt, answer, response   the rendered prompt, the reference answer, what the policy wrote
 grade                      what the verifier found
 reward                     its named parts and their `total`
@@ -19,12 +20,13 @@ from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 REQUIRED = frozenset({"problem", "sample", "response", "grade", "reward"})
 
 
-def rollout_row(step: int, group: Group, rollout: Rollout) -> dict[str, Any]:
-    """One rollout of a group as a row; it must have its reward."""
+def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[str, Any]:
+    """One rollout of the step's group at `index` as a row; it must have its reward."""
     if rollout.reward is None:
         raise ValueError(f"problem {group.problem.id!r}: a rollout without a reward has no row")
     return {
         "step": step,
+        "group": index,
         "problem": group.problem.id,
         "sample": rollout.index,
         "prompt": group.prompt,
@@ -41,21 +43,27 @@ def rollout_row(step: int, group: Group, rollout: Rollout) -> dict[str, Any]:
 
 
 def groups_from_rows(rows: Rows) -> list[Group]:
-    """Groups from rows with their places: consecutive rows of one step and problem whose sample index rises.
+    """Groups from rows with their places: consecutive rows of one step, group and problem whose sample index rises.
+
+    Rows of older runs have no `group`: there, two adjacent groups of one problem are one where a selection left the first
+    only samples before those of the second.
 
     The step is `problem.meta["step"]`. The bare question is not in a row: `problem.prompt` is the rendered prompt, as
     `group.prompt` is. DiverError where a column is missing or a value of the wrong kind.
     """
     groups: list[tuple[Problem, list[Rollout]]] = []
+    last = None  # the index of the group that the row before is of
     for where, row in rows:
         rollout = _rollout(row, where)
         meta = {"step": row["step"]} if isinstance(row.get("step"), int) else {}
         name, prompt, answer = (str(row.get(key) or "") for key in ("problem", "prompt", "answer"))
         problem = Problem(name, prompt, answer, meta=meta)
-        if groups and groups[-1][0] == problem and groups[-1][1][-1].index < rollout.index:
+        index = row.get("group")
+        if groups and groups[-1][0] == problem and last == index and groups[-1][1][-1].index < rollout.index:
             groups[-1][1].append(rollout)
         else:
             groups.append((problem, [rollout]))
+        last = index
     return [Group(problem, tuple(rollouts), str(problem.prompt)) for problem, rollouts in groups]
 
 

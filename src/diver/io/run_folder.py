@@ -128,7 +128,7 @@ class RunFolder(WorkFolder):
         write_jsonl(self.path / "metrics.jsonl", rows)
 
     def write_rollouts(self, step: int, groups: Iterable[Group]) -> None:
-        rows = (rollout_row(step, group, rollout) for group in groups for rollout in group.rollouts)
+        rows = (rollout_row(step, i, group, rollout) for i, group in enumerate(groups) for rollout in group.rollouts)
         write_jsonl(self._rollouts(step), rows)
 
     def rollouts(self, step: int) -> list[Group]:
