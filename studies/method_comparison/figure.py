@@ -45,7 +45,8 @@ def draw(results: Sequence[Results], path: Path) -> None:
 
 
 def _shown(results: Results) -> list[str]:
-    return [label for label in results.runs if label == BASELINE or label not in results.free]
+    hidden = {*results.free, *results.ablations} - {BASELINE}
+    return [label for label in results.runs if label not in hidden]
 
 
 def by_stages(results: Results) -> list[str]:

@@ -100,6 +100,8 @@ def _part(results: Results) -> list[str]:
         "### Against the free baselines\n",
         front_table(results),
     ]
+    if changes := ablation_table(results):
+        parts += ["### One change at a time\n", changes]
     return [
         *parts,
         "### Deeper than means\n",
@@ -200,6 +202,17 @@ def front_table(results: Results) -> str:
         f"which is to the disadvantage of the methods. The best free baseline for each w: {free}.\n"
     )
     return note + "\n" + markdown(["", *(f"w = {w:g}" for w in WEIGHTS)], rows)
+
+
+def ablation_table(results: Results) -> str:
+    """What one change of a method makes; empty where no such variant has been run, or not the one that it changes."""
+    rows = []
+    for label, of in results.ablations.items():
+        if of in results.runs:
+            gaps = [gap(results, label, name, k, of) for name in AT for k in (KS[0], KS[-1])]
+            rows.append([_named(results, label), of, *(_points(found, "+") for found in gaps)])
+    head = ["", "minus", *(f"Pass@{k} at {name.split()[1]}" for name in AT for k in (KS[0], KS[-1]))]
+    return "The difference from the method without the change, in points.\n\n" + markdown(head, rows) if rows else ""
 
 
 def _deeper(results: Results) -> str:

@@ -44,6 +44,8 @@ class Variant:
     baseline: bool = False
     """Free: it needs no new method, so a method must surpass it."""
     frame: str = "common"
+    ablation_of: str | None = None
+    """The variant that it is with one change: it is compared with that, too, and has no curve."""
     own_code: Mapping[str, str] = field(default_factory=dict)
     """Of a method of one's own, which --add names: a digest of its file, so that another one's record is not taken for its."""
 

@@ -80,6 +80,12 @@ class Results(NamedTuple):
         """The free baselines among the variants: they need no new method."""
         return [label for label in self.runs if label in self.plan.variants and self.plan.variants[label].baseline]
 
+    @property
+    def ablations(self) -> dict[str, str]:
+        """Label -> the variant that it is with one change."""
+        found = ((label, self.plan.variants.get(label)) for label in self.runs)
+        return {label: variant.ablation_of for label, variant in found if variant and variant.ablation_of}
+
 
 class Candidate(NamedTuple):
     """A policy and a temperature: the evaluation `name` of the runs of `label`."""

@@ -23,7 +23,7 @@ from method_comparison import problems as choice_problems
 from method_comparison.command import Arguments, read_results
 from method_comparison.deeper import by_difficulty, gained_and_lost, gained_by_chance, kept, large, large_difference
 from method_comparison.figure import front
-from method_comparison.page import front_table
+from method_comparison.page import ablation_table, front_table
 from method_comparison.plan import StudyJob, load_plan
 from method_comparison.rates import best_rate, choice_regime
 from method_comparison.results import (
@@ -363,6 +363,21 @@ def test_a_method_has_one_colour_in_all_panels(monkeypatch, tmp_path):
     second = results(clip_higher=[one], diver_mix=[one], diver_annealed=[one])
     figure.draw([first, second], tmp_path / "drawn.png")
     assert drawn[0] is drawn[1] and len(set(drawn[0].values())) == len(drawn[0]) == 6
+
+
+def test_one_change_is_compared_with_the_method_without_it_and_has_no_curve():
+    """diver-mix solves 32 of 64 samples of each problem at temperature 1, without the division 48: +25 points."""
+    found = results(clip_higher=[record({"1": [0, 0]})], diver_mix=[record({"1": [32, 32]})])
+    changed = {
+        "diver-mix, not divided": {0: record({"1": [48, 48]})},
+        "diver-mix over max-rl": {0: record({"1": [1, 1]})},
+    }
+    found = found._replace(part=Part("countdown", (0,)), runs={**found.runs, **changed})
+    (row,) = ablation_table(found).splitlines()[4:]  # of two: max-rl was not run here
+    label, of, first = [cell.strip() for cell in row.split("|")[1:4]]
+    assert (label, of, first.split()[0]) == ("diver-mix, not divided", "diver-mix", "+25.0")
+    assert figure.by_stages(found) == ["clip-higher", "diver-mix"]
+    assert ablation_table(results(clip_higher=[record({"1": [0, 0]})])) == ""
 
 
 def test_solutions_shared_by_two_checkpoints():
