@@ -22,6 +22,8 @@ TRAINING = {
     "mean abs(A)": "advantage/abs_mean",
     "gradient norm": "policy/grad_norm",
     "KL a step": "policy/ppo_kl",
+    "tokens": "response/length_mean",
+    "truncated": "response/truncated",
 }
 
 
