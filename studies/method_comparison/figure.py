@@ -55,7 +55,7 @@ def by_stages(results: Results) -> list[str]:
 
 
 def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -> None:
-    unfinished = any(results.unfinished(label) for label in results.runs)
+    unfinished = any(results.unfinished(label) for label in [*_shown(results), *results.free])
     title = results.title + "\n(of some methods not all seeds are finished)" * unfinished
     frame(axes, title, "Pass@1, per cent", grid="both")
     axes.set_ylabel("Pass@64, per cent", color=GREY)
