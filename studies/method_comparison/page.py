@@ -212,7 +212,10 @@ def ablation_table(results: Results) -> str:
             gaps = [gap(results, label, name, k, of) for name in AT for k in (KS[0], KS[-1])]
             rows.append([_named(results, label), of, *(_points(found, "+") for found in gaps)])
     head = ["", "minus", *(f"Pass@{k} at {name.split()[1]}" for name in AT for k in (KS[0], KS[-1]))]
-    return "The difference from the method without the change, in points.\n\n" + markdown(head, rows) if rows else ""
+    note = (
+        "The difference from the method without the change, in points; these variants have no curve in the picture.\n"
+    )
+    return note + "\n" + markdown(head, rows) if rows else ""
 
 
 def _deeper(results: Results) -> str:

@@ -51,7 +51,7 @@ def test_every_variant_of_the_plan_is_a_recipe_in_its_frame():
     for testbed, variant in itertools.product(PLAN.testbeds, PLAN.variants.values()):
         recipe = make_recipe(StudyJob(variant.changes(1e-4), 3).recipe(PLAN.regime(testbed)))
         assert recipe.run.seed == 3 and recipe.method.frame == variant.frame
-        assert variant.rate_of is None or variant.rate_of in PLAN.variants
+        assert {variant.rate_of, variant.ablation_of} <= {None, *PLAN.variants}
         assert recipe.train.learning_rate == pytest.approx(1e-4 * variant.rate_factor)
     assert {label for stage in PLAN.stages.values() for label in stage.variants} <= PLAN.variants.keys()
     twice = PLAN.variants["clip-higher, twice the rate"].changes(1e-4)

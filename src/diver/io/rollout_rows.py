@@ -51,20 +51,17 @@ def groups_from_rows(rows: Rows) -> list[Group]:
     The step is `problem.meta["step"]`. The bare question is not in a row: `problem.prompt` is the rendered prompt, as
     `group.prompt` is. DiverError where a column is missing or a value of the wrong kind.
     """
-    groups: list[tuple[Problem, list[Rollout]]] = []
-    last = None  # the index of the group that the row before is of
+    groups: list[tuple[tuple[Any, Problem], list[Rollout]]] = []
     for where, row in rows:
         rollout = _rollout(row, where)
         meta = {"step": row["step"]} if isinstance(row.get("step"), int) else {}
         name, prompt, answer = (str(row.get(key) or "") for key in ("problem", "prompt", "answer"))
-        problem = Problem(name, prompt, answer, meta=meta)
-        index = row.get("group")
-        if groups and groups[-1][0] == problem and last == index and groups[-1][1][-1].index < rollout.index:
+        of = row.get("group"), Problem(name, prompt, answer, meta=meta)
+        if groups and groups[-1][0] == of and groups[-1][1][-1].index < rollout.index:
             groups[-1][1].append(rollout)
         else:
-            groups.append((problem, [rollout]))
-        last = index
-    return [Group(problem, tuple(rollouts), str(problem.prompt)) for problem, rollouts in groups]
+            groups.append((of, [rollout]))
+    return [Group(problem, tuple(rollouts), str(problem.prompt)) for (_, problem), rollouts in groups]
 
 
 def read_grade(value: Any, where: str) -> Grade | None:
