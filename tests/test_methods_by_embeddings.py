@@ -59,7 +59,7 @@ def test_evol_rl_needs_to_know_what_has_an_answer():
     method = method_named("evol-rl")
     with pytest.raises(DiverError, match="needs grades, which diver.advantages does not"):
         diver.advantages(["x", "y"], [1, 0], ["p"] * 2, method)
-    with pytest.raises(DiverError, match="a response of problem 'p' has no grade"):
+    with pytest.raises(DiverError, match="problem 'p': every rollout needs a grade"):
         method.apply([Group(Problem("p", "", ""), (Rollout("x", reward=Reward(1.0)),) * 2)], 0.0)
 
 
@@ -94,7 +94,19 @@ def test_dra_grpo_with_an_encoder(minilm):
 
     method = method_named("dra-grpo", diversity={"embedding": {"model": minilm.model}})
     cosine = util.cos_sim(*[SentenceTransformer(minilm.model).encode(SKY)] * 2).numpy()
-    np.testing.assert_allclose(shaped(method, [1, 0, 1], SKY), np.array([1, 0, 1]) / cosine.sum(1), atol=1e-5)
+    assert cosine.min() < 0
+    expected = np.array([1, 0, 1]) / cosine.clip(0).sum(1)
+    np.testing.assert_allclose(shaped(method, [1, 0, 1], SKY), expected, atol=1e-5)
+
+
+def test_dra_grpo_never_turns_a_reward_around(monkeypatch):
+    # the first is opposite to the three others: its cosines sum to -2, and those above 0 to 1
+    vectors = np.array([[-1.0, 0], [1, 0], [1, 0], [1, 0]])
+    monkeypatch.setattr("diver.methods.dra_grpo.embeddings", lambda texts, settings: vectors)
+    found = shaped(method_named("dra-grpo"), [1, 0, 1, 1], ["a", "b", "c", "d"])
+    np.testing.assert_allclose(found, [1, 0, 1 / 3, 1 / 3], rtol=1e-5)
+    with pytest.raises(DiverError, match="rollout 1 has the outcome -1; give one from 0"):
+        shaped(method_named("dra-grpo"), [1, -1, -1, -1], ["a", "b", "c", "d"])
 
 
 # --- RepExp

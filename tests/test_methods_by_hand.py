@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import diver
 from diver.losses import ClipLoss
 from diver.methods import METHODS, method_named
+from diver.methods.grpo import ClipHigher
+from diver.settings import settings
 from diver.types import DiverError, Group, Problem, Progress, Reward, Rollout
 
 E2 = math.exp(2)
@@ -35,6 +37,7 @@ def trained(method, outcomes, logprobs=None, keys=None, texts=None, state=None, 
         Rollout(text, tokens=ids, logprobs=np.array(lp, np.float32), key=key, reward=Reward(r))
         for text, ids, lp, key, r in zip(texts, tokens, logprobs, keys or "abcdefghijkl"[:size], outcomes, strict=True)
     )
+    state = {} if state is None else state
     return next(iter(method.apply([Group(Problem("p", "?", ""), rollouts)], progress, decode, state)), None)
 
 
@@ -170,6 +173,9 @@ def test_ucpo_by_hand():
     even = advantages(method_named("ucpo", tau=1), [1, 1, 0, 0], logprobs)
     np.testing.assert_allclose(even, [0.5, 1.5, -1, -1], rtol=1e-6)
     assert advantages("ucpo", [0, 0]).tolist() == advantages("ucpo", [1, 1]).tolist() == [0, 0]
+    with pytest.raises(DiverError, match=r"problem 'p': correct responses need equal outcomes, not \[1.0, 0.6\]"):
+        advantages("ucpo", [1, 0.6, 0, 0])
+    assert advantages("ucpo", [1, 1, 0.4, 0]).sum() == pytest.approx(0)  # wrong ones may differ
 
 
 def test_xrpo_by_hand():
@@ -237,6 +243,20 @@ def test_the_settings_that_sources_give():
 
 
 # --- what holds for all
+
+
+@settings
+class Uncentred(ClipHigher):
+    """Inherits that its advantages sum to 0, and they do not."""
+
+    def advantages(self, group, context):
+        return np.where(group.outcomes >= self.threshold, 1.0, -0.1)
+
+
+def test_advantages_that_do_not_sum_to_what_is_declared_are_refused():
+    """A trainer that subtracts the mean would train on others."""
+    with pytest.raises(DiverError, match=r"its advantages sum to 2.9, so `zero_mean` must be False"):
+        advantages(Uncentred(), [1, 1, 1, 0])
 
 
 HERE = "dr-grpo rs-grpo pkpo f-grpo difficulty-weight w-reinforce unlikeliness ucpo xrpo ds-grpo cde".split()

@@ -245,6 +245,18 @@ def test_the_bonus_is_added_to_the_advantage_in_proportion_to_its_coefficient(na
     close(twice - grpo, 2 * (once - grpo))
 
 
+def test_what_is_not_given_to_apply_is_named():
+    """Without keys every response would be the same answer, and without the run's state nothing would be counted."""
+    group = Group(Problem("p", "?", ""), (Rollout("a", tokens=[97], reward=Reward(1.0), key="a"),) * 2)
+    with pytest.raises(DiverError, match="method 'outcome-ucb-con' counts over the run: give the same `state`"):
+        CON.apply([group], 0.0)
+    assert CON.apply([group], 0.0, state={})
+    for name in ("darling", "outcome-batch"):
+        assert method_named(name).apply([group], 0.0)
+        with pytest.raises(DiverError, match="problem 'p': every rollout needs a key: diver.verify.with_keys"):
+            method_named(name).apply([group.with_each(key=["a", None])], 0.0)
+
+
 def test_what_they_ask_for():
     assert method_named("darling").needs == method_named("outcome-batch").needs == {"keys"}
     assert CON.needs == MEAN.needs == {"keys", "state"} and not CON.per_token

@@ -24,9 +24,9 @@ Decode = Callable[[Sequence[int]], str]
 
 OBSERVED = ("textual", "equational")  # measured for every method, so that any two runs can be compared
 NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state")
-"""What a method may ask of an engine beyond outcomes: the texts, the policy's token ids, what turns some of them into text, the sampler's log-probs, how the verifier
-graded each response (`Rollout.grade`), which are the same answer or solution (`Rollout.key`), and a `State` that is saved with every
-checkpoint."""
+"""What a method may ask of an engine beyond outcomes: the texts, the policy's token ids, what turns some of them into text, the
+sampler's log-probs, how the verifier graded each response (`Rollout.grade`), which are the same answer or solution (`Rollout.key`),
+and a `State` that is saved with every checkpoint."""
 
 LARGEST_LOGPROB = 0.01  # 0, with room for what bfloat16 rounds
 
@@ -102,7 +102,7 @@ class Method:
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         """The parts of the reward of each rollout of a measured group: the outcome alone, unless a method adds to it."""
-        return [Reward(float(r)) for r in group.outcomes]
+        return [Reward(r) for r in group.outcomes.tolist()]
 
     def advantages(self, group: Group, context: Context) -> np.ndarray | Sequence[np.ndarray]:
         """A, float64 [G], of a group with its rewards; if `per_token`, float64 [T] for each of its rollouts."""
@@ -130,8 +130,10 @@ class Method:
         advantage is taken over the kept ones, which stay in their order; a group of which none is kept is left out. `decode` (token
         ids -> text) is for methods and metrics that look at a part of a text. `state` is changed in place. Raises
         ValueError where an outcome is missing or not finite, or below 0 where rewards are divided by their mean; DiverError
-        for other input that the method cannot have.
+        for other input that the method cannot have, and where it `needs` what is not given.
         """
+        if "state" in self.needs and state is None:
+            raise DiverError(f"method {self.name!r} counts over the run: give the same `state`, a dict, in every step")
         result, sampled = [], list(groups)
         context = Context(progress, {} if state is None else state, decode)
         for group in sampled:
@@ -141,8 +143,7 @@ class Method:
                         f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; every rollout needs a "
                         "finite outcome before it is shaped"
                     )
-            if "logprobs" in self.needs:
-                self._check_logprobs(group)
+            self._check_given(group)
             group = with_diversity(group, dict.fromkeys(self.metric_names), self.diversity, decode)
             rewards = self.rewards(group, context)
             if len(rewards) != len(group) or not all(isinstance(reward, Reward) for reward in rewards):
@@ -164,6 +165,8 @@ class Method:
             values = np.asarray(advantages, np.float64)
             if values.shape != (len(group),) or not np.isfinite(values).all():
                 raise self._error(group, f"advantages must be {len(group)} finite numbers, not {values}")
+            if self.zero_mean and abs(values.sum()) > 1e-6 * max(1.0, np.abs(values).sum()):
+                raise self._error(group, f"its advantages sum to {values.sum():.3g}, so `zero_mean` must be False")
             return group.with_each(advantage=values.tolist())
         of_tokens = [np.asarray(a, np.float32) for a in advantages]
         if [(*a.shape,) for a in of_tokens] != [(r.length,) for r in group.rollouts]:
@@ -173,8 +176,13 @@ class Method:
         means = [float(a.mean()) if a.size else 0.0 for a in of_tokens]
         return group.with_each(advantage=means, token_advantages=of_tokens)
 
-    def _check_logprobs(self, group: Group) -> None:
-        for i, rollout in enumerate(group.rollouts):
+    def _check_given(self, group: Group) -> None:
+        """What the method needs of every rollout is there."""
+        if "keys" in self.needs and any(rollout.key is None for rollout in group.rollouts):
+            raise self._error(group, "every rollout needs a key: diver.verify.with_keys(groups), or set Rollout.key")
+        if "grades" in self.needs and any(rollout.grade is None for rollout in group.rollouts):
+            raise self._error(group, "every rollout needs a grade: diver.verify.verify(groups), or set Rollout.grade")
+        for i, rollout in enumerate(group.rollouts if "logprobs" in self.needs else ()):
             values = np.asarray(rollout.logprobs, np.float64)
             length = rollout.known_length
             if rollout.logprobs is None or values.ndim != 1 or (length is not None and len(values) != length):
@@ -193,8 +201,8 @@ class Method:
                 )
         return group.outcomes
 
-    def _error(self, group: Group, told: str) -> DiverError:
-        return DiverError(f"method {self.name!r}, problem {group.problem.id!r}: {told}")
+    def _error(self, group: Group, message: str) -> DiverError:
+        return DiverError(f"method {self.name!r}, problem {group.problem.id!r}: {message}")
 
     def metrics(
         self, groups: Sequence[Group], progress: Progress | float, sampled: Sequence[Group] | None = None
@@ -231,6 +239,11 @@ class Method:
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
         """The fraction of intrinsic rewards that clip_max clips; 0 for a method without them."""
         return 0.0
+
+
+def with_diversity_reward(outcomes: np.ndarray, diversity: np.ndarray) -> list[Reward]:
+    """The rewards of a group from these two parts, float64 [G] each."""
+    return [Reward(r, d) for r, d in zip(outcomes.tolist(), diversity.tolist(), strict=True)]
 
 
 def _sampled_of(groups: Sequence[Group], sampled: Sequence[Group]) -> list[Group]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Context
+from diver.methods.base import Context, with_diversity_reward
 from diver.methods.grpo import Grpo
 from diver.methods.likelihood import mean_logprobs
 from diver.methods.schedule import Schedule
@@ -48,5 +48,4 @@ class Cde(Grpo):
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r = self.outcomes_within_1(group)
         bonus = np.minimum(np.abs(2 * r - 1) / self.kappa, -self.alpha * mean_logprobs(group.rollouts))
-        extra = self.shaping_coef(context.progress) * bonus / 2
-        return [Reward(float(outcome), float(part)) for outcome, part in zip(r, extra, strict=True)]
+        return with_diversity_reward(r, self.shaping_coef(context.progress) * bonus / 2)

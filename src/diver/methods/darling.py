@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from diver.methods.base import Context
+from diver.methods.base import Context, with_diversity_reward
 from diver.methods.grpo import Divisor, Grpo
 from diver.settings import call_own, import_object, settings
 from diver.types import DiverError, Group, Reward
@@ -51,8 +51,9 @@ class Darling(Grpo):
         classes = self._classes(group)
         size = Counter(classes)
         others = np.array([len(group) - size[c] for c in classes]) / max(1, len(group) - 1)
-        lost = 1 - np.maximum(others, self.floor)
-        return [Reward(float(r), float(0 - r * x)) for r, x in zip(self.outcomes_within_1(group), lost, strict=True)]
+        discount = 1 - np.maximum(others, self.floor)
+        r = self.outcomes_within_1(group)
+        return with_diversity_reward(r, 0 - r * discount)
 
     def _classes(self, group: Group) -> list[Hashable]:
         """A label for each response, equal for those that are the same."""

@@ -1,8 +1,10 @@
 """DRA-GRPO (arXiv 2505.09655): the reward of a response is divided by how much the group says the same."""
 
+import numpy as np
+
 from diver.diversity.vectors import cosines, embeddings
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Context
+from diver.methods.base import Context, with_diversity_reward
 from diver.methods.grpo import ClipHigher
 from diver.settings import settings
 from diver.types import Group, Reward
@@ -13,8 +15,9 @@ class DraGrpo(ClipHigher):
     """Correctness, divided by the sum of the cosine similarities to all responses of the group.
 
     r'_i = r_i / (sum over j of cos(e_i, e_j) + 1e-6), j = i included; a response like all G of its group has r / G, one
-    like none has r. Departures: the authors' release sums over the responses that one process holds, whose prompts are
-    mixed, where the paper has the group; its rewards are one of format and twice a cosine of the length; its encoder,
+    like none has r. Departures: a cosine below 0 counts as 0, since a sum below 0 would turn the reward around; the
+    authors' release sums over the responses that one process holds, whose prompts are mixed, where the paper has the
+    group; its rewards are one of format and twice a cosine of the length; its encoder,
     jinaai/jina-embeddings-v2-small-en, runs code from the hub, which is not done here. It updates once for each batch,
     so no clip acts.
     """
@@ -27,6 +30,6 @@ class DraGrpo(ClipHigher):
         return super().needs | {"responses"}
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
-        r = group.outcomes
-        shaped = r / (cosines(embeddings(group.responses, self.diversity.embedding)).sum(axis=1) + 1e-6)
-        return [Reward(outcome, diversity=d) for outcome, d in zip(r.tolist(), (shaped - r).tolist(), strict=True)]
+        r = self.outcomes_within_1(group)
+        similarity = np.maximum(cosines(embeddings(group.responses, self.diversity.embedding)), 0)
+        return with_diversity_reward(r, r / (similarity.sum(axis=1) + 1e-6) - r)

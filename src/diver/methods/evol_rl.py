@@ -5,10 +5,10 @@ import numpy as np
 from diver.diversity import Diversity, Embedding
 from diver.diversity.vectors import cosines, embeddings
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Context
+from diver.methods.base import Context, with_diversity_reward
 from diver.methods.grpo import ClipHigher
 from diver.settings import settings
-from diver.types import UNANSWERED, DiverError, Group, Reward
+from diver.types import UNANSWERED, Group, Reward
 
 
 @settings
@@ -37,41 +37,37 @@ class EvolRl(ClipHigher):
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r = group.outcomes
-        if any(rollout.grade is None for rollout in group.rollouts):
-            raise DiverError(
-                f"method {self.name!r}: a response of problem {group.problem.id!r} has no grade, which says if it has an answer"
-            )
         shaped = np.full(len(group), -1.0)
         answered = np.array([rollout.grade not in UNANSWERED for rollout in group.rollouts])
         if answered.sum() > 1:
             texts = [text.rpartition("</think>")[2].strip() for text in group.responses]
             vectors = embeddings([text for text, a in zip(texts, answered, strict=True) if a], self.diversity.embedding)
             shaped[answered] = novelty_rewards(cosines(vectors), r[answered] >= self.threshold, self.tolerance)
-        return [Reward(outcome, diversity=d) for outcome, d in zip(r.tolist(), (shaped - r).tolist(), strict=True)]
+        return with_diversity_reward(r, shaped - r)
 
 
 def novelty_rewards(cosine: np.ndarray, correct: np.ndarray, tolerance: float = 1e-8) -> np.ndarray:
     """0.5 + n / 2 of a correct response, -1 + n / 2 of a wrong one: float64 [G], G >= 2, of cosines [G, G], bool [G].
 
     n is the novelty, 1 - (m + s) / 2, scaled to 0 .. 1 within the correct ones and within the wrong ones; m is the mean
-    similarity to the others of its kind (to all others, if it is alone) and s the largest one to any other, with
-    cosines below 0 taken as 0. n is 1 for one alone of its kind, and 1/2 where all of a kind are equal, within
+    similarity to the others of the same class (to all others, if it is alone) and s the largest one to any other, with
+    cosines below 0 taken as 0. n is 1 for one alone in its class, and 1/2 where all of a class are equal, within
     `tolerance`.
     """
     others = ~np.eye(len(correct), dtype=bool)
-    of_kind = others & (correct[:, None] == correct)
-    peers = np.where(of_kind.any(axis=1, keepdims=True), of_kind, others)
+    same_class = others & (correct[:, None] == correct)
+    peers = np.where(same_class.any(axis=1, keepdims=True), same_class, others)
     similarity = np.clip(cosine, 0.0, 1.0)
     mean = (similarity * peers).sum(axis=1) / peers.sum(axis=1)
     novelty = 1 - (mean + (similarity * others).max(axis=1)) / 2
     rewards = np.empty(len(correct))
-    for kind, lowest in ((correct, 0.5), (~correct, -1.0)):
-        values = novelty[kind]
+    for members, lowest in ((correct, 0.5), (~correct, -1.0)):
+        values = novelty[members]
         if len(values) < 2:
             scaled = np.ones_like(values)
         elif np.ptp(values) <= tolerance:
             scaled = np.full_like(values, 0.5)
         else:
             scaled = (values - values.min()) / np.ptp(values)
-        rewards[kind] = lowest + scaled / 2
+        rewards[members] = lowest + scaled / 2
     return rewards

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from diver.diversity.vectors import hidden_states
-from diver.methods.base import Context
+from diver.methods.base import Context, with_diversity_reward
 from diver.methods.grpo import Grpo
 from diver.settings import settings
 from diver.types import Group, Progress, Reward
@@ -59,7 +59,7 @@ class RepExp(Grpo):
             states = hidden_states(group.responses, self.diversity.hidden_state, group.prompt)
             projection = sparse_projection(states.shape[1], self.dimensions, _stream(context.progress))
             bonus = self.shaping_coef(context.progress) * elliptical_bonus(states @ projection, self.ridge)
-        return [Reward(outcome, diversity=b) for outcome, b in zip(r.tolist(), bonus.tolist(), strict=True)]
+        return with_diversity_reward(r, bonus)
 
 
 def elliptical_bonus(features: np.ndarray, ridge: float) -> np.ndarray:

@@ -15,7 +15,7 @@ class Ucpo(Grpo):
 
     q is the softmax over the c correct responses of their mean log-prob of a token under the sampler. A correct
     response has GRPO's advantage times c ((1 - tau) / c + tau (1/q_i) / sum of 1/q), so that the sum is GRPO's; a wrong
-    one has GRPO's. Read in the authors' release (hence "after"), which clamps q at 1e-6 and has clip 0.20 / 0.20, as
+    one has GRPO's. The outcomes of the correct ones must be equal. Read in the authors' release (hence "after"), which clamps q at 1e-6 and has clip 0.20 / 0.20, as
     here. Departure: the release divides by the standard deviation of the sample.
     """
 
@@ -41,6 +41,8 @@ class Ucpo(Grpo):
         correct = np.flatnonzero(group.outcomes >= self.threshold)
         if not len(correct):
             return a
+        if len(set(outcomes := group.outcomes[correct].tolist())) > 1:
+            raise self._error(group, f"correct responses need equal outcomes, not {outcomes}: their sum is shared out")
         logprob = mean_logprobs(group.rollouts)[correct]
         q = np.exp(logprob - logprob.max())
         inverse = 1 / np.maximum(q / q.sum(), 1e-6)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Context
+from diver.methods.base import Context, with_diversity_reward
 from diver.methods.grpo import Grpo
 from diver.methods.likelihood import sum_logprobs
 from diver.settings import settings
@@ -38,8 +38,9 @@ class Unlikeliness(Grpo):
         logprob = sum_logprobs(group.rollouts)
         likelier, equal = logprob > logprob[:, None], logprob == logprob[:, None]
         rank = likelier.sum(axis=1) + (equal.sum(axis=1) - 1) / 2
-        lost = self.beta * (len(group) - rank) / len(group)
-        return [Reward(float(r), float(0 - r * x)) for r, x in zip(self.outcomes_within_1(group), lost, strict=True)]
+        discount = self.beta * (len(group) - rank) / len(group)
+        r = self.outcomes_within_1(group)
+        return with_diversity_reward(r, 0 - r * discount)
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         if np.ptp(group.outcomes) <= self.tolerance:
