@@ -67,6 +67,16 @@ def test_what_the_run_has_evaluated_is_compared_and_not_made_again():
     assert re.search(r"\| countdown Pass@4 +\|", out) and "sampled" not in out and not Path("runs/eval").exists()
 
 
+def test_an_evaluation_of_other_problems_of_the_same_ids_is_made_again():
+    path = Path("runs/tiny/eval/step_0002.json")
+    result = json.loads(path.read_text())
+    assert len({row["digest"] for row in result["per_problem"]}) == 5
+    result["per_problem"][0]["digest"] = "0" * 16
+    path.write_text(json.dumps(result))
+    out = succeeds("eval", "runs/tiny")
+    assert "after 0 steps: evaluated by the run" in out and "after 2 steps: evaluated by the run" not in out
+
+
 def test_with_another_grader_or_other_k_the_runs_own_evaluation_is_not_the_answer():
     out = succeeds("eval", "runs/tiny", "--k", "1,2")
     assert "evaluated by the run" not in out and re.search(r"\| countdown Pass@2 +\|", out)

@@ -103,7 +103,8 @@ def test_counts_are_samples():
     )  # fmt: skip
     generations, grades = MemoryLog(), MemoryLog()
     result = evaluate(task, Given, generations, grades, solutions=True, progress=False)
-    assert result["per_problem"] == [{"id": "p", "n": 5, "c": 3, "distinct": 1, "solutions": [3]}]
+    (row,) = result["per_problem"]
+    assert row == {"id": "p", "digest": row["digest"], "n": 5, "c": 3, "distinct": 1, "solutions": [3]}
     assert result["grades"] == {"correct": 3, "wrong": 2} and metrics(result) == {
         "eval/pass@1": 0.6, "eval/pass@2": pytest.approx(0.9)
     }  # fmt: skip

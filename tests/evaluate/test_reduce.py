@@ -8,7 +8,7 @@ import pytest
 from diver.evaluate.compare import compare, comparisons
 from diver.evaluate.config import parse_ks
 from diver.evaluate.grade import answer
-from diver.evaluate.reduce import Sample, reduce
+from diver.evaluate.reduce import Sample, problem_digest, reduce
 from diver.evaluate.tables import benchmark_table, write_curves
 from diver.io.jsonl import to_json
 from diver.render.tables import markdown
@@ -37,8 +37,8 @@ def test_by_hand():
     assert mean["distinct@4"] == 2.0 and mean["distinct@1"] == pytest.approx((2 / 4 + 1 / 3) / 2)
     assert result["grades"] == {"correct": 3, "wrong": 3, "no_answer": 1, "timeout": 1} and result["unscored"] == 1
     assert result["per_problem"] == [
-        {"id": "a", "n": 4, "c": 2, "distinct": 2},
-        {"id": "b", "n": 3, "c": 1, "distinct": 1},
+        {"id": "a", "digest": problem_digest(PROBLEMS[0]), "n": 4, "c": 2, "distinct": 2},
+        {"id": "b", "digest": problem_digest(PROBLEMS[1]), "n": 3, "c": 1, "distinct": 1},
     ]
 
 
@@ -53,8 +53,8 @@ def test_counts_stand_for_samples():
     assert not any(name.startswith("maj") for name in mean)  # which needs the samples in order
     assert result["grades"] == {"correct": 7, "wrong": 3, "no_answer": 1, "timeout": 5} and result["unscored"] == 5
     assert result["per_problem"] == [
-        {"id": "a", "n": 8, "c": 6, "distinct": 2, "solutions": [3, 3]},
-        {"id": "b", "n": 3, "c": 1, "distinct": 1, "solutions": [1]},
+        {"id": "a", "digest": problem_digest(PROBLEMS[0]), "n": 8, "c": 6, "distinct": 2, "solutions": [3, 3]},
+        {"id": "b", "digest": problem_digest(PROBLEMS[1]), "n": 3, "c": 1, "distinct": 1, "solutions": [1]},
     ]
 
 
@@ -119,6 +119,25 @@ def test_changes_are_paired_and_over_shared_problems(tmp_path):
         (tmp_path / name).write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))
     with pytest.raises(DiverError, match="no problem of Sums in common"):
         compare([tmp_path / "left", tmp_path / "right"])
+
+
+def test_a_problem_of_the_same_id_and_another_text_is_another_problem(tmp_path):
+    """Rows without an id are called after their file: file-1, file-2, ... in any file of that name."""
+    left, right = results(A, A), results(A, [Sample(C, "7", "x")] * 4)
+    right["per_problem"][0]["digest"] = problem_digest(Problem("a", "another question", "2"))
+    assert [e.mean for e in comparisons(left, right)[0][1:3]] == [0.5, 1.0]  # of b alone
+    for name, found in (("left", left), ("right", right)):
+        (tmp_path / name).write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))
+    told: list[str] = []
+    compare([tmp_path / "left", tmp_path / "right"], log=told.append)
+    assert "Sums: 1 problems of the same id have another text or answer and are left out" in told[0]
+    assert "Written differently: sets of formulas that the correct samples write." in told[0]
+    right["per_problem"][1]["digest"] = "0" * 16
+    (tmp_path / "right").write_text(json.dumps({"model": "right", "benchmarks": {"sums": right}}))
+    with pytest.raises(DiverError, match="no problem of Sums in common: none of the same id, text and answer"):
+        compare([tmp_path / "left", tmp_path / "right"])
+    del left["per_problem"][0]["digest"], left["per_problem"][1]["digest"]  # by an earlier version: ids alone decide
+    assert comparisons(left, right)[0].trained.mean == 0.75
 
 
 def test_ids_that_may_be_other_problems_are_told(tmp_path):

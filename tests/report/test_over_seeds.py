@@ -4,6 +4,7 @@ import csv
 import json
 import shlex
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,22 +12,30 @@ from diver_command import diver
 from rows import write_rows
 
 from diver.cli.compare import command
+from diver.cli.eval import command as evaluate
 from diver.cli.train import command as train
 from diver.cli.train import parse_seeds
-from diver.report.over_seeds import BEFORE, by_variant, differences, evaluations, levels, read_runs
+from diver.io.run_folder import run_name
+from diver.report.over_seeds import BEFORE, by_variant, differences, evaluations, levels, notes, read_runs
 from diver.stats import interval, paired_interval
 from diver.types import DiverError
 
 PROBLEMS = 6
 
 
-def write_run(folder, method, seed, correct, *, base=None, ids=None, temperature=0.6, **settings):
-    """A finished run of which `correct` of 8 samples of each problem are right."""
+def write_run(folder, method, seed, correct, *, base=None, ids=None, temperature=0.6, config=None, **settings):
+    """A finished run of which `correct` of 8 samples of each problem are right; `config` adds to its config.json."""
     (folder / "eval").mkdir(parents=True)
-    recipe = {"run": {"seed": seed}, "method": {"name": method, **settings}, "train": {"steps": 3}}
+    recipe = {
+        "run": {"seed": seed, "folder": str(folder)},
+        "method": {"name": method, **settings},
+        "train": {"steps": 3},
+    }
     identity = {"engine": "built-in", "run.seed": seed, "method.name": method}
     identity |= {f"method.{key}": value for key, value in settings.items()}
-    (folder / "config.json").write_text(json.dumps({"recipe": recipe, "identity": identity, "schedule_steps": 3}))
+    config = config or {}
+    made = {"recipe": recipe, "schedule_steps": 3, **config, "identity": identity | config.get("identity", {})}
+    (folder / "config.json").write_text(json.dumps(made))
     write_rows(folder / "metrics.jsonl", ({"step": step} for step in range(4)))
     for step, counts in ((0, base), (3, correct)):
         if counts is not None:
@@ -59,15 +68,97 @@ def test_levels_and_paired_differences(folders):
     assert of_clip[0] == pytest.approx(interval(clip, (0, 1))) and of_clip[0].mean == pytest.approx(34 / 96)
     assert of_clip[1].mean == pytest.approx(8 / 12) and of_clip[2].mean == pytest.approx((7 + 8) / 12)
     gap = differences(found, "clip-higher").rows
-    assert list(gap) == ["diver-mix"] and gap["diver-mix"][0] == pytest.approx(paired_interval(clip, mix, (0, 1)))
-    assert gap["diver-mix"][0].mean == pytest.approx((43 - 34) / 96)
+    assert list(gap) == ["diver-mix (2 seeds)"]
+    assert gap["diver-mix (2 seeds)"][0] == pytest.approx(paired_interval(clip, mix, (0, 1)))
+    assert gap["diver-mix (2 seeds)"][0].mean == pytest.approx((43 - 34) / 96)
 
 
 def test_a_difference_is_over_the_seeds_of_both(folders):
     write_run(folders / "mix" / "seed_2", "diver-mix", 2, [8] * PROBLEMS)
     found = evaluations(by_variant(read_runs([folders / "clip", folders / "mix"])))
     assert "diver-mix (3 seeds)" in levels(found).rows
-    assert differences(found, "clip-higher").rows["diver-mix"][0].mean == pytest.approx((43 - 34) / 96)
+    assert differences(found, "clip-higher").rows["diver-mix (2 seeds)"][0].mean == pytest.approx((43 - 34) / 96)
+    write_run(folders / "other", "max-rl", 7, [8] * PROBLEMS)
+    found = evaluations(by_variant(read_runs([folders / "clip", folders / "other"])))
+    with pytest.raises(DiverError, match="'max-rl' and 'clip-higher' have no seed in common"):
+        differences(found, "clip-higher")
+
+
+def test_a_problem_that_one_run_lacks_counts_in_no_row(folders):
+    """Seven samples of the fourth problem are scored in one run: it has no Pass@8 there."""
+    file = folders / "mix" / "seed_1" / "eval" / "step_0003.json"
+    evaluation = json.loads(file.read_text())
+    evaluation["per_problem"][3] |= {"n": 7, "c": 7}
+    file.write_text(json.dumps(evaluation))
+    found = evaluations(variants := by_variant(read_runs([folders / "clip", folders / "mix"])))
+    table = levels(found).rows
+    assert table["clip-higher (2 seeds)"][0].mean == pytest.approx(34 / 96)
+    assert table["clip-higher (2 seeds)"][1].mean == pytest.approx(6 / 10)  # with the fourth 8 of 12
+    assert table["diver-mix (2 seeds)"][1].mean == pytest.approx(8 / 10)  # 1 2 6 . 2 0 and 0 6 5 . 4 1
+    assert differences(found, "clip-higher").rows["diver-mix (2 seeds)"][1].mean == pytest.approx(2 / 10)
+    few = "1 of 6 problems left out, of which a run has too few scored samples"
+    assert notes(variants, found) == [f"Pass@8: {few}", f"Distinct@8: {few}"]
+
+
+def test_what_else_differs_than_the_method_is_told(tmp_path):
+    for name, seed, rate in (("a", 0, 0.1), ("b", 0, 0.2)):
+        config = {"identity": {"train.learning_rate": rate}, "own_code": {"my:M": name}, "content": {"data.path": "1"}}
+        write_run(tmp_path / name, f"method-{name}", seed, CLIP[0], config=config)
+    found = evaluations(variants := by_variant(read_runs([tmp_path])))
+    assert notes(variants, found) == ["train.learning_rate differs: 0.1 (method-a); 0.2 (method-b)"]
+    write_run(tmp_path / "c", "method-a", 0, CLIP[0], config={"identity": {"train.learning_rate": 0.3}})
+    found = evaluations(variants := by_variant(read_runs([tmp_path / "a", tmp_path / "c"])))
+    assert notes(variants, found) == []  # the labels say it
+
+
+@pytest.mark.parametrize("key", ["content", "own_code"])
+def test_two_versions_of_the_data_or_of_ones_own_code_are_two_variants(tmp_path, key):
+    for seed in (0, 1):
+        held = {key: {"data.path": f"{seed}" * 8}}
+        write_run(tmp_path / f"seed_{seed}", "my:M", seed, CLIP[seed], config=held)
+    assert list(by_variant(read_runs([tmp_path]))) == [f"my:M, {key}.data.path {str(s) * 8}" for s in (0, 1)]
+
+
+def test_two_models_have_no_common_policy_before_training(folders):
+    """Although no seed was run with both."""
+    other = {"identity": {"model.path": "other"}}
+    write_run(folders / "other", "max-rl", 7, CLIP[0], base=[5] * PROBLEMS, config=other)
+    assert BEFORE not in evaluations(by_variant(read_runs([folders / "clip", folders / "other"])))
+
+
+def test_other_problems_of_the_same_ids_are_not_paired(folders):
+    for name in ("clip", "mix"):
+        file = folders / name / "seed_0" / "eval" / "step_0003.json"
+        evaluation = json.loads(file.read_text())
+        for row in evaluation["per_problem"]:
+            row["digest"] = f"{name} {row['id']}"
+        file.write_text(json.dumps(evaluation))
+    variants = by_variant(read_runs([folders / "clip" / "seed_0", folders / "mix" / "seed_0"]))
+    with pytest.raises(DiverError, match="its held-out problems are not those of the other runs"):
+        evaluations(variants)
+
+
+def test_evaluations_made_later_stand_for_those_of_the_runs(folders, capsys):
+    """As `diver eval RUN --temperature 1.0` writes them; those of two recipes lie apart."""
+    paths = [str(folders / "clip"), str(folders / "mix")]
+    with pytest.raises(DiverError, match="--evaluations .*: has none of these runs; make it by: diver eval RUN"):
+        command([*paths, "--evaluations", str(folders)])
+    for file in folders.glob("*/*/eval/step_*.json"):
+        evaluation = json.loads(file.read_text()) | {"temperature": 1.0}
+        for row in evaluation["per_problem"]:
+            row["c"] = min(8, row["c"] + 1)
+        out = folders / "later" / run_name(file.parents[1]) / file.stem
+        out.mkdir(parents=True)
+        (out / "results.json").write_text(json.dumps({"model": "m", "benchmarks": {"sums": evaluation}}))
+    assert sorted(p.relative_to(folders).as_posix() for p in folders.glob("later/*/*")) == [
+        *("later/clip/seed_0", "later/clip/seed_1", "later/mix/seed_0", "later/mix/seed_1"),
+    ]
+    found = evaluations(by_variant(read_runs(map(Path, paths), folders / "later")))
+    assert levels(found).rows["clip-higher (2 seeds)"][0].mean == pytest.approx((34 + 10) / 96)  # two had all 8
+    assert levels(found).rows["before training (2 seeds)"][0].mean == 2 / 8
+    (folders / "later" / "mix" / "seed_1" / "step_0003" / "results.json").unlink()
+    with pytest.raises(DiverError, match="is 0.6, of the first run 1.0; evaluate all alike by diver eval RUN"):
+        command([*paths, "--evaluations", str(folders / "later")])
 
 
 @pytest.mark.parametrize("base", [None, [2] * PROBLEMS])
@@ -135,7 +226,7 @@ def test_the_command_writes_tables_and_figures(folders, capsys):
     command([*paths, "--out", str(folders / "out"), "--format", "csv", "--figures", "pdf"])
     with open(folders / "out" / "differences.csv") as file:
         (row,) = csv.DictReader(file)
-    assert row["minus clip-higher"] == "diver-mix" and float(row["pass@1"]) == pytest.approx((43 - 34) / 96)
+    assert row["minus clip-higher"] == "diver-mix (2 seeds)" and float(row["pass@1"]) == pytest.approx((43 - 34) / 96)
     assert (folders / "out" / "pass_at_k.pdf").read_bytes().startswith(b"%PDF")
     assert capsys.readouterr().out.startswith("| variant ")  # Markdown, whatever the format, as --help says
     assert "Printed they are Markdown" in " ".join(diver("compare", "--help").stdout.replace("│", "").split())
@@ -145,16 +236,18 @@ def test_the_command_writes_tables_and_figures(folders, capsys):
     assert f"minus {BEFORE}" in capsys.readouterr().out
     with pytest.raises(DiverError, match="--format csv: there are two tables; name a folder with --out"):
         command([*paths, "--format", "csv"])
-    with pytest.raises(DiverError, match="there are before training, clip-higher, diver-mix"):
+    with pytest.raises(DiverError, match="there are 'before training', 'clip-higher', 'diver-mix'"):
         command([*paths, "--baseline", "max-rl"])
 
 
 def test_what_restart_has_set_aside_is_no_run(folders):
     """And a folder whose own name ends in a number is one."""
-    write_run(folders / "clip" / "seed_0.1", "clip-higher", 0, CLIP[1])
+    (folders / "clip" / "seed_0").rename(folders / "clip" / "seed_0.1")
+    write_run(folders / "clip" / "seed_0", "clip-higher", 0, CLIP[1])
+    write_run(folders / "rates" / "lr_0", "clip-higher", 4, CLIP[1])
     write_run(folders / "rates" / "lr_0.1", "clip-higher", 5, CLIP[1])
     found = by_variant(read_runs([folders / "clip", folders / "rates"]))
-    assert {label: [*runs] for label, runs in found.items()} == {"clip-higher": [0, 1, 5]}
+    assert {label: [*runs] for label, runs in found.items()} == {"clip-higher": [0, 1, 4, 5]}
     assert found["clip-higher"][0].folder.name == "seed_0"
 
 
@@ -186,6 +279,11 @@ def test_runs_of_several_seeds(tmp_path, monkeypatch, capsys):
     written = {p: p.stat().st_mtime_ns for p in (tmp_path / "runs" / "own").glob("seed_*/metrics.jsonl")}
     train(["own.toml", "--seeds", "0,2", "--run.folder", "runs/own"])
     assert {p: p.stat().st_mtime_ns for p in written} == written and len(written) == 2
+    for seed in (0, 2):
+        evaluate([f"runs/own/seed_{seed}", "--temperature", "0.6", "--samples", "8"])
+    command(["runs/own", "--evaluations", "runs/eval"])
+    out = capsys.readouterr().out
+    assert "| max-rl (2 seeds)" in out and "Distinct@8" in out and f"minus {BEFORE}" in out
     with pytest.raises(DiverError, match="another"):
         train(["own.toml", "--seeds", "0,2", "--run.folder", "runs/own", "--method", "dr-grpo"])
     train(["own.toml", "--seeds", "2", "--run.folder", "runs/own", "--restart"])

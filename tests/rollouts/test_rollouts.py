@@ -53,6 +53,18 @@ def test_a_run_folder(tmp_path):
     assert len(read_groups(tmp_path / "rollouts" / "step_0001.jsonl")) == 1
 
 
+def test_runs_that_restart_has_set_aside_are_left_out(tmp_path):
+    """seed_0.1 was made as seed_0; lr_0.1 was not made as lr_0."""
+    made = {"seed_0": "seed_0", "seed_0.1": "seed_0", "lr_0.1": "lr_0.1", "lr_0": "lr_0"}
+    for name, folder in made.items():
+        write_rows(tmp_path / name / "rollouts" / "step_0001.jsonl", [diver_row(1, name, i, "r") for i in (0, 1)])
+        (tmp_path / name / "config.json").write_text(json.dumps({"recipe": {"run": {"folder": f"runs/{folder}"}}}))
+    files, notes = rollout_files(tmp_path)
+    assert sorted(file.path.parts[-3] for file in files) == ["lr_0", "lr_0.1", "seed_0"]
+    assert notes == [f"{tmp_path}: 1 runs that --restart set aside left out, such as {tmp_path / 'seed_0.1'}"]
+    assert len(read_groups(tmp_path / "seed_0.1")) == 1  # asked for by name
+
+
 def test_an_evaluation_with_its_grades(tmp_path):
     def generation(key, problem, sample, response):
         row = {"key": key, "problem": problem, "sample": sample, "response": response, "tokens": 3}

@@ -50,14 +50,26 @@ class Comparison(NamedTuple):
         return [self.label, self.show(self.base), self.show(self.trained), f"{self.show(self.change, '+')} {mark}"]
 
 
+def digests(evaluation: Mapping[str, Any]) -> dict[str, str | None]:
+    """Of each problem, by its id, the digest of its text and answer; None in an evaluation by an earlier version."""
+    return {row["id"]: row.get("digest") for row in evaluation.get("per_problem", ())}
+
+
+def other_problems(a: Mapping[str, str | None], b: Mapping[str, str | None]) -> set[str]:
+    """The ids by which `digests` of two evaluations mean different problems."""
+    return {name for name in a.keys() & b.keys() if None not in (a[name], b[name]) and a[name] != b[name]}
+
+
 def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
     """Pass@k by rising k, then the distinct correct solutions of all n samples; whatever either evaluation has.
 
-    Where both have some of the problems, the others are left out. {} stands for an evaluation that is not there.
+    Where both have some of the problems, the others are left out, as is an id that means another problem in each. {} stands
+    for an evaluation that is not there.
     Solutions are counted as they are written where the verifier cannot tell whether two of them are the same.
     """
     rows = [{row["id"]: row for row in evaluation.get("per_problem", ())} for evaluation in (a, b)]
-    names = list(rows[0] | rows[1])
+    others = other_problems(digests(a), digests(b))
+    names = [name for name in rows[0] | rows[1] if name not in others]
     counts = [[[by_id.get(name, {}).get(key, 0) for name in names] for by_id in rows] for key in ("n", "c", "distinct")]
     n, c, distinct = np.array(counts, dtype=np.int64)  # [evaluations, problems] each
     ks = sorted({1, *a.get("k", ()), *b.get("k", ())})
@@ -79,7 +91,7 @@ def _comparison(label: str, values: np.ndarray, bounds: tuple[float, float], per
 
 def legend(rows: Sequence[Comparison]) -> str:
     """What the rows that count solutions count."""
-    if any(row.label == WRITTEN for row in rows):
+    if any(row.label.endswith(WRITTEN) for row in rows):  # after the title of a benchmark
         return f"{WRITTEN}: sets of formulas that the correct samples write."
     return "Distinct@n: distinct correct solutions among n samples."
 
@@ -133,7 +145,9 @@ def _rows(a: Mapping[str, Any], b: Mapping[str, Any], path_a: Path, path_b: Path
         left, right = a["benchmarks"][name], b["benchmarks"][name]
         of_both = [row for row in comparisons(left, right) if not math.isnan(row.change.mean)]
         if not of_both:
-            raise DiverError(f"--compare: the evaluations have no problem of {left['title']} in common")
+            raise DiverError(
+                f"--compare: {path_a} and {path_b} have no problem of {left['title']} in common: none of the same id, text and answer"
+            )
         rows += [row._replace(label=f"{left['title']} {row.label}") for row in of_both]
     return rows
 
@@ -157,6 +171,11 @@ def _text(a: Mapping[str, Any], b: Mapping[str, Any], path_a: Path, path_b: Path
         if (one := _setting(left, key)) != (other := _setting(right, key))
         if key in SETTINGS or None not in (one, other)  # an evaluation by training does not say its source
     ]
+    for left, right in ((a["benchmarks"][name], b["benchmarks"][name]) for name in _shared(a, b, path_a, path_b)):
+        if others := other_problems(digests(left), digests(right)):
+            notes.append(
+                f"{left['title']}: {len(others)} problems of the same id have another text or answer and are left out\n"
+            )
     table = markdown(["", str(path_a), str(path_b), "change  "], [row.cells() for row in rows])
     return (
         f"{path_b} ({b['model']}) against {path_a} ({a['model']})\n\n{table}\nOver the problems of both: Pass@k in "

@@ -10,12 +10,13 @@ from diver.config.recipe import Recipe, make_recipe
 from diver.data.benchmarks import Benchmark, Loaded
 from diver.data.splits import load
 from diver.data.templates import prompted, template_for
-from diver.evaluate.compare import compare
+from diver.evaluate.compare import compare, digests, other_problems
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.grade import AUTO, grader_for
+from diver.evaluate.reduce import problem_digest
 from diver.evaluate.run import run
 from diver.io.jsonl import read_json, table
-from diver.io.run_folder import by_step
+from diver.io.run_folder import by_step, run_name
 from diver.types import DiverError
 
 SECTIONS = ("run", "model", "data", "sample", "evaluate", "verify")  # of the recipe; not the method, which may be gone
@@ -53,7 +54,7 @@ def evaluate_run(config: EvalConfig) -> list[Path]:
         else:
             path = trained.checkpoints.get(step)
             model = dataclasses.replace(recipe.model, path=str(path), revision=None) if path else recipe.model
-            out = (config.out or Path("runs/eval") / trained.folder.resolve().name) / f"step_{step:04d}"
+            out = (config.out or Path("runs/eval") / run_name(trained.folder)) / f"step_{step:04d}"
             log(f"after {step} steps: {model.path}")
             changed = dataclasses.replace(
                 config, run=None, step=None, all_steps=False, model=model.path, out=out, format="markdown"
@@ -127,6 +128,6 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, eval_problem
         "samples": 1 if config.temperature == 0 else config.samples or eval_problems.benchmark.samples,
         "graders": sorted({str(grader_for(p, AUTO)) for p in eval_problems.problems}),
     }
-    ids = [row["id"] for row in result["per_problem"]]
-    known = all(result.get(key) == value for key, value in same.items())
-    return path if known and ids == [p.id for p in eval_problems.problems] else None
+    mine, asked = digests(result), {p.id: problem_digest(p) for p in eval_problems.problems}
+    known = all(result.get(key) == value for key, value in same.items()) and [*mine] == [*asked]
+    return path if known and not other_problems(mine, asked) else None

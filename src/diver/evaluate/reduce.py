@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from diver.evaluate.grade import SCORED, grader_for
+from diver.io.seeds import digest
 from diver.stats import bounds_of, distinct_at_k, interval, maj_at_k, pass_at_k
 from diver.types import Grade, Problem
 
@@ -40,7 +41,7 @@ def reduce(
     """
     scored = {name: [s for s in sampled if s.grade in SCORED] for name, sampled in samples.items()}
     solution_counts = [_solutions(scored[problem.id]) for problem in problems]
-    rows = [_row(p.id, scored[p.id], counts, solutions) for p, counts in zip(problems, solution_counts, strict=True)]
+    rows = [_row(p, scored[p.id], counts, solutions) for p, counts in zip(problems, solution_counts, strict=True)]
     n, c = (np.array([row[name] for row in rows]) for name in ("n", "c"))
     values = {f"avg@{max(sum(s.count for s in sampled) for sampled in samples.values())}": pass_at_k(n, c, 1)}
     values |= {f"pass@{k}": pass_at_k(n, c, k) for k in ks}
@@ -71,10 +72,15 @@ def _solutions(scored: Sequence[Sample]) -> list[int]:
     return sorted(counts.values(), reverse=True)
 
 
-def _row(name: str, scored: Sequence[Sample], counts: list[int], solutions: bool) -> dict[str, Any]:
+def _row(problem: Problem, scored: Sequence[Sample], counts: list[int], solutions: bool) -> dict[str, Any]:
     correct = sum(s.count for s in scored if s.grade is Grade.CORRECT)
-    row = {"id": name, "n": sum(s.count for s in scored), "c": correct, "distinct": len(counts)}
-    return {**row, "solutions": counts} if solutions else row
+    row = {"id": problem.id, "digest": problem_digest(problem), "n": sum(s.count for s in scored), "c": correct}
+    return {**row, "distinct": len(counts), **({"solutions": counts} if solutions else {})}
+
+
+def problem_digest(problem: Problem) -> str:
+    """16 digits of the text and the answer, by which two problems of one id are told apart."""
+    return digest(problem.prompt, problem.answer)
 
 
 def _votes(scored: Sequence[Sample]) -> np.ndarray:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -42,6 +43,20 @@ def set_aside(folder: Path) -> Path | None:
         aside = next(p for n in count(1) if not (p := folder.with_name(f"{folder.name}.{n}")).exists())
         folder.rename(aside)
     return aside
+
+
+def is_aside(folder: Path) -> bool:
+    """Whether `set_aside` has renamed this folder: it is called FOLDER.1, and its run was made in a FOLDER."""
+    config = folder / "config.json"
+    if not folder.suffix[1:].isdigit() or not config.is_file():
+        return False
+    return Path(str(table(read_json(config), "recipe", "run").get("folder"))).name == folder.stem
+
+
+def run_name(folder: Path) -> str:
+    """The last part of its path, or PARENT/seed_N of one of several seeds, whose last part says nothing of the recipe."""
+    path = folder.resolve()
+    return f"{path.parent.name}/{path.name}" if re.fullmatch(r"seed_\d+", path.name) else path.name
 
 
 def open_run(

@@ -1,18 +1,22 @@
 """`diver compare`: runs of several methods and seeds, paired over seeds and over the held-out problems.
 
-Runs whose recipes differ in nothing but the seed are one variant. Each run is the last evaluation in its folder.
+Runs that differ in nothing but the seed are one variant. Each run is its last evaluation: that of the run, or a later one by
+`diver eval RUN`, such as at another temperature.
 """
 
+import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from diver.config.recipe import flatten
-from diver.evaluate.compare import SETTINGS, WRITTEN
+from diver.evaluate.compare import SETTINGS, WRITTEN, digests, other_problems
+from diver.evaluate.store import read_results
+from diver.io.run_folder import is_aside, run_name
 from diver.render.figures import COLOURS, drawing, frame
 from diver.render.tables import Measure, Table
 from diver.report.run_record import RunRecord
@@ -21,16 +25,21 @@ from diver.types import DiverError
 
 BEFORE = "before training"
 SAME = (*SETTINGS, "samples")  # of all evaluations
+MODEL = ("engine", "model.", "content.model.")
+OF_METHOD = ("method.", "own_code.")
 Runs = Mapping[int, Mapping[str, Any]]
 """Seed -> evaluation."""
 
 
-def read_runs(paths: Iterable[Path]) -> list[RunRecord]:
-    """The run of each path, or the runs in the folders below it, such as those of `diver train --seeds`."""
+def read_runs(paths: Iterable[Path], evaluations: Path | None = None) -> list[RunRecord]:
+    """The run of each path, or the runs in the folders below it, such as those of `diver train --seeds`.
+
+    `evaluations`: the folder below which `diver eval RUN` wrote those that stand for a run's own.
+    """
     found: list[RunRecord] = []
     for path in paths:
         below = sorted(p.parent for p in path.glob("*/config.json"))
-        folders = [path] if (path / "config.json").is_file() else [p for p in below if not _is_aside(p)]
+        folders = [path] if (path / "config.json").is_file() else [p for p in below if not is_aside(p)]
         if not folders:
             raise DiverError(f"{path}: is neither a run folder nor a folder of run folders")
         found += [RunRecord.read(folder) for folder in folders]
@@ -43,12 +52,35 @@ def read_runs(paths: Iterable[Path]) -> list[RunRecord]:
                 f"{run.folder}: was evaluated after {step} of {run.planned_steps} steps; finish the run, end it at its last "
                 "checkpoint (--train.steps), or leave it out"
             )
-    return found
+    if evaluations is None:
+        return found
+    again = [_evaluated_again(run, evaluations) for run in found]
+    if again == found:
+        name = evaluations / run_name(found[0].folder)
+        raise DiverError(
+            f"--evaluations {evaluations}: has none of these runs; make it by: diver eval RUN --out {name}"
+        )
+    return again
 
 
-def _is_aside(folder: Path) -> bool:
-    """Whether --restart has set this folder aside: FOLDER.1 beside FOLDER."""
-    return folder.suffix[1:].isdigit() and folder.with_suffix("").is_dir()
+def _evaluated_again(run: RunRecord, evaluations: Path) -> RunRecord:
+    """The run with the evaluations of `diver eval RUN`, which makes none that the run itself has with the same settings."""
+    found: dict[int, dict[str, Any]] = {}
+    for step in (0, max(run.evaluations)):
+        folder = evaluations / run_name(run.folder) / f"step_{step:04d}"
+        if (folder / "results.json").is_file():
+            benchmarks = read_results(folder)["benchmarks"]
+            if len(benchmarks) > 1:
+                raise DiverError(f"{folder}: has several benchmarks; evaluate the run without --benchmarks")
+            (found[step],) = benchmarks.values()
+    return dataclasses.replace(run, evaluations={**run.evaluations, **found})
+
+
+def settings_of(run: RunRecord) -> dict[str, str]:
+    """What the runs of one variant have in common, by dotted key: the recipe, the data, the model and the code of one's own."""
+    held = {name: run.config.get(name) or {} for name in ("content", "own_code")}
+    identity = {**run.config.get("identity", {}), "train.steps": run.planned_steps, **held}
+    return {key: str(value) for key, value in flatten(identity).items() if key != "run.seed"}
 
 
 def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
@@ -56,9 +88,7 @@ def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
     groups: dict[str, list[RunRecord]] = {}
     settings: dict[str, dict[str, str]] = {}
     for run in runs:
-        identity = {**run.config.get("identity", {}), "train.steps": run.planned_steps}
-        flat = {key: str(value) for key, value in flatten(identity).items()}
-        flat.pop("run.seed", None)
+        flat = settings_of(run)
         key = repr(sorted(flat.items()))
         groups.setdefault(key, []).append(run)
         settings[key] = flat
@@ -98,28 +128,47 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
             if evaluation.get(key) != reference.get(key):
                 raise DiverError(
                     f"{variants[label][seed].folder}: {key} of its evaluation is {evaluation.get(key)}, "
-                    f"of the first run {reference.get(key)}; evaluate both alike (diver eval RUN)"
+                    f"of the first run {reference.get(key)}; evaluate all alike by diver eval RUN, and name its folder by --evaluations"
                 )
-        if _ids(reference) != _ids(evaluation):
+        first, these = digests(reference), digests(evaluation)
+        if [*first] != [*these] or other_problems(first, these):
             raise DiverError(f"{variants[label][seed].folder}: its held-out problems are not those of the other runs")
     return found
 
 
 def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
     """The evaluation before training by seed, which is the same for the same policy and seed; none where two runs differ
-    in it, one lacks it, or it has fewer samples than that after training."""
+    in it or in their model, one lacks it, or it has fewer samples than that after training."""
     base: dict[int, Mapping[str, Any]] = {}
-    for seed, run in ((seed, run) for of in variants.values() for seed, run in of.items()):
+    runs = [(seed, run) for of in variants.values() for seed, run in of.items()]
+    models = [{k: v for k, v in settings_of(run).items() if k.startswith(MODEL)} for _, run in runs]
+    if any(model != models[0] for model in models):
+        return {}
+    for seed, run in runs:
         known = base.setdefault(seed, run.base)
         if not run.base or run.base["per_problem"] != known["per_problem"]:
             return {}
-        if run.base.get("samples") != run.trained.get("samples"):
+        if any(run.base.get(key) != run.trained.get(key) for key in SAME):
             return {}
     return base
 
 
-def _ids(evaluation: Mapping[str, Any]) -> list[str]:
-    return [row["id"] for row in evaluation["per_problem"]]
+def notes(variants: Mapping[str, Mapping[int, RunRecord]], found: Mapping[str, Runs]) -> list[str]:
+    """What else differs between variants than their methods and what their labels say, and the problems that do not count."""
+    settings = {label: settings_of(next(iter(of.values()))) for label, of in variants.items()}
+    names = sorted({name for of in settings.values() for name in of if not name.startswith(OF_METHOD)})
+    lines = []
+    for name in names:
+        values = {label: of.get(name, "not set") for label, of in settings.items()}
+        if len({*values.values()}) > 1 and not all(name in label for label in values):
+            lines.append(f"{name} differs: {'; '.join(f'{value} ({label})' for label, value in values.items())}")
+    for measure in measures(found):
+        known = _known(found, measure.name)
+        if left_out := int((~known).sum()):
+            lines.append(
+                f"{measure.title}: {left_out} of {len(known)} problems left out, of which a run has too few scored samples"
+            )
+    return lines
 
 
 def measures(found: Mapping[str, Runs]) -> list[Measure]:
@@ -143,25 +192,45 @@ def values(evaluation: Mapping[str, Any], measure: str) -> np.ndarray:
 def levels(found: Mapping[str, Runs]) -> Table:
     """Each variant with its number of seeds: means over seeds and problems, with 95 % intervals over both."""
     columns = measures(found)
+    known = {m.name: _known(found, m.name) for m in columns}
     rows = {
-        f"{label} ({len(runs)} seed{'s' * (len(runs) != 1)})": [
-            _estimate([values(evaluation, m.name) for evaluation in runs.values()], m.name) for m in columns
+        _seeds(label, runs): [
+            _estimate([values(e, m.name)[known[m.name]] for e in runs.values()], m.name) for m in columns
         ]
         for label, runs in found.items()
     }
     return Table("variant", columns, rows)
 
 
+def _seeds(label: str, seeds: Collection[int]) -> str:
+    return f"{label} ({len(seeds)} seed{'s' * (len(seeds) != 1)})"
+
+
+def _known(found: Mapping[str, Runs], measure: str) -> np.ndarray:
+    """The problems of which every run has a value, so that all rows are of the same: bool [problems]."""
+    table = np.array([values(e, measure) for runs in found.values() for e in runs.values()])
+    known: np.ndarray = ~np.isnan(table).any(axis=0)
+    return known
+
+
 def differences(found: Mapping[str, Runs], baseline: str) -> Table:
-    """Each trained variant minus the baseline, over the seeds that both have and over problems."""
+    """Each trained variant minus the baseline, with the number of seeds that both have: over these and over problems.
+
+    DiverError where they have none in common.
+    """
     columns = [m._replace(sign="+") for m in measures(found)]
+    known = {m.name: _known(found, m.name) for m in columns}
     rows = {}
     for label, runs in found.items():
         if label not in (baseline, BEFORE):
             shared = sorted(runs.keys() & found[baseline].keys())
+            if not shared:
+                raise DiverError(f"{label!r} and {baseline!r} have no seed in common, so that nothing can be paired")
             pairs = [(runs[seed], found[baseline][seed]) for seed in shared]
-            rows[label] = [
-                _estimate([values(a, m.name) - values(b, m.name) for a, b in pairs], m.name, paired=True)
+            rows[_seeds(label, shared)] = [
+                _estimate(
+                    [(values(a, m.name) - values(b, m.name))[known[m.name]] for a, b in pairs], m.name, paired=True
+                )
                 for m in columns
             ]
     return Table(f"minus {baseline}", columns, rows)
@@ -169,7 +238,6 @@ def differences(found: Mapping[str, Runs], baseline: str) -> Table:
 
 def _estimate(rows: Sequence[np.ndarray], measure: str, paired: bool = False) -> Estimate:
     table = np.array(rows)
-    table = table[..., ~np.isnan(table).any(axis=0)]
     if not table.size:
         return Estimate(math.nan, math.nan, math.nan)
     kind, _, k = measure.partition("@")

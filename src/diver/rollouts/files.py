@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from diver.io.run_folder import is_aside
 from diver.rollouts.formats import READERS
 from diver.types import DiverError
 
@@ -94,15 +95,21 @@ def _candidates(folder: Path) -> Iterator[Path]:
 
 
 def _of_training(folder: Path, files: list[Path]) -> tuple[list[Path], list[str]]:
-    """Rollouts of training where there are both, and prime-rl's `all` rather than the part that it trained on."""
+    """Rollouts of training where there are both, and prime-rl's `all` rather than the part that it trained on.
+
+    Without those of the runs in the folder that --restart has set aside.
+    """
 
     def of_evaluation(path: Path) -> bool:
         return any(_EVALUATION.fullmatch(Path(part).stem) for part in path.relative_to(folder).parts)
 
-    evaluations = [p for p in files if of_evaluation(p)]
     notes = []
+    if aside := [p for p in {p for file in files for p in file.parents if folder in p.parents} if is_aside(p)]:
+        notes = [f"{folder}: {len(aside)} runs that --restart set aside left out, such as {min(aside)}"]
+        files = [p for p in files if not any(a in p.parents for a in aside)]
+    evaluations = [p for p in files if of_evaluation(p)]
     if 0 < len(evaluations) < len(files):
-        notes = [f"{folder}: {len(evaluations)} files of evaluations left out, such as {evaluations[0]}"]
+        notes += [f"{folder}: {len(evaluations)} files of evaluations left out, such as {evaluations[0]}"]
         files = [p for p in files if not of_evaluation(p)]
     return [p for p in files if not (p.parent.name == "effective" and (p.parents[1] / "all" / p.name).exists())], notes
 
