@@ -58,7 +58,7 @@ def command(args: Sequence[str]) -> None:
     print(
         "Pass@k in per cent, differences in points; [ ]: 95 % intervals over seeds and problems, paired in differences."
     )
-    for note in notes(variants, found):
+    for note in notes(variants, found, baseline):
         print(note)
     if arguments.out:
         written = [write_table(t, arguments.out, arguments.format, name) for name, t in tables.items() if t.rows]

@@ -55,8 +55,8 @@ def is_aside(folder: Path) -> bool:
 
 def run_name(folder: Path) -> str:
     """The last part of its path, or PARENT/seed_N of one of several seeds, whose last part says nothing of the recipe."""
-    path = folder.resolve()
-    return f"{path.parent.name}/{path.name}" if re.fullmatch(r"seed_\d+", path.name) else path.name
+    path = folder.resolve() if folder.name in ("", "..") else folder
+    return f"{path.absolute().parent.name}/{path.name}" if re.fullmatch(r"seed_\d+", path.name) else path.name
 
 
 def open_run(

@@ -16,6 +16,7 @@ from diver.extras import require
 from diver.io.files import write_text
 from diver.io.jsonl import to_json, write_jsonl
 from diver.io.progress import progress
+from diver.io.run_folder import run_name
 from diver.io.text import clean
 from diver.measure.problems import (
     SINGLE,
@@ -189,9 +190,7 @@ def named_path(text: str) -> tuple[str, Path]:
             raise DiverError(f"{text!r}: give a path, or NAME=PATH")
         return name, Path(path)
     named = Path(text)
-    if named.name in ("", ".."):
-        named = named.resolve()
-    return named.stem if named.is_file() else named.name or str(named), Path(text)
+    return named.stem if named.is_file() else run_name(named) or text, named
 
 
 def table_of(tables: Mapping[str, ProblemTable]) -> Table:

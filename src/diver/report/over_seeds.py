@@ -153,8 +153,8 @@ def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
     return base
 
 
-def notes(variants: Mapping[str, Mapping[int, RunRecord]], found: Mapping[str, Runs]) -> list[str]:
-    """What else differs between variants than their methods and what their labels say, and the problems that do not count."""
+def notes(variants: Mapping[str, Mapping[int, RunRecord]], found: Mapping[str, Runs], baseline: str) -> list[str]:
+    """What else differs between variants than their methods and what their labels say, and what is left out."""
     settings = {label: settings_of(next(iter(of.values()))) for label, of in variants.items()}
     names = sorted({name for of in settings.values() for name in of if not name.startswith(OF_METHOD)})
     lines = []
@@ -162,6 +162,11 @@ def notes(variants: Mapping[str, Mapping[int, RunRecord]], found: Mapping[str, R
         values = {label: of.get(name, "not set") for label, of in settings.items()}
         if len({*values.values()}) > 1 and not all(name in label for label in values):
             lines.append(f"{name} differs: {'; '.join(f'{value} ({label})' for label, value in values.items())}")
+    lines += [
+        f"{label} and {baseline} have no seed in common, so that nothing can be paired"
+        for label, runs in found.items()
+        if not runs.keys() & found[baseline].keys()
+    ]
     for measure in measures(found):
         known = _known(found, measure.name)
         if left_out := int((~known).sum()):
@@ -195,7 +200,7 @@ def levels(found: Mapping[str, Runs]) -> Table:
     known = {m.name: _known(found, m.name) for m in columns}
     rows = {
         _seeds(label, runs): [
-            _estimate([values(e, m.name)[known[m.name]] for e in runs.values()], m.name) for m in columns
+            _estimate([values(e, m.name) for e in runs.values()], known[m.name], m.name) for m in columns
         ]
         for label, runs in found.items()
     }
@@ -216,7 +221,7 @@ def _known(found: Mapping[str, Runs], measure: str) -> np.ndarray:
 def differences(found: Mapping[str, Runs], baseline: str) -> Table:
     """Each trained variant minus the baseline, with the number of seeds that both have: over these and over problems.
 
-    DiverError where they have none in common.
+    Not known where they have none in common.
     """
     columns = [m._replace(sign="+") for m in measures(found)]
     known = {m.name: _known(found, m.name) for m in columns}
@@ -224,25 +229,20 @@ def differences(found: Mapping[str, Runs], baseline: str) -> Table:
     for label, runs in found.items():
         if label not in (baseline, BEFORE):
             shared = sorted(runs.keys() & found[baseline].keys())
-            if not shared:
-                raise DiverError(f"{label!r} and {baseline!r} have no seed in common, so that nothing can be paired")
             pairs = [(runs[seed], found[baseline][seed]) for seed in shared]
             rows[_seeds(label, shared)] = [
-                _estimate(
-                    [(values(a, m.name) - values(b, m.name))[known[m.name]] for a, b in pairs], m.name, paired=True
-                )
+                _estimate([values(a, m.name) - values(b, m.name) for a, b in pairs], known[m.name], m.name, paired=True)
                 for m in columns
             ]
     return Table(f"minus {baseline}", columns, rows)
 
 
-def _estimate(rows: Sequence[np.ndarray], measure: str, paired: bool = False) -> Estimate:
-    table = np.array(rows)
-    if not table.size:
+def _estimate(rows: Sequence[np.ndarray], known: np.ndarray, measure: str, paired: bool = False) -> Estimate:
+    if not rows or not known.any():
         return Estimate(math.nan, math.nan, math.nan)
     kind, _, k = measure.partition("@")
     bound = 1.0 if kind == "pass" else float(k)
-    return interval(table, (-bound if paired else 0.0, bound))
+    return interval(np.array(rows)[:, known], (-bound if paired else 0.0, bound))
 
 
 def draw(found: Mapping[str, Runs], *paths: Path) -> None:

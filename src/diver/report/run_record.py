@@ -34,7 +34,9 @@ class RunRecord:
     def read(cls, folder: Path) -> RunRecord:
         """The run in `folder`, without its rollouts. DiverError where there is no readable config.json."""
         if not (folder / "config.json").is_file():
-            raise DiverError(f"{folder}: not a run folder, it has no config.json")
+            below = sorted(p.parent.name for p in folder.glob("*/config.json"))
+            hint = f"; name a run in it: {folder / below[0]}" if below else ""
+            raise DiverError(f"{folder}: not a run folder, it has no config.json{hint}")
         others = ("results.json", "grades.jsonl")  # of diver eval and diver grade
         if not (folder / "metrics.jsonl").exists() and any((folder / name).exists() for name in others):
             raise DiverError(f"{folder}: has an evaluation or grades and no run; diver browse shows its responses")
