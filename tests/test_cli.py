@@ -436,6 +436,8 @@ def test_wrong_input_is_one_line_and_code_2():
         (("train", "tiny.toml", "--train.betas", 0.9, 1.0), "train.betas.1: should be less than 1"),
         (("train", "tiny.toml", "--train.betas", 0.9), "--train.betas.*Expected 2 values"),
         (("train", "tiny.toml", "--jobs", 0), "command line: --jobs: should be greater than 0, not 0"),
+        (("train", "tiny.toml", "--jobs", 2), "--jobs 2: is for the runs of --seeds, and this is one run"),
+        (("train", "tiny.toml", "--run.seed", "-1"), "run.seed: should be greater than or equal to 0, not -1"),
         (("train", "tiny.toml", "--run.seed=5", "--seeds", "0..3"), "--run.seed: the seeds are those of --seeds 0..3"),
         (("train", "--train.steps", 3), "name a recipe"),
         (("eval", "--smaples", 3), "command line: .*--smaples.*did you mean --samples"),

@@ -27,6 +27,7 @@ from diver.generate.policy import load_policy, precision_note
 from diver.io.run_folder import RunFolder
 from diver.losses import ClipLoss
 from diver.train import checkpoint
+from diver.train.parallel import Run, run_all
 from diver.train.trainer import Trainer
 from diver.train.update import update
 from diver.types import DiverError
@@ -82,6 +83,20 @@ def test_sigterm_reaches_the_runs_of_several_seeds(signalled):
     out, _ = parent.communicate(timeout=60)
     assert parent.returncode == 143 and "SIGTERM: stopped; 0 of 3 runs are finished, the same command goes on" in out
     assert Path("a saved").exists() and Path("b saved").exists() and not Path("c").exists()
+
+
+def test_a_run_that_fails_is_told_with_its_reason():
+    """By the last line of its log, the exception; one that is killed, such as for want of memory, has no time to write one."""
+    Path("failing.py").write_text(
+        "import os\ndef run(number):\n    print('step 1', flush=True)\n    if number:\n        os.kill(os.getpid(), number)\n"
+        "    raise RuntimeError('boom')\n"
+    )
+    runs = [Run(name, "failing:run", {"number": number}, Path(name), 0) for name, number in (("a", 0), ("b", 9))]
+    with pytest.raises(DiverError) as failure:
+        run_all(runs, Path("logs"), 1)
+    a, b = Path("logs/a.log"), Path("logs/b.log")
+    told = f"2 of 2 runs failed ({a}: RuntimeError: boom; {b}: killed by signal 9); the same command makes them again"
+    assert str(failure.value) == told
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import functools
 import importlib
+import shlex
 import traceback
 import types
 import typing
@@ -137,7 +138,8 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 def _hint(name: str, choices: list[str]) -> str:
     close = nearest(name, choices)
-    return (f", did you mean {close!r}?" if close else ";") + f" choices: {', '.join(choices)}"
+    listed = ", ".join(map(shlex.quote, choices))  # as typed: a choice may have a comma and spaces of its own
+    return (f", did you mean {close!r}?" if close else ";") + f" choices: {listed}"
 
 
 def _keys(cls: type, loc: list[int | str]) -> list[str]:

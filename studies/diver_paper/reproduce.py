@@ -54,7 +54,7 @@ class Arguments:
     list: bool = False
     """Show every experiment, what it reproduces, which of its runs are finished, and how long it takes."""
     seeds: int | None = None
-    """Number of seeds, from 0; by default the experiment's own. The page is of all that are finished."""
+    """How many seeds: 3 are 0, 1 and 2; by default the experiment's own number. The page is of all that are finished."""
     jobs: int = 1
     """Runs in parallel, one thread each."""
     results: tuple[str, ...] = ()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from diver.cli.train import parse_seeds
 from diver.config.recipe import make_recipe
 from diver.io.fingerprint import own_code
 from diver.settings import choose, merge
@@ -20,6 +22,7 @@ from method_comparison.plan import CHOICE_SEED, Plan, Stage, StudyJob, Variant, 
 from method_comparison.rates import choice_regime, choices, chosen, tried
 from method_comparison.results import Part, Results
 
+NO_STAGE = ("none",)
 UNTRAINED = StudyJob({}, 0, trained=False)
 SMOKE: Mapping[str, Any] = {
     "data": {"countdown": {"problems": 64}},
@@ -45,8 +48,8 @@ class Arguments:
 
     stage: tuple[str, ...] = ()
     """Which stages of study.toml; by default all, in order. None of them, `--stage none`, only writes the page."""
-    seeds: tuple[int, ...] = ()
-    """Other seeds than those of the stages."""
+    seeds: tuple[str, ...] = ()
+    """Other seeds than those of the stages, such as 0..4 or 0,3,7."""
     jobs: int = 1
     """Runs in parallel, one thread each."""
     add: tuple[str, ...] = ()
@@ -58,21 +61,33 @@ class Arguments:
     work: Path = Path("runs/methods")
     """Where runs are made; may be deleted when they are finished."""
     smoke: bool = False
-    """Only test that it works: two steps on few problems, in a folder that is deleted; with --out, records are kept there."""
+    """Only test that it works: two steps on few problems, in a folder that is deleted unless a run fails; with --out, records
+    and page are kept there."""
+
+    @property
+    def other_seeds(self) -> tuple[int, ...]:
+        """--seeds as numbers, in the form of `diver train --seeds` or as several words."""
+        return tuple(parse_seeds(",".join(self.seeds))) if self.seeds else ()
+
+    def stages(self, plan: Plan) -> Iterable[str]:
+        """Those that the runs, or with `--stage none` the finished ones, are of."""
+        return plan.stages if self.stage in ((), NO_STAGE) else self.stage
 
 
 def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:
     """Do what the arguments say; `provenance` goes into every record."""
-    plan = load_plan()
     if arguments.jobs < 1:
         raise DiverError("--jobs must be at least 1")
-    if arguments.smoke:
-        plan = _smaller(plan)
-        with tempfile.TemporaryDirectory() as folder:
-            out = arguments.out if arguments.out != Arguments.out else Path(folder)
-            _run(dataclasses.replace(arguments, out=out, work=Path(folder) / "work"), plan, provenance)
+    plan = _with_added(load_plan(), arguments)
+    stages = _chosen(plan, arguments)
+    if not arguments.smoke:
+        print(_run(arguments, plan, stages, provenance))
         return
-    _run(arguments, plan, provenance)
+    folder, kept = Path(tempfile.mkdtemp()), arguments.out != Arguments.out
+    out = arguments.out if kept else folder
+    page = _run(dataclasses.replace(arguments, out=out, work=folder / "work"), _smaller(plan), stages, provenance)
+    shutil.rmtree(folder)  # only now: where a run fails, the error names its log
+    print(page if kept else "methods: its runs, its page and its figures can be made; --out FOLDER keeps them")
 
 
 def _smaller(plan: Plan) -> Plan:
@@ -84,27 +99,41 @@ def _smaller(plan: Plan) -> Plan:
     return dataclasses.replace(plan, testbeds=testbeds, evaluation=evaluation, rates=plan.rates[:2])
 
 
-def _run(arguments: Arguments, plan: Plan, provenance: Mapping[str, Any]) -> None:
+def _with_added(plan: Plan, arguments: Arguments) -> Plan:
     added = {
         name: Variant(name, {"name": name}, own_code=own_code(make_recipe({"method": {"name": name}})))
         for name in arguments.add
     }
+    return dataclasses.replace(plan, variants={**plan.variants, **added})
+
+
+def _chosen(plan: Plan, arguments: Arguments) -> list[Stage]:
+    """The stages to run, with the variants and seeds that the arguments leave or give them."""
     for name in arguments.only:
-        choose(name, [*plan.variants, *added], "variant")
-    plan = dataclasses.replace(plan, variants={**plan.variants, **added})
-    stages = [] if arguments.stage == ("none",) else [*(arguments.stage or plan.stages)]
-    for name in stages:
+        choose(name, plan.variants, "variant")
+    for name in arguments.stages(plan):
         choose(name, plan.stages, "stage")
+    stages = []
+    for name in () if arguments.stage == NO_STAGE else arguments.stages(plan):
+        stage = plan.stages[name]
+        labels = [label for label in (*stage.variants, *arguments.add) if label in (arguments.only or (label,))]
+        stages.append(dataclasses.replace(stage, variants=tuple(labels), seeds=arguments.other_seeds or stage.seeds))
+    return stages
+
+
+def _run(arguments: Arguments, plan: Plan, stages: Iterable[Stage], provenance: Mapping[str, Any]) -> Path:
+    """Make the runs, and the page of what is finished, of a stopped study, too; returns the page's path."""
     try:
-        for name in stages:
-            stage = plan.stages[name]
-            labels = [label for label in (*stage.variants, *added) if label in (arguments.only or (label,))]
-            stage = dataclasses.replace(stage, variants=tuple(labels), seeds=arguments.seeds or stage.seeds)
+        for stage in stages:
             run_stage(plan, stage, arguments, provenance)
     finally:
-        results = read_results(plan, arguments, [*added])
-        if any(found.runs for found in results):
-            print(write_page(plan, results, arguments.out))
+        results = read_results(plan, arguments)
+        page = write_page(plan, results, arguments.out) if any(found.runs for found in results) else None
+    if page is None:
+        raise DiverError(
+            f"{arguments.out / 'methods'}: no run of these stages, variants and seeds is finished, so there is no page"
+        )
+    return page
 
 
 def _paths(arguments: Arguments, testbed: str) -> Paths:
@@ -150,16 +179,17 @@ def _of_rates(plan: Plan, arguments: Arguments, testbed: str) -> Paths:
     return Paths(paths.records / "rates", paths.work / "rates")
 
 
-def read_results(plan: Plan, arguments: Arguments, added: Sequence[str] = ()) -> list[Results]:
+def read_results(plan: Plan, arguments: Arguments) -> list[Results]:
     """What is finished: a part for the stages that share a testbed and seeds, and one for other seeds which --seeds gives to a stage.
 
     The seeds on which a method was found good are so never among those on which that is tested.
     """
     parts: dict[Part, dict[str, None]] = {}
+    given, asked = arguments.other_seeds, {*arguments.stages(plan)}
     for name, stage in plan.stages.items():
-        other = name in (arguments.stage or plan.stages) and not {*arguments.seeds} <= {*stage.seeds}
-        for seeds in (stage.seeds, *([arguments.seeds] if other else [])):
-            labels = dict.fromkeys((*stage.variants, *added))
+        other = name in asked and not {*given} <= {*stage.seeds}
+        for seeds in (stage.seeds, *([given] if other else [])):
+            labels = dict.fromkeys((*stage.variants, *arguments.add))
             parts.setdefault(Part(stage.testbed, seeds, stage.appendix), {}).update(labels)
     return [_results(plan, part, labels, arguments) for part, labels in parts.items()]
 

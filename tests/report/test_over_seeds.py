@@ -255,9 +255,18 @@ def test_what_restart_has_set_aside_is_no_run(folders):
 
 def test_seeds_are_a_range_or_a_list():
     assert parse_seeds("0..3") == [0, 1, 2, 3] and parse_seeds("5") == [5] and parse_seeds("7,0") == [7, 0]
-    for wrong in ("", "a", "3..1", "1,1", "-1", "0..x"):
+    for wrong in ("", "a", "3..1", "1,1", "-1", "0..x", "-1..2", "٣", "0..٣", "1_0"):
         with pytest.raises(DiverError, match=r"--seeds .*such as 0\.\.4 or 0,3,7"):
             parse_seeds(wrong)
+
+
+def test_runs_without_an_evaluation_are_not_to_be_compared(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("diver.cli.train.check", lambda recipe: None)
+    monkeypatch.setattr("diver.train.parallel.run_all", lambda runs, logs, workers: None)
+    (tmp_path / "own.toml").write_text("[evaluate]\nproblems = 0\n")
+    train(["own.toml", "--seeds", "0,2", "--run.folder", "own"])
+    assert capsys.readouterr().out == "Runs: own/seed_N\n"
 
 
 @pytest.mark.slow

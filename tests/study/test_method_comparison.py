@@ -18,7 +18,7 @@ from diver.data.testbeds import generate
 from diver.methods import method_named
 from diver.types import DiverError, Group, Problem, Reward, Rollout
 from diver_paper.commands import reproduce
-from method_comparison import figure
+from method_comparison import command, figure
 from method_comparison import problems as choice_problems
 from method_comparison.command import Arguments, read_results
 from method_comparison.deeper import by_difficulty, gained_and_lost, gained_by_chance, kept, large, large_difference
@@ -291,13 +291,28 @@ def test_a_learning_rate_at_an_end_of_those_tried_is_told_and_so_are_problems_th
 
 def test_seeds_of_a_stage_are_no_part_of_their_own():
     """--seeds 0 1 of stage a are two of its seeds; seed 5 is of no stage, and a part of stage a alone."""
-    titles = [r.title for r in read_results(PLAN, Arguments(stage=("a",), seeds=(0, 1)))]
+    titles = [r.title for r in read_results(PLAN, Arguments(stage=("a",), seeds=("0..1",)))]
     assert titles == [r.title for r in read_results(PLAN, Arguments())]
-    assert [r.title for r in read_results(PLAN, Arguments(stage=("a",), seeds=(5,)))] == [
+    assert [r.title for r in read_results(PLAN, Arguments(stage=("a",), seeds=("5",)))] == [
         titles[0],
         "Countdown, seed 5",
         *titles[1:],
     ]
+
+
+def test_a_page_without_runs_is_of_other_seeds_of_any_stage():
+    """Without its stages the command does not say which of them the seeds were given to."""
+    titles = [r.title for r in read_results(PLAN, Arguments(stage=("none",), seeds=("7", "8")))]
+    assert titles == [r.title for r in read_results(PLAN, Arguments(seeds=("7..8",)))]
+    assert {"Countdown, seeds 7, 8", "Mazes, seeds 7, 8"} <= {*titles}
+
+
+def test_seeds_are_those_of_diver_train_or_several_words():
+    assert Arguments().other_seeds == ()
+    assert [Arguments(seeds=words).other_seeds for words in (("0..2",), ("0,1,2",), ("0", "1", "2"))] == [(0, 1, 2)] * 3
+    for wrong in (("-1",), ("1", "1"), ("0..2", "7"), ("a",)):
+        with pytest.raises(DiverError, match=r"--seeds .*such as 0\.\.4 or 0,3,7"):
+            reproduce(["methods", "--stage", "none", "--seeds", *wrong])
 
 
 def test_problems_gained_and_lost_and_solutions_kept():
@@ -439,9 +454,42 @@ def test_a_wrong_name_is_told_and_no_page_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DiverError, match="stage.*'q'"):
         reproduce(["methods", "--stage", "q"])
-    with pytest.raises(DiverError, match="did you mean 'max-rl'"):
+    with pytest.raises(DiverError, match="did you mean 'max-rl'.* clip-higher, 'clip-higher, half the rate', "):
         reproduce(["methods", "--only", "max-lr"])
     assert not [*tmp_path.rglob("*.md")]
+
+
+def test_a_page_of_nothing_is_told(tmp_path):
+    with pytest.raises(DiverError, match=r"empty/methods: no run of these .* is finished, so there is no page"):
+        reproduce(["methods", "--stage", "none", "--out", str(tmp_path / "empty")])
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_smoke_test_deletes_its_folder_unless_a_run_fails(tmp_path, monkeypatch, capsys):
+    """Then the error names a log in it; a page in it is not named, one in --out is."""
+    done = results(clip_higher=[record({"1": [1]})])
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(command, "run_stage", lambda plan, stage, arguments, provenance: arguments.work.mkdir())
+    monkeypatch.setattr(command, "read_results", lambda plan, arguments: [done])
+    monkeypatch.setattr(command, "write_page", lambda plan, results, out: out / "methods.md")
+    (tmp_path / "temporary").mkdir()
+    flags = ["methods", "--smoke", "--stage", "a"]
+    reproduce(flags)
+    assert (
+        capsys.readouterr().out == "methods: its runs, its page and its figures can be made; --out FOLDER keeps them\n"
+    )
+    reproduce([*flags, "--out", "mine"])
+    assert capsys.readouterr().out == f"{Path('mine/methods.md')}\n" and not [*(tmp_path / "temporary").iterdir()]
+
+    def failing(plan, stage, arguments, provenance):
+        arguments.work.mkdir()
+        raise DiverError(f"1 of 1 runs failed ({arguments.work / 'run.log'})")
+
+    monkeypatch.setattr(command, "run_stage", failing)
+    with pytest.raises(DiverError) as failure:
+        reproduce(flags)
+    (folder,) = (tmp_path / "temporary").iterdir()
+    assert str(folder / "work" / "run.log") in str(failure.value) and (folder / "work").is_dir()
 
 
 @pytest.mark.slow
@@ -483,6 +531,9 @@ def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_pr
     written = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")}
     reproduce([*flags, "--add", "mine:Mine"])
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")} == written
+    (tmp_path / "out" / "methods.md").unlink()
+    reproduce(["methods", "--smoke", "--out", "out", "--stage", "none", "--seeds", "5", "--add", "mine:Mine"])
+    assert (tmp_path / "out" / "methods.md").read_text() == page
     with (tmp_path / "mine.py").open("a") as file:
         file.write("\n\nCHANGED = True\n")
     with pytest.raises(DiverError, match=r"mine\.Mine.*holds a run of another recipe \(own_code\.mine:Mine was "):

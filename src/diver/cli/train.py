@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -43,6 +44,8 @@ def command(args: Sequence[str]) -> None:
         if any(word.partition("=")[0] == "--run.seed" for word in args):
             raise DiverError(f"--run.seed: the seeds are those of --seeds {arguments.seeds}; give one of the two")
         train_seeds(arguments)
+    elif arguments.jobs > 1:
+        raise DiverError(f"--jobs {arguments.jobs}: is for the runs of --seeds, and this is one run")
     elif arguments.dry_run:
         if not arguments.restart:  # which would set aside what another recipe has left in the folder
             open_run(arguments.recipe).close()
@@ -132,9 +135,11 @@ def train_seeds(arguments: TrainArguments) -> None:
         for name, recipe in recipes.items()
     ]
     run_all(runs, folder, arguments.jobs)
+    hint = ""
     if arguments.recipe.evaluate.problems:
         compare([str(recipe.folder) for recipe in recipes.values()])
-    print(f"Runs: {folder}/seed_N; beside those of another method: diver compare {folder} OTHER_FOLDER")
+        hint = f"; beside those of another method: diver compare {folder} OTHER_FOLDER"
+    print(f"Runs: {folder}/seed_N{hint}")
 
 
 def _with_seed(recipe: Recipe, seed: int) -> Recipe:
@@ -149,11 +154,10 @@ def train_table(table: dict[str, Any]) -> None:
 
 def parse_seeds(text: str) -> list[int]:
     """0..4 as 0, 1, 2, 3, 4; 0,3,7 as they are. DiverError for anything else."""
-    first, dots, last = text.partition("..")
-    try:
-        seeds = list(range(int(first), int(last) + 1)) if dots else [int(part) for part in text.split(",")]
-    except ValueError:
-        seeds = []
-    if not seeds or min(seeds) < 0 or len({*seeds}) < len(seeds):
+    seeds: list[int] = []
+    if re.fullmatch(r"\d+\.\.\d+|\d+(, *\d+)*", text, re.ASCII):
+        first, dots, last = text.partition("..")
+        seeds = [*range(int(first), int(last) + 1)] if dots else [int(part) for part in text.split(",")]
+    if not seeds or len({*seeds}) < len(seeds):
         raise DiverError(f"--seeds {text}: must be FIRST..LAST or different numbers with commas, such as 0..4 or 0,3,7")
     return seeds

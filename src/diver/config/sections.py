@@ -18,7 +18,7 @@ class Run:
 
     folder: Annotated[str, Field(min_length=1)] | None = None
     """The run folder; the default is runs/ and the name of the recipe."""
-    seed: int = 0
+    seed: NonNegativeInt = 0
     """Seed of all random numbers of the run."""
 
 

@@ -42,8 +42,8 @@ class Run(NamedTuple):
 def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
     """Make the runs, `workers` at a time, in order; what each prints goes to `logs`/NAME.log.
 
-    Where a run fails the others are still made; then DiverError names it and its log. SIGTERM goes to those that run, which
-    save and end; then SystemExit(143).
+    Where a run fails the others are still made; then DiverError names its log and the reason. SIGTERM goes to those that run,
+    which save and end; then SystemExit(143).
     """
     if not runs:
         return
@@ -68,7 +68,10 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
                 for name, process in [*running.items()]:
                     if process.poll() is not None:
                         del running[name]
-                        (failed if process.returncode else finished).append(name)
+                        if process.returncode:
+                            failed.append(_failure(logs / f"{name}.log", process.returncode))
+                        else:
+                            finished.append(name)
                 state = f"{len(finished)} of {len(runs)} finished" + (f", {len(failed)} failed" if failed else "")
                 bar.set_postfix_str(f"{state}; running {', '.join(running)}", refresh=False)
                 bar.update(sum(run.steps if run.name in finished else _steps_done(run) for run in runs) - bar.n)
@@ -82,8 +85,16 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
         tqdm.write(f"SIGTERM: stopped; {len(finished)} of {len(runs)} runs are finished, the same command goes on")
         raise SystemExit(143)
     if failed:
-        named = ", ".join(str(logs / f"{name}.log") for name in failed)
-        raise DiverError(f"{len(failed)} of {len(runs)} runs failed ({named}); the same command makes them again")
+        raise DiverError(
+            f"{len(failed)} of {len(runs)} runs failed ({'; '.join(failed)}); the same command makes them again"
+        )
+
+
+def _failure(log: Path, code: int) -> str:
+    """The log of a run that failed, and why: its last line is the exception, unless a signal left no time for one."""
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    last = next((line for line in reversed(lines) if line.strip()), "it printed nothing")
+    return f"{log}: {last if code > 0 else f'killed by signal {-code}'}"
 
 
 def _start(run: Run, logs: Path) -> subprocess.Popen:
