@@ -1,4 +1,5 @@
 import itertools
+import json
 import random
 from collections import Counter
 from fractions import Fraction
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diver.config.data import Countdown
+from diver.config.data import Countdown, Source
 from diver.data.countdown import (
     LEVELS,
     calculate,
@@ -21,8 +22,9 @@ from diver.data.countdown import (
     response,
     solution,
 )
+from diver.data.sources import load_problems
 from diver.diversity import textual_dissimilarity
-from diver.types import Grade
+from diver.types import DiverError, Grade
 
 PROBLEM = problems(Countdown(), 1, held_out=True)[0]
 
@@ -44,6 +46,15 @@ PROBLEM = problems(Countdown(), 1, held_out=True)[0]
         (r"<think>\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 24 }</think> I do not know", False),
         ("x " * 4000 + r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 24 }", True),
         (r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 24 }" + " x" * 4000 + r" \boxed{ 25 }", False),  # the last box
+        # The last box counts, whatever stands in it; one that does not close is none.
+        (r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 24 } \boxed{ no solution }", False),
+        (r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 24 } \boxed{ -64 }", False),
+        (r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 24 } \boxed{\frac{1}{2}}", False),
+        (r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 24 } \boxed{}", False),
+        (r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ x } \boxed{ 24 }", True),
+        (r"\( 9 - 5 = 4 \) \( 4 \times 6 = 24 \) \boxed{ 24 } \boxed{ 25", True),
+        ("\\( 9 - 5 = 4 \\) \\( 4 \\times 6 = 24 \\) \\boxed{ \u0662\u0664 }", False),  # 24 in Arabic digits
+        ("\\( \u0669 - 5 = 4 \\) \\( 4 \\times 6 = 24 \\) \\boxed{ 24 }", False),
         ("", False),
     ],
 )
@@ -65,6 +76,7 @@ def test_canonical_form_forgets_the_order_of_terms_and_of_steps():
 def test_calculate_stays_with_whole_positive_numbers():
     assert calculate(12, r"\div", 4) == 3 and calculate(12, r"\div", 5) is None and calculate(3, r"\div", 0) is None
     assert calculate(3, "-", 3) is None and calculate(3, "-", 5) is None
+    assert calculate(802, r"\div", 2) is None and calculate(0, r"\div", 5) is None and calculate(800, r"\div", 2) == 400
     assert calculate(20, r"\times", 20) == 400 and calculate(20, r"\times", 21) is None
 
 
@@ -143,6 +155,21 @@ def test_the_grader_reads_only_a_bounded_part():
     assert grade(r"\boxed{ 7 }", PROBLEM) is Grade.WRONG
     assert grade(r"\( " * 1_000_000, PROBLEM) is Grade.NO_ANSWER
     assert parse(r"\( 99999999999999999999 + 1 = 2 \) \boxed{ 2 }") == (None, 2)
+    assert grade(r"\boxed{ 7 } \boxed{ none }", PROBLEM) is Grade.NO_ANSWER
+
+
+def test_a_target_that_no_step_may_reach_stops_at_its_problem(tmp_path):
+    """25 x 20 is above the largest result."""
+    for target, told in ((400, ""), ("24", ""), (500, "500"), (0, "0"), (-3, "-3"), ("nan", "nan")):
+        row = {"problem": "Use 25 and 20.", "answer": "?", "meta": {"numbers": [25, 20], "target": target}}
+        (tmp_path / "own.jsonl").write_text(json.dumps({**row, "verifier": "countdown", "id": "mine"}))
+        source = Source(path=str(tmp_path / "own.jsonl"), verifier="countdown")
+        if not told:
+            assert len(load_problems(source)) == 1
+            continue
+        message = f"problem 'mine': its target is {told}, not a number from 1 to 400, which verifier countdown needs"
+        with pytest.raises(DiverError, match=message):
+            load_problems(source)
 
 
 def solutions_of(numbers, target):

@@ -32,6 +32,12 @@ _, PROBLEM = maze.problem((0, 0), (2, 2), RING, 3, "ring")
         (r"\boxed{ a2 a3 b3 c3 }", Grade.WRONG, ""),  # starts elsewhere
         (r"\boxed{ up up right right }", Grade.WRONG, ""),
         (r"\boxed{ }", Grade.NO_ANSWER, ""),
+        # The last box counts, whatever stands in it.
+        (r"\boxed{ a1 a2 a3 b3 c3 } \boxed{ }", Grade.NO_ANSWER, ""),
+        (r"\boxed{ a1 a2 a3 b3 c3 } or \boxed{\text{a1 c3}}", Grade.WRONG, ""),
+        (r"\boxed{ a1 a2 a3 b3 c3 } or \boxed{ " + "a1 " * 400 + "}", Grade.WRONG, "a1"),
+        (r"\boxed{ a1 a2 a3 b3 c3 } or \boxed{ a1 c3", Grade.CORRECT, "a1 a2 a3 b3 c3"),  # does not close
+        (r"\boxed{ a1 \boxed{ a1 a2 a3 b3 c3 } c2 }", Grade.CORRECT, "a1 a2 a3 b3 c3"),
         ("a1 a2 a3 b3 c3", Grade.NO_ANSWER, ""),
         (r"<think>\boxed{ a1 a2 a3 b3 c3 }</think> no way", Grade.NO_ANSWER, ""),
         ("x " * 4000 + r"\boxed{ a1 a2 a3 b3 c3 }", Grade.CORRECT, "a1 a2 a3 b3 c3"),

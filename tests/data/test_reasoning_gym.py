@@ -1,7 +1,9 @@
 """reasoning-gym's tasks as a source of problems: every one loads and accepts its own answer, twenty train."""
 
+import ast
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 from diver_command import fails, succeeds
@@ -55,7 +57,72 @@ def test_every_task_loads_and_its_verifier_accepts_its_own_answer_in_a_worker(gy
     assert {task for task, g in zip(own, grades, strict=True) if g is not Grade.CORRECT} == set()
     grades = grade([("<answer>\U0001f7e5 neither of them</answer>", problem) for problem in problems.values()], PATIENT)
     others = {task: g for task, g in zip(problems, grades, strict=True) if g is not Grade.WRONG}
-    assert others == {"game_of_life_halting": Grade.CORRECT, "prime_factorization": Grade.ERROR}
+    assert others == {"prime_factorization": Grade.ERROR}
+
+
+HOSTILE = """
+0 1 -1 2 1/0 nan NaN nan+nanj inf 1e400 {} [] [[]] [[0]] null true None yes No {"a":NaN} 6*4*1*1
+""".split()
+
+
+def same(answer, reference):
+    """Whether it is the reference answer, as a number where both are one."""
+    try:
+        return float(answer) == float(reference)
+    except ValueError:
+        return answer.lower() == reference.lower()
+
+
+@pytest.mark.slow
+def test_no_constant_and_no_other_problems_answer_is_right(gym):
+    """Of any task, unless it is the reference answer. Those that raise are the ones that docs/testbeds.md names."""
+    asked = []
+    for task in gym.tasks():
+        drawn = gym.problems(ReasoningGym(), 2, held_out=False, task=task)
+        for problem, other in zip(drawn, reversed(drawn), strict=True):
+            asked += [(answer, problem) for answer in ["", *HOSTILE, other.answer] if not same(answer, problem.answer)]
+    grades = grade([(f"<answer>{answer}</answer>", problem) for answer, problem in asked], PATIENT)
+    graded = [(answer, problem.meta["task"], g) for (answer, problem), g in zip(asked, grades, strict=True)]
+    assert [(answer, task) for answer, task, g in graded if g is Grade.CORRECT] == []
+    raising = {task for _, task, g in graded if g not in (Grade.WRONG, Grade.NO_ANSWER)}
+    assert raising == {"boxnet", "coin_flip", "game_of_life", "prime_factorization"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "entry", "right", "wrong"),
+    [
+        ("coin_flip", {"answer": "0.375"}, "0.375 3/8 0.37501", "0 0.3 0.37 0.3748 0.38"),
+        ("coin_flip", {"answer": "3.051757812e-05"}, "1/32768 0.00003051 3.05e-5", "0 0.0 0.00003 0.0001 1"),
+        ("coin_flip", {"answer": "0.9999694824"}, "32767/32768 0.9999695", "1 0.9 0.9999"),
+        ("coin_flip", {"answer": "1"}, "1 1.0 8/8", "0.99999 1.00001 11"),
+        ("complex_arithmetic", {"metadata": {"result": (3, -2)}}, "3-2i 3.0-2.0i", "nan NaN nan+nanj 3 inf"),
+        ("game_of_life_halting", {"answer": "False"}, "False false", "True 0 no"),
+        ("gsm_symbolic", {"answer": "1"}, "1 1.0 +1", "-1 1/2 1,2 01:1"),
+        ("spell_backward", {"answer": "ytehtomoh"}, "ytehtomoh", "ytehtomohs ytehtomo"),  # 9 times 1/9 is above 1
+        ("countdown", {"metadata": {"numbers": [1, 5, 2], "target": 3}}, "5-2*1", "1.5*2 5//2+1 5-2"),
+        # 7/2*(8-1) is 24.5
+        (
+            "puzzle24",
+            {"metadata": {"numbers": [2, 7, 8, 1]}},
+            "2*8+7+1 8*(7-1)/2",
+            "6*4*1*1 7/2*(8-1) 7//2*8*1 8*(2+1**7)",
+        ),
+    ],
+)
+def test_what_the_library_takes_for_right_and_is_not(gym, task, entry, right, wrong):
+    problem = one(task)
+    problem = replace(problem, meta={**problem.meta, "entry": repr(entry)})
+    answers = [*right.split(), *wrong.split()]
+    grades = grade([(f"<answer>{answer}</answer>", problem) for answer in answers], PATIENT)
+    assert [a for a, g in zip(answers, grades, strict=True) if g is Grade.CORRECT] == right.split()
+
+
+@pytest.mark.slow
+def test_an_entry_with_fractions_reaches_its_verifier(gym):
+    drawn = gym.problems(ReasoningGym(), 60, held_out=False, task="gsm_symbolic")
+    entries = [ast.literal_eval(problem.meta["entry"]) for problem in drawn]
+    assert any("1/" in str(value) for entry in entries for value in entry["metadata"]["variables"].values())
 
 
 @pytest.mark.slow
@@ -116,6 +183,8 @@ def test_wrong_tasks_and_sizes_are_named(gym):
             "sizes of graph_color: num_colors: should be a valid integer, not 'three'",
         ),
         ("graph_color", {"edge_probability": True}, "edge_probability: should be a valid number, not True"),
+        ("chain_sum", {"allow_negation": "maybe"}, "allow_negation: should be a valid boolean, not 'maybe'"),
+        ("graph_color", {"num_colors": "true"}, "num_colors: should be a valid integer, not 'true'"),
         ("chain_sum", {"min_terms": 2.5}, "sizes of chain_sum: min_terms: should be a valid integer.*, not 2.5"),
         ("graph_color", {"edge_probability": 2.0}, "sizes of graph_color: edge_probability must be less than 1"),
     ]:
@@ -124,6 +193,15 @@ def test_wrong_tasks_and_sizes_are_named(gym):
     with pytest.raises(DiverError, match="only .* different problems, fewer than 100"):
         sizes = {"min_num_vertices": 2, "max_num_vertices": 2}
         generate("reasoning-gym:graph_color", Data(reasoning_gym=ReasoningGym(sizes=sizes)), 100, held_out=False)
+
+
+@pytest.mark.slow
+def test_true_and_false_of_the_command_line_are_booleans(gym):
+    """tyro reads `--data.reasoning_gym.sizes allow_negation true` as a text."""
+    for text, value in (("true", True), ("false", False), ("True", True)):
+        problem = one("chain_sum", allow_negation=text)
+        assert problem.prompt == one("chain_sum", allow_negation=value).prompt
+        assert grade([(f"<answer>{problem.answer}</answer>", problem)], PATIENT) == [Grade.CORRECT]
 
 
 @pytest.mark.slow

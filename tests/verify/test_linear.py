@@ -22,7 +22,7 @@ NOISE_S = 2e-4  # of the processor, below which growth cannot be told
 MATH, OPTIONS = Problem("p", "q", "5"), Problem("p", "Which?\nA) red\nB) green", "B", verifier="choice")
 SCANNERS = [
     *(extraction.stated, extraction.is_stated, extraction.boxed, extraction.last_line, extraction.last_number),
-    *(extraction.unboxed, notation.unify, notation.respell, exact.plain, exact.plain_number),
+    *(extraction.last_box, extraction.unboxed, notation.unify, notation.respell, exact.plain, exact.plain_number),
     *(prose.picked_number, thought.in_thought, thought.after_thought, equivalence._parts, notation.content_of),
     *(equivalence._counted, equivalence._name, mathematics.has_answer, mathematics.has_gsm8k_answer, choice.listed),
     *(countdown.parse, lambda text: bounds.within(text, bounds.Bounds(length=10**9))),

@@ -210,7 +210,10 @@ def _without_table(table: Mapping[str, Any], keys: Sequence[str]) -> dict[str, A
 
 def _meant(flag: str, recipe: Mapping[str, Any]) -> list[str]:
     """The dotted keys that a flag of another command or library most likely stands for, the most likely first."""
-    name = flag.rpartition(".")[2].lower()
+    *tables, name = flag.lower().split(".")
+    around = [".".join([*tables[:depth], name]) for depth in range(len(tables) - 1, 0, -1)]
+    if inside := [key for key in around if key in flatten(recipe)]:  # data.countdown.seed, for data.countdown.mix.seed
+        return inside[:1]
     if flag.lower() in ELSEWHERE or (name in ELSEWHERE and "." in flag):
         return [ELSEWHERE[name]]
     if "." in flag:  # the section is known, and `choose` has its keys

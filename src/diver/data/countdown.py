@@ -19,6 +19,7 @@ from diver.config.data import LEVELS, STANDARD_MIX, Countdown, Level
 from diver.data.held_out import distinct, first
 from diver.data.held_out import is_held_out as hashed
 from diver.types import Grade, Problem
+from diver.verify.extraction import last_box
 from diver.verify.thought import after_thought
 
 OPERATIONS = ("+", "-", r"\times", r"\div")
@@ -37,9 +38,8 @@ class Step(NamedTuple):
 
 def calculate(a: int, operation: str, b: int) -> int | None:
     """a op b, or None where a step must not go: nothing below 1, no fractions, nothing above the largest result."""
-    if operation == r"\div":
-        return a // b if b and a % b == 0 else None
-    result = {"+": a + b, "-": a - b, r"\times": a * b}[operation]
+    quotient = a // b if b and a % b == 0 else 0
+    result = {"+": a + b, "-": a - b, r"\times": a * b, r"\div": quotient}[operation]
     return result if 1 <= result <= LARGEST_RESULT else None
 
 
@@ -119,15 +119,16 @@ def problems(settings: Countdown, count: int, *, held_out: bool) -> list[Problem
 
 
 _FORMULA = re.compile(r"\\\((.{0,60}?)\\\)", re.DOTALL)
-_STEP = re.compile(r"\s*(\d{1,6}) (\+|-|\\times|\\div) (\d{1,6}) = (\d{1,6})\s*")
-_BOX = re.compile(r"\\boxed\{\s*(\d{1,6})\s*\}")
+_STEP = re.compile(r"\s*([0-9]{1,6}) (\+|-|\\times|\\div) ([0-9]{1,6}) = ([0-9]{1,6})\s*")
+_NUMBER = re.compile(r"\s*([0-9]{1,6})\s*")
 
 
 def parse(text: str) -> tuple[list[Step] | None, int | None]:
-    """The steps (None where one is malformed) and the last boxed number (None without one) of what follows the thought."""
+    """The steps (None where one is malformed) and the number in the last box (None where it holds none, or there is no box)
+    of what follows the thought."""
     steps, text = [], after_thought(text)[-4096:]  # a proper response has under 120 characters
-    boxes = _BOX.findall(text)
-    box = int(boxes[-1]) if boxes else None
+    number = _NUMBER.fullmatch(last_box(text) or "")
+    box = int(number[1]) if number else None
     for formula in _FORMULA.finditer(text):
         match = _STEP.fullmatch(formula[1])
         if match is None:
@@ -166,10 +167,17 @@ def solution(text: str, numbers: list[int], target: int) -> str | None:
 
 
 def grade(response: str, problem: Problem) -> Grade:
-    """Verifier "countdown": linear in the bounded end of the text. No box is no answer."""
+    """Verifier "countdown": linear in the bounded end of the text. No box, or one without a number, is no answer."""
     if parse(response)[1] is None:
         return Grade.NO_ANSWER
     return Grade.CORRECT if canonical(response, problem) else Grade.WRONG
+
+
+def gradable(problem: Problem) -> None:
+    """ValueError for a target that no step may have as its result, so that every response would be wrong."""
+    target = problem.meta["target"]
+    if not 1 <= float(str(target)) <= LARGEST_RESULT:
+        raise ValueError(f"its target is {target}, not a number from 1 to {LARGEST_RESULT}")
 
 
 def canonical(response: str, problem: Problem) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from diver.config.data import MAZES, STANDARD_MAZES, Maze, MazeLevel
 from diver.data.held_out import distinct, first
 from diver.types import Grade, Problem
+from diver.verify.extraction import last_box
 from diver.verify.thought import after_thought
 
 Cell = tuple[int, int]
@@ -109,15 +110,13 @@ def problems(settings: Maze, count: int, *, held_out: bool) -> list[Problem]:
     return first(distinct(candidates(settings, rng), held_out=held_out), count, "maze")
 
 
-_BOX = re.compile(r"\\boxed\{([^{}]{0,1000})\}")
 _CELL = re.compile(r"([a-z])([1-9])", re.ASCII)
 
 
 def parse(text: str) -> list[Cell | None] | None:
     """What the last box after the thought enters, word by word, None for what names no cell; None without a box, or with an
     empty one."""
-    boxes = _BOX.findall(after_thought(text)[-4096:])
-    words = boxes[-1].replace(",", " ").split() if boxes else []
+    words = (last_box(after_thought(text)[-4096:]) or "").replace(",", " ").split()
     cells = [_CELL.fullmatch(word) for word in words]
     return [(ord(m[1]) - ord("a"), int(m[2]) - 1) if m else None for m in cells] or None
 

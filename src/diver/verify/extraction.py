@@ -10,6 +10,7 @@ She needs 1 1/2 cups.                                        1 1/2
 
 import re
 from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 TAIL = 4096  # characters of free text in which an answer is looked for
@@ -69,6 +70,12 @@ def is_stated(text: str) -> bool:
 def boxed(text: str) -> list[str]:
     """The readings of the last box, or of the list of boxes that it ends; empty where no box closes."""
     return _listed(text, _boxes(text))
+
+
+def last_box(text: str) -> str | None:
+    """What stands in the last box that closes, whatever it is: of one inside another, the inner. None where no box closes."""
+    box = max(_closed(text), default=None)
+    return text[box.opened : box.closed] if box else None
 
 
 def last_line(text: str, ended: bool = False) -> list[str]:
@@ -139,24 +146,29 @@ def _name_between(text: str, start: int, end: int) -> str | None:
 
 def _boxes(text: str) -> list[_Box]:
     """Every outermost box that closes, in order."""
+    boxes: list[_Box] = []
+    for box in _closed(text):
+        while boxes and boxes[-1].start > box.start:
+            boxes.pop()
+        boxes.append(box)
+    return boxes
+
+
+def _closed(text: str) -> Iterator[_Box]:
+    """Every box that closes, in the order in which they close."""
     starts = [start for start in (text.find(r"\boxed"), text.find(r"\fbox")) if start >= 0]
     if not starts:
-        return []
-    boxes: list[_Box] = []
+        return
     opened: list[tuple[int, int] | None] = []  # for each open brace: where its \\boxed began, where its content begins
     for token in _BRACE.finditer(text, min(starts)):
         if token["open"]:
             opened.append((token.start(), token.end()))
         elif token["bare"]:
-            boxes.append(_Box(token.start(), *token.span("bare"), token.end()))
+            yield _Box(token.start(), *token.span("bare"), token.end())
         elif token[0] == "{":
             opened.append(None)
         elif token[0] == "}" and opened and (box := opened.pop()):
-            start, content = box
-            while boxes and boxes[-1].start > start:
-                boxes.pop()
-            boxes.append(_Box(start, content, token.start(), token.end()))
-    return boxes
+            yield _Box(*box, token.start(), token.end())
 
 
 def _closing(text: str) -> tuple[int, int] | None:

@@ -49,7 +49,7 @@ class Grader:
     meta: tuple[str, ...] = ()
     """What it reads of `Problem.meta`."""
     gradable: str = ""
-    """A function of a problem that raises ValueError where its reference answer is none that can be graded."""
+    """A function of a problem that raises ValueError where no response could be graded by it or be correct."""
     template: str = "chat"
     """By which a chat model is asked where no template is named: `boxed` asks for a box, `chat` for nothing."""
 
@@ -98,12 +98,12 @@ class Grader:
 _GYM_ANSWER = "diver.data.reasoning_gym:final_answer"
 
 
-def _gym(name: str, **fields: Any) -> Grader:
+def _gym(name: str, rules: int, **fields: Any) -> Grader:
     """Judged by reasoning-gym's own verifiers."""
     return Grader(
         name,
         "diver.data.reasoning_gym:grade",
-        1,
+        rules,
         ("reasoning-gym",),
         explicit="diver.data.reasoning_gym:has_answer",
         isolated=True,
@@ -146,13 +146,15 @@ GRADERS = {
                 solution=f"{testbed.module}:canonical",
                 exact_solutions=True,
                 meta=testbed.meta,
+                gradable=testbed.gradable and f"{testbed.module}:{testbed.gradable}",
             )
             for name, testbed in TESTBEDS.items()
             if testbed.rules
         ),
-        _gym("reasoning-gym", answer=_GYM_ANSWER, solution=_GYM_ANSWER),
+        _gym("reasoning-gym", 2, answer=_GYM_ANSWER, solution=_GYM_ANSWER),
         _gym(
             "graph-coloring",
+            1,
             answer=None,
             value=_GYM_ANSWER,
             solution="diver.data.reasoning_gym:coloring",
