@@ -104,9 +104,9 @@ def _outcome(study: Study, temperature: str) -> str:
     samples = now.runs[INITIAL][0]["evaluations"][temperature]["samples"]
     measures = [m for m in HELD_OUT if m.startswith("pass@") and int(m.partition("@")[2]) <= samples]
     gaps = {measure: difference(now, "diver-mix", "clip-higher", measure) for measure in measures}
-    told = [f"{title(m)} {shown(m, gap, '+')}" for m, gap in gaps.items() if gap.low > 0 or gap.high < 0]
-    if told:
-        return f"At temperature {temperature} diver-mix differs from clip-higher at {', '.join(told)} points."
+    significant = [f"{title(m)} {shown(m, gap, '+')}" for m, gap in gaps.items() if gap.low > 0 or gap.high < 0]
+    if significant:
+        return f"At temperature {temperature} diver-mix differs from clip-higher at {', '.join(significant)} points."
     least = " and ".join(f"{shown(m, _least(gaps[m]))} at {title(m)}" for m in (measures[0], measures[-1]))
     return (
         f"At temperature {temperature} no difference of Pass@k between diver-mix and clip-higher can be told from 0; the smallest "

@@ -79,7 +79,7 @@ def _row(problem: Problem, scored: Sequence[Sample], counts: list[int], solution
 
 
 def problem_digest(problem: Problem) -> str:
-    """16 digits of the text and the answer, by which two problems of one id are told apart."""
+    """16 digits of the text and the answer, which differ for two problems of one id."""
     return digest(problem.prompt, problem.answer)
 
 

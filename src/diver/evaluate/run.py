@@ -58,7 +58,7 @@ def run(
                 )
         file = out / "results.json"
         earlier = read_results(file)["benchmarks"] if file.exists() else {}
-        every = _told_apart({**earlier, **results})
+        every = _with_unique_titles({**earlier, **results})
         write_text(file, to_json({"model": generator.model, "benchmarks": every}, indent=1) + "\n")
         table = benchmark_table(every)
         write_text(out / "table.md", table)
@@ -71,7 +71,7 @@ def run(
     return out
 
 
-def _told_apart(results: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _with_unique_titles(results: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The results, with its name for a title where benchmarks of one's own have the same."""
     titles = Counter(result["title"] for result in results.values())
     return {name: {**r, "title": name if titles[r["title"]] > 1 else r["title"]} for name, r in results.items()}

@@ -78,8 +78,8 @@ def _evaluated_again(run: RunRecord, evaluations: Path) -> RunRecord:
 
 def settings_of(run: RunRecord) -> dict[str, str]:
     """What the runs of one variant have in common, by dotted key: the recipe, the data, the model and the code of one's own."""
-    held = {name: run.config.get(name) or {} for name in ("content", "own_code")}
-    identity = {**run.config.get("identity", {}), "train.steps": run.planned_steps, **held}
+    digests_of = {name: run.config.get(name) or {} for name in ("content", "own_code")}
+    identity = {**run.config.get("identity", {}), "train.steps": run.planned_steps, **digests_of}
     return {key: str(value) for key, value in flatten(identity).items() if key != "run.seed"}
 
 
