@@ -15,8 +15,10 @@ from diver.cli.compare import command
 from diver.cli.eval import command as evaluate
 from diver.cli.train import command as train
 from diver.cli.train import parse_seeds
+from diver.evaluate.of_run import read_run
 from diver.io.run_folder import run_name
 from diver.report.over_seeds import BEFORE, by_variant, differences, evaluations, levels, notes, read_runs
+from diver.report.run_record import RunRecord
 from diver.stats import interval, paired_interval
 from diver.types import DiverError
 
@@ -206,6 +208,9 @@ def test_what_cannot_be_compared_is_told(folders):
 
     (folders / "empty").mkdir()
     assert "empty: is neither a run folder nor" in told("empty")
+    for read in (RunRecord.read, read_run):
+        with pytest.raises(DiverError, match="clip: .* name a run in it: .*clip/seed_0"):
+            read(folders / "clip")
     assert "the same recipe and the same seed" in told("clip", "clip/seed_0")
     write_run(folders / "hot", "max-rl", 0, CLIP[0], temperature=1.0)
     assert "hot: temperature of its evaluation is 1.0, of the first run 0.6" in told("clip", "hot")

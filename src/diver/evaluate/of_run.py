@@ -16,7 +16,7 @@ from diver.evaluate.grade import AUTO, grader_for
 from diver.evaluate.reduce import problem_digest
 from diver.evaluate.run import run
 from diver.io.jsonl import read_json, table
-from diver.io.run_folder import by_step, run_name
+from diver.io.run_folder import by_step, run_name, runs_in
 from diver.types import DiverError
 
 SECTIONS = ("run", "model", "data", "sample", "evaluate", "verify")  # of the recipe; not the method, which may be gone
@@ -72,7 +72,8 @@ def read_run(path: Path) -> TrainedRun:
         if file.is_file() and (recipe := table(read_json(file), "recipe")):
             break
     else:
-        raise DiverError(f"{path}: is neither a run folder nor a checkpoint in one; a model is given by --model")
+        hint = f"name a run in it: {runs[0]}" if (runs := runs_in(path)) else "a model is given by --model"
+        raise DiverError(f"{path}: is neither a run folder nor a checkpoint in one; {hint}")
     try:
         read = make_recipe({name: recipe[name] for name in SECTIONS if name in recipe})
     except DiverError as error:

@@ -53,6 +53,11 @@ def is_aside(folder: Path) -> bool:
     return Path(str(table(read_json(config), "recipe", "run").get("folder"))).name == folder.stem
 
 
+def runs_in(folder: Path) -> list[Path]:
+    """The run folders in a folder, such as those of `diver train --seeds`, without those that --restart has set aside."""
+    return sorted(p.parent for p in folder.glob("*/config.json") if not is_aside(p.parent))
+
+
 def run_name(folder: Path) -> str:
     """The last part of its path, or PARENT/seed_N of one of several seeds, whose last part says nothing of the recipe."""
     path = folder.resolve() if folder.name in ("", "..") else folder

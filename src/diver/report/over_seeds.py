@@ -16,7 +16,7 @@ import numpy as np
 from diver.config.recipe import flatten
 from diver.evaluate.compare import SETTINGS, WRITTEN, digests, other_problems
 from diver.evaluate.store import read_results
-from diver.io.run_folder import is_aside, run_name
+from diver.io.run_folder import run_name, runs_in
 from diver.render.figures import COLOURS, drawing, frame
 from diver.render.tables import Measure, Table
 from diver.report.run_record import RunRecord
@@ -38,8 +38,7 @@ def read_runs(paths: Iterable[Path], evaluations: Path | None = None) -> list[Ru
     """
     found: list[RunRecord] = []
     for path in paths:
-        below = sorted(p.parent for p in path.glob("*/config.json"))
-        folders = [path] if (path / "config.json").is_file() else [p for p in below if not is_aside(p)]
+        folders = [path] if (path / "config.json").is_file() else runs_in(path)
         if not folders:
             raise DiverError(f"{path}: is neither a run folder nor a folder of run folders")
         found += [RunRecord.read(folder) for folder in folders]

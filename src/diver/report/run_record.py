@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from diver.io.jsonl import number, read_json, read_jsonl, table
 from diver.io.rollout_rows import groups_from_rows
-from diver.io.run_folder import by_step, metrics_table
+from diver.io.run_folder import by_step, metrics_table, runs_in
 from diver.types import DiverError, Group
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ class RunRecord:
     def read(cls, folder: Path) -> RunRecord:
         """The run in `folder`, without its rollouts. DiverError where there is no readable config.json."""
         if not (folder / "config.json").is_file():
-            below = sorted(p.parent.name for p in folder.glob("*/config.json"))
-            hint = f"; name a run in it: {folder / below[0]}" if below else ""
+            hint = f"; name a run in it: {runs[0]}" if (runs := runs_in(folder)) else ""
             raise DiverError(f"{folder}: not a run folder, it has no config.json{hint}")
         others = ("results.json", "grades.jsonl")  # of diver eval and diver grade
         if not (folder / "metrics.jsonl").exists() and any((folder / name).exists() for name in others):
