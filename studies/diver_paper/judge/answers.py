@@ -40,7 +40,7 @@ RULES: Mapping[str, Callable[[Sequence[Rollout]], Rollout]] = {"first": first, "
 
 
 def _correct(rollout: Rollout) -> bool:
-    return rollout.grade is Grade.CORRECT or bool(rollout.reward and rollout.reward.outcome > 0.5)
+    return rollout.grade is Grade.CORRECT or bool(rollout.reward and rollout.reward.outcome >= 0.5)
 
 
 def read_cases(

@@ -17,6 +17,7 @@ from diver.generate.endpoint import Endpoint
 from diver.io.files import lock, write_text
 from diver.io.jsonl import JsonlLog, to_json
 from diver.io.progress import progress_bar
+from diver.rollouts.files import check_written
 from diver.settings import settings
 from diver.types import DiverError
 from diver_paper.judge.answers import Case, read_cases
@@ -25,6 +26,7 @@ from diver_paper.judge.prompt import LETTERS, MAX_STRUCTURED, response_format
 from diver_paper.judge.ranks import Standing, by_position, standings, unranked
 from diver_paper.judge.tables import OVERALL, Blocks, ranks_latex, ranks_markdown
 
+FILES = ("table.md", "table.tex", "ranks.json", "comparisons.jsonl", "replies.jsonl")  # of --out
 Log = Callable[[str], Any]
 
 
@@ -118,10 +120,13 @@ class Judge:
 
 
 def run(judge: Judge, log: Log = print) -> None:
-    """Have the answers ranked; write replies.jsonl, comparisons.jsonl, ranks.json, table.md and table.tex."""
+    """Have the answers ranked; write FILES."""
     cases = read_cases(judge.named, judge.benchmarks, judge.answer, judge.limit, log)
     if judge.out.exists() and not judge.out.is_dir():
         raise DiverError(f"--out {judge.out}: is a file; name a folder")
+    if (judge.out / "config.json").exists():  # of a run or an evaluation, which has a table.md of its own
+        raise DiverError(f"--out {judge.out}: has other work, that of its config.json; choose another --out")
+    check_written((judge.out / name for name in FILES), judge.named.values())
     judge.out.mkdir(parents=True, exist_ok=True)
     lock_file = lock(judge.out)
     try:
@@ -138,7 +143,7 @@ def run(judge: Judge, log: Log = print) -> None:
     finally:
         lock_file.close()
     log(f"\n{table}\n{_summary(result, decisions)}")
-    log(f"written: table.md, table.tex, ranks.json, comparisons.jsonl, replies.jsonl in {judge.out}")
+    log(f"written: {', '.join(FILES)} in {judge.out}")
 
 
 def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -> tuple[list[Comparison], str]:

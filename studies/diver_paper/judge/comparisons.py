@@ -15,6 +15,7 @@ from diver.generate.base import Generation, Request, SamplingParams
 from diver.generate.endpoint import Endpoint, EndpointGenerator
 from diver.io.jsonl import JsonlLog
 from diver.io.seeds import digest, stream_seed
+from diver.types import DiverError
 from diver_paper.judge.answers import Case
 from diver_paper.judge.prompt import Message, question, read_ranks, repair
 
@@ -116,7 +117,11 @@ def ask(
 
 
 def stored(replies: JsonlLog) -> dict[tuple[str, int], dict[str, Any]]:
-    return {(row["key"], row["attempt"]): row for row in replies.rows()}
+    """The replies by comparison and attempt. DiverError where the file is another program's."""
+    try:
+        return {(row["key"], row["attempt"]): row for row in replies.rows()}
+    except (KeyError, TypeError):
+        raise DiverError(f"{replies.path}: has rows that are no replies of a judge; choose another --out") from None
 
 
 def decide(comparison: Comparison, replies: Mapping[tuple[str, int], Mapping[str, Any]]) -> Decision:

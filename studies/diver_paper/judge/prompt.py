@@ -14,6 +14,8 @@ from importlib.resources import files
 from itertools import combinations
 from typing import Any
 
+from diver.verify.thought import after_thought, in_thought
+
 LETTERS = "ABCDEFGHIJ"
 MAX_STRUCTURED = 5  # models; OpenAI takes at most 1,000 choices; the rankings of five are 541, of six 4,683
 LONGEST_REPLY = 20_000  # characters, from its end, that are searched for the line
@@ -89,7 +91,10 @@ def read_ranks(reply: str, n: int, structured: bool = False) -> list[int] | str:
 
 
 def _in_line(reply: str) -> str | None:
-    lines = _LINE.findall(reply[-LONGEST_REPLY:])
+    """That of the last such line after the thought; a draft in a thought that was cut off is none."""
+    if in_thought(reply):
+        return None
+    lines = _LINE.findall(after_thought(reply)[-LONGEST_REPLY:])
     return lines[-1] if lines else None
 
 

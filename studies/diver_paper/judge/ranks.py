@@ -26,13 +26,13 @@ def standings(ranks: Mapping[str, np.ndarray], benchmarks: Mapping[str, str]) ->
     models = next((r.shape[1] for r in ranks.values()), 0)
     names = np.array([benchmarks[p] for p in ranks])
 
-    def estimate(values: Sequence[float]) -> Estimate:
-        return over_strata([np.array(values)[names == name] for name in dict.fromkeys(names)])
+    def estimate(values: Sequence[float], low: float, high: float) -> Estimate:
+        return over_strata([np.array(values)[names == name] for name in dict.fromkeys(names)]).within(low, high)
 
     return [
         Standing(
-            estimate([r[:, m].mean() for r in ranks.values()]),
-            tuple(estimate([(r[:, m] == rank).mean() for r in ranks.values()]) for rank in range(1, models + 1)),
+            estimate([r[:, m].mean() for r in ranks.values()], 1, models),
+            tuple(estimate([(r[:, m] == rank).mean() for r in ranks.values()], 0, 1) for rank in range(1, models + 1)),
         )
         for m in range(models)
     ]

@@ -309,6 +309,18 @@ def test_wrong_input(files, tmp_path):
     with pytest.raises(DiverError, match=r"--out .*other.jsonl: is a file"):
         run(Judge(models=files, out=other), print)
     assert not (tmp_path / "out").exists()
+    (run_folder := tmp_path / "run").mkdir()
+    (run_folder / "config.json").write_text("{}")
+    with pytest.raises(DiverError, match="has other work, that of its config.json"):
+        run(Judge(models=files, out=run_folder), print)
+    (tmp_path / "theirs").mkdir()
+    theirs = written(tmp_path / "theirs" / "comparisons.jsonl", "yes {}")
+    with pytest.raises(DiverError, match="would replace .*comparisons.jsonl, which is read"):
+        run(Judge(models=(files[0], f"theirs={theirs}"), out=theirs.parent), print)
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "replies.jsonl").write_text('{"reply": "Dear sir"}\n')
+    with pytest.raises(DiverError, match="replies.jsonl: has rows that are no replies of a judge"):
+        run(Judge(models=files, judge="any", out=tmp_path / "foreign"), print)
     with pytest.raises(DiverError, match="no answer .*is the server up"):
         run(Judge(models=files, url="http://127.0.0.1:9/v1", out=tmp_path / "out"), print)
 

@@ -31,6 +31,8 @@ def test_rankings_that_are_read(reply, ranks):
         ("B > A > C", 'no line that begins with "RANKING:"'),
         ("My RANKING: B > A > C", 'no line that begins with "RANKING:"'),
         ("RANKING: B > A", "C is missing"),
+        ("<think>A draft:\nRANKING: A > B > C\nbut C", 'no line that begins with "RANKING:"'),
+        ("<think>\nRANKING: A > B > C\n</think>\nThey are alike.", 'no line that begins with "RANKING:"'),
         ("RANKING:", "'' in its ranking is no solution"),
         ("RANKING: B > A > A > C", "A is in its ranking twice"),
         ("RANKING: A > B > D", "'D' in its ranking is no solution"),

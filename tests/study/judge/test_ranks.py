@@ -15,8 +15,8 @@ def test_by_hand():
     assert second.rank.mean == pytest.approx((2 + 1) / 2)
     assert [s.mean for s in first.shares] == pytest.approx([(1 + 0.5) / 2, 0.25])
     assert [s.mean for s in second.shares] == pytest.approx([0.5, 0.5])
-    # Student: 1.25 +- t_1 s / sqrt(2), s = .5 / sqrt(2), t_1 = 12.706
-    assert first.rank[1:] == pytest.approx((1.25 - 3.1766, 1.25 + 3.1766), abs=1e-3)
+    # Student: 1.25 +- t_1 s / sqrt(2), s = .5 / sqrt(2), t_1 = 12.706: beyond the ranks 1 and 2 that there are
+    assert first.rank[1:] == (1, 2) and first.shares[0][1:] == (0, 1)
 
 
 def test_overall_is_the_mean_over_benchmarks():
@@ -33,6 +33,15 @@ def test_the_interval_is_of_problems_within_benchmarks():
     first, _ = standings(ranks, dict(zip(ranks, "xxyyyy", strict=True)))
     freedom = (1 / 12) ** 2 / ((1 / 16) ** 2 / 1 + (1 / 48) ** 2 / 3)
     half = stats.t.ppf(0.975, freedom) / 12**0.5
+    assert 0.5 < half < 1.5
+    assert first.rank == (1.5, 1, 2)
+    many = {f"{name}{i}": rank for name, rank in ranks.items() for i in range(100)}
+    first, _ = standings(many, {name: "x" if name[0] in "pq" else "y" for name in many})
+    x, y = (
+        1 / 4 / 199 / 4,
+        1 / 4 / 399 / 4,
+    )  # the variance of 200 and of 400 ranks, half of them 1, over n and over 2 squared
+    half = stats.t.ppf(0.975, (x + y) ** 2 / (x**2 / 199 + y**2 / 399)) * (x + y) ** 0.5
     assert first.rank == pytest.approx((1.5, 1.5 - half, 1.5 + half))
     same = {str(i): np.array([[2, 1]]) for i in range(40)}
     assert standings(same, {name: "x" if int(name) < 4 else "y" for name in same})[0].rank == (2, 2, 2)
