@@ -438,3 +438,16 @@ def test_intervals_end_where_values_do(tmp_path):
     assert re.search(r"\| TD +\| 0.500 \[0.000, 1.000\] \|", printed), printed
     assert re.search(r"\| TD, wrong +\| 0.500 \[0.000, 1.000\] \|", printed), printed
     assert re.search(r"\| words +\| +1.5 \[0.0, 7.9\] \|", printed), printed
+
+
+def test_steps_in_the_names_of_files_make_the_groups_of_measure(tmp_path):
+    for step in (1, 2, 3):
+        rows = [{"problem": p, "response": f"{step} {i}"} for p in "PQR" for i in range(2)]
+        write_rows(tmp_path / "run" / f"step_{step}.jsonl", rows)
+    of = source(tmp_path / "run")
+    of.read(None, 9)
+    browsed = {
+        (g.problem.id, g.problem.meta["step"], *g.responses) for c in of.contents.values() for g in c.sample.groups()
+    }
+    measured = {(g.problem.id, g.problem.meta["step"], *g.responses) for g in read_rollouts(tmp_path / "run")}
+    assert browsed == measured and len(measured) == 9 and sorted(runs_of([of])[0].steps) == [1, 2, 3]

@@ -133,8 +133,10 @@ def render(sources: Sequence[Source], groups: int, threshold: float, version: st
 def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
     totals = [run.total for run in runs]
     steps = sorted({step for run in runs for step in run.steps if step is not None})
+    outcomes = dict.fromkeys(name for source in sources for name in source.outcomes)
     about = {
         "Read as": ", ".join(dict.fromkeys(name for source in sources for name in source.layouts)),
+        **({"Outcome": ", ".join(outcomes)} if outcomes else {}),
         "Groups": f"{sum(t.groups for t in totals):,}",
         "Responses": f"{sum(t.responses for t in totals):,}",
         **({"Steps": f"{steps[0]:,} to {steps[-1]:,}" if len(steps) > 1 else f"{steps[0]:,}"} if steps else {}),

@@ -19,6 +19,7 @@ from diver.render.tables import Table, export, markdown
 from diver.report.page import check_page
 from diver.rollouts import Columns
 from diver.rollouts.files import check_written
+from diver.rollouts.reader import THRESHOLD
 from diver.settings import settings
 from diver.types import DiverError
 
@@ -47,7 +48,7 @@ class Browse(Columns, Export):
     """Read every file, however long that takes."""
     steps: str = ""
     """Of a folder, only the files of these steps: 100, or 1,50-60,last."""
-    threshold: float = 0.5
+    threshold: float = THRESHOLD
     """An outcome of at least this is correct."""
     groups: int = 100
     """The page shows at most this many groups, drawn at random."""

@@ -12,7 +12,7 @@ from diver.measure.problems import SINGLE, owner
 from diver.report.text import evenly_spaced
 from diver.rollouts.columns import Columns, Part
 from diver.rollouts.files import RolloutFile, rollout_files
-from diver.rollouts.reader import Reader, grouped
+from diver.rollouts.reader import Reader, grouped, largest_outcome, scale_note
 from diver.types import DiverError, Group
 
 OPEN_CHARS = 100_000_000  # of responses whose group may get further ones; then the oldest are taken for complete
@@ -77,12 +77,16 @@ class Drawn:
 
 
 class Content:
-    """What one file has: a tally for each key, a sample of its groups, and notes. `whole`: all of it was read."""
+    """What one file has: a tally for each key, a sample of its groups, notes and the largest outcome, if that is above 0.
+
+    `whole`: all of it was read.
+    """
 
     def __init__(self, groups: int, chars: int) -> None:
         self.tallies: dict[Key, Tally] = {}
         self.sample = Sample(groups, chars)
         self.notes: list[str] = []
+        self.largest = 0.0
         self.whole = True
 
 
@@ -119,6 +123,10 @@ class Source:
         return [*self._reader.layouts]
 
     @property
+    def outcomes(self) -> list[str]:
+        return [*self._reader.outcomes]
+
+    @property
     def notes(self) -> list[str]:
         """What a user should know, each once: what was left out, and of what was read, what has no value."""
         return [*dict.fromkeys([*self._said, *self._of_files()]), *self._gaps()]
@@ -134,6 +142,8 @@ class Source:
             yield f"{self.name}: {unknown:,} of {groups:,} groups have a response without an outcome, so no Pass@k{option}"
         if single:
             yield f"{self.name}: {single:,} of {groups:,} groups are {SINGLE}"
+        largest = max((content.largest for content in self.contents.values()), default=0.0)
+        yield from scale_note(self.name, largest, self.threshold)
 
     @property
     def missing(self) -> list[RolloutFile]:
@@ -195,6 +205,7 @@ class Source:
         for group in self._groups(content, file, share):
             tally = content.tallies.setdefault(self._key(group), Tally())
             tally.count(group)
+            content.largest = max(content.largest, largest_outcome([group]))
             tally.add(group, outcome_values(group, self.threshold))
             content.sample.add(group)
             drawn.add(self._key(group), group)

@@ -25,6 +25,7 @@ from diver.render.export import Export
 from diver.render.figures import write_intervals
 from diver.render.tables import Cell, Measure, Table, export, write_table
 from diver.rollouts import Columns, Rollouts, read_rollouts
+from diver.rollouts.reader import THRESHOLD, largest_outcome, scale_note
 from diver.settings import settings
 from diver.stats import Estimate, bounds_of, by_problem, interval, pass_at_k
 from diver.types import DiverError, Grade, Problem, Rollout
@@ -54,7 +55,7 @@ class GradeConfig(Columns, Export):
     math-verify (that package as it is), or one of your own, package.module:function of (response, problem)."""
     k: str = "1,8"
     """Values of k for Pass@k, such as 1,8,64; `...` doubles in between."""
-    threshold: float = 0.5
+    threshold: float = THRESHOLD
     """A label of at least this says that a response is correct."""
     steps: str = ""
     """Of a folder, only the files of these steps: 100, or 1,50-60,last."""
@@ -110,7 +111,7 @@ def run(config: GradeConfig) -> Table:
     print_note = config.notes()
     path = Path(config.rollouts).expanduser()
     rollouts = read_rollouts(path, config.columns, config.steps)
-    for note in rollouts.notes:
+    for note in [*rollouts.notes, *scale_note(str(path), largest_outcome(rollouts), config.threshold)]:
         print_note(note)
     responses = list(_responses(rollouts, path, config))
     if config.out is None:

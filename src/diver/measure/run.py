@@ -37,6 +37,7 @@ from diver.report import write_browser
 from diver.report.page import check_page
 from diver.rollouts import Columns, read_rollouts
 from diver.rollouts.files import check_written
+from diver.rollouts.reader import THRESHOLD, largest_outcome, scale_note
 from diver.settings import settings
 from diver.types import DiverError, Grade, Group
 
@@ -60,7 +61,7 @@ class Measure(Columns, Export):
     """Names with commas between: textual, equational, hidden-state, embedding, distinct-n, self-bleu, or package.module:function."""
     steps: str = ""
     """Of a folder, only the files of these steps: 100, or 1,50-60,last."""
-    threshold: float = 0.5
+    threshold: float = THRESHOLD
     """An outcome of at least this is correct."""
     k: str = "1,8"
     """Values of k for Pass@k, where outcomes are known."""
@@ -165,7 +166,7 @@ def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
     paths = paths_of(config.rollouts)
     for name, path in paths.items():
         rollouts = read_rollouts(path, config.columns, config.steps)
-        for note in rollouts.notes:
+        for note in [*rollouts.notes, *scale_note(name, largest_outcome(rollouts), config.threshold)]:
             log(note)
         owners: dict[str, list[Group]] = {}
         for group in rollouts:

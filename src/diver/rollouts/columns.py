@@ -18,6 +18,7 @@ RESPONSES = (
     "response", "responses", "completion", "completions", "output", "outputs", "generation", "generations", "text",
 )  # fmt: skip
 OUTCOMES = ("outcome", "correct", "is_correct", "score", "reward", "accuracy")
+SOURCES = ("benchmark", "data_source", "dataset", "task")
 ANSWERS = ("answer", "solution", "ground_truth", "reward_model.ground_truth", "gold", "target")
 
 LONGEST_NAME = 200
@@ -73,11 +74,15 @@ class Columns:
 
 
 class File(NamedTuple):
-    """The rows of a file, each with its place, and how to read them; `notes` are what a user should know."""
+    """The rows of a file, each with its place, and how to read them.
+
+    `notes` are what a user should know, `outcomes` the columns that were taken for the outcome where nobody says which it is.
+    """
 
     path: Path
     rows: Iterator[tuple[str, Row]]
     notes: list[str]
+    outcomes: dict[str, None]
     names: Names = NAMES
     step: int | None = None
     """The step of rows that do not say it."""
@@ -104,12 +109,15 @@ class Layout(NamedTuple):
     """Its reader, where names are not enough."""
     numbered: bool = False
     """The number in the name of a file is the step."""
+    numbered_by_word: bool = False
+    """It is where the name says step, iteration or rollout: another number may be that of a part of a step."""
     repeats: bool = False
     """A file may repeat the one before it."""
 
 
 def named_columns(file: File) -> Iterator[Part]:
     names, chosen = file.names, ""
+    models: dict[int, Any] = {}
     for where, row in file.rows:
         group, value = _known(row, names["group"]), _known(row, names["problem"])
         if value is None:
@@ -121,11 +129,16 @@ def named_columns(file: File) -> Iterator[Part]:
         responses = texts if several else [texts]
         if names["outcome"] is OUTCOMES:  # nobody says which it is: of the whole file the same
             chosen = chosen or next((name for name in OUTCOMES if _each_outcome(row.get(name))), "")
+            file.outcomes.update({chosen: None} if chosen else {})
             given = row.get(chosen) if _each_outcome(row.get(chosen)) else None
             if given is None:
                 _note_unread(file, where, row, (chosen,) if chosen else OUTCOMES)
         else:
             given = first_value(row, names["outcome"])
+        if len(responses) > 1 and not isinstance(given, list):
+            if values.known(given) is not None:
+                _note(file, "one outcome for several responses, which does not say whose it is: left out")
+            given = None
         outcomes = given if several and isinstance(given, list) else [given] * len(responses)
         if len(outcomes) != len(responses):
             raise DiverError(f"{where}: {len(responses)} responses, but {len(outcomes)} outcomes")
@@ -134,11 +147,20 @@ def named_columns(file: File) -> Iterator[Part]:
                 (values.text(r, where), values.outcome(o, where)) for r, o in zip(responses, outcomes, strict=True)
             ]
             key = json.dumps(value if group is None else group, ensure_ascii=False, default=str)
-            yield Part(key, Group(_problem(row, value, where, file), tuple(_rollouts(row, scored, names))))
+            problem = _problem(row, value, where, file)
+            if not names["by"] and (model := _known(row, ("model",))) is not None:
+                of_group = hash((problem.source, problem.meta.get("step"), key))  # a key may be as long as a prompt
+                if models.setdefault(of_group, model) != model:
+                    _note(file, "column 'model' differs within a group; --by model keeps the models apart")
+            yield Part(key, Group(problem, tuple(_rollouts(row, scored, names))))
 
 
 def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
     found = {name: _known(row, file.names[name]) for name in ("answer", "step", "by", "grader", "source", "id")}
+    if file.names["source"] is SOURCES and not (
+        _is_name(found["source"]) and _is_id(row, value, file.names["problem"])
+    ):
+        found["source"] = None
     step = values.integer(found["step"])
     meta: dict[str, Any] = {"step": file.step if step is None else step}
     meta |= {name: None if found[name] is None else str(found[name]) for name in ("by", "grader")}
@@ -181,6 +203,24 @@ def _rollouts(row: Row, scored: Sequence[tuple[str, float | None]], names: Names
 def _known(row: Row, names: Sequence[str]) -> Any:
     """The first value that says something; None where there is none."""
     return next((value for name in names if (value := values.known(value_at(row, name))) is not None), None)
+
+
+def _is_id(row: Row, value: Any, names: Sequence[str]) -> bool:
+    """Whether the problem is a number or an id, which another benchmark may have, too, and not its text."""
+    column = next((name for name in names if values.known(value_at(row, name)) is not None), "")
+    number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
+    return number or column == "id" or column.endswith(("_id", ".id"))
+
+
+def _is_name(value: Any) -> bool:
+    """Not a table, nor the text of a task."""
+    return isinstance(value, str | int) and len(str(value)) <= LONGEST_NAME
+
+
+def _note(file: File, said: str) -> None:
+    """Once of a file."""
+    if (note := f"{file.path}: {said}") not in file.notes:
+        file.notes.append(note)
 
 
 def _note_unread(file: File, where: str, row: Row, names: Sequence[str]) -> None:

@@ -14,7 +14,8 @@ from diver.types import DiverError
 
 # Where trainers and evaluations keep them, in their output folder.
 FOLDERS = ("rollouts", "generations", "completions", "dumped_evals", "rollout_data")
-_NUMBER = re.compile(r"(?:.*(?:step|completions|iteration|rollout|data|eval)_?)?(\d+)(?:_evals)?")
+_NUMBER = re.compile(r"(?:.*(?:step|completions|iteration|rollout|data|eval)[_-]?)?(\d+)(?:_evals)?")
+_NUMBER_BY_WORD = re.compile(r".*(?:step|iteration|rollout)[_-]?(\d+)(?:_evals)?")
 _EVALUATION = re.compile(r"(?:.*_)?(?:val|eval|test)(?:_.*)?")
 # What lies beside rollouts: metrics, settings, tokenizers, summaries.
 _OTHER = re.compile(
@@ -25,10 +26,14 @@ _OTHER = re.compile(
 
 
 class RolloutFile(NamedTuple):
-    """`step` is the number in its name or in that of a folder above it; `size` is in bytes, `changed` in nanoseconds."""
+    """`step` is the number in its name or in that of a folder above it, `step_by_word` the one behind step, iteration or rollout.
+
+    `size` is in bytes, `changed` in nanoseconds.
+    """
 
     path: Path
     step: int | None
+    step_by_word: int | None
     size: int
     changed: int
 
@@ -71,7 +76,8 @@ def _found(paths: Iterable[Path], folder: Path) -> Iterator[RolloutFile]:
     for path in paths:
         with suppress(FileNotFoundError):  # gone since the folder was listed
             about = path.stat()
-            yield RolloutFile(path, _step(path, folder), about.st_size, about.st_mtime_ns)
+            step, by_word = _step(path, folder, _NUMBER), _step(path, folder, _NUMBER_BY_WORD)
+            yield RolloutFile(path, step, by_word, about.st_size, about.st_mtime_ns)
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
@@ -114,9 +120,9 @@ def _of_training(folder: Path, files: list[Path]) -> tuple[list[Path], list[str]
     return [p for p in files if not (p.parent.name == "effective" and (p.parents[1] / "all" / p.name).exists())], notes
 
 
-def _step(path: Path, folder: Path) -> int | None:
+def _step(path: Path, folder: Path, number: re.Pattern[str]) -> int | None:
     names = [path.stem, *(p.name for p in path.parents if folder in p.parents)]
-    return next((int(found[1]) for name in names if (found := _NUMBER.fullmatch(name))), None)
+    return next((int(found[1]) for name in names if (found := number.fullmatch(name))), None)
 
 
 def _selected(steps: str, last: int) -> Callable[[int], bool]:

@@ -12,7 +12,7 @@ from typing import Any
 from diver.io import rollout_rows
 from diver.io.jsonl import read_jsonl
 from diver.rollouts import unpack, values
-from diver.rollouts.columns import NAMES, Columns, File, Layout, Part, Row, named_columns
+from diver.rollouts.columns import NAMES, SOURCES, Columns, File, Layout, Part, Row, named_columns
 from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
 
@@ -74,6 +74,7 @@ def trl(file: File) -> Iterator[Part]:
         if not any(note.endswith(ambiguous) for note in file.notes):  # of all files of a folder one note
             file.notes.append(f"{file.path}: {ambiguous}")
     names = {**file.names, "outcome": name} if not known else file.names
+    file.outcomes.update(dict.fromkeys(name))
     return named_columns(file._replace(names=names, rows=chain([(where, first)], file.rows)))
 
 
@@ -166,7 +167,7 @@ LAYOUTS = {
         unpack.lm_eval,
         read=lm_eval,
     ),
-    "named columns": Layout(frozenset()),
+    "named columns": Layout(frozenset(), {"source": SOURCES}, numbered_by_word=True),
 }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ANY_COLUMNS = Columns()
+THRESHOLD = 0.5  # of commands that are given none
 LARGE = 200_000_000  # bytes that take some seconds
 
 
@@ -75,11 +76,14 @@ def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -
     groups = list(found)
     if not groups:
         raise reader.unread or DiverError(f"{path}: empty, not one response")
-    return Rollouts(groups, [f"{path}: {', '.join(reader.layouts)}: {_sizes(groups)}", *reader.notes], reader.layouts)
+    about = f"{path}: {', '.join(reader.layouts)}: {_sizes(groups)}"
+    about += f"; outcome: {', '.join(reader.outcomes)}" if reader.outcomes else ""
+    return Rollouts(groups, [about, *reader.notes], reader.layouts)
 
 
 class Reader:
-    """Reads file after file; `layouts` are those that it found, `notes` what a user should know.
+    """Reads file after file; `layouts` are those that it found, `outcomes` the columns that it took for the outcome, `notes`
+    what a user should know.
 
     A file of a folder that has no responses at all is left out with a note, and its error is `unread`.
     """
@@ -87,6 +91,7 @@ class Reader:
     def __init__(self, columns: Columns, notes: Sequence[str] = (), in_folder: bool = False) -> None:
         self.columns, self.notes, self.in_folder = columns, [*notes], in_folder
         self.layouts: dict[str, None] = {}
+        self.outcomes: dict[str, None] = {}
         self.unread: DiverError | None = None
         self._logged: dict[str, Path] = {}
 
@@ -106,8 +111,8 @@ class Reader:
             return
         name = layout_of(first[1], self.columns)
         layout = LAYOUTS[name]
-        step = file.step if layout.numbered else None
-        found = parts(name, File(path, chain([first], rows), self.notes, step=step), self.columns)
+        step = file.step if layout.numbered else file.step_by_word if layout.numbered_by_word else None
+        found = parts(name, File(path, chain([first], rows), self.notes, self.outcomes, step=step), self.columns)
         try:
             begin = next(found, None)
         except DiverError as error:
@@ -160,6 +165,19 @@ def _merged(parts: Sequence[Group], names: dict[str, str]) -> Group:
     rollouts = tuple(rollout for part in parts for rollout in part.rollouts)
     group = replace(parts[0], problem=replace(problem, id=name), rollouts=rollouts)
     return group.with_each(index=range(len(rollouts))) if len(parts) > 1 else group
+
+
+def largest_outcome(groups: Iterable[Group]) -> float:
+    return max((r.reward.outcome for group in groups for r in group.rollouts if r.reward is not None), default=0.0)
+
+
+def scale_note(name: str, largest: float, threshold: float) -> list[str]:
+    """A note where outcomes exceed 1, such as a judge's 1 to 5, and nobody has said from where on they are correct."""
+    if largest <= 1 or threshold != THRESHOLD:
+        return []
+    return [
+        f"{name}: outcomes of up to {largest:g}; those of at least {threshold:g} count as correct (--threshold sets it)"
+    ]
 
 
 def _sizes(groups: Sequence[Group]) -> str:

@@ -10,7 +10,8 @@ from diver.rollouts.values import content_text, is_outcome
 from diver.types import DiverError
 
 Row = Mapping[str, Any]
-INSPECT_VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}  # correct, incorrect, partial, no answer
+# Correct, incorrect, partial, no answer. Half for a partial one, as in inspect's mean, would be correct; its pass_at says it is not.
+INSPECT_VALUES = {"C": 1.0, "I": 0.0, "P": 0.0, "N": 0.0}
 
 
 def slime(where: str, row: Row) -> Iterator[Row]:

@@ -64,12 +64,24 @@ function matches(group, { query, run, step, grade }) {
     && query.toLowerCase().split(/\s+/).every((word) => group.stats.text.includes(word));
 }
 
-/** The filters a group passes: a grade that one of its responses has, or how many of them are correct. */
+/** How many responses are correct, and of how many that is known: a timeout or an error says nothing of the response. */
+function counts(group) {
+  const scored = group.responses.map((r) => r.grade).filter((grade) => ![null, "timeout", "error"].includes(grade));
+  return { correct: scored.filter((grade) => grade === "correct").length, scored: scored.length };
+}
+
+/** The counts as words; "" where no response is graded. */
+function counted(group) {
+  const { correct, scored } = counts(group);
+  if (scored === 0) return "";
+  return `${correct} of ${scored} ${scored < group.responses.length ? "graded " : ""}correct`;
+}
+
+/** The filters a group passes: a grade that one of its responses has, or how many of those graded are correct. */
 function kinds(group) {
-  const grades = group.responses.map((r) => r.grade);
-  const correct = grades.filter((grade) => grade === "correct").length;
-  const whole = correct === grades.length ? "all" : correct === 0 ? "none" : "mixed";
-  return [...grades.map((grade) => grade ?? "not graded"), whole];
+  const { correct, scored } = counts(group);
+  const whole = scored === 0 ? [] : [correct === scored ? "all" : correct === 0 ? "none" : "mixed"];
+  return [...group.responses.map((r) => r.grade ?? "not graded"), ...whole];
 }
 
 function sorted(groups, by) {
@@ -109,7 +121,6 @@ function filters(groups, names, state, refresh) {
 }
 
 function listItem(group, at, names, choose) {
-  const correct = group.responses.filter((r) => r.grade === "correct").length;
   const where = group.step === null ? group.problem : `Step ${group.step.toLocaleString("en")}`;
   const figures = Object.entries(group.stats.diversity).slice(0, 2).map(([name, value]) => `${short(name)} ${value === null ? "–" : value.toFixed(2)}`);
   const marks = group.responses.length <= 12
@@ -119,15 +130,15 @@ function listItem(group, at, names, choose) {
     "button", { type: "button", "data-at": at, click: choose },
     html("span", { class: "where" }, names.length > 1 ? swatch(group.run) : null, html("span", { class: "name" }, where), marks),
     html("span", { class: "what" }, group.step === null ? sourceOf(group.prompt).slice(0, 90) : group.problem),
-    html("span", { class: "what" }, [`${correct} of ${group.responses.length} correct`, ...figures].join(" · ")),
+    html("span", { class: "what" }, [counted(group), ...figures].filter(Boolean).join(" · ")),
   ));
 }
 
 const kind = (grade) => (grade === "correct" ? "correct" : grade === "wrong" ? "wrong" : "other");
 
 function groupDetail(group, formulas, state) {
-  const correct = group.responses.filter((r) => r.grade === "correct").length;
-  const few = group.size > group.responses.length ? `, ${group.responses.length} of ${group.size} responses shown` : "";
+  const few = group.size > group.responses.length ? `${group.responses.length} of ${group.size} responses shown` : "";
+  const said = [counted(group), few].filter(Boolean).join(", ");
   const pair = mostSimilar(group.matrix);
   const compared = html("div", { class: "pair" });
   const cards = html("div", { class: "cards" });
@@ -142,8 +153,8 @@ function groupDetail(group, formulas, state) {
   const parts = [
     html("header", {},
       html("h3", {}, group.step === null ? "" : `Step ${group.step.toLocaleString("en")} · `, html("span", { dir: "auto" }, group.problem)),
-      html("p", { class: "note" }, `${correct} of ${group.responses.length} correct${few}`,
-        group.answer ? html("span", { dir: "auto" }, ` · reference answer ${group.answer}`) : null)),
+      html("p", { class: "note" }, said, said && group.answer ? " · " : null,
+        group.answer ? html("span", { dir: "auto" }, `reference answer ${group.answer}`) : null)),
     html("div", { class: "prompt" }, textBlock(group.prompt, formulas, state.source)),
   ];
   if (group.responses.length > 1) {
