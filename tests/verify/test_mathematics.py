@@ -69,6 +69,9 @@ def test_boxes(text, found):
         ("from 5-3 on", ["3"]),
         ("about .75", [".75"]),
         ("1,2", ["2"]),
+        (r"it is $11,\!090$", ["11090"]),
+        ("She has 5, or maybe 6.", ["5, 6"]),
+        ("She has 5, or by noon 6.", ["6"]),
         ("none", []),
     ],
 )

@@ -9,7 +9,8 @@ What counts as the choice, in this order, always the last of its kind and only a
    marked letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
 4. The last capital that stands alone, where it can be no word and no part of a name: not before a small letter.
 
-Letters in a row, "(A), (B)", are no choice, and a letter behind "not" is none.
+Letters in a row, "(A), (B)" or "B, or maybe C", are no choice, a letter behind "not" or "rule out" is none, and "The answer is
+B?" states none.
 
 A box with something else in it is a wrong answer: what comes before it is ignored. The options are
 `meta["options"]` (a list, or a mapping from letter to text), or the lines "A) ..." of the prompt.
@@ -29,14 +30,18 @@ NUMBERS = "123456789"
 
 _OPTION = re.compile(r"^[ \t]*(?P<open>\(?)(?P<label>[A-J]|[1-9])(?P<close>[).:])(?=\s)", re.MULTILINE)
 _NAMED = r"[*_$(\[\"'`]{0,4}(?:\\(?:text|mathrm|mathbf)\{)?[(]?([A-J]|[1-9])(?![\w'’]|[.,]\d)"
+_NOT = "".join(
+    f"(?<!{before} {between})"
+    for before in (r"\b[Nn][Oo][Tt]", "[Nn]['’][Tt]", r"\b[Rr]ule out", r"\b[Rr]uled out")
+    for between in ("", r"\(", "[Oo]ption ")
+)
 _STATEMENT = re.compile(
     r"\b(?:answer(?:[ \t]+is|[ \t]*[:=])?|(?:choice|option)(?:[ \t]+is|[ \t]*[:=]))[ \t]*(?:option[ \t]*)?[\s:]{0,3}"
-    rf"{_NAMED}|\b(?:choice|option)[ \t]+{_NAMED}[^\w\s]{{0,4}}[ \t]+is[ \t]+(?:the[ \t]+)?(?:correct|right|best|answer)\b",
+    rf"{_NAMED}(?![^\w\s?]{{0,4}}\?)|\b(?:choice|option)[ \t]+{_NAMED}[^\w\s]{{0,4}}[ \t]+is[ \t]+(?:the[ \t]+)?(?:correct|right|best|answer)\b",
     re.IGNORECASE,
 )
-_NOT = r"(?<!\bnot )(?<!\bnot \()(?<!n['’]t )(?<!n['’]t \()"
 _MENTION = re.compile(
-    rf"(?<!\bnot )\b(?:choice|option)[\s:]{{0,3}}{_NAMED}"
+    rf"{_NOT}\b(?:choice|option)[\s:]{{0,3}}{_NAMED}"
     r"(?![^\w\s]{0,4}[ \t]+(?:is|was)(?:n['’]t|[ \t]+(?:not|wrong|incorrect|false))\b)",
     re.IGNORECASE,
 )
@@ -47,7 +52,7 @@ _MARKED = re.compile(
 )
 _ALONE = re.compile(rf"{_NOT}(?<!\band )(?<!\bor )(?<![\w'’.-])([A-J])(?![\w'’-]|\.\w| [a-z])")
 _ANOTHER = re.compile(
-    r"[)\]}*\"'`\s$]{0,6}(?:,|/|&|\bor\b|\band\b)[\s(\[*$]{0,4}(?:\b(?:or|and)\b[\s(\[*$]{0,4})?([A-J]|[1-9])"
+    r"[)\]}*\"'`\s$]{0,6}(?:,|/|&|\bor\b|\band\b)[\s(\[*$]{0,4}(?:\b(?:or|and)\b[\s(\[*$]{0,4})?(?:(?:maybe|perhaps|possibly)\s[(\[*$]{0,4})?([A-J]|[1-9])"
     r"(?![\w'’]|[.,]\d| (?:is|are|was|were|would|does|do|did|has|have|can|could|cannot|seems?)\b)(?!(?<=I) [a-z])"
 )
 _FONT = r"\\(?:text(?:bf|sf|it|rm)?|math(?:rm|bf|sf|it))"
@@ -123,10 +128,11 @@ def _label(answer: str, options: Mapping[str, str]) -> str | None:
     answer = answer.strip()
     if len(answer) > 2000:
         return None
-    bare = _WRAPPER.sub("", _PREFIX.sub("", answer)).upper()
+    unled = _PREFIX.sub("", answer)
+    bare = _WRAPPER.sub("", unled).upper()
     if len(bare) == 1 and (bare in options or (not options and (bare in LETTERS + NUMBERS))):
         return bare
-    named = [label for label, text in options.items() if _same_text(text, answer)]
+    named = [label for label, text in options.items() if _same_text(text, answer) or _same_text(text, unled)]
     if len(named) == 1:
         return named[0]
     led = _LED.match(answer)

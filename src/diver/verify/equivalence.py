@@ -15,8 +15,9 @@ says no, these readings are tried, because they mean the same:
   its own, the parts must agree by name or, without names, in their order. `\\frac{1}{2}, 0.5` is `\\frac{1}{2}`.
 
 Of a box that it cannot read math-verify takes the last number, `1` of `R=1, I=(-6,-4)`; here such a box is a text, so that no
-part passes for the whole. An interval and the inequality that describes it are compared, whichever of them is known. Where math-verify says yes,
-two numbers below 1e-4 must also agree to one per cent: it rounds to six decimals.
+part passes for the whole. A point or an interval, (-3,3), is no set of two numbers, \\pm 3. An interval and the inequality that
+describes it are compared, whichever of them is known. Where math-verify says yes, two numbers below 1e-4 must also agree to
+one per cent: it rounds to six decimals.
 """
 
 import re
@@ -32,6 +33,8 @@ MOST_PARTS = 16  # of a list whose parts are compared one by one
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)\b")
 _DEGREES = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
 _SEPARATOR = re.compile(r"\\[{}]|[\[\](){}]|(?<!\\),(?!\d{3}(?!\d))|;|\b(?:and|or)\b")
+_POINT = re.compile(r"(?:\\left)?[(\[][^()\[\]]*,[^()\[\]]*[)\]]")
+_SET = re.compile(r"(?:\\left)?\\\{[^()\[\]]*\}")
 _POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _COUNT = re.compile(
     rf"\\?\$?(?P<number>-?\d[\d.,]*) ?(?:\\[,; ])? ?(?:\\text\{{ ?)?(?P<word>{'|'.join(_POWERS)})(?: [a-z ]{{0,60}})?\}}?",
@@ -94,6 +97,8 @@ def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
 
 
 def _same(gold: str, answer: str) -> bool:
+    if (_is_point(gold) and _is_set(answer)) or (_is_set(gold) and _is_point(answer)):
+        return False
     known, given = _parts(gold), _parts(answer)
     names = [_name(part) for part in known]
     if len(known) > 1 and all(names) and len({*names}) == len(known):
@@ -112,6 +117,17 @@ def _same(gold: str, answer: str) -> bool:
         pairs = [[_same(one, other) for other in given] for one in known]
         return all(map(any, pairs)) and all(map(any, zip(*pairs, strict=True)))
     return False
+
+
+def _is_point(text: str) -> bool:
+    """A pair in parentheses or brackets: a point or an interval, which math-verify would take for a set."""
+    return _POINT.fullmatch(content_of(text)) is not None
+
+
+def _is_set(text: str) -> bool:
+    """Numbers in braces, or a number with both of its signs."""
+    content = content_of(text)
+    return _SET.fullmatch(content) is not None or (r"\pm" in content and not _is_point(text))
 
 
 def _parts(text: str) -> list[str]:

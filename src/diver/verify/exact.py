@@ -1,7 +1,8 @@
-"""What needs no algebra: equal texts, and numbers written plainly.
+"""What needs no algebra: equal texts, numbers written plainly, and words.
 
-Whatever is decided here, math-verify decides in the same way, but that it minds a full stop at the end and a per cent sign
-after a decimal, and does not mind the base of a numeral; the rest, None, is left to it.
+Of numbers math-verify decides in the same way, but that it minds a full stop at the end and a per cent sign after a decimal, and
+does not mind the base of a numeral. It drops what stands behind a number, and minds how words are set; here words are
+compared where both answers have them. The rest, None, is left to it.
 """
 
 import math
@@ -20,8 +21,23 @@ _FRACTION = re.compile(r"(-?)(?:(-?\d+)/(\d+)|\\frac\{(-?\d+)\}\{(\d+)\})", re.A
 _MIXED = re.compile(r"(-?)(\d+) ?(?:\\frac\{(\d+)\}\{(\d+)\}| (\d+)/(\d+))", re.ASCII)
 _UNIT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm)\{\s*([A-Za-z][A-Za-z /]*)\}$")
 _COUNTS = frozenset("hundred thousand million billion trillion dozen percent pct or and to base".split())
-_RATIO = re.compile(r"[1-9]\d{0,8}(?: ?: ?[1-9]\d{0,8})+", re.ASCII)
-_TIME = re.compile(r"(\d{1,2}):(\d\d) ?(?:\\(?:text|mathrm)\{ ?)?([aApP])\.?[mM]\.?\}?", re.ASCII)
+_FONT = re.compile(r"\\(?:text(?:bf|it|rm|sf|normal)?|math(?:rm|bf|sf|it)|mbox)\s?\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Z]{3,}")  # of a polygon, say; the two letters of a segment may change places
+_GAP = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
+_WORD = re.compile(r"[A-Za-z]{3}|°[CF]")
+# Or odds: a ratio in lowest terms only where one of the two is written with a colon.
+_RANGE = re.compile(r"\d{1,9}(?:to\d{1,9})+", re.ASCII)
+_RATIO = re.compile(r"[1-9]\d{0,8}(?:(?::|to)[1-9]\d{0,8})+", re.ASCII)
+_TIME = re.compile(r"(\d{1,2})(?::(\d\d))?([ap])\.?m\.?", re.ASCII)
+_SCALES = {"dozen": 12, "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_SCALES |= {"dollar": 100, "cent": 1}
+_SCALED = re.compile(
+    r"(-?\d[\d,]*(?:\.\d+)?)(?:(dozen|hundred|thousand|[mb]illion|trillion)(?!th))?(?:(dollar|cent)s?$)?[a-z]*",
+    re.ASCII,
+)
+_OPPOSITE = re.compile(  # told apart by their first letters
+    r"(?:\\[a-z]+|[^a-z])*[a-z]*?(?:(north|south|east|west)|(increase|decrease)|(?:°|degrees?)(celsius|fahrenheit|[cf]))"
+)
 _BASED = re.compile(r"([0-9A-Za-z]+)_\{?(\d+)\}?")
 
 
@@ -39,11 +55,11 @@ def _compared(answer: str, gold: str) -> Grade | None:
     if based[0] and based[1]:  # math-verify does not look at the base
         same = based[0].groups() == based[1].groups()
         return Grade.CORRECT if same else Grade.WRONG if based[0][2] != based[1][2] else None
-    for pattern, value in ((_TIME, _time), (_RATIO, _ratio)):
-        found = pattern.fullmatch(a), pattern.fullmatch(g)
-        if found[0] and found[1]:
-            return Grade.CORRECT if value(found[0]) == value(found[1]) else Grade.WRONG
-    (x, x_percent), (y, y_percent) = _quantity(a), _quantity(g)
+    short = max(len(a), len(g)) <= LONGEST
+    if short and (by_words := _by_words(_unset(a), _unset(g), in_text=bool(_FONT.fullmatch(g)))):
+        return by_words
+    scaled = _scaled(_priced(answer, a), _priced(gold, g)) if short else None
+    (x, x_percent), (y, y_percent) = scaled or (_quantity(a), _quantity(g))
     if x is None or y is None:
         return None
     # math-verify takes 12% for 12 and for 0.12; that 12.5% may be 12.5 is added, but not that 0.5% may be 0.5. It
@@ -56,14 +72,57 @@ def _compared(answer: str, gold: str) -> Grade | None:
     return Grade.WRONG if all(apart) and not (x_percent and y_percent and abs(x - y) < 1) else None
 
 
+def _by_words(a: str, g: str, in_text: bool) -> Grade | None:
+    """Of two texts without fonts and spaces; capitals are told apart unless the reference answer is `in_text` as a whole."""
+    answer, gold = a.lower(), g.lower()
+    if _WORD.search(g) and "\\" not in g and (a == g or (in_text and answer == gold)):
+        return Grade.CORRECT
+    if (
+        _NAME.fullmatch(g) and answer != gold and sorted(answer) == sorted(gold)
+    ):  # math-verify would multiply the letters
+        return Grade.WRONG
+    for pattern, value in ((_TIME, _time), (_RANGE, re.Match.group), (_RATIO, _ratio)):
+        found = pattern.fullmatch(answer), pattern.fullmatch(gold)
+        if found[0] and found[1]:
+            return Grade.CORRECT if value(found[0]) == value(found[1]) else Grade.WRONG
+    ends = _OPPOSITE.fullmatch(answer), _OPPOSITE.fullmatch(gold)
+    if ends[0] and ends[1]:
+        opposite = any(x and y and x[0] != y[0] for x, y in zip(ends[0].groups(), ends[1].groups(), strict=True))
+        return Grade.WRONG if opposite else None
+    return None
+
+
 def _time(match: re.Match[str]) -> tuple[int, str, str]:
-    return int(match[1]), match[2], match[3].lower()
+    return int(match[1]), match[2] or "00", match[3]
 
 
 def _ratio(match: re.Match[str]) -> list[int]:
     """In lowest terms: 2:4:6 is 1:2:3."""
-    parts = [*map(int, match[0].split(":"))]
+    parts = [int(part) for part in re.split(":|to", match[0])]
     return [part // math.gcd(*parts) for part in parts]
+
+
+def _unset(text: str) -> str:
+    """The plain text without fonts and without spaces but those between two numbers."""
+    text = _FONT.sub(r"\1", text).replace(r"^{\circ}", "°").replace(r"^\circ", "°").strip()
+    return _GAP.sub("", text).rstrip(".")
+
+
+def _priced(text: str, as_plain: str) -> str:
+    """The plain text unset, with the dollars of its sign, which is not in it, as a word."""
+    words = _unset(as_plain).lower()
+    return f"{words}dollars" if text.lstrip("$ ").startswith(r"\$") and "dollar" not in words else words
+
+
+def _scaled(answer: str, gold: str) -> list[tuple[Fraction | None, bool]] | None:
+    """Two numbers with their counts in words (million) or amounts of money (cents), where both have these."""
+    found = _SCALED.fullmatch(answer), _SCALED.fullmatch(gold)
+    if not (found[0] and found[1]):
+        return None
+    kinds = [kind for kind in (2, 3) if found[0][kind] and found[1][kind]]
+    scale = [math.prod(_SCALES[match[kind]] for kind in kinds) for match in found if match]
+    numbers = [plain_number(match[1]) for match in found if match]
+    return [(n and n * s, False) for n, s in zip(numbers, scale, strict=True)] if kinds else None
 
 
 def plain(text: str) -> str:

@@ -30,12 +30,13 @@ _PERCENT = re.compile(r"[\s$]*+(?:\\\)|\\\])?\s*(?:\\?%|[Pp]ercent|[Pp]ct)")
 _CLOSING = re.compile(r"(?P<opened>final answer is)|I hope", re.IGNORECASE)
 _MARKS = re.compile(r"(?<!\\)\$|\\[()\[\]]|\\?\"")
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
-_SPACE = r"(?:,|[ \u00a0\u2009\u202f]|\\,|\{,\})"
+_SPACE = r"(?:,(?:\\!)?|[ \u00a0\u2009\u202f]|\\,|\{,\})"
 _NUMBER = re.compile(
     r"(?:(?<![\w)\]}])-)?(?:\\?\$)?"
     rf"(?:\d{{1,9}} \d{{1,9}}/\d{{1,9}}(?![\d/])|(?:\d{{1,3}}(?P<sep>{_SPACE})\d{{3}}(?:(?P=sep)\d{{3}})*(?!\d)|\d+)"
     r"(?:\.\d+|/\d+(?![\d/]))?)|(?<![\w.])\.\d+"
 )
+_OR = re.compile(r",?\s{0,4}or\s{1,4}(?:(?:maybe|perhaps|possibly)\s{1,4})?")
 _LAST_LINE = re.compile(r"####[ \t]*(?P<stated>[^\n]{0,60})(?P<ended>\n|\Z)")
 
 
@@ -85,11 +86,11 @@ def last_line(text: str, ended: bool = False) -> list[str]:
 
 
 def last_number(text: str) -> list[str]:
-    """Of the last line, or of all: 1,234 and 1 234 and 1/2 and 1 1/2 are one number each, and 5 or 6 one answer, which is both."""
+    """Of the last line, or of all: 1,234 and 1 234 and 1/2 and 1 1/2 are one number each, and 5, or maybe 6, one answer, which is both."""
     for start in (text.rstrip().rfind("\n") + 1, 0):
         if matches := deque(_NUMBER.finditer(text, start), maxlen=2):
             numbers = [re.sub(r"[\\$]", "", re.sub(_SPACE, "", m[0]) if m["sep"] else m[0]) for m in matches]
-            both = text[matches[0].end() : matches[-1].start()].strip() == "or"
+            both = _OR.fullmatch(text, matches[0].end(), matches[-1].start())
             return [", ".join(numbers)] if both else numbers[-1:]
     return []
 

@@ -118,11 +118,11 @@ _ALGEBRA = ("math-verify", "latex2sympy2-extended", "sympy")
 GRADERS = {
     grader.name: grader
     for grader in (
-        Grader("math", "diver.verify.mathematics:grade", 9, _ALGEBRA, template="boxed"),
+        Grader("math", "diver.verify.mathematics:grade", 10, _ALGEBRA, template="boxed"),
         Grader(
             "gsm8k",
             "diver.verify.mathematics:grade_gsm8k",
-            9,
+            10,
             _ALGEBRA,
             answer="diver.verify.mathematics:final_gsm8k_answer",
             explicit="diver.verify.mathematics:has_gsm8k_answer",
@@ -131,7 +131,7 @@ GRADERS = {
         Grader(
             "choice",
             "diver.verify.choice:grade",
-            6,
+            7,
             answer="diver.verify.choice:final_answer",
             template="boxed",
             gradable="diver.verify.choice:known_label",

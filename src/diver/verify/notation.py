@@ -76,7 +76,7 @@ _SPELLING: _Rules = [
     (re.compile(r"\\(?:mathrm|text)\{([ei])\}"), r" \1"),
     (re.compile(r"\\mathbb\s*([A-Z])(?![A-Za-z])"), r"\\mathbb{\1}"),
     (
-        re.compile(r"(?<![\d.,^_])\d{1,3}(?:(?: |\u00a0|\u2009|\u202f|\\,|\{,\})\d{3})+(?!\d)"),
+        re.compile(r"(?<![\d.,^_])\d{1,3}(?:(?: |\u00a0|\u2009|\u202f|\\,|\{,\}|,\\!\s?)\d{3})+(?!\d)"),
         lambda number: re.sub(r"\D", "", number[0]),
     ),
     (_COMMAND, lambda command: _SYNONYMS.get(command[0], command[0])),
