@@ -77,10 +77,8 @@ def _by_words(a: str, g: str, in_text: bool) -> Grade | None:
     answer, gold = a.lower(), g.lower()
     if _WORD.search(g) and "\\" not in g and (a == g or (in_text and answer == gold)):
         return Grade.CORRECT
-    if (
-        _NAME.fullmatch(g) and answer != gold and sorted(answer) == sorted(gold)
-    ):  # math-verify would multiply the letters
-        return Grade.WRONG
+    if _NAME.fullmatch(g) and answer != gold and sorted(answer) == sorted(gold):
+        return Grade.WRONG  # math-verify would multiply the letters
     for pattern, value in ((_TIME, _time), (_RANGE, re.Match.group), (_RATIO, _ratio)):
         found = pattern.fullmatch(answer), pattern.fullmatch(gold)
         if found[0] and found[1]:
