@@ -33,6 +33,10 @@ MOST_PARTS = 16  # of a list whose parts are compared one by one
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)\b")
 _DEGREES = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
 _SEPARATOR = re.compile(r"\\[{}]|[\[\](){}]|(?<!\\),(?!\d{3}(?!\d))|;|\b(?:and|or)\b")
+_LETTER = re.compile(
+    r"\\(?:text|math|operatorname|mbox)[a-z]*\s?\{[^{}]*\}|\\[A-Za-z]+|_(?:\{[^{}]*\}|.)|(?P<letter>[A-Za-z])(?!_)"
+)
+_WORD = re.compile(r"[A-Za-z][a-z]{2}")
 _POINT = re.compile(r"(?:\\left)?[(\[][^()\[\]]*,[^()\[\]]*[)\]]")
 _SET = re.compile(r"(?:\\left)?\\\{[^()\[\]]*\}")
 _POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
@@ -91,9 +95,31 @@ def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
     has_answer = False
     for answer in answers:
         has_answer = has_answer or bool(_parse(answer))
-        if any(_same(gold, answer) for gold in golds):
+        if any(_same(*_by_case(gold, answer)) for gold in golds):
             return True
     return False if has_answer else None
+
+
+def _by_case(gold: str, answer: str) -> tuple[str, str]:
+    """Both, with a name of its own for each capital of which the reference answer has the small letter, too.
+
+    math-verify reads R as r, so that R - r would be r - R. A reference answer in words, and an answer in prose, stay as they are.
+    """
+    content = content_of(gold)
+    letters = {found["letter"] for found in _LETTER.finditer(content)} - {None}
+    capitals = {letter for letter in letters if letter.isupper() and letter.lower() in letters}
+    if (
+        not capitals
+        or not answer.startswith(r"\boxed{")
+        or _WORD.search(_LETTER.sub(lambda m: m["letter"] or " ", content))
+    ):
+        return gold, answer
+
+    def named(found: re.Match[str]) -> str:
+        letter = found["letter"]
+        return f"{letter.lower()}_{{0}}" if letter in capitals else found[0]
+
+    return box(_LETTER.sub(named, content)), box(_LETTER.sub(named, content_of(answer)))
 
 
 def _same(gold: str, answer: str) -> bool:
