@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
 from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
@@ -60,6 +60,8 @@ ALPHABET = st.sampled_from(
 
 
 @given(st.text(ALPHABET, max_size=30))
+@example(":..0")
+@example("\n.5_")
 def test_sacrebleu_agrees(text):
     assert spaced(text, "zh").split() == TokenizerZh()(text).split()
     assert spaced(text, "char").split() == TokenizerChar()(text).split()

@@ -140,7 +140,7 @@ def test_what_cannot_be_evaluated_is_one_line():
     Path("runs/other").mkdir()
     Path("runs/other/config.json").write_text(json.dumps(config))
     for args, told in [
-        (["runs"], "runs: is neither a run folder nor a checkpoint in one; a model is given by --model"),
+        (["runs"], "runs: is neither a run folder nor a checkpoint in one; name a run in it: runs/empty"),
         (["runs/empty"], "runs/empty: has no checkpoints"),
         (["runs/other"], "runs/other/config.json: sample.max_token: unknown key, did you mean 'max_tokens'"),
         (["runs/tiny", "--step", 7], "--step 7: runs/tiny has checkpoints of the steps 1, 2"),

@@ -18,7 +18,13 @@ LONG = 20  # a text with more characters than this for each of its words is writ
 _CJK = "\u2e80-\u303f\u3100-\u312f\u31a0-\u31ef\u3200-\u4dbf\u4e00-\u9fff\uf900-\ufaff\ufe10-\ufe1f\ufe30-\ufe4f\uff00-\uffef"
 _PLANE_2 = "\U00020000-\U0003ffff"
 _SYMBOL = r"!-&(-+:-@\[-`{-~/"
-_ZH = re.compile(rf"[{_CJK}{_PLANE_2}{_SYMBOL}]|(?<=[^0-9])[.,]|[.,](?=[^0-9])|(?<=[0-9])-")
+# One after the other, as there: of "..0" the second point stays with the 0, since its neighbour is taken by the first.
+_ZH = [
+    (re.compile(rf"([{_CJK}{_PLANE_2}{_SYMBOL}])"), r" \1 "),
+    (re.compile("([^0-9])([.,])"), r"\1 \2 "),
+    (re.compile("([.,])([^0-9])"), r" \1 \2"),
+    (re.compile("([0-9])(-)"), r"\1 \2 "),
+]
 
 
 def spaced(text: str, tokenize: str) -> str:
@@ -29,7 +35,10 @@ def spaced(text: str, tokenize: str) -> str:
     """
     match tokenize:
         case "zh":
-            return _ZH.sub(r" \g<0> ", text)
+            text = text.strip()
+            for pattern, replacement in _ZH:
+                text = pattern.sub(replacement, text)
+            return text
         case "char":
             return " ".join(text)
         case _:
