@@ -160,6 +160,10 @@ def test_evaluations_made_later_stand_for_those_of_the_runs(folders, capsys):
     found = evaluations(by_variant(read_runs(map(Path, paths), folders / "later")))
     assert levels(found).rows["clip-higher (2 seeds)"][0].mean == pytest.approx((34 + 10) / 96)  # two had all 8
     assert levels(found).rows["before training (2 seeds)"][0].mean == 2 / 8
+    (folders / "mix" / "seed_0" / "checkpoints" / "step_0003").mkdir(parents=True)  # of a policy trained since
+    with pytest.raises(DiverError, match="mix/seed_0/step_0003: is of another policy than .*; delete it"):
+        command([*paths, "--evaluations", str(folders / "later")])
+    (folders / "mix" / "seed_0" / "checkpoints" / "step_0003").rmdir()
     (folders / "later" / "mix" / "seed_1" / "step_0003" / "results.json").unlink()
     with pytest.raises(DiverError, match="is 0.6, of the first run 1.0; evaluate all alike by diver eval RUN"):
         command([*paths, "--evaluations", str(folders / "later")])

@@ -45,7 +45,8 @@ class EvalConfig(Export):
     skip_long_prompts: bool = False
     """Leave out, and count, problems whose prompts are too long for the model; by default they stop the evaluation."""
     out: Path | None = None
-    """The folder of the results. Default: runs/eval/MODEL, or runs/eval/RUN, PARENT/seed_N of several seeds. A comparison is written only where it is named."""
+    """The folder of the results. Default: runs/eval/MODEL, or runs/eval/RUN, PARENT/seed_N of several seeds. A comparison is
+    written only where it is named."""
     generator: Literal["transformers", "vllm", "endpoint"] = "transformers"
     """In this process, by either library, or any OpenAI-compatible server."""
     max_num_seqs: int = 0

@@ -132,7 +132,8 @@ class Method:
         ValueError where an outcome is missing or not finite, or below 0 where rewards are divided by their mean; DiverError
         for other input that the method cannot have, and where it `needs` what is not given.
         """
-        if "state" in self.needs and state is None:
+        needs = self.needs
+        if "state" in needs and state is None:
             raise DiverError(f"method {self.name!r} counts over the run: give the same `state`, a dict, in every step")
         result, sampled = [], list(groups)
         context = Context(progress, {} if state is None else state, decode)
@@ -143,7 +144,7 @@ class Method:
                         f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; every rollout needs a "
                         "finite outcome before it is shaped"
                     )
-            self._check_given(group)
+            self._check_given(group, needs)
             group = with_diversity(group, dict.fromkeys(self.metric_names), self.diversity, decode)
             rewards = self.rewards(group, context)
             if len(rewards) != len(group) or not all(isinstance(reward, Reward) for reward in rewards):
@@ -176,13 +177,13 @@ class Method:
         means = [float(a.mean()) if a.size else 0.0 for a in of_tokens]
         return group.with_each(advantage=means, token_advantages=of_tokens)
 
-    def _check_given(self, group: Group) -> None:
-        """What the method needs of every rollout is there."""
-        if "keys" in self.needs and any(rollout.key is None for rollout in group.rollouts):
+    def _check_given(self, group: Group, needs: Collection[str]) -> None:
+        """What the method `needs` of every rollout is there."""
+        if "keys" in needs and any(rollout.key is None for rollout in group.rollouts):
             raise self._error(group, "every rollout needs a key: diver.verify.with_keys(groups), or set Rollout.key")
-        if "grades" in self.needs and any(rollout.grade is None for rollout in group.rollouts):
+        if "grades" in needs and any(rollout.grade is None for rollout in group.rollouts):
             raise self._error(group, "every rollout needs a grade: diver.verify.verify(groups), or set Rollout.grade")
-        for i, rollout in enumerate(group.rollouts if "logprobs" in self.needs else ()):
+        for i, rollout in enumerate(group.rollouts if "logprobs" in needs else ()):
             values = np.asarray(rollout.logprobs, np.float64)
             length = rollout.known_length
             if rollout.logprobs is None or values.ndim != 1 or (length is not None and len(values) != length):

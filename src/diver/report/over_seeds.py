@@ -16,6 +16,7 @@ import numpy as np
 from diver.config.recipe import flatten
 from diver.evaluate.compare import SETTINGS, WRITTEN, digests, other_problems
 from diver.evaluate.store import read_results
+from diver.io.fingerprint import fingerprint
 from diver.io.run_folder import run_name, runs_in
 from diver.render.figures import COLOURS, drawing, frame
 from diver.render.tables import Measure, Table
@@ -54,25 +55,30 @@ def read_runs(paths: Iterable[Path], evaluations: Path | None = None) -> list[Ru
     if evaluations is None:
         return found
     again = [_evaluated_again(run, evaluations) for run in found]
-    if again == found:
+    if not any(again):
         name = evaluations / run_name(found[0].folder)
         raise DiverError(
             f"--evaluations {evaluations}: has none of these runs; make it by: diver eval RUN --out {name}"
         )
-    return again
+    # diver eval makes none that the run itself has with the same settings
+    return [dataclasses.replace(run, evaluations=run.evaluations | of) for run, of in zip(found, again, strict=True)]
 
 
-def _evaluated_again(run: RunRecord, evaluations: Path) -> RunRecord:
-    """The run with the evaluations of `diver eval RUN`, which makes none that the run itself has with the same settings."""
+def _evaluated_again(run: RunRecord, evaluations: Path) -> dict[int, dict[str, Any]]:
+    """What `diver eval RUN` made of the policy before and after training, by step. DiverError where the policy is another now."""
     found: dict[int, dict[str, Any]] = {}
     for step in (0, max(run.evaluations)):
-        folder = evaluations / run_name(run.folder) / f"step_{step:04d}"
-        if (folder / "results.json").is_file():
-            benchmarks = read_results(folder)["benchmarks"]
-            if len(benchmarks) > 1:
-                raise DiverError(f"{folder}: has several benchmarks; evaluate the run without --benchmarks")
-            (found[step],) = benchmarks.values()
-    return dataclasses.replace(run, evaluations={**run.evaluations, **found})
+        name = f"step_{step:04d}"
+        folder, checkpoint = evaluations / run_name(run.folder) / name, run.folder / "checkpoints" / name
+        if not (folder / "results.json").is_file():
+            continue
+        results = read_results(folder)
+        if checkpoint.is_dir() and fingerprint(checkpoint) not in results["model"]:
+            raise DiverError(f"{folder}: is of another policy than {checkpoint}; delete it, and evaluate the run again")
+        if len(results["benchmarks"]) > 1:
+            raise DiverError(f"{folder}: has several benchmarks; evaluate the run without --benchmarks")
+        (found[step],) = results["benchmarks"].values()
+    return found
 
 
 def settings_of(run: RunRecord) -> dict[str, str]:

@@ -26,7 +26,7 @@ from functools import cache, lru_cache
 from typing import Any
 from zlib import crc32
 
-from diver.verify.notation import box, content_of
+from diver.verify.notation import POWERS_OF_TEN, box, content_of
 
 MOST_PARTS = 16  # of a list whose parts are compared one by one
 
@@ -39,9 +39,8 @@ _LETTER = re.compile(
 _WORD = re.compile(r"[A-Za-z][a-z]{2}")
 _POINT = re.compile(r"(?:\\left)?[(\[][^()\[\]]*,[^()\[\]]*[)\]]")
 _SET = re.compile(r"(?:\\left)?\\\{[^()\[\]]*\}")
-_POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _COUNT = re.compile(
-    rf"\\?\$?(?P<number>-?\d[\d.,]*) ?(?:\\[,; ])? ?(?:\\text\{{ ?)?(?P<word>{'|'.join(_POWERS)})(?: [a-z ]{{0,60}})?\}}?",
+    rf"\\?\$?(?P<number>-?\d[\d.,]*) ?(?:\\[,; ])? ?(?:\\text\{{ ?)?(?P<word>{'|'.join(POWERS_OF_TEN)})(?: [a-z ]{{0,60}})?\}}?",
     re.IGNORECASE,
 )
 _HEDGE = re.compile(r"(?<![\^\w{])\d|\b(?:or|but|else|not)\b")
@@ -254,7 +253,7 @@ def _both_signs(text: str) -> str:
 
 def _counted(text: str) -> str:
     count = _COUNT.fullmatch(content_of(text))
-    return box(rf"{count['number']} \times 10^{{{_POWERS[count['word'].lower()]}}}") if count else text
+    return box(rf"{count['number']} \times 10^{{{POWERS_OF_TEN[count['word'].lower()]}}}") if count else text
 
 
 def _other_kinds(golds: Sequence[Any], answers: Sequence[Any]) -> Iterator[tuple[Any, Any]]:

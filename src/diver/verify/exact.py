@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from diver.types import Grade
-from diver.verify.notation import unify
+from diver.verify.notation import POWERS_OF_TEN, unify
 
 LONGEST = 256  # characters of an answer that is remembered
 
@@ -20,7 +20,7 @@ _DECIMAL = re.compile(r"-?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
 _FRACTION = re.compile(r"(-?)(?:(-?\d+)/(\d+)|\\frac\{(-?\d+)\}\{(\d+)\})", re.ASCII)
 _MIXED = re.compile(r"(-?)(\d+) ?(?:\\frac\{(\d+)\}\{(\d+)\}| (\d+)/(\d+))", re.ASCII)
 _UNIT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm)\{\s*([A-Za-z][A-Za-z /]*)\}$")
-_COUNTS = frozenset("hundred thousand million billion trillion dozen percent pct or and to base".split())
+_COUNTS = frozenset((*POWERS_OF_TEN, *"dozen percent pct or and to base".split()))
 _FONT = re.compile(r"\\(?:text(?:bf|it|rm|sf|normal)?|math(?:rm|bf|sf|it)|mbox)\s?\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Z]{3,}")  # of a polygon, say; the two letters of a segment may change places
 _GAP = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
@@ -29,10 +29,9 @@ _WORD = re.compile(r"[A-Za-z]{3}|°[CF]")
 _RANGE = re.compile(r"\d{1,9}(?:to\d{1,9})+", re.ASCII)
 _RATIO = re.compile(r"[1-9]\d{0,8}(?:(?::|to)[1-9]\d{0,8})+", re.ASCII)
 _TIME = re.compile(r"(\d{1,2})(?::(\d\d))?([ap])\.?m\.?", re.ASCII)
-_SCALES = {"dozen": 12, "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_SCALES |= {"dollar": 100, "cent": 1}
+_SCALES = {"dozen": 12, "dollar": 100, "cent": 1} | {word: 10**power for word, power in POWERS_OF_TEN.items()}
 _SCALED = re.compile(
-    r"(-?\d[\d,]*(?:\.\d+)?)(?:(dozen|hundred|thousand|[mb]illion|trillion)(?!th))?(?:(dollar|cent)s?$)?[a-z]*",
+    rf"(-?\d[\d,]*(?:\.\d+)?)(?:(dozen|{'|'.join(POWERS_OF_TEN)})(?!th))?(?:(dollar|cent)s?$)?[a-z]*",
     re.ASCII,
 )
 _OPPOSITE = re.compile(  # told apart by their first letters

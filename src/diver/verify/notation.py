@@ -181,6 +181,10 @@ _LISTED = re.compile(r",\s|;|\b(?:and|or)\b")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 
 
+POWERS_OF_TEN = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+"""Counts in words."""
+
+
 def box(content: str) -> str:
     return rf"\boxed{{{content}}}"
 
