@@ -1,11 +1,12 @@
 # make train    from a fresh clone: train clip-higher and DIVER side by side, write runs/quickstart/report.html
 # make test     the tests (make test-slow: those that take longer, and five times the examples of each property)
-# make check    ruff and mypy
+# make test-elsewhere   the tests in random order, as on a machine with AVX2 alone, in another locale and time zone, without HOME
+# make check    ruff, mypy, and no test that asserts on a clock
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
-# make test-trl   the adapter and diver trl under stock TRL on one and two processes, LoRA too, in an environment of its own
+# make test-trl   the adapter and diver train --engine trl under stock TRL on one and two processes, LoRA too, in an environment of its own
 # make test-trl-old   the adapter under TRL 0.24 and transformers 4, which Unsloth has, in an environment of its own
 # make test-engines   the adapters under ms-swift (two steps on a CPU), SkyRL's and tinker-cookbook's classes, likewise
-# make test-verl  the plugin and diver verl under stock verl, Ray and FSDP on a CPU, in an environment of its own; -vllm: with vLLM
+# make test-verl  the plugin and diver train --engine verl under stock verl, Ray and FSDP on a CPU, in an environment of its own; -vllm: with vLLM
 # make package  the sdist and the wheel, installed into an empty environment outside the clone: at work, size, import time
 # make docs     the documentation as a site, in build/site
 # make bench    the benchmarks, one JSON file each under benchmarks/results
@@ -17,7 +18,7 @@ export DIVER_DATA
 # Where the shell sets it, every process would compile the tests and the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test test-slow test-trl test-trl-old test-engines test-verl test-verl-vllm check package docs bench real clean
+.PHONY: train test test-elsewhere test-slow test-trl test-trl-old test-engines test-verl test-verl-vllm check package docs bench real clean
 
 train: .venv/ready
 	$(BIN)/python scripts/quickstart.py
@@ -25,11 +26,17 @@ train: .venv/ready
 # Side by side, one thread each. Half of the tests go to each of two processes, and the one that is done first takes
 # half of what the other has left, so a file is cut in two at few places.
 test: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto --maxprocesses 4 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:randomly -m "not slow" -n auto --maxprocesses 4 --dist worksteal
+
+# make prints the command with the seed of the order, and `make test-elsewhere SEED=N` repeats it.
+test-elsewhere: SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**6))')
+test-elsewhere: .venv/ready
+	env -u HOME OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 LANG=C TZ=Asia/Kolkata \
+		$(BIN)/python -m pytest --randomly-seed=$(SEED) -m "not slow" -n auto --maxprocesses 4 --dist worksteal
 
 # A file stays in one process: what its tests share takes long to make.
 test-slow: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile many \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:randomly -m "slow or hypothesis" --hypothesis-profile many \
 		-n auto --maxprocesses 4 --dist loadfile
 
 test-trl: .venv-bench/ready
@@ -52,6 +59,7 @@ check: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/no_clocks.py tests
 
 real: .venv/ready
 	$(BIN)/python scripts/real.py
@@ -74,11 +82,11 @@ bench: .venv/ready .venv-bench/ready
 	.venv-bench/bin/python benchmarks/engine.py
 
 # torch by itself and the rest without dependencies: the lock is complete, and nothing pulls another build of torch.
-.venv/ready: requirements.lock pyproject.toml
+.venv/ready: requirements.lock pyproject.toml studies/pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet "$$(grep '^torch==' requirements.lock)"
 	$(BIN)/pip install --quiet --no-deps -r requirements.lock
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e . -e ./studies
 	touch $@
 
 # A new environment has the torch of .venv, by hard links, which costs neither time nor space.

@@ -1,11 +1,12 @@
-r"""How often the intervals of `diver.stats.interval` hold the truth, on simulated problems and seeds; nominal: 95 %.
+r"""How often the intervals of `diver.core.statistics.interval` hold the truth,
+on simulated problems and seeds; nominal: 95 %.
 
     python benchmarks/coverage.py [--sets 1500]
 
-A problem's chance is logistic(mu + seed + problem + both), normal in each part; Pass@1 and Pass@16 are estimated from 16
-samples, mu is chosen such that their expectation is p. A paired difference is of two policies with the same problems, the
-second better by .5 on the scale of mu, or equal to the first. Beside ours stands the percentile bootstrap over problems,
-and over seeds where there are several. One JSON file, benchmarks/results/coverage.json, and a table.
+A problem's chance is logistic(mu + seed + problem + both), normal in each part; Pass@1 and Pass@16 are estimated from
+16 samples, mu is chosen such that their expectation is p. A paired difference is of two policies with the same
+problems, the second better by .5 on the scale of mu, or equal to the first. Beside ours stands the percentile bootstrap
+over problems, and over seeds where there are several. One JSON file, benchmarks/results/coverage.json, and a table.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from diver.io.progress import progress
-from diver.render.tables import markdown
-from diver.stats import ends, pass_at_k
+from diver.core.progress import progress
+from diver.core.statistics import ends, pass_at_k
+from diver.core.tables import markdown
 
 SAMPLES = 16
 MEANS = (0.005, 0.02, 0.1, 0.5, 0.9, 0.98, 0.995)
@@ -134,12 +135,14 @@ def main() -> None:
         ]
         above = sum(coverage > 97 for coverage in middle)
         print(
-            f"5 seeds, {problems} problems, .1 <= p <= .9: {above} of {len(middle)} rows above 97, at most {max(middle):.1f}"
+            f"5 seeds, {problems} problems, .1 <= p <= .9: {above} of {len(middle)} rows above 97, "
+            f"at most {max(middle):.1f}"
         )
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The lowest coverage, the rows that hold 93 of 100 times and more, and the mean width, ours beside the bootstrap."""
+    """The lowest coverage, the rows that hold 93 of 100 times and more, and the mean width,
+    ours beside the bootstrap."""
     lines = []
     for kind, seeds in itertools.product(("share", "difference"), (1, 3, 5)):
         some = [row for row in rows if (row["kind"], row["seeds"]) == (kind, seeds)]

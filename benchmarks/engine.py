@@ -118,16 +118,16 @@ def trl(load: Load, micro_batch: int) -> Seconds:
 
 def ours(load: Load, without: str | None = None) -> Seconds:
     """One rollout batch of the built-in trainer, with one of WITHOUT switched off."""
-    from diver.generate.base import sample_groups
-    from diver.generate.hf import HFGenerator
-    from diver.generate.policy import Policy
-    from diver.generate.products import by_onednn
+    from diver.core.types import Group, Problem, Reward
     from diver.methods import method_named
+    from diver.sample.base import sample_groups
+    from diver.sample.hf import HFGenerator
+    from diver.sample.policy import Policy
+    from diver.sample.products import by_onednn, is_faster
     from diver.train import update as engine
-    from diver.types import Group, Problem, Reward
 
     model, tokenizer = load.policy()
-    if without != "products by oneDNN":
+    if without != "products by oneDNN" and is_faster(model):
         by_onednn(model)
     policy = Policy(model, tokenizer, None)
     method = method_named("clip-higher")
@@ -191,7 +191,7 @@ def unsorted(rows: Sequence[Any], budget: int, *, shared: bool) -> list[list[Any
 
 WITHOUT: dict[str, Callable[[], Any]] = {
     "products by oneDNN": contextlib.nullcontext,
-    "finished rows leaving": lambda: mock.patch("diver.generate.decoding.COMPACT_FRACTION", math.inf),
+    "finished rows leaving": lambda: mock.patch("diver.sample.decoding.COMPACT_FRACTION", math.inf),
     "prompts run once for the group": contextlib.nullcontext,
     "prompts run once in the update": lambda: mock.patch("diver.train.update.shares_prompts", lambda model: False),
     "sampler's log-probs reused": contextlib.nullcontext,

@@ -16,7 +16,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from diver.types import Problem
+from diver.core.types import Problem
 
 PROBLEMS, LONGEST = 64, 160
 
@@ -38,17 +38,16 @@ class Load:
 
 
 def countdown_load() -> Load:
-    from diver.data import countdown
-    from diver.data.countdown import grade
-    from diver.data.testbeds import policy_folder
+    from diver.tasks.testbeds import policy_folder
+    from diver.tasks.verify import countdown, get_grader
 
     problems = countdown.problems(countdown.Countdown(), PROBLEMS, held_out=False)
-    by_prompt = {str(p.prompt): p for p in problems}
+    by_prompt, grader = {str(p.prompt): p for p in problems}, get_grader("countdown")
     return Load(
         "countdown",
         policy_folder("countdown"),
         problems,
-        lambda prompt, response: float(grade(response, by_prompt[prompt]) == "correct"),
+        lambda prompt, response: float(grader.grade(response, by_prompt[prompt]) == "correct"),
         max_tokens=40,
     )
 

@@ -23,22 +23,24 @@ import torch
 import transformers
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from diver.config.sections import Update
-from diver.generate.decoding import Decoding, Job
-from diver.generate.hf import HFGenerator
-from diver.generate.policy import Policy
+from diver.core.types import Group, Problem
 from diver.losses import ClipLoss
+from diver.recipe.sections import Update
+from diver.sample.decoding import Decoding, Job
+from diver.sample.hf import HFGenerator
+from diver.sample.policy import Policy
 from diver.train.update import update
-from diver.types import Group, Problem
 
 SHAPES = {
     "qwen2.5-1.5b": {
         "vocab_size": 151936, "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
-        "num_attention_heads": 12, "num_key_value_heads": 2, "max_position_embeddings": 32768, "tie_word_embeddings": True,
+        "num_attention_heads": 12, "num_key_value_heads": 2, "max_position_embeddings": 32768,
+        "tie_word_embeddings": True,
     },
     "tiny": {
         "vocab_size": 1000, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32768, "tie_word_embeddings": True,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32768,
+        "tie_word_embeddings": True,
     },
 }  # fmt: skip
 PROBLEMS, G, PROMPT = 128, 8, 128
@@ -98,7 +100,8 @@ def sample(generator: HFGenerator, args: argparse.Namespace, device: str) -> tup
     except TimeIsUp:
         pass
     seconds = clock(device) - start
-    show("sampling", seconds, device, rows=rows, decode_steps=len(steps), tokens=sum(steps) + len(jobs) * bool(rollouts),
+    show("sampling", seconds, device, rows=rows, decode_steps=len(steps),
+         tokens=sum(steps) + len(jobs) * bool(rollouts),
          tokens_per_second=round(sum(steps) / seconds), ms_per_step=round(1000 * seconds / len(steps), 1),
          mean_length=round(float(sizes.mean()), 1), longest=int(sizes.max()))  # fmt: skip
     return rollouts, prompts

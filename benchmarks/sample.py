@@ -1,8 +1,9 @@
-r"""The transformers generator against transformers' generate: tokens per CPU second at 64 samples a problem, one thread.
+r"""The transformers generator against transformers' generate:
+tokens per CPU second at 64 samples a problem, one thread.
 
 Same weights and prompts, temperature 0.6, nothing cut off the distribution; only tokens up to the end of a response
-count. The contestants take turns, and the best trial of each counts. tests/generate/test_passes.py checks that both sample
-from the same distribution.
+count. The contestants take turns, and the best trial of each counts. tests/sample/test_passes.py checks that both
+sample from the same distribution.
 
     python benchmarks/sample.py [--loads countdown smollm2] [--smollm2 build/smollm2-135m-instruct]
 
@@ -35,18 +36,18 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 import transformers
 
-from diver.config.sections import Model
-from diver.data import countdown
-from diver.data.templates import render
-from diver.generate.base import SamplingParams, requests, sample_groups
-from diver.generate.hf import HFGenerator, end_tokens
-from diver.generate.policy import Policy, load_policy
-from diver.types import Problem
+from diver.core.types import Problem
+from diver.recipe.sections import Model
+from diver.sample.base import SamplingParams, requests, sample_groups
+from diver.sample.hf import HFGenerator, end_tokens
+from diver.sample.policy import Policy, load_policy
+from diver.tasks.templates import render
+from diver.tasks.verify import countdown
 
 SAMPLES, TEMPERATURE, ROWS = 64, 0.6, 512
 QUESTION = (
-    "Robin plants three rows of tomatoes with eight plants in each row, and two rows of peppers with five plants in each. "
-    "A late frost takes a quarter of the tomatoes. How many plants are left?"
+    "Robin plants three rows of tomatoes with eight plants in each row, and two rows of peppers with five plants in "
+    "each. A late frost takes a quarter of the tomatoes. How many plants are left?"
 )
 
 
@@ -133,7 +134,10 @@ def rows_of(load: Load) -> int:
 def table(load: Load, results: dict[str, dict[str, float]]) -> str:
     best = max(r["tokens_per_cpu_second"] for name, r in results.items() if name.startswith("generate"))
     lines = [
-        f"{load.name}: {len(load.prompts)} problems x {SAMPLES} samples, at most {load.max_tokens} tokens, best of {load.trials}",
+        (
+            f"{load.name}: {len(load.prompts)} problems x {SAMPLES} samples, at most {load.max_tokens} tokens, "
+            f"best of {load.trials}"
+        ),
         f"{'':<22}{'tokens/CPU s':>13}{'worst':>9}{'length':>8}{'against the better generate':>30}",
     ]
     for name, r in results.items():

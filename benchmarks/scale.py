@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from load import group
 
-from diver.io.progress import progress_bar
+from diver.core.progress import progress_bar
+from diver.core.types import Group, Problem, Reward, Rollout
 from diver.methods import method_named
-from diver.types import Group, Problem, Reward, Rollout
 
 HERE = Path(__file__).resolve().parent
 

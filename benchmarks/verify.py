@@ -2,9 +2,9 @@
 
 The two rollout files are repeated to 64 samples a problem; "distinct texts" puts a line of its own before every sample,
 so that no two responses are equal and only equal answers can be shared. The last load has answers that are all
-different, graded by one worker; of it the seconds within math-verify's parse and verify are taken, too, ours and plain each in
-a process of its own. "warm" counts from when the workers are up, as in a training run; "cold" has their start too, against
-math-verify's import. Workers are ended before their CPU seconds are read. Needs DIVER_DATA.
+different, graded by one worker; of it the seconds within math-verify's parse and verify are taken, too, ours and plain
+each in a process of its own. "warm" counts from when the workers are up, as in a training run; "cold" has their start
+too, against math-verify's import. Workers are ended before their CPU seconds are read. Needs DIVER_DATA.
 
     python benchmarks/verify.py [--quick]
 """
@@ -25,14 +25,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from diver.types import Grade, Problem
-from diver.verify import GRADERS, grade
-from diver.verify.equivalence import warm
-from diver.verify.workers import Failure, Pool
+from diver.core.types import Grade, Problem
+from diver.tasks.verify import GRADERS, grade
+from diver.tasks.verify.equivalence import warm
+from diver.tasks.verify.workers import Failure, Pool
 
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("DIVER_DATA", HERE.parents[1] / "shared" / "data"))
-WARM = "diver.verify.equivalence:warm"
+WARM = "diver.tasks.verify.equivalence:warm"
 Pairs = list[tuple[str, Problem]]
 
 

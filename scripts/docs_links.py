@@ -1,4 +1,5 @@
-"""For mkdocs: links from a page of docs/ to what is only in the repository become plain text, if their target is there."""
+"""For mkdocs: links from a page of docs/ to what is only in the repository become plain text, if their target is
+there."""
 
 import posixpath
 import re
@@ -19,7 +20,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         if not (ROOT / target).exists():
             raise PluginError(f"docs/{page.file.src_uri}: {link[0]}: there is no {target}")
         in_site = (
-            target.startswith("docs/") and (ROOT / target).is_file() and not target.startswith("docs/results/runs")
+            target.startswith("docs/") and (ROOT / target).is_file() and not target.startswith("docs/results/records")
         )
         return link[0] if in_site else f"{link[1]} (`{target}` in the repository)"
 

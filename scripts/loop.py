@@ -6,9 +6,9 @@ Every number is computed by the package: outcomes by Countdown's grader, TD and 
 from pathlib import Path
 
 import diver
-from diver.data import countdown
-from diver.render.figures import GREY, INK, drawing
-from diver.types import Grade, Problem
+from diver.core.figures import GREY, INK, drawing
+from diver.core.types import Grade, Problem
+from diver.tasks.verify import get_grader
 
 NUMBERS, TARGET = (2, 3, 4), 20
 ANSWERS = (
@@ -22,8 +22,9 @@ GREEN, RED, BLUE = "#1f8a5b", "#b3232f", "#2456c5"
 
 def main() -> None:
     problem = Problem("p", "", str(TARGET), verifier="countdown", meta={"numbers": list(NUMBERS), "target": TARGET})
+    grader = get_grader("countdown")
     texts = [f"{steps} \\boxed{{{TARGET}}}" for steps, _ in ANSWERS]
-    outcomes = [float(countdown.grade(text, problem) is Grade.CORRECT) for text in texts]
+    outcomes = [float(grader.grade(text, problem) is Grade.CORRECT) for text in texts]
     diversity = diver.textual_diversity(texts)
     advantages = {m: diver.advantages(texts, outcomes, ["p"] * 4, method=m) for m in ("clip-higher", "diver-td")}
     with drawing(Path("docs/loop.png"), size=(9.6, 2.9)) as figure:

@@ -1,12 +1,13 @@
-"""Every method for a few steps in the common frame, each at the best of three learning rates: the table of docs/methods.md.
+"""Every method for a few steps in the common frame, each at the best of three learning rates:
+the table of docs/methods.md.
 
     python scripts/method_table.py                       # 20 steps; a finished run is kept, a stopped one is resumed
     python scripts/method_table.py --methods ucpo darling
 
-The regime is recipes/quickstart.toml. The rate is chosen for each method alike: the one of highest mean outcome over the
-last quarter of the steps, on Countdown problems that no other run uses. A constant that the source of a method leaves open
-is chosen in the same way from .01, .1 and 1, such that its term has so much of the mean |A| of clip-higher. With as few
-steps the table shows what a method does to the update, not which is best.
+The regime is recipes/quickstart.toml. The rate is chosen for each method alike: the one of highest mean outcome over
+the last quarter of the steps, on Countdown problems that no other run uses. A constant that the source of a method
+leaves open is chosen in the same way from .01, .1 and 1, such that its term has so much of the mean |A| of clip-higher.
+With as few steps the table shows what a method does to the update, not which is best.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from diver.config.load import read_toml
-from diver.config.recipe import Recipe, make_recipe
-from diver.data import countdown
-from diver.data.testbeds import policy_folder
-from diver.io.progress import progress
-from diver.io.run_folder import open_run
+from diver.core.progress import progress
+from diver.core.settings import merge
+from diver.core.tables import markdown
+from diver.core.types import Problem
 from diver.methods import METHODS
-from diver.render.tables import markdown
-from diver.settings import merge
+from diver.recipe.load import read_toml
+from diver.recipe.recipe import Recipe, make_recipe
+from diver.recipe.run import open_run
+from diver.tasks.testbeds import policy_folder
+from diver.tasks.verify import countdown
 from diver.train.trainer import Trainer
-from diver.types import Problem
 
 ROOT = Path(__file__).parents[1]
 RECIPE, PAGE, RUNS = ROOT / "recipes" / "quickstart.toml", ROOT / "docs" / "methods.md", Path("runs/methods")

@@ -4,8 +4,8 @@
     python scripts/mutants.py clip-sides lock  # some, by name
     python scripts/mutants.py --jobs 2 --out table.md
 
-Works on a copy of the tracked files in a temporary folder. The tests of the table run once unbroken first: one that fails
-anyway is left out, so that it is not taken for one that notices.
+Works on a copy of the tracked files in a temporary folder. The tests of the table run once unbroken first:
+one that fails anyway is left out, so that it is not taken for one that notices.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ engine=$1
 shift
 runs="runs/$engine-clip-higher runs/$engine-diver-mix"
 for run in $runs; do
-  diver "$engine" recipes/qwen2.5-1.5b-gsm8k.toml --method "${run#runs/"$engine"-}" --run.folder "$run" "$@"
+  diver train recipes/qwen2.5-1.5b-gsm8k.toml --engine "$engine" --method "${run#runs/"$engine"-}" --run.folder "$run" "$@"
 done
 case " $* " in *" --dry-run "*) exit 0 ;; esac
 for run in $runs; do
   diver eval "$run" --generator vllm # before and after training, compared
 done
-diver eval --compare "runs/eval/$engine-clip-higher/step_0060" "runs/eval/$engine-diver-mix/step_0060"
+diver compare "runs/eval/$engine-clip-higher/step_0060" "runs/eval/$engine-diver-mix/step_0060"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The sdist and the wheel, built from the commit, installed from an empty environment outside the clone, and measured there.
+# The sdist and the wheel, built from the commit, installed from an empty environment outside the clone, and measured there;
+# then the studies beside them.
 #
 #     scripts/package.sh [EXTRA ...]    with extras, each also in an environment of its own, at work on what it is for
 set -euo pipefail
@@ -22,6 +23,8 @@ fi
 wheel=$(ls "$work"/dist/*.whl)
 sdist=$(ls "$work"/dist/*.tar.gz)
 echo "built $(basename "$sdist") ($(du -k "$sdist" | cut -f1) kB), $(basename "$wheel") ($(du -k "$wheel" | cut -f1) kB)"
+beside=$(($(du -k "$sdist" | cut -f1) - $(du -k "$wheel" | cut -f1))) # recipes and the text of the docs
+[ "$beside" -lt 3000 ] || { echo "the sdist has $beside kB beside the package"; exit 1; }
 
 size() { du -sm "$1"/lib/python3*/site-packages | cut -f1; }
 install() { # NAME REQUIREMENT
@@ -33,6 +36,12 @@ cd "$work" # nothing of the clone is importable here
 install core "$wheel"
 PATH="$work/core/bin:$PATH" "$work/core/bin/python" "$repository/scripts/package_check.py"
 echo "core: $(size core) MB"
+"$work/builder/bin/pip" --python "$work/core/bin/python" install --quiet --no-deps "$work/diver/studies"
+PATH="$work/core/bin:$PATH" "$work/core/bin/python" "$repository/scripts/package_check.py" studies
+"$python" -m venv --without-pip "$work/alone" # NumPy and nothing else
+"$work/builder/bin/pip" --python "$work/alone/bin/python" install --quiet numpy
+"$work/builder/bin/pip" --python "$work/alone/bin/python" install --quiet --no-deps "$wheel"
+"$work/alone/bin/python" -c "import diver; print('NumPy alone:', diver.advantages(['a b', 'a c'], [1, 0], [0, 0]))"
 for extra in "$@"; do
   install "$extra" "$wheel[$extra]"
   PATH="$work/$extra/bin:$PATH" "$work/$extra/bin/python" "$repository/scripts/package_check.py" "$extra"

@@ -39,11 +39,22 @@ def core() -> None:
     print(f"diver methods: {seconds('diver', 'methods'):.2f} CPU s")
     refused = subprocess.run(["diver", "train", "--model", "x", "r.toml"], capture_output=True, text=True)
     assert refused.returncode == 2, refused.stderr
+    study = subprocess.run(["diver", "reproduce", "--list"], capture_output=True, text=True)
+    told = "diver: diver reproduce comes with the studies: pip install ./studies in a clone of DIVER\n"
+    assert (study.returncode, study.stderr) == (2, told), study.stderr
+
+
+def studies() -> None:
+    """Their commands beside those of the core; without the extras that they bring, one is named in one line."""
+    printed = subprocess.run(["diver", "--help"], capture_output=True, text=True).stdout
+    assert "  reproduce " in printed and "  validity " in printed, printed
+    missing = subprocess.run(["diver", "reproduce", "--list"], capture_output=True, text=True)
+    assert missing.returncode == 2 and "not installed, but this needs it" in missing.stderr, missing.stderr
 
 
 def verify() -> None:
-    from diver.types import Group, Problem, Rollout
-    from diver.verify import verify as verified
+    from diver.core.types import Group, Problem, Rollout
+    from diver.tasks.verify import verify as verified
 
     group = Group(Problem("1", "?", r"$\frac{x+1}{2}$"), (Rollout(r"\boxed{\frac{1}{2} + \frac{x}{2}}"),))
     assert verified([group])[0].rollouts[0].grade == "correct"
@@ -59,7 +70,7 @@ def data() -> None:
     import pyarrow
     from pyarrow import parquet
 
-    from diver.data.sources import load_problems
+    from diver.tasks.sources import load_problems
 
     parquet.write_table(pyarrow.Table.from_pylist([{"problem": "1 + 1?", "answer": "2"}]), "p.parquet")
     assert load_problems("p.parquet")[0].answer == "2"
@@ -92,7 +103,8 @@ def train() -> None:
 
 
 CHECKS: dict[str, Callable[[], None]] = {
-    "core": core, "verify": verify, "report": report, "data": data, "endpoint": endpoint, "train": train,
+    "core": core, "studies": studies, "verify": verify, "report": report, "data": data, "endpoint": endpoint,
+    "train": train,
 }  # fmt: skip
 
 if __name__ == "__main__":

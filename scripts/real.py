@@ -20,18 +20,18 @@ from pathlib import Path
 from safetensors.torch import load_file
 from smollm2 import unpack
 
-from diver.config.data import Source
-from diver.data.sources import load_problems
-from diver.generate.policy import BF16_SPEEDUP, bf16_speedup
-from diver.io.files import write_text
-from diver.io.jsonl import to_json
+from diver.core.files import write_text
+from diver.core.jsonl import to_json
+from diver.recipe.data import Source
+from diver.sample.policy import BF16_SPEEDUP, bf16_speedup
+from diver.tasks.sources import load_problems
 
 WEIGHTS = Path("build/smollm2-135m-instruct")
 RUN = Path("runs/real")
 LOCAL = Path(os.environ.get("DIVER_DATA", "../shared/data")) / "gsm8k_train.jsonl"
 FOUR = Path("build/gsm8k_four.jsonl")
-# Of the 40 shortest questions those that the base model answered right most often, 4, 2, 2 and 1 times in 16 at temperature
-# 0.7: it knows little, and a group in which nothing is ever right would teach nothing.
+# Of the 40 shortest questions those that the base model answered right most often, 4, 2, 2 and 1 times in 16 at
+# temperature 0.7: it knows little, and a group in which nothing is ever right would teach nothing.
 ROWS = (2615, 6675, 1804, 807)
 
 

@@ -1,6 +1,6 @@
 """The pictures of docs/report.md, of a finished run: `python scripts/report_pictures.py runs/quickstart`.
 
-Needs Debian's chromium, as tests/report/test_chromium.py does.
+Needs Debian's chromium, as tests/look/test_chromium.py does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ AT = 0.62  # where the pointer is in the curves, as a fraction of the run
 
 
 def pictures(page: Page) -> None:
-    """The top of the page; the curves with the pointer in them; a group of the last step with correct and wrong responses."""
+    """The top of the page; the curves with the pointer in them;
+    a group of the last step with correct and wrong responses."""
     page.screenshot(path=DOCS / "quickstart.png", clip={"x": 0, "y": 0, "width": 1240, "height": 1300})
     outcome = page.locator("#curve-reward-outcome svg")
     box = outcome.bounding_box()

@@ -1,16 +1,20 @@
-"""Do two trees give the same numbers? `python scripts/same_numbers.py BEFORE AFTER`, each a commit or a checkout's folder.
+"""Do two trees give the same numbers? `python scripts/same_numbers.py BEFORE AFTER`, each a commit or a checkout's
+folder.
 
-Short runs of ten methods, with settings of theirs, are made in both trees and compared value by value, responses
-included; so are the study's records and pages, as committed and as `diver reproduce` makes them anew. same_numbers.toml
-has the runs, renamed.toml the names that changed. Exit code 1 for any difference. What a commit gave is kept under
---work; a folder is run anew.
+Short runs of every method, of some with settings of theirs, are made in both trees and compared value by value,
+responses included; so is what eval, grade, measure, compare and browse print and write about them; so are the study's
+records and pages, as committed and as `diver reproduce` makes them anew. same_numbers.toml has the runs and the
+commands, renamed.toml the names that changed. Exit code 1 for any difference. What a commit gave is kept under --work;
+a folder is run anew.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
 import fnmatch
+import gzip
 import hashlib
 import json
 import os
@@ -33,8 +37,11 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parents[1]
 RUNS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 NAMES = tomllib.loads(Path(__file__).with_name("renamed.toml").read_text())
+METHODS = RUNS["method"] | {name: {"name": name} for name in RUNS["methods"]}
 LOCK = threading.Lock()
+RUN_LOCKS: dict[Path, threading.Lock] = {}
 NUMBER = re.compile(r"(?<![\w.@])[-+±]?\d+(?:,\d{3})*(?:\.\d+)?|\*\*[^*]+\*\*")  # not pass@4; or what is bold
+PAGE_DATA = re.compile(r'<script type="text/plain" id="data">(.*?)</script>')
 START = (  # the tree's own command, and nobody else's package
     "import sys, pathlib, importlib, diver; tree, module, function = (sys.argv.pop(1) for _ in range(3))\n"
     "assert pathlib.Path(diver.__file__).resolve().is_relative_to(tree), diver.__file__\n"
@@ -117,39 +124,99 @@ def named(table: str, value: Any, label: str = "") -> Values:
 
 def recipe_in(tree: Tree, run: str) -> str:
     """The recipe of a run as TOML, every key by the name that --dry-run says the tree knows."""
-    method = RUNS["method"][run]
+    method = METHODS[run]
     short = tree.kept / "recipes" / f"{method['name']}.toml"
     with LOCK:
-        if not (printed := short.with_suffix(".json")).exists():
+        if not (printed := short.with_suffix(".printed")).exists():
             short.parent.mkdir(parents=True, exist_ok=True)
-            short.write_text(f'model.path = "countdown"\ndata.path = "countdown"\nmethod.name = "{method["name"]}"\n')
+            sizes = "sample.max_tokens = 40\nsample.max_prompt_tokens = 24\n"  # what the model has positions for
+            short.write_text(
+                f'model.path = "countdown"\ndata.path = "countdown"\nmethod.name = "{method["name"]}"\n{sizes}'
+            )
             printed.write_text(tree.diver("train", str(short), "--dry-run"))
-    known = {name for name, _ in flat(json.loads(printed.read_text()))}
-    pairs = flat(RUNS["base"] | RUNS["instead"].get(run, {}) | {"method": method})
+    text = printed.read_text()
+    tables = json.loads(text) if text.startswith("{") else tomllib.loads(text)  # an older tree prints JSON
+    known = {name for name, _ in flat(tables)}
+    other = RUNS["instead"].get(run, RUNS["short"] if run in RUNS["methods"] else {})
+    pairs = flat(RUNS["base"] | other | {"method": method})
     return "".join(f"{k if k in known else renamed('recipe', k)} = {json.dumps(value)}\n" for k, value in pairs)
 
 
-def train(run: str, tree: Tree) -> Values:
-    """Every value that the run leaves behind; made unless it is there."""
+def made(run: str, tree: Tree) -> Path:
+    """The folder of the run; made unless it is there."""
     recipe = recipe_in(tree, run)
     key = hashlib.sha256(repr((recipe, sys.version, version("torch"), version("transformers"))).encode()).hexdigest()
     folder = tree.kept / f"{run}-{key[:12]}"
-    if not folder.exists():
+    with RUN_LOCKS.setdefault(folder, threading.Lock()):
+        if folder.exists():
+            return folder
         path, part = tree.kept / "recipes" / f"run-{run}.toml", folder.with_name(f".{folder.name}.part")
         path.write_text(recipe)
         shutil.rmtree(part, ignore_errors=True)
         tree.diver("train", str(path), "--run.folder", str(part))
         shutil.rmtree(part / "checkpoints")
         part.rename(folder)
-    found: Values = {}
+    return folder
+
+
+def train(run: str, tree: Tree) -> Values:
+    """Every value that the run leaves behind."""
+    folder, found = made(run, tree), Values()
     for row in map(json.loads, (folder / "metrics.jsonl").open()):
         found |= named("metrics", row, f"step {row['step']}: ")
     for file in sorted((folder / "rollouts").iterdir()):
         for i, row in enumerate(map(json.loads, file.open())):
             found |= named("rows", row, f"{file.name}, row {i}: ")
-    for file in sorted((folder / "eval").iterdir()):
+    for file in sorted((folder / "eval").glob("*.json")):  # beside them are logs of responses and grades
         found |= named("evaluations", json.loads(file.read_text()), f"eval/{file.name}: ")
     return found
+
+
+def printed_and_written(name: str, tree: Tree) -> Values:
+    """What a command prints (its tables, where it has some), and the values of the files and of the pages' data that it
+    writes."""
+    words = RUNS["commands"][name]
+    if (tree.path / "src" / "diver" / "cli" / "trl.py").exists():  # an older tree has a verb for each engine
+        words = re.sub(r"^train (.*) --engine (\w+)", r"\2 \1", words)
+    runs = {run: str(made(run, tree)) for run in METHODS if f"{{{run}}}" in words}
+    out = tree.kept / f"command-{name.replace(' ', '-')}"
+    shutil.rmtree(out, ignore_errors=True)
+    new = next((b + words.removeprefix(a) for a, b in NAMES["commands"].items() if words.startswith(f"{a} ")), words)
+    try:
+        text = tree.diver(*(word.format(out=out, **runs) for word in words.split()))
+    except RuntimeError:
+        if new == words:
+            raise
+        text = tree.diver(*(word.format(out=out, **runs) for word in new.split()))
+    text = text.replace(str(tree.path), "TREE").replace(str(out), "OUT")
+    lines = [line for line in text.splitlines() if line.startswith("|")] or text.splitlines()
+    found = {f"printed, line {i + 1}": line for i, line in enumerate(lines)}
+    for file in sorted(out.rglob("*")) if out.exists() else ():
+        if file.name in ("provenance.jsonl", "config.json"):  # when, where and of what it was made
+            continue
+        label = f"{file.relative_to(out)}: "
+        if file.suffix == ".json":
+            found |= named("written", json.loads(file.read_text()), label)
+        elif file.suffix == ".jsonl":
+            for i, line in enumerate(sorted(file.read_text().splitlines())):
+                found |= named("written", json.loads(line), f"{label}row {i}: ")
+        elif file.suffix in (".md", ".csv"):
+            found |= {f"{label}line {i + 1}": line for i, line in enumerate(file.read_text().splitlines())}
+        elif file.suffix == ".html" and (data := PAGE_DATA.search(file.read_text())):
+            found |= named("written", json.loads(gzip.decompress(base64.b64decode(data[1]))), label)
+    return found
+
+
+def advantages(tree: Tree) -> Values:
+    """What `diver.advantages` and the adapter for TRL give for the same rows under every method, or why they refuse
+    it."""
+    script = Path(__file__).with_name("adapter_numbers.py").read_text()
+    paths = os.pathsep.join(str(p) for p in (tree.path / "src", tree.path / "studies") if p.exists())
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
+    done = subprocess.run([sys.executable, "-c", script], cwd=tree.path, env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    return dict(flat(json.loads(done.stdout)))
 
 
 def pages(tree: Tree) -> dict[str, Path]:
@@ -171,7 +238,8 @@ def page(name: str, tree: Tree) -> Values:
 
 
 def numbers(path: Path, label: str) -> Values:
-    """The numbers of a page in order, tables apart from prose, and what is bold in tables; not the words that name a row."""
+    """The numbers of a page in order, tables apart from prose, and what is bold in tables; not the words that name a
+    row."""
     kinds: dict[str, list[str]] = {"table": [], "prose": []}
     for line in path.read_text().splitlines():
         table = line.startswith("|")
@@ -181,13 +249,16 @@ def numbers(path: Path, label: str) -> Values:
 
 
 def records(tree: Tree) -> Values:
-    """Every record, and what models have measured. A run's name: what is in its recipe, in new names, and not in all."""
-    paths = tree.find("*_seed[0-9]*.json")
-    loaded = [json.loads(path.read_text()) for path in paths]
-    recipes = [set(named("recipe", record.pop("recipe")).items()) for record in loaded]
+    """Every record, and what models have measured. A run's name: what is in its recipe, in new names, and not in
+    all."""
+    loaded = {path: json.loads(path.read_text()) for path in tree.find("*_seed[0-9]*.json")}
+    for file in tree.find("*.jsonl.gz"):  # a line a record; in older trees a file
+        for record in map(json.loads, gzip.decompress(file.read_bytes()).splitlines()):
+            loaded[Path(file.name.removesuffix(".jsonl.gz"), record.pop("name"))] = record
+    recipes = [set(named("recipe", record.pop("recipe")).items()) for record in loaded.values()]
     regime = set.intersection(*recipes) if recipes else set()
     found: Values = {f"the regime: {name}": value for name, value in sorted(regime)}
-    for path, record, recipe in zip(paths, loaded, recipes, strict=True):
+    for (path, record), recipe in zip(loaded.items(), recipes, strict=True):
         run = f"{path.parent.name}: " + " ".join(f"{name}={value}" for name, value in sorted(recipe - regime, key=str))
         record["metrics"] = {renamed("metrics", name): column for name, column in record["metrics"].items()}
         record["evaluations"] = {step: named("evaluations", of) for step, of in record["evaluations"].items()}
@@ -210,7 +281,9 @@ def compare(before: Values | str, after: Values | str) -> tuple[int, str]:
 
 def table(*trees: Tree) -> dict[str, Callable[[Tree], Values]]:
     """Row -> what gives its values in a tree."""
-    runs = {f"train {run}": partial(train, run) for run in RUNS["method"]}
+    runs = {f"train {run}": partial(train, run) for run in METHODS}
+    runs |= {f"diver {name}": partial(printed_and_written, name) for name in RUNS["commands"]}
+    runs |= {"advantages": advantages}
     names = sorted({name for tree in trees for name in pages(tree)})
     return {**runs, "records": records, **{f"page {name}": partial(page, name) for name in names}}
 

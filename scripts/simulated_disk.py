@@ -1,8 +1,8 @@
 """What a loss of power would leave of a folder: what was not synced is gone, and the disk may have synced it or not.
 
-The disk is recorded at every fsync: the bytes of a file, the names in a folder. At any moment two disks are possible at the
-extremes: one with the names of now and only the bytes that were synced (an unsynced file is empty), and one with only the
-names of folders that were synced, too. POSIX allows both, and what is between them.
+The disk is recorded at every fsync: the bytes of a file, the names in a folder. At any moment two disks are possible at
+the extremes: one with the names of now and only the bytes that were synced (an unsynced file is empty), and one with
+only the names of folders that were synced, too. POSIX allows both, and what is between them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Disk:
             os.close(descriptor)
 
     def left(self, torn: Callable[[bytes, bytes], bytes] = lambda synced, now: synced) -> tuple[Contents, Contents]:
-        """The two disks that a loss of power could leave now; `torn` is what is left of a file, of its synced bytes and all."""
+        """The two disks that a loss of power could leave now; `torn` is what is left of a file,
+        of its synced bytes and all."""
         now = {p: p.lstat() for p in sorted(self.folder.rglob("*"))}
         folders = {info.st_ino for info in now.values() if stat.S_ISDIR(info.st_mode)}
         folders |= {inode for inode, content in self._synced.items() if isinstance(content, dict)}

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from diver import advantages
-from diver.render.figures import COLOURS, drawing, frame
+from diver.core.figures import COLOURS, drawing, frame
 
 SIZE = 16
 METHODS = (

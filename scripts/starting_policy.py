@@ -1,9 +1,10 @@
 """Make a bundled policy: `python scripts/starting_policy.py NAME OUT`.
 
-A word-level Llama of about 0.9 M parameters is taught responses to problems that are not held out. The example is never the
-best response to its problem: for Countdown, random numbers and random true steps, and the target is whatever came out. The
-policy so learns the form and what a step may be, and only a little of how to hit a target: that is what reinforcement
-learning is then for. How long each is taught decides how much is left to learn, so some stop in the middle of the schedule.
+A word-level Llama of about 0.9 M parameters is taught responses to problems that are not held out. The example is never
+the best response to its problem: for Countdown, random numbers and random true steps, and the target is whatever came
+out. The policy so learns the form and what a step may be, and only a little of how to hit a target: that is what
+reinforcement learning is then for. How long each is taught decides how much is left to learn, so some stop in the
+middle of the schedule.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ import torch
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from diver.config.data import LEVELS, MAZES
-from diver.data import countdown, maze
-from diver.data.held_out import is_held_out
+from diver.recipe.data import LEVELS, MAZES
+from diver.tasks.verify import countdown, maze
+from diver.tasks.verify.held_out import is_held_out
 
 Example = Callable[[random.Random], tuple[str, str]]
 
 
 class Course(NamedTuple):
-    """What a policy is taught: `words` beside the special ones, the regular expression of a word, and (prompt, response)."""
+    """What a policy is taught: `words` beside the special ones, the regular expression of a word,
+    and (prompt, response)."""
 
     words: Sequence[str]
     word: str
@@ -78,11 +80,12 @@ SIZES = {"min_num_vertices": 8, "max_num_vertices": 12, "edge_probability": 0.4,
 
 
 def coloring(rng: random.Random) -> tuple[str, str]:
-    """A graph of reasoning-gym, and a random one of its colourings: vertex by vertex, after those of its earlier neighbours.
+    """A graph of reasoning-gym, and a random one of its colourings: vertex by vertex,
+    after those of its earlier neighbours.
 
     Written without the neighbours, colours were learned as if there were no edges.
     """
-    from diver.data.reasoning_gym import dataset_of
+    from diver.tasks.verify.reasoning_gym import dataset_of
 
     while True:
         entry = dataset_of("graph_color", SIZES, rng.getrandbits(31), 1)[0]

@@ -1,7 +1,8 @@
-"""What a recipe's policy can do before training: `python scripts/testbed_start.py RECIPE [--problems 256] [--samples 1024]`.
+"""What a recipe's policy can do before training:
+`python scripts/testbed_start.py RECIPE [--problems 256] [--samples 1024]`.
 
-Pass@k on held-out problems, how many different solutions were found of a problem, and the groups of G responses that are
-to be expected: none correct, some, all. Sampled by prefixes, which is cheap where responses are short. With
+Pass@k on held-out problems, how many different solutions were found of a problem, and the groups of G responses that
+are to be expected: none correct, some, all. Sampled by prefixes, which is cheap where responses are short. With
 `--checkpoint RUN/checkpoints/step_0300`, what that checkpoint can do. Other flags change the recipe: `--run.seed 200`.
 """
 
@@ -13,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from diver.config.load import load_recipe
-from diver.stats import pass_at_k
-from diver.types import DiverError
+from diver.core.statistics import pass_at_k
+from diver.core.types import DiverError
+from diver.recipe.load import load_recipe
 from diver_paper.worker import evaluate
 
 KS = (1, 4, 16, 64, 256, 1024)

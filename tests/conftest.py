@@ -1,7 +1,7 @@
 """No test asks the network, and none of a property fails by its time, since a busy machine is slow and not wrong.
 
-The hub of every test is one on this machine, empty until a test fills it, with a cache of this session. It is set before
-anything imports huggingface_hub, which reads these variables once.
+The hub of every test is one on this machine, empty until a test fills it, with a cache of this session.
+It is set before anything imports huggingface_hub, which reads these variables once.
 
 `make test` tries 10 examples of each property, `make test-slow` 100; a test that needs n times as many asks for
 `settings(max_examples=n * settings().max_examples)`.
@@ -9,6 +9,7 @@ anything imports huggingface_hub, which reads these variables once.
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,10 @@ os.environ |= {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
 # Without the certificates of the system, which every client of a server would read again.
 os.environ["SSL_CERT_DIR"] = HOME.name
 os.environ.pop("SSL_CERT_FILE", None)
+
+
+# A shell without job control starts background commands with Ctrl-C ignored, and their children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

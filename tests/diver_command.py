@@ -1,4 +1,5 @@
-"""`diver` as it is given in a shell, in the process of the tests: to start one takes longer than most of what they ask."""
+"""`diver` as it is given in a shell, in the process of the tests:
+to start one takes longer than most of what they ask."""
 
 import contextlib
 import io
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from diver import cli
-from diver.io.progress import QUIET
+from diver.core.progress import QUIET
 
 
 class Done(NamedTuple):
@@ -30,6 +31,7 @@ def diver(*words, cwd="."):
         patch.setattr(sys, "argv", ["diver", *map(str, words)])
         patch.setattr(sys, "path", [*sys.path])  # main adds the folder where the command is given
         patch.setenv(QUIET, os.environ.get(QUIET, ""))  # main sets it by --quiet
+        patch.setenv("MPLBACKEND", "agg")  # main sets it
         try:
             cli.main()
         except SystemExit as stop:

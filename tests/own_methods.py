@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from diver.core.types import Reward
 from diver.losses import PolicyLoss
 from diver.methods import Grpo, settings
-from diver.types import Reward
 
 
 @settings
@@ -30,7 +30,8 @@ class Likelihood(Grpo):
 
 @settings
 class Counted(Grpo):
-    """Every token in turn +a and -a, a = 1 / (1 + n) with n how often this answer to the problem was sampled in earlier steps."""
+    """Every token in turn +a and -a, a = 1 / (1 + n) with n how often this answer to the problem was sampled
+    in earlier steps."""
 
     per_token = True
 
@@ -71,3 +72,11 @@ class Rising(Grpo):
     def advantages(self, group, context):
         signs = np.where(group.outcomes >= self.threshold, 1.0, -1.0)
         return [sign * np.arange(1, len(r.tokens) + 1) for sign, r in zip(signs, group.rollouts, strict=True)]
+
+
+@settings
+class Textual(Grpo):
+    """Correctness, and TD, which is read of every rollout more than once. It does not say that it needs responses."""
+
+    def rewards(self, group, context):
+        return [Reward(r.reward.outcome, r.diversity["textual"] + 0 * r.diversity["textual"]) for r in group.rollouts]

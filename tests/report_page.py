@@ -1,4 +1,4 @@
-"""What a page of `diver report` shows."""
+"""What a page of `diver browse RUN` shows."""
 
 import base64
 import gzip

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import diver
+from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.methods import method_named
 from diver.methods.grpo import group_advantage
-from diver.types import DiverError, Group, Problem, Reward, Rollout
 
 # TD 1/2, 1/2, 1 and ED 0, 0, 1; clipped at 0.65 their means are b = 0.25, 0.25, 0.65.
 TEXTS = [r"we add \( a + b = c \)", r"we add \( a + b = c \)", r"rather multiply $ d * e = f $ now"]
@@ -56,7 +56,8 @@ def test_in_a_mixed_group_it_is_grpos():
     st.sampled_from(["std", "sample-std"]),
 )
 def test_the_std_of_a_mixed_group_is_never_below_the_floor(rows, coef, divisor):
-    """Var = within + p (1 - p) m^2, m >= 1 the mean reward of the correct: at least p (1 - p), so at least (G - 1) / G^2."""
+    """Var = within + p (1 - p) m^2, m >= 1 the mean reward of the correct: at least p (1 - p),
+    so at least (G - 1) / G^2."""
     outcomes = np.array([float(correct) for correct, _ in rows])
     rewards = outcomes * [1 + coef * b for _, b in rows]
     method = method_named("diver-annealed", divisor=divisor)

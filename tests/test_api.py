@@ -4,14 +4,15 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import zscore
 
 import diver
+from diver.core.types import DiverError, Progress
 from diver.methods import method_named
-from diver.types import DiverError, Progress
 
 SAME, OTHER = r"we add \( a + b = c \)", r"rather multiply $ d * e = f $ now"  # TD 0.5, 0.5, 1 and ED 0, 0, 1
 RESPONSES, OUTCOMES, IDS = [SAME, SAME, OTHER] * 2, [1, 0, 1, 1, 1, 1], ["a"] * 3 + ["b"] * 3
@@ -30,6 +31,15 @@ def test_rows_may_come_in_any_order(order):
     np.testing.assert_allclose(diver.advantages(*columns), np.array(EXPECTED)[order], atol=1e-9)
 
 
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT])
+def test_a_group_id_that_is_missing_is_named(missing):
+    """Two rows without an id are not two responses to one prompt."""
+    with pytest.raises(ValueError, match="^row 2: has no group id: "):
+        diver.advantages(["a", "b", "c", "d"], [1, 0, 1, 0], [0, 0, missing, missing], "grpo")
+    for ids in (["None", "None", ("a", 0), ("a", 0)], [0, 0, "", ""]):  # texts, tuples and 0 are ids
+        assert diver.advantages([*"abcd"], [1, 0, 1, 0], ids, "grpo").tolist() == [1, -1, 1, -1]
+
+
 def test_method_and_progress():
     grpo = [*zscore([1, 0, 1]), 0, 0, 0]
     np.testing.assert_allclose(diver.advantages(RESPONSES, OUTCOMES, IDS, "grpo"), grpo)
@@ -43,7 +53,8 @@ def test_method_and_progress():
 
 
 def test_pass_at_k_training():
-    """k = 4 of 5, one correct: the only set without it fails. R = 4/5, s = 2/5; a wrong one is in 4 sets, 1 of them failed."""
+    """k = 4 of 5, one correct: the only set without it fails. R = 4/5, s = 2/5; a wrong one is in 4 sets,
+    1 of them failed."""
     a = diver.advantages(["a", "b", "c", "d", "e"], [0, 0, 1, 0, 0], [7] * 5, method="pass-at-k")
     np.testing.assert_allclose(a, np.array([-0.05, -0.05, 0.2, -0.05, -0.05]) / 0.4)
     with pytest.raises(DiverError, match="method.k is 4 with G = 3: k must be below G"):
@@ -84,10 +95,10 @@ def test_tensors_are_taken():
     np.testing.assert_allclose(result, shaped, atol=1e-9)
 
 
-def test_outcomes_of_other_scales_count_as_correct_from_the_threshold_on():
-    # -1 and 0.4 are not correct, 0.5 is: r' = -1, 0.4, 0.565
-    result = diver.advantages([SAME, SAME, OTHER], [-1, 0.4, 0.5], [0, 0, 0])
-    np.testing.assert_allclose(result, zscore([-1, 0.4, 0.565]), atol=1e-9)
+def test_outcomes_count_as_correct_from_the_threshold_on():
+    # 0.1 and 0.4 are not correct, 0.5 is: r' = 0.1, 0.4, 0.565
+    result = diver.advantages([SAME, SAME, OTHER], [0.1, 0.4, 0.5], [0, 0, 0])
+    np.testing.assert_allclose(result, zscore([0.1, 0.4, 0.565]), atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +142,8 @@ def test_everything_exported_exists_and_the_version_is_the_distributions():
 
 def test_importing_diver_is_light():
     code = (
-        "import sys; before = set(sys.modules); import diver; new = {m.split('.')[0] for m in set(sys.modules) - before}; "
-        "print(*sorted(new - sys.stdlib_module_names))"
+        "import sys; before = set(sys.modules); import diver; "
+        "new = {m.split('.')[0] for m in set(sys.modules) - before}; print(*sorted(new - sys.stdlib_module_names))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["diver", "numpy"]
@@ -157,3 +168,26 @@ def test_keys_that_are_saved_are_texts_or_whole_numbers():
     assert state["counts"] == {"p": {"12": 1, "int 12": 1}}
     with pytest.raises(ValueError, match=r"row 1: with `state` a key is a text or a whole number, not 1\.5"):
         diver.advantages(*given, keys=["12", 1.5], state=state)
+
+
+@pytest.mark.parametrize(
+    "ends", [pd.Series([1, None, 2, 1]), pd.Series([1, None, 2, 1], dtype="Int64"), [1.0, pd.NA, 2, 1]]
+)
+def test_missing_answer_ends_are_unknown(ends):
+    """Up to their ends the texts of the second group are "ab" and "a"."""
+    columns = ["ax", "bx", "ab", "ac"], [1, 0, 1, 1], [0, 0, 1, 1]
+    given = diver.advantages(*columns, answer_ends=ends, truncated=[False] * 4)
+    expected = diver.advantages(*columns, answer_ends=[1, None, 2, 1], truncated=[False] * 4)
+    assert given.tolist() == expected.tolist()
+    with pytest.raises(
+        ValueError, match="row 0: an answer end is a number of characters from 0 to 2, or None, not 1.5"
+    ):
+        diver.advantages(*columns, answer_ends=[1.5, 1, 1, 1], truncated=[False] * 4)
+
+
+def test_a_missing_truncated_and_a_list_as_an_id_are_named():
+    columns = ["ax", "bx"], [1, 0]
+    with pytest.raises(ValueError, match="row 1: truncated is true or false, not <NA>"):
+        diver.advantages(*columns, [0, 0], answer_ends=[1, 1], truncated=pd.array([True, None], dtype="boolean"))
+    with pytest.raises(ValueError, match=r"row 0: a group id is a text, a number or a tuple of them, not \[1\]"):
+        diver.advantages(*columns, [[1], [1]], "grpo")

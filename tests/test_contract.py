@@ -1,16 +1,21 @@
-"""What a method may ask for and return (`diver.methods.base`): keys, a state, advantages per token, rows left out, a length limit."""
+"""What a method may ask for and return (`diver.methods.base`): keys, a state, advantages per token, rows left out,
+a length limit."""
+
+import warnings
+from collections import Counter
 
 import numpy as np
 import own_methods
 import pytest
 
 import diver
+from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
+from diver.diversity import METRICS
 from diver.integrations.trl import config
 from diver.methods import method_named
 from diver.methods.overlong import Overlong
 from diver.methods.selection import Selection
-from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
-from diver.verify import verify, with_keys
+from diver.tasks.verify import verify, with_keys
 
 COUNTED = "own_methods:Counted"
 
@@ -51,6 +56,92 @@ def test_of_countdown_the_key_is_the_solution_or_the_number_that_was_reached():
     grades, keys = keys_of(problem, *texts)
     assert grades == [Grade.CORRECT, Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER]
     assert keys == ["(3 + 5)", "(3 + 5)", "2", ""]
+
+
+# --- errors of one's own
+
+
+def test_an_error_in_a_method_of_ones_own_names_the_line_in_its_file(tmp_path, monkeypatch):
+    """Also where a function of this package or of NumPy raises; an error of a method of this package is unchanged."""
+    (tmp_path / "faulty.py").write_text(
+        "import numpy as np\n"
+        "from diver.methods import Grpo, settings\n\n\n"
+        "@settings\n"
+        "class Faulty(Grpo):\n"
+        "    at: str = ''\n\n"
+        "    def rewards(self, group, context):\n"
+        "        lengths = [r.length for r in group.rollouts] if self.at == 'rewards' else []\n"
+        "        return super().rewards(group, context)\n\n"
+        "    def advantages(self, group, context):\n"
+        "        none = np.stack([]) if self.at == 'advantages' else 0\n"
+        "        return super().advantages(group, context)\n\n"
+        "    def update_state(self, group, state):\n"
+        "        {}[self.at or state.setdefault('', '')] if self.at == 'update_state' else 0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for at, line, kind in (
+        ("rewards", 10, "ValueError"),
+        ("advantages", 14, "ValueError"),
+        ("update_state", 18, "KeyError"),
+    ):
+        with pytest.raises(DiverError) as error:
+            diver.advantages(["a", "b"], [1, 0], ["p", "p"], method_named("faulty:Faulty", at=at))
+        message = str(error.value)
+        assert message.startswith(f"method 'faulty:Faulty', problem 'p': {kind}: "), message
+        assert message.endswith(f" ({tmp_path / 'faulty.py'}:{line})") and "\n" not in message, message
+        assert type(error.value.__cause__).__name__ == kind
+    assert diver.advantages(["a", "b"], [1, 0], ["p", "p"], "faulty:Faulty").tolist() == [1, -1]
+    with pytest.raises(ValueError, match="must be at least 0"):
+        diver.advantages(["a", "b"], [1, -1], ["p", "p"], "max-rl")
+
+
+# --- what is measured
+
+
+def test_only_what_a_method_reads_is_measured(monkeypatch):
+    """By the number of groups that each metric is called with: two groups, each once, whatever the number of reads."""
+    calls = Counter()
+
+    def counted(name, make):
+        def measured(settings):
+            metric = make(settings)
+            return lambda texts: calls.update([name]) or metric(texts)
+
+        return measured
+
+    monkeypatch.setattr("diver.diversity.metrics.METRICS", {n: counted(n, make) for n, make in METRICS.items()})
+    given = ["a b c", "a b d", "x", "y z"] * 2, [1, 0, 1, 0] * 2, [0] * 4 + [1] * 4
+    for name, measured in {
+        "grpo": {},
+        "max-rl": {},
+        "pass-at-k": {},
+        "darling": {},
+        "diver-td": {"textual": 2},
+        "diver-ed": {"equational": 2},
+        "diver-mix": {"textual": 2, "equational": 2},
+        "own_methods:Textual": {"textual": 2},
+    }.items():
+        calls.clear()
+        method = method_named(name, **({"k": 2} if name == "pass-at-k" else {}))
+        rollouts = [Rollout(text, key=text, reward=Reward(r)) for text, r in zip(*given[:2], strict=True)]
+        groups = [Group(Problem(str(i), "", ""), tuple(rollouts[4 * i : 4 * i + 4])) for i in range(2)]
+        found = diver.advantages(*given, method, keys=given[0])
+        assert calls == measured, name
+        of_all = method.apply(groups, 0.0)  # as the engines, which log TD and ED for every method
+        assert found.tolist() == [a for group in of_all for a in group.advantages], name
+        assert {*of_all[0].rollouts[0].diversity} >= {"textual", "equational"}
+        calls.clear()
+        method.apply(groups, 0.0)
+        assert calls == {"textual": 2, "equational": 2}, name
+
+
+def test_what_is_not_measured_is_not_warned_of():
+    unspaced = ["汉" * 200, "字" * 200]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        diver.advantages(unspaced, [1, 0], [0, 0], "grpo")
+        with pytest.raises(UserWarning, match="textual diversity is near 1 for all"):
+            diver.advantages(unspaced, [1, 0], [0, 0], "diver-td", answer_ends=[200, 200], truncated=[False] * 2)
 
 
 # --- a state, and advantages per token

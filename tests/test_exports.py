@@ -1,21 +1,25 @@
 """Tables as CSV, LaTeX, parquet and Markdown, figures as PNG, SVG and PDF: what the commands print and write."""
 
 import csv
+import dataclasses
 import io
 import json
 import math
+import os
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
 from diver_command import diver, fails, succeeds
 from rows import write_rows
 
+from diver.core.figures import write_intervals
+from diver.core.jsonl import to_json
+from diver.core.statistics import Estimate
+from diver.core.tables import Measure, Table, export, markdown, write_table
+from diver.core.types import DiverError, Grade, Problem
 from diver.evaluate.reduce import Sample, reduce
-from diver.io.jsonl import to_json
-from diver.render.figures import write_intervals
-from diver.render.tables import Measure, Table, export, markdown, write_table
-from diver.stats import Estimate
-from diver.types import DiverError, Grade, Problem
 
 TABLE = Table(
     "model_name",
@@ -57,6 +61,26 @@ def test_a_table_in_every_format(tmp_path):
     assert "| 50.0 [25.0, 75.0] |" in export(TABLE, "markdown")
 
 
+def test_no_cell_of_csv_is_a_formula_and_numbers_stay_numbers(tmp_path):
+    """OWASP, "CSV Injection": an apostrophe before = + - @, tab and newline, and the same signs of full width.
+
+    A return, behind which a row would begin, is replaced as everywhere else.
+    """
+    formulas = ["=1+1", "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\n=1", "\uff1d1+1", "-x", "--", "-inf"]
+    others = ["a=1", "'=1", "-1", "+1.5", "-2.5e-3", "-.5", "–", "", " =1", "model-a"]
+    rows = {name: [-0.5, -3, Estimate(-0.1, -0.2, 0.1), name] for name in formulas + others}
+    names = [Measure("change"), Measure("-count"), Measure("estimate"), Measure("text")]
+    header, *found = csv.reader(io.StringIO(export(Table("=of", names, rows), "csv"), newline=""))
+    assert header == ["'=of", "change", "'-count", "estimate", "estimate_low", "estimate_high", "text"]
+    assert [row[0] for row in found] == [f"'{name}" for name in formulas] + others
+    assert all(row[1:6] == ["-0.5", "-3", "-0.1", "-0.2", "0.1"] and row[6] == row[0] for row in found)
+    assert export(Table("of", [], {"a\r=1+1": []}), "csv") == "of\na\ufffd=1+1\n"
+    assert export(Table("=of", [], {}), "csv") == "'=of\n"
+    responses = [{"problem": "Q", "response": "a", "model": name} for name in ("=cmd|' /C calc'!A0", "b")]
+    path = write_rows(tmp_path / "x.jsonl", responses)
+    assert succeeds("measure", path, "--by", "model", "--format", "csv").splitlines()[1].startswith("'=cmd|")
+
+
 def test_names_that_latex_markdown_and_mathtext_would_read_as_their_own(tmp_path):
     table = Table("m", [Measure("n")], {"[base] a|b": [1], "*c": [2], "d\ne": [3], "$\\x{$": [Estimate(0.5, 0.2, 0.8)]})
     latex = export(table, "latex").splitlines()
@@ -68,6 +92,51 @@ def test_names_that_latex_markdown_and_mathtext_would_read_as_their_own(tmp_path
     assert markdown(["", r"a\|b"], []).startswith(r"|  | a\|b |")  # escaped already
     write_intervals(table, tmp_path / "x.svg")
     assert r"$\x{$" in (tmp_path / "x.svg").read_text()
+
+
+def test_numbers_of_latex_have_a_minus_sign_and_names_a_hyphen():
+    measures = [Measure("gain", sign="+", scale=100), Measure("note")]
+    table = Table("m", measures, {"lr -1": [Estimate(-0.006, -0.014, 0.002), "a-b, 1e-05, -3"]})
+    row = export(table, "latex").splitlines()[4]
+    assert row == r"lr -1 & $-$0.6 [$-$1.4, 0.2] & a-b, 1e-05, $-$3 \\"
+
+
+def test_the_best_of_a_column_is_bold_in_latex_and_uncertainty_is_as_chosen():
+    """Where the highest is best: the mean, and what is shown as equal to it; nothing is best among one or equals."""
+    measures = [Measure("pass@1", "Pass@1", 100, best=True), Measure("length")]
+    rows = {
+        "a": [Estimate(0.5, 0.4, 0.62), Estimate(7.0, 6.0, 8.0)],
+        "b": [Estimate(0.5001, 0.45, 0.55), Estimate(3.0, 1.0, 5.0)],
+        "c": [Estimate(0.2, math.nan, math.nan), Estimate(math.nan, math.nan, math.nan)],
+    }
+    table = Table("m", measures, rows)
+    first, *lines = export(table, "latex").splitlines()
+    assert (
+        first == "% Bold: the highest mean of the column, whether or not its difference from the others is significant."
+    )
+    assert lines[4:7] == [
+        r"a & \textbf{50.0} [40.0, 62.0] & 7.0 [6.0, 8.0] \\", r"b & \textbf{50.0} [45.0, 55.0] & 3.0 [1.0, 5.0] \\",
+        r"c & 20.0 & -- \\",
+    ]  # fmt: skip
+    halves = dataclasses.replace(table, uncertainty="plus-minus")
+    assert halves.text()[1:] == [
+        ["a", "50.0 ± 11.0", "7.0 ± 1.0"],
+        ["b", "50.0 ± 5.0", "3.0 ± 2.0"],
+        ["c", "20.0", "–"],
+    ]
+    assert r"a & \textbf{50.0} $\pm$ 11.0 & 7.0 $\pm$ 1.0 \\" in export(halves, "latex")
+    assert dataclasses.replace(table, uncertainty="none").text()[1] == ["a", "50.0", "7.0"]
+    for few in (["a"], ["a", "b"]):
+        assert "textbf" not in export(Table("m", measures, {name: rows[name] for name in few}), "latex")
+
+
+def test_kinds_of_figures_with_spaces_or_commas(rollouts, tmp_path):
+    for number, words in enumerate((["--figures", "pdf", "svg"], ["--figures", "pdf,svg"], ["--figures=pdf,svg"])):
+        out = tmp_path / str(number)
+        before = [rollouts] if number else []
+        after = [] if number else [rollouts]
+        succeeds("measure", *before, "--out", out, *words, *after)
+        assert sorted(path.name for path in out.glob("table.*")) == ["table.pdf", "table.svg"]
 
 
 @pytest.fixture
@@ -107,6 +176,29 @@ def test_figures_of_measure_and_browse(rollouts, tmp_path):
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("backend", ["module://matplotlib_inline.backend_inline", "inline", "no-backend"])
+def test_figures_are_saved_whatever_the_backend_of_the_notebook(rollouts, tmp_path, backend):
+    """A notebook's `!diver` inherits MPLBACKEND, which may name a module of another environment."""
+    page = tmp_path / "page.html"
+    command = [
+        sys.executable,
+        "-m",
+        "diver",
+        "browse",
+        str(rollouts),
+        "--by",
+        "model",
+        "--out",
+        str(page),
+        "--figures",
+        "png",
+    ]
+    environment = {**os.environ, "MPLBACKEND": backend}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
 def results(correct):
     """An evaluation of two problems, four samples each, `correct` of them correct."""
     problems = [Problem("a", "?", "7"), Problem("b", "?", "8")]
@@ -121,7 +213,7 @@ def test_a_comparison_as_csv_with_its_figure(tmp_path):
     for name, correct in (("before", 1), ("after", 3)):
         (tmp_path / f"{name}.json").write_text(json.dumps(results(correct)))
     flags = ["--format", "csv", "--out", tmp_path / "out", "--figures", "svg"]
-    printed = succeeds("eval", "--compare", tmp_path / "before.json", tmp_path / "after.json", *flags)
+    printed = succeeds("compare", tmp_path / "before.json", tmp_path / "after.json", *flags)
     by_name = {row["measure"]: row for row in rows_of(printed)}
     first = by_name["Sums Pass@1"]
     assert (first["base"], first["other"], first["change"]) == ("0.25", "0.75", "0.5")
@@ -141,10 +233,15 @@ def test_where_an_export_cannot_go_is_one_line(rollouts):
     assert "--format parquet: is written to a file; name a folder with --out" in fails(
         "measure", rollouts, "--format", "parquet"
     )
-    assert "--figures gif: must be of png, svg, pdf, not 'gif'" in fails("browse", rollouts, "--figures", "gif")
+    assert "--figures gif: must be of png, svg, pdf, several as pdf,png; not 'gif'" in fails(
+        "browse", rollouts, "--figures", "gif"
+    )
     assert "--figures: is written to a file; name a folder with --out" in fails("grade", rollouts, "--figures", "png")
-    assert "--figures ,: must be of png, svg, pdf, not ','" in fails("measure", rollouts, "--figures", ",")
-    for compared in (["--compare", "a", "b"], ["runs/quickstart"]):  # before anything is sampled, or read
-        told = "--format parquet: the comparison is written to a file; name a folder with --out"
-        assert told in fails("eval", *compared, "--format", "parquet")
+    assert "--figures ,: must be of png, svg, pdf, several as pdf,png; not ','" in fails(
+        "measure", rollouts, "--figures", ","
+    )
+    told = "--format parquet: the comparison is written to a file; name a folder with --out"
+    assert told in fails("eval", "runs/quickstart", "--format", "parquet")  # before anything is sampled, or read
+    told = "--format parquet: is written to a file; name a folder with --out"
+    assert told in fails("compare", "a.json", "b.json", "--format", "parquet")
     assert "--watch: writes nothing" in fails("browse", rollouts, "--watch", "--format", "csv")

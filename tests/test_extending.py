@@ -12,14 +12,16 @@ from diver_command import succeeds
 from scipy.stats import zscore
 
 import diver
+from diver.core.types import DiverError
 from diver.integrations.trl import config
 from diver.integrations.verl.config import overrides
 from diver.methods import method_named
-from diver.types import DiverError
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^\*\*`(.+?)`\*\*\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
-COMMANDS = [line for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL) for line in block.splitlines()]  # fmt: skip
+COMMANDS = [
+    line for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL) for line in block.splitlines()
+]
 
 
 def check_metric(folder, rows):
@@ -60,7 +62,8 @@ def check_task(folder, rows):
 
 
 def check_method(folder, rows):
-    """In the first step no problem has been solved: A is GRPO's of the reward. The state has the solved ones of both."""
+    """In the first step no problem has been solved: A is GRPO's of the reward.
+    The state has the solved ones of both."""
     rollouts, mixed, solved = rollouts_of(folder), 0, {}
     assert len(rows) == 3 and len(rollouts) == 32
     for group in (rollouts[i : i + 4] for i in range(0, 32, 4)):
@@ -122,7 +125,8 @@ def modules(tmp_path, monkeypatch):
 
 
 def test_the_method_by_hand(modules):
-    """Of geometric means .2, .9, .1, .5: r' = 1 - .2/4, 0, 1 - .1/4, 0; in the next step two were solved, over sqrt 3."""
+    """Of geometric means .2, .9, .1, .5: r' = 1 - .2/4, 0, 1 - .1/4, 0;
+    in the next step two were solved, over sqrt 3."""
     given = [*"abcd"], [1, 0, 1, 0], ["p"] * 4
     logprobs = [np.log(p) for p in ([0.2], [0.9, 0.9], [0.2, 0.05], [0.5])]
     state = {}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from diver.config.load import load_recipe
 from diver.losses import CispoLoss, ClipLoss, HighEntropyLoss
 from diver.methods import METHODS, method_named
+from diver.recipe.load import load_recipe
 
 OWN = {"clip-cov", "kl-cov", "cispo", "gspo"}  # the clip is what they change
 SHARED = ("aggregation", "kl_coef", "entropy_coef", "clip_low", "clip_high")

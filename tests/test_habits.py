@@ -15,21 +15,21 @@ from rows import write_rows
 
 import diver
 from diver import cli
-from diver.cli.streams import _lasting
+from diver.cli.main import Unread
 from diver.cli.train import TrainArguments
-from diver.config.data import Countdown
-from diver.config.load import ELSEWHERE, load_recipe, parse_arguments
-from diver.config.recipe import flatten
-from diver.config.sections import Log
-from diver.data import countdown
-from diver.data.sources import load_problems
-from diver.data.testbeds import policy_folder
-from diver.io import progress, provenance
-from diver.io.run_folder import RunFolder
-from diver.measure import run
+from diver.core import progress, provenance
+from diver.core.run_folder import RunFolder
+from diver.core.types import DiverError
+from diver.look import measure
 from diver.methods import method_named
+from diver.recipe.data import Countdown
+from diver.recipe.load import ELSEWHERE, load_recipe, parse_arguments
+from diver.recipe.recipe import flatten
+from diver.recipe.sections import Log
+from diver.tasks.sources import load_problems
+from diver.tasks.testbeds import policy_folder
+from diver.tasks.verify import countdown
 from diver.train.loggers import check_loggers
-from diver.types import DiverError
 
 RECIPE = "[data.countdown]\nproblems = 8\n"
 
@@ -47,7 +47,8 @@ def in_tmp(tmp_path, monkeypatch):
 
 
 def test_a_reader_that_goes_away_loses_no_results(monkeypatch):
-    """Standard output and error are pipes that nobody reads any longer, as after `2>&1 | head -1`; one is not buffered."""
+    """Standard output and error are pipes that nobody reads any longer, as after `2>&1 | head -1`;
+    one is not buffered."""
     for name in ("stdout", "stderr"):
         reading, writing = os.pipe()
         os.close(reading)
@@ -61,6 +62,30 @@ def test_a_reader_that_goes_away_loses_no_results(monkeypatch):
     print("more", file=sys.stderr)
     assert sorted(os.listdir("measured")) == ["groups.jsonl", "index.html", "summary.json"]
     assert len(Path("measured/groups.jsonl").read_text().splitlines()) == 4
+
+
+def test_the_reader_of_a_real_pipe_goes_away():
+    """After its first line, as `head -1` does, of both streams; the same command as it is given in a shell."""
+    command = f"{sys.executable} -m diver methods 2>&1 | head -1; exit ${{PIPESTATUS[0]}}"
+    for python in ({}, {"PYTHONUNBUFFERED": "1"}):
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env={**os.environ, **python})
+        assert done.returncode == 0 and done.stdout.startswith("| method") and done.stdout.count("\n") == 1
+        assert done.stderr == ""
+
+
+@pytest.mark.slow
+def test_a_training_run_outlives_its_reader():
+    small = (
+        "--evaluate.problems 0 --train.steps 2 --train.batch_size 4 --train.mini_batch_size 2 --sample.max_tokens 8 "
+        "--sample.max_prompt_tokens 24"
+    )
+    command = f"{sys.executable} -m diver train tiny.toml {small} 2>&1 | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    )
+    assert done.returncode == 0 and done.stderr == ""
+    assert len(Path("runs/tiny/metrics.jsonl").read_text().splitlines()) == 2
+    assert Path("runs/tiny/report.html").is_file() and Path("runs/tiny/checkpoints/step_0002").is_dir()
 
 
 def test_bars_move_in_a_terminal_are_lines_in_a_file_and_none_with_quiet(monkeypatch, capsys):
@@ -86,7 +111,7 @@ def test_bars_are_made_in_one_place():
 
 def test_quiet_is_a_flag_of_every_command(monkeypatch):
     seen = []
-    monkeypatch.setattr(run, "progress", lambda items, *_: seen.append(os.environ[progress.QUIET]) or items)
+    monkeypatch.setattr(measure, "progress", lambda items, *_: seen.append(os.environ[progress.QUIET]) or items)
     for words in (
         ["measure", "rollouts.jsonl"],
         ["--quiet", "measure", "rollouts.jsonl"],
@@ -315,7 +340,7 @@ def test_what_is_saved_is_as_readable_as_its_folder():
 
 def test_a_folder_whose_name_is_not_utf8_is_printed(tmp_path):
     with open(tmp_path / "out", "w", encoding="utf-8") as stream:
-        lasting = _lasting(stream)
+        lasting = Unread(stream)
         print("caf\udce9", file=lasting, flush=True)
     assert (tmp_path / "out").read_text() == "caf\\udce9\n"
 

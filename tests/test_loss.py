@@ -173,7 +173,8 @@ def gspo(advantages, loss):
 
 
 def test_gspo_by_hand():
-    """A = +1 with s = 2 and s = 1/2: the one is clipped, at 1 + clip_high; the other has the gradient -s A at its token."""
+    """A = +1 with s = 2 and s = 1/2: the one is clipped, at 1 + clip_high;
+    the other has the gradient -s A at its token."""
     value, gradient, is_clipped = gspo([[1.0], [1.0]], GspoLoss(clip_low=0.2, clip_high=0.5))
     assert np.allclose(value[0], -1.5) and value[1][0] == pytest.approx(-0.5)
     assert gradient == [[0, 0, 0], [pytest.approx(-0.5), 0, 0]] and is_clipped == [[True] * 3, [False] * 3]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from diver.config.recipe import Recipe
-from diver.integrations.engines import table
+from diver.integrations.engines import catalogue
 from diver.losses import LOSSES
 from diver.methods import METHODS, method_named
+from diver.recipe.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]
 NAMES = ("method.md", "methods.md", "verl.md", "scale.md")
@@ -40,7 +40,18 @@ def recipe_keys():
 def test_the_table_of_methods_is_that_of_the_code():
     """Its text is what `diver methods` prints."""
     (shown,) = re.findall(r"<!-- diver methods -->\n(.*)<!-- end of diver methods -->", PAGES["methods.md"], re.DOTALL)
-    assert shown == table([method_named(name) for name in METHODS])
+    assert shown == catalogue([method_named(name) for name in METHODS])
+
+
+def test_the_snippet_of_the_page_runs():
+    """MaxRL of three correct of four, by hand: p = 3/4, (1 - p) / p = 1/3 and (0 - p) / p = -1."""
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGES["methods.md"], re.DOTALL | re.MULTILINE)
+    given = {"responses": list("abcd"), "outcomes": [1, 1, 0, 1], "group_ids": [7] * 4, "step": 5, "total_steps": 100}
+    exec(code, given)
+    assert given["advantages"].tolist() == pytest.approx([1 / 3, 1 / 3, -1, 1 / 3])
+    assert given["pairs"].k == 2 and given["weaker"].shaping.coef == 0.05
+    clips = [(method.loss.clip_low, method.loss.clip_high) for method in (given["method"], method_named("max-rl"))]
+    assert clips == [(0.20, 0.28), (0.20, 0.20)]
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import zscore
 
+from diver.core.types import DiverError, Group, Problem, Progress, Reward, Rollout
 from diver.losses import ClipCovLoss, ClipLoss, HighEntropyLoss, KlCovLoss
 from diver.methods import METHODS, Method, Selection, check_needs, method_named
 from diver.methods.diver import DiverMix, DiversityReward, Shaping
-from diver.methods.grpo import ClipCov, KlCov
+from diver.methods.grpo import Grpo
 from diver.methods.pass_at_k import PassAtK
 from diver.methods.schedule import Schedule
-from diver.types import DiverError, Group, Problem, Progress, Reward, Rollout
 
 # The first two are the same; the third shares no pair of words with them, and its formula is its own.
 # TD: (0 + 1) / 2, (1 + 0) / 2, (1 + 1) / 2. ED: 0, 0, 1.
@@ -51,10 +51,10 @@ def test_a_name_and_nothing_else_is_the_papers_setting():
     assert method_named("clip-higher").loss == ClipLoss() == ClipLoss(clip_low=0.2, clip_high=0.28)
     assert method_named("grpo").loss == ClipLoss(clip_low=0.2, clip_high=0.2)
     assert method_named("pass-at-k") == PassAtK(k=4, form="analytic", sets=None, loss=ClipLoss())
-    assert method_named("clip-cov") == ClipCov(
-        loss=ClipCovLoss(clip_low=1.0, clip_high=1.0, fraction=2e-4, low=1.0, high=5.0)
+    assert method_named("clip-cov") == Grpo(
+        name="clip-cov", loss=ClipCovLoss(clip_low=1.0, clip_high=1.0, fraction=2e-4, low=1.0, high=5.0)
     )
-    assert method_named("kl-cov") == KlCov(loss=KlCovLoss(fraction=2e-3, coef=1.0))
+    assert method_named("kl-cov") == Grpo(name="kl-cov", loss=KlCovLoss(fraction=2e-3, coef=1.0))
     assert method_named("entropy-bonus").loss == ClipLoss(entropy_coef=0.001)
     assert method_named("high-entropy").loss == HighEntropyLoss(top_entropy_fraction=0.2)
     not_centred = {name for name in METHODS if not method_named(name).zero_mean}
@@ -99,12 +99,18 @@ def test_overrides_are_merged_key_by_key():
         (
             "grpo",
             {"shaping": {}},
-            "method.shaping: unknown key; choices: name, frame, threshold, diversity, extra_metrics, selection, overlong, loss",
+            (
+                "method.shaping: unknown key; choices: name, frame, threshold, diversity, extra_metrics, selection, "
+                "overlong, replay, loss"
+            ),
         ),
         (
             "pass-at-k",
             {"divisor": "sample-std"},
-            "method.divisor: unknown key; choices: name, frame, threshold, diversity, extra_metrics, selection, overlong, loss, k, form, sets",
+            (
+                "method.divisor: unknown key; choices: name, frame, threshold, diversity, extra_metrics, selection, "
+                "overlong, replay, loss, k, form, sets"
+            ),
         ),
         (
             "diver-td",
@@ -228,7 +234,8 @@ def test_until_lambda_is_zero():
 
 
 def test_pass_at_k_training_by_hand():
-    """Of 3 pairs, 2 have the correct response: R = 2/3, s = sqrt(2)/3; the wrong ones are in a failed pair half the time."""
+    """Of 3 pairs, 2 have the correct response: R = 2/3, s = sqrt(2)/3;
+    the wrong ones are in a failed pair half the time."""
     a = apply(method_named("pass-at-k", k=2), group([1, 0, 0])).advantages
     np.testing.assert_allclose(a, np.array([1 / 3, -1 / 6, -1 / 6]) / (math.sqrt(2) / 3))
     assert apply(method_named("pass-at-k", k=2), group([1, 0, 1])).advantages.tolist() == [0, 0, 0]
@@ -335,7 +342,8 @@ def test_metrics_by_hand():
             "shaping/clipped": 4 / 10,  # of 5 rewarded responses x 2 metrics, both of each correct OTHER
             "group/solve_all": 1 / 3,
             "group/solve_none": 1 / 3,
-            # all correct, 1.0125 1.0125 1.0325: |A| sums to 2 sqrt 2; mixed, 1.0125 0 1.0325: 1.36333 / 0.48208 = 2.82802
+            # all correct, 1.0125 1.0125 1.0325: |A| sums to 2 sqrt 2; mixed, 1.0125 0 1.0325:
+            # 1.36333 / 0.48208 = 2.82802
             "advantage/solve_all_frac": 8**0.5 / (8**0.5 + 2.82802),
         }
     )
@@ -350,7 +358,8 @@ def test_a_metric_of_weight_0_is_not_measured():
 
 
 def test_a_steep_difficulty_weight_is_a_step():
-    """Of three correct and one wrong p is 3/4, below .8: correct ones count high (1.5), wrong ones 1 - p, below it, too."""
+    """Of three correct and one wrong p is 3/4, below .8: correct ones count high (1.5),
+    wrong ones 1 - p, below it, too."""
     made = Group(Problem("p", "", ""), tuple(Rollout("x", reward=Reward(r)) for r in (1.0, 1.0, 1.0, 0.0)))
     plain = method_named("grpo").apply([made], 0.0)[0].advantages
     steep = method_named("difficulty-weight", steepness=1e6, midpoint=0.8).apply([made], 0.0)[0].advantages
@@ -386,7 +395,8 @@ def test_the_part_of_the_advantage_that_is_of_groups_all_correct():
 
 
 def test_a_selection_makes_no_group_all_correct():
-    """psr keeps the one correct response of the first: its group is not all correct. The second, all wrong, is left out."""
+    """psr keeps the one correct response of the first: its group is not all correct.
+    The second, all wrong, is left out."""
     mixed, failed, solved = group([0.0, 1.0, 0.0]), group([0.0] * 3, name="q"), group([1.0] * 3, name="r")
     psr, sampled = method_named("psr"), [mixed, failed, solved]
     metrics = psr.metrics(psr.apply(sampled, 0.0), 0.0, sampled)

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import diver
-from diver.data.testbeds import policy_folder
+from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
 from diver.diversity.vectors import cosines, hidden_states
 from diver.methods import method_named
 from diver.methods.evol_rl import novelty_rewards
 from diver.methods.rep_exp import elliptical_bonus, sparse_projection
-from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
+from diver.tasks.testbeds import policy_folder
 
 SKY = ["The sky is blue.", "The colour of the sky is blue.", "Three dogs ran through the old town."]
 STEPS = ["( 3 + 4 = 7 )", "( 3 + 4 = 7 ) ( 7 * 2 = 14 )", "( 9 - 4 = 5 ) ( 5 * 2 = 10 )", "( 3 * 4 = 12 )"]

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import diver
+from diver.core.settings import settings
+from diver.core.types import DiverError, Group, Problem, Progress, Reward, Rollout
 from diver.losses import ClipLoss
 from diver.methods import METHODS, method_named
 from diver.methods.grpo import ClipHigher
-from diver.settings import settings
-from diver.types import DiverError, Group, Problem, Progress, Reward, Rollout
 
 E2 = math.exp(2)
 SQRT3 = math.sqrt(3)
@@ -86,7 +86,8 @@ def test_pkpo_of_each_number_of_correct_responses():
 @pytest.mark.parametrize("size", [2, 5, 8])
 @pytest.mark.parametrize("p", [Fraction(1, 10), Fraction(3, 5)])
 def test_pkpo_is_an_unbiased_gradient_of_pass_at_k(size, p):
-    """A policy that is correct with probability p: d log pi / dp is 1/p of a correct response, and Pass@k = 1 - (1 - p)^k."""
+    """A policy that is correct with probability p: d log pi / dp is 1/p of a correct response,
+    and Pass@k = 1 - (1 - p)^k."""
     for k in range(1, size + 1):
         expected = Fraction(0)
         for c in range(1, size + 1):
@@ -154,7 +155,8 @@ def test_log_probs_that_are_none_of_the_tokens_are_refused(method, logprobs, tol
 @pytest.mark.parametrize("method", ["cde", "unlikeliness", "darling"])
 @pytest.mark.parametrize("wrong", [-1.0, 1.5])
 def test_a_formula_that_means_0_by_wrong_refuses_other_outcomes(method, wrong):
-    """With -1 for wrong darling would punish a wrong answer more the rarer it is, and cde give it three times the bonus."""
+    """With -1 for wrong darling would punish a wrong answer more the rarer it is,
+    and cde give it three times the bonus."""
     with pytest.raises(DiverError, match=rf"rollout 2 has the outcome {wrong:g}; give one from 0 \(wrong\) to 1"):
         advantages(method, [1.0, 0.5, wrong, 0.0])
 

@@ -9,12 +9,18 @@ from fnmatch import fnmatch
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from diver.cli.main import GROUP
-from diver.extras import EXTRAS, PACKAGES, install, missing
+import pytest
+
+from diver.cli.main import GROUP, main
+from diver.cli.main import OF_STUDIES as STUDY_VERBS
+from diver.core.extras import EXTRAS, PACKAGES, install, missing
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "diver"
 TOML = tomllib.loads((ROOT / "pyproject.toml").read_text())
+STUDIES = ROOT / "studies"
+OF_STUDIES = tomllib.loads((STUDIES / "pyproject.toml").read_text())
+PACKAGES_OF_STUDIES = {path.parent.name for path in STUDIES.glob("*/__init__.py")}
 NAMES = {
     "antlr4": "antlr4-python3-runtime",
     "latex2sympy2_extended": "latex2sympy2-extended",
@@ -22,11 +28,12 @@ NAMES = {
     "pydantic_core": "pydantic",
     "reasoning_gym": "reasoning-gym",
     "sentence_transformers": "sentence-transformers",
+    "tomli_w": "tomli-w",
     "transfer_queue": "TransferQueue",
 }  # where the import is called otherwise
-TRAINS = {"losses", "generate", "train", "integrations"}  # the rooms that may need torch as soon as they are imported
+TRAINS = {"losses", "sample", "train", "integrations"}  # the rooms that may need torch as soon as they are imported
 LOGGERS = {"wandb", "mlflow", "trackio"}
-TRAINERS = {"areal", "nemo_rl", "rllm", "skyrl", "swift"}  # each imports its adapter, and so it is there
+TRAINERS = {"skyrl", "swift"}  # each imports its adapter, and so it is there
 
 
 def names(requirements):
@@ -43,7 +50,11 @@ def imported(path, anywhere=True):
     nodes = list(ast.walk(tree)) if anywhere else tree.body
     modules = [a.name for n in nodes if isinstance(n, ast.Import) for a in n.names]
     modules += [n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module]
-    tops = {m.split(".")[0] for m in modules} - set(sys.stdlib_module_names) - {"diver", "__future__"}
+    tops = (
+        {m.split(".")[0] for m in modules}
+        - set(sys.stdlib_module_names)
+        - {"diver", "__future__", *PACKAGES_OF_STUDIES}
+    )
     return {NAMES.get(top, top) for top in tops}
 
 
@@ -56,7 +67,8 @@ def test_every_import_is_declared_and_every_declaration_used():
 
 def test_the_core_imports_nothing_of_an_extra_before_it_is_asked_for():
     for path in SOURCE.rglob("*.py"):
-        if path.relative_to(SOURCE).parts[0] not in TRAINS and path.name != "reasoning_gym.py":  # a testbed by name
+        by_name = path.name in ("reasoning_gym.py", "math_verify.py")  # imported where a recipe names them
+        if path.relative_to(SOURCE).parts[0] not in TRAINS and not by_name:
             assert imported(path, anywhere=False) <= CORE, path
 
 
@@ -74,7 +86,7 @@ def test_the_words_to_install_an_extra_are_true_of_a_clone_and_of_a_wheel(monkey
             return {"direct_url.json": self.url}[name]
 
     installed = Installed()
-    monkeypatch.setattr("diver.extras.distributions", lambda name: [installed])
+    monkeypatch.setattr("diver.core.extras.distributions", lambda name: [installed])
     for installed.url, words in (
         (None, "pip install '.[train]' in a clone of DIVER"),
         ('{"url": "file:///my%20clone", "dir_info": {"editable": true}}', "pip install -e '/my clone[train]'"),
@@ -85,16 +97,45 @@ def test_the_words_to_install_an_extra_are_true_of_a_clone_and_of_a_wheel(monkey
     assert missing("pyarrow").startswith("pyarrow: not installed, but this needs it: pip install ")
 
 
-def test_every_command_of_the_study_is_there_with_a_line_of_help():
-    for name, value in TOML["project"]["entry-points"][GROUP].items():
+def test_every_command_of_the_studies_is_there_with_a_line_of_help():
+    commands = OF_STUDIES["project"]["entry-points"][GROUP]
+    assert commands.keys() >= {*STUDY_VERBS}
+    for name, value in commands.items():
         command = EntryPoint(name, value, GROUP).load()
         assert callable(command) and command.__doc__.partition("\n")[0].endswith(".")
+
+
+def test_the_studies_need_the_library_of_their_version_and_nothing_else():
+    version = TOML["project"]["version"]
+    assert OF_STUDIES["project"]["version"] == version
+    assert OF_STUDIES["project"]["dependencies"] == [f"diver-rl[train]=={version}"]
+    brought = CORE | OPTIONAL["train"] | OPTIONAL["verify"] | OPTIONAL["report"] | OPTIONAL["data"]
+    assert set().union(*(imported(path) for path in STUDIES.rglob("*.py"))) <= brought
+
+
+def test_all_packages_and_files_of_the_studies_are_in_their_wheel():
+    tables = OF_STUDIES["tool"]["setuptools"]
+    assert {name.rstrip("*") for name in tables["packages"]["find"]["include"]} == PACKAGES_OF_STUDIES
+    paths = [path for name in PACKAGES_OF_STUDIES for path in (STUDIES / name).rglob("*")]
+    files = [path for path in paths if path.is_file() and path.suffix not in (".py", ".pyc")]
+    patterns = tables["package-data"]["*"]
+    assert all(fnmatch(path.name, pattern) for path in files for pattern in patterns)
+
+
+def test_without_the_studies_their_commands_say_how_to_install_them(monkeypatch, capsys):
+    monkeypatch.setattr(sys.modules["diver.cli.main"], "entry_points", lambda group: [])
+    for verb in STUDY_VERBS:
+        monkeypatch.setattr("sys.argv", ["diver", verb, "--help"])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        told = f"diver: diver {verb} comes with the studies: pip install ./studies in a clone of DIVER\n"
+        assert stop.value.code == 2 and capsys.readouterr().err == told
 
 
 def test_all_files_of_the_package_are_in_the_wheel():
     patterns = TOML["tool"]["setuptools"]["package-data"]["diver"]
     files = [p.relative_to(SOURCE) for p in SOURCE.rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc")]
-    assert Path("py.typed") in files and Path("data/countdown_policy/model.safetensors") in files
+    assert Path("py.typed") in files and Path("tasks/countdown_policy/model.safetensors") in files
     for file in files:
         assert any(fnmatch(str(file), pattern) for pattern in patterns), file
 
@@ -117,11 +158,11 @@ def test_the_core_works_by_itself_and_the_rest_is_refused_in_one_line(tmp_path):
     (tmp_path / "rollouts.jsonl").write_text('{"problem": "?", "response": "x"}\n')
     program = """
 import diver
-print(diver.advantages(["a b c d e", "a b c d f"], [1, 0], ["p", "p"]).tolist())
+print(diver.advantages(["a b c d e", "a b c d f"], [1, 0], ["p", "p"], answer_ends=[9, 9], truncated=[0, 0]).tolist())
 print(diver.textual_diversity(["a b", "a b c", "d"]).round(3).tolist())
 from diver.cli import main
-from diver.types import DiverError, Group, Problem, Rollout
-from diver.verify import verify
+from diver.core.types import DiverError, Group, Problem, Rollout
+from diver.tasks.verify import verify
 
 for answer in ("1/2", r"\\frac{1}{2} + x"):
     group = Group(Problem(id="1", prompt="?", answer=answer), (Rollout(response=r"\\boxed{0.5}"),))
@@ -137,7 +178,7 @@ for words in (["methods", "grpo"], ["measure", "rollouts.jsonl"], ["train", RECI
         print(stop.code)
 """.replace("RECIPE", repr(str(ROOT / "recipes/quickstart.toml")))
     command = [sys.executable, "-c", WITHOUT_EXTRAS + program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     out, told = done.stdout.splitlines(), done.stderr.splitlines()
     assert out[:3] == ["[1.0, -1.0]", "[0.697, 1.0, 1.0]", "correct"], done.stderr
     assert (
@@ -147,6 +188,42 @@ for words in (["methods", "grpo"], ["measure", "rollouts.jsonl"], ["train", RECI
         and out[9:] == ["2", "2", "2"]
     )
     assert told == [f"diver: {missing(package)}" for package in ("scipy", "torch", "matplotlib")]
+
+
+ALONE = """
+import sys
+
+class Alone:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] not in {*sys.stdlib_module_names, "numpy", "diver"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Alone)
+"""
+
+
+def test_advantages_by_the_name_of_a_method_need_numpy_alone():
+    """As `pip install --no-deps .` beside NumPy (`make package`). GRPO of 1 and 0 is 1 and -1; w-reinforce 0.1, -1."""
+    program = """
+import diver
+columns = {"tokens": [[1], [2]], "logprobs": [[-1.0], [-1.0]], "keys": ["a", "b"], "decode": str, "state": {}}
+for name in NAMES:
+    found = diver.advantages(["a b c", "a b c"], [1, 0], ["p", "p"], name, **columns)
+    print(name, *(round(float(value), 6) for value in found))
+try:
+    diver.methods.method_named("grpo", threshold=1.0)
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    ones = ("grpo", "diver-mix", "diver-annealed", "high-entropy", "cde", "xrpo", "max-rl")
+    program = program.replace("NAMES", repr((*ones, "w-reinforce")))
+    done = subprocess.run([sys.executable, "-c", ALONE + program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == [
+        *(f"{name} 1.0 -1.0" for name in ones),
+        "w-reinforce 0.1 -1.0",
+        "No module named 'pydantic'",
+    ], done.stderr
 
 
 def test_test_files_have_names_of_their_own():

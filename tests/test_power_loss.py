@@ -1,4 +1,5 @@
-"""A loss of power at any moment of a training: what was not synced is gone, and the same command ends with the same results.
+"""A loss of power at any moment of a training: what was not synced is gone,
+and the same command ends with the same results.
 
 scripts/random_kills.py does the same at random moments, and to evaluations.
 """
@@ -51,7 +52,8 @@ def checkpoints(disk: Contents) -> list[str]:
 
 @pytest.fixture(scope="module")
 def disks(tmp_path_factory):
-    """Every disk that a loss of power could leave, the results of the run without one, and the least that it has at its end."""
+    """Every disk that a loss of power could leave, the results of the run without one,
+    and the least that it has at its end."""
     home = tmp_path_factory.mktemp("power")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from diver.config.load import RecipeArguments, load_recipe, parse_arguments
-from diver.config.recipe import SECTIONS, make_recipe
+from diver.core.types import DiverError
 from diver.methods import METHODS, method_named
-from diver.types import DiverError
+from diver.recipe.load import RecipeArguments, load_recipe, parse_arguments
+from diver.recipe.recipe import SECTIONS, make_recipe
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").rglob("*.toml"))
 
@@ -89,7 +89,9 @@ def test_flags_add_a_metric_that_is_rewarded(tmp_path, monkeypatch):
     }  # fmt: skip
     with pytest.raises(
         DiverError,
-        match="command line: .*diversity metric: unknown choice 'self-blue', did you mean 'self-bleu'.*choices: textual",
+        match=(
+            "command line: .*diversity metric: unknown choice 'self-blue', did you mean 'self-bleu'.*choices: textual"
+        ),
     ):
         load_recipe(path, ["--method.diversity_rewards.self-blue.weight", "2"])
 
@@ -198,7 +200,8 @@ GRAPHS = '[data]\npath = "reasoning-gym:graph_color"\n[data.reasoning_gym.sizes]
     ],
 )
 def test_sizes_of_a_task(tmp_path, capsys, flags, sizes, replaced):
-    """As the help writes them, also over a file that has some, which are replaced; those of another task are not taken."""
+    """As the help writes them, also over a file that has some, which are replaced;
+    those of another task are not taken."""
     path = write(tmp_path, GRAPHS)
     assert load_recipe(path, flags).data.reasoning_gym.sizes == sizes
     unused = "data.reasoning_gym.sizes.num_colors, data.reasoning_gym.sizes.max_num_vertices"
@@ -265,9 +268,9 @@ def test_help_lists_every_key_with_its_default_and_meaning(capsys, tmp_path):
             assert f"--{section}.{field.name}" in text
     assert not re.search(r"(INT|STR|FLOAT|\}|\]) \(default", text)  # no key without a meaning
     assert (
-        "--train.steps INT Number of rollout steps. In each, a batch of groups is sampled and the policy is updated on it. (default: 77)"
-        in text
-    )
+        "--train.steps INT Number of rollout steps. In each, "
+        "a batch of groups is sampled and the policy is updated on it. (default: 77)"
+    ) in text
 
 
 def test_every_method_loads_by_its_name():

@@ -9,19 +9,20 @@ from pathlib import Path
 import pytest
 from rows import write_rows
 
-from diver.config.recipe import make_recipe
-from diver.io.files import write_parts, write_text
-from diver.io.fingerprint import fingerprint, own_code, rows_fingerprint
-from diver.io.jsonl import JsonlLog, read_jsonl, to_json, write_jsonl
-from diver.io.rollout_rows import groups_from_rows, rollout_row
-from diver.io.run_folder import RunFolder, open_run
-from diver.io.seeds import digest, stream_seed
-from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
+from diver.core.files import write_parts, write_text
+from diver.core.fingerprint import fingerprint, rows_fingerprint
+from diver.core.jsonl import JsonlLog, read_jsonl, to_json, write_jsonl
+from diver.core.rollout_rows import groups_from_rows, rollout_row
+from diver.core.run_folder import RunFolder
+from diver.core.seeds import digest, stream_seed
+from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
+from diver.recipe.recipe import make_recipe
+from diver.recipe.run import open_run, own_code
 
 CONFIG = {"recipe": {}, "schedule_steps": 4}
 ROLLOUT = Rollout(
     "so \\boxed{7}", num_tokens=4, index=1, truncated=True, grade=Grade.CORRECT, reward=Reward(1.0, 0.05, -0.5),
-    diversity={"textual": 0.25, "odd": math.nan}, advantage=-1.5, entropy=0.75,
+    diversity={"textual": 0.25, "odd": math.nan}, advantage=-1.5, entropy=0.75, answer_end=12,
 )  # fmt: skip
 OTHER = ROLLOUT.replace(
     index=3, grade=Grade.WRONG, reward=Reward(0.0), diversity={}, advantage=math.nan, entropy=math.nan
@@ -44,16 +45,19 @@ def test_streams_differ_by_every_part_of_their_key():
 
 
 def test_streams_and_names_are_those_of_runs_and_evaluations_that_exist():
-    """Other ones, and every stored evaluation would be made again, every resumed run draw other numbers. From blake2b."""
+    """Other ones, and every stored evaluation would be made again,
+    every resumed run draw other numbers. From blake2b."""
     assert stream_seed(0, "sample", 1) == 9042265680981019760
     assert digest({"b": [1.5, None]}) == "48229f286e13c5bd"
 
 
 def test_a_rollout_row_by_hand_and_back(tmp_path):
     assert rollout_row(2, 5, GROUP, ROLLOUT) == {
-        "step": 2, "group": 5, "problem": "p", "sample": 1, "prompt": "User: Q?", "answer": "7", "response": "so \\boxed{7}",
-        "grade": "correct", "reward": {"outcome": 1.0, "diversity": 0.05, "length": -0.5, "total": 0.55},
+        "step": 2, "group": 5, "problem": "p", "sample": 1, "prompt": "User: Q?", "answer": "7",
+        "response": "so \\boxed{7}", "grade": "correct",
+        "reward": {"outcome": 1.0, "diversity": 0.05, "length": -0.5, "total": 0.55},
         "diversity": ROLLOUT.diversity, "advantage": -1.5, "entropy": 0.75, "length": 4, "truncated": True,
+        "answer_end": 12,
     }  # fmt: skip
     folder = open_folder(tmp_path / "run")
     folder.write_rollouts(2, [GROUP, GROUP, Group(Problem("q", "R?", "8"), (ROLLOUT,))])
@@ -108,6 +112,7 @@ def test_half_a_row_is_left_out_and_then_dropped(tmp_path):
     folder.write_evaluation(3, {"b": 1})
     folder.keep_until(2)
     assert metrics.read_text() == "".join(whole.splitlines(keepends=True)[:3])
+    assert (folder.path / "metrics.replaced.jsonl").read_text() == whole.splitlines(keepends=True)[3]
     assert [p.name for p in (folder.path / "rollouts").iterdir()] == ["step_0002.jsonl"]
     assert list((folder.path / "eval").iterdir()) == []
 
@@ -155,8 +160,8 @@ def test_the_names_that_changed_stand_before_what_follows_from_them(tmp_path):
     with pytest.raises(DiverError) as error:
         RunFolder(tmp_path, CONFIG, {"engine": "built-in", "method.b": 2, "method.name": "y", "method.z": 5})
     assert str(error.value) == (
-        f"{tmp_path}: has a run of another recipe (method.name was 'x', now 'y'; method.z was 4, now 5; method.a was 1, now "
-        "None; method.b was None, now 2); choose another run.folder, or begin anew with --restart"
+        f"{tmp_path}: has a run of another recipe (method.name was 'x', now 'y'; method.z was 4, now 5; method.a was "
+        "1, now None; method.b was None, now 2); choose another run.folder, or begin anew with --restart"
     )
 
 
@@ -239,7 +244,7 @@ def test_what_a_kill_left_of_files_is_removed(tmp_path):
         (folder.path / part).write_text("half")
     open_folder(folder.path).close()
     left = {str(p.relative_to(folder.path)) for p in folder.path.rglob("*") if p.is_file()}
-    assert left == {".lock", "config.json", ".report.html.3c.part"}  # the page may be that of a `diver report` of now
+    assert left == {".lock", "config.json", ".report.html.3c.part"}  # the page may be that of a `diver browse` of now
 
 
 def test_a_run_from_before_a_setting_existed_resumes(tmp_path):
@@ -292,7 +297,7 @@ def test_a_file_system_without_locks_is_a_note(tmp_path, monkeypatch, capsys):
     def flock(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("diver.io.files.fcntl.flock", flock)
+    monkeypatch.setattr("diver.core.files.fcntl.flock", flock)
     open_folder(tmp_path / "run").close()
     assert f"{tmp_path / 'run'}: cannot be locked (No locks available): let no other" in capsys.readouterr().err
 
@@ -346,7 +351,7 @@ def test_a_full_disk_takes_back_the_row_it_could_not_hold(tmp_path):
     folder.append("metrics.jsonl", {"step": 0})
     folder.close()
     program = (
-        "import signal, resource, sys; from pathlib import Path; from diver.io.run_folder import RunFolder\n"
+        "import signal, resource, sys; from pathlib import Path; from diver.core.run_folder import RunFolder\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         f"f = RunFolder(Path({str(tmp_path / 'run')!r}), {CONFIG!r}, {{'train.batch_size': 8}}); f.begin()\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"

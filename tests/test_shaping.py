@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from diver.core.types import Progress
 from diver.methods.diver import (
     DiversityReward,
     Shaping,
@@ -14,7 +15,6 @@ from diver.methods.diver import (
     shape,
 )
 from diver.methods.schedule import Schedule
-from diver.types import Progress
 
 PAPER = Shaping()
 OUTCOMES = np.array([1.0, 1.0, 0.0, 0.0])
@@ -35,7 +35,7 @@ def total(shaping, ratio=0.1, outcomes=OUTCOMES, d=D, lengths=LENGTHS):
 
 
 def test_the_paper_defaults():
-    assert (PAPER.coef, PAPER.clip_max, PAPER.discount, PAPER.condition) == (0.1, 0.65, 1.0, "correct")
+    assert (PAPER.coef, PAPER.clip_max, PAPER.discount) == (0.1, 0.65, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import sem
 from scipy.stats import t as student
 
-from diver.stats import (
+from diver.core.statistics import (
     Estimate,
     bounds_of,
     by_problem,
@@ -160,7 +160,8 @@ def test_a_share_of_many_problems_agrees_with_wilson_and_within_its_bounds_only(
 def test_seeds_and_problems_by_hand():
     """y = a + b without a residual: the variance of the mean is var(a) / 5 + var(b) / 3 = 2.5 / 5 + 9 / 3."""
     values = np.arange(5.0)[:, None] + np.array([0.0, 3.0, 6.0])
-    # Satterthwaite: 3.5^2 / (.5^2 / 4 + 3^2 / 2) = 2.7 degrees of freedom, at least 4: half width 2.7764 sqrt(3.5) = 5.194.
+    # Satterthwaite: 3.5^2 / (.5^2 / 4 + 3^2 / 2) = 2.7 degrees of freedom, at least 4:
+    # half width 2.7764 sqrt(3.5) = 5.194.
     # Both quantiles combined: sqrt(2.7764^2 .5 + 4.3027^2 3) = 7.706, which is more.
     assert interval(values) == pytest.approx((5.0, 5.0 - 7.706, 5.0 + 7.706), abs=2e-3)
     # Of 60 problems, problems vary by 9.15 / 60 and seeds by .5: .6525^2 / (.5^2 / 4 + .1525^2 / 59) = 6.77 degrees.
@@ -218,7 +219,8 @@ def test_of_counts_all_0_so_much_is_left_open_as_of_problems_with_8():
 
 
 def test_of_differences_of_counts_that_are_all_0_so_much_is_left_open_as_of_problems_with_8():
-    """A bound of 1,024 is no more than 8 where nothing differs: the upper end of gains that are 0 of 64, and of losses."""
+    """A bound of 1,024 is no more than 8 where nothing differs:
+    the upper end of gains that are 0 of 64, and of losses."""
     end = 8 * (1 - 0.05 ** (1 / 64))
     assert interval([0.0] * 64, (-1024, 1024)) == pytest.approx((0.0, -end, end), abs=1e-5)
     few = [1.0] + [0.0] * 255

@@ -1,4 +1,4 @@
-"""Checkpoints by the clock and by SIGTERM, a method's state in them, stop tokens, and bfloat16, by the real command."""
+"""Checkpoints by the clock and by signals, a method's state in them, stop tokens, and bfloat16, by the real command."""
 
 import dataclasses
 import json
@@ -6,31 +6,31 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
 from diver_command import diver
 from test_cli import RECIPE, finish, killed, metrics
+from waiting import until
 
 from diver.cli.train import train
-from diver.config.load import load_recipe
-from diver.config.sections import Model, Train
-from diver.data import countdown
+from diver.core.run_folder import RunFolder
+from diver.core.types import DiverError
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.samplers import transformers
-from diver.generate import policy as policies
-from diver.generate.base import SamplingParams, requests, sample_groups
-from diver.generate.hf import HFGenerator
-from diver.generate.policy import load_policy, precision_note
-from diver.io.run_folder import RunFolder
 from diver.losses import ClipLoss
+from diver.recipe.load import load_recipe
+from diver.recipe.sections import Model, Train
+from diver.sample import policy as policies
+from diver.sample.base import SamplingParams, requests, sample_groups
+from diver.sample.hf import HFGenerator
+from diver.sample.policy import load_policy, precision_note
+from diver.tasks.verify import countdown
 from diver.train import checkpoint
 from diver.train.parallel import Run, run_all
 from diver.train.trainer import Trainer
 from diver.train.update import update
-from diver.types import DiverError
 
 
 @pytest.fixture(autouse=True)
@@ -39,34 +39,64 @@ def in_tmp(tmp_path, monkeypatch):
     (tmp_path / "tiny.toml").write_text(RECIPE)
 
 
-def test_sigterm_finishes_the_step_saves_and_the_same_command_resumes(monkeypatch):
+@pytest.mark.parametrize(("number", "name", "code"), [(signal.SIGTERM, "SIGTERM", 143), (signal.SIGINT, "Ctrl-C", 130)])
+def test_a_signal_finishes_the_step_saves_and_the_same_command_resumes(monkeypatch, number, name, code):
     """The signal comes while step 1 samples; a checkpoint is due after step 5 only."""
     args = ("--train.steps", 2, "--train.save_steps", 5, "--evaluate.problems", 0)
     finish(*args, "--run.folder", "whole")
-    sample = Trainer._sample
-
-    def terminated(self, step):
-        if step == 1:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return sample(self, step)
-
+    handlers = [signal.getsignal(known) for known in (signal.SIGTERM, signal.SIGINT)]
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_sample", terminated)
-        code, out, _ = diver("train", "tiny.toml", *args, "--run.folder", "stopped")
-    assert code == 143 and "SIGTERM: stopped after step 1, which is saved" in out
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        patch.setattr(Trainer, "_sample", signalled_in_step(1, [number]))
+        stopped = diver("train", "tiny.toml", *args, "--run.folder", "stopped", "--restart")
+    where = "stopped after step 1 of 2, saved in stopped/checkpoints/step_0001"
+    told = f"{name}: {where}; the same command without --restart resumes\n"
+    assert stopped.returncode == code and stopped.stdout.endswith(told)
+    assert [signal.getsignal(known) for known in (signal.SIGTERM, signal.SIGINT)] == handlers
     assert os.listdir("stopped/checkpoints") == ["step_0001"]
     finish(*args, "--run.folder", "stopped")
     assert metrics("stopped") == metrics("whole")
 
 
-@pytest.mark.parametrize("signalled", ["the parent", pytest.param("all", marks=pytest.mark.slow)])
-def test_sigterm_reaches_the_runs_of_several_seeds(signalled):
-    """Two of three runs have begun: each has the time to save, and the third is not begun."""
+def signalled_in_step(number, signals):
+    """`Trainer._sample`, in whose step `number` these signals reach the process."""
+    sample = Trainer._sample
+
+    def signalled(self, step):
+        for each in signals if step == number else ():
+            os.kill(os.getpid(), each)
+        return sample(self, step)
+
+    return signalled
+
+
+@pytest.mark.parametrize("signals", [[signal.SIGINT, signal.SIGINT], [signal.SIGTERM, signal.SIGTERM, signal.SIGINT]])
+def test_a_second_ctrl_c_stops_at_once_and_no_row_is_lost(monkeypatch, signals):
+    """Step 1 is not saved: it is done again, which is said, and its row is kept. A second SIGTERM changes nothing."""
+    args = ("--train.steps", 2, "--train.save_steps", 5, "--evaluate.problems", 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_sample", signalled_in_step(2, signals))
+        code, _, err = diver("train", "tiny.toml", *args)
+    assert code == 130 and err.endswith("diver: stopped; the same command resumes from what is saved\n")
+    row = Path("runs/tiny/metrics.jsonl").read_text()
+    assert json.loads(row)["step"] == 1 and not Path("runs/tiny/checkpoints").exists()
+    code, _, err = diver("train", "tiny.toml", *args)
+    kept = "step 1 is done again, the rows so far are kept in metrics.replaced.jsonl"
+    assert code == 0 and f"runs/tiny: goes on at step 1, since there is no checkpoint; {kept}\n" in err
+    assert Path("runs/tiny/metrics.replaced.jsonl").read_text() == row
+    assert [row["step"] for row in metrics("runs/tiny")] == [1, 2]
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "Ctrl-C")])
+@pytest.mark.parametrize("signalled", ["the parent", "all"])
+def test_a_signal_reaches_the_runs_of_several_seeds(signalled, number, name):
+    """Two of three runs have begun: each finishes its step, which takes longer than the parent's next look, and saves.
+
+    A terminal and a scheduler send the signal to every process of the group: a run has it from them and its parent.
+    """
     Path("waiting.py").write_text(
-        "from pathlib import Path\nfrom diver.train.stopping import sigterm\n"
-        "def run(name):\n    with sigterm() as stop:\n        Path(name).touch()\n        stop.wait(60)\n"
-        "        Path(f'{name} saved').touch()\n    raise SystemExit(143)\n"
+        "import time\nfrom pathlib import Path\nfrom diver.train.stopping import stop_request\n"
+        "def run(name):\n    with stop_request() as stop:\n        Path(name).touch()\n        stop.wait(600)\n"
+        "        time.sleep(1.5)\n        Path(f'{name} saved').touch()\n    raise SystemExit(143)\n"
     )
     program = (
         "from pathlib import Path\nfrom diver.train.parallel import Run, run_all\n"
@@ -76,19 +106,20 @@ def test_sigterm_reaches_the_runs_of_several_seeds(signalled):
         [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    while not (Path("a").exists() and Path("b").exists()):
-        assert parent.poll() is None
-        time.sleep(0.05)
-    (os.killpg if signalled == "all" else os.kill)(parent.pid, signal.SIGTERM)
-    out, _ = parent.communicate(timeout=60)
-    assert parent.returncode == 143 and "SIGTERM: stopped; 0 of 3 runs are finished, the same command goes on" in out
+    until(lambda: Path("a").exists() and Path("b").exists(), parent)
+    (os.killpg if signalled == "all" else os.kill)(parent.pid, number)
+    out, _ = parent.communicate(timeout=600)
+    assert parent.returncode == 128 + number
+    assert f"{name}: stopped; 0 of 3 runs are finished, the same command resumes" in out
     assert Path("a saved").exists() and Path("b saved").exists() and not Path("c").exists()
 
 
 def test_a_run_that_fails_is_told_with_its_reason():
-    """By the last line of its log, the exception; one that is killed, such as for want of memory, has no time to write one."""
+    """By the last line of its log, the exception; one that is killed, such as for want of memory,
+    has no time to write one."""
     Path("failing.py").write_text(
-        "import os\ndef run(number):\n    print('step 1', flush=True)\n    if number:\n        os.kill(os.getpid(), number)\n"
+        "import os\ndef run(number):\n    print('step 1', flush=True)\n    if number:\n"
+        "        os.kill(os.getpid(), number)\n"
         "    raise RuntimeError('boom')\n"
     )
     runs = [Run(name, "failing:run", {"number": number}, Path(name), 0) for name, number in (("a", 0), ("b", 9))]
@@ -170,7 +201,8 @@ def test_loggers_are_closed_however_a_run_ends(monkeypatch, error):
 
 
 def test_stop_tokens_end_responses_in_training_and_evaluation():
-    """The closing bracket of a formula ends the response; it is the recipe's, so another run may not resume with others."""
+    """The closing bracket of a formula ends the response; it is the recipe's,
+    so another run may not resume with others."""
     policy = load_policy(Model())
     stop = policy.tokenizer.convert_tokens_to_ids("\\)")
     args = ("--sample.stop_token_ids", stop, "--train.steps", 1, "--evaluate.problems", 4, "--evaluate.num_samples", 4)

@@ -160,8 +160,8 @@ def test_a_terminal_potential_equal_for_all_responses_changes_nothing_at_gamma_1
 
 
 def best_are_correct(condition, ratio, lengths=(0,), sigma=0.65):
-    """Whether the responses of highest r' are correct ones, in every group of 4 in whatever order: d lies in a grid past
-    sigma."""
+    """Whether the responses of highest r' are correct ones, in every group of 4 in whatever order:
+    d lies in a grid past sigma."""
     shaping = Shaping(condition=condition, clip_max=sigma)
     responses = itertools.product([0.0, 1.0], [0.0, 0.3, sigma, 1.0], lengths)
     for group in itertools.combinations_with_replacement(responses, 4):
@@ -224,8 +224,8 @@ def test_a_shaped_optimal_policy_keeps_this_much_of_the_best_accuracy_of_any_pol
 
 
 def test_that_bound_is_tight():
-    # the usual way: accuracy 1 and d = 0. The odd way: accuracy p and d = 1, clipped to 0.65, so p * 1.065. It is chosen
-    # when p > 1 / 1.065 = 0.93897.
+    # the usual way: accuracy 1 and d = 0. The odd way: accuracy p and d = 1, clipped to 0.65, so p * 1.065.
+    # It is chosen when p > 1 / 1.065 = 0.93897.
     d = np.array([0.0, 1.0, 1.0])
     clipped = diversity_reward({"d": d}, {"d": DiversityReward()}, 0.65)
     rewards = shape(np.array([1.0, 1.0, 0.0]), clipped, LAMBDA, Shaping(), np.zeros(3))

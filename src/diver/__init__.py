@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from diver.api import advantages
+from diver.core.types import Grade, Group, Problem, Rollout
 from diver.diversity import equational_diversity, textual_diversity
+from diver.integrations.api import advantages
 from diver.methods import Method
-from diver.types import Grade, Group, Problem, Rollout
 
 if TYPE_CHECKING:
-    from diver.rollouts import read
+    from diver.look.read import read
 
 __version__ = "0.2.0"
 
@@ -29,7 +29,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """`read`, which takes longer to import than all the others, when it is first used."""
     if name == "read":
-        from diver.rollouts import read
+        from diver.look.read import read
 
         return read
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,24 +1,26 @@
-"""From the records of many runs to numbers: a measure of each run, differences over seeds and problems, the status of claims."""
+"""From the records of many runs to numbers: a measure of each run, differences over seeds and problems, the status of
+claims."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.stats import Estimate, bounds_of, interval, pass_at_k
+from diver.core.statistics import Estimate, bounds_of, pass_at_k
+from diver.evaluate import comparison
 from diver_paper.experiments import INITIAL, Claim, Experiment
-from diver_paper.records import Job, find
+from diver_paper.job import Job
 from diver_paper.sweep import Paths
 
 Record = Mapping[str, Any]
 TAIL = 0.25  # the fraction of the last steps over which a training metric is a mean
-UNKNOWN = Estimate(np.nan, np.nan, np.nan)
 
 
 class Study(NamedTuple):
-    """The finished runs of an experiment: variant -> seed -> record; the untrained policy is a variant with one seed."""
+    """The finished runs of an experiment: variant -> seed -> record; the untrained policy is a variant with one
+    seed."""
 
     experiment: Experiment
     runs: Mapping[str, Mapping[int, Record]]
@@ -26,7 +28,8 @@ class Study(NamedTuple):
     """How many are planned."""
 
     def paired(self, variants: Collection[str]) -> list[dict[str, Record]]:
-        """The runs of these variants, by the seeds that all have; the untrained policy's only run goes with every seed."""
+        """The runs of these variants, by the seeds that all have; the untrained policy's only run goes with every
+        seed."""
         seeds = set.intersection(*(set(self.runs.get(v, {})) for v in variants if v != INITIAL))
         if INITIAL in variants and INITIAL not in self.runs:
             return []
@@ -45,20 +48,20 @@ def study(experiment: Experiment, seeds: int, regime: Mapping[str, Any], paths: 
     """The finished runs among the first `seeds` seeds of the experiment; variants without a run are left out."""
     runs: dict[str, dict[int, Record]] = {}
     for variant, job in jobs(experiment, seeds):
-        if (record := find(paths.records, job, regime)) is not None:
+        if (record := paths.records.find(job, regime)) is not None:
             runs.setdefault(variant, {})[job.seed] = record
     return Study(experiment, runs, seeds)
 
 
-# ---- measures of one run -----------------------------------------------------------------------------------------------
+# ---- measures of one run ---------------------------------------------------------------------------------------------
 
 
 def values(record: Record, measure: str) -> np.ndarray:
     """A measure of one run, float64 [problems], or [1] where it is of the training as a whole; [0] where it has none.
 
-    pass@k, distinct@k and held-out/... come from the last evaluation, saved/... from the responses that the record keeps
-    (`saved_responses.with_measures`). A training metric such as policy/entropy is the mean over the last quarter of the
-    steps. "a - b" is a difference of two, "a at 0.6" of samples at that temperature.
+    pass@k, distinct@k and held-out/... come from the last evaluation, saved/... from the responses that the record
+    keeps (`saved_responses.with_measures`). A training metric such as policy/entropy is the mean over the last quarter
+    of the steps. "a - b" is a difference of two, "a at 0.6" of samples at that temperature.
     """
     first, minus, second = measure.partition(" - ")
     if minus:
@@ -84,7 +87,8 @@ def last_evaluation(record: Record) -> Mapping[str, Any]:
 
 
 def of_samples(evaluation: Mapping[str, Any], kind: str, k: int) -> np.ndarray:
-    """pass@k or distinct@k of an evaluation that lists every solution, float64 [problems]; [0] for fewer than k samples."""
+    """pass@k or distinct@k of an evaluation that lists every solution, float64 [problems]; [0] for fewer than k
+    samples."""
     n, solutions = evaluation["samples"], evaluation["solutions"]
     if k > n:
         return np.empty(0)
@@ -95,13 +99,12 @@ def of_samples(evaluation: Mapping[str, Any], kind: str, k: int) -> np.ndarray:
     return np.bincount(problem, weights=each, minlength=len(solutions))  # distinct_at_k of all problems at once
 
 
-# ---- over seeds and problems -------------------------------------------------------------------------------------------
+# ---- over seeds and problems -----------------------------------------------------------------------------------------
 
 
 def level(study: Study, variant: str, measure: str) -> Estimate:
     """The mean of a measure over seeds and problems, with its interval; NaN without a run."""
-    rows = _of_variant(study, variant, measure)
-    return interval(np.array(rows), _bounds(measure)) if rows else UNKNOWN
+    return comparison.level(_of_variant(study, variant, measure), _bounds(measure))
 
 
 def _bounds(measure: str) -> tuple[float, float] | None:
@@ -110,34 +113,33 @@ def _bounds(measure: str) -> tuple[float, float] | None:
 
 def over_seeds(study: Study, variant: str, measure: str) -> tuple[float, float]:
     """The mean and standard deviation over seeds of a measure's mean over problems; NaN without a run, or with one."""
-    rows = _of_variant(study, variant, measure)
-    means = np.array([row.mean() for row in rows])
-    return (
-        float(means.mean()) if rows else np.nan,
-        float(means.std(ddof=1)) if len(rows) > 1 else np.nan,
-    )
+    means = [row.mean() for row in _of_variant(study, variant, measure).values()]
+    return float(np.mean(means)) if means else np.nan, float(np.std(means, ddof=1)) if len(means) > 1 else np.nan
 
 
-def _of_variant(study: Study, variant: str, measure: str) -> list[np.ndarray]:
-    return [row for record in study.runs.get(variant, {}).values() if len(row := values(record, measure))]
+def _of_variant(study: Study, variant: str, measure: str) -> dict[int, np.ndarray]:
+    found = {seed: values(record, measure) for seed, record in study.runs.get(variant, {}).items()}
+    return {seed: row for seed, row in found.items() if len(row)}
 
 
 def difference(study: Study, more: str, less: str, measure: str) -> Estimate:
     """`more` minus `less`, paired over the seeds that both have and over problems; NaN where there are none."""
-    return contrast(study, {more: 1, less: -1}, measure)
+    return contrast(study, [more], [less], measure)
 
 
-def contrast(study: Study, weights: Mapping[str, int], measure: str) -> Estimate:
-    """The sum of a measure of several variants, each with its weight, +1 or -1, paired as in `difference`."""
-    terms = [
-        [weight * values(run[variant], measure) for variant, weight in weights.items()] for run in study.paired(weights)
-    ]
-    rows = [sum(each) for each in terms if all(map(len, each))]
-    bounds, pairs = _bounds(measure), len(weights) / 2
-    return interval(np.array(rows), bounds and (-pairs * bounds[1], pairs * bounds[1])) if rows else UNKNOWN
+def contrast(study: Study, more: Sequence[str], less: Sequence[str], measure: str) -> Estimate:
+    """The sum of a measure over the variants `more` minus that over as many `less`, paired as in `difference`."""
+    sums: tuple[dict[int, np.ndarray], dict[int, np.ndarray]] = ({}, {})
+    for number, run in enumerate(study.paired([*more, *less])):
+        sides = [[values(run[variant], measure) for variant in side] for side in (more, less)]
+        if all(len(row) for side in sides for row in side):
+            for of, side in zip(sums, sides, strict=True):
+                of[number] = np.sum(side, axis=0)
+    bounds = _bounds(measure)
+    return comparison.difference(*sums, bounds and (len(more) * bounds[0], len(more) * bounds[1]))
 
 
-# ---- claims ------------------------------------------------------------------------------------------------------------
+# ---- claims ----------------------------------------------------------------------------------------------------------
 
 SUPPORTED, CONTRADICTED, INCONCLUSIVE = "supported", "contradicted", "inconclusive"
 AT_CEILING, ONE_SEED, NOT_RUN = "at ceiling", "one seed", "not run"
@@ -147,17 +149,17 @@ STATUSES = (SUPPORTED, CONTRADICTED, INCONCLUSIVE, AT_CEILING, ONE_SEED, NOT_RUN
 def claim_status(study: Study, claim: Claim) -> tuple[str, Estimate]:
     """One of STATUSES for a claim of the paper, and its difference here.
 
-    Supported where the whole interval is above 0, or within the claim's bounds; contradicted where the whole interval is
-    outside; inconclusive otherwise. One seed settles nothing, whatever its interval over problems. At ceiling where the
-    variant that is to be surpassed already solves every problem.
+    Supported where the whole interval is above 0, or within the claim's bounds; contradicted where the whole interval
+    is outside; inconclusive otherwise. One seed settles nothing, whatever its interval over problems. At ceiling where
+    the variant that is to be surpassed already solves every problem.
     """
-    weights = {claim.more: 1, claim.less: -1}
+    more, less = [claim.more], [claim.less]
     if claim.beyond:
-        weights |= {claim.beyond[0]: -1, claim.beyond[1]: 1}
-    gap = contrast(study, weights, claim.measure)
+        more, less = [claim.more, claim.beyond[1]], [claim.less, claim.beyond[0]]
+    gap = contrast(study, more, less, claim.measure)
     if np.isnan(gap.mean):
         return NOT_RUN, gap
-    if len(study.paired(weights)) < 2:
+    if len(study.paired([*more, *less])) < 2:
         return ONE_SEED, gap
     if _at_ceiling(study, claim):
         return AT_CEILING, gap

@@ -1,4 +1,5 @@
-"""How columns agree over problems: Spearman's correlation, and the interval that a finite set of problems leaves open."""
+"""How columns agree over problems: Spearman's correlation, and the interval that a finite set of
+problems leaves open."""
 
 from __future__ import annotations
 
@@ -24,10 +25,10 @@ def rank_correlations(
 ) -> Correlations:
     """Spearman's correlation of the columns of values [problems, M], with percentile bootstrap intervals over problems.
 
-    Of values [runs, problems, M], the mean of the runs' correlations; a resample draws the same problems for all runs. With
-    `control`, the partial correlation given the ranks of that column, NaN for itself. Ties have their mean rank. NaN for a
-    column that does not vary, and everywhere with fewer than 3 problems; a resample, or a run, in which a column does not
-    vary is left out.
+    Of values [runs, problems, M], the mean of the runs' correlations; a resample draws the same problems for all runs.
+    With `control`, the partial correlation given the ranks of that column, NaN for itself. Ties have their mean rank.
+    NaN for a column that does not vary, and everywhere with fewer than 3 problems; a resample, or a run, in which a
+    column does not vary is left out.
     """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim not in (2, 3) or not np.isfinite(x).all():

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from diver.data import countdown
+from diver.core.tables import markdown
+from diver.core.types import Grade, Group
 from diver.diversity import formulas
 from diver.diversity.equational import Extractor
-from diver.measure.problems import title
-from diver.render.tables import markdown
-from diver.types import Grade, Group
-from diver.verify import get_grader, solution
+from diver.look.problems import title
+from diver.tasks.verify import countdown, get_grader
 from diver_paper import pages, saved_responses
 from diver_paper.aggregate import Record, Study
 from diver_paper.correlations import rank_correlations
@@ -35,11 +34,12 @@ EXTRACTORS: tuple[Extractor, ...] = ("nested", "paper")
 COUNTS = ("responses", "formulas", "missed", "invented")
 
 
-# ---- overhead ----------------------------------------------------------------------------------------------------------
+# ---- overhead --------------------------------------------------------------------------------------------------------
 
 
 def overhead(study: Study, out: Path) -> str:
-    """The fraction of a step that diversity and the other parts take, for every method; the paper's batch size beside them.
+    """The fraction of a step that diversity and the other parts take, for every method;
+    the paper's batch size beside them.
 
     Not the seconds: on a machine with other load they are not comparable between methods.
     """
@@ -56,10 +56,10 @@ def overhead(study: Study, out: Path) -> str:
             "Share of a step by part, mean over runs.\n",
             "## Shares of a step by part\n",
             markdown(["", *(f"{part}, %" for part in PARTS)], rows),
-            "Of the total time of the four parts: medians over steps, means over runs, [lowest, highest run], on one thread. TD "
-            "and ED are measured with every method, so that any two runs can be compared, and a method that rewards them measures "
-            "nothing more. So their share is the cost of diversity; the paper compares the time of two trainings, one of which "
-            "measures nothing.\n",
+            "Of the total time of the four parts: medians over steps, means over runs, [lowest, highest run], on one "
+            "thread. TD and ED are measured with every method, so that any two runs can be compared, and a method that "
+            "rewards them measures nothing more. So their share is the cost of diversity; the paper compares the time "
+            "of two trainings, one of which measures nothing.\n",
             "A policy of 0.9 M parameters makes a step cheap, and so the share of diversity large.\n",
             "## At the paper's batch size\n",
             _at_scale(),
@@ -75,9 +75,9 @@ def _fractions(runs: Iterable[Record]) -> np.ndarray:
 
 def _at_scale() -> str:
     paper = (
-        "The paper reports (Table 2) 29.75 h for DIVER, 28.46 h for GRPO with clip-higher, 28.13 h for Entropy-RL and 30.73 h for "
-        "Pass@k Training, over 350 steps: DIVER takes 4.5 % more than the first, 5.8 % more than the second, 3.2 % less than the "
-        "third. "
+        "The paper reports (Table 2) 29.75 h for DIVER, 28.46 h for GRPO with clip-higher, 28.13 h for Entropy-RL and "
+        "30.73 h for Pass@k Training, over 350 steps: DIVER takes 4.5 % more than the first, 5.8 % more than the "
+        "second, 3.2 % less than the third. "
     )
     if not BENCHMARK.exists():
         return paper + "`python benchmarks/overhead.py` in a clone measures ours on a rollout batch of that size.\n"
@@ -90,7 +90,7 @@ def _at_scale() -> str:
     )
 
 
-# ---- extraction of formulas --------------------------------------------------------------------------------------------
+# ---- extraction of formulas ------------------------------------------------------------------------------------------
 
 
 def equations(study: Study, out: Path) -> str:
@@ -110,7 +110,10 @@ def equations(study: Study, out: Path) -> str:
         [
             "## Formulas found and written\n",
             markdown(["method, extractor", *COUNTS], rows),
-            "Of the responses that Countdown's parser can read, nearly all: its formulas are simple, so the test is weak.\n",
+            (
+                "Of the responses that Countdown's parser can read, nearly all: its formulas are simple, "
+                "so the test is weak.\n"
+            ),
             "## On rollouts of mathematics\n",
             "The paper counted by hand in 5 responses: 8 of 95 formulas missed, 8.4 %.\n",
             _on_mathematics(),
@@ -131,13 +134,13 @@ def _on_mathematics() -> str:
         for r in results
     ]
     return (
-        "Against a reader of LaTeX (`python benchmarks/extraction.py`); error: missed and invented, in per cent of the formulas "
-        "written. GSM8K has prices, which the paper's pattern matches as formulas.\n\n"
+        "Against a reader of LaTeX (`python benchmarks/extraction.py`); error: missed and invented, in per cent of the "
+        "formulas written. GSM8K has prices, which the paper's pattern matches as formulas.\n\n"
         + markdown(["rollouts, extractor", *COUNTS, "error"], rows)
     )
 
 
-# ---- agreement of the metrics ------------------------------------------------------------------------------------------
+# ---- agreement of the metrics ----------------------------------------------------------------------------------------
 
 
 def metric_validity(study: Study, out: Path) -> str:
@@ -161,10 +164,10 @@ def metric_validity(study: Study, out: Path) -> str:
             "## Do the metrics agree?\n",
             _correlations(names, np.array(of_runs), each),
             "Spearman's correlation. Over problems: within each run, over the problems that all share; the mean of the "
-            f"{len(each)} runs, with a 95 % bootstrap interval over problems. Of the methods' means: a correlation near +1 says "
-            "that the metrics rank the methods in one order, as in the paper's table of four methods; so few points have no "
-            "interval. Which order it is, the claims above say. More on this, with other data, is in "
-            "[metric-validity.md](metric-validity.md).\n",
+            f"{len(each)} runs, with a 95 % bootstrap interval over problems. Of the methods' means: a correlation "
+            "near +1 says that the metrics rank the methods in one order, as in the paper's table of four methods; so "
+            "few points have no interval. Which order it is, the claims above say. More on this, with other data, is "
+            "in [metric-validity.md](metric-validity.md).\n",
         ]
     )
 
@@ -172,8 +175,9 @@ def metric_validity(study: Study, out: Path) -> str:
 def _models_note(study: Study, out: Path) -> str:
     """Which models measured, and what is missing."""
     note = (
-        "Means over seeds and problems of the 8 responses to each of 32 held-out problems that a record keeps; Pass@k in per "
-        "cent. Every metric is a diversity, mean 1 - similarity for the two by models, so that more is more diverse."
+        "Means over seeds and problems of the 8 responses to each of 32 held-out problems that a record keeps; Pass@k "
+        "in per cent. Every metric is a diversity, mean 1 - similarity for the two by models, "
+        "so that more is more diverse."
     )
     stored, runs = (
         saved_responses.read(out / saved_responses.STORED),
@@ -202,7 +206,7 @@ def _correlations(names: list[str], variants: np.ndarray, each: np.ndarray) -> s
     return markdown(["", "over problems", f"of {len(methods)} methods' means"], rows)
 
 
-# ---- case study --------------------------------------------------------------------------------------------------------
+# ---- case study ------------------------------------------------------------------------------------------------------
 
 
 def cases(study: Study, out: Path) -> str:
@@ -212,8 +216,8 @@ def cases(study: Study, out: Path) -> str:
     std = [np.std([distinct(groups[i]) for groups in by_variant.values()]) for i in range(size)]
     selected = sorted(range(size), key=lambda i: -std[i])[:CASES]
     note = (
-        f"The {CASES} of {size} held-out problems on which the methods differ most in how many different correct solutions they "
-        "have: selected to show differences, not typical cases.\n"
+        f"The {CASES} of {size} held-out problems on which the methods differ most in how many different correct "
+        "solutions they have: selected to show differences, not typical cases.\n"
     )
     return "\n".join(
         [note, *(part for i in selected for part in _case({v: groups[i] for v, groups in by_variant.items()}))]
@@ -223,7 +227,7 @@ def cases(study: Study, out: Path) -> str:
 def distinct(group: Group) -> int:
     """How many different correct solutions a group has."""
     grader = get_grader(group.problem.verifier)
-    return len({solution(grader, group.problem, r.response) for r in group.rollouts if r.grade is Grade.CORRECT})
+    return len({grader.solution(r.response, group.problem) for r in group.rollouts if r.grade is Grade.CORRECT})
 
 
 def _case(by_variant: Mapping[str, Group]) -> Iterable[str]:

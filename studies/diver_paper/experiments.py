@@ -34,6 +34,7 @@ class Claim(NamedTuple):
     paper: str = ""
     beyond: tuple[str, str] | None = None
     within: float | None = None
+    see: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,16 @@ class Experiment:
     panels: tuple[Panel, ...] = ()
     claims: tuple[Claim, ...] = ()
     recipes: tuple[str, ...] = ("qwen2.5-math-7b",)
-    eval_options: str = "--benchmarks aime24,aime25,amc,math500,minerva,olympiad,arc-c,gpqa,mmlu-pro"
+    eval_options: tuple[str, ...] = ("--benchmarks aime24,aime25,amc,math500,minerva,olympiad,arc-c,gpqa,mmlu-pro",)
     records: str = "runs"
-    """The folder of its records; the experiments of one folder share their runs."""
+    """What the names of its records begin with; the experiments of one beginning share their runs."""
     temperatures: tuple[float, ...] = ()
-    """Further temperatures at which the last checkpoint is evaluated, as the measures `... at T`; the claims are judged at the first."""
+    """Further temperatures at which the last checkpoint is evaluated, as the measures `... at T`; the claims are judged
+    at the first."""
     public_models: bool = False
     then: str = ""
     at_tiny_scale: str = ""
+    elsewhere: str = ""
 
     def baseline_of(self, variant: str) -> str | None:
         """What it is compared with; None for that itself, or where it is compared with nothing."""

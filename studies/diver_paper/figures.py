@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from diver.io.files import write_bytes
-from diver.render.figures import COLOURS
+from diver.core.figures import COLOURS
+from diver.core.files import write_bytes
 from diver_paper.aggregate import Record, Study, level, of_samples
 from diver_paper.experiments import INITIAL, METHODS, Panel
 
@@ -183,7 +183,10 @@ def legend_note(study: Study) -> str:
     """The meaning of the lines and bands."""
     bands = _bands(study)
     notes = {
-        "step": f"over steps: means over seeds, {'bands' if bands else 'bars at the end'} from the lowest to the highest seed",
+        "step": (
+            f"over steps: means over seeds, {'bands' if bands else 'bars at the end'} from the lowest to the highest "
+            "seed"
+        ),
         "k": "over k: means over seeds and problems"
         + (", bands are 95 % intervals over both (those of paired differences, below, are narrower)" if bands else ""),
     }

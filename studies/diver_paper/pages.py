@@ -6,9 +6,9 @@ import math
 import re
 from collections import Counter
 
-from diver.measure.problems import title as title_of_metric
-from diver.render.tables import markdown
-from diver.stats import Estimate
+from diver.core.statistics import Estimate
+from diver.core.tables import markdown
+from diver.look.problems import title as title_of_metric
 from diver_paper.aggregate import (
     AT_CEILING,
     INCONCLUSIVE,
@@ -21,7 +21,7 @@ from diver_paper.aggregate import (
 )
 from diver_paper.experiments import INITIAL, Claim
 from diver_paper.figures import legend_note
-from diver_paper.records import Job
+from diver_paper.job import Job
 
 TITLES = {
     "diversity/textual": "TD",
@@ -52,21 +52,21 @@ NONE = "–"
 SIGNALS = tuple(name for name in TITLES if name.startswith("signal/"))
 CLAIM_HEAD = "## The paper's claims\n"
 SIGNAL_NOTE = (
-    "Share (per cent) of the sum of |A| by the kind of group, over the last quarter of the training. In a group all correct "
-    "the outcome gives no advantage, so all of it comes from the diversity reward; its size does not depend on lambda, since "
-    "the advantage is divided by the group's standard deviation.\n"
+    "Share (per cent) of the sum of |A| by the kind of group, over the last quarter of the training. In a group all "
+    "correct the outcome gives no advantage, so all of it comes from the diversity reward; its size does not depend on "
+    "lambda, since the advantage is divided by the group's standard deviation.\n"
 )
 CLAIM_NOTE = (
-    "Here: the difference that the claim says is above 0, with its 95 % interval over seeds and problems. Supported: the whole "
-    "interval is above 0; contradicted: the whole interval is below 0; inconclusive: it has both signs. There is no correction for "
-    "multiple tests: of twenty claims without an effect, one may appear settled by chance. Paper: the difference between the "
-    "scores that it prints, where it prints them, for its models on its benchmarks, in points of the in-domain averages. Smaller "
-    "than the paper's: the whole interval is below that difference."
+    "Here: the difference that the claim says is above 0, with its 95 % interval over seeds and problems. Supported: "
+    "the whole interval is above 0; contradicted: the whole interval is below 0; inconclusive: it has both signs. "
+    "There is no correction for multiple tests: of twenty claims without an effect, one may appear settled by chance. "
+    "Paper: the difference between the scores that it prints, where it prints them, for its models on its benchmarks, "
+    "in points of the in-domain averages. Smaller than the paper's: the whole interval is below that difference."
 )
 _PERCENT = re.compile(r"(saved/)?pass@|group/|reward/|signal/")
 
 
-# ---- numbers -----------------------------------------------------------------------------------------------------------
+# ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
 def title(measure: str) -> str:
@@ -112,7 +112,7 @@ def _without_empty(header: list[str], rows: list[list[str]]) -> str:
     return markdown(header, [row for row in rows if {*row[1:]} != {NONE}])
 
 
-# ---- the page ----------------------------------------------------------------------------------------------------------
+# ---- the page --------------------------------------------------------------------------------------------------------
 
 
 def page(study: Study, command: str, body: str) -> str:
@@ -126,8 +126,8 @@ def page(study: Study, command: str, body: str) -> str:
     ]
     if e.temperatures:
         parts.append(
-            f"Sampled at the training's temperature, and where a column or a claim says so at {e.temperatures[0]:g}, the paper's for "
-            "evaluation, from the same checkpoints.\n"
+            f"Sampled at the training's temperature, and where a column or a claim says so at {e.temperatures[0]:g}, "
+            "the paper's for evaluation, from the same checkpoints.\n"
         )
     if e.at_tiny_scale:
         parts.append(f"At this scale: {e.at_tiny_scale}.\n")
@@ -140,6 +140,8 @@ def comparison(study: Study) -> str:
     parts = [f"![{e.title}]({e.name}-tiny.png)\n", f"{legend_note(study).capitalize()}.\n"]
     if e.claims:
         parts += [CLAIM_HEAD, claims_section(study)]
+    if e.elsewhere:
+        parts.append(f"Elsewhere: {' '.join(e.elsewhere.split())}.\n")
     parts += ["## Results\n", levels(study), levels_note(study), *difference_section(study)]
     return "\n".join([*parts, "## Training signal by kind of group\n", signals(study), SIGNAL_NOTE])
 
@@ -165,9 +167,15 @@ def claims_section(study: Study) -> str:
     counts = Counter(status for _, status, _ in decided)
     summary = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
     rows = [
-        [claim.text, title(claim.measure), claim.paper or NONE, shown(claim.measure, gap, "+"), _status(claim, status, gap)]
+        [
+            claim.text,
+            title(claim.measure),
+            claim.paper or NONE,
+            shown(claim.measure, gap, "+"),
+            _status(claim, status, gap),
+        ]
         for claim, status, gap in decided
-    ]  # fmt: skip
+    ]
     table = markdown(["claim", "measured by", "paper", "here", "status"], rows)
     note = CLAIM_NOTE
     if counts[AT_CEILING]:
@@ -181,7 +189,8 @@ def claims_section(study: Study) -> str:
 
 def _status(claim: Claim, status: str, gap: Estimate) -> str:
     smaller = claim.paper and _scale(claim.measure) * gap.high < float(claim.paper)
-    return f"**{status}**" + (", smaller than the paper's" if smaller and status == INCONCLUSIVE else "")
+    size = ", smaller than the paper's" if smaller and status == INCONCLUSIVE else ""
+    return f"**{status}**{size}" + (f"; {claim.see}" if claim.see else "")
 
 
 def levels(study: Study) -> str:
@@ -198,13 +207,13 @@ def levels_note(study: Study) -> str:
     note = "Means over seeds and problems ± the standard deviation over seeds."
     if any(m.startswith(("pass@", "distinct@")) for m in columns):
         note += (
-            " Pass@k (per cent) and distinct, the expected number of different correct solutions among k samples, are of "
-            f"{len(last_evaluation(run)['solutions'])} held-out problems after training."
+            " Pass@k (per cent) and distinct, the expected number of different correct solutions among k samples, are "
+            f"of {len(last_evaluation(run)['solutions'])} held-out problems after training."
         )
     if any(m.startswith("held-out/") for m in columns):
         note += (
-            " TD, held out, is of 8 responses of the trained policy to each of them, of whole responses and with the metric's "
-            "default settings, so that it can be compared whatever was varied in training."
+            " TD, held out, is of 8 responses of the trained policy to each of them, of whole responses and with the "
+            "metric's default settings, so that it can be compared whatever was varied in training."
         )
     training = [text for beginning, text in MEANINGS.items() if any(m.startswith(beginning) for m in columns)]
     if training:
@@ -219,17 +228,18 @@ def difference_section(study: Study) -> list[str]:
     e = study.experiment
     common = isinstance(e.baseline, str)
     pairs = [(variant, less) for variant in study.runs if (less := e.baseline_of(variant))]
-    rows = [
-        [variant if common else f"{variant} − {less}", *(shown(m, difference(study, variant, less, m), "+") for m in e.columns)]
-        for variant, less in pairs
-    ]  # fmt: skip
+    rows = []
+    for variant, less in pairs:
+        gaps = [shown(m, difference(study, variant, less, m), "+") for m in e.columns]
+        rows.append([variant if common else f"{variant} − {less}", *gaps])
     note = "paired over seeds and problems, with 95 % intervals over both"
     if any(m.startswith(tuple(MEANINGS)) for m in e.columns):
         note += " (columns of the training have one value per seed and Student's interval over seeds)"
     return [
         f"## Difference from {e.baseline}\n" if common else "## Differences\n",
         _without_empty(["", *map(title, e.columns)], rows),
-        f"{'Row minus that variant, ' if common else note[0].upper()}{note if common else note[1:]}. Shares are in points.\n",
+        f"{'Row minus that variant, ' if common else note[0].upper()}{note if common else note[1:]}. Shares are in "
+        "points.\n",
     ]
 
 
@@ -245,7 +255,8 @@ def commands(study: Study) -> str:
     for variant, runs in study.runs.items():
         if variant == INITIAL:
             lines.append(
-                f"- {variant}: the bundled policy, only evaluated, by `{Job({}, 0, trained=False).command} {study.experiment.name}`\n"
+                f"- {variant}: the bundled policy, only evaluated, by `{Job({}, 0, trained=False).command} "
+                f"{study.experiment.name}`\n"
             )
             continue
         first, *others = sorted(runs)
@@ -254,7 +265,7 @@ def commands(study: Study) -> str:
         lines.append(f"- {variant}: `{command}`{more}\n")
     folder = study.experiment.records
     return (
-        "".join(lines)
-        + f"\nTheir metrics, solutions, commits and versions are in [{folder}/]({folder}/), a file per run. `diver train` reproduces the "
-        "training of a record; its own Pass@k differ, since the study evaluates checkpoints on samples of its own.\n"
+        "".join(lines) + f"\nTheir metrics, solutions, commits and versions are in [{folder}/ of paper-tiny.jsonl.gz]"
+        "(records/paper-tiny.jsonl.gz), a line per run. `diver train` reproduces the training of a record; its own "
+        "Pass@k differ, since the study evaluates checkpoints on samples of its own.\n"
     )

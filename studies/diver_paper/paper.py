@@ -1,4 +1,5 @@
-"""The paper's result tables (arXiv 2509.26209) as printed, their errata, and the public models of its main table: paper.toml."""
+"""The paper's result tables (arXiv 2509.26209) as printed, their errata, and the public models of its main
+table: paper.toml."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table: percentages by benchmark, or by another column such as "pass@128"; "in" and "out" are averages.
+    """One row of a table: percentages by benchmark, or by another column such as "pass@128";
+    "in" and "out" are averages.
 
     `group` is the heading it stands under, `std` the standard deviation over runs, `notes` a footnote of a column.
     """
@@ -35,7 +37,7 @@ class Erratum(NamedTuple):
 
 
 class PublicModel(NamedTuple):
-    """A model with public weights: its row in the main table, its hub id, its template in `diver.data.templates`."""
+    """A model with public weights: its row in the main table, its hub id, its template in `diver.tasks.templates`."""
 
     row: str
     path: str

@@ -1,23 +1,23 @@
 """Our scores beside the paper's, in its layout, as Markdown and LaTeX.
 
-AIME 24 and 25 share a column; the in-domain average is over the six benchmarks, the out-of-domain average over the three,
-each only where all of its parts are present. The best of a column is bold, compared as printed, where at least two rows
-have a score. A score that is missing or NaN is a dash. A note stands at its number and below the table.
+AIME 24 and 25 share a column; the in-domain average is over the six benchmarks, the out-of-domain average over the
+three, each only where all of its parts are present. The best of a column is bold, compared as printed, where at least
+two rows have a score. A score that is missing or NaN is a dash. A note stands at its number and below the table.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from diver.data.benchmarks import BENCHMARKS
+from diver.core.files import write_text
+from diver.core.tables import escape_latex, escape_markdown
+from diver.core.tables import markdown as markdown_table
 from diver.evaluate.store import read_results
-from diver.io.files import write_text
-from diver.render.tables import markdown as markdown_table
+from diver.tasks.benchmarks import BENCHMARKS
 from diver_paper import paper
 from diver_paper.paper import Row
 
@@ -26,7 +26,8 @@ CAPTION = "Ours beside the paper's main table"
 
 
 def write_paper_table(results: Mapping[str, Path], folder: Path) -> str:
-    """paper.md and paper.tex in `folder`: Avg@n of each NAME -> folder of `diver eval`, beside the paper's main table."""
+    """paper.md and paper.tex in `folder`: Avg@n of each NAME -> folder of `diver eval`, beside the paper's main
+    table."""
     ours = {name: _averages(path) for name, path in results.items()}
     rows = beside_paper(ours)
     text = markdown(rows, CAPTION)
@@ -62,7 +63,7 @@ def score(row: Row, column: str) -> float:
     return sum(parts) / len(parts) if parts else math.nan
 
 
-# ---- cells -------------------------------------------------------------------------------------------------------------
+# ---- cells -----------------------------------------------------------------------------------------------------------
 
 
 class _Style(NamedTuple):
@@ -73,21 +74,6 @@ class _Style(NamedTuple):
     mark: Callable[[str], str]
     plus_minus: str
     dash: str
-
-
-def escape_latex(text: str) -> str:
-    r"""Text that LaTeX prints as it is: `a_b & 5%` becomes `a\_b \& 5\%`."""
-    escapes = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return re.sub(r"[\\~^&%$#_{}]", lambda match: escapes.get(match[0], "\\" + match[0]), _one_line(text))
-
-
-def escape_markdown(text: str) -> str:
-    r"""Text that Markdown prints as it is inside a table: `a|b` becomes `a\|b`."""
-    return re.sub(r"([\\|*_`<>\[\]])", r"\\\1", _one_line(text))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 _MARKDOWN = _Style(escape_markdown, "**{}**".format, "<sup>{}</sup>".format, " ± ", "–")
@@ -162,7 +148,7 @@ def _letter(number: int) -> str:
     return (_letter(before - 1) if before else "") + chr(ord("a") + last)
 
 
-# ---- formats -----------------------------------------------------------------------------------------------------------
+# ---- formats ---------------------------------------------------------------------------------------------------------
 
 
 def markdown(rows: Sequence[Row], caption: str = "") -> str:

@@ -1,95 +1,111 @@
-"""The result of a run as one small JSON file: its recipe and seed, a column a metric, its evaluations.
+"""The records of a study: one compressed JSON Lines file, a line a run, sorted by name.
 
-A run is found again by its recipe as given (regime and changes, without defaults), so experiments share runs, a study can be
-run in parts, and a default that is added later does not invalidate older runs.
+A record is the result of a run: its recipe and seed, a column a metric, its evaluations. It is found again by its
+recipe as given (regime and changes, without defaults), so experiments share runs, a study can be run in parts, and a
+default that is added later does not invalidate older runs.
+
+python -m diver_paper.records FILE FOLDER    add the JSON files of FOLDER, a record each, which is how older clones
+write them
 """
 
 from __future__ import annotations
 
+import gzip
 import json
-import shlex
-from collections.abc import Mapping
+import sys
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from diver.config.recipe import override
-from diver.io.files import write_text
-from diver.io.jsonl import to_json
-from diver.settings import merge
-from diver.types import DiverError
+from diver.core.files import as_utf8, lock, make_folder, write_bytes
+from diver.core.jsonl import read_json, to_json
+from diver.core.provenance import provenance
+from diver.core.types import DiverError
+from diver_paper.job import Job, flat
 
 DIGITS = 4  # significant ones that a metric keeps
 
 
-class Job(NamedTuple):
-    """A run to be made: `changes` to the regime, as nested tables, and a seed. Untrained: only evaluated."""
+class Records(NamedTuple):
+    """The records in `file` whose names begin with `prefix`, such as `countdown/rates/`."""
 
-    changes: Mapping[str, Mapping[str, Any]]
-    seed: int
-    trained: bool = True
+    file: Path
+    prefix: str = ""
 
-    @property
-    def name(self) -> str:
-        """What is changed, and the seed: the name of its file."""
-        flat = _flat(self.changes)
-        words = (
-            ["initial"]
-            if not self.trained
-            else [str(flat.pop("method.name", "")), *(f"{k.rpartition('.')[2]}-{v}" for k, v in sorted(flat.items()))]
+    @classmethod
+    def of(cls, out: Path, study: str, prefix: str = "") -> Records:
+        """The records of a study whose pages are in `out`."""
+        return cls(out / "records" / f"{study}.jsonl.gz", prefix)
+
+    @classmethod
+    def of_json(cls, fields: Sequence[str]) -> Records:
+        """Those that a run is given as JSON."""
+        file, prefix = fields
+        return cls(Path(file), prefix)
+
+    def find(self, job: Job, regime: Mapping[str, Any], also: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+        """The record of a finished run, None where there is none. `also`: what else of the record must be as given.
+
+        DiverError where the record of that name is a run of another recipe, or another in what is in `also`.
+        """
+        also, name = also or {}, self.prefix + job.name
+        if (line := read(self.file).get(name)) is None:
+            return None
+        try:
+            record = json.loads(line)
+            del record["name"]
+            theirs = flat({**record["recipe"], **{key: record.get(key) for key in also}})
+        except (KeyError, TypeError) as e:
+            raise DiverError(f"{self.file}: {name} is not the record of a run ({e}); delete its line") from None
+        mine = json.loads(to_json(flat({**job.recipe(regime), **also})))
+        if mine == theirs:
+            return record
+        keys = sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))
+        changed = "; ".join(f"{k} was {theirs.get(k)!r}, now {mine.get(k)!r}" for k in keys[:4])
+        raise DiverError(
+            f"{self.file}: {name} holds a run of another recipe ({changed}); give another --out, or delete its line"
         )
-        return "_".join([*filter(None, words), f"seed{self.seed}"])
 
-    @property
-    def flags(self) -> list[str]:
-        """The changes and the seed as flags of `diver train`."""
-        return flags({**self.changes, "run": {"seed": self.seed}})
-
-    @property
-    def command(self) -> str:
-        """The command that makes the run by hand; the untrained policy is only evaluated, by the study itself."""
-        if not self.trained:
-            return "diver reproduce"
-        return shlex.join(["diver", "train", "studies/diver_paper/tiny.toml", *self.flags])
-
-    def recipe(self, regime: Mapping[str, Any]) -> dict[str, Any]:
-        """The whole recipe as given, as nested tables."""
-        return merge(override(regime, self.changes), {"run": {"seed": self.seed}})
+    def add(self, job: Job, record: Mapping[str, Any]) -> None:
+        """Add the record of a run, in the place of one of its name."""
+        add(self.file, {self.prefix + job.name: record})
 
 
-def find(
-    folder: Path, job: Job, regime: Mapping[str, Any], also: Mapping[str, Any] | None = None
-) -> dict[str, Any] | None:
-    """The record of a finished run, None where there is none. `also`: what else of the record must be as given.
+def read(file: Path) -> Mapping[str, bytes]:
+    """The name of each record -> its line; empty without a file."""
+    if not file.exists():
+        return {}
+    about = file.stat()
+    return _read(file, about.st_ino, about.st_mtime_ns)
 
-    DiverError where the file of that name is a run of another recipe, or another in what is in `also`.
-    """
-    also = also or {}
-    path = folder / f"{job.name}.json"
-    if not path.exists():
-        return None
+
+@lru_cache(maxsize=4)
+def _read(file: Path, *_: int) -> Mapping[str, bytes]:
+    """`read` of a file that has not been written since: a page finds hundreds of records, one by one."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        theirs = _flat({**record["recipe"], **{key: record.get(key) for key in also}})
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise DiverError(f"{path}: is not the record of a run ({e}); delete it to make the run again") from None
-    mine = json.loads(to_json(_flat({**job.recipe(regime), **also})))
-    if mine == theirs:
-        return record
-    keys = sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))
-    changed = "; ".join(f"{k} was {theirs.get(k)!r}, now {mine.get(k)!r}" for k in keys[:4])
-    raise DiverError(f"{path}: holds a run of another recipe ({changed}); give another --out, or delete it")
+        return {json.loads(line)["name"]: line for line in gzip.decompress(file.read_bytes()).splitlines()}
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as e:
+        raise DiverError(f"{file}: is not a file of records ({e}); restore it, or give another --out") from None
 
 
-def save(folder: Path, job: Job, record: Mapping[str, Any]) -> None:
-    """Write the record: a line a key, a line a metric, for readable diffs."""
-    lines = []
-    for key, value in record.items():
-        if isinstance(value, Mapping) and key in ("metrics", "evaluations", "at"):
-            inner = ",\n".join(f"  {json.dumps(str(k))}: {to_json(v)}" for k, v in value.items())
-            lines.append(f"{json.dumps(key)}: {{\n{inner}\n }}")
-        else:
-            lines.append(f"{json.dumps(key)}: {to_json(value)}")
-    write_text(folder / f"{job.name}.json", "{\n " + ",\n ".join(lines) + "\n}\n")
+def add(file: Path, records: Mapping[str, Mapping[str, Any]]) -> None:
+    """Add records by name, each in the place of one of its name.
+
+    One process writes at a time, and the others wait for it, so that runs in parallel keep each other's records. A
+    reader, and a kill, find the file before or after. The same records give the same bytes.
+    """
+    make_folder(file.parent)
+    with lock(file.parent, wait=True):
+        lines = {**read(file), **{name: as_utf8(to_json({"name": name, **record})) for name, record in records.items()}}
+        content = b"".join(lines[name] + b"\n" for name in sorted(lines))
+        write_bytes(file, gzip.compress(content, mtime=0))
+
+
+def origin() -> dict[str, Any]:
+    """What every record says of its code: commit and versions."""
+    return {key: value for key, value in provenance().items() if key != "started"}
 
 
 def rounded(value: Any) -> Any:
@@ -97,17 +113,23 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def flags(changes: Mapping[str, Any]) -> list[str]:
-    """Nested tables as flags of the command line."""
-    return [
-        part
-        for key, value in _flat(changes).items()
-        for part in (f"--{key}", str(value).lower() if isinstance(value, bool) else str(value))
-    ]
+def main(args: Sequence[str]) -> None:
+    """Add single files, each under its path in the folder without .json; one of another content is refused."""
+    if len(args) != 2:
+        raise DiverError("give FILE and FOLDER: docs/results/records/STUDY.jsonl.gz, and the folder of the JSON files")
+    file, folder = map(Path, args)
+    given = {
+        path.relative_to(folder).with_suffix("").as_posix(): read_json(path) for path in sorted(folder.rglob("*.json"))
+    }
+    there = {name: json.loads(line) for name, line in read(file).items() if name in given}
+    if other := [name for name, record in there.items() if record != {"name": name, **given[name]}]:
+        raise DiverError(f"{file}: has another record of the name {other[0]}; nothing is added")
+    add(file, {name: record for name, record in given.items() if name not in there})
+    print(f"{file}: {len(given) - len(there)} records added, {len(there)} were there")
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except DiverError as error:
+        sys.exit(f"records: {error}")

@@ -13,21 +13,22 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from diver.config.load import load_recipe
-from diver.io.files import write_text
-from diver.settings import choose, merge
-from diver.types import DiverError
+from diver.core.files import write_text
+from diver.core.settings import choose, merge
+from diver.core.types import DiverError
+from diver.recipe.load import load_recipe
 from diver_paper import paper
 from diver_paper.aggregate import Study, jobs, study
 from diver_paper.custom_pages import BODIES
 from diver_paper.experiments import EXPERIMENTS, INITIAL, Experiment
 from diver_paper.figures import draw
+from diver_paper.job import Job, flags, with_paper_values
 from diver_paper.pages import comparison, page, seeds_note
 from diver_paper.paper_table import write_paper_table
-from diver_paper.records import Job, find, flags
+from diver_paper.records import Records
 from diver_paper.saved_responses import measure_by_models
-from diver_paper.sweep import Paths, sweep
-from diver_paper.worker import run_job
+from diver_paper.sweep import WORKER, Paths, sweep, waiting
+from diver_paper.worker import run
 
 SMOKE: Mapping[str, Mapping[str, Any]] = {
     "data": {"countdown": {"problems": 16}},
@@ -43,8 +44,8 @@ RECIPES = Path("recipes/paper")
 class Arguments:
     """Reproduce a table or figure of the paper by name: train, evaluate, compare, write tables and figures.
 
-    Runs with a record under OUT/runs (of main: OUT/runs-main) are not made again, nor are those that come with a clone: `--out mine` makes all of
-    them. The same command resumes a stopped study. --list shows what there is.
+    Runs with a record in OUT/records/paper-tiny.jsonl.gz are not made again, nor are those that come with a clone:
+    `--out mine` makes all of them. The same command resumes a stopped study. --list shows what there is.
     """
 
     name: Positional[str | None] = None
@@ -54,24 +55,26 @@ class Arguments:
     list: bool = False
     """Show every experiment, what it reproduces, which of its runs are finished, and how long it takes."""
     seeds: int | None = None
-    """How many seeds: 3 are 0, 1 and 2; by default the experiment's own number. The page is of all that are finished."""
+    """How many seeds: 3 are 0, 1 and 2; by default the experiment's own number. The page is of all that are
+    finished."""
     jobs: int = 1
     """Runs in parallel, one thread each."""
     results: tuple[str, ...] = ()
-    """main: instead write paper.md and paper.tex, the paper's main table with the results of `diver eval`, each NAME=FOLDER
-    with the name of a method or of a row."""
+    """main: instead write paper.md and paper.tex, the paper's main table with the results of `diver eval`, each
+    NAME=FOLDER with the name of a method or of a row."""
     out: Path | None = None
     """The folder of records, tables and figures; by default docs/results, with --results runs/paper."""
     work: Path | None = None
-    """Where runs are made; may be deleted when they are finished. By default runs/tiny, or with --out the folder work in it."""
+    """Where runs are made; may be deleted when they are finished. By default runs/tiny, or with --out the folder work
+    in it."""
     embedding: str = ""
-    """metric-validity: also measure the saved responses by this sentence-transformers model, a folder or a hub name; NAME=FOLDER
-    gives the name that the page shows. The values are stored beside the page, and not measured again."""
+    """metric-validity: also measure the saved responses by this sentence-transformers model, a folder or a hub name;
+    NAME=FOLDER gives the name that the page shows. The values are stored beside the page, and not measured again."""
     hidden_state: str = ""
     """metric-validity: the same by the hidden states of this causal language model."""
     smoke: bool = False
-    """Only test that it works: two steps on few problems, in a folder that is deleted; with --out, records are kept there. Of
-    an experiment without a tiny scale, only that its recipes at the paper's scale can be made."""
+    """Only test that it works: two steps on few problems, in a folder that is deleted; with --out, records are kept
+    there. Of an experiment without a tiny scale, only that its recipes at the paper's scale can be made."""
 
 
 def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:
@@ -92,10 +95,13 @@ def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:
             f"{experiment.name}: {experiment.at_tiny_scale}; --scale paper prints the commands at the paper's scale"
         )
     else:
-        paths = Paths(
-            out / experiment.records, arguments.work or (out / "work" if arguments.out else Path("runs/tiny"))
-        )
-        _run(experiment, arguments, paths, models, provenance)
+        work = arguments.work or (out / "work" if arguments.out else Path("runs/tiny"))
+        _run(experiment, arguments, out, work, models, provenance)
+
+
+def records_of(experiment: Experiment, out: Path) -> Records:
+    """Where its records are, with those of the other experiments."""
+    return Records.of(out, "paper-tiny", f"{experiment.records}/")
 
 
 def _checked(arguments: Arguments) -> tuple[Experiment, dict[str, str]]:
@@ -123,10 +129,15 @@ def _named(results: tuple[str, ...]) -> dict[str, Path]:
 
 
 def _run(
-    experiment: Experiment, arguments: Arguments, paths: Paths, models: Mapping[str, str], provenance: Mapping[str, Any]
+    experiment: Experiment,
+    arguments: Arguments,
+    out: Path,
+    work: Path,
+    models: Mapping[str, str],
+    provenance: Mapping[str, Any],
 ) -> None:
     """Make the runs that have no record yet, and the page."""
-    regime, seeds, out = load_regime(), arguments.seeds or experiment.seeds, paths.records.parent
+    regime, seeds, paths = load_regime(), arguments.seeds or experiment.seeds, Paths(records_of(experiment, out), work)
 
     def finished() -> Study:
         return study(experiment, max(seeds, experiment.seeds), regime, paths)
@@ -159,10 +170,10 @@ def _smoke(experiment: Experiment, out: Path | None, models: Mapping[str, str], 
         return
     regime = merge(load_regime(), SMOKE)
     with tempfile.TemporaryDirectory() as folder:
-        paths = Paths((out or Path(folder)) / experiment.records, Path(folder) / "work")
-        for _, job in jobs(experiment, 1):
-            if find(paths.records, job, regime) is None:
-                run_job(job, regime, paths.work / job.name, paths.records, provenance, experiment.temperatures)
+        paths = Paths(records_of(experiment, out or Path(folder)), Path(folder) / "work")
+        runs = [job for _, job in jobs(experiment, 1)]
+        for made in waiting(runs, WORKER, regime, paths, provenance, temperatures=experiment.temperatures):
+            run(**made.arguments)
         write(study(experiment, 1, regime, paths), Path(folder), models)
     print(f"{experiment.name}: its runs, its page and its figure can be made")
 
@@ -193,7 +204,8 @@ def paper_commands(experiment: Experiment) -> str:
     def add_evaluation(name: str, folder: str, model: str, template: str) -> None:
         out = f"runs/eval/{folder}"
         options = ["--model", model, "--template", template, "--generator", "vllm", "--out", out]
-        evaluate.append(shlex.join(["diver", "eval", *options, *shlex.split(experiment.eval_options)]))
+        for more in experiment.eval_options:
+            evaluate.append(shlex.join(["diver", "eval", *options, *shlex.split(more)]))
         results.append(f"{name}={out}")
 
     for name in experiment.recipes:
@@ -203,13 +215,27 @@ def paper_commands(experiment: Experiment) -> str:
         for changes in experiment.paper_variants.values():
             variant = Job(changes, 0).name
             folder = f"runs/{name}_{variant}"
-            train.append(shlex.join(["diver", "verl", str(path), *flags(changes), "--run.folder", folder]))
+            train.append(
+                shlex.join(
+                    [
+                        "diver",
+                        "train",
+                        str(path),
+                        "--engine",
+                        "verl",
+                        *flags(with_paper_values(changes)),
+                        "--run.folder",
+                        folder,
+                    ]
+                )
+            )
             model = f"{folder}/verl/checkpoints/global_step_{recipe.train.steps}/actor/huggingface"
             add_evaluation(variant.removesuffix("_seed0"), f"{name}_{variant}", model, recipe.data.template)
     for public in paper.MODELS if experiment.public_models else ():
         add_evaluation(public.row, public.row, public.path, public.template)
     lines = [
-        f"# {experiment.title}: {experiment.reproduces} of the paper, on verl. Printed, not run: it needs the paper's 8 GPUs.",
+        f"# {experiment.title}: {experiment.reproduces} of the paper, on verl. Printed, not run: it needs the paper's "
+        "8 GPUs.",
         *train,
         "# The base model, every trained one" + (", and models with public weights" * experiment.public_models),
         *evaluate,
@@ -225,7 +251,7 @@ def listing(out: Path) -> str:
     rows = [["name", "reproduces", "tiny: finished", "core hours", "title"]]
     for experiment in EXPERIMENTS.values():
         planned = [job for _, job in jobs(experiment, experiment.seeds)]
-        records = [find(out / experiment.records, job, regime) for job in planned]
+        records = [records_of(experiment, out).find(job, regime) for job in planned]
         known = [sum(r["cpu_seconds"].values()) for r in records if r and r["metrics"] and r["cpu_seconds"]["train"]]
         hours = f"{len(planned) * sum(known) / len(known) / 3600:.1f}" if known else "?"
         count = f"{sum(r is not None for r in records)} of {len(planned)} runs" if planned else "-"
@@ -243,9 +269,12 @@ def listing(out: Path) -> str:
                     f"{out}: no such folder here; the finished runs come with a clone, where this command finds them."
                 ]
             ),
-            f"Runs are in {out / 'runs'}, which the experiments share, those of main in {out / 'runs-main'}. Core hours are of all",
-            "runs, estimated from the finished ones. At paper scale none has been run: --scale paper prints the commands.",
-            "Beside these, `diver reproduce methods` compares exploration methods on testbeds (diver reproduce methods --help).",
+            f"Runs are in {Records.of(out, 'paper-tiny').file}: runs/, which the experiments share, and runs-main/, "
+            "those of main.",
+            "Core hours are of all runs, estimated from the finished ones. At paper scale none has been run: --scale "
+            "paper prints the commands.",
+            "Beside these, `diver reproduce methods` compares exploration methods on testbeds (diver reproduce methods "
+            "--help).",
         ]
     )
 

@@ -1,4 +1,5 @@
-"""The responses that a record keeps, 8 to each of 32 held-out problems: graded again, and measured by every diversity metric.
+"""The responses that a record keeps, 8 to each of 32 held-out problems: graded again, and measured by every diversity
+metric.
 
 Two metrics need models. Their values are stored beside the pages, so that a page is made again in seconds without them.
 """
@@ -12,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from diver.config.recipe import make_recipe
-from diver.data.splits import load
+from diver.core.files import write_text
+from diver.core.jsonl import to_json
+from diver.core.progress import progress
+from diver.core.seeds import digest
+from diver.core.types import DiverError, Group, Rollout
 from diver.diversity import Diversity, Embedding, HiddenState, resolve, with_diversity
-from diver.io.files import write_text
-from diver.io.jsonl import to_json
-from diver.io.progress import progress
-from diver.io.seeds import digest
-from diver.measure import problem_table
-from diver.types import DiverError, Group, Rollout
-from diver.verify import verify
+from diver.look.problems import problem_table
+from diver.tasks.splits import load
+from diver.tasks.verify import verify
 from diver_paper.aggregate import Record, Study, last_evaluation
+from diver_paper.job import study_recipe
 
 STORED = "metric-validity-tiny.json"
 TEXT_METRICS = ("textual", "equational")
@@ -32,7 +33,7 @@ DIGITS = 6  # smaller differences are the rounding of equal responses
 
 def groups(record: Record) -> list[Group]:
     """The responses that a record keeps, graded again."""
-    recipe = make_recipe(record["recipe"])
+    recipe = study_recipe(record["recipe"])
     final = last_evaluation(record)
     _, eval_problems, _ = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems)
     by_id = {problem.id: problem for problem in eval_problems}
@@ -41,7 +42,8 @@ def groups(record: Record) -> list[Group]:
 
 
 def with_measures(study: Study, folder: Path) -> Study:
-    """The study with `saved` in every record: name -> one number a problem, by TD, ED, Pass@1, Pass@8 and stored models."""
+    """The study with `saved` in every record: name -> one number a problem, by TD, ED, Pass@1, Pass@8 and stored
+    models."""
     stored = read(folder / STORED)
     runs = {
         variant: {seed: {**run, "saved": _columns(run, stored, _key(variant, seed))} for seed, run in records.items()}
@@ -51,7 +53,8 @@ def with_measures(study: Study, folder: Path) -> Study:
 
 
 def _columns(record: Record, stored: Mapping[str, Any], key: str) -> dict[str, list[float]]:
-    table = problem_table([with_diversity(group, TEXT_METRICS) for group in groups(record)], ks=(1, 8))
+    measured = [with_diversity(group, TEXT_METRICS, Diversity(until="end")) for group in groups(record)]
+    table = problem_table(measured, ks=(1, 8))
     columns = {name: values.tolist() for name, values in table.columns.items()}
     for metric, model in stored.items():
         entry = model["runs"].get(key, {})
@@ -82,7 +85,8 @@ def measure_by_models(study: Study, models: Mapping[str, str], folder: Path) -> 
 
 
 def read(path: Path) -> dict[str, Any]:
-    """{metric: {model, runs: {"VARIANT, seed N": {responses: their fingerprint, diversity: [problems]}}}}; {} without a file."""
+    """{metric: {model, runs: {"VARIANT, seed N": {responses: their fingerprint, diversity: [problems]}}}}; {} without a
+    file."""
     if not path.exists():
         return {}
     try:

@@ -1,4 +1,4 @@
-"""The runs of a study that have no record yet, in parallel; a finished run is a file and is never made again."""
+"""The runs of a study that have no record yet, each in a process of its own; a finished run is never made again."""
 
 from __future__ import annotations
 
@@ -6,16 +6,46 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from diver.config.recipe import make_recipe
 from diver.train.parallel import Run, run_all
-from diver_paper.records import Job, find
+from diver_paper.job import Job
+from diver_paper.records import Records
+
+WORKER = "diver_paper.worker:run"
 
 
 class Paths(NamedTuple):
-    """`records` has the small files that are kept, `work` the run folders."""
+    """`records` has what is kept, `work` the run folders."""
 
-    records: Path
+    records: Records
     work: Path
+
+
+def waiting(
+    jobs: Iterable[Job],
+    worker: str,
+    regime: Mapping[str, Any],
+    paths: Paths,
+    provenance: Mapping[str, Any],
+    made: Mapping[str, Any] | None = None,
+    **given: Any,
+) -> list[Run]:
+    """The runs of `jobs` that have no record yet, as calls of `worker`, a "module:function".
+
+    made: what a record says beside its recipe, which the worker is given like `given`.
+    """
+    steps, made = int(regime["train"]["steps"]), made or {}
+    about = {"regime": regime, "records": paths.records, "provenance": provenance, **made, **given}
+    return [
+        Run(
+            name=job.name,
+            function=worker,
+            arguments={"job": job._asdict(), "folder": paths.work / job.name, **about},
+            folder=paths.work / job.name,
+            steps=steps if job.trained else 0,
+        )
+        for job in {job.name: job for job in jobs}.values()
+        if paths.records.find(job, regime, made) is None
+    ]
 
 
 def sweep(
@@ -27,33 +57,4 @@ def sweep(
     temperatures: Sequence[float] = (),
 ) -> None:
     """Make every run of `jobs` that has no record yet, as `diver.train.parallel.run_all` does."""
-    waiting = [job for job in {job.name: job for job in jobs}.values() if find(paths.records, job, regime) is None]
-    steps = int(regime["train"]["steps"])
-    given = {"regime": regime, "out": paths.records, "provenance": provenance, "temperatures": temperatures}
-    runs = [
-        Run(
-            name=job.name,
-            function="diver_paper.sweep:run",
-            arguments={"job": job._asdict(), "folder": paths.work / job.name, **given},
-            folder=paths.work / job.name,
-            steps=steps if job.trained else 0,
-        )
-        for job in waiting
-    ]
-    run_all(runs, paths.work, workers)
-
-
-def run(
-    job: Mapping[str, Any],
-    folder: str,
-    regime: Mapping[str, Any],
-    out: str,
-    provenance: Mapping[str, Any],
-    temperatures: Sequence[float],
-) -> None:
-    """One run, in a process of its own."""
-    made = Job(**job)
-    make_recipe(made.recipe(regime))  # a wrong one fails before torch is imported
-    from diver_paper.worker import run_job
-
-    run_job(made, regime, Path(folder), Path(out), provenance, temperatures)
+    run_all(waiting(jobs, WORKER, regime, paths, provenance, temperatures=temperatures), paths.work, workers)

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.measure.problems import ProblemTable, column, is_metric, summary, title
-from diver.render.tables import markdown
-from diver.stats import Estimate
+from diver.core.statistics import Estimate
+from diver.core.tables import markdown
+from diver.look.problems import ProblemTable, column, is_metric, summary, title
 from diver_paper.correlations import Correlations, rank_correlations
 
 SIMILARITIES = ("hidden-state", "embedding")  # the paper's table has 1 - d of these
@@ -41,8 +41,8 @@ class Validity(NamedTuple):
 def validity(tables: Mapping[str, ProblemTable]) -> Validity:
     """The means and correlations of the columns of each method's table.
 
-    Every metric is a diversity, so two that agree have a correlation above 0, and with the length as control still. Columns
-    with a missing value are left out of the correlations; a pair of which one does not vary has NaN.
+    Every metric is a diversity, so two that agree have a correlation above 0, and with the length as control still.
+    Columns with a missing value are left out of the correlations; a pair of which one does not vary has NaN.
     """
     correlations, partial = {}, {}
     for method, table in tables.items():

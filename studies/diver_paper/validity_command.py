@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from diver.io.files import write_text
-from diver.io.jsonl import to_json
-from diver.measure import run as measure
-from diver.settings import settings
+from diver.core.files import write_text
+from diver.core.jsonl import to_json
+from diver.core.settings import settings
+from diver.look import measure
 from diver_paper.validity import as_json, correlation_table, means_table, validity
 from diver_paper.validity_picture import write_picture
 

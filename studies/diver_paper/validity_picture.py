@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from diver.measure.problems import is_metric, title
-from diver.render.figures import COLOURS, GREY, drawing, frame
+from diver.core.figures import COLOURS, GREY, drawing, frame
+from diver.look.problems import is_metric, title
 from diver_paper.validity import Pair, Validity, pairs
 
 

@@ -6,60 +6,82 @@ import dataclasses
 import datetime
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from diver.config.recipe import Recipe, make_recipe
-from diver.data.splits import load
-from diver.data.templates import prompted
-from diver.diversity import measure
+from diver.core.run_folder import RunFolder
+from diver.core.seeds import stream_seed
+from diver.core.types import Group, Problem, Rollout
+from diver.diversity import Diversity, measure
+from diver.evaluate.evaluate import Task
 from diver.evaluate.evaluate import evaluate as evaluate_task
 from diver.evaluate.store import Log, MemoryLog
-from diver.evaluate.task import Task
-from diver.generate.policy import load_policy
-from diver.generate.prefix_tree import PrefixTreeGenerator
-from diver.io.run_folder import RunFolder, open_run
-from diver.io.seeds import stream_seed
 from diver.methods import OBSERVED
+from diver.recipe.recipe import Recipe
+from diver.recipe.run import open_run
+from diver.sample.policy import load_policy
+from diver.sample.prefix_tree import PrefixTreeGenerator
+from diver.tasks.splits import load
+from diver.tasks.templates import prompted
 from diver.train.trainer import Trainer
-from diver.types import Group, Problem, Rollout
-from diver_paper.records import Job, rounded, save
+from diver_paper.job import Job, study_recipe
+from diver_paper.records import Records, rounded
 
 CURVE = (1, 4, 16)  # k of the evaluations during training
 SHOWN = 32  # problems of which 8 responses are saved
 SHOWN_RESPONSES = 8
 
 
-def run_job(
+def run(
+    job: Mapping[str, Any],
+    folder: str,
+    regime: Mapping[str, Any],
+    records: Sequence[str],
+    provenance: Mapping[str, Any],
+    temperatures: Sequence[float],
+) -> None:
+    """One run, in a process of its own: every checkpoint is evaluated, the last one at `temperatures`, too."""
+    made = Job(**job)
+
+    def evaluations(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Any]:
+        checkpoints = sorted((Path(folder) / "checkpoints").glob("step_*")) if made.trained else [None]
+        found = {_step(path): evaluate(recipe, path, last=path == checkpoints[-1]) for path in checkpoints}
+        others = {
+            f"{t:g}": evaluate(
+                dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, temperature=t)),
+                checkpoints[-1],
+            )
+            for t in temperatures
+        }
+        return {"metrics": metrics, "evaluations": found, **({"at": others} if others else {})}
+
+    make_record(made, regime, Path(folder), Records.of_json(records), provenance, evaluations)
+
+
+def make_record(
     job: Job,
     regime: Mapping[str, Any],
     folder: Path,
-    out: Path,
+    records: Records,
     provenance: Mapping[str, Any],
-    temperatures: Sequence[float] = (),
+    evaluations: Callable[[Recipe, Mapping[str, Any]], Mapping[str, Any]],
 ) -> None:
-    """Train in `folder`, resuming where it was stopped, evaluate, and write the record into `out`.
+    """Train in `folder`, resuming where it was stopped, evaluate after the training, and add the record.
 
-    Every checkpoint is evaluated after the training, which no evaluation changes, and the last one at `temperatures`, too. The
-    commit of a run that was resumed at another one is A..B, and its training time is unknown.
+    evaluations: from the recipe and the metrics of the training, what the record holds of them. The commit of a run
+    that was resumed at another one is A..B, and its training time is unknown.
     """
     settings = job.recipe(regime)
-    recipe = make_recipe(settings)
+    recipe = study_recipe(settings)
     start = time.process_time()
     resumed = job.trained and (folder / "config.json").exists()
     metrics, commit = train_run(recipe, job, folder, provenance) if job.trained else ({}, provenance.get("commit"))
     trained = time.process_time()
-    checkpoints = sorted((folder / "checkpoints").glob("step_*")) if job.trained else [None]
-    evaluations = {_step(path): evaluate(recipe, path, last=path == checkpoints[-1]) for path in checkpoints}
-    others = {
-        f"{t:g}": evaluate(
-            dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, temperature=t)), checkpoints[-1]
-        )
-        for t in temperatures
-    }
+    found = evaluations(recipe, metrics)
+    seconds = {"train": None if resumed else trained - start, "evaluate": time.process_time() - trained}
     record = {
         "recipe": settings,
         "seed": job.seed,
@@ -67,12 +89,10 @@ def run_job(
         **provenance,
         "commit": commit,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "cpu_seconds": {"train": None if resumed else trained - start, "evaluate": time.process_time() - trained},
-        "metrics": metrics,
-        "evaluations": evaluations,
-        **({"at": others} if others else {}),
+        "cpu_seconds": seconds,
+        **found,
     }
-    save(out, job, record)
+    records.add(job, record)
 
 
 def train_run(
@@ -99,7 +119,7 @@ def _step(checkpoint: Path | None) -> int:
     return int(checkpoint.name.removeprefix("step_")) if checkpoint else 0
 
 
-# ---- metrics of the training -------------------------------------------------------------------------------------------
+# ---- metrics of the training -----------------------------------------------------------------------------------------
 
 
 def columns(run: RunFolder) -> dict[str, list[Any]]:
@@ -116,8 +136,8 @@ def columns(run: RunFolder) -> dict[str, list[Any]]:
 def signal(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
     """The fraction of the sum of |A| that comes from groups all correct, mixed, and with none correct; 0 of nothing.
 
-    groups: (outcomes [G], advantages [G]). In a group all correct or all wrong the outcome gives no advantage, so whatever
-    there is comes from the diversity reward, and does not depend on lambda.
+    groups: (outcomes [G], advantages [G]). In a group all correct or all wrong the outcome gives no advantage, so
+    whatever there is comes from the diversity reward, and does not depend on lambda.
     """
     weight = dict.fromkeys(("all_correct", "mixed", "none_correct"), 0.0)
     for outcomes, advantages in groups:
@@ -128,14 +148,14 @@ def signal(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
     return {f"signal/{kind}": value / total if total else 0.0 for kind, value in weight.items()}
 
 
-# ---- evaluation of a policy --------------------------------------------------------------------------------------------
+# ---- evaluation of a policy ------------------------------------------------------------------------------------------
 
 
 def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool = True) -> dict[str, Any]:
     """Many samples of the held-out problems from a checkpoint (None: the initial policy).
 
-    After training: `solutions`, how often each distinct correct solution of each problem came, the `diversity` of 8 of the
-    responses to each, and some `responses` to read; during training the estimates of `CURVE` only.
+    After training: `solutions`, how often each distinct correct solution of each problem came, the `diversity` of 8 of
+    the responses to each, and some `responses` to read; during training the estimates of `CURVE` only.
     """
     config = recipe.evaluate
     samples = config.num_samples if last else config.num_samples_in_training
@@ -184,6 +204,6 @@ def draw(problems: Sequence[Problem], generations: Log, seed: int) -> list[Group
 
 
 def _diversity(groups: Sequence[Group]) -> dict[str, list[float]]:
-    """Mean TD and ED of the responses to each problem, measured with the default settings whatever the recipe has."""
-    measured = [measure(group, OBSERVED) for group in groups]
+    """Mean TD and ED of the whole responses to each problem, with the paper's settings whatever the recipe has."""
+    measured = [measure(group, OBSERVED, Diversity(until="end")) for group in groups]
     return {name: [rounded(float(m[name].mean())) for m in measured] for name in OBSERVED}

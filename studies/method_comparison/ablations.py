@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from diver.core.settings import settings
+from diver.core.types import Group, Reward
 from diver.diversity import measure
 from diver.methods.base import Context
 from diver.methods.diver import DiverMix
-from diver.settings import settings
-from diver.types import Group, Reward
 
 
 @settings

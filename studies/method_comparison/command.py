@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from diver.cli.train import parse_seeds
-from diver.config.recipe import make_recipe
-from diver.io.fingerprint import own_code
-from diver.settings import choose, merge
-from diver.train.parallel import Run, run_all
-from diver.types import DiverError
-from diver_paper.records import find
-from diver_paper.sweep import Paths
+from diver.core.settings import choose, merge
+from diver.core.types import DiverError
+from diver.recipe.recipe import make_recipe
+from diver.recipe.run import own_code
+from diver.train.parallel import run_all
+from diver_paper.job import study_recipe
+from diver_paper.records import Records
+from diver_paper.sweep import Paths, waiting
 from method_comparison.page import write_page
 from method_comparison.plan import CHOICE_SEED, Plan, Stage, StudyJob, Variant, load_plan
 from method_comparison.rates import choice_regime, choices, chosen, tried
 from method_comparison.results import Part, Results
 
 NO_STAGE = ("none",)
+WORKER = "method_comparison.worker:run"
 UNTRAINED = StudyJob({}, 0, trained=False)
 SMOKE: Mapping[str, Any] = {
     "data": {"countdown": {"problems": 64}},
@@ -42,8 +44,8 @@ SMOKE_EVALUATION: Mapping[str, Any] = {
 class Arguments:
     """Compare exploration methods on testbeds that are not solved at the start: train, evaluate, write the page.
 
-    Runs with a record under OUT/methods are not made again; the same command resumes a stopped study. The learning rate
-    of each variant is chosen first, by runs of its own.
+    Runs with a record in OUT/records/methods.jsonl.gz are not made again; the same command resumes a stopped study. The
+    learning rate of each variant is chosen first, by runs of its own.
     """
 
     stage: tuple[str, ...] = ()
@@ -57,12 +59,12 @@ class Arguments:
     only: tuple[str, ...] = ()
     """Only these variants of the stages."""
     out: Path = Path("docs/results")
-    """The folder of the page, and of the records in methods/."""
+    """The folder of the page, and of the records, records/methods.jsonl.gz."""
     work: Path = Path("runs/methods")
     """Where runs are made; may be deleted when they are finished."""
     smoke: bool = False
-    """Only test that it works: two steps on few problems, in a folder that is deleted unless a run fails; with --out, records
-    and page are kept there."""
+    """Only test that it works: two steps on few problems, in a folder that is deleted unless a run fails; with --out,
+    records and page are kept there."""
 
     @property
     def other_seeds(self) -> tuple[int, ...]:
@@ -131,56 +133,46 @@ def _run(arguments: Arguments, plan: Plan, stages: Iterable[Stage], provenance: 
         page = write_page(plan, results, arguments.out) if any(found.runs for found in results) else None
     if page is None:
         raise DiverError(
-            f"{arguments.out / 'methods'}: no run of these stages, variants and seeds is finished, so there is no page"
+            f"{Records.of(arguments.out, 'methods').file}: no run of these stages, variants and seeds is finished, so "
+            "there is no page"
         )
     return page
 
 
 def _paths(arguments: Arguments, testbed: str) -> Paths:
-    return Paths(arguments.out / "methods" / testbed, arguments.work / testbed)
+    return Paths(Records.of(arguments.out, "methods", f"{testbed}/"), arguments.work / testbed)
 
 
 def run_stage(plan: Plan, stage: Stage, arguments: Arguments, provenance: Mapping[str, Any]) -> None:
-    """The runs that choose the learning rates, then those of the stage, seed by seed, so that what is stopped has whole seeds."""
+    """The runs that choose the learning rates, then those of the stage, seed by seed, so that what is stopped has whole
+    seeds."""
     variants = {label: plan.variants[label] for label in stage.variants}
     paths, regime = _paths(arguments, stage.testbed), plan.regime(stage.testbed)
     for variant in variants.values():
-        make_recipe(StudyJob(variant.changes(plan.rates[0]), CHOICE_SEED).recipe(regime))  # a wrong one fails here
-
-    def run(job: StudyJob, of: Mapping[str, Any], where: Paths, made: Mapping[str, Any]) -> Run:
-        given = {
-            "changes": job.changes,
-            "seed": job.seed,
-            "regime": of,
-            **made,
-            "folder": where.work / job.name,
-            "out": where.records,
-            "provenance": provenance,
-        }
-        steps = int(of["train"]["steps"]) if job.trained else 0
-        return Run(job.name, "method_comparison.worker:run", given, where.work / job.name, steps)
+        study_recipe(StudyJob(variant.changes(plan.rates[0]), CHOICE_SEED).recipe(regime))  # a wrong one fails here
 
     chosen_by, choice = _of_rates(plan, arguments, stage.testbed), choice_regime(plan, stage.testbed)
-    missing = [job for job in choices(plan, variants.values()) if find(chosen_by.records, job, choice) is None]
     unevaluated = {"evaluation": None, "baseline": False}
-    run_all([run(job, choice, chosen_by, unevaluated) for job in missing], chosen_by.work, arguments.jobs)
+    tried_here = choices(plan, variants.values())
+    run_all(waiting(tried_here, WORKER, choice, chosen_by, provenance, unevaluated), chosen_by.work, arguments.jobs)
     rates = chosen(plan, stage.testbed, plan.variants, chosen_by)
     jobs = [(UNTRAINED, plan.made())] + [
         (StudyJob(variant.changes(rates[label]), seed), plan.made(variant))
         for seed in stage.seeds
         for label, variant in variants.items()
     ]
-    waiting = [(job, made) for job, made in jobs if find(paths.records, job, regime, made) is None]
-    run_all([run(job, regime, paths, made) for job, made in waiting], paths.work, arguments.jobs)
+    runs = [run for job, made in jobs for run in waiting([job], WORKER, regime, paths, provenance, made)]
+    run_all(runs, paths.work, arguments.jobs)
 
 
 def _of_rates(plan: Plan, arguments: Arguments, testbed: str) -> Paths:
     paths = _paths(arguments, plan.testbeds[testbed].rates_of)
-    return Paths(paths.records / "rates", paths.work / "rates")
+    return Paths(paths.records._replace(prefix=f"{paths.records.prefix}rates/"), paths.work / "rates")
 
 
 def read_results(plan: Plan, arguments: Arguments) -> list[Results]:
-    """What is finished: a part for the stages that share a testbed and seeds, and one for other seeds which --seeds gives to a stage.
+    """What is finished: a part for the stages that share a testbed and seeds, and one for other seeds which --seeds
+    gives to a stage.
 
     The seeds on which a method was found good are so never among those on which that is tested.
     """
@@ -207,7 +199,7 @@ def _results(plan: Plan, part: Part, labels: Iterable[str], arguments: Arguments
         for seed in part.seeds:
             job = StudyJob(variants[label].changes(rate), seed)
             made = plan.made(variants[label])
-            if (record := find(paths.records, job, regime, made)) is not None:
+            if (record := paths.records.find(job, regime, made)) is not None:
                 runs.setdefault(label, {})[seed] = record
     choosing = {label: tried(plan, testbed, variants[label], of_rates) for label in rates}
-    return Results(plan, part, runs, find(paths.records, UNTRAINED, regime, plan.made()), rates, choosing)
+    return Results(plan, part, runs, paths.records.find(UNTRAINED, regime, plan.made()), rates, choosing)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from diver.stats import Estimate, interval, pass_at_k
-from diver_paper.aggregate import UNKNOWN, of_samples
+from diver.core.statistics import UNKNOWN, Estimate, interval, pass_at_k
+from diver_paper.aggregate import of_samples
 from method_comparison.results import Record, Results, Runs, difference, pass_at, rows
 
 
@@ -19,14 +19,16 @@ def gained_and_lost(results: Results, label: str) -> tuple[Estimate, Estimate]:
 
 
 def gained_by_chance(untrained: Record) -> float:
-    """Problems that one half of the untrained policy's 1,024 samples solves and the other does not, the mean over all halves."""
+    """Problems that one half of the untrained policy's 1,024 samples solves and the other does not, the mean over all
+    halves."""
     evaluation = untrained["evaluations"]["large 1"]
     n, c = evaluation["samples"], np.array(evaluation["c"])
     return float((1 - pass_at_k(n, c, n // 2) - (c == 0)).sum())
 
 
 def by_difficulty(results: Results, label: str, k: int, parts: int = 4) -> list[Estimate]:
-    """Pass@k minus clip-higher's at temperature 1, in quarters of the problems by the untrained policy's Pass@1, hardest first."""
+    """Pass@k minus clip-higher's at temperature 1, in quarters of the problems by the untrained policy's Pass@1,
+    hardest first."""
     if results.untrained is None:
         return []
     order = np.argsort(pass_at(results.untrained, "final 1", 1), kind="stable")
@@ -34,9 +36,10 @@ def by_difficulty(results: Results, label: str, k: int, parts: int = 4) -> list[
         rows(runs, "final 1", lambda record, name: pass_at(record, name, k))
         for runs in (results.runs[label], results.baseline)
     )
-    shared = sorted(mine.keys() & theirs.keys())
-    gaps = np.array([mine[seed] - theirs[seed] for seed in shared])
-    return [interval(gaps[:, part], (-1, 1)) if shared else UNKNOWN for part in np.array_split(order, parts)]
+    return [
+        difference({s: row[part] for s, row in mine.items()}, {s: row[part] for s, row in theirs.items()})
+        for part in np.array_split(order, parts)
+    ]
 
 
 def large(runs: Runs, kind: str, k: int) -> Estimate:
@@ -58,7 +61,8 @@ def large_difference(results: Results, label: str, k: int) -> Estimate:
 
 
 def kept(runs: Runs) -> tuple[float, float]:
-    """Solutions sampled after the first checkpoint, and how many of them are sampled again after the last: means over seeds."""
+    """Solutions sampled after the first checkpoint, and how many of them are sampled again after the last: means over
+    seeds."""
     shared = [record["evaluations"]["solutions"]["shared"] for record in runs.values()]
     found = [(counts[0][0], counts[0][-1]) for counts in shared if len(counts) > 1]
     first, last = np.mean(found, axis=0) if found else (np.nan, np.nan)

@@ -1,4 +1,5 @@
-"""Pass@1 against Pass@64: a panel for each testbed and set of seeds, a curve a method, the Pareto front of the free baselines behind."""
+"""Pass@1 against Pass@64: a panel for each testbed and set of seeds, a curve a method,
+the Pareto front of the free baselines behind."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from diver.render.figures import COLOURS, GREY, drawing, frame
-from diver.stats import Estimate
+from diver.core.figures import COLOURS, GREY, drawing, frame
+from diver.core.statistics import Estimate
 from method_comparison.plan import BASELINE
 from method_comparison.results import UNTRAINED, Record, Results, finals, free_candidates, level
 
@@ -24,8 +25,8 @@ DRAWN = 6  # methods whose solutions are drawn
 def draw(results: Sequence[Results], path: Path) -> None:
     """A panel for each part of the page; a method has one colour and mark in all of them, and one legend.
 
-    The first colour is clip-higher's alone: methods that behave as it does lie upon it. Methods of most stages come first, so
-    that those which are compared again have colours of their own.
+    The first colour is clip-higher's alone: methods that behave as it does lie upon it.
+    Methods of most stages come first, so that those which are compared again have colours of their own.
     """
     others = dict.fromkeys(label for found in results for label in by_stages(found) if label != BASELINE)
     marks = [(colour, mark) for mark in MARKS for colour in OF_METHODS[1:]]
@@ -109,7 +110,8 @@ def with_first_seed(results: Results) -> list[str]:
 
 
 def draw_solutions(results: Results, path: Path, problems: int = 4) -> None:
-    """How often each solution of a problem is sampled over the training: a row a problem, a column a method, areas stacked."""
+    """How often each solution of a problem is sampled over the training: a row a problem,
+    a column a method, areas stacked."""
     shown = with_first_seed(results)[:DRAWN]
     records = [results.runs[label][results.part.seeds[0]] for label in shown]
     counts = [_over_training(results, record) for record in records]
@@ -140,8 +142,8 @@ def _over_training(results: Results, record: Record) -> list[list[tuple[int, dic
 def _stacked(
     axes: Any, over: Sequence[tuple[int, dict[str, int]]], names: Sequence[str], samples: int, title: str
 ) -> None:
-    """A solution has one colour in a row of panels: that of its place among `names`, grey where there are more names than
-    colours; up to `samples`, the rest is white."""
+    """A solution has one colour in a row of panels: that of its place among `names`, grey where there are more names
+    than colours; up to `samples`, the rest is white."""
     table = np.array([[counts.get(name, 0) for _, counts in over] for name in names] or [[0] * len(over)])
     frame(axes, title)
     colours = [*OF_METHODS, *[GREY] * len(table)][: len(table)]

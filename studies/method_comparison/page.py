@@ -1,4 +1,5 @@
-"""docs/results/methods.md: one picture and the summary; for each part levels, differences, the free baselines, and more."""
+"""docs/results/methods.md: one picture and the summary; for each part levels, differences,
+the free baselines, and more."""
 
 from __future__ import annotations
 
@@ -7,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from diver.io.files import write_text
-from diver.render.tables import markdown
-from diver.stats import Estimate
+from diver.core.files import write_text
+from diver.core.statistics import Estimate
+from diver.core.tables import markdown
 from method_comparison.deeper import by_difficulty, gained_and_lost, gained_by_chance, kept, large, large_difference
 from method_comparison.figure import draw, draw_solutions, with_first_seed
 from method_comparison.plan import BASELINE, Plan
@@ -25,6 +26,7 @@ from method_comparison.results import (
     smallest_difference,
 )
 from method_comparison.summary import summary
+from method_comparison.tails import mark, tail_section
 from method_comparison.training import rates_table, training_table
 
 NAME = "methods"
@@ -47,17 +49,20 @@ def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
     head = [
         "# Exploration methods side by side\n",
         f"![Pass@1 against Pass@64]({NAME}.png)\n",
-        f"One curve per method, over the temperature at test time, from {max(drawn):g} (left) to {min(drawn):g} (right; greedy sampling "
-        "gives one response, and so no Pass@64); bars are 95 % intervals over seeds and problems. Grey points are the *free baselines*, "
-        "which need no new method: the untrained policy, clip-higher and, where they were run, clip-higher at half and at twice its "
-        "learning rate and with a KL term, each at these temperatures, and their earlier checkpoints at temperatures "
+        f"One curve per method, over the temperature at test time, from {max(drawn):g} (left) to {min(drawn):g} "
+        "(right; greedy sampling gives one response, and so no Pass@64); bars are 95 % intervals over seeds and "
+        "problems. Grey points are the *free baselines*, which need no new method: the untrained policy, clip-higher "
+        "and, where they were run, clip-higher at half and at twice its learning rate and with a KL term, each at "
+        "these temperatures, and their earlier checkpoints at temperatures "
         f"{' and '.join(f'{t:g}' for t in plan.evaluation.checkpoint_temperatures)}.\n",
-        f"Made by `diver reproduce {NAME}`; [study.toml](../../studies/method_comparison/study.toml) has the regimes, the "
-        "variants and the stages. Methods are in the common frame ([methods.md](../methods.md)) unless they are labelled *as "
-        f"published*; the learning rate of each was chosen from {', '.join(f'{rate:g}' for rate in plan.rates)} by shorter runs on "
-        "other problems. All seeds of a testbed train on the same problems: an interval is for other seeds and other held-out problems, "
-        "not for another training set. *(1 of 3 seeds)* marks a variant whose runs are not finished; an interval of one seed is over "
-        "problems alone, and so is narrower than one of several; one of two seeds holds in about nine cases of ten instead of 95 %.\n",
+        f"Made by `diver reproduce {NAME}`; [study.toml](../../studies/method_comparison/study.toml) has the regimes, "
+        "the variants and the stages. Methods are in the common frame ([methods.md](../methods.md)) unless they are "
+        "labelled *as published*; the learning rate of each was chosen from "
+        f"{', '.join(f'{rate:g}' for rate in plan.rates)} by shorter runs on other problems. All seeds of a testbed "
+        "train on the same problems: an interval is for other seeds and other held-out problems, not for another "
+        "training set. *(1 of 3 seeds)* marks a variant whose runs are not finished; an interval of one seed is over "
+        "problems alone, and so is narrower than one of several; "
+        "one of two seeds holds in about nine cases of ten instead of 95 %.\n",
         summary(plan, known),
     ]
     write_text(out / f"{NAME}.md", "\n".join(head + _parts(known, appendices)))
@@ -76,11 +81,15 @@ def _appendix(results: Results) -> list[str]:
         for label, runs in results.runs.items()
     ]
     one = max(len(runs) for runs in results.runs.values()) == 1
-    note = f"{'One run of each; the intervals are over problems alone, so that n' if one else 'N'}o sentence rests on them.\n"
+    note = (
+        f"{'One run of each; the intervals are over problems alone, so that n' if one else 'N'}o sentence rests on "
+        "them.\n"
+    )
     head = ["per cent", *(f"Pass@{k} at {name.split()[1]}" for name in AT for k in (1, 64))]
     return [
         f"## Appendix: {results.title}\n",
         note,
+        *tail_section(results),
         markdown(head, rows),
         training_table(results),
         rates_table(results),
@@ -90,6 +99,7 @@ def _appendix(results: Results) -> list[str]:
 def _part(results: Results) -> list[str]:
     note = results.plan.testbeds[results.part.testbed].note
     parts = [f"## {results.title}\n", *([f"{note}\n"] if note else []), _smallest(results), _start(results)]
+    parts += tail_section(results)
     for name in AT:
         temperature = name.split()[1]
         parts += [f"### Sampled at temperature {temperature}\n", _levels(results, name)]
@@ -119,7 +129,7 @@ def _points(estimate: Estimate, sign: str = "") -> str:
 
 
 def _named(results: Results, label: str) -> str:
-    return label + results.unfinished(label)
+    return label + mark(results, label) + results.unfinished(label)
 
 
 def _others(results: Results) -> list[str]:
@@ -133,9 +143,10 @@ def _smallest(results: Results) -> str:
     if any(map(np.isnan, values.values())):
         return ""
     return (
-        "The true difference from clip-higher that these numbers of problems, samples and seeds detect with a power of 80 %, if "
-        "intervals always had the width that they have here (the power is lower with few seeds), at temperature 1, in points, "
-        f"the median over the variants: {', '.join(f'Pass@{k} {value:.1f}' for k, value in values.items())}.\n"
+        "The true difference from clip-higher that these numbers of problems, samples and seeds detect with a power of "
+        "80 %, if intervals always had the width that they have here (the power is lower with few seeds), at "
+        "temperature 1, in points, the median over the variants: "
+        f"{', '.join(f'Pass@{k} {value:.1f}' for k, value in values.items())}.\n"
     )
 
 
@@ -146,7 +157,8 @@ def _start(results: Results) -> str:
     values = [f"Pass@{k:,} {_points(large(runs, 'pass', k))}" for k in (1, 16, 256, 1024) if k <= _samples(results)]
     gains = [_points(late_gain(results, name.split()[1]), "+") for name in AT]
     return (
-        f"Before training, at temperature 1, on {results.plan.evaluation.large_problems} problems: {', '.join(values)}. In the last quarter of the steps the Pass@1 of {BASELINE} changes by "
+        f"Before training, at temperature 1, on {results.plan.evaluation.large_problems} problems: "
+        f"{', '.join(values)}. In the last quarter of the steps the Pass@1 of {BASELINE} changes by "
         f"{' and '.join(gains)} points at temperatures 1 and 0.6.\n"
     )
 
@@ -179,8 +191,9 @@ def _at_best(results: Results) -> str:
             cells.append(f"{_points(reported)} at {temperature}{beside}" if temperature else NONE)
         rows.append([_named(results, label), *cells])
     note = (
-        "Cross-fitted: each half of the problems is evaluated at the temperature that is best on the other half (two temperatures "
-        "where these differ). After the semicolon, the difference from clip-higher at its own best temperature.\n"
+        "Cross-fitted: each half of the problems is evaluated at the temperature that is best on the other half (two "
+        "temperatures where these differ). After the semicolon, "
+        "the difference from clip-higher at its own best temperature.\n"
     )
     return note + "\n" + markdown(["per cent", *(f"Pass@{k}" for k in KS)], rows)
 
@@ -191,15 +204,21 @@ def front_table(results: Results) -> str:
     rows = []
     for label in [x for x in results.runs if x not in results.free]:
         found = [above_front(results, label, weight) for weight in WEIGHTS]
-        mark = results.mark(min((len(f[0].values) for f in found if f), default=0))
-        rows.append([label + mark, *(f"{_points(f[2], '+')} ({f[0].temperatures})" if f else NONE for f in found)])
+        seeds = results.mark(min((len(f[0].values) for f in found if f), default=0))
+        rows.append(
+            [
+                label + mark(results, label) + seeds,
+                *(f"{_points(f[2], '+')} ({f[0].temperatures})" if f else NONE for f in found),
+            ]
+        )
     best = [above_front(results, BASELINE, weight) for weight in WEIGHTS]
     free = "; ".join(f"{w:g}: {f[1]}" for w, f in zip(WEIGHTS, best, strict=True) if f)
     note = (
-        "w Pass@1 + (1 - w) Pass@64 of each method at its best temperature (in brackets), minus that of the best free baseline, in "
-        "points; both are selected on one half of the problems and compared on the other, and the reverse. A method is above the free "
-        "baselines where the whole interval is above 0. Only seeds count that the method and all free baselines have. The best of many baselines is selected on the seeds on which it is compared, "
-        f"which is to the disadvantage of the methods. The best free baseline for each w: {free}.\n"
+        "w Pass@1 + (1 - w) Pass@64 of each method at its best temperature (in brackets), minus that of the best free "
+        "baseline, in points; both are selected on one half of the problems and compared on the other, and the "
+        "reverse. A method is above the free baselines where the whole interval is above 0. Only seeds count that the "
+        "method and all free baselines have. The best of many baselines is selected on the seeds on which it is "
+        f"compared, which is to the disadvantage of the methods. The best free baseline for each w: {free}.\n"
     )
     return note + "\n" + markdown(["", *(f"w = {w:g}" for w in WEIGHTS)], rows)
 
@@ -229,7 +248,8 @@ def _deeper(results: Results) -> str:
             [_named(results, label), *(_points(large(runs, "pass", k)) for k in ks),
              *(NONE if label == BASELINE else _points(large_difference(results, label, k), "+") for k in ks[-1:]),
              *(large(runs, "distinct", k).text(1) for k in ks),
-             *(NONE if own else found.text(results.plan.evaluation.large_problems) for found in gained_and_lost(results, label)),
+             *(NONE if own else found.text(results.plan.evaluation.large_problems)
+               for found in gained_and_lost(results, label)),
              NONE if np.isnan(first) else f"{last:.0f} of {first:.0f}"]
         )  # fmt: skip
     count = results.plan.evaluation.large_problems
@@ -240,13 +260,14 @@ def _deeper(results: Results) -> str:
             f"{gained_by_chance(results.untrained):.1f} problems that the other does not."
         )
     note = (
-        f"On {count} held-out problems at temperature 1: Pass@k; distinct correct solutions among k samples; *gained*, the problems "
-        "solved that the untrained policy did not solve in as many samples; *lost*, the reverse; *kept*, how many of the solutions "
-        f"sampled at the first checkpoint are sampled again at the last (means over seeds, {results.plan.evaluation.samples} samples of "
-        f"{results.plan.evaluation.checkpoint_problems} problems).{by_chance}\n"
+        f"On {count} held-out problems at temperature 1: Pass@k; distinct correct solutions among k samples; *gained*, "
+        "the problems solved that the untrained policy did not solve in as many samples; *lost*, the reverse; *kept*, "
+        "how many of the solutions sampled at the first checkpoint are sampled again at the last (means over seeds, "
+        f"{results.plan.evaluation.samples} samples of {results.plan.evaluation.checkpoint_problems} "
+        f"problems).{by_chance}\n"
     )
-    head = ["", *(f"Pass@{k:,}" for k in ks), *(f"@{k:,} minus {BASELINE}" for k in ks[-1:]), *(f"distinct of {k:,}" for k in ks),
-            "gained", "lost", "kept"]  # fmt: skip
+    head = ["", *(f"Pass@{k:,}" for k in ks), *(f"@{k:,} minus {BASELINE}" for k in ks[-1:]),
+            *(f"distinct of {k:,}" for k in ks), "gained", "lost", "kept"]  # fmt: skip
     return note + "\n" + markdown(head, rows)
 
 
@@ -259,8 +280,8 @@ def _by_difficulty(results: Results) -> str:
         rows.append([_named(results, label), *gaps])
     quarters = ("hardest", "hard", "easy", "easiest")
     note = (
-        "The difference from clip-higher by difficulty: points of Pass@1 and of Pass@64 at temperature 1, in quarters of the problems "
-        "by how often the untrained policy solves them.\n"
+        "The difference from clip-higher by difficulty: points of Pass@1 and of Pass@64 at temperature 1, in quarters "
+        "of the problems by how often the untrained policy solves them.\n"
     )
     return note + "\n" + markdown(["", *(f"@{k} {q}" for k in (1, 64) for q in quarters)], rows)
 
@@ -270,10 +291,10 @@ def _solutions(results: Results) -> str:
         return ""
     return (
         f"![Solutions over training]({_solutions_name(results)})\n\nThe correct solutions among "
-        f"{results.plan.evaluation.samples} samples of a problem over the training, one colour per solution (grey beyond the last "
-        "colour), by the methods that most stages have, before training and at each checkpoint of seed "
-        f"{results.part.seeds[0]}; white is wrong. Of the first {results.plan.evaluation.shown_problems} problems, those with the most "
-        "solutions before training.\n"
+        f"{results.plan.evaluation.samples} samples of a problem over the training, one colour per solution (grey "
+        "beyond the last colour), by the methods that most stages have, before training and at each checkpoint of seed "
+        f"{results.part.seeds[0]}; white is wrong. Of the first {results.plan.evaluation.shown_problems} problems, "
+        "those with the most solutions before training.\n"
     )
 
 

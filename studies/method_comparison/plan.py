@@ -10,8 +10,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from diver.settings import merge, read, settings
-from diver_paper.records import Job
+from diver.core.settings import merge, read, settings
+from diver_paper.job import Job
 
 BASELINE = "clip-higher"
 CHOICE_SEED = 100  # of the runs that learning rates are chosen by
@@ -47,7 +47,8 @@ class Variant:
     ablation_of: str | None = None
     """The variant that it is with one change: it is compared with that, too, and has no curve."""
     own_code: Mapping[str, str] = field(default_factory=dict)
-    """Of a method of one's own, which --add names: a digest of its file, so that another one's record is not taken for its."""
+    """Of a method of one's own, which --add names: a digest of its file, so that another one's record is not taken for
+    its."""
 
     def changes(self, rate: float) -> dict[str, Any]:
         """The changes to the testbed's recipe; `rate` is that of `rate_of`, or its own."""

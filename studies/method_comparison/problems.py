@@ -1,15 +1,16 @@
 """Problems to choose learning rates on: `data.path = "method_comparison.problems:countdown"`, a function a testbed.
 
-As many as a run trains on, they come after these in the testbed's own stream: no other run of the testbed trains on them, and none
-is held out. Of a testbed that is like another, with problems of its own, some may be among them (study.toml has the number).
+As many as a run trains on, they come after these in the testbed's own stream: no other run of the testbed trains on
+them, and none is held out. Of a testbed that is like another, with problems of its own, some may be among them
+(study.toml has the number).
 """
 
 from __future__ import annotations
 
-from diver.config.recipe import make_recipe
-from diver.config.testbeds import TESTBEDS
-from diver.data.testbeds import generate
-from diver.types import Problem
+from diver.core.types import Problem
+from diver.recipe.recipe import make_recipe
+from diver.recipe.testbeds import TESTBEDS
+from diver.tasks.testbeds import generate
 from method_comparison.plan import load_plan
 
 

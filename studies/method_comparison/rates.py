@@ -1,10 +1,11 @@
-"""The learning rate of a variant: the one of three whose training solves most, on problems that no other run of the testbed has.
+"""The learning rate of a variant: the one of three whose training solves most, on problems that no other run of the
+testbed has.
 
-Each is tried for some steps with one seed; what counts is the mean outcome over the last quarter of them. Where the best
-is not better than clip-higher's rate by more than one standard error, paired over these steps, it is clip-higher's:
-chance should not give two methods different rates. A rate is chosen for every method alike, because under AdamW and a
-bound on the norm of the gradient a constant factor on the advantage does nearly nothing, so that equal advantages would
-not make equal terms.
+Each is tried for some steps with one seed; what counts is the mean outcome over the last quarter of them. Where the
+best is not better than clip-higher's rate by more than one standard error, paired over these steps, it is
+clip-higher's: chance should not give two methods different rates. A rate is chosen for every method alike, because
+under AdamW and a bound on the norm of the gradient a constant factor on the advantage does nearly nothing, so that
+equal advantages would not make equal terms.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from diver.config.recipe import make_recipe
-from diver.config.testbeds import TESTBEDS
-from diver.settings import merge
-from diver_paper.records import find
+from diver.core.settings import merge
+from diver.recipe.recipe import make_recipe
+from diver.recipe.testbeds import TESTBEDS
 from diver_paper.sweep import Paths
 from method_comparison.plan import BASELINE, CHOICE_SEED, Plan, StudyJob, Variant
 
@@ -56,7 +56,7 @@ def tried(plan: Plan, testbed: str, variant: Variant, paths: Paths) -> dict[floa
     """Learning rate -> the record of its run, of the finished runs of a variant."""
     regime = choice_regime(plan, testbed)
     jobs = {rate: StudyJob(variant.changes(rate), CHOICE_SEED) for rate in plan.rates}
-    found = {rate: find(paths.records, job, regime) for rate, job in jobs.items()}
+    found = {rate: paths.records.find(job, regime) for rate, job in jobs.items()}
     return {rate: record for rate, record in found.items() if record is not None}
 
 
@@ -86,7 +86,8 @@ def chosen(plan: Plan, testbed: str, variants: Mapping[str, Variant], paths: Pat
 
 
 def best_rate(found: Mapping[float, np.ndarray], unless_better: float | None = None) -> float:
-    """The rate of the highest mean outcome, of several the lowest; `unless_better` where that is within one standard error."""
+    """The rate of the highest mean outcome, of several the lowest; `unless_better` where that is within one standard
+    error."""
     best = max(sorted(found), key=lambda rate: found[rate].mean())
     if unless_better is None:
         return best

@@ -1,6 +1,6 @@
 """From the records of the comparison to numbers: curves over temperatures, paired differences, the front.
 
-Every estimate is over seeds and problems, [seeds, problems], by `diver.stats.interval`.
+Every estimate is over seeds and problems, by `diver.evaluate.comparison`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.stats import Estimate, interval, pass_at_k
-from diver_paper.aggregate import UNKNOWN
+from diver.core.statistics import UNKNOWN, Estimate, pass_at_k
+from diver.evaluate import comparison
 from method_comparison.plan import BASELINE, Plan
 
 Record = Mapping[str, Any]
@@ -98,11 +98,12 @@ class Candidate(NamedTuple):
         return f"{self.label}{f' after {at} steps' if at.isdigit() else ''} at {temperature}"
 
 
-# ---- one evaluation ------------------------------------------------------------------------------------------------------
+# ---- one evaluation --------------------------------------------------------------------------------------------------
 
 
 def pass_at(record: Record, name: str, k: int) -> np.ndarray:
-    """Pass@k of each problem in an evaluation, float64 [problems]; at temperature 0 that of its one sample, for every k."""
+    """Pass@k of each problem in an evaluation, float64 [problems]; at temperature 0 that of its one sample, for every
+    k."""
     evaluation = record["evaluations"][name]
     n = evaluation["samples"]
     return pass_at_k(n, np.array(evaluation["c"], dtype=np.int64), min(k, n))
@@ -118,7 +119,7 @@ def score(weight: float) -> Callable[[Record, str], np.ndarray]:
     return lambda record, name: weight * pass_at(record, name, 1) + (1 - weight) * pass_at(record, name, 64)
 
 
-# ---- over seeds and problems -----------------------------------------------------------------------------------------------
+# ---- over seeds and problems -----------------------------------------------------------------------------------------
 
 
 def rows(runs: Runs, name: str, measure: Callable[[Record, str], np.ndarray]) -> dict[int, np.ndarray]:
@@ -127,16 +128,15 @@ def rows(runs: Runs, name: str, measure: Callable[[Record, str], np.ndarray]) ->
 
 
 def level(runs: Runs, name: str, k: int) -> Estimate:
-    found = rows(runs, name, lambda record, at: pass_at(record, at, k))
-    return interval(np.array(list(found.values())), (0, 1)) if found else UNKNOWN
+    return comparison.level(rows(runs, name, lambda record, at: pass_at(record, at, k)), (0, 1))
 
 
-def difference(more: dict[int, np.ndarray], less: dict[int, np.ndarray]) -> Estimate:
-    """`more` - `less`, shares of each problem, paired over the seeds and problems of both."""
-    shared = sorted(more.keys() & less.keys())
-    size = min([len(more[s]) for s in shared] + [len(less[s]) for s in shared], default=0)
-    pairs = [more[s][:size] - less[s][:size] for s in shared]
-    return interval(np.array(pairs), (-1, 1)) if pairs else UNKNOWN
+def difference(more: dict[int, np.ndarray], less: dict[int, np.ndarray], confidence: float = 0.95) -> Estimate:
+    """`more` - `less`, shares of each problem, paired over the seeds of both and over the first problems, which both
+    have."""
+    size = min(map(len, (*more.values(), *less.values())), default=0)
+    mine, theirs = ({seed: row[:size] for seed, row in of.items()} for of in (more, less))
+    return comparison.difference(mine, theirs, (0, 1), confidence)
 
 
 def gap(results: Results, label: str, name: str, k: int, other: str = BASELINE) -> Estimate:
@@ -205,16 +205,16 @@ def at_best_temperature(results: Results, label: str, k: int) -> tuple[str, Esti
     mine, theirs = found(label), found(BASELINE)
     if mine is None or theirs is None:
         return "", UNKNOWN, UNKNOWN
-    reported = interval(np.array([*mine.values.values()]), (0, 1))
-    return mine.temperatures, reported, difference(mine.values, theirs.values)
+    return mine.temperatures, comparison.level(mine.values, (0, 1)), difference(mine.values, theirs.values)
 
 
-# ---- the front -------------------------------------------------------------------------------------------------------------
+# ---- the front -------------------------------------------------------------------------------------------------------
 
 
 def free_candidates(results: Results) -> list[Candidate]:
-    """The free baselines: the untrained policy, clip-higher, its checkpoints, rates and KL term, each at every temperature
-    that all of its seeds have: a run that was stopped saved a checkpoint more, and one seed is not the mean of them."""
+    """The free baselines: the untrained policy, clip-higher, its checkpoints, rates and KL term, each at every
+    temperature that all of its seeds have: a run that was stopped saved a checkpoint more, and one seed is not the mean
+    of them."""
     found = []
     for label in (UNTRAINED, *results.free):
         names = [[*record["evaluations"]] for record in results.of(label).values()]
@@ -226,9 +226,9 @@ def free_candidates(results: Results) -> list[Candidate]:
 def above_front(results: Results, label: str, weight: float) -> tuple[Crossed, Crossed, Estimate] | None:
     """The variant at its best temperature against the best that is free, by `score`: both, and the difference.
 
-    Over the seeds that the variant and all that is free have: a seed more would be a chance more to be the best. A method is
-    above the front for this weight where the whole interval is above 0: slower, hotter, shorter or closer to the start is
-    not more diverse.
+    Over the seeds that the variant and all that is free have: a seed more would be a chance more to be the best. A
+    method is above the front for this weight where the whole interval is above 0: slower, hotter, shorter or closer to
+    the start is not more diverse.
     """
     free = free_candidates(results)
     seeds = sorted(set(results.of(label)).intersection(*(results.of(c.label) for c in free)))
@@ -239,7 +239,7 @@ def above_front(results: Results, label: str, weight: float) -> tuple[Crossed, C
     return mine, theirs, difference(mine.values, theirs.values)
 
 
-# ---- over the training, and the size of a study ----------------------------------------------------------------------------
+# ---- over the training, and the size of a study ----------------------------------------------------------------------
 
 
 def late_gain(results: Results, temperature: str) -> Estimate:
@@ -251,8 +251,8 @@ def late_gain(results: Results, temperature: str) -> Estimate:
 
 
 def smallest_difference(results: Results, name: str, k: int) -> float:
-    """What a difference of Pass@k from clip-higher must be to be detected with 80 %, were its interval always as wide as it is;
-    the median over the variants that have all seeds; NaN without."""
+    """What a difference of Pass@k from clip-higher must be to be detected with 80 %, were its interval always as wide
+    as it is; the median over the variants that have all seeds; NaN without."""
     whole = [x for x in results.runs if x != BASELINE and results.runs[x].keys() >= {*results.part.seeds}]
     found = [gap(results, label, name, k).detectable for label in whole]
     return float(np.nanmedian(found)) if np.isfinite(found).any() else np.nan

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from diver.render.tables import markdown
-from diver.stats import Estimate
+from diver.core.statistics import Estimate
+from diver.core.tables import markdown
 from method_comparison.plan import BASELINE, Plan
 from method_comparison.results import WEIGHTS, Part, Results, above_front, gap
+from method_comparison.tails import mark, tails
 
 TEMPERATURES = ("1", "0.6")
 """Of the training and of the paper's evaluation: a setting is recommended for one of them."""
@@ -21,19 +22,24 @@ def summary(plan: Plan, parts: Sequence[Results]) -> str:
     rows = [[label, *(_cell(part, label, k) for part in parts for k in KS)] for label in labels]
     head = ["minus clip-higher, points", *(f"{part.title}: Pass@{k}" for part in parts for k in KS)]
     note = (
-        "Pass@k at temperature 0.6, the paper's, minus clip-higher's. **Bold**: all seeds are finished and the interval excludes 0. "
-        "Of many comparisons one in twenty does so by chance: what the problems and seeds show on which a method was selected is a hypothesis, which the "
-        "confirming stages test on other problems.\n"
+        "Pass@k at temperature 0.6, the paper's, minus clip-higher's. **Bold**: all seeds are finished and the "
+        "interval excludes 0. Of many comparisons one in twenty does so by chance: what the problems and seeds show on "
+        "which a method was selected is a hypothesis, which the confirming stages test on other problems."
     )
-    return f"## Summary\n\n{note}\n{markdown(head, rows)}\n{_recommendation(plan, parts)}\n"
+    if any(tails(part) for part in parts):
+        note += (
+            " †: the responses went on after their answers, so that the number is that of the method together with "
+            "this loophole ([README.md](README.md#text-after-the-answer))."
+        )
+    return f"## Summary\n\n{note}\n\n{markdown(head, rows)}\n{_recommendation(plan, parts)}\n"
 
 
 def _cell(part: Results, label: str, k: int) -> str:
     if label not in part.policies:
         return ""
-    estimate, mark = gap(part, label, PAPERS, k), part.unfinished(label)
-    bold = "**" if excludes_0(estimate) and not mark else ""
-    return f"{bold}{estimate.text(100, sign='+')}{bold}{mark}"
+    estimate, unfinished = gap(part, label, PAPERS, k), part.unfinished(label)
+    bold = "**" if excludes_0(estimate) and not unfinished else ""
+    return f"{bold}{estimate.text(100, sign='+')}{bold}{mark(part, label)}{unfinished}"
 
 
 def excludes_0(estimate: Estimate) -> bool:
@@ -65,9 +71,9 @@ def above_all_free(parts: Sequence[Results], label: str) -> list[str]:
 
 def _recommendation(plan: Plan, parts: Sequence[Results]) -> str:
     rule = (
-        "By the rule of study.toml, fixed before any confirming run, a setting is recommended if on every confirming stage it is above "
-        "clip-higher at both Pass@1 and Pass@64, at temperature 1 or at 0.6, and above the best free baseline for one of the weights "
-        "below, with intervals that exclude 0."
+        "By the rule of study.toml, fixed before any confirming run, a setting is recommended if on every confirming "
+        "stage it is above clip-higher at both Pass@1 and Pass@64, at temperature 1 or at 0.6, and above the best free "
+        "baseline for one of the weights below, with intervals that exclude 0."
     )
     deciding, finished = confirming(plan, parts)
     if not deciding:
@@ -84,8 +90,8 @@ def _recommendation(plan: Plan, parts: Sequence[Results]) -> str:
     first, second = those(above_clip_higher), those(above_all_free)
     both = _listed({label: first[label] for label in first if label in second})
     return (
-        f"{rule} On {' and '.join(part.title for part in deciding)}, above clip-higher: {_listed(first)}; above the best free baseline: "
-        f"{_listed(second)}. "
+        f"{rule} On {' and '.join(part.title for part in deciding)}, above clip-higher: {_listed(first)}; above the "
+        f"best free baseline: {_listed(second)}. "
         + (f"**Recommended: {both}.**\n" if finished else f"Other stages are to come; **left to confirm: {both}.**\n")
     )
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from diver.render.tables import markdown
-from diver.report.run_record import STAGES
+from diver.core.tables import markdown
+from diver.look.run_record import STAGES
 from method_comparison.plan import BASELINE
 from method_comparison.rates import choice_visits, outcome
 from method_comparison.results import Record, Results, Runs
+from method_comparison.tails import mark
 
 NONE = "–"
 TRAINING = {
@@ -35,11 +36,16 @@ def training_table(results: Results) -> str:
         cost = NONE if np.isnan(seconds) else f"{seconds:.2f}"
         rate = f"{results.rates[label] * results.plan.variants[label].rate_factor:g}"
         rows.append(
-            [label + results.unfinished(label), rate, *(NONE if np.isnan(v) else f"{v:.3g}" for v in values), cost]
+            [
+                label + mark(results, label) + results.unfinished(label),
+                rate,
+                *(NONE if np.isnan(v) else f"{v:.3g}" for v in values),
+                cost,
+            ]
         )
     note = (
-        "The seconds of a step are the lowest over all runs of a method, those that chose its learning rate included: machines "
-        "differed, and had other work.\n"
+        "The seconds of a step are the lowest over all runs of a method, those that chose its learning rate included: "
+        "machines differed, and had other work.\n"
     )
     return markdown(["last quarter of the steps", "learning rate", *TRAINING, "s a step"], rows) + "\n" + note
 
@@ -60,18 +66,22 @@ def rates_table(results: Results) -> str:
     hours = sum(sum(v or 0 for v in r["cpu_seconds"].values()) for runs in results.runs.values() for r in runs.values())
     note = (
         "Choice of the learning rate: mean outcome (per cent) over the last quarter of the "
-        f"{results.plan.testbeds[results.part.testbed].choice_steps} steps of a run on other problems; * marks the one that was taken: the "
-        f"best, or that of {BASELINE} where the best is not better by more than a standard error.{_at_an_end(results.plan.rates, own)}"
+        f"{results.plan.testbeds[results.part.testbed].choice_steps} steps of a run on other problems; * marks the one "
+        f"that was taken: the best, or that of {BASELINE} where the best is not better by more than a standard "
+        f"error.{_at_an_end(results.plan.rates, own)}"
     )
     if (visits := choice_visits(results.plan, results.part.testbed)) > 1:
         note += (
-            f" Such a run trains on each of its problems about {visits:.0f} times: what rises in its last quarter is the outcome on "
-            "problems that it has seen, not on new ones."
+            f" Such a run trains on each of its problems about {visits:.0f} times: what rises in its last quarter is "
+            "the outcome on problems that it has seen, not on new ones."
         )
     table = markdown(["", *(f"{rate:g}" for rate in sorted(results.plan.rates))], rows)
     resumed = sum(r["cpu_seconds"]["train"] is None for runs in results.runs.values() for r in runs.values())
     without = f" {resumed} of them were resumed and are counted without their training." if resumed else ""
-    return f"{note}\n\n{table}\nCore-hours of the finished runs, without those that chose a learning rate: {hours / 3600:.1f}.{without}\n"
+    return (
+        f"{note}\n\n{table}\nCore-hours of the finished runs, without those that chose a learning rate: "
+        f"{hours / 3600:.1f}.{without}\n"
+    )
 
 
 def _at_an_end(rates: Sequence[float], own: Mapping[str, float]) -> str:
@@ -91,7 +101,8 @@ def last_quarter(runs: Runs, metric: str) -> float:
 
 
 def step_seconds(records: Iterable[Record]) -> float:
-    """The seconds of a step: the median over a run, and of the runs the least, since other work of a machine only adds to them."""
+    """The seconds of a step: the median over a run, and of the runs the least, since other work of a machine
+    only adds to them."""
     found = [[record["metrics"].get(f"time/{stage}", []) for stage in STAGES] for record in records]
     sums = [[sum(parts) for parts in zip(*columns, strict=True) if None not in parts] for columns in found]
     return min((float(np.median(seconds)) for seconds in sums if seconds), default=np.nan)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,69 +9,51 @@ from typing import Any
 
 import numpy as np
 
-from diver.config.recipe import Recipe, make_recipe
-from diver.data.splits import load
-from diver.data.templates import prompted
-from diver.evaluate.evaluate import evaluate
+from diver.core.run_folder import by_step
+from diver.core.seeds import stream_seed
+from diver.core.settings import read
+from diver.core.types import Problem
+from diver.evaluate.evaluate import Task, evaluate
 from diver.evaluate.store import MemoryLog
-from diver.evaluate.task import Task
-from diver.generate.policy import Policy, load_policy
-from diver.generate.prefix_tree import PrefixTreeGenerator
-from diver.io.run_folder import by_step
-from diver.io.seeds import stream_seed
-from diver.settings import read
-from diver.types import Problem
-from diver_paper.records import rounded, save
-from diver_paper.worker import train_run
+from diver.recipe.recipe import Recipe
+from diver.sample.policy import Policy, load_policy
+from diver.sample.prefix_tree import PrefixTreeGenerator
+from diver.tasks.splits import load
+from diver.tasks.templates import prompted
+from diver_paper.records import Records, rounded
+from diver_paper.worker import make_record
 from method_comparison.plan import Evaluation, StudyJob
 
 POINTS = 60  # of a curve of the training that a record keeps: means of as many blocks of steps
 
 
 def run(
-    changes: Mapping[str, Any],
-    seed: int,
+    job: Mapping[str, Any],
+    folder: str,
     regime: Mapping[str, Any],
+    records: Sequence[str],
+    provenance: Mapping[str, Any],
     evaluation: Mapping[str, Any] | None,
     baseline: bool,
-    folder: str,
-    out: str,
-    provenance: Mapping[str, Any],
     own_code: Mapping[str, str] | None = None,
 ) -> None:
-    """Train in `folder`, resuming where it was stopped, evaluate, and write the record into `out`.
+    """One run, in a process of its own. Without an `evaluation` the record has the metrics of the training alone."""
 
-    Without an `evaluation` the record has the metrics of the training alone.
-    """
-    job = StudyJob(changes, seed, trained=bool(changes))
-    settings = job.recipe(regime)
-    recipe = make_recipe(settings)
-    start = time.process_time()
-    resumed = (Path(folder) / "config.json").exists()
-    metrics, commit = (
-        train_run(recipe, job, Path(folder), provenance) if job.trained else ({}, provenance.get("commit"))
-    )
-    trained = time.process_time()
-    saved = by_step(Path(folder) / "checkpoints")  # those of the regime, and not what a run saved when it was stopped
-    checkpoints = {step: path for step, path in saved.items() if step % recipe.train.save_steps == 0}
-    evaluations = (
-        evaluate_all(recipe, checkpoints, read(Evaluation, evaluation, "evaluation"), baseline) if evaluation else {}
-    )
-    record = {
-        "recipe": settings,
-        "seed": seed,
-        "command": job.command,
-        **provenance,
-        "commit": commit,
-        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "cpu_seconds": {"train": None if resumed else trained - start, "evaluate": time.process_time() - trained},
-        "evaluation": evaluation,
-        "baseline": baseline,
-        **({"own_code": own_code} if own_code else {}),
-        "metrics": {name: thinned(column) for name, column in metrics.items()},
-        "evaluations": evaluations,
-    }
-    save(Path(out), job, record)
+    def evaluations(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Any]:
+        saved = by_step(
+            Path(folder) / "checkpoints"
+        )  # those of the regime, and not what a run saved when it was stopped
+        checkpoints = {step: path for step, path in saved.items() if step % recipe.train.save_steps == 0}
+        plan = read(Evaluation, evaluation, "evaluation") if evaluation else None
+        return {
+            "evaluation": evaluation,
+            "baseline": baseline,
+            **({"own_code": own_code} if own_code else {}),
+            "metrics": {name: thinned(column) for name, column in metrics.items()},
+            "evaluations": evaluate_all(recipe, checkpoints, plan, baseline) if plan else {},
+        }
+
+    make_record(StudyJob(**job), regime, Path(folder), Records.of_json(records), provenance, evaluations)
 
 
 def thinned(column: Sequence[float | None]) -> list[float | None]:
@@ -87,7 +67,8 @@ def evaluate_all(
 ) -> dict[str, dict[str, Any]]:
     """The evaluations of a run by name: `final T`, `large T` of the last checkpoint, and `STEP T` of those before.
 
-    `solutions` has, of the last checkpoints' and the earlier ones' samples, which solutions of a problem were found when.
+    `solutions` has, of the last checkpoints' and the earlier ones' samples, which solutions of a problem were found
+    when.
     """
     _, held_out, _ = load(recipe.data, recipe.evaluate.source, plan.problems)
     last = max(checkpoints, default=0)

@@ -19,25 +19,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from diver.config.data import Source
-from diver.config.flags import parse
-from diver.config.recipe import make_recipe
-from diver.config.sections import Model
-from diver.diversity import measure
-from diver.evaluate.evaluate import evaluate
-from diver.evaluate.task import Task
-from diver.generate.hf import HFGenerator
-from diver.generate.policy import load_configuration, load_policy
-from diver.io.fingerprint import fingerprint
-from diver.io.jsonl import JsonlLog, write_jsonl
-from diver.io.provenance import provenance
-from diver.io.run_folder import RunFolder
-from diver.io.seeds import digest
+from diver.core.fingerprint import fingerprint
+from diver.core.jsonl import JsonlLog, write_jsonl
+from diver.core.run_folder import RunFolder
+from diver.core.seeds import digest
+from diver.core.settings import merge
+from diver.core.types import DiverError, Grade, Problem
+from diver.diversity import Diversity, measure
+from diver.evaluate.evaluate import Task, evaluate
 from diver.methods import OBSERVED
-from diver.settings import merge
-from diver.types import DiverError, Grade, Problem
-from diver.verify import verify
-from diver_paper.records import Job, find, rounded, save
+from diver.recipe.data import Source
+from diver.recipe.flags import parse
+from diver.recipe.recipe import make_recipe
+from diver.recipe.sections import Model
+from diver.sample.hf import HFGenerator
+from diver.sample.policy import load_configuration, load_policy
+from diver.tasks.verify import verify
+from diver_paper.job import Job, study_recipe
+from diver_paper.records import Records, origin, rounded
 from diver_paper.worker import SHOWN, draw, train_run
 from smollm2_gsm8k.data import Solved, split
 from smollm2_gsm8k.page import METHODS, NAME, write_page
@@ -60,7 +59,7 @@ class Arguments:
     model: Path = Path("build/smollm2-135m-instruct")
     """The model to begin with; python scripts/smollm2.py makes this folder."""
     out: Path = Path("docs/results")
-    """The folder of the page, and of the records in smollm2-gsm8k/."""
+    """The folder of the page, and of the records, records/smollm2-gsm8k.jsonl.gz."""
     work: Path = Path("runs/smollm2-gsm8k")
     """Where runs are made. It holds problems of the data set, so it is not to be published."""
     device: str = "cpu"
@@ -89,7 +88,7 @@ class Study:
         self.recipe = make_recipe(self.regime)
         self.work, self.out, self.device = arguments.work, arguments.out, arguments.device
         self.base, self.warm_up = self.model(arguments.model), self.work / "warm_up.safetensors"
-        self.provenance = {key: value for key, value in provenance().items() if key != "started"}
+        self.provenance = origin()
         sizes = self.config["split"]
         source = Source(path=arguments.data, config="main" if arguments.data == Arguments.data else None)
         self.parts = split(
@@ -129,7 +128,8 @@ class Study:
             write_page(self.config, self.out)
 
     def select(self, model: Path) -> Path:
-        """The problems of the training part that the warmed-up model solves in some of its samples, not in nearly all."""
+        """The problems of the training part that the warmed-up model solves in some of its samples, not in nearly
+        all."""
         rule, path = self.config["select"], self.work / "selected.jsonl"
         if not path.exists():
             part = self.parts["training"]
@@ -160,14 +160,14 @@ class Study:
         places = {"model": {"path": str(model), "device": self.device}, "data": {"path": str(data)}}
         with self.timed(job.name):
             metrics, commit = train_run(
-                make_recipe(merge(job.recipe(self.regime), places)), job, self.work / job.name, self.provenance
+                study_recipe(merge(job.recipe(self.regime), places)), job, self.work / job.name, self.provenance
             )
         return {"commit": commit, "metrics": metrics}
 
     def write_record(self, job: Job, model: Path, make: Callable[[], Mapping[str, Any]]) -> None:
         """Make the run, evaluate its model at every temperature, and write its record, unless there is one."""
-        records = self.out / NAME
-        if find(records, job, self.regime) is not None:
+        records = Records.of(self.out, NAME)
+        if records.find(job, self.regime) is not None:
             return
         made = make()
         with self.timed(f"evaluate {job.name}"):
@@ -184,7 +184,7 @@ class Study:
         }
         device = f"{self.device}, {torch.get_num_threads()} threads"
         header = {"recipe": job.recipe(self.regime), "seed": job.seed, "command": job.command, "device": device}
-        save(records, job, {**header, **self.provenance, "cpu_seconds": seconds, **made, "evaluations": evaluations})
+        records.add(job, {**header, **self.provenance, "cpu_seconds": seconds, **made, "evaluations": evaluations})
 
     def evaluate(
         self, name: str, model: Path, problems: Sequence[Problem], samples: int, temperature: float
@@ -213,7 +213,9 @@ class Study:
         for row in log.rows():
             rows[row["problem"]].append(row)
         groups = draw(self.held_out, log, seed=0)
-        by_problem = {name: [measure(group, [name])[name].mean() for group in groups] for name in OBSERVED} | {
+        by_problem = {
+            name: [measure(group, [name], Diversity(until="end"))[name].mean() for group in groups] for name in OBSERVED
+        } | {
             name: [np.mean([row[name] for row in sampled]) for sampled in rows.values()]
             for name in ("truncated", "tokens")
         }

@@ -4,9 +4,9 @@
     In all she sold 48+24 = <<48+24=72>>72 clips.       \\( \\boxed{ 48 + ( 48 / 2 ) } \\)
     #### 72
 
-The calculator marks are put into each other, so that the model has to find the operations, and the grader computes them:
-weights of 4 bits fail at arithmetic. Symbols stand apart, because a word between white space is the unit of textual
-diversity.
+The calculator marks are put into each other, so that the model has to find the operations, and the grader computes
+them: weights of 4 bits fail at arithmetic. Symbols stand apart, because a word between white space is the unit of
+textual diversity.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from diver.config.data import Source
-from diver.data.rows import read_rows
-from diver.io.seeds import stream_seed
-from diver.types import DiverError
+from diver.core.seeds import stream_seed
+from diver.core.types import DiverError
+from diver.recipe.data import Source
+from diver.tasks.rows import read_rows
 
 PARTS = ("warm_up", "training", "held_out")
 _MARK = re.compile(r"<<([^<>]*=[^<>]*)>>")
@@ -57,8 +57,8 @@ def split(
 ) -> dict[str, list[Solved]]:
     """The parts of the data set by name: rows are dealt out first, each question once, and only then filtered.
 
-    Kept are problems of at most `longest_prompt` tokens whose expressions have at most `longest`, the end token included.
-    DiverError where the source has no solutions: its answers must be GSM8K's own.
+    Kept are problems of at most `longest_prompt` tokens whose expressions have at most `longest`,
+    the end token included. DiverError where the source has no solutions: its answers must be GSM8K's own.
     """
     rows, _ = read_rows(source, "--data")
     questions: dict[str, tuple[int, str]] = {}

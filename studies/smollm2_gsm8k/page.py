@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from diver.io.files import write_text
-from diver.render.tables import markdown
-from diver.stats import DETECTABLE, Estimate
+from diver.core.files import write_text
+from diver.core.statistics import DETECTABLE, Estimate
+from diver.core.tables import markdown
 from diver_paper.aggregate import Record, Study, difference, over_seeds
 from diver_paper.experiments import INITIAL, Experiment
+from diver_paper.job import Job
 from diver_paper.pages import NONE, SIGNAL_NOTE, seeds_note, shown, signals, title
-from diver_paper.records import Job, find
+from diver_paper.records import Records
 
 NAME = "smollm2-gsm8k"
 METHODS = ("clip-higher", "diver-mix")
@@ -45,15 +46,15 @@ def write_page(config: Mapping[str, Any], out: Path) -> None:
     jobs += [(name, Job({"method": {"name": name}}, seed)) for seed in range(seeds) for name in METHODS]
     runs: dict[str, dict[int, Record]] = {}
     for variant, job in jobs:
-        if (record := find(out / NAME, job, regime)) is not None:
+        if (record := Records.of(out, NAME).find(job, regime)) is not None:
             runs.setdefault(variant, {})[job.seed] = record
     study = Study(EXPERIMENT, runs, seeds)
     parts = [
         f"# {EXPERIMENT.title}\n",
         "A pretrained language model trained by clip-higher and by diver-mix from one warmed-up policy. Made by "
-        "`python -m smollm2_gsm8k`; its settings are in [study.toml](../../studies/smollm2_gsm8k/study.toml), its records, "
-        f"which hold problem ids and no text of the data set, in `{NAME}/`; commands, hours and failures are in "
-        f"[README.md](README.md).\n\n{seeds_note(study)}\n",
+        "`python -m smollm2_gsm8k`; its settings are in [study.toml](../../studies/smollm2_gsm8k/study.toml), its "
+        f"records, which hold problem ids and no text of the data set, in `records/{NAME}.jsonl.gz`; commands, hours "
+        f"and failures are in [README.md](README.md).\n\n{seeds_note(study)}\n",
     ]
     if INITIAL in runs:
         temperatures = [str(t) for t in config["study"]["temperatures"]]
@@ -86,20 +87,22 @@ def _preparation(config: Mapping[str, Any], before: Record) -> str:
     return (
         f"GSM8K's training set is dealt out at random into three parts; each keeps the problems of at most "
         f"{config['split']['longest_prompt']} tokens whose expressions have at most {recipe['sample']['max_tokens']}: "
-        f"{sizes['warm_up']:,} for the warm-up, {sizes['training']:,} for training, {sizes['held_out']:,} held out, of which "
-        f"the first {len(released['correct'])} are evaluated on. The 4-bit copy of the model that the warm-up begins with, asked "
-        f"without its chat template for an answer of at most {recipe['sample']['max_tokens']} tokens, solves {solved:.1f} % of them "
-        f"({released['samples']} samples each, temperature 1.0): this says nothing of the model's usual score.\n\n"
-        f"The warm-up is supervised, {len(losses)} steps of {config['warm_up']['batch_size']} solutions of the first part, in "
-        f"which the calculator's formulas are put into each other, one expression that the grader computes; its loss falls from {losses[0]:.2f} to "
-        f"{np.mean(tail):.2f} nats per token. Trained on are the {len(rates)} problems of the second part that the warmed-up "
-        f"model solves in {rule['least']} to {rule['most']} of {rule['samples']} samples"
+        f"{sizes['warm_up']:,} for the warm-up, {sizes['training']:,} for training, {sizes['held_out']:,} held out, of "
+        f"which the first {len(released['correct'])} are evaluated on. The 4-bit copy of the model that the warm-up "
+        f"begins with, asked without its chat template for an answer of at most {recipe['sample']['max_tokens']} "
+        f"tokens, solves {solved:.1f} % of them ({released['samples']} samples each, temperature 1.0): this says "
+        f"nothing of the model's usual score.\n\nThe warm-up is supervised, {len(losses)} steps of "
+        f"{config['warm_up']['batch_size']} solutions of the first part, in which the calculator's formulas are put "
+        f"into each other, one expression that the grader computes; its loss falls from {losses[0]:.2f} to "
+        f"{np.mean(tail):.2f} nats per token. Trained on are the {len(rates)} problems of the second part that the "
+        f"warmed-up model solves in {rule['least']} to {rule['most']} of {rule['samples']} samples"
         + (f", {100 * rates.mean():.0f} % on average.\n" if len(rates) else ".\n")
     )
 
 
 def _outcome(study: Study, temperature: str) -> str:
-    """The differences of Pass@k whose intervals exclude 0, or that there is none and the smallest that would have been seen."""
+    """The differences of Pass@k whose intervals exclude 0, or that there is none and the smallest that would have been
+    seen."""
     now = at(study, temperature)
     samples = now.runs[INITIAL][0]["evaluations"][temperature]["samples"]
     measures = [m for m in HELD_OUT if m.startswith("pass@") and int(m.partition("@")[2]) <= samples]
@@ -109,8 +112,8 @@ def _outcome(study: Study, temperature: str) -> str:
         return f"At temperature {temperature} diver-mix differs from clip-higher at {', '.join(significant)} points."
     least = " and ".join(f"{shown(m, _least(gaps[m]))} at {title(m)}" for m in (measures[0], measures[-1]))
     return (
-        f"At temperature {temperature} no difference of Pass@k between diver-mix and clip-higher can be told from 0; the smallest "
-        f"true difference that such a study detects with 80 % probability is {least}, in points."
+        f"At temperature {temperature} no difference of Pass@k between diver-mix and clip-higher can be told from 0; "
+        f"the smallest true difference that such a study detects with 80 % probability is {least}, in points."
     )
 
 
@@ -134,11 +137,11 @@ def _held_out(study: Study, temperature: str) -> Sequence[str]:
     return [
         f"## Held out, temperature {temperature}\n",
         markdown(["", INITIAL, *METHODS, "diver-mix − clip-higher", "detectable"], rows),
-        f"Of {problems} problems x {samples} samples, means over seeds and problems; Pass@k in per cent, distinct: the expected "
-        "number of different correct solutions among k samples; TD and ED of 8 samples. The difference is paired over seeds "
-        "and problems, with its 95 % interval over both. Detectable: the true difference that such a study "
-        f"detects with 80 % probability, {DETECTABLE:.2f} times half that interval. Every policy has the same random streams."
-        + (f" {unscored} samples are unscored.\n" if unscored else "\n"),
+        f"Of {problems} problems x {samples} samples, means over seeds and problems; Pass@k in per cent, distinct: the "
+        "expected number of different correct solutions among k samples; TD and ED of 8 samples. The difference is "
+        "paired over seeds and problems, with its 95 % interval over both. Detectable: the true difference that such a "
+        f"study detects with 80 % probability, {DETECTABLE:.2f} times half that interval. Every policy has the same "
+        "random streams." + (f" {unscored} samples are unscored.\n" if unscored else "\n"),
     ]
 
 
@@ -172,9 +175,9 @@ def _case(study: Study) -> Sequence[str]:
     i = max(shown_problems, key=lambda i: (abs(len(diver[i]) - len(clip[i])), sum(diver[i]) + sum(clip[i])))
     parts = [
         "## Case study\n",
-        f"Problem {finals[METHODS[0]]['ids'][i]}, of {len(shown_problems)} the one on which the methods differ most in how many "
-        "different correct solutions they found, seed 0: selected to show a difference, not a typical case. Count out of 8, "
-        "correct (+) or wrong (-), and the response.\n",
+        f"Problem {finals[METHODS[0]]['ids'][i]}, of {len(shown_problems)} the one on which the methods differ most in "
+        "how many different correct solutions they found, seed 0: selected to show a difference, not a typical case. "
+        "Count out of 8, correct (+) or wrong (-), and the response.\n",
     ]
     for variant, final in finals.items():
         lines = [

@@ -15,20 +15,20 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from diver.config.sections import Model, Update
-from diver.data.splits import draw_indices
-from diver.data.templates import encode
-from diver.generate.policy import Policy, load_policy
-from diver.io.files import write_bytes
-from diver.io.jsonl import to_json
-from diver.io.progress import progress
-from diver.io.run_folder import RunFolder, make_readable
+from diver.core.files import write_bytes
+from diver.core.jsonl import to_json
+from diver.core.progress import progress
+from diver.core.run_folder import RunFolder, make_readable
+from diver.core.settings import settings
+from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.losses import PolicyLoss
 from diver.losses.base import Tokens
-from diver.settings import settings
+from diver.recipe.sections import Model, Update
+from diver.sample.policy import Policy, load_policy
+from diver.tasks.splits import draw_indices
+from diver.tasks.templates import encode
 from diver.train import checkpoint
 from diver.train.update import update
-from diver.types import DiverError, Group, Problem, Rollout
 from smollm2_gsm8k.data import Solved
 
 

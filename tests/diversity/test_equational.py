@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from diver.core.types import DiverError
 from diver.diversity import equational_diversity, formulas
-from diver.types import DiverError
 
 
 def test_equational_diversity_by_hand():

@@ -44,7 +44,8 @@ def test_distinct_n_of_degenerate_groups():
 
 
 def test_self_bleu_by_hand():
-    # "a a b" has a in common with "a c" once, b with "b d e": 2 of 3 words, no pair; the closest length is 3, of "b d e"
+    # "a a b" has a in common with "a c" once, b with "b d e": 2 of 3 words, no pair;
+    # the closest length is 3, of "b d e"
     d = self_bleu_diversity(["a a b", "a c", "b d e"], orders=1)
     assert d.tolist() == pytest.approx([1 - 2 / 3, 1 - np.exp(1 - 3 / 2) / 2, 1 - 1 / 3])
     assert self_bleu_diversity(["a b c d"] * 2 + ["e f g h"]).tolist() == [0, 0, 1]

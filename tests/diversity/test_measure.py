@@ -5,8 +5,8 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
+from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.diversity import METRICS, Diversity, equational_diversity, measure, resolve, textual_diversity
-from diver.types import DiverError, Group, Problem, Rollout
 
 WORDS = ["we", "have", "$x$", "and", "$y$", "so", "there", "it", "is"]
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from diver.data.testbeds import policy_folder
+from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.diversity import Diversity, Embedding, HiddenState, embedding_diversity, hidden_state_diversity, measure
 from diver.diversity.vectors import _encoder as load_encoder
 from diver.diversity.vectors import _language_model as load_model
 from diver.diversity.vectors import cosine_diversity, hidden_states
 from diver.methods import method_named
-from diver.types import DiverError, Group, Problem, Reward, Rollout
+from diver.tasks.testbeds import policy_folder
 
 SKY = ["The sky is blue.", "The colour of the sky is blue.", "Three dogs ran through the old town."]
 STEPS = ["( 3 + 4 = 7 )", "( 3 + 4 = 7 ) ( 7 * 2 = 14 )", "( 9 - 4 = 5 ) ( 5 * 2 = 10 )", "( 3 + 4 = 7 )"]

@@ -11,9 +11,9 @@ from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
 from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 
 import diver
+from diver.core.types import Group, Problem, Reward, Rollout
 from diver.diversity import Diversity, measure, spaced, textual_diversity, unspaced_note
 from diver.methods import method_named
-from diver.types import Group, Problem, Reward, Rollout
 
 # Two differ in one character, the third in most of them.
 CHINESE = [
@@ -122,5 +122,6 @@ def test_most_responses_without_spaces_are_warned_of():
         warnings.simplefilter("error")
         method = method_named("diver-mix", diversity={"tokenize": "zh"})
         assert method.needs == {"responses"}
-        diver.advantages([text * 2 for text in CHINESE], [1, 0, 1], [0] * 3, method)
+        known = {"answer_ends": [2 * len(text) for text in CHINESE], "truncated": [False] * 3}
+        diver.advantages([text * 2 for text in CHINESE], [1, 0, 1], [0] * 3, method, **known)
     assert method_named("diver-mix", diversity={"tokenize": "policy"}).needs == {"responses", "tokens"}

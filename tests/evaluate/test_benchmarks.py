@@ -7,11 +7,11 @@ import pytest
 from local_hub import COMMIT, GATED
 from rows import write_rows
 
-from diver.data.benchmarks import BENCHMARKS, find, load
-from diver.data.templates import TEMPLATES
-from diver.types import DiverError, Grade
-from diver.verify import GRADERS, grade
-from diver.verify.choice import listed
+from diver.core.types import DiverError, Grade
+from diver.tasks.benchmarks import BENCHMARKS, find, load
+from diver.tasks.templates import TEMPLATES
+from diver.tasks.verify import GRADERS, grade
+from diver.tasks.verify.choice import listed
 from diver_paper import paper
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -99,7 +99,10 @@ def test_the_files_at_hand(name):
         assert sorted(p.meta["options"].values()) == sorted(before.values())
 
 
-@pytest.mark.parametrize(("stem", "name", "expected"), [("arc_challenge_test", "arc-c", 0.2502), ("mmlu_pro_test_quarter", "mmlu-pro", 0.1108)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("stem", "name", "expected"),
+    [("arc_challenge_test", "arc-c", 0.2502), ("mmlu_pro_test_quarter", "mmlu-pro", 0.1108)],
+)
 def test_random_baseline_of_the_files_at_hand(stem, name, expected):
     """ARC: (4/3 + 1165/4 + 3/5) / 1172.
 
@@ -170,8 +173,8 @@ def test_a_file_is_a_benchmark_of_its_own(tmp_path):
 
 
 OWN = """
-from diver.config.data import Source
-from diver.data.benchmarks import Benchmark
+from diver.recipe.data import Source
+from diver.tasks.benchmarks import Benchmark
 def problems():
     return [{"problem": f"{i}+1?", "answer": i + 1} for i in range(3)]
 def ours(row):

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diver.data.benchmarks import prompt_with_options, random_baseline, shuffled
-from diver.types import Grade, Problem
-from diver.verify.choice import grade, listed
+from diver.core.types import Grade, Problem
+from diver.tasks.benchmarks import prompt_with_options, random_baseline, shuffled
+from diver.tasks.verify import get_grader
+from diver.tasks.verify.choice import listed
 
 PLANT = "Which of these is a plant?\n\nA) salt\nB) moss\nC) slate"
 
@@ -55,8 +56,8 @@ def test_the_answer_moves_along_and_the_mapping_is_recorded():
     assert moved.meta["options"] == {new: before[old] for new, old in came_from.items()}
     assert listed(moved.prompt).options == moved.meta["options"]
     assert moved.prompt.startswith("Which of these is a plant?\n\nA) ")
-    assert grade(f"\\boxed{{{moved.answer}}}", moved) is Grade.CORRECT
-    assert grade("The answer is moss.\n\\boxed{moss}", moved) is Grade.CORRECT
+    assert get_grader("choice").grade(f"\\boxed{{{moved.answer}}}", moved) is Grade.CORRECT
+    assert get_grader("choice").grade("The answer is moss.\n\\boxed{moss}", moved) is Grade.CORRECT
     json.dumps(moved.meta)
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from diver_command import diver, succeeds
 
-from diver.config.recipe import make_recipe
-from diver.data.testbeds import policy_folder
+from diver.core.fingerprint import fingerprint
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.of_run import held_out
-from diver.io.fingerprint import fingerprint
+from diver.recipe.recipe import make_recipe
+from diver.tasks.testbeds import policy_folder
 
 RECIPE = """
 [model]

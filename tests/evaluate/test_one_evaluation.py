@@ -3,16 +3,18 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from diver_command import succeeds
 
-import diver.verify
-from diver.evaluate.evaluate import evaluate, metrics
+import diver.tasks.verify
+from diver.core.progress import progress_bar
+from diver.core.types import Grade, Problem, Rollout
+from diver.evaluate.evaluate import Task, evaluate, metrics
 from diver.evaluate.store import MemoryLog, read_results
-from diver.evaluate.task import Task
-from diver.generate.base import Generation
-from diver.types import Grade, Problem, Rollout
+from diver.sample.base import Generation
+from diver.tasks.verify import Verdict
 
 RECIPE = """
 [sample]
@@ -58,20 +60,20 @@ def test_a_checkpoint_has_the_pass_at_k_of_training_in_diver_eval_too():
     assert again["estimates"] == last["estimates"]
     settings = ("problems", "samples", "seed", "template", "temperature", "max_tokens", "graders", "k", "generator")
     assert [again[key] for key in settings] == [last[key] for key in settings]
-    compared = succeeds("eval", "--compare", "run", "out", "run/eval/step_0000.json")
-    same, before = compared.split(" against run (countdown after 2 steps)")[1:]
+    compared = succeeds("compare", "run/eval/step_0002.json", "out", "run/eval/step_0000.json")
+    same, before = compared.split(" against run/eval/step_0002.json (countdown after 2 steps)")[1:]
     assert len(re.findall(r"\+0\.0 \[-([\d.]+), \1\]", same)) == 4 and "Pass@16" in same and "differs" not in same
     assert len(re.findall(r"\+0\.0 \[-([\d.]+), \1\]", before)) < 3
-    assert read_results(Path("run"))["model"] == "countdown after 2 steps"
+    assert read_results(Path("run/eval/step_0002.json"))["model"] == "countdown after 2 steps"
 
 
 def test_a_timeout_is_left_out_of_n_in_training_and_in_diver_eval(monkeypatch):
     def every_fourth_ends_in_a_timeout(grade):
         return lambda pairs, *args, **how: [
-            Grade.TIMEOUT if i % 4 == 0 else found for i, found in enumerate(grade(pairs, *args, **how))
+            Verdict(Grade.TIMEOUT) if i % 4 == 0 else found for i, found in enumerate(grade(pairs, *args, **how))
         ]
 
-    monkeypatch.setattr(diver.verify, "grade", every_fourth_ends_in_a_timeout(diver.verify.grade))
+    monkeypatch.setattr(diver.tasks.verify, "verdicts", every_fourth_ends_in_a_timeout(diver.tasks.verify.verdicts))
     *_, last = train("run")
     assert last["unscored"] == last["grades"]["timeout"] == 32
     assert sum(row["n"] for row in last["per_problem"]) == 8 * 16 - 32
@@ -124,7 +126,7 @@ def test_a_grade_that_failed_is_made_again_and_a_response_that_failed_is_not(mon
     )  # fmt: skip
     generations, grades = MemoryLog(), MemoryLog()
     with monkeypatch.context() as hanging:
-        hanging.setattr(diver.verify, "grade", lambda pairs, *_, **__: [Grade.TIMEOUT] * len(pairs))
+        hanging.setattr(diver.tasks.verify, "verdicts", lambda pairs, *_, **__: [Verdict(Grade.TIMEOUT)] * len(pairs))
         assert evaluate(task, Refusing, generations, grades, progress=False)["grades"] == {"timeout": 1, "error": 1}
     for _ in range(2):
         assert evaluate(task, Given, generations, grades, progress=False)["grades"] == {"correct": 1, "error": 1}
@@ -139,11 +141,48 @@ class Thinking(Given):
 def test_a_prompt_that_opens_a_thought(template, right):
     """The paper's prompt ends with <think>: a box before the thought is closed is no answer. Stored rows say so."""
     task = Task(
-        name="sums", problems=[Problem("p", "2 + 2?", "4")], template=template, temperature=1.0, max_tokens=9, samples=5,
-        ks=[1],
+        name="sums", problems=[Problem("p", "2 + 2?", "4")], template=template, temperature=1.0, max_tokens=9,
+        samples=5, ks=[1],
     )  # fmt: skip
     generations = MemoryLog()
     result = evaluate(task, Thinking, generations, MemoryLog(), progress=False)
     assert result["grades"] == {"correct": right} | ({"no_answer": 3} if right < 5 else {})
     again = evaluate(task, Given, generations, MemoryLog(), progress=False)  # nothing is sampled: graded from the rows
     assert again["grades"] == result["grades"]
+
+
+class InBatches(Given):
+    """96 responses in three batches, each of which takes ten seconds and is then there at once."""
+
+    clock = 0.0
+
+    def generate(self, requests, params, have=()):
+        for i in range(96):
+            InBatches.clock += 10.0 if i % 32 == 0 else 0.0
+            yield Generation("p", i, Rollout("\\boxed{4}", num_tokens=9, index=i))
+
+
+def test_what_is_left_of_an_evaluation_is_told_by_whole_batches(monkeypatch):
+    """When the second batch is there, 20 seconds have passed and the third takes 10 more.
+
+    By the 6 responses that are a sixteenth, it would be 10 s x 90 / 6 = 150 s.
+    """
+    monkeypatch.setattr("diver.evaluate.evaluate.time", SimpleNamespace(monotonic=lambda: InBatches.clock))
+    task = Task(
+        name="sums", problems=[Problem("p", "2 + 2?", "4")], template="plain", temperature=1.0, max_tokens=9,
+        samples=96, ks=[1],
+    )  # fmt: skip
+    said = []
+    evaluate(task, InBatches, MemoryLog(), MemoryLog(), progress=False, log=said.append)
+    assert [line for line in said if "left" in line] == [
+        "sums: 32 of 96 responses took 10 s; what is left takes about 10 s"
+    ]
+
+
+def test_a_bar_of_bursts_shows_the_last_of_each_and_the_mean_rate(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with progress_bar(96, "sample", "response", bursts=True) as bar:
+        for _ in range(32):
+            bar.update()
+        shown = capsys.readouterr().err.split("\r")[-1]
+        assert "32/96" in shown and bar.smoothing == 0

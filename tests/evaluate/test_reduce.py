@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from diver.evaluate.compare import compare, comparisons
+from diver.core.jsonl import to_json
+from diver.core.tables import markdown
+from diver.core.types import DiverError, Grade, Problem
+from diver.evaluate.comparison import compare, comparisons
 from diver.evaluate.config import parse_ks
 from diver.evaluate.grade import answer
 from diver.evaluate.reduce import Sample, problem_digest, reduce
 from diver.evaluate.tables import benchmark_table, write_curves
-from diver.io.jsonl import to_json
-from diver.render.tables import markdown
-from diver.types import DiverError, Grade, Problem
 
 C, W, N, T = Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TIMEOUT
 PROBLEMS = [Problem("a", "1+1?", "2"), Problem("b", "3+4?", "7")]
@@ -184,7 +184,9 @@ def test_markdown_is_aligned():
     assert markdown(["", "x"], [["a", "10"], ["bb", "3"]]) == "|    |  x |\n| -- | -: |\n| a  | 10 |\n| bb |  3 |\n"
 
 
-def test_unscored_problems_have_no_estimate():
+def test_unscored_problems_have_no_estimate(tmp_path):
     result = reduce(PROBLEMS, {"a": [Sample(T, None, None)] * 2, "b": B[:2]}, [1, 2], "auto")
     assert result["estimates"]["pass@1"]["problems"] == 1 and result["estimates"]["pass@1"]["mean"] == 0.0
     assert np.isnan(result["estimates"]["pass@2"]["low"])
+    unscored = results([Sample(T, None, None)] * 2, [Sample(T, None, None)] * 2)
+    assert write_curves({"sums": unscored}, tmp_path / "pass_at_k.png") == () and not [*tmp_path.iterdir()]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from diver.types import Grade, Group, Problem, Rollout
-from diver.verify import verify
+from diver.core.types import Grade, Group, Problem, Rollout
+from diver.tasks.verify import verify
 from diver_paper.aggregate import Study, claim_status, difference, jobs, level, values
 from diver_paper.custom_pages import distinct
 from diver_paper.experiments import EXPERIMENTS, INITIAL, Claim, Experiment

@@ -8,7 +8,7 @@ import pytest
 from diver_paper import paper
 from diver_paper.aggregate import Study, claim_status
 from diver_paper.experiments import EXPERIMENTS, INITIAL, Claim
-from diver_paper.pages import claims_section
+from diver_paper.pages import claims_section, comparison
 
 PRINTED = {**paper.NAMES, "diver-mix": "DIVER", INITIAL: "Qwen2.5-Math-7B"}
 
@@ -110,6 +110,21 @@ def test_the_table_of_claims_counts_them_and_shows_each():
     page = claims_section(found)
     assert page.startswith("Of 4 claims: 2 supported, 1 contradicted, 1 not run.")
     assert page.count("\n| ") == 6 and "within its bounds" in page
+
+
+def test_a_status_ends_with_the_evidence_of_another_page():
+    found = study(**{"λ 0.1": 0.6, "λ 0.5": 0.4})
+    claim = Claim("", "pass@1", "λ 0.1", "λ 0.5", see="[mazes](methods.md)")
+    page = claims_section(found._replace(experiment=replace(found.experiment, claims=(claim,))))
+    assert "| **supported**; [mazes](methods.md) |" in page
+
+
+def test_what_another_page_shows_follows_the_claims():
+    elsewhere = replace(EXPERIMENTS["shaping-ratio"], elsewhere="in mazes\nit did not")
+    body = comparison(study(**{"λ 0.1": 0.6, "λ 0.5": 0.4})._replace(experiment=elsewhere))
+    assert (
+        body.index("There is no correction") < body.index("\nElsewhere: in mazes it did not.\n") < body.index("## Res")
+    )
 
 
 def test_a_variant_that_solves_every_problem_is_the_ceiling():

@@ -2,7 +2,7 @@
 
 import re
 
-from diver.types import Group, Problem, Rollout
+from diver.core.types import Group, Problem, Rollout
 from diver_paper.aggregate import Study
 from diver_paper.custom_pages import equations, overhead
 from diver_paper.experiments import EXPERIMENTS, INITIAL
@@ -40,8 +40,9 @@ def test_a_page_of_a_study_that_is_not_finished_says_so(tmp_path):
     assert "are of 3 held-out problems" in page and "TD, held out" in page
     told = commands(study)
     assert "- before training: the bundled policy, only evaluated" in told
-    assert "--method.name diver-mix --run.seed 0`; the same with --run.seed 2\n" in told
-    assert "--method.diversity.horizon 4 --run.seed 0`\n" in told
+    paper = "--method.diversity.until end --method.shaping.condition correct"
+    assert f"--method.name diver-mix {paper} --run.seed 0`; the same with --run.seed 2\n" in told
+    assert "--method.diversity.horizon 4 " in told
     draw(study, tmp_path / "x.png")
     assert (tmp_path / "x.png").exists()
 

@@ -6,18 +6,19 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import until
 
-from diver.config.load import load_recipe
-from diver.config.recipe import make_recipe
-from diver.data.testbeds import generate
+from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.methods import method_named
-from diver.types import DiverError, Group, Problem, Reward, Rollout
+from diver.recipe.load import load_recipe
+from diver.recipe.recipe import make_recipe
+from diver.tasks.testbeds import generate
 from diver_paper.commands import reproduce
+from diver_paper.records import Records, read
 from method_comparison import command, figure
 from method_comparison import problems as choice_problems
 from method_comparison.command import Arguments, read_results
@@ -39,6 +40,7 @@ from method_comparison.results import (
     smallest_difference,
 )
 from method_comparison.summary import confirming, summary
+from method_comparison.tails import tail_section
 from method_comparison.training import rates_table, step_seconds
 from method_comparison.worker import shared, thinned
 
@@ -77,7 +79,8 @@ def test_a_testbed_that_is_like_another_has_its_recipe_and_its_learning_rates():
 
 
 def test_the_best_rate_or_that_of_clip_higher():
-    """Over four blocks: .3 more on average, with a standard error of .1 (differences .1, .5, .1, .5) or of .35 (-.6, 1.2, -.6, 1.2)."""
+    """Over four blocks: .3 more on average, with a standard error of .1 (differences .1, .5, .1, .5) or of .35 (-.6,
+    1.2, -.6, 1.2)."""
     low, high = np.array([0.0, 0.0, 0.0, 0.0]), np.array([0.1, 0.5, 0.1, 0.5])
     noisy = np.array([-0.6, 1.2, -0.6, 1.2])
     assert best_rate({1e-4: high, 5e-5: low}) == best_rate({1e-4: high, 5e-5: low}, 5e-5) == 1e-4
@@ -106,7 +109,7 @@ def test_what_the_other_problems_share_with_those_of_stage_a():
     assert " 145 are also " in PLAN.testbeds["countdown-new"].note
 
 
-# ---- the numbers -----------------------------------------------------------------------------------------------------------
+# ---- the numbers -----------------------------------------------------------------------------------------------------
 
 
 def record(correct, samples=64, large=(), before=(), shared_solutions=((4, 1), (1, 2))):
@@ -135,8 +138,8 @@ def test_pass_at_k_is_estimated_from_all_samples():
 
 
 def test_a_temperature_is_chosen_on_one_half_of_the_problems_and_reported_on_the_other():
-    """max-rl: the even problems choose 0.6 (1 against .5), where the odd ones have 0 and .5; these choose 1 (1 against .25), where
-    the even ones have .5. clip-higher has nothing but at 1: .625."""
+    """max-rl: the even problems choose 0.6 (1 against .5), where the odd ones have 0 and .5; these choose 1 (1 against
+    .25), where the even ones have .5. clip-higher has nothing but at 1: .625."""
     better = [record({"1": [32, 64, 32, 64], "0.6": [64, 0, 64, 32]})] * 2
     base = [record({"1": [48, 32, 48, 32]})] * 2
     temperature, reported, more = at_best_temperature(results(clip_higher=base, max_rl=better), "max-rl", 1)
@@ -182,7 +185,8 @@ def test_the_title_of_a_part_names_its_seeds():
 
 
 def test_the_best_that_is_free_is_of_the_seeds_that_all_have():
-    """Half the rate, of one seed that was lucky for all, is worse there than clip-higher; the other seeds do not count."""
+    """Half the rate, of one seed that was lucky for all, is worse there than clip-higher; the other seeds do not
+    count."""
     lucky, other = [record({"1": [48] * 4}), record({"1": [16] * 4})], [record({"1": [40] * 4})]
     found = results(clip_higher=lucky, max_rl=[record({"1": [56] * 4})] * 2)
     runs = {**found.runs, "clip-higher, half the rate": dict(enumerate(other))}
@@ -192,7 +196,8 @@ def test_the_best_that_is_free_is_of_the_seeds_that_all_have():
 
 
 def test_a_checkpoint_has_fewer_problems_than_the_last():
-    """The best that is free is the checkpoint, of the first two problems, for both halves: .75 and .25, max-rl .5 on these."""
+    """The best that is free is the checkpoint, of the first two problems, for both halves: .75 and .25, max-rl .5 on
+    these."""
     free = [record({"1": [16] * 4}, before=[("1", [48, 48])])] * 2
     found = results(clip_higher=free, max_rl=[record({"1": [32, 32, 0, 0]})] * 2)
     _, best, more = above_front(found, "max-rl", 1.0)
@@ -214,7 +219,8 @@ def test_a_part_without_clip_higher_has_no_differences():
 
 
 def confirming_parts(settings, *, seeds=None):
-    """The plan's confirming stages, with the correct samples of 64 at 0.6 of 40 problems by label, the same for every seed."""
+    """The plan's confirming stages, with the correct samples of 64 at 0.6 of 40 problems by label, the same for every
+    seed."""
     found = []
     for stage in (stage for stage in PLAN.stages.values() if stage.confirms):
         correct = dict.fromkeys(stage.variants, [16] * 40) | settings
@@ -224,8 +230,9 @@ def confirming_parts(settings, *, seeds=None):
 
 
 def test_a_setting_is_recommended_where_it_is_above_clip_higher_and_the_free_baselines_on_new_problems():
-    """clip-higher solves 30 of 40 problems, each with 16 of 64 samples. max-rl solves 38 with 24: Pass@64 is 20 points higher.
-    pass-at-k solves the 30 with 24: no more of them. Half the rate is free: as good as max-rl, it leaves nothing to recommend."""
+    """clip-higher solves 30 of 40 problems, each with 16 of 64 samples. max-rl solves 38 with 24: Pass@64 is 20 points
+    higher. pass-at-k solves the 30 with 24: no more of them. Half the rate is free: as good as max-rl, it leaves
+    nothing to recommend."""
     base, better = [16] * 30 + [0] * 10, [24] * 38 + [0] * 2
     same = ["clip-higher", "clip-higher, half the rate", "clip-higher, KL", "entropy-advantage", "diver-mix"]
     common = dict.fromkeys(same, base) | {"pass-at-k": [24] * 30 + [0] * 10}
@@ -350,7 +357,8 @@ def test_what_clip_higher_gains_in_its_last_quarter():
 
 
 def test_where_a_difference_lies():
-    """Quarters of 8 problems by the untrained policy's solve rate: the hardest two gain 1/4, the easiest two lose 1/2."""
+    """Quarters of 8 problems by the untrained policy's solve rate: the hardest two gain 1/4, the easiest two lose
+    1/2."""
     untrained = record({"1": [64, 0, 8, 16, 32, 24, 63, 1]})
     base = record({"1": [64, 16, 16, 16, 16, 16, 64, 16]})
     mine = record({"1": [32, 32, 16, 16, 16, 16, 32, 32]})
@@ -412,7 +420,44 @@ def test_the_front_has_the_points_that_none_surpasses():
     assert front(points) == sorted(expected)
 
 
-# ---- ablations -------------------------------------------------------------------------------------------------------------
+# ---- text after the answer -------------------------------------------------------------------------------------------
+
+
+def grown(tokens, truncated, unanswered, textual):
+    """A record whose training has these curves."""
+    names = ("response/length_mean", "response/truncated", "grade/truncated", "diversity/textual")
+    metrics = dict(zip(names, (tokens, truncated, unanswered, textual), strict=True))
+    return record({"0.6": [16] * 30 + [0] * 10}) | {"metrics": metrics}
+
+
+def test_a_variant_that_writes_on_after_its_answer_is_marked():
+    """Seed 0 ends with .5 cut and .1 without an answer, so .4 after one; seed 1 with .3. In the third of four: 0,
+    .01."""
+    tails = [
+        grown([17, 17, 16.5, 30], [0, 0, 0.0, 0.5], [0, 0, 0, 0.1], [0.7, 0.4, 0.4, 0.6]),
+        grown([17, 17, 17.5, 40], [0, 0, 0.02, 0.32], [0, 0, 0.01, 0.02], [0.7, 0.4, 0.3, 0.65]),
+    ]
+    plain = [grown([17] * 4, [0] * 4, [0] * 4, [0.2] * 4)] * 2
+    cut = [grown([44] * 4, [0.9] * 4, [0.8] * 4, [0.9] * 4)] * 2  # cut before their answers: no text after any
+    once = [tails[0], plain[0]]  # not in every seed
+    found = results(clip_higher=plain, diver_mix=tails, diver_td=cut, max_rl=once)
+    section = " ".join("\n".join(tail_section(found)).split())
+    assert (
+        "| diver-mix † | 16.5 to 17.5 → 30.0 to 40.0 | 0.000 to 0.010 → 0.300 to 0.400 | 0.30 to 0.40 → 0.60 to 0.65 |"
+        in section
+    )
+    assert section.count(" † |") == 1
+    page = summary(PLAN, [found])
+    (row,) = (line for line in page.splitlines() if line.startswith("| diver-mix "))
+    assert row.count("] †") == 2 and page.count("] †") == 2 and "together with this loophole" in page
+
+
+def test_without_such_a_variant_there_is_neither_mark_nor_section():
+    found = results(clip_higher=[record({"0.6": [16] * 30 + [0] * 10})] * 2, max_rl=[record({"0.6": [20] * 40})] * 2)
+    assert tail_section(found) == [] and "†" not in summary(PLAN, [found])
+
+
+# ---- ablations -------------------------------------------------------------------------------------------------------
 
 
 def group(*texts_and_outcomes):
@@ -446,11 +491,11 @@ def test_diversity_among_the_correct_alone():
     assert rewarded("AmongCorrect", alone)[0] == [1.0, 0.0]
 
 
-# ---- the command -----------------------------------------------------------------------------------------------------------
+# ---- the command -----------------------------------------------------------------------------------------------------
 
 
 def test_a_wrong_name_is_told_and_no_page_is_written(tmp_path, monkeypatch):
-    shutil.copytree(ROOT / "docs" / "results" / "methods", tmp_path / "docs" / "results" / "methods")
+    shutil.copytree(ROOT / "docs" / "results" / "records", tmp_path / "docs" / "results" / "records")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DiverError, match="stage.*'q'"):
         reproduce(["methods", "--stage", "q"])
@@ -460,7 +505,9 @@ def test_a_wrong_name_is_told_and_no_page_is_written(tmp_path, monkeypatch):
 
 
 def test_a_page_of_nothing_is_told(tmp_path):
-    with pytest.raises(DiverError, match=r"empty/methods: no run of these .* is finished, so there is no page"):
+    with pytest.raises(
+        DiverError, match=r"empty/records/methods.jsonl.gz: no run of these .* is finished, so there is no page"
+    ):
         reproduce(["methods", "--stage", "none", "--out", str(tmp_path / "empty")])
     assert not [*tmp_path.iterdir()]
 
@@ -496,7 +543,7 @@ def test_a_smoke_test_deletes_its_folder_unless_a_run_fails(tmp_path, monkeypatc
 def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_process):
     """A method from outside the package beside clip-higher; what is finished is not made again."""
     (tmp_path / "mine.py").write_text(
-        "from diver.methods.max_rl import MaxRl\nfrom diver.settings import settings\n\n\n"
+        "from diver.methods.max_rl import MaxRl\nfrom diver.core.settings import settings\n\n\n"
         "@settings\nclass Mine(MaxRl):\n    name: str = 'mine:Mine'\n"
     )
     monkeypatch.chdir(tmp_path)
@@ -516,8 +563,9 @@ def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_pr
         "mine:Mine",
     ]
     reproduce([*flags, "--add", "mine:Mine"])
-    records = sorted(p.name for p in (tmp_path / "out" / "methods" / "countdown").glob("*.json"))
-    assert len(records) == 3 and sum(name.startswith("mine.Mine") for name in records) == 1
+    file = Records.of(tmp_path / "out", "methods").file
+    records = [name for name in read(file) if not name.startswith("countdown/rates/")]
+    assert len(records) == 3 and sum(name.startswith("countdown/mine.Mine") for name in records) == 1
     page = (tmp_path / "out" / "methods.md").read_text()
     main, appendix = page.split("## Appendix: ")
     assert (
@@ -528,17 +576,17 @@ def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_pr
     assert "| mine:Mine |" in appendix.replace("  ", "") and "quarters" not in appendix
     assert "## Countdown, seed 5" in page and "in quarters of the problems" in page and "-solutions-5.png" in page
     assert (tmp_path / "out" / "methods.png").stat().st_size > 10_000
-    written = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")}
+    written = file.stat().st_mtime_ns
     reproduce([*flags, "--add", "mine:Mine"])
-    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")} == written
+    assert file.stat().st_mtime_ns == written
     (tmp_path / "out" / "methods.md").unlink()
     reproduce(["methods", "--smoke", "--out", "out", "--stage", "none", "--seeds", "5", "--add", "mine:Mine"])
     assert (tmp_path / "out" / "methods.md").read_text() == page
-    with (tmp_path / "mine.py").open("a") as file:
-        file.write("\n\nCHANGED = True\n")
+    with (tmp_path / "mine.py").open("a") as mine:
+        mine.write("\n\nCHANGED = True\n")
     with pytest.raises(DiverError, match=r"mine\.Mine.*holds a run of another recipe \(own_code\.mine:Mine was "):
         reproduce([*flags, "--add", "mine:Mine"])
-    record = json.loads((tmp_path / "out" / "methods" / "countdown" / records[0]).read_text())
+    record = json.loads(read(file)[records[0]])
     assert len(record["evaluations"]["final 0.6"]["c"]) == 8
 
 
@@ -547,12 +595,13 @@ def test_killed_and_started_again_it_ends_with_the_same_records_and_page(tmp_pat
     """SIGKILL once the first of the runs that choose the learning rate has its record."""
 
     def told(out):
-        """The records without what a clock measured; the page without its hours and the last column of tables, such as seconds."""
+        """The records without what a clock measured; the page without its hours and the last column of tables, such as
+        seconds."""
         records = {}
-        for path in sorted((out / "methods").rglob("*.json")):
-            record = json.loads(path.read_text())
+        for name, line in read(Records.of(out, "methods").file).items():
+            record = json.loads(line)
             record["metrics"] = {k: v for k, v in record["metrics"].items() if not k.startswith("time/")}
-            records[path.name] = {k: v for k, v in record.items() if k not in ("finished", "cpu_seconds")}
+            records[name] = {k: v for k, v in record.items() if k not in ("finished", "cpu_seconds")}
         page = (out / "methods.md").read_text().splitlines()
         return records, [line.rsplit("|", 2)[0] for line in page if "ore-hours" not in line]
 
@@ -563,10 +612,7 @@ def test_killed_and_started_again_it_ends_with_the_same_records_and_page(tmp_pat
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 120
-    while not [*(tmp_path / "killed").rglob("*.json")] and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert [*(tmp_path / "killed").rglob("*.json")]
+    until(Records.of(tmp_path / "killed", "methods").file.exists, killed)
     killed.kill()
     assert killed.wait() == -signal.SIGKILL
     assert not (tmp_path / "killed" / "methods.md").exists()

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from diver.data.benchmarks import load
-from diver.data.templates import QUESTION, TEMPLATES, render
-from diver.types import Grade, Problem
-from diver.verify import grade
+from diver.core.types import Grade, Problem
+from diver.tasks.benchmarks import load
+from diver.tasks.templates import QUESTION, TEMPLATES, render
+from diver.tasks.verify import grade
 from diver_paper import paper
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))

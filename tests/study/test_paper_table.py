@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diver.types import DiverError
+from diver.core.tables import escape_latex, escape_markdown
+from diver.core.types import DiverError
 from diver_paper import paper
 from diver_paper.paper import Row
 from diver_paper.paper_table import (
     beside_paper,
-    escape_latex,
-    escape_markdown,
     latex,
     markdown,
     score,

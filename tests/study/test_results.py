@@ -10,7 +10,7 @@ import pytest
 from diver.cli import main
 from diver_paper.aggregate import AT_CEILING, CONTRADICTED, INCONCLUSIVE, SUPPORTED, jobs, study
 from diver_paper.experiments import EXPERIMENTS
-from diver_paper.reproduce import load_regime, write
+from diver_paper.reproduce import load_regime, records_of, write
 from diver_paper.saved_responses import STORED
 from diver_paper.sweep import Paths
 
@@ -49,7 +49,7 @@ def test_a_page_is_what_its_records_give(name, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     experiment, regime = EXPERIMENTS[name], load_regime()
     monkeypatch.setattr("diver_paper.reproduce.draw", lambda *_: None)
-    found = study(experiment, experiment.seeds, regime, Paths(RESULTS / experiment.records, tmp_path))
+    found = study(experiment, experiment.seeds, regime, Paths(records_of(experiment, RESULTS), tmp_path))
     assert sum(map(len, found.runs.values())) == len(jobs(experiment, experiment.seeds))
     if (RESULTS / STORED).exists():
         shutil.copy(RESULTS / STORED, tmp_path)
@@ -59,7 +59,7 @@ def test_a_page_is_what_its_records_give(name, tmp_path, monkeypatch):
 
 def test_the_command_makes_a_page_of_finished_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
-    shutil.copytree(RESULTS / "runs", tmp_path / "runs")
+    shutil.copytree(RESULTS / "records", tmp_path / "records")
     monkeypatch.setattr("sys.argv", ["diver", "reproduce", "overhead", "--out", str(tmp_path)])
     main()
     assert "Every variant has 5 seeds." in capsys.readouterr().out

@@ -1,18 +1,19 @@
-"""The responses that records keep, by metrics that need a model: measured once, stored, and shown with what is missing."""
+"""The responses that records keep, by metrics that need a model: measured once, stored, and shown with what is
+missing."""
 
 import json
 
 import numpy as np
 import pytest
 
-from diver.data import countdown
+from diver.core.settings import merge
+from diver.core.types import DiverError
 from diver.diversity import METRICS
-from diver.settings import merge
-from diver.types import DiverError
+from diver.tasks.verify import countdown
 from diver_paper import saved_responses
 from diver_paper.aggregate import Study, level
 from diver_paper.experiments import EXPERIMENTS, INITIAL
-from diver_paper.records import Job
+from diver_paper.job import Job
 from diver_paper.reproduce import Arguments, load_regime, reproduce, write
 
 REGIME = merge(load_regime(), {"data": {"countdown": {"problems": 8}}, "evaluate": {"problems": 3, "num_samples": 8}})
@@ -88,7 +89,9 @@ def test_models_measure_once_and_their_numbers_are_stored(study, tmp_path, lengt
 
     found = saved_responses.with_measures(study, tmp_path)
     # 6 equal and 2 others of 8: (6 x 2/8 + 2 x 7/8) / 8, halved
-    assert level(found, "clip-higher", "saved/embedding").mean == pytest.approx(np.mean([(6 * 2 + 2 * 7) / 128, (7 + 7) / 128]), rel=1e-3)  # fmt: skip
+    assert level(found, "clip-higher", "saved/embedding").mean == pytest.approx(
+        np.mean([(6 * 2 + 2 * 7) / 128, (7 + 7) / 128]), rel=1e-3
+    )
     assert level(found, "clip-higher", "saved/pass@1").mean == pytest.approx(6.5 / 8)
     assert np.isnan(level(found, "clip-higher", "saved/hidden-state").mean)
 

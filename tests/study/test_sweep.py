@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,22 +14,23 @@ from types import SimpleNamespace
 import pytest
 import tyro
 from in_this_process import InThisProcess
+from waiting import until
 
-from diver.config.load import load_recipe
-from diver.config.recipe import make_recipe
-from diver.data.benchmarks import BENCHMARKS
-from diver.data.templates import TEMPLATES
-from diver.evaluate.config import EvalConfig
-from diver.io.run_folder import open_run
-from diver.settings import merge
-from diver.types import DiverError
+from diver.core.settings import merge
+from diver.core.types import DiverError
+from diver.evaluate.config import EvalConfig, parse_ks
+from diver.recipe.load import load_recipe
+from diver.recipe.run import open_run
+from diver.tasks.benchmarks import BENCHMARKS
+from diver.tasks.templates import TEMPLATES
 from diver_paper import paper
 from diver_paper.aggregate import study
 from diver_paper.experiments import EXPERIMENTS, INITIAL
-from diver_paper.records import Job
-from diver_paper.reproduce import SMOKE, Arguments, load_regime, reproduce, write
+from diver_paper.job import Job, study_recipe
+from diver_paper.records import Records, add, read
+from diver_paper.reproduce import SMOKE, Arguments, load_regime, records_of, reproduce, write
 from diver_paper.sweep import Paths, sweep
-from diver_paper.worker import run_job, train_run
+from diver_paper.worker import run, train_run
 
 ROOT = Path(__file__).parents[2]
 REGIME = merge(load_regime(), merge(SMOKE, {"train": {"steps": 4}}))
@@ -39,10 +39,11 @@ WRONG = Job({"method": {"name": "clip-higher", "loss": {"clip_low": -1.0}}}, 0)
 SWEEP = """
 import json, sys
 from pathlib import Path
-from diver_paper.records import Job
+from diver_paper.job import Job
+from diver_paper.records import Records
 from diver_paper.sweep import Paths, sweep
 regime, jobs = json.loads(sys.argv[1]), [Job(*job) for job in json.loads(sys.argv[2])]
-sweep(jobs, regime, Paths(Path("records"), Path("work")), 2, {"commit": None}, [0.6])
+sweep(jobs, regime, Paths(Records(Path("records.jsonl.gz")), Path("work")), 2, {"commit": None}, [0.6])
 """
 
 
@@ -50,13 +51,13 @@ def slowly(name):
     return pytest.param(name, marks=pytest.mark.slow)
 
 
-def told(folder):
-    """The records without what a clock measured."""
+def told(file):
+    """The records by name without what a clock measured."""
     found = {}
-    for path in sorted(Path(folder).glob("*.json")):
-        record = json.loads(path.read_text())
+    for name, line in read(file).items():
+        record = json.loads(line)
         record["metrics"] = {k: v for k, v in record["metrics"].items() if not k.startswith("time/")}
-        found[path.name] = {k: v for k, v in record.items() if k not in ("finished", "cpu_seconds")}
+        found[name] = {k: v for k, v in record.items() if k not in ("finished", "cpu_seconds")}
     return found
 
 
@@ -67,18 +68,25 @@ def swept(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, pytest.raises(DiverError) as failure:
         popen = SimpleNamespace(Popen=lambda *args, **how: next(starts)(*args, **how), PIPE=subprocess.PIPE)
         patch.setattr("diver.train.parallel.subprocess", popen)
-        sweep([WRONG, MIX], REGIME, Paths(folder / "records", folder / "work"), 2, {"commit": None}, [0.6])
+        sweep(
+            [WRONG, MIX],
+            REGIME,
+            Paths(Records(folder / "records.jsonl.gz"), folder / "work"),
+            2,
+            {"commit": None},
+            [0.6],
+        )
     return folder, str(failure.value)
 
 
 @pytest.fixture(scope="module")
 def whole(swept):
-    return told(swept[0] / "records")
+    return told(swept[0] / "records.jsonl.gz")
 
 
 def test_a_record_has_what_the_tables_need(whole):
-    record = whole["diver-mix_seed0.json"]
-    assert record["command"] == "diver train studies/diver_paper/tiny.toml --method.name diver-mix --run.seed 0"
+    record = whole["diver-mix_seed0"]
+    assert record["command"].startswith("diver train studies/diver_paper/tiny.toml --method.name diver-mix ")
     assert len(record["metrics"]["diversity/textual"]) == len(record["metrics"]["signal/mixed"]) == 4
     assert list(record["evaluations"]) == ["3", "4"]  # the checkpoints that are kept
     last = record["evaluations"]["4"]
@@ -93,13 +101,13 @@ def test_a_run_of_the_study_is_that_of_diver_train(swept, tmp_path):
     """`train_run` opens what `diver train` began, and `diver train` what `train_run` did."""
     made = swept[0] / "work" / MIX.name
     tables = merge(MIX.recipe(REGIME), {"evaluate": {"problems": 0}})
-    begun = open_run(make_recipe(merge(tables, {"run": {"folder": str(tmp_path / "run")}})))
+    begun = open_run(study_recipe(merge(tables, {"run": {"folder": str(tmp_path / "run")}})))
     begun.begin()
     begun.close()
     shutil.copytree(made, tmp_path / "run", dirs_exist_ok=True, ignore=shutil.ignore_patterns("config.json", ".lock"))
-    metrics, _ = train_run(make_recipe(MIX.recipe(REGIME)), MIX, tmp_path / "run", {"commit": None})
+    metrics, _ = train_run(study_recipe(MIX.recipe(REGIME)), MIX, tmp_path / "run", {"commit": None})
     assert metrics["step"] == [1, 2, 3, 4]
-    opened = open_run(make_recipe(merge(tables, {"run": {"folder": str(made)}})))
+    opened = open_run(study_recipe(merge(tables, {"run": {"folder": str(made)}})))
     opened.close()
     assert opened.steps() == [1, 2, 3, 4] and opened.config["engine"] == "built-in"
     assert opened.config["command"] == MIX.command
@@ -108,27 +116,23 @@ def test_a_run_of_the_study_is_that_of_diver_train(swept, tmp_path):
 @pytest.mark.slow
 def test_killed_and_started_again_it_ends_with_the_same_records(whole, tmp_path):
     other = Job({"method": {"name": "clip-higher"}}, 0)
-    run_job(other, REGIME, tmp_path / "alone", tmp_path / "expected", {"commit": None}, [0.6])
+    expected = Records(tmp_path / "expected.jsonl.gz")
+    run(other._asdict(), tmp_path / "alone", REGIME, expected, {"commit": None}, [0.6])
     command = [sys.executable, "-c", SWEEP, json.dumps(REGIME), json.dumps([[*other], [*MIX]])]
     first = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
     rows = tmp_path / "work" / "diver-mix_seed0" / "metrics.jsonl"
-    deadline = time.monotonic() + 120
-    while not (rows.exists() and rows.read_bytes().count(b"\n") >= 2) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert rows.exists()
+    until(lambda: rows.exists() and rows.read_bytes().count(b"\n") >= 2, first)
     first.kill()
     assert first.wait() == -signal.SIGKILL
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
-    assert told(tmp_path / "records") == whole | told(tmp_path / "expected")
+    assert told(tmp_path / "records.jsonl.gz") == whole | told(expected.file)
 
 
 def test_finished_runs_are_not_made_again(whole, tmp_path, monkeypatch):
-    (tmp_path / "runs").mkdir()
-    for name, record in whole.items():
-        (tmp_path / "runs" / name).write_text(json.dumps(record))
+    add(tmp_path / "runs.jsonl.gz", whole)
     monkeypatch.setattr(subprocess, "Popen", None)
-    sweep([MIX], REGIME, Paths(tmp_path / "runs", tmp_path / "work"), 1, {})
+    sweep([MIX], REGIME, Paths(Records(tmp_path / "runs.jsonl.gz"), tmp_path / "work"), 1, {})
     assert not (tmp_path / "work").exists()
 
 
@@ -137,7 +141,7 @@ def test_a_run_that_fails_is_named_with_its_log_and_the_others_are_made(swept):
     assert re.search(
         r"1 of 2 runs failed \(.*clip_low--1.0_seed0.log: .*DiverError: .*clip_low must be .* -1.0\);", message
     )
-    assert {path.name for path in (folder / "records").glob("*.json")} == {f"{MIX.name}.json"}
+    assert {*read(folder / "records.jsonl.gz")} == {MIX.name}
     assert "clip_low" in (folder / "work" / f"{WRONG.name}.log").read_text()
 
 
@@ -174,7 +178,7 @@ NAMES = [
 def test_every_experiment_runs_and_has_its_page(name, smoked, in_this_process, capsys):
     reproduce(Arguments(name=name, smoke=True, out=smoked), {"commit": None})
     assert "can be made" in capsys.readouterr().out
-    regime, paths = merge(load_regime(), SMOKE), Paths(smoked / EXPERIMENTS[name].records, smoked)
+    regime, paths = merge(load_regime(), SMOKE), Paths(records_of(EXPERIMENTS[name], smoked), smoked)
     found = study(EXPERIMENTS[name], 1, regime, paths)
     assert list(found.runs) == [INITIAL, *EXPERIMENTS[name].variants]
     write(found, smoked / "pages")
@@ -208,21 +212,48 @@ def test_commands_at_paper_scale_are_ones_that_can_be_given(name, capsys, monkey
     monkeypatch.chdir(ROOT)
     reproduce(Arguments(name=name, scale="paper"), {})
     commands = [shlex.split(line) for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
-    trained = [command for command in commands if command[1] == "verl"]
+    trained = [command for command in commands if command[1] == "train"]
     recipes = [read_recipe(*command[2:]) for command in trained]
     asked = [read_evaluation(*command[2:]) for command in commands if command[1] == "eval"]
     for recipe in recipes:
         last = f"{recipe.folder}/verl/checkpoints/global_step_{recipe.train.steps}/actor/huggingface"
         assert last in {arguments.model for arguments in asked}
     public = len(paper.MODELS) * EXPERIMENTS[name].public_models
-    assert len(asked) == len(trained) + len(EXPERIMENTS[name].recipes) + public  # the base models, too
+    models = len(trained) + len(EXPERIMENTS[name].recipes) + public  # the base models, too
+    assert len({arguments.model for arguments in asked}) == models
+    assert len(asked) == models * len(EXPERIMENTS[name].eval_options)
     for arguments in asked:
         assert {*arguments.benchmarks.split(",")} <= BENCHMARKS.keys() and arguments.template in TEMPLATES
-    rest = [command for command in commands if command[1] not in ("verl", "eval")]
+    rest = [command for command in commands if command[1] not in ("train", "eval")]
     assert [command[1] for command in rest] == EXPERIMENTS[name].then.split()[1:2]
     for command in rest:
         named = dict(part.split("=", 1) for part in command[2:] if "=runs/eval/" in part)
         assert {*named.values()} == {str(arguments.out) for arguments in asked}
+
+
+PRINTED = {
+    "main": "main",
+    "models": "models",
+    "pass-at-k": "pass@k",
+    "pass-at-k-large": "larger-pass@k",
+    "robustness": "hyperparameters",
+}
+
+
+@pytest.mark.parametrize(("name", "table"), PRINTED.items())
+def test_evaluations_at_paper_scale_have_every_number_of_the_papers_table(name, table):
+    """Every benchmark, every k with enough samples: three runs of 32 where Table 4 has a deviation over three runs."""
+    asked = [read_evaluation("--model", "m", *shlex.split(options)) for options in EXPERIMENTS[name].eval_options]
+    found = {benchmark: one for one in asked for benchmark in one.benchmarks.split(",")}
+    for row in paper.TABLES[table]:
+        labels = {row.group, *row.scores}
+        benchmarks = labels & BENCHMARKS.keys()
+        ks = {int(label.rpartition("@")[2].removeprefix("k=")) for label in labels if re.match(r"k=|pass@", label)}
+        assert benchmarks and benchmarks <= found.keys(), row
+        for benchmark in benchmarks:
+            one = found[benchmark]
+            assert ks <= {*parse_ks(one.k)} and max(ks, default=1) <= (one.samples or 1), (row, benchmark)
+            assert benchmark not in row.std or one.samples == 3 * 32, (row, benchmark)
 
 
 def test_commands_at_paper_scale_need_the_recipes(tmp_path, monkeypatch):

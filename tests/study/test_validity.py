@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from rows import write_rows
 
-from diver.measure import ProblemTable
-from diver.measure.problems import column
-from diver.stats import Estimate
+from diver.core.statistics import Estimate
+from diver.look.problems import ProblemTable, column
 from diver_paper.commands import validity as command
 from diver_paper.validity import as_json, correlation_table, means_table, pairs, strength, validity
 from diver_paper.validity_picture import write_picture
@@ -55,7 +54,8 @@ def test_a_column_with_gaps_has_a_mean_but_no_correlation():
 def test_pairs_of_metrics_come_first_and_pairs_without_one_are_left_out():
     assert pairs(validity({"plain": PLAIN})) == [
         ("textual", "embedding"), ("textual", "equational"), ("embedding", "equational"), ("textual", "pass@1"),
-        ("textual", "words"), ("embedding", "pass@1"), ("embedding", "words"), ("equational", "pass@1"), ("equational", "words"),
+        ("textual", "words"), ("embedding", "pass@1"), ("embedding", "words"), ("equational", "pass@1"),
+        ("equational", "words"),
     ]  # fmt: skip
 
 
@@ -109,10 +109,14 @@ def test_the_picture_is_a_png(tmp_path):
 def test_the_command(tmp_path, monkeypatch, capsys):
     """What `diver measure` writes, and beside it the correlations, of the same numbers."""
     rows = [
-        {"problem": p, "response": f"{'a b c d e' if (i + n) % (n + 2) else 'we add $1+1=2$ and'} {p}", "correct": i % 3 == 0}
+        {
+            "problem": p,
+            "response": f"{'a b c d e' if (i + n) % (n + 2) else 'we add $1+1=2$ and'} {p}",
+            "correct": i % 3 == 0,
+        }
         for n, p in enumerate(("one", "two", "three", "four"))
         for i in range(4)
-    ]  # fmt: skip
+    ]
     monkeypatch.chdir(tmp_path)
     write_rows(tmp_path / "mine.jsonl", rows)
     command(["mine.jsonl", "--k", "1,4", "--metrics", "textual,equational,self-bleu", "--out", "out"])

@@ -1,5 +1,6 @@
 """Alerts on made-up metrics whose answer is known."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,9 @@ import pandas as pd
 import pytest
 from diver_command import succeeds
 
-from diver.io.run_folder import metrics_table
+from diver.core.run_folder import metrics_table
 from diver.train.alerts import STEPS, AlertLog, alerts, smooth, window
+from diver_paper.records import read
 
 
 def rows_of(**columns):
@@ -70,6 +72,48 @@ def test_a_level_crossed_at_step_61_is_an_alert_from_there(metric, before, after
     assert alert.title == title and alert.metric == metric.replace("__", "/") and alert.advice.endswith(".")
     ((first, last),) = alert.spans
     assert abs(first - 61) <= 5 and last == 100
+
+
+def text_after_the_answer(found):
+    (alert,) = found
+    settings = ('method.shaping.condition = "correct-finished"', 'method.diversity.until = "answer"')
+    assert alert.title == "Text after the answer" and "after an answer that they had finished" in alert.text
+    assert all(setting in alert.advice for setting in settings) and "Raise sample.max_tokens" not in alert.advice
+    return alert
+
+
+def test_responses_that_are_cut_after_their_answers_need_no_more_room():
+    """Of .9 cut, .1 had no answer: .8 did; with .6 without one, the limit is too short."""
+    cut = np.where(np.arange(1, 101) <= 60, 0.0, 0.9)
+    alert = text_after_the_answer(alerts_of(response__truncated=cut, grade__truncated=cut / 9))
+    assert alert.metric == "response/truncated" and "90%" in alert.text and alert.spans[0][1] == 100
+    (alert,) = alerts_of(response__truncated=cut, grade__truncated=cut * 2 / 3)
+    assert alert.title == "Truncated responses" and alert.advice.startswith("Raise sample.max_tokens")
+
+
+def test_a_run_may_be_cut_before_its_answers_first_and_after_them_later(capsys):
+    """Each has its own steps and its own height: .5 without answers up to step 50, .3 after answers from 51 on."""
+    early = np.arange(1, 101) <= 50
+    columns = {"response__truncated": np.where(early, 0.5, 0.3), "grade__truncated": np.where(early, 0.5, 0.0)}
+    before, after = alerts_of(**columns)
+    assert (before.title, after.title) == ("Truncated responses", "Text after the answer")
+    assert before.spans[0][0] == 1 and abs(before.spans[-1][1] - 50) <= 5
+    assert abs(after.spans[0][0] - 51) <= 5 and after.spans[-1][1] == 100
+    assert "50%" in before.text and "50%" not in after.text
+    log = AlertLog()
+    for row in rows_of(**columns):
+        log.log(row["step"], row)
+    titles = [line.split(": ", 1)[1].split(".")[0] for line in capsys.readouterr().out.splitlines()]
+    assert titles == [before.title, after.title]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_mazes_in_which_diver_mix_wrote_on_after_its_answers(seed):
+    """The recorded runs of docs/results/methods.md, whose metrics are means over ten steps."""
+    file = Path(__file__).parents[2] / "docs" / "results" / "records" / "methods.jsonl.gz"
+    metrics = json.loads(read(file)[f"maze/diver-mix_frame-common_learning_rate-0.0001_seed{seed}"])["metrics"]
+    names = ("response/truncated", "grade/truncated")
+    text_after_the_answer(alerts_of(**{name.replace("/", "__"): metrics[name] for name in names}))
 
 
 @pytest.mark.parametrize(("metric", "before", "after", "title"), CROSSED)

@@ -3,8 +3,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from diver.core.types import Group, Problem, Rollout
 from diver.train.batches import Row, collate, micro_batches, rows_of
-from diver.types import Group, Problem, Rollout
 
 
 def row(prompt, response, start=1):

@@ -7,8 +7,9 @@ import pytest
 from diver_command import succeeds
 
 FLAGS = (
-    "--method clip-higher --method.selection.filter_groups --data.countdown.problems 12 --sample.group_size 4 --sample.max_tokens 40 "
-    "--sample.max_prompt_tokens 24 --train.batch_size 4 --train.mini_batch_size 2 --train.save_steps 1 --evaluate.problems 0"
+    "--method clip-higher --method.selection.filter_groups --data.countdown.problems 12 --sample.group_size 4 "
+    "--sample.max_tokens 40 --sample.max_prompt_tokens 24 --train.batch_size 4 --train.mini_batch_size 2 "
+    "--train.save_steps 1 --evaluate.problems 0"
 ).split()
 
 

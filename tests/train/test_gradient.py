@@ -11,14 +11,14 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from diver.config.sections import Model, Update
-from diver.generate.base import sample_groups
-from diver.generate.hf import HFGenerator
-from diver.generate.policy import Policy, load_policy
+from diver.core.types import Group, Problem, Reward, Rollout
 from diver.losses import ClipLoss, EntropyAdvantageLoss, GspoLoss
 from diver.methods import method_named
+from diver.recipe.sections import Model, Update
+from diver.sample.base import sample_groups
+from diver.sample.hf import HFGenerator
+from diver.sample.policy import Policy, load_policy
 from diver.train.update import update
-from diver.types import Group, Problem, Reward, Rollout
 
 LOW, HIGH = 0.2, 0.28
 GROUPS, G, MINI = 8, 4, 2  # four mini-batches of two whole groups

@@ -8,13 +8,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GptOssConfig
 
-from diver.config.sections import Model
-from diver.data.testbeds import policy_folder
-from diver.generate.cache import check_layers
-from diver.generate.policy import load_policy
-from diver.io.run_folder import RunFolder
+from diver.core.run_folder import RunFolder
+from diver.core.types import DiverError
+from diver.recipe.sections import Model
+from diver.sample.cache import check_layers
+from diver.sample.policy import load_policy
+from diver.tasks.testbeds import policy_folder
 from diver.train import checkpoint
-from diver.types import DiverError
 
 
 def gradient(policy, ids):

@@ -1,4 +1,5 @@
-"""Each logger by the library itself, offline: what it stored is what was logged, and a run that resumes is the same run.
+"""Each logger by the library itself, offline: what it stored is what was logged,
+and a run that resumes is the same run.
 
 A logger that is not installed is skipped by name: `make test-trl` has wandb, `pip install mlflow trackio` the others.
 """
@@ -7,7 +8,7 @@ import os
 
 import pytest
 
-from diver.config.sections import Log
+from diver.recipe.sections import Log
 from diver.train.loggers import check_loggers, open_loggers, run_id
 
 pytestmark = pytest.mark.slow

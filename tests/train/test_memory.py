@@ -8,9 +8,9 @@ import torch
 from torch.profiler import profile
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from diver.generate.policy import Policy
 from diver.losses import ClipLoss, logprobs
 from diver.losses.base import Tokens
+from diver.sample.policy import Policy
 from diver.train.batches import Row, collate
 from diver.train.update import accumulate
 

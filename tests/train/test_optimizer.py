@@ -4,11 +4,11 @@ import pytest
 import torch
 from test_gradient import MINI, Recorder, Tokenizer, rollout_batch, tiny_model
 
-from diver.config.recipe import make_recipe
-from diver.config.sections import Update
-from diver.generate.policy import Policy
-from diver.io.run_folder import RunFolder
+from diver.core.run_folder import RunFolder
 from diver.losses import ClipLoss
+from diver.recipe.recipe import make_recipe
+from diver.recipe.sections import Update
+from diver.sample.policy import Policy
 from diver.train.trainer import Trainer
 from diver.train.update import update
 

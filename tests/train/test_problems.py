@@ -6,17 +6,17 @@ import pytest
 from rows import write_rows
 from transformers import Phi3Config
 
-from diver.config.data import Countdown, Data, Source
-from diver.config.recipe import make_recipe
-from diver.config.sections import Model
-from diver.data.splits import draw_indices, load
-from diver.data.templates import prompted
-from diver.data.testbeds import policy_folder
-from diver.generate.policy import load_policy
-from diver.io.run_folder import RunFolder
+from diver.core.run_folder import RunFolder
+from diver.core.types import DiverError
+from diver.recipe.data import Countdown, Data, Source
+from diver.recipe.recipe import make_recipe
+from diver.recipe.sections import Model
+from diver.sample.policy import load_policy
+from diver.tasks.splits import draw_indices, load
+from diver.tasks.templates import prompted
+from diver.tasks.testbeds import policy_folder
 from diver.train.prepare import prepare
 from diver.train.trainer import Trainer
-from diver.types import DiverError
 
 
 def jsonl(tmp_path, rows):
@@ -80,8 +80,8 @@ def test_longrope_beyond_its_original_positions_is_refused(tmp_path):
     shutil.copytree(policy_folder(), folder := tmp_path / "phi")
     factors = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
     config = Phi3Config(
-        vocab_size=1024, hidden_size=64, num_attention_heads=4, pad_token_id=0, eos_token_id=1, max_position_embeddings=128,
-        original_max_position_embeddings=96, rope_scaling={"type": "longrope", **factors},
+        vocab_size=1024, hidden_size=64, num_attention_heads=4, pad_token_id=0, eos_token_id=1,
+        max_position_embeddings=128, original_max_position_embeddings=96, rope_scaling={"type": "longrope", **factors},
     )  # fmt: skip
     config.save_pretrained(folder)
     data = {"path": numbered(tmp_path, 300).path}
@@ -120,8 +120,8 @@ def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
     assert str(caught.value) == (
         f"train.batch_size: 18 problems in a step, but {recipe.data.path!r} has only 17 to train on; lower it, and "
         "train.mini_batch_size, which must divide it; "
-        f"{recipe.data.path}: 2 of 20 problems are held out for evaluation (evaluate.problems = 8, but at most a tenth); "
-        "1 of 18 prompts are longer than sample.max_prompt_tokens (32) and were skipped"
+        f"{recipe.data.path}: 2 of 20 problems are held out for evaluation (evaluate.problems = 8, but at most a "
+        "tenth); 1 of 18 prompts are longer than sample.max_prompt_tokens (32) and were skipped"
     )
 
 

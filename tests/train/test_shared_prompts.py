@@ -7,14 +7,14 @@ import pytest
 import torch
 import transformers
 
-from diver.config.sections import Update
-from diver.generate.policy import Policy
+from diver.core.types import Group, Problem, Reward, Rollout
 from diver.losses import ClipLoss, HighEntropyLoss
 from diver.methods import method_named
+from diver.recipe.sections import Update
+from diver.sample.policy import Policy
 from diver.train import update as module
 from diver.train.shared_prompts import shares_prompts
 from diver.train.update import update
-from diver.types import Group, Problem, Reward, Rollout
 
 SIZES = {"vocab_size": 23, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "max_position_embeddings": 64, "initializer_range": 0.3}  # fmt: skip

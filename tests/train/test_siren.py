@@ -9,14 +9,14 @@ import torch
 from diver_command import succeeds
 from test_gradient import GROUPS, HIGH, LOW, MINI, Recorder, Tokenizer, relative_errors, rollout_batch, tiny_model
 
-from diver.config.sections import Update
-from diver.generate.policy import Policy
+from diver.core.types import DiverError
 from diver.losses import SirenLoss
 from diver.losses.base import Tokens
 from diver.losses.logprobs import entropy
 from diver.methods import method_named
+from diver.recipe.sections import Update
+from diver.sample.policy import Policy
 from diver.train.update import ANCHOR, update
-from diver.types import DiverError
 
 
 def h(*weights):

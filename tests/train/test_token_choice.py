@@ -1,7 +1,7 @@
 """Losses that select tokens: the selection is that of the whole mini-batch, however it is cut into micro-batches.
 
-As in test_gradient.py, the reference takes one response at a time, with plain sums; it selects with sorted lists. What it
-must tell apart: a selection within each micro-batch, and one that does not see the rows of zero advantage.
+As in test_gradient.py, the reference takes one response at a time, with plain sums; it selects with sorted lists.
+What it must tell apart: a selection within each micro-batch, and one that does not see the rows of zero advantage.
 """
 
 import math
@@ -11,9 +11,9 @@ import pytest
 import torch
 from test_gradient import GROUPS, MINI, Recorder, Tokenizer, relative_errors, rollout_batch, tiny_model
 
-from diver.config.sections import Update
-from diver.generate.policy import Policy
 from diver.losses import ClipCovLoss, HighEntropyLoss, KlCovLoss
+from diver.recipe.sections import Update
+from diver.sample.policy import Policy
 from diver.train.update import update
 
 TEMPERATURE, SEED = 0.8, 11
@@ -135,7 +135,8 @@ def test_the_share_is_of_the_mini_batch():
 
 
 def test_kl_cov_penalises_tokens_of_zero_advantage_too():
-    """In a mini-batch of zero advantages all covariances are 0, the first quarter is selected, and only it is forwarded."""
+    """In a mini-batch of zero advantages all covariances are 0, the first quarter is selected,
+    and only it is forwarded."""
     model = tiny_model()
     groups = rollout_batch(TEMPERATURE)
     zeros = [g.with_each(advantage=[0.0] * len(g)) for g in groups]

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from diver.config.flags import parse
+from diver.recipe.flags import parse
 
 
 def command(args: Sequence[str]) -> None:
     """Write or serve one page of anyone's rollouts: groups to read, curves of Pass@k, diversity and entropy, alerts."""
-    from diver.browse.run import Browse, run
+    from diver.look.browse import Browse, run
 
     run(parse(Browse, "diver browse", args))

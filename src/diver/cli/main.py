@@ -1,38 +1,42 @@
 """The command `diver`: which verbs there are, and what becomes of an error."""
 
+import contextlib
 import errno
+import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
-from diver.cli.streams import outlive_readers
-from diver.extras import PACKAGES, missing
-from diver.io.provenance import version
-from diver.io.text import clean
-from diver.types import DiverError
+from diver.core.extras import PACKAGES, missing
+from diver.core.provenance import version
+from diver.core.text import clean
+from diver.core.types import DiverError
 
 QUIET = "--quiet"
 NO_BARS = "TQDM_DISABLE"  # tqdm reads it when it is imported, so nothing here imports tqdm
 GROUP = "diver.commands"  # an installed package adds a verb here: a function of the words after it
-VERBS = {
-    verb: EntryPoint(verb, f"diver.cli.{verb}:command", GROUP)
-    for verb in ("train", "trl", "verl", "eval", "compare", "grade", "measure", "browse", "report", "methods")
-}
+OF_STUDIES = ("reproduce", "validity")  # verbs that the distribution of studies/ adds
 # Errors that the user can correct: a full disk, no permission, an invalid path, such as one in /proc.
 USER_ERRORS = {
-    errno.ENOENT, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
+    errno.ENOENT, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS,
+    errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
 }  # fmt: skip
+
+NO_MEMORY = ("failed to map segment", "annot allocate memory")  # of a library that cannot be loaded
 
 
 def main() -> None:
     """Exit code 0; 2 for an error that the user can correct; 130 when interrupted by the keyboard."""
-    outlive_readers()
+    for name in ("stdout", "stderr"):
+        if type(stream := getattr(sys, name)) is io.TextIOWrapper:  # a notebook and a test have others
+            setattr(sys, name, Unread(stream))
+    os.environ["MPLBACKEND"] = "agg"  # a notebook's own may not be installed here, and figures are only saved
     sys.path.append(os.getcwd())  # a metric named by its dotted name may live where the command is given
     try:
         _run(sys.argv[1:])
     except DiverError as e:
-        _stop(str(e))
+        _stop(*map(str, e.args))
     except OSError as e:
         if e.errno not in USER_ERRORS:
             raise
@@ -42,18 +46,67 @@ def main() -> None:
         if (package := (e.name or "").partition(".")[0].replace("-", "_")) not in PACKAGES:
             raise
         _stop(missing(package))
+    except (ImportError, MemoryError) as e:
+        if isinstance(e, ImportError) and not any(words in str(e) for words in NO_MEMORY):
+            raise
+        reason = f"not enough memory ({str(e) or type(e).__name__})"
+        _stop(f"{reason}: allow this process more (ulimit -v limits it), or give it less to read")
     except RuntimeError as e:
         if type(e).__name__ != "OutOfMemoryError":
             raise
         _stop(f"{e}; lower sample.max_num_seqs or train.micro_batch_tokens: the same command resumes the run")
     except KeyboardInterrupt:
-        print("\ndiver: stopped; the same command resumes from what is saved", file=sys.stderr)
+        from diver.train.stopping import how_to_resume
+
+        print(f"\ndiver: stopped; {how_to_resume()} from what is saved", file=sys.stderr)
         sys.exit(130)
 
 
-def commands() -> dict[str, EntryPoint]:
-    """Every verb: those of this package, then those of others, by name."""
-    return VERBS | {entry.name: entry for entry in sorted(entry_points(group=GROUP))}
+class Unread(io.TextIOWrapper):
+    """`stream`, which becomes /dev/null when its reader goes away, as in `diver eval ... | head`: the work goes on."""
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        stream.flush()
+        buffering = 0 if stream.write_through else -1  # as PYTHONUNBUFFERED says
+        super().__init__(
+            open(stream.fileno(), "wb", buffering, closefd=False),  # noqa: SIM115
+            encoding=stream.encoding,
+            errors="backslashreplace" if stream.errors == "strict" else stream.errors,  # such as a folder's name
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+        self.stream = stream  # whose end would close the descriptor
+
+    def write(self, text: str) -> int:
+        with self._to_nowhere():
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._to_nowhere():
+            super().flush()
+
+    @contextlib.contextmanager
+    def _to_nowhere(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+
+
+def own_commands() -> dict[str, Callable[[Sequence[str]], None]]:
+    """The verbs of this package, imported after --quiet is seen: tqdm reads NO_BARS when it is imported."""
+    from diver.cli import browse, compare, eval, grade, judge, measure, methods, train
+
+    modules = (train, eval, compare, grade, measure, browse, methods, judge)
+    return {module.__name__.rpartition(".")[2]: module.command for module in modules}
+
+
+def other_commands() -> dict[str, EntryPoint]:
+    """The verbs that installed packages add, by name."""
+    return {entry.name: entry for entry in sorted(entry_points(group=GROUP))}
 
 
 def _run(argv: Sequence[str]) -> None:
@@ -65,19 +118,28 @@ def _run(argv: Sequence[str]) -> None:
         print(_help())
     elif verb == "--version":
         print(version("diver-rl"))
-    elif entry := VERBS.get(verb) or commands().get(verb):
+    elif command := own_commands().get(verb):
+        command(args)
+    elif entry := other_commands().get(verb):
         entry.load()(args)
+    elif verb in OF_STUDIES:
+        raise DiverError(f"diver {verb} comes with the studies: pip install ./studies in a clone of DIVER")
     else:
-        raise DiverError(f"there is no command {verb!r}; commands are {', '.join(commands())}")
+        known = ", ".join([*own_commands(), *other_commands()])
+        raise DiverError(f"there is no command {verb!r}; commands are {known}")
 
 
 def _help() -> str:
-    first_lines = {name: (entry.load().__doc__ or "").partition("\n")[0] for name, entry in commands().items()}
-    verbs = "\n".join(f"  {name:9} {line}" for name, line in first_lines.items())
+    commands = own_commands() | {name: entry.load() for name, entry in other_commands().items()}
+    verbs = "\n".join(f"  {name:9} {(f.__doc__ or '').partition(chr(10))[0]}" for name, f in commands.items())
     title = "diver: reinforcement learning that rewards correct answers for being different"
-    return f"{title}\n\n{verbs}\n\ndiver COMMAND --help lists its options; in their names - and _ are the same. {QUIET}, with any of them: no progress bars."
+    return (
+        f"{title}\n\n{verbs}\n\ndiver COMMAND --help lists its options; in their names - and _ are the same. {QUIET}, "
+        "with any of them: no progress bars."
+    )
 
 
-def _stop(message: str) -> None:
-    print(f"diver: {' '.join(clean(message).split())}", file=sys.stderr)
+def _stop(*messages: str) -> None:
+    for message in messages:
+        print(f"diver: {' '.join(clean(message).split())}", file=sys.stderr)
     sys.exit(2)

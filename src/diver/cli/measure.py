@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from diver.config.flags import parse
+from diver.recipe.flags import parse
 
 
 def command(args: Sequence[str]) -> None:
     """Measure how diverse the responses are in rollouts of any origin."""
-    from diver.measure.run import Measure, run
+    from diver.look.measure import Measure, run
 
     run(parse(Measure, "diver measure", args))

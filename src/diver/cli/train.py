@@ -1,76 +1,146 @@
-"""`diver train`: a run, its report and its summary."""
+"""`diver train`: a run by one of the engines; by the built-in trainer, its report and its summary."""
 
+import contextlib
 import dataclasses
-import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import PositiveInt
-
-from diver.config.load import RecipeArguments, parse_arguments
-from diver.config.recipe import Recipe, make_recipe
-from diver.io.jsonl import table
-from diver.io.run_folder import by_step, open_run, set_aside
-from diver.types import DiverError
+from diver.cli.engines import by_trl, by_verl, keys_of
+from diver.core.jsonl import table
+from diver.core.run_folder import RunFolder, by_step, set_aside
+from diver.core.settings import Errors
+from diver.core.text import clean
+from diver.core.types import DiverError
+from diver.recipe.load import RecipeArguments, parse_arguments
+from diver.recipe.recipe import Recipe, make_recipe
+from diver.recipe.run import open_run
 
 
 @dataclasses.dataclass(kw_only=True)
 class TrainArguments(RecipeArguments):
     """Train a policy from a recipe, evaluate it, and write a report: diver train recipes/quickstart.toml
 
-    The same command resumes a stopped run, and shows the summary of a finished one; --train.steps N, the step of its last
-    checkpoint, ends a stopped run there. RECIPE.toml sets keys by section; what it leaves out has the paper's value. Every
-    key is a flag, too: --train.steps 20 --method diver-td. Short forms are --model PATH, --data PATH and --method NAME; the
-    keys listed under method are those of the method that is named.
+    The same command resumes a stopped run, and shows the summary of a finished one; --train.steps N, the step of its
+    last checkpoint, ends a stopped run there. RECIPE.toml sets keys by section; what it leaves out has the paper's
+    value, but for method.diversity.until and method.shaping.condition. Every key is
+    a flag, too: --train.steps 20 --method diver-td. Short forms are --model PATH, --data PATH, --method NAME
+    and --engine NAME; the keys listed under method are those of the method that is named.
+
+    --engine trl runs the recipe with TRL (LoRA and vLLM on one GPU), --engine verl on a cluster; --engine NAME --help
+    ends with what becomes of each key there. verl's own options come after two dashes:
+    diver train recipes/paper/qwen2.5-math-7b.toml --engine verl --method diver-td -- trainer.nnodes=2
     """
 
     dry_run: bool = False
-    """Check all that the run would (data, tokenizer, template, verifier, context length, folder), print the recipe with
-    every default filled in, and stop."""
+    """Check all that the run would (data, tokenizer, template, verifier, context length, folder),
+    show the first prompt, print the recipe as TOML with every default filled in, and stop.
+    Everything that is wrong is reported at once.
+    With TRL, print its GRPOConfig and the keys that it does not take; its fields are checked where TRL is installed.
+    With verl, print its command; needs neither verl nor the model, and checks neither data nor verifier."""
     restart: bool = False
-    """Set a run folder that is there aside, as FOLDER.1, and begin anew."""
+    """Set a run folder that is there aside, as FOLDER.1, and begin anew. Built-in engine only."""
     seeds: str | None = None
-    """Several runs that differ in run.seed, such as 0..4 or 0,3,7; each in a folder of its own, FOLDER/seed_N."""
-    jobs: PositiveInt = 1
+    """Several runs that differ in run.seed, such as 0..4 or 0,3,7; each in a folder of its own, FOLDER/seed_N. Built-in
+    engine only."""
+    jobs: int = 1
     """With --seeds: how many runs at a time, a thread each."""
+    problems_only: bool = False
+    """With verl: write the problems, print where they are, and stop."""
+
+
+# A rehearsal of a few seconds would not do: the lengths of responses and the first use of a GPU decide.
+DURATION_NOTE = (
+    "duration: not estimated. To measure it, run a few steps into another folder: --train.steps 3 "
+    "--evaluate.problems 0 --run.folder runs/three-steps; time/* in its metrics.jsonl are the seconds of each part of "
+    "a step"
+)
 
 
 def command(args: Sequence[str]) -> None:
-    """Train a policy from a recipe, evaluate it, and write a report."""
-    arguments = parse_arguments(TrainArguments, args, "diver train")
-    if arguments.seeds is not None:
-        if any(word.partition("=")[0] == "--run.seed" for word in args):
-            raise DiverError(f"--run.seed: the seeds are those of --seeds {arguments.seeds}; give one of the two")
+    """Train a policy from a recipe, evaluate it, and write a report; also with TRL or verl."""
+    end = args.index("--") if "--" in args else len(args)
+    try:
+        arguments = parse_arguments(TrainArguments, args[:end], "diver train")
+    except SystemExit:  # after --help
+        print(keys_of(args[:end]), end="")
+        raise
+    recipe, options = arguments.recipe, args[end + 1 :]
+    engine = recipe.run.engine
+    check_flags(arguments, args[:end], options)
+    if engine == "trl":
+        by_trl(recipe, args, dry_run=arguments.dry_run)
+    elif engine == "verl":
+        by_verl(recipe, options, dry_run=arguments.dry_run, problems_only=arguments.problems_only)
+    elif arguments.seeds is not None:
         train_seeds(arguments)
-    elif arguments.jobs > 1:
-        raise DiverError(f"--jobs {arguments.jobs}: is for the runs of --seeds, and this is one run")
     elif arguments.dry_run:
+        errors = Errors()
         if not arguments.restart:  # which would set aside what another recipe has left in the folder
-            open_run(arguments.recipe).close()
-        check(arguments.recipe)
-        print(json.dumps(dataclasses.asdict(arguments.recipe), indent=2))
+            with errors.collected():
+                open_run(recipe).close()
+        with errors.collected():
+            notes = notes_of(recipe)
+        errors.raise_found()
+        print(*notes, DURATION_NOTE, sep="\n", file=sys.stderr)
+        print(as_toml(recipe), end="")
     else:
-        train(arguments.recipe, arguments.restart)
+        train(recipe, arguments.restart)
 
 
-def check(recipe: Recipe) -> None:
-    """Raises DiverError for what would stop the run, and prints its notes to standard error; nothing is written.
+def check_flags(arguments: TrainArguments, args: Sequence[str], options: Sequence[str]) -> None:
+    """Raises DiverError for flags that do not go together; `options` are those behind two dashes."""
+    engine, seeds, jobs = arguments.recipe.run.engine, arguments.seeds, arguments.jobs
+    seed_given = any(word.partition("=")[0] == "--run.seed" for word in args)
+    other, only = engine != "builtin", "only the built-in engine has it"
+    for wrong, message in (
+        (jobs < 1, f"command line: --jobs: should be greater than 0, not {jobs}"),
+        (other and arguments.restart, f"command line: --restart: {only}; give another --run.folder"),
+        (other and seeds, f"command line: --seeds: {only}; give --run.seed and --run.folder, once for each seed"),
+        (engine != "verl" and arguments.problems_only, "command line: --problems-only: is for --engine verl"),
+        (engine != "verl" and options, "command line: --: options of the engine follow, which is for --engine verl"),
+        (seeds is not None and seed_given, f"--run.seed: the seeds are those of --seeds {seeds}; give one of the two"),
+        (seeds is None and jobs > 1, f"--jobs {jobs}: is for the runs of --seeds, and this is one run"),
+    ):
+        if wrong:
+            raise DiverError(message)
+
+
+def notes_of(recipe: Recipe) -> list[str]:
+    """Notes on the data and the first prompt; nothing is written. DiverError for what would stop the run.
 
     Where the hub cannot be reached, this and what depends on it is not checked, which is a note.
     """
-    from diver.data.hub import HubUnreachable
-    from diver.train.prepare import check_trainable, prepare
-    from diver.train.rehearsal import rehearse
+    from diver.tasks.hub import HubUnreachable
+    from diver.train.rehearsal import prepare_and_rehearse
 
-    check_trainable(recipe)
     try:
-        train, _, tokenizer, notes = prepare(recipe)
-        notes += rehearse(recipe, train, tokenizer)
+        train, _, tokenizer, notes = prepare_and_rehearse(recipe)
+        ids, prompt = train.ids[train.problems[0].id], train.texts[0]
+        if list(tokenizer(prompt, add_special_tokens=False)["input_ids"]) != list(ids):  # it adds some, such as <s>
+            prompt = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
+        return [*notes, f"first prompt, {len(ids)} tokens, as the model reads it:\n{clean(prompt)}\n"]
     except HubUnreachable as error:
-        notes = [f"not checked: {error}"]
-    print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)
+        return [f"not checked: {error}"]
+
+
+def as_toml(recipe: Recipe) -> str:
+    """The recipe with every default filled in, as a file that gives the same recipe.
+
+    A key without a value is left out, as are the sections of the other engines where they have their defaults.
+    """
+    import tomli_w
+
+    def with_values(table: Mapping[str, Any]) -> dict[str, Any]:
+        known = {key: value for key, value in table.items() if value is not None}
+        return {key: with_values(value) if isinstance(value, Mapping) else value for key, value in known.items()}
+
+    tables = with_values(dataclasses.asdict(recipe))
+    for engine in ("verl", "trl"):
+        if getattr(recipe, engine) == getattr(Recipe, engine):
+            del tables[engine]
+    return tomli_w.dumps(tables)
 
 
 def train(recipe: Recipe, restart: bool = False) -> None:
@@ -78,23 +148,17 @@ def train(recipe: Recipe, restart: bool = False) -> None:
 
     A run whose checkpoints were removed is never begun anew in its folder: a finished one has its summary.
     """
-    from diver.report import summary_table, write_report
+    from diver.look.run_page import write_report
+    from diver.look.run_summary import summary_table
     from diver.train.trainer import Trainer
 
     if restart and (aside := set_aside(recipe.folder)):
         print(f"{recipe.folder}: now {aside}")
     folder = open_run(recipe)
     try:
-        steps, completed = recipe.train.steps, max(folder.steps(), default=0)
         saved = max(by_step(folder.path / "checkpoints"), default=0)
-        evaluated = not recipe.evaluate.problems or folder.evaluated(steps, recipe.evaluate.num_samples)
-        finished = (
-            saved > steps
-            or (saved == steps and evaluated)
-            or (not saved and completed >= steps and (folder.path / "report.html").exists())
-        )
         before = table(folder.config, "recipe", "train")  # settings of the run so far: some may change when it goes on
-        if finished:  # a kill may have come between the last save and the end of an older checkpoint
+        if is_finished(recipe, folder):  # a kill may have come between the last save and the end of an older checkpoint
             limits = [recipe.train.save_total_limit, before.get("save_total_limit", 1)]
             folder.drop_checkpoints(max(limits))
         else:
@@ -106,45 +170,61 @@ def train(recipe: Recipe, restart: bool = False) -> None:
         folder.close()
 
 
+def is_finished(recipe: Recipe, folder: RunFolder) -> bool:
+    """Whether nothing is left to do: trained and evaluated, or, where its checkpoints were removed, with a report."""
+    steps, completed = recipe.train.steps, max(folder.steps(), default=0)
+    saved = max(by_step(folder.path / "checkpoints"), default=0)
+    evaluated = not recipe.evaluate.problems or folder.evaluated(steps, recipe.evaluate.num_samples)
+    return (
+        saved > steps
+        or (saved == steps and evaluated)
+        or (not saved and completed >= steps and (folder.path / "report.html").exists())
+    )
+
+
 def train_seeds(arguments: TrainArguments) -> None:
     """A run for each seed, in parallel, then their mean and intervals over seeds and problems."""
     from diver.cli.compare import command as compare
+    from diver.look.run_summary import result_lines
     from diver.train.parallel import Run, run_all
 
-    folder = arguments.recipe.folder
-    recipes = {f"seed_{seed}": _with_seed(arguments.recipe, seed) for seed in parse_seeds(arguments.seeds or "")}
+    folder, given = arguments.recipe.folder, arguments.recipe.run
+    runs = {
+        seed: dataclasses.replace(given, seed=seed, folder=str(folder / f"seed_{seed}"))
+        for seed in parse_seeds(arguments.seeds or "")
+    }
+    recipes = [dataclasses.replace(arguments.recipe, run=run) for run in runs.values()]
     if (folder / "config.json").exists():
         raise DiverError(f"{folder}: is the folder of one run; choose another run.folder for those of --seeds")
-    for recipe in recipes.values():
+    for recipe in recipes:
         if arguments.restart and not arguments.dry_run and (aside := set_aside(recipe.folder)):
             print(f"{recipe.folder}: now {aside}")
         if not (arguments.restart and arguments.dry_run):
-            open_run(recipe).close()  # another recipe's folder is refused here, and not an hour later
-    check(next(iter(recipes.values())))
+            with contextlib.closing(open_run(recipe)) as run:  # refuses another recipe's here, and not an hour later
+                saved = max(by_step(run.path / "checkpoints"), default=0)
+                if not is_finished(recipe, run) and (words := run.done_again(saved)):
+                    print(words, file=sys.stderr)  # the run itself says it in its log
+    print(*notes_of(recipes[0]), sep="\n", file=sys.stderr)
     if arguments.dry_run:
-        print(*(recipe.folder for recipe in recipes.values()), sep="\n")
+        print(as_toml(arguments.recipe))
+        print("# Each run has a seed and a folder of its own:", *(f"#   {r.folder}" for r in recipes), sep="\n")
         return
-    runs = [
-        Run(
-            name,
-            "diver.cli.train:train_table",
-            {"table": dataclasses.asdict(recipe)},
-            recipe.folder,
-            recipe.train.steps,
+    function = "diver.cli.train:train_table"
+    try:
+        run_all(
+            [Run(r.folder.name, function, {"table": dataclasses.asdict(r)}, r.folder, r.train.steps) for r in recipes],
+            folder,
+            arguments.jobs,
         )
-        for name, recipe in recipes.items()
-    ]
-    run_all(runs, folder, arguments.jobs)
+    finally:  # also where some runs have failed or were stopped
+        for recipe in recipes:
+            if (recipe.folder / "metrics.jsonl").exists():
+                print(*result_lines(recipe.folder), sep="\n")
     hint = ""
     if arguments.recipe.evaluate.problems:
-        compare([str(recipe.folder) for recipe in recipes.values()])
+        compare([str(recipe.folder) for recipe in recipes])
         hint = f"; beside those of another method: diver compare {folder} OTHER_FOLDER"
     print(f"Runs: {folder}/seed_N{hint}")
-
-
-def _with_seed(recipe: Recipe, seed: int) -> Recipe:
-    run = dataclasses.replace(recipe.run, seed=seed, folder=str(recipe.folder / f"seed_{seed}"))
-    return dataclasses.replace(recipe, run=run)
 
 
 def train_table(table: dict[str, Any]) -> None:

@@ -1,7 +1,17 @@
 """How different the responses of one group are: see `metrics`."""
 
 from diver.diversity.equational import equational_diversity, formulas
-from diver.diversity.metrics import METRICS, Diversity, Metric, measure, needs_of, resolve, with_diversity
+from diver.diversity.metrics import (
+    METRICS,
+    Diversity,
+    Metric,
+    Until,
+    measure,
+    needs_of,
+    resolve,
+    with_diversity,
+    with_diversity_when_read,
+)
 from diver.diversity.ngrams import spaced, unspaced_note
 from diver.diversity.textual import (
     bleu_matrix,
@@ -18,6 +28,7 @@ __all__ = [
     "Embedding",
     "HiddenState",
     "Metric",
+    "Until",
     "bleu_matrix",
     "distinct_n",
     "embedding_diversity",
@@ -33,4 +44,5 @@ __all__ = [
     "textual_diversity",
     "unspaced_note",
     "with_diversity",
+    "with_diversity_when_read",
 ]

@@ -1,4 +1,5 @@
-"""Equational diversity: which fraction of a response's formulas no other response of its group has (section 3.3, "ED")."""
+"""Equational diversity: which fraction of a response's formulas no other response of its group has
+(section 3.3, "ED")."""
 
 import re
 from collections import Counter
@@ -7,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from diver.settings import choose
+from diver.core.settings import choose
 
 Extractor = Literal["nested", "paper"]
 
@@ -82,7 +83,8 @@ def formula_spans(text: str) -> list[Span]:
 
     `\$`, `\{` and `\\` are characters, so `\\(` opens nothing. What stands inside a formula belongs to it, the `$x$` of
     `\text{if $x$}` too. An opener that is never closed is passed over, and what follows it is read all the same. `$`
-    and `$$` do not show their direction, so a blank line ends them, as in TeX, and `_is_closer` distinguishes them from prices.
+    and `$$` do not show their direction, so a blank line ends them, as in TeX,
+    and `_is_closer` distinguishes them from prices.
     """
     open_, spans = _Open(), list[Span]()
     for match in _TOKEN.finditer(text):

@@ -1,33 +1,41 @@
 """How different are the responses of one group? Strings (or token ids) in, one number per response out.
 
 A `Metric` gives the G responses of a group float64 [G], greater where a response differs more. `textual` and
-`equational` are what the paper rewards, `hidden-state` and `embedding` what it checks them against. A metric of one's own
-whose parameter is called `group` gets the whole `Group`: problem, answer, outcomes, tokens and log-probs besides texts.
+`equational` are what the paper rewards, `hidden-state` and `embedding` what it checks them against. A metric of
+one's own whose parameter is called `group` gets the whole `Group`: problem, answer, outcomes, tokens and
+log-probs besides texts.
 """
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import Any, get_args
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from diver.core.settings import call_own, choose, import_object, settings
+from diver.core.types import DiverError, Group, Rollout
 from diver.diversity.equational import EXTRACTORS, Extractor, equational_diversity
 from diver.diversity.ngrams import Tokenize, order_weights, spaced
 from diver.diversity.textual import distinct_n, self_bleu_diversity, textual_diversity
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
-from diver.settings import call_own, choose, import_object, settings
-from diver.types import DiverError, Group
 
 TextMetric = Callable[[Sequence[str]], np.ndarray]
 GroupMetric = Callable[[Group], np.ndarray]
 Metric = TextMetric | GroupMetric
+Decode = Callable[[list[int]], str]
+Until = Literal["answer", "end"]
 
 
 @settings
 class Diversity:
-    """Settings of the diversity metrics; the defaults are the paper's."""
+    """Settings of the diversity metrics. The defaults are the paper's, but for `until`."""
 
+    until: Until = "answer"
+    """How much of a response is measured. answer: up to the end of the first place that states the graded answer, since
+    text after the answer raises the diversity reward and solves nothing. end: the whole response, as the paper does."""
     horizon: int | None = None
     """Only the first n policy tokens of a response count; None = all of them (best in the paper)."""
     orders: int = 4
@@ -51,11 +59,16 @@ class Diversity:
         if self.horizon is not None and self.horizon < 1:
             raise ValueError(f"horizon = {self.horizon}: give at least 1 token, or none at all for whole responses")
         order_weights(self.orders, self.weights)
+        choose(self.until, get_args(Until), "until")
         choose(self.tokenize, get_args(Tokenize), "tokenize")
         choose(self.extractor, EXTRACTORS, "extractor")
 
+    def texts(self, group: Group) -> list[str]:
+        """The text of each response that is measured, [G], before a horizon."""
+        return group.responses if self.until == "end" else [rollout.until_answer for rollout in group.rollouts]
 
-PAPER = Diversity()
+
+DEFAULT = Diversity()
 METRICS: dict[str, Callable[[Diversity], TextMetric]] = {
     "textual": lambda s: partial(textual_diversity, orders=s.orders, weights=s.weights, symmetric=s.symmetric),
     "equational": lambda s: partial(equational_diversity, extractor=s.extractor, ignore_space=s.ignore_space),
@@ -67,7 +80,7 @@ METRICS: dict[str, Callable[[Diversity], TextMetric]] = {
 OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # they count what `tokenize` says
 
 
-def resolve(name: str, settings: Diversity = PAPER) -> Metric:
+def resolve(name: str, settings: Diversity = DEFAULT) -> Metric:
     """The metric of that name: one of `METRICS`, or "package.module:function". DiverError if there is none.
 
     DiverError, too, where a function cannot be called with one argument: the texts, or the `group`.
@@ -88,20 +101,21 @@ def resolve(name: str, settings: Diversity = PAPER) -> Metric:
     return metric
 
 
-def needs_of(name: str, settings: Diversity = PAPER) -> frozenset[str]:
-    """What a metric must be given of the policy: the texts, and what a function declares, `my_metric.needs = {"logprobs"}`."""
+def needs_of(name: str, settings: Diversity = DEFAULT) -> frozenset[str]:
+    """What a metric must be given of the policy: the texts, and what a function declares,
+    `my_metric.needs = {"logprobs"}`."""
     return frozenset({"responses", *getattr(resolve(name, settings), "needs", ())})
 
 
 def measure(
     group: Group,
     names: Iterable[str],
-    settings: Diversity = PAPER,
-    decode: Callable[[list[int]], str] | None = None,
+    settings: Diversity = DEFAULT,
+    decode: Decode | None = None,
 ) -> dict[str, np.ndarray]:
     """Each metric of a group, {name: float64 [G]}.
 
-    decode (policy tokens -> text) cuts a text at the horizon; a metric that works on tokens does not need it.
+    decode (policy tokens -> text) cuts a text at the horizon, and tokens at the end of the answer.
     ValueError: no `decode` or no policy tokens where they are needed. DiverError: see `resolve`, or a metric's result
     is not one finite number per response.
     """
@@ -110,13 +124,13 @@ def measure(
         metric: Callable[[Any], Any] = resolve(name, settings)
         given: Any
         if name not in METRICS and _takes_group(metric):
-            given = group
+            given = group if settings.until == "end" else _until_answer(group, decode)
         elif name not in OF_NGRAMS:
-            given = _texts(group, settings.horizon, decode)
+            given = _texts(group, settings, decode)
         elif settings.tokenize == "policy":
-            given = _token_ids(group, settings.horizon)
+            given = [ids[: settings.horizon] for ids in _token_ids(group, settings.until, decode)]
         else:
-            given = [spaced(text, settings.tokenize) for text in _texts(group, settings.horizon, decode)]
+            given = [spaced(text, settings.tokenize) for text in _texts(group, settings, decode)]
         what = f"diversity metric {name!r}, problem {group.problem.id!r}"
         values = metric(given) if name in METRICS else call_own(what, metric, given)
         measured[name] = _checked(values, name, len(group))
@@ -131,7 +145,7 @@ def _takes_group(metric: Callable[[Any], Any]) -> bool:
 
 
 def with_diversity(
-    group: Group, names: Iterable[str], settings: Diversity = PAPER, decode: Callable[[list[int]], str] | None = None
+    group: Group, names: Iterable[str], settings: Diversity = DEFAULT, decode: Decode | None = None
 ) -> Group:
     """The group, every rollout with these metrics in its `diversity` and no others. Arguments and errors: `measure`."""
     columns = measure(group, names, settings, decode)
@@ -139,20 +153,95 @@ def with_diversity(
     return group.with_each(diversity=[dict(zip(columns, row, strict=True)) for row in rows])
 
 
-def _token_ids(group: Group, horizon: int | None) -> list[Any]:
+def with_diversity_when_read(
+    group: Group, names: Iterable[str], settings: Diversity = DEFAULT, decode: Decode | None = None
+) -> Group:
+    """As `with_diversity`, but each metric is measured when it is first read, and never where nobody reads it."""
+    known = list(names)
+
+    @cache
+    def column(name: str) -> list[float]:
+        return measure(group, [name], settings, decode)[name].tolist()
+
+    return group.with_each(diversity=[_WhenRead(known, column, i) for i in range(len(group))])
+
+
+class _WhenRead(Mapping[str, float]):
+    """The metrics of rollout `row`; `column` measures one of the group."""
+
+    def __init__(self, names: Collection[str], column: Callable[[str], list[float]], row: int) -> None:
+        self.names, self.column, self.row = names, column, row
+
+    def __getitem__(self, name: str) -> float:
+        if name not in self.names:
+            raise KeyError(name)
+        return self.column(name)[self.row]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def _token_ids(group: Group, until: Until, decode: Decode | None) -> list[Sequence[int]]:
+    """The policy tokens of each response that are measured, before a horizon."""
+    ids = []
     for i, rollout in enumerate(group.rollouts):
         if rollout.tokens is None:
             raise ValueError(f"problem {group.problem.id!r}, rollout {i} has no policy tokens: give `tokens`")
-    return [r.tokens[:horizon] for r in group.rollouts if r.tokens is not None]
+        if until == "answer" and _has_tail(rollout):
+            if decode is None:
+                raise ValueError(
+                    f"problem {group.problem.id!r}, rollout {i}: its answer ends before its text, so tokens need "
+                    "`decode` to be cut there; or set diversity.until to end"
+                )
+            ids.append(rollout.tokens[: _answer_tokens(rollout, decode)])
+        else:
+            ids.append(rollout.tokens)
+    return ids
 
 
-def _texts(group: Group, horizon: int | None, decode: Callable[[list[int]], str] | None) -> list[str]:
+def _texts(group: Group, settings: Diversity, decode: Decode | None) -> list[str]:
+    texts, horizon = settings.texts(group), settings.horizon
     if horizon is None:
-        return group.responses
+        return texts
     if decode is None:
         raise ValueError("a horizon counts policy tokens: give `decode` to cut the text there, or tokenize='policy'")
-    rows = zip(group.rollouts, _token_ids(group, horizon), strict=True)
-    return [r.response if r.length <= horizon else decode(list(ids)) for r, ids in rows]
+    ends = [None if settings.until == "end" else rollout.answer_end for rollout in group.rollouts]
+    rows = zip(texts, ends, _token_ids(group, "end", decode), strict=True)
+    return [text if len(ids) <= horizon else decode(list(ids[:horizon]))[:end] for text, end, ids in rows]
+
+
+def _until_answer(group: Group, decode: Decode | None) -> Group:
+    """The group with every response, its tokens and its log-probs up to the end of its answer.
+
+    Without `decode` a response that goes on has no tokens and no log-probs,
+    since it is unknown which are of the answer.
+    """
+
+    def cut(rollout: Rollout) -> Rollout:
+        if not _has_tail(rollout):
+            return rollout
+        if rollout.tokens is None or decode is None:
+            return rollout.replace(response=rollout.until_answer, tokens=None, logprobs=None, num_tokens=None)
+        count = _answer_tokens(rollout, decode)
+        logprobs = None if rollout.logprobs is None else rollout.logprobs[:count]
+        tokens = rollout.tokens[:count]
+        return rollout.replace(response=rollout.until_answer, tokens=tokens, logprobs=logprobs, num_tokens=None)
+
+    return dataclasses.replace(group, rollouts=tuple(map(cut, group.rollouts)))
+
+
+def _has_tail(rollout: Rollout) -> bool:
+    return rollout.answer_end is not None and rollout.answer_end < len(rollout.response)
+
+
+def _answer_tokens(rollout: Rollout, decode: Decode) -> int:
+    """The fewest first tokens whose text holds the answer; the text grows with the tokens,
+    so a bisection finds them."""
+    tokens = list(rollout.tokens or ())
+    return bisect_left(range(len(tokens)), rollout.answer_end or 0, key=lambda n: len(decode(tokens[:n])))
 
 
 def _checked(values: Any, name: str, size: int) -> np.ndarray:

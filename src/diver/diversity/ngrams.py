@@ -1,4 +1,5 @@
-"""Tokens and n-grams: what the tokens of a response are, and those of a group, numbered once for all that counts them."""
+"""Tokens and n-grams: what the tokens of a response are, and those of a group,
+numbered once for all that counts them."""
 
 import re
 from collections import defaultdict
@@ -13,9 +14,12 @@ Tokenize = Literal["whitespace", "zh", "char", "policy"]
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / the golden ratio: a product with it scatters keys (Fibonacci hashing)
 LONG = 20  # a text with more characters than this for each of its words is written without spaces
 
-# Chinese characters, their radicals, strokes, punctuation and full-width forms, as in sacrebleu's zh; neither kana nor Thai.
-# Departure: its range for the characters of plane 2 in fact selects U+2001 to U+2A6D; here it is plane 2 and 3.
-_CJK = "\u2e80-\u303f\u3100-\u312f\u31a0-\u31ef\u3200-\u4dbf\u4e00-\u9fff\uf900-\ufaff\ufe10-\ufe1f\ufe30-\ufe4f\uff00-\uffef"
+# Chinese characters, their radicals, strokes, punctuation and full-width forms, as in sacrebleu's zh; neither kana nor
+# Thai. Departure: its range for the characters of plane 2 in fact selects U+2001 to U+2A6D; here it is plane 2 and 3.
+_CJK = (
+    "\u2e80-\u303f\u3100-\u312f\u31a0-\u31ef\u3200-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\ufe10-\ufe1f\ufe30-\ufe4f\uff00-\uffef"
+)
 _PLANE_2 = "\U00020000-\U0003ffff"
 _SYMBOL = r"!-&(-+:-@\[-`{-~/"
 # One after the other, as there: of "..0" the second point stays with the 0, since its neighbour is taken by the first.
@@ -46,13 +50,15 @@ def spaced(text: str, tokenize: str) -> str:
 
 
 def unspaced_note(texts: Sequence[str], tokenize: str) -> str:
-    """A warning, where most texts are written without spaces and white space is what separates their tokens; else ""."""
+    """A warning, where most texts are written without spaces and white space is what separates their
+    tokens; else ""."""
     unspaced = sum(len(text) > LONG * max(1, len(text.split())) for text in texts)
     if tokenize != "whitespace" or 2 * unspaced <= len(texts):
         return ""
     return (
-        f"{unspaced} of {len(texts)} responses have less than one space in {LONG} characters: their words are hardly ever "
-        'equal, so textual diversity is near 1 for all; set diversity.tokenize to "zh" for Chinese, to "char" for Japanese or Thai'
+        f"{unspaced} of {len(texts)} responses have less than one space in {LONG} characters: their words are hardly "
+        "ever equal, so textual diversity is near 1 for all; "
+        'set diversity.tokenize to "zh" for Chinese, to "char" for Japanese or Thai'
     )
 
 
@@ -107,8 +113,8 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
 def _numbered(keys: np.ndarray) -> np.ndarray:
     """0, 1, ... for the different keys, int64 [n], equal for equal ones, int64 [n].
 
-    By a hash table: the last key of a slot stands for all that are equal to it, and those that met another one there, about
-    a fifth where all are different, are sorted.
+    By a hash table: the last key of a slot stands for all that are equal to it, and those that met another one there,
+    about a fifth where all are different, are sorted.
     """
     bits = max(1, 2 * len(keys) - 1).bit_length()
     slot = (keys.astype(np.uint64) * GOLDEN >> np.uint64(64 - bits)).astype(np.int64)

@@ -31,7 +31,8 @@ def textual_diversity(
 def textual_dissimilarity(
     responses: Sequence[Response], *, orders: int = 4, weights: Sequence[float] | None = None, symmetric: bool = False
 ) -> np.ndarray:
-    """D[i, j] = 1 - BLEU(o_i, o_j), float64 [G, G] in [0, 1], with a diagonal of 0. Arguments and errors: `bleu_matrix`.
+    """D[i, j] = 1 - BLEU(o_i, o_j), float64 [G, G] in [0, 1], with a diagonal of 0.
+    Arguments and errors: `bleu_matrix`.
 
     BLEU is not symmetric (the brevity penalty falls on the shorter response); `symmetric`: the mean of both directions.
     """
@@ -117,9 +118,9 @@ def _pairs(gram: np.ndarray, doc: np.ndarray, size: int) -> np.ndarray:
 def distinct_n(responses: Sequence[Response], *, orders: int = 4, weights: Sequence[float] | None = None) -> np.ndarray:
     """d(o_i) = mean over n of the mean over the n-grams g of o_i of 1 / count(g) in the group, float64 [G] in [0, 1].
 
-    Its mean over the responses, weighted by their numbers of n-grams, is Distinct-n of the group (arXiv 1510.03055): its
-    distinct n-grams, divided by all of them. `weights` are scaled to the sum 1. A response shorter than n is judged by
-    the orders it has; an empty one has 0. Errors: as `bleu_matrix`.
+    Its mean over the responses, weighted by their numbers of n-grams, is Distinct-n of the group (arXiv 1510.03055):
+    its distinct n-grams, divided by all of them. `weights` are scaled to the sum 1. A response shorter than n is judged
+    by the orders it has; an empty one has 0. Errors: as `bleu_matrix`.
     """
     weight = order_weights(orders, weights)
     tokens, length = number_tokens(responses)
@@ -137,9 +138,9 @@ def self_bleu_diversity(
 ) -> np.ndarray:
     """d(o_i) = 1 - BLEU of o_i with all other responses as its references, float64 [G] in [0, 1].
 
-    1 - mean d is the Self-BLEU of the group (arXiv 1802.01886), without smoothing: an n-gram counts at most as often as in
-    the reference that has most of it, the brevity penalty is that of the closest length, of two the shorter. One response
-    alone has 0. Short and empty responses, errors: as in `bleu_matrix`.
+    1 - mean d is the Self-BLEU of the group (arXiv 1802.01886), without smoothing: an n-gram counts at most as often as
+    in the reference that has most of it, the brevity penalty is that of the closest length, of two the shorter. One
+    response alone has 0. Short and empty responses, errors: as in `bleu_matrix`.
     """
     weight = order_weights(orders, weights)
     tokens, length = number_tokens(responses)

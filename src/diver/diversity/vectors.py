@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from diver.extras import install
-from diver.settings import settings
-from diver.types import DiverError
+from diver.core.extras import install
+from diver.core.settings import settings
+from diver.core.types import DiverError
 
 
 @settings
@@ -73,8 +73,8 @@ def embeddings(responses: Sequence[str], settings: Embedding) -> np.ndarray:
 
 def hidden_states(responses: Sequence[str], settings: HiddenState, prompt: str = "") -> np.ndarray:
     """h [G, H], float32; zeros for a response without a token. With a `prompt`, rendered, the model reads it before
-    each response, and first of all the beginning-of-sequence token that its tokenizer begins a text with; the mean is over
-    the tokens of the response."""
+    each response, and first of all the beginning-of-sequence token that its tokenizer begins a text with;
+    the mean is over the tokens of the response."""
     model, tokenizer = _language_model(settings.model, settings.device)
     import torch
 

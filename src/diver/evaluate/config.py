@@ -7,35 +7,36 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from diver.data.templates import TEMPLATES
+from diver.core.export import Export
+from diver.core.settings import settings
+from diver.core.types import DiverError
 from diver.evaluate.grade import AUTO
-from diver.generate.endpoint import Endpoint
-from diver.render.export import Export
-from diver.settings import settings
-from diver.types import DiverError
-from diver.verify import get_grader
+from diver.sample.endpoint import Endpoint
+from diver.tasks.templates import TEMPLATES
+from diver.tasks.verify import get_grader
 
 
 @settings
 class EvalConfig(Export):
     """Sample many responses to each problem, grade them, and estimate Avg@k and Pass@k.
 
-    A run, as in diver eval runs/quickstart, is evaluated as it was trained (problems, template, grader, temperature, length,
-    seed), before and after training with the same random streams, and compared; any other model is named by --model. The
-    same command resumes where a stopped one was; a larger --samples later adds to the stored ones.
+    A run, as in diver eval runs/quickstart, is evaluated as it was trained (problems, template, grader, temperature,
+    length, seed), before and after training with the same random streams, and compared; any other model is named by
+    --model. The same command resumes where a stopped one was; a larger --samples later adds to the stored ones.
     Try: diver eval --model countdown --samples 64 --k 1,...,64
     """
 
     run: Positional[Path | None] = None
     """A run folder, or a checkpoint folder in it; without this, --model."""
     step: int | None = None
-    """Of a run: the checkpoint of this step. Default: the last."""
+    """Step of the checkpoint to evaluate (runs only). Default: the last."""
     all_steps: bool = False
-    """Of a run: every checkpoint."""
+    """Evaluate every checkpoint (runs only)."""
     model: str = ""
     """A folder in Hugging Face layout, a hub name, or the name of a bundled policy, such as `countdown`."""
     benchmarks: str = ""
-    """Names separated by commas, or problem files (.jsonl, .json, .csv, .parquet). Default: countdown; the held-out problems of a run."""
+    """Names separated by commas, or problem files (.jsonl, .json, .csv, .parquet). Default: countdown; the held-out
+    problems of a run."""
     samples: int | None = None
     """Responses to each problem. Default: the paper's 32 or 1, those of a run, or as many as --k needs."""
     k: str = ""
@@ -45,48 +46,49 @@ class EvalConfig(Export):
     skip_long_prompts: bool = False
     """Leave out, and count, problems whose prompts are too long for the model; by default they stop the evaluation."""
     out: Path | None = None
-    """The folder of the results. Default: runs/eval/MODEL, or runs/eval/RUN, PARENT/seed_N of several seeds. A comparison is
-    written only where it is named."""
+    """The folder of the results. Default: runs/eval/MODEL, or runs/eval/RUN, PARENT/seed_N of several seeds. A
+    comparison is written only where it is named."""
     generator: Literal["transformers", "vllm", "endpoint"] = "transformers"
     """In this process, by either library, or any OpenAI-compatible server."""
     max_num_seqs: int = 0
-    """Responses at a time. 0: of --generator transformers what fits into a GPU, and on a CPU 512 or fewer; of an endpoint
-    64 requests, which is few for a large server. vLLM in this process decides itself."""
+    """Responses at a time. 0: of --generator transformers what fits into a GPU, and on a CPU 512 or fewer; of an
+    endpoint 64 requests, which is few for a large server. vLLM in this process decides itself."""
     url: str = ""
-    """Of --generator endpoint, such as http://127.0.0.1:8000/v1; its key is read from OPENAI_API_KEY."""
+    """Address of the server (endpoint only), such as http://127.0.0.1:8000/v1. Its key is read from OPENAI_API_KEY."""
     timeout: float | None = None
-    """Of --generator endpoint: seconds for one response; one that takes longer is asked for once more. Default: 900, or longer
+    """Timeout per request in seconds (endpoint only). A request that times out is retried once. Default: 900, or longer
     where --max-tokens at 10 a second take longer."""
     retries: int = Endpoint.retries
-    """Of --generator endpoint: the number of retries after a transient failure. What the server still refuses,
+    """Number of retries after a transient failure (endpoint only). What the server still refuses,
     while it answers others, is unscored: left out, counted, and not asked again by the same command."""
     extra: str = ""
-    """As JSON: with --generator endpoint further keys of the request body, such as '{"top_k": -1}'; with --generator vllm
-    options of its engine, such as '{"tensor_parallel_size": 2}'."""
+    """As JSON: with --generator endpoint further keys of the request body, such as '{"top_k": -1}'; with --generator
+    vllm options of its engine, such as '{"tensor_parallel_size": 2}'."""
     grader: str = ""
-    """Grades all benchmarks, by a name of diver.verify.graders."""
+    """Grades all benchmarks, by a name of diver.tasks.verify.graders."""
     seed: int | None = None
-    """Of the samples and of the order of options. Default: 0, or that of a run."""
+    """Random seed for sampling and for the order of options. Default: 0, or that of a run."""
     template: str = ""
-    """How a problem becomes a prompt: a name of diver.data.templates, such as plain, chat, boxed, paper, paper-chat or
+    """How a problem becomes a prompt: a name of diver.tasks.templates, such as plain, chat, boxed, paper, paper-chat or
     paper-llama. Default: that of a run; the chat template of a chat model, or of an endpoint; `plain` for Countdown."""
     chat_template_kwargs: str = ""
-    """Variables of the model's chat template, as JSON, such as '{"enable_thinking": false}'. Default: those of a run."""
+    """Variables of the model's chat template, as JSON, such as '{"enable_thinking": false}'. Default: those of a
+    run."""
     temperature: float | None = None
-    """Of the samples; 0 is greedy, one response to each problem. Default: that of a run; 0.6, and 1.0 for Countdown."""
+    """Sampling temperature; 0 is greedy, one response to each problem. Default: that of a run;
+    0.6, and 1.0 for Countdown."""
     max_tokens: int | None = None
     """The longest response. Default: that of a run; 8,192, and 40 for Countdown."""
     stop_token_ids: tuple[int, ...] = ()
-    """Tokens that end a response, besides those of the model. Default: those of a run. A server must know this key, as vLLM does."""
+    """Tokens that end a response, besides those of the model. Default: those of a run. A server must know this key, as
+    vLLM does."""
     figures: str = "png,svg"
-    """Kinds of the figure of Pass@k in the folder of the results: png, svg, pdf, with commas between."""
-    compare: tuple[Path, ...] = ()
-    """Sample nothing; compare these results, each with the first, problem by problem: folders of `diver eval`, run folders
-    (their last evaluation), or single files eval/step_NNNN.json of a run."""
+    """Kinds of the figure of Pass@k in the folder of the results: png, svg, pdf, with commas or spaces
+    between."""
 
     def __post_init__(self) -> None:
         self.check_export(Path())
-        if self.format == "parquet" and self.out is None and (self.compare or self.run is not None):
+        if self.format == "parquet" and self.out is None and self.run is not None:
             raise DiverError("--format parquet: the comparison is written to a file; name a folder with --out")
         if self.run is None and (self.step is not None or self.all_steps):
             raise DiverError("--step and --all-steps: choose checkpoints of a run; name it: diver eval runs/quickstart")

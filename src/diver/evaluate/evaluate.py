@@ -2,18 +2,58 @@
 
 import math
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from diver.data.templates import TEMPLATES, chat_messages, render
-from diver.evaluate.grade import SCORED, grade_keys, grade_rows
+from diver.core.progress import progress_bar
+from diver.core.seeds import digest
+from diver.core.types import DiverError, Grade, Problem
+from diver.evaluate.grade import AUTO, SCORED, grade_rows, grader_for
 from diver.evaluate.reduce import Sample, reduce
 from diver.evaluate.store import Log, MemoryLog
-from diver.evaluate.task import Task
-from diver.generate.base import Generation, Generator, Key, Prompt, PromptTooLong, SamplingParams, requests
-from diver.io.progress import progress_bar
-from diver.types import DiverError, Grade, Problem
-from diver.verify import DEFAULT, Verification, in_thought
+from diver.sample.base import Generation, Generator, Key, Prompt, PromptTooLong, SamplingParams, requests
+from diver.tasks.templates import TEMPLATES, chat_messages, render
+from diver.tasks.verify import DEFAULT, Verification, in_thought
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """`name` names the benchmark: files and random streams are keyed by it."""
+
+    name: str
+    problems: Sequence[Problem]
+    template: str
+    temperature: float
+    max_tokens: int
+    stop_token_ids: Sequence[int] = ()
+    samples: int
+    """Responses to each problem."""
+    ks: Sequence[int]
+    """Values of k of Pass@k, distinct@k and maj@k."""
+    seed: int = 0
+    grader: str = AUTO
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """By problem id, a digest of all that a response depends on; stored rows with another key belong to other
+    settings."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """What the results say besides: title, source, ..."""
+
+    def settings(self) -> dict[str, Any]:
+        """The settings as the results have them."""
+        return {
+            "title": self.name,
+            **self.info,
+            "problems": len(self.problems),
+            "samples": self.samples,
+            "seed": self.seed,
+            "template": self.template,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            **({"stop_token_ids": list(self.stop_token_ids)} if self.stop_token_ids else {}),
+            "graders": sorted({str(grader_for(p, self.grader)) for p in self.problems}),
+            "k": list(self.ks),
+        }
 
 
 def evaluate(
@@ -29,20 +69,28 @@ def evaluate(
 ) -> dict[str, Any]:
     """Sample the responses that `generations` lacks, grade those that `grades` lacks, and reduce all of them.
 
-    A stored grade that is timeout or error is lacking, too; of several rows of one response the last counts. The logs may
-    have rows of a stopped evaluation and of other settings; without them nothing is stored. The generator is opened only
-    if a response is missing. Returns the settings of the task and what `reduce` returns.
+    A stored grade that is timeout or error is lacking, too; of several rows of one response the last counts. The logs
+    may have rows of a stopped evaluation and of other settings; without them nothing is stored. The generator is opened
+    only if a response is missing. Returns the settings of the task and what `reduce` returns.
     """
     generations, grades = generations or MemoryLog(), grades or MemoryLog()
     problems = {problem.id: problem for problem in task.problems}
     keys = {name: task.keys.get(name, "") for name in problems}
-    graded_keys = grade_keys(task.problems, keys, task.grader)
+    graded_keys = {  # all that a grade depends on: the sampling, the reference answer, the grader and its version
+        p.id: digest(keys[p.id], p.answer, {k: str(v) for k, v in p.meta.items()}, str(grader_for(p, task.grader)))
+        for p in task.problems
+    }
     total = len(problems) * task.samples
     sampled = _sample(task, open_generator, generations, keys, log, progress)
     known, graded = _known(task, grades, graded_keys), 0
     scored = {key for key, sample in known.items() if sample.grade in SCORED}
     if len(scored) < total:
-        ungraded = (row for row in _rows(task, generations, keys) if _is_missing(row, known, scored))
+        ungraded = (
+            row
+            for row in _rows(task, generations, keys)
+            # A grade that failed is made again, a response that failed is not.
+            if (row["problem"], row["sample"]) not in (known if row.get("error") else scored)
+        )
         with progress_bar(total - len(scored), f"{task.name}: grade", "response", show=progress) as bar:
             for row in grade_rows(ungraded, problems, graded_keys, task.grader, verification):
                 grades.append(row)
@@ -62,12 +110,6 @@ def _rows(task: Task, log: Log, keys: Mapping[str, str]) -> Iterator[dict[str, A
     return (r for r in log.rows() if keys.get(r["problem"]) == r["key"] and r["sample"] < task.samples)
 
 
-def _is_missing(row: Mapping[str, Any], known: Container[Key], scored: Container[Key]) -> bool:
-    """Whether a generation is to be graded: also where its grader failed before, but not where there is no response."""
-    key = row["problem"], row["sample"]
-    return key not in (known if row.get("error") else scored)
-
-
 def _known(task: Task, grades: Log, keys: Mapping[str, str]) -> dict[Key, Sample]:
     return {
         (r["problem"], r["sample"]): Sample(Grade(r["grade"]), r["answer"], r["solution"], r.get("count", 1))
@@ -83,7 +125,11 @@ def _sample(
     log: Callable[[str], Any],
     progress: bool,
 ) -> int:
-    """Sample and store the responses that are missing; returns how many. After a sixteenth of them, says how long it takes."""
+    """Sample and store the responses that are missing; returns how many. Says how long it takes, once it can tell.
+
+    Many generators give the responses of a batch at once, when its last one has ended. So the time of what is left is
+    known when a batch begins: by the responses before it, at least a sixteenth of all, and the time that they took.
+    """
     have = {(row["problem"], row["sample"]) for row in _rows(task, into, keys)}
     missing = len(task.problems) * task.samples - len(have)
     if not missing:
@@ -99,15 +145,19 @@ def _sample(
     wanted = [r for name, prompt in prompts.items() for r in requests(task.seed, task.name, name, prompt, samples)]
     params = SamplingParams(task.temperature, task.max_tokens, task.stop_token_ids)
     start, num_sampled, estimated = time.monotonic(), 0, False
-    with progress_bar(missing, f"{task.name}: sample", "response", show=progress) as bar:
+    last = start
+    with progress_bar(missing, f"{task.name}: sample", "response", show=progress, bursts=True) as bar:
         try:
             for generation in generator.generate(wanted, params, have):
+                now = time.monotonic()
+                if not estimated and num_sampled >= missing / 16 and now - last > (last - start) / num_sampled:
+                    estimated, left = True, (last - start) * (missing - num_sampled) / num_sampled - (now - last)
+                    told = f"{num_sampled} of {missing} responses took {duration(last - start)}"
+                    log(f"{task.name}: {told}; what is left takes about {duration(max(left, 0.0))}")
                 into.append(_row(generation, keys[generation.problem_id], generation.problem_id in thinking))
                 bar.update(generation.count)
                 num_sampled += generation.count
-                if not estimated and missing > num_sampled >= missing / 16:
-                    estimated, left = True, (time.monotonic() - start) * (missing - num_sampled) / num_sampled
-                    log(f"{task.name}: {num_sampled} of {missing} responses; the others take about {duration(left)}")
+                last = time.monotonic()
         except PromptTooLong as error:
             raise DiverError(f"{error}; another --template than {task.template!r} may be shorter") from None
     return missing
@@ -148,7 +198,7 @@ def render_prompt(problem: Problem, template: str, generator: Generator) -> Prom
 
 
 def metrics(result: Mapping[str, Any]) -> dict[str, float]:
-    """Of a result, what training logs: the means of eval/pass@k and of eval/distinct@n, n the number of samples."""
+    """What training logs about a result: the means of eval/pass@k and of eval/distinct@n, n the number of samples."""
     names = [f"pass@{k}" for k in result["k"]] + [f"distinct@{result['samples']}"]
     return {f"eval/{name}": result["estimates"][name]["mean"] for name in names if name in result["estimates"]}
 

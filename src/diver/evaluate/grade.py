@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from diver import verify
-from diver.config.verification import Verification
-from diver.io.seeds import digest
-from diver.types import Grade, Problem
-from diver.verify import DEFAULT, Grader, get_grader, solution
+from diver.core.seeds import digest
+from diver.core.types import Grade, Problem
+from diver.recipe.verification import Verification
+from diver.tasks import verify
+from diver.tasks.verify import DEFAULT, Grader, get_grader
 
 AUTO = "auto"  # every problem by the verifier that it names
 SCORED = frozenset({Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TRUNCATED})
@@ -25,14 +25,6 @@ def grader_for(problem: Problem, name: str) -> Grader:
     return get_grader(problem.verifier if name == AUTO else name)
 
 
-def grade_keys(problems: Iterable[Problem], keys: Mapping[str, str], grader: str) -> dict[str, str]:
-    """What a grade depends on, by problem: how the response was sampled, the reference answer, the grader and its version."""
-    return {
-        p.id: digest(keys[p.id], p.answer, {k: str(v) for k, v in p.meta.items()}, str(grader_for(p, grader)))
-        for p in problems
-    }
-
-
 def grade_rows(
     responses: Iterable[Mapping[str, Any]],
     problems: Mapping[str, Problem],
@@ -40,16 +32,16 @@ def grade_rows(
     grader: str,
     verification: Verification = DEFAULT,
 ) -> Iterator[dict[str, Any]]:
-    """A row of grades for each row of generations; `keys` are those of `grade_keys`."""
+    """A row of grades for each row of generations; `keys`, by problem: all that a grade depends on."""
     responses = iter(responses)
     while rows := list(islice(responses, CHUNK)):
         pairs = [(row["response"], problems[row["problem"]]) for row in rows]
         truncated, thinking = ([bool(row.get(name)) for row in rows] for name in ("truncated", "thinking"))
         named = None if grader == AUTO else grader
-        grades = verify.grade(pairs, verification, grader=named, truncated=truncated, thinking=thinking)
-        grades = [Grade.ERROR if row.get("error") else grade for row, grade in zip(rows, grades, strict=True)]
-        for row, (response, problem), grade in zip(rows, pairs, grades, strict=True):
-            by = grader_for(problem, grader)
+        found = verify.verdicts(pairs, verification, grader=named, truncated=truncated, thinking=thinking)
+        for row, (response, problem), verdict in zip(rows, pairs, found, strict=True):
+            by, grade = grader_for(problem, grader), Grade.ERROR if row.get("error") else verdict.grade
+            solved = response[: verdict.answer_end]  # formulas after the answer are no part of the solution
             yield {
                 "key": keys[problem.id],
                 "problem": problem.id,
@@ -57,7 +49,7 @@ def grade_rows(
                 "grader": str(by),
                 "grade": grade,
                 "answer": answer(problem, response, grader) if grade in SCORED else None,
-                "solution": digest(solution(by, problem, response)) if grade is Grade.CORRECT else None,
+                "solution": digest(by.solution(solved, problem)) if grade is Grade.CORRECT else None,
                 **({"count": row["count"]} if "count" in row else {}),
             }
 

@@ -5,25 +5,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from diver.config.data import Source
-from diver.config.recipe import Recipe, make_recipe
-from diver.data.benchmarks import Benchmark, Loaded
-from diver.data.splits import load
-from diver.data.templates import prompted, template_for
-from diver.evaluate.compare import compare, digests, other_problems
+from diver.core.jsonl import read_json, table
+from diver.core.run_folder import by_step, run_name, runs_in
+from diver.core.types import DiverError
+from diver.evaluate.comparison import compare, digests, other_problems
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.grade import AUTO, grader_for
 from diver.evaluate.reduce import problem_digest
 from diver.evaluate.run import run
-from diver.io.jsonl import read_json, table
-from diver.io.run_folder import by_step, run_name, runs_in
-from diver.types import DiverError
+from diver.recipe.data import Source
+from diver.recipe.recipe import Recipe, make_recipe
+from diver.tasks.benchmarks import Benchmark, Loaded
+from diver.tasks.splits import load
+from diver.tasks.templates import prompted, template_for
 
 SECTIONS = ("run", "model", "data", "sample", "evaluate", "verify")  # of the recipe; not the method, which may be gone
 
 
 class TrainedRun(NamedTuple):
-    """A run folder, its recipe, its checkpoints by step, and the step of the checkpoint by which it was named, if any."""
+    """A run folder, its recipe, its checkpoints by step, and the step of the checkpoint by which it was named, if
+    any."""
 
     folder: Path
     recipe: Recipe
@@ -32,7 +33,8 @@ class TrainedRun(NamedTuple):
 
 
 def evaluate_run(config: EvalConfig) -> list[Path]:
-    """Evaluate the base model and the chosen checkpoints of `config.run`, and print the comparison; returns the results."""
+    """Evaluate the base model and the chosen checkpoints of `config.run`, and print the comparison; returns the
+    results."""
     trained = read_run(config.run or Path())
     recipe, steps = trained.recipe, [0, *_steps(config, trained)]
     eval_problems = held_out(recipe, config)
@@ -98,7 +100,7 @@ def _steps(config: EvalConfig, trained: TrainedRun) -> list[int]:
 
 def held_out(recipe: Recipe, config: EvalConfig) -> Loaded:
     """The held-out problems of the run as a benchmark, those that the run skipped left out."""
-    from diver.generate.policy import load_configuration
+    from diver.sample.policy import load_configuration
 
     source: Source = recipe.evaluate.source or recipe.data
     train, problems, notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from diver.core.seeds import digest
+from diver.core.statistics import bounds_of, distinct_at_k, interval, maj_at_k, pass_at_k
+from diver.core.types import Grade, Problem
 from diver.evaluate.grade import SCORED, grader_for
-from diver.io.seeds import digest
-from diver.stats import bounds_of, distinct_at_k, interval, maj_at_k, pass_at_k
-from diver.types import Grade, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,24 @@ def reduce(
 
     n of a problem are its scored samples and c the correct ones: a sample whose grade is timeout or error is left out,
     and a problem with n < k has no estimate at that k (`problems` of an estimate says how many have one). maj@k needs
-    single samples in order, so there is none where a response has a count, nor where the grader counts no votes (that of
-    Countdown, which asks for the way to a number that is given).
-    `exact_solutions` is whether `distinct` counts solutions: else it counts how differently correct responses are written.
-    `solutions` adds to each row how often each distinct correct solution was sampled, most frequent first.
+    single samples in order, so there is none where a response has a count, nor where the grader counts no votes (that
+    of Countdown, which asks for the way to a number that is given).
+    `exact_solutions` is whether `distinct` counts solutions: else it counts how differently correct responses are
+    written. `solutions` adds to each row how often each distinct correct solution was sampled, most frequent first.
     """
     scored = {name: [s for s in sampled if s.grade in SCORED] for name, sampled in samples.items()}
     solution_counts = [_solutions(scored[problem.id]) for problem in problems]
-    rows = [_row(p, scored[p.id], counts, solutions) for p, counts in zip(problems, solution_counts, strict=True)]
+    rows: list[dict[str, Any]] = [
+        {
+            "id": p.id,
+            "digest": problem_digest(p),
+            "n": sum(s.count for s in scored[p.id]),
+            "c": sum(s.count for s in scored[p.id] if s.grade is Grade.CORRECT),
+            "distinct": len(counts),
+            **({"solutions": counts} if solutions else {}),
+        }
+        for p, counts in zip(problems, solution_counts, strict=True)
+    ]
     n, c = (np.array([row[name] for row in rows]) for name in ("n", "c"))
     values = {f"avg@{max(sum(s.count for s in sampled) for sampled in samples.values())}": pass_at_k(n, c, 1)}
     values |= {f"pass@{k}": pass_at_k(n, c, k) for k in ks}
@@ -55,7 +65,10 @@ def reduce(
     for sample in (s for sampled in samples.values() for s in sampled):
         grades[sample.grade] += sample.count
     return {
-        "estimates": {name: _estimate(name, v) for name, v in values.items()},
+        "estimates": {
+            name: {**interval(v, bounds_of(name))._asdict(), "problems": int(np.sum(~np.isnan(v)))}
+            for name, v in values.items()
+        },
         "grades": {str(grade): grades[grade] for grade in Grade if grades[grade]},
         "unscored": sum(count for grade, count in grades.items() if grade not in SCORED),
         "exact_solutions": all(grader_for(p, grader).exact_solutions for p in problems),
@@ -70,12 +83,6 @@ def _solutions(scored: Sequence[Sample]) -> list[int]:
         if sample.solution is not None:
             counts[sample.solution] += sample.count
     return sorted(counts.values(), reverse=True)
-
-
-def _row(problem: Problem, scored: Sequence[Sample], counts: list[int], solutions: bool) -> dict[str, Any]:
-    correct = sum(s.count for s in scored if s.grade is Grade.CORRECT)
-    row = {"id": problem.id, "digest": problem_digest(problem), "n": sum(s.count for s in scored), "c": correct}
-    return {**row, "distinct": len(counts), **({"solutions": counts} if solutions else {})}
 
 
 def problem_digest(problem: Problem) -> str:
@@ -95,8 +102,3 @@ def _votes(scored: Sequence[Sample]) -> np.ndarray:
         else:
             votes.append(-1)
     return np.array(votes, dtype=np.int64)
-
-
-def _estimate(name: str, values: np.ndarray) -> dict[str, Any]:
-    known = int(np.sum(~np.isnan(values)))
-    return {**interval(values, bounds_of(name))._asdict(), "problems": known}

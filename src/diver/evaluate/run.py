@@ -3,25 +3,26 @@
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from diver.config.sections import Model
-from diver.data.benchmarks import Loaded
-from diver.data.templates import prompted
-from diver.evaluate.config import EvalConfig
-from diver.evaluate.evaluate import evaluate
-from diver.evaluate.samplers import SamplerHandle, sampler
+from diver.core.extras import require
+from diver.core.files import write_text
+from diver.core.jsonl import to_json
+from diver.core.provenance import provenance
+from diver.core.seeds import digest
+from diver.core.types import DiverError
+from diver.evaluate.config import EvalConfig, parse_ks
+from diver.evaluate.evaluate import Task, evaluate
+from diver.evaluate.grade import grader_for
+from diver.evaluate.samplers import SamplerHandle, sampler, sampler_metadata
 from diver.evaluate.store import ResultFolder, read_results
-from diver.evaluate.tables import benchmark_table, has_curves, table_of, write_curves
-from diver.evaluate.task import Task, make_tasks
-from diver.extras import require
-from diver.io.files import write_text
-from diver.io.jsonl import to_json
-from diver.io.provenance import provenance
-from diver.types import DiverError
-from diver.verify import DEFAULT, Verification
+from diver.evaluate.tables import benchmark_table, table_of, write_curves
+from diver.recipe.sections import Model
+from diver.tasks.benchmarks import Benchmark, Loaded, load
+from diver.tasks.templates import TEMPLATES, check_used, prompted
+from diver.tasks.verify import DEFAULT, Verification
 
 
 def run(
@@ -47,6 +48,8 @@ def run(
                 task = _skip_long_prompts(task, generator, config.extra_options.get("max_model_len"))
             for note in task.info["source"]["notes"]:
                 log(note)
+            for note in sorted({grader_for(problem, task.grader).note for problem in task.problems} - {""}):
+                log(note)
             prompting = f"{task.name}: template {task.template!r}, temperature {task.temperature}"
             log(f"{prompting}, up to {task.max_tokens:,} tokens a response")
             with (
@@ -58,28 +61,104 @@ def run(
                 )
         file = out / "results.json"
         earlier = read_results(file)["benchmarks"] if file.exists() else {}
-        every = _with_unique_titles({**earlier, **results})
+        every = {**earlier, **results}
+        titles = Counter(result["title"] for result in every.values())
+        every = {name: {**r, "title": name if titles[r["title"]] > 1 else r["title"]} for name, r in every.items()}
         write_text(file, to_json({"model": generator.model, "benchmarks": every}, indent=1) + "\n")
         table = benchmark_table(every)
         write_text(out / "table.md", table)
-        figures = config.figure_paths(out, "pass_at_k") if has_curves(every) else []
-        written = [*config.write(table_of(every), out), *figures]
-        if figures:
-            write_curves(every, *figures)
+        written = [
+            *config.write(table_of(every), out),
+            *write_curves(every, *config.figure_paths(out, "pass_at_k")),
+        ]
     config.show(table_of(every), f"\n{table}", show)
-    log(_summary(out, results, written))
+    for name, result in results.items():
+        log(f"{name}: " + ", ".join(f"{count} {grade}" for grade, count in result["grades"].items()))
+        if result["unscored"]:
+            log(f"{name}: {result['unscored']} responses are unscored: left out, not counted as wrong")
+    log(f"results: {', '.join([f'{out}/results.json', 'table.md', *(path.name for path in written)])}")
     return out
 
 
-def _with_unique_titles(results: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The results, with its name for a title where benchmarks of one's own have the same."""
-    titles = Counter(result["title"] for result in results.values())
-    return {name: {**r, "title": name if titles[r["title"]] > 1 else r["title"]} for name, r in results.items()}
+def make_tasks(config: EvalConfig, model: SamplerHandle, benchmarks: Sequence[Loaded] | None = None) -> list[Task]:
+    """`benchmarks`, by default those of the settings, for a model; DiverError for whatever cannot be evaluated."""
+    names = [name for part in (config.benchmarks or "countdown").split(",") if (name := part.strip())]
+    loaded = [load(name, config.seed or 0, config.limit) for name in names] if benchmarks is None else benchmarks
+    tasks = [_task(config, benchmark, model) for benchmark in loaded]
+    if not tasks:
+        raise DiverError("--benchmarks: names none")
+    if repeated := [name for name, n in Counter(task.name for task in tasks).items() if n > 1]:
+        raise DiverError(f"--benchmarks: {repeated[0]!r} is there twice")
+    return tasks
+
+
+def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
+    if not loaded.problems:
+        raise DiverError(f"{loaded.benchmark.name}: no problems are left")
+    flags = {field: getattr(config, field) for field in ("template", "temperature", "max_tokens", "grader")}
+    benchmark = dataclasses.replace(
+        loaded.benchmark, **{field: value for field, value in flags.items() if value not in ("", None)}
+    )
+    for problem in loaded.problems:
+        grader_for(problem, benchmark.grader).check(problem, f"{benchmark.name}: ")
+    template = benchmark.template or model.template(loaded.problems)
+    check_used(config.template_variables, template, loaded.problems, "--chat-template-kwargs")
+    # Those of the model's chat template; an endpoint is sent them.
+    of_template = dict(model.policy.chat_template_kwargs) if model.policy else {}
+    variables = {"chat_template_kwargs": of_template} if of_template else {}
+    samples, ks = _samples(config, benchmark)
+    depends_on = {
+        "model": model.model,
+        "template": dataclasses.asdict(TEMPLATES[template]),
+        **variables,
+        "temperature": benchmark.temperature,
+        "max_tokens": benchmark.max_tokens,
+        **({"stop_token_ids": config.stop_token_ids} if config.stop_token_ids else {}),
+        "seed": config.seed or 0,
+        "extra": config.extra_options if config.generator == "endpoint" else {},  # of vLLM: see samplers.vllm
+    }
+    return Task(
+        name=benchmark.name,
+        problems=loaded.problems,
+        template=template,
+        temperature=benchmark.temperature,
+        max_tokens=benchmark.max_tokens,
+        stop_token_ids=config.stop_token_ids,
+        samples=samples,
+        ks=ks,
+        seed=config.seed or 0,
+        grader=benchmark.grader,
+        keys={p.id: digest(depends_on, p.prompt) for p in loaded.problems},
+        info={
+            "title": benchmark.title,
+            "domain": benchmark.domain,
+            "source": {"path": benchmark.source.path, "notes": loaded.notes},
+            "skipped": 0,
+            "random_baseline": loaded.random_baseline,
+            **variables,
+            **sampler_metadata(config),
+        },
+    )
+
+
+def _samples(config: EvalConfig, benchmark: Benchmark) -> tuple[int, list[int]]:
+    """How many samples of each problem, and the values of k."""
+    ks = parse_ks(config.k)
+    if benchmark.temperature == 0 and max(config.samples or 1, *ks, 1) > 1:
+        raise DiverError(
+            f"{benchmark.name}: temperature 0 is greedy, so a problem has one response; leave out --samples and --k, "
+            "or give another --temperature"
+        )
+    samples = 1 if benchmark.temperature == 0 else config.samples or max([benchmark.samples, *ks])
+    if ks and max(ks) > samples:
+        raise DiverError(f"{benchmark.name}: k = {max(ks)} needs more than {samples} samples; raise --samples")
+    return samples, ks or [1 << i for i in range(samples.bit_length())]
 
 
 def _skip_long_prompts(task: Task, model: SamplerHandle, context: int | None) -> Task:
-    """The task without the problems whose prompts fill `context`, by default as many tokens as the model has positions."""
-    from diver.generate.policy import load_configuration, positions
+    """The task without the problems whose prompts fill `context`, by default as many tokens as the model has
+    positions."""
+    from diver.sample.policy import load_configuration, positions
 
     if model.policy is None:
         raise DiverError("--skip-long-prompts: an endpoint does not report the length of prompts; omit this flag")
@@ -97,14 +176,3 @@ def _skip_long_prompts(task: Task, model: SamplerHandle, context: int | None) ->
         source = {**source, "notes": [*source["notes"], note]}
     info = {**task.info, "source": source, "skipped": kept.skipped}
     return dataclasses.replace(task, problems=kept.problems, info=info)
-
-
-def _summary(out: Path, results: Mapping[str, Mapping[str, Any]], written: Sequence[Path]) -> str:
-    lines = []
-    for name, result in results.items():
-        lines.append(f"{name}: " + ", ".join(f"{count} {grade}" for grade, count in result["grades"].items()))
-        if result["unscored"]:
-            lines.append(f"{name}: {result['unscored']} responses are unscored: left out, not counted as wrong")
-    return "\n".join(
-        [*lines, f"results: {', '.join([f'{out}/results.json', 'table.md', *(path.name for path in written)])}"]
-    )

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from diver.config.sections import Model
-from diver.config.testbeds import POLICIES
-from diver.data import hub
-from diver.data.templates import TEMPLATES, chat_template_for
-from diver.data.testbeds import policy_folder
+from diver.core.fingerprint import fingerprint
+from diver.core.types import DiverError, Problem
 from diver.evaluate.config import EvalConfig
-from diver.generate.base import Generator
-from diver.generate.endpoint import Endpoint, EndpointGenerator
-from diver.io.fingerprint import fingerprint
-from diver.types import DiverError, Problem
+from diver.recipe.sections import Model
+from diver.recipe.testbeds import POLICIES
+from diver.sample.base import Generator
+from diver.sample.endpoint import Endpoint, EndpointGenerator
+from diver.tasks import hub
+from diver.tasks.templates import TEMPLATES, chat_template_for
+from diver.tasks.testbeds import policy_folder
 
 SECRET = re.compile(r"(key|token|secret|password|authorization)$", re.IGNORECASE)
 
@@ -30,14 +30,9 @@ class SamplerHandle(NamedTuple):
     policy: Model | None = None
     """Where the model's configuration and tokenizer are; None where only the server knows."""
 
-    @property
-    def template_variables(self) -> dict[str, Any]:
-        """Those of its chat template; an endpoint is sent them."""
-        return dict(self.policy.chat_template_kwargs) if self.policy else {}
-
     def template(self, problems: Sequence[Problem]) -> str:
         """That of a chat model for these problems; DiverError for a model without a chat template."""
-        from diver.generate.policy import load_configuration
+        from diver.sample.policy import load_configuration
 
         if self.policy and not load_configuration(self.policy).tokenizer.chat_template:
             names = ", ".join(TEMPLATES)
@@ -60,8 +55,8 @@ def transformers(config: EvalConfig, policy: Model) -> SamplerHandle:
     _, name = resolve(policy)
 
     def load() -> Generator:
-        from diver.generate.hf import HFGenerator
-        from diver.generate.policy import load_policy
+        from diver.sample.hf import HFGenerator
+        from diver.sample.policy import load_policy
 
         return HFGenerator(load_policy(policy, inference=True), name, config.max_num_seqs)
 
@@ -79,7 +74,7 @@ def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
     name = f"{name}-vllm"
 
     def load() -> Generator:
-        from diver.generate.vllm import VLLMGenerator
+        from diver.sample.vllm import VLLMGenerator
 
         try:
             return VLLMGenerator(path, name, policy.chat_template_kwargs, **revision, **config.extra_options)

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from diver.io.folder import WorkFolder
-from diver.io.jsonl import JsonlLog, read_json
-from diver.io.run_folder import by_step
-from diver.types import DiverError
+from diver.core.folder import WorkFolder
+from diver.core.jsonl import JsonlLog, read_json
+from diver.core.types import DiverError
 
 
 class MemoryLog:
@@ -51,16 +50,17 @@ class ResultFolder(WorkFolder):
         return JsonlLog(self.path / kind / f"{name}.jsonl", self.record_provenance)
 
 
-def read_results(path: Path) -> dict[str, Any]:
-    """`model` and `benchmarks` of an evaluation.
+def is_evaluation(path: Path) -> bool:
+    """Whether `read_results` reads it: a file, or a folder of `diver eval`."""
+    return path.is_file() or (path / "results.json").is_file()
 
-    `path` is a results.json, an eval/step_NNNN.json of a run, a folder of `diver eval`, or a run folder: its last one.
-    """
-    if path.is_dir():
-        steps = by_step(path / "eval", ".json")
-        path = path / "results.json" if (path / "results.json").exists() or not steps else steps[max(steps)]
+
+def read_results(path: Path) -> dict[str, Any]:
+    """`model` and `benchmarks` of an evaluation: a folder of `diver eval`, its results.json, or eval/step_NNNN.json of
+    a run."""
+    path = path / "results.json" if path.is_dir() else path
     if not path.exists():
-        raise DiverError(f"{path}: there is no results.json; name a folder of `diver eval` or of an evaluated run")
+        raise DiverError(f"{path}: there is no results.json; name a folder of `diver eval`, or RUN/eval/step_NNNN.json")
     try:
         results = read_json(path)
         if "benchmark" in results:

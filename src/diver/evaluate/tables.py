@@ -2,21 +2,21 @@
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from diver.io.jsonl import number
-from diver.render.figures import COLOURS, drawing, frame
-from diver.render.tables import Measure as Column
-from diver.render.tables import Table, markdown
-from diver.stats import Estimate
+from diver.core.figures import COLOURS, drawing, frame
+from diver.core.jsonl import number
+from diver.core.statistics import UNKNOWN, Estimate
+from diver.core.tables import Measure as Column
+from diver.core.tables import Table, markdown
 
-UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 Results = Mapping[str, Mapping[str, Any]]
 NOTE = (
     "Per cent, with 95 % intervals over problems; Pass@k is the unbiased estimate from all samples. "
-    "distinct: different correct solutions among k samples; written differently: sets of formulas that correct samples write."
+    "distinct: different correct solutions among k samples; written differently: sets of formulas that correct "
+    "samples write."
 )
 
 
@@ -60,21 +60,18 @@ def _estimate(result: Mapping[str, Any], name: str) -> Estimate:
     return Estimate(*(number(stored.get(end)) for end in Estimate._fields))
 
 
-def has_curves(results: Results) -> bool:
-    """Whether Pass@k of any benchmark is known: not where no response could be scored."""
-    return any(not math.isnan(_estimate(result, f"pass@{k}").mean) for result in results.values() for k in result["k"])
-
-
-def write_curves(results: Results, *paths: Path) -> None:
-    """A line a benchmark over k, its interval as a band, of those that have curves."""
+def write_curves(results: Results, *paths: Path) -> Sequence[Path]:
+    """A line a benchmark over k, its interval as a band; returns the paths, none where no response could be scored."""
+    estimates = [{k: _estimate(result, f"pass@{k}") for k in result["k"]} for result in results.values()]
+    curves = [{k: e for k, e in of.items() if not math.isnan(e.mean)} for of in estimates]
+    if not paths or not any(curves):
+        return ()
     from matplotlib.ticker import PercentFormatter
 
     with drawing(*paths, size=(6.4, 4.0)) as figure:
         axes = figure.add_subplot()
-        for result, colour in zip(results.values(), itertools.cycle(COLOURS), strict=False):
-            estimates = {k: _estimate(result, f"pass@{k}") for k in result["k"]}
-            known = {k: e for k, e in estimates.items() if not math.isnan(e.mean)}
-            if not known:  # no response of it could be scored
+        for result, known, colour in zip(results.values(), curves, itertools.cycle(COLOURS), strict=False):
+            if not known:
                 continue
             mean, low, high = zip(*known.values(), strict=True)
             style = {"linewidth": 1.5, "marker": "o", "markersize": 3, "clip_on": False}
@@ -87,3 +84,4 @@ def write_curves(results: Results, *paths: Path) -> None:
         axes.set_ylim(0, 1)
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
         axes.legend(frameon=False, fontsize=8)
+    return paths

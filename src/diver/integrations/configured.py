@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from diver.config.load import load_recipe
-from diver.config.recipe import Recipe, make_recipe
-from diver.types import DiverError
+from diver.core.types import DiverError
+from diver.recipe.load import load_recipe
+from diver.recipe.recipe import Recipe, make_recipe
 
 METHOD, RECIPE = "DIVER_METHOD", "DIVER_RECIPE"
 
@@ -19,6 +19,7 @@ def configured() -> Recipe:
     if bool(method) == bool(path):
         given = "both are set" if method else "neither is set"
         raise DiverError(
-            f"{METHOD}, {RECIPE}: {given}; set {METHOD} to the name of a method, such as diver-mix, or {RECIPE} to a recipe"
+            f"{METHOD}, {RECIPE}: {given}; set {METHOD} to the name of a method, such as diver-mix, or {RECIPE} to a "
+            "recipe"
         )
     return load_recipe(Path(path)) if path else make_recipe({"method": {"name": method}})

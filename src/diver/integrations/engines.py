@@ -4,15 +4,17 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from diver.api import advantages
+from diver.core.tables import markdown
+from diver.core.types import DiverError
+from diver.integrations.api import advantages
 from diver.integrations.seam import SEAMS
 from diver.integrations.trl.objective import config
 from diver.integrations.verl.config import overrides
 from diver.methods import NEEDS, Method, check_needs
-from diver.render.tables import markdown
-from diver.types import DiverError
+from diver.methods.contrib import CONTRIB
 
 ENGINES: dict[str, Callable[[Method], Any]] = {
     "built-in": lambda method: check_needs(method, "the built-in trainer", NEEDS),
@@ -21,7 +23,7 @@ ENGINES: dict[str, Callable[[Method], Any]] = {
     **{name: seam.usable for name, seam in SEAMS.items() if name != "TRL"},
     # the loss is the caller's
     "diver.advantages": lambda method: advantages(
-        [], [], [], method, tokens=[], logprobs=[], keys=[], state={}, decode=str
+        [], [], [], method, tokens=[], logprobs=[], keys=[], answer_ends=[], truncated=[], state={}, decode=str
     ),
 }
 
@@ -45,6 +47,17 @@ def engines(method: Method) -> list[str]:
 
 HEADER = ("method", "rewarded", "source", "loss, clip", "needs", "zero mean", "engines")
 ALL = f"all: {', '.join(ENGINES)}"
+APART = "contrib, each with a constant for which no source could be read (diver.methods.contrib):"
+
+
+def catalogue(methods: Sequence[Method], width: int | None = None) -> str:
+    """A Markdown table of the methods, or with a `width` lines of a terminal; those of contrib stand apart, below."""
+    show = table if width is None else partial(listed, width=width)
+    contrib = [method for method in methods if method.name in CONTRIB]
+    others = [method for method in methods if method.name not in CONTRIB]
+    parts = [show(others)] if others else []
+    parts += [f"{APART}\n\n{show(contrib)}"] if contrib else []
+    return "\n".join(parts)
 
 
 def row_of(method: Method) -> list[str]:
@@ -98,9 +111,13 @@ def rewarded(method: Method) -> str:
 
 
 def source(method: Method) -> str:
-    """The arXiv number in the first line of its class, or else of its module, and "ours" where the class says so."""
-    ours = ", ours" * ("Ours" in (type(method).__doc__ or "").partition("\n")[0])
-    for doc in (type(method).__doc__, sys.modules[type(method).__module__].__doc__):
+    """The arXiv number in the first line of its class, or else of its module, and "ours" where the class says so.
+
+    A method with the name of its loss has the source of the loss.
+    """
+    kind = type(method.loss if method.name == method.loss.name else method)
+    ours = ", ours" * ("Ours" in (kind.__doc__ or "").partition("\n")[0])
+    for doc in (kind.__doc__, sys.modules[kind.__module__].__doc__):
         if found := re.search(r"\barXiv (\d{4}\.\d{5})\b", (doc or "").partition("\n")[0]):
             return found[1] + ours
     return ""

@@ -1,4 +1,5 @@
-"""What becomes of every key of a recipe in another trainer: one table, from which its settings and the help are made."""
+"""What becomes of every key of a recipe in another trainer: one table, from which its settings and the help are
+made."""
 
 import functools
 import tomllib
@@ -6,8 +7,8 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from diver.config.recipe import Recipe
-from diver.types import DiverError
+from diver.core.types import DiverError
+from diver.recipe.recipe import Recipe
 
 
 class Key(NamedTuple):
@@ -28,7 +29,8 @@ def read_keys(engine: str) -> dict[str, Key]:
 
 
 def mapped(recipe: Recipe, engine: str) -> Iterator[tuple[str, Any]]:
-    """The engine's options that take a value of the recipe as it is. DiverError for a value that cannot be run there."""
+    """The engine's options that take a value of the recipe as it is. DiverError for a value that cannot be run
+    there."""
     for name, key in read_keys(engine).items():
         if key.only is not None and (value := value_at(recipe, name)) not in (value_at(Recipe(), name), *key.only):
             raise DiverError(f"{name} = {value!r} cannot be run with {engine}: {key.note}")

@@ -1,4 +1,5 @@
-"""ms-swift: an outcome reward model whose rewards are the advantages, in a plugin of two lines (docs/engines/ms-swift.md).
+"""ms-swift: an outcome reward model whose rewards are the advantages, in a plugin of two lines
+(docs/engines/ms-swift.md).
 
 ms-swift subtracts the mean of a group from its rewards, as TRL does, and with scale_rewards="none" divides by nothing.
 """
@@ -6,10 +7,10 @@ ms-swift subtracts the mean of a group from its rewards, as TRL does, and with s
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from diver.core.types import DiverError, Problem
 from diver.integrations.seam import SEAMS
 from diver.integrations.trl.adapter import GroupAdvantage
 from diver.methods import Method
-from diver.types import DiverError, Problem
 
 SEAM = SEAMS["ms-swift"]
 REQUIRED: dict[str, Any] = {
@@ -45,11 +46,12 @@ class Diver(GroupAdvantage):
         super().check(args)
 
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
-        """What ms-swift says of each; DiverError, told to all processes, for a rollout of which it has only the last turn."""
+        """What ms-swift says of each; DiverError, told to all processes, for a rollout of which it has only the last
+        turn."""
         if any(infos.get("num_turns", 1) > 1 for infos in inputs["rollout_infos"]):
             raise DiverError(
-                "ms-swift gives a reward function the last turn of a rollout that has several; diversity is measured between "
-                "whole responses, so train with one turn"
+                "ms-swift gives a reward function the last turn of a rollout that has several; diversity is measured "
+                "between whole responses, so train with one turn"
             )
         return inputs["is_truncated"]
 

@@ -3,17 +3,21 @@
 import json
 from pathlib import Path
 
-from diver.io.files import write_text
+from diver.core.files import write_text
 
 
 def schedule_steps(folder: Path, step: int, steps: int, *, write: bool = True) -> int:
-    """The rollout steps with which the run in `folder` began: one that is extended keeps them, so lambda never rises again.
+    """The rollout steps with which the run in `folder` began: one that is extended keeps them, so lambda never rises
+    again.
 
-    `step` rollout steps are done of the `steps` that the trainer now makes. Of several processes one may `write`.
+    `step` rollout steps are done of the `steps` that the trainer now makes, 0 or less where it does not know them yet.
+    Such a number is never written, and a file that has one is replaced. Only a process with `write` writes the file.
     """
     file = folder / "schedule.json"
     if step and file.exists():
-        return int(json.loads(file.read_text(encoding="utf-8"))["steps"])
-    if write:
+        begun = int(json.loads(file.read_text(encoding="utf-8"))["steps"])
+        if begun > 0:
+            return begun
+    if write and steps > 0:
         write_text(file, json.dumps({"steps": steps}) + "\n")
     return steps

@@ -1,6 +1,7 @@
 """SkyRL: the advantages of a generated batch as rewards of its tokens, which a registered estimator passes on.
 
-`diver.integrations.skyrl_main` is the entry point that puts this into SkyRL's trainer. No part of SkyRL is imported here.
+`diver.integrations.skyrl_main` is the entry point that puts this into SkyRL's trainer. No part of SkyRL is imported
+here.
 """
 
 import functools
@@ -10,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from diver.api import advantages
+from diver.core.types import DiverError, Progress
+from diver.integrations.api import advantages
 from diver.integrations.seam import SEAMS, decoder, written_by_policy
 from diver.losses import GspoLoss
 from diver.methods import Method
-from diver.types import DiverError, Progress
 
 NAME = "diver"  # of the estimator
 SEAM = SEAMS["SkyRL"]
@@ -22,7 +23,8 @@ AGGREGATIONS = {"token-mean": "token_mean", "sequence-mean": "sequence_mean"}
 
 
 def check(method: Method, config: Any) -> None:
-    """DiverError where `config`, SkyRL's SkyRLTrainConfig, would change the advantages or has another loss than the method."""
+    """DiverError where `config`, SkyRL's SkyRLTrainConfig, would change the advantages or has another loss than the
+    method."""
     loss = method.loss
     if loss.aggregation not in AGGREGATIONS:
         raise DiverError(f"method.loss.aggregation = {loss.aggregation!r}: SkyRL has {', '.join(AGGREGATIONS)}")
@@ -55,7 +57,8 @@ def token_rewards(
 ) -> list[list[float]]:
     """The advantage of every token of SkyRL's GeneratorOutput, 0 where a tool answered.
 
-    `outcomes` are its rewards before they became per token, `groups` as of `groups_of`.
+    `outcomes` are its rewards before they became per token, `groups` as of `groups_of`. A generator of one's own may
+    add a column `answer_ends`, the characters of each response up to the end of its answer.
     """
     decode, logprobs = decoder(tokenizer), output.get("rollout_logprobs")
     own = [written_by_policy(mask, len(mask)) for mask in output["loss_masks"]]
@@ -63,7 +66,10 @@ def token_rewards(
     if logprobs is not None:
         logprobs = [np.array(row)[mask] for row, mask in zip(logprobs, own, strict=True)]
     texts = [decode(ids) for ids in tokens]
-    result = advantages(texts, outcomes, groups, method, progress, tokens=tokens, logprobs=logprobs, decode=decode)
+    columns: dict[str, Any] = {"tokens": tokens, "logprobs": logprobs, "answer_ends": output.get("answer_ends")}
+    if output.get("stop_reasons"):
+        columns["truncated"] = [reason == "length" for reason in output["stop_reasons"]]
+    result = advantages(texts, outcomes, groups, method, progress, **columns, decode=decode)
     rows = [np.zeros(len(mask)) for mask in own]
     for row, mask, values in zip(rows, own, result, strict=True):
         row[mask] = values

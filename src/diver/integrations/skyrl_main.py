@@ -1,6 +1,8 @@
-"""The entry point of SkyRL with a method of ours: `python -m diver.integrations.skyrl_main`, with SkyRL's own arguments.
+"""The entry point of SkyRL with a method of ours: `python -m diver.integrations.skyrl_main`, with SkyRL's own
+arguments.
 
-Or `trainer.override_entrypoint=diver.integrations.skyrl_main` with SkyRL's. DIVER_METHOD or DIVER_RECIPE names the method.
+Or `trainer.override_entrypoint=diver.integrations.skyrl_main` with SkyRL's. DIVER_METHOD or DIVER_RECIPE names the
+method.
 """
 
 import sys
@@ -14,10 +16,10 @@ from skyrl.train.trainer import RayPPOTrainer
 from skyrl.train.utils import validate_cfg
 from skyrl.train.utils.utils import initialize_ray
 
+from diver.core.types import Progress
 from diver.integrations.configured import configured
 from diver.integrations.skyrl import NAME, SEAM, check, groups_of, outcomes_of, token_rewards
 from diver.methods import Method
-from diver.types import Progress
 
 
 @register_advantage_estimator(NAME)

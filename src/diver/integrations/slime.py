@@ -1,4 +1,4 @@
-"""slime and miles: `--custom-reward-post-process-path diver.integrations.slime.post_process` and DIVER_METHOD or DIVER_RECIPE.
+"""slime: `--custom-reward-post-process-path diver.integrations.slime.post_process` and DIVER_METHOD or DIVER_RECIPE.
 
 With the estimators grpo and gspo the value that this function gives for a sample becomes the advantage of each of its
 tokens, unchanged.
@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from diver.api import advantages
+from diver.core.types import DiverError, Progress
+from diver.integrations.api import advantages
 from diver.integrations.configured import configured
 from diver.integrations.seam import SEAMS, written_by_policy
 from diver.losses import GspoLoss
 from diver.methods import Method
-from diver.types import DiverError, Progress
 
 SEAM = SEAMS["slime"]
 AGGREGATIONS = {"token-mean": True, "sequence-mean": False}
@@ -27,14 +27,15 @@ OTHERS: dict[str, Any] = {
     "custom_pg_loss_reducer_function_path": None,
     "use_opd": False,  # subtracts a divergence from a teacher from the advantage
 }
-"""What changes the advantages or the loss, in the one of both engines that has it."""
+"""What changes the advantages or the loss, in the slime that has it."""
 
 
 class PostProcess:
     """`(args, samples) -> (outcomes, advantages)`, the first for slime's log.
 
     slime says nothing of the step: it is counted from the groups that the data source had given out at the first call,
-    so that a resumed run goes on with lambda where it was (with over-sampling, somewhat later).
+    so that a resumed run goes on with lambda where it was (with over-sampling, somewhat later). A reward function may
+    put the number of characters up to the end of the answer into `sample.metadata["answer_end"]`.
     """
 
     def __init__(self, method: str | Method = "diver-mix") -> None:
@@ -49,6 +50,7 @@ class PostProcess:
         outcomes = [float(sample.get_reward_value(args)) for sample in samples]
         own = [self._own(sample) for sample in samples]
         tokens = [sample.tokens[len(sample.tokens) - sample.response_length :] for sample in samples]
+        ends = [(sample.metadata or {}).get("answer_end") for sample in samples]
         shaped = advantages(
             [sample.response for sample in samples],
             outcomes,
@@ -59,6 +61,8 @@ class PostProcess:
             logprobs=None
             if samples[0].rollout_log_probs is None
             else [list(compress(s.rollout_log_probs, kept)) for s, kept in zip(samples, own, strict=True)],
+            answer_ends=ends if any(end is not None for end in ends) else None,
+            truncated=[sample.status.value == "truncated" for sample in samples],
         )
         self.step += 1
         return outcomes, [float(value) for value in shaped]
@@ -92,19 +96,20 @@ class PostProcess:
         mask = written_by_policy(sample.loss_mask, sample.response_length)
         if not mask.all() and "responses" in self.method.needs:
             raise DiverError(
-                f"method {self.method.name!r} compares responses, and the text that slime has of one contains what a tool "
-                "answered (loss_mask); use a method that needs no responses (`diver methods`), or another engine"
+                f"method {self.method.name!r} compares responses, and the text that slime has of one contains what a "
+                "tool answered (loss_mask); use a method that needs no responses (`diver methods`), or another engine"
             )
         return mask
 
     def _check_whole(self, samples: Sequence[Any]) -> None:
-        """A rollout that gave several samples is not one response; without a group or a reward there is no advantage."""
+        """A rollout of several samples is not one response; without a group or a reward there is no advantage."""
         seen = set()
         for sample in samples:
             rollout = getattr(sample, "rollout_id", None)
             if rollout is not None and rollout in seen:
                 raise DiverError(
-                    f"rollout {rollout}: has several samples; diversity is measured between whole responses, one for a rollout"
+                    f"rollout {rollout}: has several samples; diversity is measured between whole responses, one for a "
+                    "rollout"
                 )
             seen.add(rollout)
             for name in ("group_index", "reward"):

@@ -1,12 +1,17 @@
 """tinker-cookbook: `EnvGroupBuilder.compute_group_rewards` (docs/engines/tinker-cookbook.md).
 
-The cookbook adds what this gives to the rewards of the steps, and its advantage is that total minus the mean of the group.
+The cookbook adds what this gives to the rewards of the steps, and its advantage is that total minus the mean of the
+group.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from diver.integrations.seam import SEAMS, decoder, no_schedule
+import numpy as np
+
+from diver.core.types import Progress
+from diver.integrations.api import advantages
+from diver.integrations.seam import SEAMS, decoder
 from diver.methods import Method
 
 SEAM = SEAMS["tinker-cookbook"]
@@ -16,22 +21,22 @@ def group_rewards(
     trajectories: Sequence[Any],
     tokenizer: Any,
     method: str | Method = "diver-mix",
-    progress: Callable[[], float] = no_schedule,
+    progress: Progress | float = 0.0,
 ) -> list[tuple[float, dict[str, float]]]:
-    """(reward, metrics) of each trajectory, such that its total is the advantage; the outcome is the sum of its steps' rewards.
+    """(reward, metrics) of each trajectory, such that its total is the advantage.
 
-    Nothing is added to a trajectory that is alone, as those of an evaluation are: its total is the outcome.
+    The outcome is the sum of the rewards of its steps. Nothing is added to a trajectory that is alone, as those of an
+    evaluation are: its total is the outcome.
     """
     method, decode = SEAM.usable(method), decoder(tokenizer)
     outcomes = [float(sum(step.reward for step in trajectory.transitions)) for trajectory in trajectories]
+    if len(outcomes) == 1:
+        return [(0.0, {"outcome": outcomes[0]})]
     actions = [[step.ac for step in trajectory.transitions] for trajectory in trajectories]
     tokens = [[token for action in steps for token in action.tokens] for steps in actions]
     logprobs = [[value for action in steps for value in action.maybe_logprobs or ()] for steps in actions]
     known = all(len(ids) == len(values) for ids, values in zip(tokens, logprobs, strict=True))
     texts = ["\n".join(decode(action.tokens) for action in steps) for steps in actions]
-    shaped = SEAM.of_group(
-        method, texts, outcomes, progress(), tokens=tokens, logprobs=logprobs if known else None, decode=decode
-    )
-    if len(outcomes) == 1:
-        return [(0.0, {"outcome": outcomes[0]})]
+    columns: dict[str, Any] = {"tokens": tokens, "logprobs": logprobs if known else None, "decode": decode}
+    shaped = np.asarray(advantages(texts, outcomes, [0] * len(texts), method, progress, **columns)).tolist()
     return [(a - outcome, {"outcome": outcome}) for a, outcome in zip(shaped, outcomes, strict=True)]

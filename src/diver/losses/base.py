@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from diver.settings import settings
+from diver.core.settings import settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,7 +65,8 @@ class PolicyLoss:
     has_anchor: ClassVar[bool] = False
     """Whether `measure_anchor` is called, once in a run, for a number that is kept in every checkpoint."""
     recomputes_logprobs: ClassVar[bool] = False
-    """Whether the old log-probs are computed anew before the first update: bfloat16 rounds by more than its bounds allow."""
+    """Whether the old log-probs are computed anew before the first update: bfloat16 rounds by more than its bounds
+    allow."""
     selects_on_policy: ClassVar[bool] = True
     """Whether also in the first mini-batch of a step, where the policy still is the one that sampled."""
 

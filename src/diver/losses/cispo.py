@@ -1,13 +1,14 @@
-"""CISPO (MiniMax-M1, arXiv 2506.13585): the importance ratio is clipped as a weight, so that every token has a gradient."""
+"""CISPO (MiniMax-M1, arXiv 2506.13585): the importance ratio is clipped as a weight, so that every token has a
+gradient."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from diver.core.settings import settings
 from diver.losses.base import PolicyLoss, Tokens
 from diver.losses.clip import ClipLoss
-from diver.settings import settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 class CispoLoss(ClipLoss):
     """-sg(clip(rho, 1 - clip_low, 1 + clip_high)) A log pi of each token, sg without gradient.
 
-    Where `clip` takes the gradient from a token whose ratio has left the bounds, this keeps it, with a bounded weight. After
-    the source, which has no lower bound and does not print its upper one: 5 is ours, what TRL's documentation advises.
+    Where `clip` takes the gradient from a token whose ratio has left the bounds, this keeps it, with a bounded weight.
+    After the source, which has no lower bound and does not print its upper one: 5 is ours, what TRL's documentation
+    advises.
     """
 
     name: str = "cispo"

@@ -1,12 +1,13 @@
-"""The clipped surrogate of PPO and GRPO, with bounds of its own above and below (paper Eq. 1; DAPO, arXiv 2503.14476)."""
+"""The clipped surrogate of PPO and GRPO, with bounds of its own above and below (paper Eq. 1; DAPO, arXiv
+2503.14476)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from diver.core.settings import settings
 from diver.losses.base import PolicyLoss, Tokens
-from diver.settings import settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,8 +43,8 @@ def clipped_surrogate(
 ) -> tuple[Tensor, Tensor]:
     """-CLIP(rho, A) of each token, and whether the clip took effect: [n, T], bool [n, T].
 
-    CLIP = min(rho A, clip(rho, 1 - low, 1 + high) A) with `advantages` [n, 1] or [n, T]. A clipped token has no gradient:
-    rho above 1 + high with A > 0, or below 1 - low with A < 0.
+    CLIP = min(rho A, clip(rho, 1 - low, 1 + high) A) with `advantages` [n, 1] or [n, T]. A clipped token has no
+    gradient: rho above 1 + high with A > 0, or below 1 - low with A < 0.
     """
     ratio = (logprobs - old_logprobs).exp()
     clipped = ratio.clamp(1 - low, 1 + high)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from diver.core.settings import settings
 from diver.losses.base import PolicyLoss, Tokens, check_fraction, top_fraction
 from diver.losses.clip import ClipLoss, clipped_surrogate
-from diver.settings import settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,7 +34,8 @@ class ClipCovLoss(ClipLoss):
     clip_high: float = 1.0
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
     fraction: float = 2e-4
-    """The most that are left out, as a fraction of the tokens of the mini-batch; at least one where there is a candidate."""
+    """The most that are left out, as a fraction of the tokens of the mini-batch; at least one where there is a
+    candidate."""
     low: float = 1.0
     """Candidates have a covariance above this,"""
     high: float = 5.0
@@ -66,8 +67,8 @@ class ClipCovLoss(ClipLoss):
 class KlCovLoss(PolicyLoss):
     """-rho A of each token without a clip, + coef |log rho| for the `fraction` N tokens of highest covariance.
 
-    The first mini-batch of a step has no penalty: there the policy still is the one that sampled, |log rho| is 0, and
-    rounding alone would give its gradient a sign.
+    Stands for the paper's "Entropy-RL", which names no setting. The first mini-batch of a step has no penalty: there
+    the policy still is the one that sampled, |log rho| is 0, and rounding alone would give its gradient a sign.
     """
 
     name: str = "kl-cov"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from diver.core.settings import settings
 from diver.losses.base import Tokens
 from diver.losses.clip import ClipLoss
-from diver.settings import settings
 
 if TYPE_CHECKING:
     from torch import Tensor

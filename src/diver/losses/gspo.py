@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from diver.core.settings import settings
 from diver.losses.base import Aggregation, PolicyLoss, Tokens
 from diver.losses.clip import ClipLoss, clipped_surrogate
-from diver.settings import settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,8 +18,8 @@ class GspoLoss(ClipLoss):
     """-min(s A, clip(s, 1 - clip_low, 1 + clip_high) A) of each response, s = exp(mean over its tokens of log rho).
 
     Written for tokens, as the source's GSPO-token: each has the ratio sg(s) pi / sg(pi), sg without gradient, which has
-    the value of s, and over the tokens of a response the gradient of s. So `clip_fraction` is of whole responses. As in the
-    source, rho is to the trainer's own log-probs from before the first update, and not to the sampler's.
+    the value of s, and over the tokens of a response the gradient of s. So `clip_fraction` is of whole responses. As in
+    the source, rho is to the trainer's own log-probs from before the first update, and not to the sampler's.
     """
 
     name: str = "gspo"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from diver.core.settings import settings
 from diver.losses.base import Tokens, check_fraction, top_fraction
 from diver.losses.clip import ClipLoss
-from diver.settings import settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,8 +17,8 @@ class HighEntropyLoss(ClipLoss):
     """The surrogate counts for a fraction of the tokens of the mini-batch; the others still count in the weights.
 
     Departures: as in TRL the mean is over all tokens, where the source's is over those that count, so that its loss is
-    larger by one over the fraction. The fraction is of the mini-batch, whatever the micro-batches; the source's and TRL's
-    is of a micro-batch.
+    larger by one over the fraction. The fraction is of the mini-batch, whatever the micro-batches; the source's and
+    TRL's is of a micro-batch.
     """
 
     name: str = "high-entropy"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from diver.core.settings import settings
 from diver.losses.base import Tokens, check_fraction
 from diver.losses.clip import ClipLoss
-from diver.settings import settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ class SirenLoss(ClipLoss):
     top_p: float = 0.8
     """The probability of a nucleus."""
     quantile: float = 0.8
-    """Of a response's entropies, above which a token is a peak."""
+    """Quantile of the entropies of a response; a token above it is a peak."""
     beta: float = 0.005
     """The coefficient of the term."""
 

@@ -9,31 +9,35 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity
+from diver.core.settings import own_place, settings
+from diver.core.types import DiverError, Group, Progress, Reward, State
+from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity, with_diversity_when_read
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.overlong import Overlong
+from diver.methods.replay import Replay
 from diver.methods.selection import Selection
-from diver.settings import settings
-from diver.types import DiverError, Group, Progress, Reward, State
 
 Decode = Callable[[Sequence[int]], str]
 
 OBSERVED = ("textual", "equational")  # measured for every method, so that any two runs can be compared
-NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state")
-"""What a method may ask of an engine beyond outcomes: the texts, the policy's token ids, what turns some of them into text, the
-sampler's log-probs, how the verifier graded each response (`Rollout.grade`), which are the same answer or solution (`Rollout.key`),
-and a `State` that is saved with every checkpoint."""
+NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state", "replay")
+"""What a method may ask of an engine beyond outcomes: the texts, the policy's token ids, what turns some of them into
+text, the sampler's log-probs, how the verifier graded each response (`Rollout.grade`), which are the same answer or
+solution (`Rollout.key`), a `State` that is saved with every checkpoint, and an update that also trains on rollouts
+sampled before (`Method.replayed`)."""
 
+ROUNDING = 1e-6  # of outcomes that are sums, such as 0.1 + 0.2 + 0.7
 LARGEST_LOGPROB = 0.01  # 0, with room for what bfloat16 rounds
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a method may look at besides a group: how far the run is, its state, and `decode` where the engine has one."""
+    """What a method may look at besides a group: how far the run is, its state, and `decode` where the engine has
+    one."""
 
     progress: Progress | float = 0.0
     state: State = field(default_factory=dict)
@@ -48,8 +52,8 @@ class Method:
     """Its name in METHODS, or `package.module:Class`. As a flag it replaces the whole table [method] of the recipe."""
     frame: Literal["published", "common"] = "published"
     """Which defaults the other settings have. published: those of its source. common: those that all methods share in a
-    comparison, the loss of clip-higher, or the method's own loss, without terms that are not the method's, and the divisor of GRPO
-    where the definition allows one."""
+    comparison, the loss of clip-higher, or the method's own loss, without terms that are not the method's, and the
+    divisor of GRPO where the definition allows one."""
     threshold: float = 0.5
     """A response is correct when its outcome is at least this."""
     diversity: Diversity = Diversity()
@@ -60,11 +64,21 @@ class Method:
     """Which rollouts are trained on."""
     overlong: Overlong = Overlong()
     """A penalty for responses near the length limit."""
+    replay: Replay = Replay()
+    """Correct responses found before that join each update."""
     loss: PolicyLoss = ClipLoss()
     """The objective of the update; its `name` chooses one of LOSSES."""
 
     outcomes_only: ClassVar[bool] = False
     """Whether advantages are of outcomes alone, so that a penalty in the reward would be without effect."""
+
+    counts_correct: ClassVar[bool] = False
+    """Whether advantages depend on which outcomes reach `threshold`."""
+
+    @property
+    def unit_outcomes(self) -> bool:
+        """Whether outcomes must be from 0 (wrong) to 1 (correct), because a coefficient is in units of reward."""
+        return bool(self.overlong)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -72,11 +86,14 @@ class Method:
         needs = {"responses"} if self.selection.keep != "all" else set()
         needs |= {"tokens"} if self.overlong or self.diversity.tokenize == "policy" else set()
         needs |= {"tokens", "decode"} if self.diversity.horizon is not None else set()
+        needs |= {"tokens", "grades", "keys", "state"} if self.replay else set()
+        needs |= {"replay"} if self.replay or type(self).replayed is not Method.replayed else set()
         return frozenset(needs.union(*(needs_of(name, self.diversity) for name in {*self.metric_names} - {*OBSERVED})))
 
     @property
     def zero_mean(self) -> bool:
-        """Whether the advantages of every group sum to 0, so that a trainer that subtracts the mean leaves them as they are."""
+        """Whether the advantages of every group sum to 0, so that a trainer that subtracts the mean leaves them as they
+        are."""
         return False
 
     @property
@@ -101,7 +118,8 @@ class Method:
         return 0.0
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
-        """The parts of the reward of each rollout of a measured group: the outcome alone, unless a method adds to it."""
+        """The parts of the reward of each rollout of a measured group: the outcome alone, unless a method adds to
+        it."""
         return [Reward(r) for r in group.outcomes.tolist()]
 
     def advantages(self, group: Group, context: Context) -> np.ndarray | Sequence[np.ndarray]:
@@ -109,7 +127,19 @@ class Method:
         raise TypeError(f"method {self.name!r} does not say what an advantage is: define advantages")
 
     def update_state(self, group: Group, state: State) -> None:
-        """Enter a sampled group into `state`, in place. Called for every group of a step, in order, after all are shaped."""
+        """Enter a sampled group into `state`, in place. Called for every group of a step, in order, after all are
+        shaped."""
+
+    def replayed(self, state: State, problems: int, progress: Progress) -> list[Group]:
+        """Rollouts that were sampled before and join the update of this step, whose batch has `problems` problems.
+
+        Called after `apply`, once in each step that trains on sampled groups, by an engine that carries `replay`. Every
+        rollout has tokens and an advantage, and every group its `prompt_tokens`. The engine computes the log-probs
+        under the current policy. The loss of the update is that of the sampled groups plus the mean over these groups,
+        over their rollouts and over tokens. `state` is changed in place. A method that overrides this needs `replay`
+        and is refused by engines that do not carry it.
+        """
+        return self.replay.replayed(state, problems, progress.step) if self.replay else []
 
     def limited(self, max_tokens: int) -> Self:
         """This method where responses have at most `max_tokens`, which the penalty for long ones has to know."""
@@ -123,18 +153,26 @@ class Method:
         progress: Progress | float,
         decode: Decode | None = None,
         state: State | None = None,
+        *,
+        measure_all: bool = True,
     ) -> list[Group]:
         """The groups to train on: every rollout with its diversity, the parts of its reward, and its advantage.
 
-        TD and ED are measured whatever is rewarded. With a selection, diversity is that within all the samples, and the
-        advantage is taken over the kept ones, which stay in their order; a group of which none is kept is left out. `decode` (token
-        ids -> text) is for methods and metrics that look at a part of a text. `state` is changed in place. Raises
-        ValueError where an outcome is missing or not finite, or below 0 where rewards are divided by their mean; DiverError
-        for other input that the method cannot have, and where it `needs` what is not given.
+        TD and ED are measured whatever is rewarded; without `measure_all`, only the metrics that the method reads are.
+        With a selection, diversity is that within all the samples, and the advantage is taken over the kept ones, which
+        stay in their order; a group of which none is kept is left out. `decode` (token ids -> text) is for methods and
+        metrics that look at a part of a text. `state` is changed in place. Replayed rollouts do not pass through here:
+        `replayed` gives them to the update. Raises ValueError where an outcome is missing or not finite, or below 0
+        where rewards are divided by their mean; DiverError for other input that the method cannot have, and where it
+        `needs` what is not given.
         """
         needs = self.needs
         if "state" in needs and state is None:
             raise DiverError(f"method {self.name!r} counts over the run: give the same `state`, a dict, in every step")
+        if self.replay and not isinstance(progress, Progress):
+            raise DiverError(
+                f"method {self.name!r} replays rollouts by their age: give progress as Progress(step, steps)"
+            )
         result, sampled = [], list(groups)
         context = Context(progress, {} if state is None else state, decode)
         for group in sampled:
@@ -145,8 +183,9 @@ class Method:
                         "finite outcome before it is shaped"
                     )
             self._check_given(group, needs)
-            group = with_diversity(group, dict.fromkeys(self.metric_names), self.diversity, decode)
-            rewards = self.rewards(group, context)
+            measured = with_diversity if measure_all else with_diversity_when_read
+            group = measured(group, dict.fromkeys(self.metric_names), self.diversity, decode)
+            rewards = self._call(self.rewards, group, context)
             if len(rewards) != len(group) or not all(isinstance(reward, Reward) for reward in rewards):
                 raise self._error(group, f"rewards must give {len(group)} Reward, one for each rollout")
             if self.overlong:
@@ -155,13 +194,16 @@ class Method:
             if selected := self.selection.select(group.with_each(reward=rewards), self.threshold):
                 result.append(self._with_advantages(selected, context))
         for group in sampled:
-            self.update_state(group, context.state)
-        if note := unspaced_note([text for group in result for text in group.responses], self.diversity.tokenize):
+            self._call(self.update_state, group, context.state)
+            if self.replay:
+                self.replay.remember(group, context.state, progress.step)  # type: ignore[union-attr]  # checked above
+        texts = [text for group in result for text in group.responses] if measure_all or "responses" in needs else []
+        if note := unspaced_note(texts, self.diversity.tokenize):
             warnings.warn(note, stacklevel=2)
         return result
 
     def _with_advantages(self, group: Group, context: Context) -> Group:
-        advantages = self.advantages(group, context)
+        advantages = self._call(self.advantages, group, context)
         if not self.per_token:
             values = np.asarray(advantages, np.float64)
             if values.shape != (len(group),) or not np.isfinite(values).all():
@@ -177,12 +219,27 @@ class Method:
         means = [float(a.mean()) if a.size else 0.0 for a in of_tokens]
         return group.with_each(advantage=means, token_advantages=of_tokens)
 
+    def _call(self, function: Callable[..., Any], group: Group, given: Any) -> Any:
+        """What a function of this method gives. An error that passes a file of the user's is one line that names it."""
+        try:
+            return function(group, given)
+        except DiverError:
+            raise
+        except Exception as error:
+            if place := own_place(error):
+                raise self._error(group, f"{type(error).__name__}: {error} ({place})") from error
+            raise
+
     def _check_given(self, group: Group, needs: Collection[str]) -> None:
         """What the method `needs` of every rollout is there."""
         if "keys" in needs and any(rollout.key is None for rollout in group.rollouts):
-            raise self._error(group, "every rollout needs a key: diver.verify.with_keys(groups), or set Rollout.key")
+            raise self._error(
+                group, "every rollout needs a key: diver.tasks.verify.with_keys(groups), or set Rollout.key"
+            )
         if "grades" in needs and any(rollout.grade is None for rollout in group.rollouts):
-            raise self._error(group, "every rollout needs a grade: diver.verify.verify(groups), or set Rollout.grade")
+            raise self._error(
+                group, "every rollout needs a grade: diver.tasks.verify.verify(groups), or set Rollout.grade"
+            )
         for i, rollout in enumerate(group.rollouts if "logprobs" in needs else ()):
             values = np.asarray(rollout.logprobs, np.float64)
             length = rollout.known_length
@@ -194,9 +251,10 @@ class Method:
                 raise self._error(group, f"rollout {i} has log-probs that are not finite, or above 0")
 
     def outcomes_within_1(self, group: Group) -> np.ndarray:
-        """r, float64 [G], for a formula that means 0 by wrong and 1 by correct. DiverError for one below 0 or above 1."""
+        """r, float64 [G], for a formula that means 0 by wrong and 1 by correct. DiverError for one below 0 or above
+        1."""
         for i, outcome in enumerate(group.outcomes):
-            if not 0 <= outcome <= 1:
+            if not -ROUNDING <= outcome <= 1 + ROUNDING:
                 raise self._error(
                     group, f"rollout {i} has the outcome {outcome:g}; give one from 0 (wrong) to 1 (correct)"
                 )
@@ -210,9 +268,9 @@ class Method:
     ) -> dict[str, float]:
         """What the run folder logs of the groups that `apply` returned.
 
-        The outcomes are those of `sampled`: with a selection, give what `apply` was given. Diversity and the shaped reward
-        are means over the rollouts that are trained on, left out where there is none; advantage/solve_all_frac is the part
-        of their sum |A| that is of groups all correct, 0 where every advantage is.
+        The outcomes are those of `sampled`: with a selection, give what `apply` was given. Diversity and the shaped
+        reward are means over the rollouts that are trained on, left out where there is none; advantage/solve_all_frac
+        is the part of their sum |A| that is of groups all correct, 0 where every advantage is.
         """
         if not (sampled := groups if sampled is None else sampled):
             raise ValueError("metrics need at least one group")
@@ -248,7 +306,7 @@ def with_diversity_reward(outcomes: np.ndarray, diversity: np.ndarray) -> list[R
 
 
 def _sampled_of(groups: Sequence[Group], sampled: Sequence[Group]) -> list[Group]:
-    """Of each group that `apply` returned, the one that it was given, with the rollouts which a selection drops."""
+    """The groups given to `apply` for those that it returned, with the rollouts that a selection drops."""
 
     def holds(whole: Group, part: Group) -> bool:
         found = {(rollout.index, rollout.response) for rollout in whole.rollouts}
@@ -260,5 +318,11 @@ def _sampled_of(groups: Sequence[Group], sampled: Sequence[Group]) -> list[Group
 
 def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:
     """Raises DiverError where `method` needs what `engine` does not give."""
-    if missing := [need for need in sorted(method.needs) if need not in carries]:
+    missing = [need for need in sorted(method.needs) if need not in carries]
+    if "replay" in missing:
+        raise DiverError(
+            f"method {method.name!r} adds replayed rollouts to each update (method.replay), which {engine} does not "
+            "provide; the built-in trainer and verl do"
+        )
+    if missing:
         raise DiverError(f"method {method.name!r} needs {', '.join(missing)}, which {engine} does not provide")

@@ -8,10 +8,10 @@ from typing import Self
 
 import numpy as np
 
+from diver.core.settings import call_own, import_object, settings
+from diver.core.types import DiverError, Group, Reward
 from diver.methods.base import Context, with_diversity_reward
 from diver.methods.grpo import Divisor, Grpo
-from diver.settings import call_own, import_object, settings
-from diver.types import DiverError, Group, Reward
 
 
 @settings
@@ -43,6 +43,8 @@ class Darling(Grpo):
     def in_common_frame(self) -> Self:
         return dataclasses.replace(super().in_common_frame(), divisor="std")  # the source defines the reward
 
+    unit_outcomes = True
+
     @property
     def needs(self) -> frozenset[str]:
         return super().needs | {"responses" if self.same else "keys"}
@@ -59,7 +61,7 @@ class Darling(Grpo):
         """A label for each response, equal for those that are the same."""
         if not self.same:
             return [rollout.key for rollout in group.rollouts]
-        same, texts = import_object(self.same, "method.same"), group.responses
+        same, texts = import_object(self.same, "method.same"), self.diversity.texts(group)
         what = f"method.same {self.same!r}, problem {group.problem.id!r}"
         labels = list(range(len(texts)))
         for i, j in combinations(range(len(texts)), 2):

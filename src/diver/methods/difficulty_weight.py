@@ -1,14 +1,16 @@
-"""The difficulty weight of GRPO-LEAD (arXiv 2504.09696): what is rare in a group counts more, whether right or wrong."""
+"""The difficulty weight of GRPO-LEAD (arXiv 2504.09696): what is rare in a group counts more, whether right or
+wrong."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
+from diver.core.settings import settings
+from diver.core.types import Group
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context
 from diver.methods.grpo import Grpo
-from diver.settings import settings
-from diver.types import Group
 
 LARGEST = 700.0  # whose exponential is a float64
 
@@ -33,6 +35,8 @@ class DifficultyWeight(Grpo):
     """The slope of the logistic function."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, entropy_coef=0.001)
 
+    counts_correct: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.low <= self.high:
@@ -40,9 +44,7 @@ class DifficultyWeight(Grpo):
         if self.steepness < 0:
             raise ValueError(f"steepness must be at least 0, not {self.steepness}")
 
-    @property
-    def zero_mean(self) -> bool:
-        return False
+    zero_mean = False
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         a = super().advantages(group, context)

@@ -1,10 +1,10 @@
 """DIVER (arXiv 2509.26209): a correct response is rewarded a little more when it differs from the others of its group.
 
-r'_i = r_i + lambda_t clip(gamma^T d_i, 0, sigma) I(r_i) (Eqs. 8 and 9, section 3.5), then GRPO's advantage of r' (Eq. 2)
-and clip-higher's loss. d is TD, ED or, for DIVER-MIX, the mean of both after clipping (the mean is our choice: the paper
-says "combines"). lambda 0.1, sigma 0.65, gamma 1; lambda falls along a cosine to 0 over the run (the schedule is ours).
-In a group all correct the advantage does not depend on lambda, as long as lambda is above 0 (docs/method.md); with
-`std_floor`, ours, it does.
+r'_i = r_i + lambda_t clip(gamma^T d_i, 0, sigma) I(r_i) (Eqs. 8 and 9, section 3.5), then GRPO's advantage of r' (Eq.
+2) and clip-higher's loss. d is TD, ED or, for DIVER-MIX, the mean of both after clipping (the mean is our choice: the
+paper says "combines"). lambda 0.1 and sigma 0.65 are the paper's. gamma 1 is ours, and so is the schedule: lambda falls
+along a cosine to 0 over the run. In a group all correct the advantage does not depend on lambda, as long as lambda is
+above 0 (docs/method.md); with `std_floor`, ours, it does.
 """
 
 import math
@@ -14,19 +14,20 @@ from typing import Literal
 
 import numpy as np
 
+from diver.core.settings import settings
+from diver.core.types import DiverError, Group, Progress, Reward
 from diver.diversity import resolve
 from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher, group_advantage
 from diver.methods.schedule import Schedule
-from diver.settings import settings
-from diver.types import DiverError, Group, Progress, Reward
 
 Combine = Literal["mean", "sum"]
 
 
 @settings
 class Shaping:
-    """How diversity becomes reward. The defaults are the paper's (its table of hyperparameters)."""
+    """How diversity becomes reward. The defaults are the paper's (its table of hyperparameters), but for
+    `condition`."""
 
     coef: float = 0.1
     """lambda, before its schedule."""
@@ -34,8 +35,10 @@ class Shaping:
     """sigma: the most that one metric may count, unless it has its own."""
     discount: float = 1.0
     """gamma in gamma^T d, with T in policy tokens."""
-    condition: Literal["correct", "all", "wrong", "all-length-penalty"] = "correct"
-    """Which responses are rewarded; all-length-penalty also subtracts lambda * sigma * min(1, T / length_limit)."""
+    condition: Literal["correct-finished", "correct", "all", "wrong", "all-length-penalty"] = "correct-finished"
+    """Which responses are rewarded. correct-finished: correct responses that ended before the length limit (ours).
+    correct: every correct response, as in the paper. all-length-penalty also subtracts lambda * sigma * min(1, T /
+    length_limit)."""
     schedule: Schedule = Schedule()
     """How lambda falls over the run."""
     length_limit: int = 8192
@@ -97,6 +100,8 @@ class Diver(ClipHigher):
         for metric in self.diversity_rewards:
             resolve(metric, self.diversity)
 
+    unit_outcomes = True  # lambda is a part of what a correct response has more than a wrong one
+
     @property
     def needs(self) -> frozenset[str]:
         return super().needs | {"responses"} | ({"tokens"} if self.shaping.needs_lengths else set())
@@ -121,6 +126,7 @@ class Diver(ClipHigher):
             self.shaping,
             self._lengths(group),
             self.threshold,
+            group.truncated,
         )
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
@@ -129,7 +135,7 @@ class Diver(ClipHigher):
 
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
         over = [
-            values[is_rewarded(group.outcomes, self.shaping.condition, self.threshold)]
+            values[is_rewarded(group.outcomes, self.shaping.condition, self.threshold, group.truncated)]
             > (self.diversity_rewards[name].clip_max or self.shaping.clip_max)
             for group in groups
             for name, values in self._intrinsic(group).items()
@@ -137,11 +143,15 @@ class Diver(ClipHigher):
         return float(np.concatenate(over).mean()) if any(o.size for o in over) else 0.0
 
     def _smallest_mixed_std(self, group: Group) -> float:
-        """Of G outcomes of 0 or 1 that are not all equal: sqrt(G-1)/G, or 1/sqrt(G) for that of the sample."""
+        """The smallest standard deviation of G outcomes of 0 or 1 that are not all equal.
+
+        It is sqrt(G-1)/G, or 1/sqrt(G) for that of the sample.
+        """
         for i, outcome in enumerate(group.outcomes):
             if outcome not in (0, 1):
                 raise DiverError(
-                    f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; method.std_floor needs 0 or 1"
+                    f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; method.std_floor needs 0 or "
+                    "1"
                 )
         return math.sqrt(len(group) - 1) / len(group) if self.divisor == "std" else 1 / math.sqrt(len(group))
 
@@ -163,7 +173,8 @@ class DiverTd(Diver):
 
 @settings
 class DiverEd(Diver):
-    """Correctness, and ED of correct responses. ED is the fraction of formulas that no other response has (Eqs. 4 and 5)."""
+    """Correctness, and ED of correct responses. ED is the fraction of formulas that no other response has (Eqs. 4 and
+    5)."""
 
     name: str = "diver-ed"
     diversity_rewards: Mapping[str, DiversityReward] = field(default_factory=lambda: {"equational": DiversityReward()})
@@ -181,7 +192,8 @@ class DiverMix(Diver):
 
 @settings
 class DiverAnnealed(DiverMix):
-    """Correctness, and the mean of clipped TD and ED over a divisor with a floor. Ours: all of it falls with lambda (0.5)."""
+    """Correctness, and the mean of clipped TD and ED over a divisor with a floor. Ours: all of it falls with lambda
+    (0.5)."""
 
     name: str = "diver-annealed"
     shaping: Shaping = Shaping(coef=0.5)
@@ -189,14 +201,23 @@ class DiverAnnealed(DiverMix):
 
 
 def intrinsic_reward(diversity: np.ndarray, lengths: np.ndarray, discount: float) -> np.ndarray:
-    """R_int = gamma^T d(o), float64 [G] (Eq. 8, where d(q) = 0); T = `lengths` in policy tokens, which gamma = 1 ignores."""
+    """R_int = gamma^T d(o), float64 [G] (Eq. 8, where d(q) = 0); T = `lengths` in policy tokens, which gamma = 1
+    ignores."""
     return discount ** np.asarray(lengths, dtype=np.float64) * diversity
 
 
-def is_rewarded(outcomes: np.ndarray, condition: str, threshold: float = 0.5) -> np.ndarray:
-    """I(r), bool [G]: which responses the condition rewards; correct are those of at least `threshold`."""
+def is_rewarded(
+    outcomes: np.ndarray, condition: str, threshold: float = 0.5, truncated: np.ndarray | None = None
+) -> np.ndarray:
+    """I(r), bool [G]: which responses the condition rewards.
+
+    A response is correct if its outcome is at least `threshold`. `truncated`, bool [G], says which were cut at the
+    length limit; None: no response was.
+    """
     correct = np.asarray(outcomes, dtype=np.float64) >= threshold
-    return {"correct": correct, "wrong": ~correct}.get(condition, np.ones_like(correct))
+    finished = np.ones_like(correct) if truncated is None else ~np.asarray(truncated, dtype=bool)
+    rewarded = {"correct": correct, "correct-finished": correct & finished, "wrong": ~correct}
+    return rewarded.get(condition, np.ones_like(correct))
 
 
 def diversity_reward(
@@ -205,7 +226,8 @@ def diversity_reward(
     clip_max: float,
     combine: Combine = "mean",
 ) -> np.ndarray:
-    """clip(R_int, 0, sigma), float64 [G]: the weighted mean or sum over the metrics in `rewards`, each under its own sigma.
+    """clip(R_int, 0, sigma), float64 [G]: the weighted mean or sum over the metrics in `rewards`, each under its own
+    sigma.
 
     One metric of weight 1 gives the paper's term; the mean of clipped terms is our reading of "combines".
     """
@@ -221,6 +243,7 @@ def shape(
     shaping: Shaping,
     lengths: np.ndarray,
     threshold: float = 0.5,
+    truncated: np.ndarray | None = None,
 ) -> list[Reward]:
     """The parts of r' for one group: r, lambda * diversity * I(r), and the length penalty where the condition has one.
 
@@ -228,7 +251,7 @@ def shape(
     parts are in units of reward. The paper names a length penalty and gives no formula: lambda * sigma *
     min(1, T / length_limit) is ours.
     """
-    extra = coef * np.asarray(diversity) * is_rewarded(outcomes, shaping.condition, threshold)
+    extra = coef * np.asarray(diversity) * is_rewarded(outcomes, shaping.condition, threshold, truncated)
     penalty = np.zeros_like(extra)
     if shaping.condition == "all-length-penalty":
         penalty = -coef * (shaping.clip_max * np.minimum(1.0, np.asarray(lengths) / shaping.length_limit))

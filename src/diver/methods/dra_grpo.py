@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from diver.core.settings import settings
+from diver.core.types import Group, Reward
 from diver.diversity.vectors import cosines, embeddings
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, with_diversity_reward
 from diver.methods.grpo import ClipHigher
-from diver.settings import settings
-from diver.types import Group, Reward
 
 
 @settings
@@ -25,11 +25,13 @@ class DraGrpo(ClipHigher):
     name: str = "dra-grpo"
     loss: PolicyLoss = ClipLoss(aggregation="sequence-mean", kl_coef=0.04)
 
+    unit_outcomes = True
+
     @property
     def needs(self) -> frozenset[str]:
         return super().needs | {"responses"}
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r = self.outcomes_within_1(group)
-        similarity = np.maximum(cosines(embeddings(group.responses, self.diversity.embedding)), 0)
+        similarity = np.maximum(cosines(embeddings(self.diversity.texts(group), self.diversity.embedding)), 0)
         return with_diversity_reward(r, r / (similarity.sum(axis=1) + 1e-6) - r)

@@ -1,14 +1,16 @@
 """After EVOL-RL (arXiv 2509.15194): among the correct responses, and among the wrong, the novel have more reward."""
 
+from typing import ClassVar
+
 import numpy as np
 
+from diver.core.settings import settings
+from diver.core.types import UNANSWERED, Group, Reward
 from diver.diversity import Diversity, Embedding
 from diver.diversity.vectors import cosines, embeddings
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, with_diversity_reward
 from diver.methods.grpo import ClipHigher
-from diver.settings import settings
-from diver.types import UNANSWERED, Group, Reward
 
 
 @settings
@@ -26,6 +28,8 @@ class EvolRl(ClipHigher):
     """How the diversity metrics are measured; `embedding` is the encoder of this method."""
     loss: PolicyLoss = ClipLoss(kl_coef=0.001, entropy_coef=0.003)
 
+    counts_correct: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.divisor == "mean":
@@ -40,7 +44,7 @@ class EvolRl(ClipHigher):
         shaped = np.full(len(group), -1.0)
         answered = np.array([rollout.grade not in UNANSWERED for rollout in group.rollouts])
         if answered.sum() > 1:
-            texts = [text.rpartition("</think>")[2].strip() for text in group.responses]
+            texts = [text.rpartition("</think>")[2].strip() for text in self.diversity.texts(group)]
             vectors = embeddings([text for text, a in zip(texts, answered, strict=True) if a], self.diversity.embedding)
             shaped[answered] = novelty_rewards(cosines(vectors), r[answered] >= self.threshold, self.tolerance)
         return with_diversity_reward(r, shaped - r)

@@ -1,11 +1,13 @@
 """F-GRPO (arXiv 2602.06717): GRPO's advantage times a focal weight, smaller where a group is solved more often."""
 
+from typing import ClassVar
+
 import numpy as np
 
+from diver.core.settings import settings
+from diver.core.types import Group
 from diver.methods.base import Context
 from diver.methods.grpo import Grpo
-from diver.settings import settings
-from diver.types import Group
 
 
 @settings
@@ -18,6 +20,8 @@ class FGrpo(Grpo):
     name: str = "f-grpo"
     gamma: float = 0.5
     """The exponent, of 0.5, 1 and 2 the source's choice for its three models. 0 is grpo."""
+
+    counts_correct: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

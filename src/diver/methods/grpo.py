@@ -1,24 +1,16 @@
-"""GRPO (arXiv 2402.03300; paper Eq. 2), A_i = (r_i - mean) / std over the group, and the methods that change its loss only."""
+"""GRPO (arXiv 2402.03300; paper Eq. 2), A_i = (r_i - mean) / std over the group, and two methods with other loss
+settings."""
 
 import dataclasses
 from typing import Literal, Self
 
 import numpy as np
 
-from diver.losses import (
-    CispoLoss,
-    ClipCovLoss,
-    ClipLoss,
-    EntropyAdvantageLoss,
-    GspoLoss,
-    HighEntropyLoss,
-    KlCovLoss,
-    PolicyLoss,
-)
+from diver.core.settings import settings
+from diver.core.types import Group
+from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, Method
 from diver.methods.overlong import Overlong
-from diver.settings import settings
-from diver.types import Group
 
 Divisor = Literal["std", "sample-std", "mean", "none"]
 
@@ -27,15 +19,15 @@ Divisor = Literal["std", "sample-std", "mean", "none"]
 class Grpo(Method):
     """Correctness. A_i = (r_i - mean) / std over the group, clip 0.20 / 0.20.
 
-    Departures: no KL term, where the source has 0.04, and the mean over the tokens of a mini-batch, where it has that over
-    each response. verl and TRL divide by the standard deviation of the sample plus 1e-6 (1e-4); here, as in the DIVER
-    paper's Eq. 2, by that of the population, and nothing is added.
+    Departures: no KL term, where the source has 0.04, and the mean over the tokens of a mini-batch, where it has that
+    over each response. verl and TRL divide by the standard deviation of the sample plus 1e-6 (1e-4); here, as in the
+    DIVER paper's Eq. 2, by that of the population, and nothing is added.
     """
 
     name: str = "grpo"
     divisor: Divisor = "std"
-    """What divides r - mean: the standard deviation of the group (the paper's, 1/G), that of the sample (1/(G-1)), the mean
-    reward (MaxRL), or nothing (Dr. GRPO)."""
+    """What divides r - mean: the standard deviation of the group (the paper's, 1/G), that of the sample (1/(G-1)), the
+    mean reward (MaxRL), or nothing (Dr. GRPO)."""
     tolerance: float = 1e-8
     """A group whose rewards differ by no more than this has advantages of exactly 0."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20)
@@ -62,46 +54,6 @@ class ClipHigher(Grpo):
 
 
 @settings
-class ClipCov(Grpo):
-    """Correctness. Tokens whose log-prob and advantage vary together are left out of the loss (arXiv 2505.22617)."""
-
-    name: str = "clip-cov"
-    loss: PolicyLoss = ClipCovLoss()
-
-
-@settings
-class KlCov(Grpo):
-    """Correctness. No clip (arXiv 2505.22617). Stands for the paper's "Entropy-RL", which names no setting."""
-
-    name: str = "kl-cov"
-    loss: PolicyLoss = KlCovLoss()
-
-
-@settings
-class Cispo(Grpo):
-    """Correctness. Every token keeps its gradient, by a bounded importance ratio (after arXiv 2506.13585)."""
-
-    name: str = "cispo"
-    loss: PolicyLoss = CispoLoss()
-
-
-@settings
-class Gspo(Grpo):
-    """Correctness. One importance ratio for a whole response (arXiv 2507.18071)."""
-
-    name: str = "gspo"
-    loss: PolicyLoss = GspoLoss()
-
-
-@settings
-class EntropyAdvantage(Grpo):
-    """Correctness. A token of high entropy has more of the advantage (arXiv 2506.14758)."""
-
-    name: str = "entropy-advantage"
-    loss: PolicyLoss = EntropyAdvantageLoss()
-
-
-@settings
 class EntropyBonus(Grpo):
     """Correctness. The loss has an entropy bonus (arXiv 1602.01783); clip 0.20 / 0.28 as clip-higher."""
 
@@ -113,14 +65,6 @@ class EntropyBonus(Grpo):
         return dataclasses.replace(common, loss=dataclasses.replace(common.loss, entropy_coef=self.loss.entropy_coef))
 
 
-@settings
-class HighEntropy(Grpo):
-    """Correctness. Only the fifth of the tokens with the highest entropy counts in the loss (arXiv 2506.01939)."""
-
-    name: str = "high-entropy"
-    loss: PolicyLoss = HighEntropyLoss()
-
-
 def check_divisor(divisor: Divisor, overlong: Overlong) -> None:
     """ValueError where rewards that may be negative would be divided by their mean."""
     if divisor == "mean" and overlong:
@@ -130,11 +74,12 @@ def check_divisor(divisor: Divisor, overlong: Overlong) -> None:
 def group_advantage(
     rewards: np.ndarray, divisor: Divisor = "std", tolerance: float = 1e-8, min_std: float = 0.0
 ) -> np.ndarray:
-    """A_i = (r_i - mean) / max(std, min_std) over the group (Eq. 2; GRPO, arXiv 2402.03300), or over another divisor: float64 [G].
+    """A_i = (r_i - mean) / max(std, min_std) over the group (Eq. 2; GRPO, arXiv 2402.03300), or over another divisor:
+    float64 [G].
 
     A group whose max - min is at most `tolerance` gives exact zeros, G = 1 too: without that, the rounding error of the
-    mean of six rewards of 1.065 would be scaled up to an advantage of 1. ValueError for a reward that is not finite, and for
-    one below 0 where their mean divides.
+    mean of six rewards of 1.065 would be scaled up to an advantage of 1. ValueError for a reward that is not finite,
+    and for one below 0 where their mean divides.
     """
     r = one_group(rewards)
     if divisor == "mean" and r.min() < 0:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diver.types import Rollout
+from diver.core.types import Rollout
 
 
 def sum_logprobs(rollouts: tuple[Rollout, ...]) -> np.ndarray:

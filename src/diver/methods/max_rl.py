@@ -1,7 +1,8 @@
-"""MaxRL (arXiv 2602.02710): A_i = (r_i - p) / p over the group, p the mean reward; the less often solved, the larger."""
+"""MaxRL (arXiv 2602.02710): A_i = (r_i - p) / p over the group, p the mean reward; the less often solved, the
+larger."""
 
+from diver.core.settings import settings
 from diver.methods.grpo import Divisor, Grpo
-from diver.settings import settings
 
 
 @settings

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diver.settings import settings
+from diver.core.settings import settings
 
 
 @settings
@@ -12,7 +12,8 @@ class Overlong:
     buffer: float = 0.0
     """The part of L over which it rises; 0 is no penalty. The source has 4,096 of 20,480 tokens, 0.2."""
     penalty: float = 0.5
-    """The penalty at L. The source has 1 with rewards of 1 and -1, which is half of their range, as this is of 1 and 0."""
+    """The penalty at L. The source has 1 with rewards of 1 and -1, which is half of their range, as this is of 1 and
+    0."""
     max_tokens: int = 0
     """L, in policy tokens; 0 is the limit of the engine, sample.max_tokens."""
 

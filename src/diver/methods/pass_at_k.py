@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from diver.core.settings import settings
+from diver.core.types import DiverError, Group
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, Method
 from diver.methods.grpo import group_advantage, one_group
-from diver.settings import settings
-from diver.types import DiverError, Group
 
 
 @settings
@@ -24,7 +24,8 @@ class PassAtK(Method):
 
     name: str = "pass-at-k"
     k: int = 4
-    """The size of a set. With fewer than k wrong responses a group teaches nothing: at G = 8, k = 4 from 5 correct on."""
+    """The size of a set. With fewer than k wrong responses a group teaches nothing: at G = 8, k = 4 from 5 correct
+    on."""
     form: Literal["analytic", "bootstrap"] = "analytic"
     """analytic: the exact mean over all sets; bootstrap: over random sets."""
     sets: int | None = None
@@ -32,6 +33,7 @@ class PassAtK(Method):
     loss: PolicyLoss = ClipLoss()
 
     outcomes_only: ClassVar[bool] = True
+    counts_correct: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -45,9 +47,7 @@ class PassAtK(Method):
                 f"sets = {self.sets} has no effect with form = 'analytic', which has all sets; form = 'bootstrap'"
             )
 
-    @property
-    def zero_mean(self) -> bool:
-        return True
+    zero_mean = True
 
     def check_group_size(self, size: int, key: str) -> None:
         if self.k >= size:
@@ -67,10 +67,10 @@ class PassAtK(Method):
 def pass_at_k_advantage(rewards: np.ndarray, k: int, threshold: float = 0.5) -> np.ndarray:
     """The mean advantage of all sets of k responses that a response is in: float64 [G].
 
-    A set is worth 1 when one of its responses is correct (reward >= `threshold`), else 0. Of all C(G, k) sets the fraction
-    R = 1 - C(W, k) / C(G, k) is worth 1, with W wrong responses; their standard deviation is s = sqrt(R (1 - R)). Every
-    set with a correct response is worth 1, so a correct one has (1 - R) / s; a wrong one has
-    (1 - R - C(W - 1, k - 1) / C(G - 1, k - 1)) / s = -(G - W) / W of that, so the mean is 0. k = 1 is GRPO.
+    A set is worth 1 when one of its responses is correct (reward >= `threshold`), else 0. Of all C(G, k) sets the
+    fraction R = 1 - C(W, k) / C(G, k) is worth 1, with W wrong responses; their standard deviation is s = sqrt(R (1 -
+    R)). Every set with a correct response is worth 1, so a correct one has (1 - R) / s; a wrong one has (1 - R - C(W -
+    1, k - 1) / C(G - 1, k - 1)) / s = -(G - W) / W of that, so the mean is 0. k = 1 is GRPO.
 
     Exact zeros where all sets are worth the same: with no correct response, and with W < k (always, if k = G).
     Raises ValueError for a k that is not from 1 to G, and for a reward that is NaN or infinite.

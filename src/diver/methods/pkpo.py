@@ -1,21 +1,24 @@
-"""PKPO (arXiv 2505.15201): an unbiased estimate of the gradient of Pass@k, with the leave-one-out-minus-one baseline."""
+"""PKPO (arXiv 2505.15201): an unbiased estimate of the gradient of Pass@k, with the leave-one-out-minus-one
+baseline."""
 
 import math
 from typing import ClassVar
 
 import numpy as np
 
+from diver.core.settings import settings
+from diver.core.types import DiverError, Group
 from diver.methods.base import Context, Method
-from diver.settings import settings
-from diver.types import DiverError, Group
 
 
 @settings
 class Pkpo(Method):
-    """Correctness of a response that k - 1 others of its group do not have. A = k C(G-c, k-1) / C(G-1, k-1) of a correct one.
+    """Correctness of a response that k - 1 others of its group do not have. A = k C(G-c, k-1) / C(G-1, k-1) of a
+    correct one.
 
-    c of the G responses are correct; wrong ones have 0. The mean over the group of A_i grad log pi(o_i) is then unbiased
-    (the source writes k/G and a sum), but the mean of A is not 0: a trainer that subtracts it would bias the gradient.
+    c of the G responses are correct; wrong ones have 0. The mean over the group of A_i grad log pi(o_i) is then
+    unbiased (the source writes k/G and a sum), but the mean of A is not 0: a trainer that subtracts it would bias the
+    gradient.
     """
 
     name: str = "pkpo"
@@ -23,6 +26,7 @@ class Pkpo(Method):
     """The k of Pass@k (ours, as pass-at-k). With k = 1 it is REINFORCE without a baseline."""
 
     outcomes_only: ClassVar[bool] = True
+    counts_correct: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.k < 1:

@@ -4,35 +4,26 @@
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
+from diver.core.settings import choose, import_object, merge, read
+from diver.core.types import DiverError
 from diver.diversity import resolve
 from diver.losses import LOSSES, PolicyLoss
 from diver.methods.base import Method
-from diver.methods.cde import Cde
+from diver.methods.contrib import CONTRIB
 from diver.methods.dapo import Dapo
 from diver.methods.darling import Darling
 from diver.methods.difficulty_weight import DifficultyWeight
 from diver.methods.diver import DiverAnnealed, DiverEd, DiverMix, DiverTd
 from diver.methods.dr_grpo import DrGrpo
 from diver.methods.dra_grpo import DraGrpo
-from diver.methods.ds_grpo import DsGrpo
 from diver.methods.evol_rl import EvolRl
 from diver.methods.f_grpo import FGrpo
-from diver.methods.grpo import (
-    Cispo,
-    ClipCov,
-    ClipHigher,
-    EntropyAdvantage,
-    EntropyBonus,
-    Grpo,
-    Gspo,
-    HighEntropy,
-    KlCov,
-)
+from diver.methods.grpo import ClipHigher, EntropyBonus, Grpo
 from diver.methods.max_rl import MaxRl
-from diver.methods.outcome_based import OutcomeBatch, OutcomeUcbCon, OutcomeUcbMean
 from diver.methods.pass_at_k import PassAtK
 from diver.methods.pkpo import Pkpo
 from diver.methods.rep_exp import RepExp
@@ -40,21 +31,26 @@ from diver.methods.rs_grpo import RsGrpo
 from diver.methods.siren import Siren
 from diver.methods.ucpo import Ucpo
 from diver.methods.unlikeliness import Unlikeliness
+from diver.methods.verified_replay import VerifiedReplay
 from diver.methods.w_reinforce import Nsr, Psr, WReinforce
-from diver.methods.xrpo import Xrpo
-from diver.settings import choose, import_object, merge, read
-from diver.types import DiverError
 
-METHODS: dict[str, type[Method]] = {
+
+def only_loss(name: str) -> Callable[[], Method]:
+    """The method that is GRPO with the loss of that name."""
+    return partial(Grpo, name=name, loss=LOSSES[name]())
+
+
+METHODS: dict[str, Callable[[], Method]] = {
     "grpo": Grpo,
     "clip-higher": ClipHigher,
-    "clip-cov": ClipCov,
-    "kl-cov": KlCov,
-    "cispo": Cispo,
-    "gspo": Gspo,
+    "clip-cov": only_loss("clip-cov"),
+    "kl-cov": only_loss("kl-cov"),
+    "cispo": only_loss("cispo"),
+    "gspo": only_loss("gspo"),
     "dapo": Dapo,
     "pass-at-k": PassAtK,
     "max-rl": MaxRl,
+    "verified-replay": VerifiedReplay,
     "dr-grpo": DrGrpo,
     "rs-grpo": RsGrpo,
     "pkpo": Pkpo,
@@ -65,24 +61,19 @@ METHODS: dict[str, type[Method]] = {
     "nsr": Nsr,
     "unlikeliness": Unlikeliness,
     "ucpo": Ucpo,
-    "xrpo": Xrpo,
-    "ds-grpo": DsGrpo,
-    "cde": Cde,
     "darling": Darling,
-    "outcome-batch": OutcomeBatch,
-    "outcome-ucb-con": OutcomeUcbCon,
-    "outcome-ucb-mean": OutcomeUcbMean,
     "evol-rl": EvolRl,
     "dra-grpo": DraGrpo,
     "rep-exp": RepExp,
     "entropy-bonus": EntropyBonus,
-    "entropy-advantage": EntropyAdvantage,
+    "entropy-advantage": only_loss("entropy-advantage"),
     "siren": Siren,
-    "high-entropy": HighEntropy,
+    "high-entropy": only_loss("high-entropy"),
     "diver-td": DiverTd,
     "diver-ed": DiverEd,
     "diver-mix": DiverMix,
     "diver-annealed": DiverAnnealed,
+    **CONTRIB,
 }
 DEFAULT = "diver-mix"
 
@@ -103,12 +94,19 @@ def method_named(name: str = DEFAULT, **tables: Any) -> Method:
     if not isinstance(of_loss, Mapping):
         raise DiverError(f"method.loss: is a table; its name is method.loss.name = {of_loss!r:.60}")
     loss = _loss(default, dict(of_loss))
-    table = merge({k: v for k, v in dataclasses.asdict(default).items() if k != "loss"}, {**tables, "name": name})
-    method = dataclasses.replace(read(type(default), table, "method"), loss=loss)
+    method = dataclasses.replace(default, loss=loss)
+    if tables or name not in METHODS:  # our own defaults need no check, which would import pydantic
+        table = merge({k: v for k, v in dataclasses.asdict(default).items() if k != "loss"}, {**tables, "name": name})
+        method = dataclasses.replace(read(type(default), table, "method"), loss=loss)
     if method.threshold <= 0:
         raise DiverError(f"method.threshold: must be above 0, the outcome of a wrong response, not {method.threshold}")
     for metric in method.extra_metrics:
         resolve(metric, method.diversity)
+    if (loss.selects_tokens or loss.needs_entropy) and "replay" in method.needs:
+        raise DiverError(
+            f"method.replay: the loss {loss.name!r} compares the tokens of sampled responses with each other, and "
+            "replayed ones are not among them; choose another method, or method.loss.name = 'clip'"
+        )
     if method.outcomes_only and method.overlong:
         raise DiverError(f"method.overlong: {name} has advantages of outcomes alone, so a penalty has no effect")
     return method
@@ -116,13 +114,15 @@ def method_named(name: str = DEFAULT, **tables: Any) -> Method:
 
 def _loss(method: Method, table: dict[str, Any]) -> PolicyLoss:
     base = method.loss
+    if not table and type(base) is LOSSES.get(base.name):
+        return base
     if (name := table.pop("name", base.name)) != base.name:
         base = _find(name, LOSSES, PolicyLoss, "method.loss.name")()
         base = base.in_common_frame() if method.frame == "common" else base
     return read(type(base), merge(dataclasses.asdict(base), {**table, "name": name}), "method.loss")
 
 
-def _find(name: str, known: Mapping[str, type[T]], base: type[T], where: str) -> type[T]:
+def _find(name: str, known: Mapping[str, Callable[[], T]], base: type[T], where: str) -> Callable[[], T]:
     if not isinstance(name, str):
         raise DiverError(f"{where}: must be a name, not {name!r:.60}")
     if ":" not in name:

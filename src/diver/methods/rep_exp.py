@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 
+from diver.core.settings import settings
+from diver.core.types import Group, Progress, Reward
 from diver.diversity.vectors import hidden_states
 from diver.methods.base import Context, with_diversity_reward
 from diver.methods.grpo import Grpo
-from diver.settings import settings
-from diver.types import Group, Progress, Reward
 
 
 @settings
@@ -20,9 +20,9 @@ class RepExp(Grpo):
 
     r'_i = r_i + beta h_i' (lambda I + sum over j of h_j h_j')^-1 h_i. h is the mean over the response of the last
     layer's states of the frozen base model, `diversity.hidden_state.model`, with the prompt before it where the engine
-    tells the prompt (built-in, verl, TRL); it is projected to d dimensions by a sparse random matrix, and the mean of the
-    group is subtracted, which the release does and the paper does not write. The matrix is drawn anew each step, where
-    the engine tells the step. Departure: it is the same in every run.
+    tells the prompt (built-in, verl, TRL); it is projected to d dimensions by a sparse random matrix, and the mean of
+    the group is subtracted, which the release does and the paper does not write. The matrix is drawn anew each step,
+    where the engine tells the step. Departure: it is the same in every run.
 
     Where d is at least G - 1 and lambda is small beside the distances, the bonus is near 1/n - 1/G, n the number of
     responses with the same h, however far the others are. What separates different responses, and in a group all
@@ -46,6 +46,8 @@ class RepExp(Grpo):
         if self.dimensions < 1:
             raise ValueError(f"dimensions must be at least 1, not {self.dimensions}")
 
+    unit_outcomes = True  # beta is in units of reward
+
     @property
     def needs(self) -> frozenset[str]:
         return super().needs | {"responses"}
@@ -56,7 +58,7 @@ class RepExp(Grpo):
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r, bonus = group.outcomes, np.zeros(len(group))
         if (r >= self.threshold).any():
-            states = hidden_states(group.responses, self.diversity.hidden_state, group.prompt)
+            states = hidden_states(self.diversity.texts(group), self.diversity.hidden_state, group.prompt)
             projection = sparse_projection(states.shape[1], self.dimensions, _stream(context.progress))
             bonus = self.shaping_coef(context.progress) * elliptical_bonus(states @ projection, self.ridge)
         return with_diversity_reward(r, bonus)
@@ -84,7 +86,7 @@ def sparse_projection(features: int, dimensions: int, random: np.random.Generato
 
 
 def _stream(progress: Progress | float) -> np.random.Generator:
-    """Of the step, so that a resumed run draws the same numbers."""
+    """The random generator of the step, so that a resumed run draws the same numbers."""
     step = progress.step if isinstance(progress, Progress) else progress
     key = hashlib.blake2b(repr(("rep-exp", step)).encode(), digest_size=8).digest()
     return np.random.default_rng(int.from_bytes(key))

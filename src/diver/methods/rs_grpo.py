@@ -1,19 +1,20 @@
-"""RS-GRPO (arXiv 2509.24261): a risk-seeking objective between the mean and the best reward, (1/beta) log E[exp(beta r)]."""
+"""RS-GRPO (arXiv 2509.24261): a risk-seeking objective between the mean and the best reward, (1/beta) log E[exp(beta
+r)]."""
 
 import numpy as np
 
+from diver.core.settings import settings
+from diver.core.types import Group
 from diver.methods.base import Context, Method
 from diver.methods.grpo import one_group
-from diver.settings import settings
-from diver.types import Group
 
 
 @settings
 class RsGrpo(Method):
     """Correctness, the more the less often solved. A_i = (exp(beta r_i) / mean of exp(beta r) - 1) / beta.
 
-    Departure: clip 0.20 / 0.28, as clip-higher. The source's file of the advantage uses an undefined name; the formula is
-    that of its README and paper.
+    Departure: clip 0.20 / 0.28, as clip-higher. The source's file of the advantage uses an undefined name; the formula
+    is that of its README and paper.
     """
 
     name: str = "rs-grpo"
@@ -24,9 +25,9 @@ class RsGrpo(Method):
         if self.beta <= 0:
             raise ValueError(f"beta must be above 0, not {self.beta}")
 
-    @property
-    def zero_mean(self) -> bool:
-        return True
+    unit_outcomes = True  # beta is per unit of reward
+
+    zero_mean = True
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         r = one_group(group.rewards)

@@ -3,16 +3,16 @@
 import math
 from typing import Literal
 
-from diver.settings import settings
-from diver.types import Progress
+from diver.core.settings import settings
+from diver.core.types import Progress
 
 
 @settings
 class Schedule:
     """How lambda falls over a run, by ROLLOUT step: the number of batches of groups already done.
 
-    The factor is 1 up to `start` and `final` from `end` on. A run's length is fixed when it first starts: with unit "run" a
-    run that is extended later keeps the value of its end.
+    The factor is 1 up to `start` and `final` from `end` on. A run's length is fixed when it first starts: with unit
+    "run" a run that is extended later keeps the value of its end.
     """
 
     kind: Literal["constant", "linear", "cosine", "step"] = "cosine"

@@ -5,8 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from diver.settings import settings
-from diver.types import Group
+from diver.core.settings import settings
+from diver.core.types import Group
 
 
 @settings
@@ -20,10 +20,11 @@ class Selection:
     outcomes: Literal["all", "correct", "wrong"] = "all"
     """Leave out wrong rollouts, or correct ones: they then do not count in the mean over tokens either."""
     filter_groups: bool = False
-    """Leave out groups whose outcomes are all correct or all wrong, and sample other problems in their place (the dynamic
-    sampling of DAPO, arXiv 2503.14476). The outcome decides, never the shaped reward."""
+    """Leave out groups whose outcomes are all correct or all wrong, and sample other problems in their place (the
+    dynamic sampling of DAPO, arXiv 2503.14476). The outcome decides, never the shaped reward."""
     max_num_gen_batches: int = 10
-    """How many batches are sampled for one step at most, where groups are filtered; the step then trains on what is there."""
+    """How many batches are sampled for one step at most, where groups are filtered; the step then trains on what is
+    there."""
 
     def __post_init__(self) -> None:
         for name in ("samples", "max_num_gen_batches"):

@@ -3,9 +3,9 @@
 import dataclasses
 from typing import Self
 
+from diver.core.settings import settings
 from diver.losses import PolicyLoss, SirenLoss
 from diver.methods.dr_grpo import DrGrpo
-from diver.settings import settings
 
 
 @settings

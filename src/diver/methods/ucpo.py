@@ -1,12 +1,15 @@
-"""After UCPO (arXiv 2605.00365): the advantage of the correct responses is shared out in favour of the unlikely ones."""
+"""After UCPO (arXiv 2605.00365): the advantage of the correct responses is shared out in favour of the unlikely
+ones."""
+
+from typing import ClassVar
 
 import numpy as np
 
+from diver.core.settings import settings
+from diver.core.types import Group
 from diver.methods.base import Context
 from diver.methods.grpo import Grpo
 from diver.methods.likelihood import mean_logprobs
-from diver.settings import settings
-from diver.types import Group
 
 
 @settings
@@ -16,12 +19,15 @@ class Ucpo(Grpo):
     q is the softmax over the c correct responses of their mean log-prob of a token under the sampler. A correct
     response has GRPO's advantage times c ((1 - tau) / c + tau (1/q_i) / sum of 1/q), so that the sum is GRPO's; a wrong
     one has GRPO's. The outcomes of the correct ones must be equal. Read in the authors' release (hence "after"), which
-    clamps q at 1e-6 and has clip 0.20 / 0.20, as here. Departure: the release divides by the standard deviation of the sample.
+    clamps q at 1e-6 and has clip 0.20 / 0.20, as here. Departure: the release divides by the standard deviation of the
+    sample.
     """
 
     name: str = "ucpo"
     tau: float = 0.2
     """0 is grpo, 1 shares by 1/q alone."""
+
+    counts_correct: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

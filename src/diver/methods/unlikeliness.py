@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from diver.core.settings import settings
+from diver.core.types import Group, Reward
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, with_diversity_reward
 from diver.methods.grpo import Grpo
 from diver.methods.likelihood import sum_logprobs
-from diver.settings import settings
-from diver.types import Group, Reward
 
 
 @settings
@@ -29,6 +29,8 @@ class Unlikeliness(Grpo):
         super().__post_init__()
         if not 0 <= self.beta <= 1:
             raise ValueError(f"beta must be between 0 and 1, not {self.beta}")
+
+    unit_outcomes = True
 
     @property
     def needs(self) -> frozenset[str]:

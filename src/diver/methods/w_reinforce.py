@@ -1,14 +1,15 @@
-"""PSR, NSR and W-REINFORCE (arXiv 2506.01347): correct and wrong responses with constant weights, whatever their group."""
+"""PSR, NSR and W-REINFORCE (arXiv 2506.01347): correct and wrong responses with constant weights, whatever their
+group."""
 
 from typing import ClassVar
 
 import numpy as np
 
+from diver.core.settings import settings
+from diver.core.types import Group
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, Method
 from diver.methods.selection import Selection
-from diver.settings import settings
-from diver.types import Group
 
 
 @settings
@@ -27,6 +28,7 @@ class WReinforce(Method):
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, entropy_coef=0.001)
 
     outcomes_only: ClassVar[bool] = True
+    counts_correct: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if min(self.positive, self.negative) < 0 or self.positive == self.negative == 0:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from diver.io.run_folder import metrics_table
+from diver.core.run_folder import metrics_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,20 +85,29 @@ def _level(
     below: float = -math.inf,
     relative: bool = False,
     zeros: bool = False,
+    mostly: str = "",
+    hardly: str = "",
     width: int | None = None,
 ) -> Alert | None:
     """A metric whose moving mean is beyond a limit; the other keys are those of a level in alerts.toml."""
     if metric not in metrics or (known := metrics[metric].dropna()).empty:
         return None
-    values = (known == 0).astype(float) if zeros else known
-    if width != 1:
-        values = smooth(values, width or window(len(known)))
+
+    def mean(column: pd.Series) -> pd.Series:
+        return column if width == 1 else smooth(column, width or window(len(known)))
+
+    values = mean((known == 0).astype(float) if zeros else known)
     first = values.iloc[0]
     unit = first if relative else 1.0
-    spans = _spans((values > above * unit) | (values < below * unit)) if unit > 0 else ()
-    if not spans:
+    if not unit > 0:
         return None
-    low, high = values.min(), values.max()
+    beyond = (values > above * unit) | (values < below * unit)
+    if part := mostly or hardly:
+        little = mean(metrics.reindex(columns=[part]).loc[known.index, part]) < values / 2  # not where it is unknown
+        beyond &= little if hardly else ~little
+    if not (spans := _spans(beyond)):
+        return None
+    low, high = values[beyond].min(), values[beyond].max()
     fall, rise = (low / first, high / first) if first > 0 else (math.nan, math.nan)
     return Alert(title, text.format(first=first, low=low, high=high, fall=fall, rise=rise), advice, metric, spans)
 

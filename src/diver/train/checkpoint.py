@@ -1,7 +1,8 @@
 """Checkpoints at rollout boundaries: a plain Hugging Face folder, plus the optimizer and the step.
 
 There is no other state than what a method keeps: random streams and the order of problems are keyed by the step
-(`diver.io.seeds.stream_seed`), so a resumed run gives the same results on the same machine with the same number of threads.
+(`diver.core.seeds.stream_seed`), so a resumed run gives the same results on the same machine with the same
+number of threads.
 """
 
 import hashlib
@@ -14,17 +15,16 @@ from pickle import UnpicklingError
 import torch
 from safetensors import SafetensorError
 
-from diver.config.sections import Train
-from diver.generate.policy import Policy
-from diver.io.files import write_text
-from diver.io.jsonl import read_json, to_json
-from diver.io.run_folder import RunFolder, step_of
-from diver.types import DiverError, State
+from diver.core.files import write_text
+from diver.core.jsonl import read_json
+from diver.core.run_folder import RunFolder, step_of
+from diver.core.state import write_state
+from diver.core.types import DiverError, State
+from diver.recipe.sections import Train
+from diver.sample.policy import Policy
 
 CHECKSUMS = "checksums.json"
 """SHA-256 of each file: flipped bytes of weights would look like a policy that has diverged."""
-STATE = "method.json"
-"""What the method keeps over training, where it keeps something."""
 ADVICE = "delete it to resume from the last one"
 
 
@@ -36,7 +36,8 @@ def save(
     keep: int,
     state: State | None = None,
 ) -> None:
-    """Write checkpoints/step_NNNN, complete or not at all, and delete all but the newest `keep`; `state` is the method's."""
+    """Write checkpoints/step_NNNN, complete or not at all, and delete all but the newest `keep`;
+    `state` is the method's."""
     try:
         with folder.new_checkpoint(step) as path:
             policy.model.save_pretrained(path)
@@ -52,7 +53,8 @@ def save(
         free = shutil.disk_usage(folder.path).free >> 20
         raise DiverError(
             f"{folder.path}/checkpoints: step {step} could not be saved, with {free:,} MB free on the disk "
-            f"({str(e).splitlines()[0]}); free space and run the same command again: it resumes from the last checkpoint"
+            f"({str(e).splitlines()[0]}); free space and run the same command again: "
+            "it resumes from the last checkpoint"
         ) from None
     folder.drop_checkpoints(keep)
 
@@ -96,16 +98,6 @@ class Saver:
         if step != self.step:
             save(self.folder, step, self.policy, self.optimizer, self.config.save_total_limit, self.state)
             self.step, self._time = step, time.monotonic()
-
-
-def write_state(path: Path, state: State) -> None:
-    """What the method keeps over training, in the folder of a checkpoint."""
-    write_text(path / STATE, to_json(state))
-
-
-def read_state(path: Path) -> State:
-    """What the method had kept at a checkpoint; empty where it had kept nothing."""
-    return dict(read_json(path / STATE)) if (path / STATE).is_file() else {}
 
 
 def restore(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> int:

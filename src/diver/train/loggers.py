@@ -6,10 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from diver.config.sections import Log
-from diver.data.hub import one_line
+from diver.core.types import DiverError
+from diver.recipe.sections import Log
+from diver.tasks.hub import one_line
 from diver.train.alerts import AlertLog
-from diver.types import DiverError
 
 
 class TensorBoard:

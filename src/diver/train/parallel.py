@@ -6,6 +6,7 @@ Killed at any moment, the same call goes on: a process whose parent has died exi
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,11 +17,11 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from diver.io.files import lock, make_folder
-from diver.io.jsonl import to_json
-from diver.io.progress import progress_bar
-from diver.train.stopping import sigterm
-from diver.types import DiverError
+from diver.core.files import lock, make_folder
+from diver.core.jsonl import to_json
+from diver.core.progress import progress_bar
+from diver.core.types import DiverError
+from diver.train.stopping import how_to_resume, stop_request
 
 POLL_SECONDS = 0.5
 _CHILD = "from diver.train.parallel import run_from_input; run_from_input()"
@@ -42,8 +43,8 @@ class Run(NamedTuple):
 def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
     """Make the runs, `workers` at a time, in order; what each prints goes to `logs`/NAME.log.
 
-    Where a run fails the others are still made; then DiverError names its log and the reason. SIGTERM goes to those that run,
-    which save and end; then SystemExit(143).
+    Where a run fails the others are still made; then DiverError names its log and the reason. SIGTERM and Ctrl-C go to
+    those that run, which save and end; then SystemExit. A second Ctrl-C kills them.
     """
     if not runs:
         return
@@ -55,7 +56,7 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
     bar = progress_bar(total, "runs", "step", done=sum(map(_steps_done, runs)), keep=True)
     stopped = False
     try:
-        with sigterm() as stop:
+        with stop_request() as stop:
             while running or (waiting and not stopped):
                 while waiting and len(running) < workers and not stopped:
                     run = waiting.pop(0)
@@ -82,8 +83,8 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
             process.wait()
         lock_file.close()
     if stopped:
-        tqdm.write(f"SIGTERM: stopped; {len(finished)} of {len(runs)} runs are finished, the same command goes on")
-        raise SystemExit(143)
+        tqdm.write(f"{stop.name}: stopped; {len(finished)} of {len(runs)} runs are finished, {how_to_resume()}")
+        raise SystemExit(stop.exit_code)
     if failed:
         raise DiverError(
             f"{len(failed)} of {len(runs)} runs failed ({'; '.join(failed)}); the same command makes them again"
@@ -118,13 +119,11 @@ def _steps_done(run: Run) -> int:
 
 
 def run_from_input() -> None:
-    """The call that standard input describes, which stays open as long as the parent lives: when it closes, this exits."""
+    """The call that the first line of standard input describes."""
+    # A terminal sends Ctrl-C here, too; the parent passes it on as SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     given = json.loads(sys.stdin.readline())
-    threading.Thread(target=_exit_with_the_parent, daemon=True).start()
+    # Standard input stays open as long as the parent lives: when it closes, this process exits.
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
     module, _, name = given["function"].partition(":")
     getattr(importlib.import_module(module), name)(**given["arguments"])
-
-
-def _exit_with_the_parent() -> None:
-    sys.stdin.read()
-    os._exit(1)

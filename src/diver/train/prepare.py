@@ -2,18 +2,20 @@
 
 import datetime
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from diver.config.recipe import Recipe
-from diver.data.splits import load
-from diver.data.templates import TEMPLATES, Prompted, check_used, prompted
-from diver.generate.hf import end_tokens
-from diver.generate.policy import ADAPTERS, Configuration, find_device, load_configuration, positions
+from diver.core.settings import Errors
+from diver.core.types import DiverError, Problem
 from diver.methods import NEEDS, check_needs
+from diver.recipe.recipe import Recipe
+from diver.sample.hf import end_tokens
+from diver.sample.policy import ADAPTERS, Configuration, find_device, load_configuration, positions
+from diver.tasks.splits import load
+from diver.tasks.templates import TEMPLATES, Prompted, check_used, prompted
+from diver.tasks.verify import get_grader
 from diver.train.loggers import check_loggers
-from diver.types import DiverError, Problem
 
 
 class Prepared(NamedTuple):
@@ -28,18 +30,23 @@ class Prepared(NamedTuple):
 def prepare(recipe: Recipe) -> Prepared:
     """The data of a run, rendered. DiverError for what would stop the run later, weights and memory excepted.
 
-    In this order: what the method needs, device, loggers, data and verifiers, model folder and tokenizer, context
-    length, template, number of problems.
+    What the method needs, device, loggers, data and verifiers, model folder and tokenizer, and context length are
+    checked independently, and one DiverError names all that is wrong; then template and number of problems.
     """
-    check_needs(recipe.method, "the built-in trainer", NEEDS)
-    find_device(recipe.model)
-    check_loggers(recipe.log)
-    held_out = recipe.evaluate
-    # Problems first, so that a wrong name is reported before a model is fetched from the hub.
-    train, eval_problems, notes = load(recipe.data, held_out.source, held_out.problems)
-    _check_batch(recipe, len(train), notes)
-    policy = load_configuration(recipe.model)
-    _check_context(recipe, policy)
+    errors, held_out = Errors(), recipe.evaluate
+    with errors.collected():
+        check_needs(recipe.method, "the built-in trainer", NEEDS)
+    with errors.collected():
+        find_device(recipe.model)
+    with errors.collected():
+        check_loggers(recipe.log)
+    with errors.collected():
+        train, eval_problems, notes = load(recipe.data, held_out.source, held_out.problems)
+        _check_batch(recipe, len(train), notes)
+    with errors.collected():
+        policy = load_configuration(recipe.model)
+        _check_context(recipe, policy)
+    errors.raise_found()
     prepared = Prepared(
         _prompted(recipe, train, policy.tokenizer, notes),
         _prompted(recipe, eval_problems, policy.tokenizer, notes),
@@ -52,6 +59,8 @@ def prepare(recipe: Recipe) -> Prepared:
     if recipe.data.verifier == "auto" and len(verifiers) > 1:
         each = ", ".join(f"{n} problems by {name}" for name, n in verifiers.most_common())
         notes.append(f"graded {each}, as their answers ask for (data.verifier = 'auto')")
+    notes += sorted({get_grader(name).note for name in verifiers} - {""})
+    notes += [_replay_note(recipe, verifiers)] if recipe.method.replay else []
     for part in (prepared.train, prepared.eval_problems):
         check_used(recipe.model.chat_template_kwargs, part.template, part.problems, "model.chat_template_kwargs")
     notes += [note] if (note := _date_note(recipe, policy.tokenizer, prepared.train)) else []
@@ -65,12 +74,29 @@ def prepare(recipe: Recipe) -> Prepared:
     return prepared
 
 
+def _replay_note(recipe: Recipe, verifiers: Iterable[str]) -> str:
+    """How the replay bank recognises a solution, and the most it can hold."""
+    exact = {name: get_grader(name).exact_solutions for name in verifiers}
+    by = {True: "the verifier's canonical solution", False: "its answer and the formulas written on the way to it"}
+    known = [f"{by[found]} ({', '.join(sorted(n for n in exact if exact[n] is found))})" for found in {*exact.values()}]
+    what = (
+        "the latest correct responses"
+        if recipe.method.replay.keep == "latest"
+        else f"one response per solution, which is {' or '.join(sorted(known))}"
+    )
+    return (
+        f"replay: the bank keeps {what}, at most {recipe.method.replay.capacity} per problem and "
+        f"{recipe.method.replay.bank_gb:g} GB"
+    )
+
+
 def check_trainable(recipe: Recipe) -> None:
-    """DiverError for a folder of adapters: loaded, their weights are frozen, and the built-in trainer trains all weights."""
+    """DiverError for a folder of adapters: loaded, their weights are frozen,
+    and the built-in trainer trains all weights."""
     if (Path(recipe.model.path).expanduser() / ADAPTERS).exists():
         raise DiverError(
-            f"model.path {recipe.model.path!r}: has LoRA adapters, and diver train trains whole models; merge them first "
-            "(peft: merge_and_unload, then save_pretrained), or train by diver trl"
+            f"model.path {recipe.model.path!r}: has LoRA adapters, and diver train trains whole models; merge them "
+            "first (peft: merge_and_unload, then save_pretrained), or train with --engine trl"
         )
 
 
@@ -79,18 +105,22 @@ def _prompted(recipe: Recipe, problems: Sequence[Problem], tokenizer: Any, notes
     result = prompted(problems, recipe.data.template, tokenizer, limit)
     if result.skipped:
         notes.append(
-            f"{result.skipped} of {len(problems)} prompts are longer than sample.max_prompt_tokens ({limit}) and were skipped"
+            f"{result.skipped} of {len(problems)} prompts are longer than sample.max_prompt_tokens ({limit}) and were "
+            "skipped"
         )
     return result
 
 
 def _date_note(recipe: Recipe, tokenizer: Any, prompts: Prompted) -> str:
-    """Of a chat template that writes today's date, as that of Llama 3.2: prompts would change while a run goes on."""
+    """The note about a chat template that writes today's date, as that of Llama 3.2: prompts would change in a run."""
     written = "strftime_now" in str(tokenizer.chat_template) and TEMPLATES[prompts.template].chat
     if not written or "date_string" in recipe.model.chat_template_kwargs:
         return ""
     today = datetime.date.today().strftime("%d %b %Y")
-    return f"the chat template writes today's date into each prompt; to keep it: --model.chat_template_kwargs date_string '{today}'"
+    return (
+        "the chat template writes today's date into each prompt; to keep it: "
+        f"--model.chat_template_kwargs date_string '{today}'"
+    )
 
 
 def _check_context(recipe: Recipe, policy: Configuration) -> None:
@@ -100,8 +130,8 @@ def _check_context(recipe: Recipe, policy: Configuration) -> None:
         whole = getattr(policy.config.get_text_config(), "max_position_embeddings", None)
         switch = "" if whole == context else ", beyond which LongRoPE changes its factors for a whole batch"
         raise DiverError(
-            f"sample: max_prompt_tokens + max_tokens = {longest} exceeds the {context} positions of {name!r}{switch}; lower "
-            "them, or start from a model with a longer context"
+            f"sample: max_prompt_tokens + max_tokens = {longest} exceeds the {context} positions of {name!r}{switch}; "
+            "lower them, or start from a model with a longer context"
         )
     words = policy.config.get_text_config().vocab_size
     if unknown := [token for token in recipe.sample.stop_token_ids if token >= words]:
@@ -120,7 +150,7 @@ def _check_problems(recipe: Recipe, prepared: Prepared) -> None:
 def _check_batch(recipe: Recipe, problems: int, notes: Sequence[str]) -> None:
     if recipe.train.batch_size > problems:
         raise DiverError(
-            f"train.batch_size: {recipe.train.batch_size} problems in a step, but {recipe.data.path!r} has only {problems} to "
-            "train on; lower it, and train.mini_batch_size, which must divide it"
+            f"train.batch_size: {recipe.train.batch_size} problems in a step, but {recipe.data.path!r} has only "
+            f"{problems} to train on; lower it, and train.mini_batch_size, which must divide it"
             + "".join(f"; {note}" for note in notes)
         )

@@ -1,4 +1,5 @@
-"""A group of made-up responses through a method and a verifier, so that what would stop the run later is told before its first step."""
+"""A group of made-up responses through a method and a verifier, so that what would stop the run later is told before
+its first step."""
 
 import json
 from collections.abc import Sequence
@@ -6,16 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from diver.config.recipe import Recipe
-from diver.data.templates import Prompted
-from diver.io.jsonl import to_json
-from diver.settings import call_own
-from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, State
-from diver.verify import verify
+from diver.core.jsonl import to_json
+from diver.core.settings import call_own
+from diver.core.state import without_arrays
+from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, State
+from diver.recipe.recipe import Recipe
+from diver.tasks.templates import Prompted
+from diver.tasks.verify import verify
+from diver.train.prepare import Prepared, check_trainable, prepare
+
+
+def prepare_and_rehearse(recipe: Recipe) -> Prepared:
+    """All that the built-in trainer checks before it loads weights; DiverError for what would stop the run later."""
+    check_trainable(recipe)
+    prepared = prepare(recipe)
+    prepared.notes.extend(rehearse(recipe, prepared.train, prepared.tokenizer))
+    return prepared
 
 
 def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
-    """Notes on a verifier of one's own. DiverError for whatever the method raises: an encoder that is missing, its own error."""
+    """Notes on a verifier of one's own. DiverError for whatever the method raises:
+    an encoder that is missing, its own error."""
     problem = train.problems[0]
     prompt = train.ids[problem.id]
     tokens = [
@@ -36,29 +48,32 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
         (shaped,) = method.apply(*given) or (None,)
     if shaped and method.selection.outcomes != "all" and not method.overlong and not _signal(shaped):
         raise DiverError(
-            f"method {method.name!r}: selection.outcomes = {method.selection.outcomes!r} leaves responses with equal rewards, whose "
-            "advantages are all 0; psr trains on correct responses, nsr on wrong ones"
+            f"method {method.name!r}: selection.outcomes = {method.selection.outcomes!r} leaves responses with equal "
+            "rewards, whose advantages are all 0; psr trains on correct responses, nsr on wrong ones"
         )
     try:
-        kept = json.loads(to_json(state)) == state
-    except (TypeError, ValueError):  # such as an array
+        values, arrays = without_arrays(state)
+        kept = json.loads(to_json(values)) == values and all(a.dtype == np.int32 and a.ndim == 1 for a in arrays)
+    except (TypeError, ValueError):  # such as a set
         kept = False
     if not kept:
         raise DiverError(
-            f"method {method.name!r}: its state is saved as JSON, which gives other values back; use dicts with text as keys, "
-            "lists, texts, numbers and None"
+            f"method {method.name!r}: its state is saved as JSON, which gives other values back; use dicts with text "
+            "as keys, lists, texts, numbers, None, and arrays of int32 [n] as values of dicts"
         )
     return _verifier_notes(recipe, problem) if ":" in problem.verifier else []
 
 
 def _signal(group: Group) -> bool:
-    """Whether any advantage is not 0, or could be with other texts, which a reward beyond the outcome may tell apart."""
+    """Whether any advantage is not 0, or could be with other texts, which a reward beyond the outcome
+    may tell apart."""
     parts = [r.token_advantages if r.token_advantages is not None else r.advantage for r in group.rollouts]
     return any(map(np.any, parts)) or any(group.rewards != group.outcomes)
 
 
 def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:
-    """What a verifier of one's own makes of the reference answer itself, plain and in a box: one of them it should take.
+    """What a verifier of one's own makes of the reference answer itself, plain and in a box:
+    one of them it should take.
 
     Nothing where the answer is blank, as in a task that is judged by its rules.
     """
@@ -71,8 +86,9 @@ def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:
         return []
     found = ", ".join(dict.fromkeys(str(grade) for grade in grades))
     return [
-        f"verifier {problem.verifier}: gives the reference answer of problem {problem.id!r} itself, {problem.answer[:60]!r}, plain and in "
-        f"a box, the grade {found}; it is called with the response and the Problem, whose answer is problem.answer"
+        f"verifier {problem.verifier}: gives the reference answer of problem {problem.id!r} itself, "
+        f"{problem.answer[:60]!r}, plain and in a box, the grade {found}; it is called with the response and the "
+        "Problem, whose answer is problem.answer"
     ]
 
 

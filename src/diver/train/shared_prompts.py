@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import AttentionInterface, DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from diver.generate.policy import attention, hidden_states
+from diver.sample.policy import attention, hidden_states
 from diver.train.batches import Batch
 
 NAME = "diver_shared_prompts"  # of the attention, while a micro-batch is run

@@ -1,26 +1,78 @@
-"""SIGTERM as a request: what is being done is finished and saved."""
+"""SIGTERM and Ctrl-C as a request: the step in progress is finished and saved before the process ends."""
 
+import contextlib
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tqdm import tqdm
+
+SIGNALS = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
+NOTICE = "Ctrl-C: stops after this step and saves it; press Ctrl-C again to stop at once\n"
+
+
+class Stop(threading.Event):
+    """Set by the first signal; `signal` is its number."""
+
+    signal: int = 0
+
+    @property
+    def name(self) -> str:
+        return SIGNALS[signal.Signals(self.signal)]
+
+    @property
+    def exit_code(self) -> int:
+        """143 after SIGTERM and 130 after Ctrl-C, by the shell's convention."""
+        return 128 + self.signal
+
+    def end(self, step: int, steps: int, folder: Path) -> NoReturn:
+        """Say what is saved and how to resume, and end the process."""
+        saved = f"saved in {folder}/checkpoints/step_{step:04d}" if step else "nothing to save"
+        tqdm.write(f"{self.name}: stopped after step {step} of {steps}, {saved}; {how_to_resume()}")
+        raise SystemExit(self.exit_code)
 
 
 @contextmanager
-def sigterm() -> Iterator[threading.Event]:
-    """The event is set by SIGTERM, by which Slurm and others announce the end of a job; a second one ends the process."""
-    received = threading.Event()
+def stop_request(stop: Stop | None = None) -> Iterator[Stop]:
+    """The event, by default a new one, is set by SIGTERM, by which Slurm and others announce the end of a job,
+    and by Ctrl-C (SIGINT).
 
-    def receive(*_: Any) -> None:
-        received.set()
-        signal.signal(signal.SIGTERM, before)
+    After either, Ctrl-C raises KeyboardInterrupt, and SIGTERM has no further effect: a scheduler may send it to a
+    process twice. A signal that was ignored stays ignored.
+    """
+    stop = stop or Stop()
 
-    if threading.current_thread() is not threading.main_thread():  # only there may it be handled
-        yield received
+    def receive(number: int, _: Any) -> None:
+        if stop.is_set():
+            if number == signal.SIGINT:
+                raise KeyboardInterrupt
+            return
+        stop.signal = number
+        stop.set()
+        if number == signal.SIGINT:
+            with contextlib.suppress(OSError):  # not through a buffer, which may be in use where the signal came
+                os.write(2, b"\n" + NOTICE.encode())
+
+    if threading.current_thread() is not threading.main_thread():  # only there may signals be handled
+        yield stop
         return
-    before = signal.signal(signal.SIGTERM, receive)
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    handled = [number for number, handler in before.items() if handler != signal.SIG_IGN]
+    for number in handled:
+        signal.signal(number, receive)
     try:
-        yield received
+        yield stop
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in handled:
+            signal.signal(number, before[number])
+
+
+def how_to_resume() -> str:
+    """In words: the command line of this process, without --restart, which would begin anew."""
+    restarts = any(word.partition("=")[0] == "--restart" for word in sys.argv[1:])
+    return f"the same command{' without --restart' * restarts} resumes"

@@ -4,37 +4,37 @@ for each rollout step:
     groups = sample(problems)          # G responses to each
     groups = verify(groups)            # grades and outcomes
     groups = method.apply(groups)      # diversity, shaping, selection, advantage
-    update(policy, groups)             # one optimizer step a mini-batch
+    replayed = method.replayed(state)  # groups sampled before, where the method has them
+    update(policy, groups, replayed)   # one optimizer step a mini-batch
 """
 
-import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
 from tqdm import tqdm
 
-from diver.config.recipe import Recipe
-from diver.data.splits import draw_indices
-from diver.evaluate.evaluate import evaluate, metrics
-from diver.evaluate.task import Task
-from diver.generate.base import sample_groups
-from diver.generate.hf import HFGenerator
-from diver.generate.policy import Policy, load_policy, precision_note, weights_digest
-from diver.io.progress import progress_bar
-from diver.io.run_folder import RunFolder
-from diver.io.seeds import stream_seed
+from diver.core.progress import progress_bar
+from diver.core.run_folder import RunFolder
+from diver.core.seeds import stream_seed
+from diver.core.state import read_state
+from diver.core.types import DiverError, Grade, Group, Progress, sampling_metrics
+from diver.evaluate.evaluate import Task, evaluate, metrics
+from diver.recipe.recipe import Recipe
+from diver.sample.base import sample_groups
+from diver.sample.hf import HFGenerator
+from diver.sample.policy import load_policy, precision_note, weights_digest
+from diver.tasks.splits import draw_indices
+from diver.tasks.verify import verify, with_keys
 from diver.train import checkpoint
 from diver.train.alerts import AlertLog
 from diver.train.loggers import Logger, open_loggers
-from diver.train.prepare import check_trainable, prepare
-from diver.train.rehearsal import rehearse
-from diver.train.stopping import sigterm
+from diver.train.rehearsal import prepare_and_rehearse
+from diver.train.stopping import stop_request
 from diver.train.update import update
-from diver.types import DiverError, Grade, Group, Progress, sampling_metrics
-from diver.verify import verify, with_keys
 
 KS = (1, 4, 16, 64)  # of Pass@k on the held-out problems
 
@@ -52,11 +52,13 @@ class Trainer:
         saved = folder.checkpoints()
         if saved:
             checkpoint.check(saved[-1])
-        check_trainable(recipe)
-        self.train, self.eval_problems, _, self.notes = prepare(recipe)
+        self.train, self.eval_problems, _, self.notes = prepare_and_rehearse(recipe)
         self.policy = load_policy(recipe.model, saved[-1] if saved else None)
-        self.notes += rehearse(recipe, self.train, self.policy.tokenizer)
-        self.reference = self._reference()
+        self.decode = partial(self.policy.tokenizer.decode, skip_special_tokens=True)
+        self.reference = None
+        if self.method.loss.kl_coef:  # the policy before training, frozen, for the KL term
+            self.reference = load_policy(recipe.model)
+            self.reference.model.requires_grad_(False).eval()
         moments = 8 * sum(p.numel() for p in self.policy.model.parameters())  # of AdamW, from the first update on
         self.generator = HFGenerator(self.policy, recipe.model.path, recipe.sample.max_num_seqs, moments)
         self.optimizer = torch.optim.AdamW(
@@ -66,7 +68,7 @@ class Trainer:
             weight_decay=recipe.train.weight_decay,
         )
         self.step = checkpoint.restore(saved[-1], self.policy, self.optimizer) if saved else 0
-        self.state = checkpoint.read_state(saved[-1]) if saved else {}
+        self.state = read_state(saved[-1]) if saved else {}
         self.has_graded = False
 
     def run(self) -> None:
@@ -91,14 +93,13 @@ class Trainer:
         if self.eval_problems.problems and not self.step and not self.folder.steps():
             self._record(0, self._evaluate(0, evaluation.num_samples), loggers)
         with (
-            sigterm() as stop,
+            stop_request() as stop,
             progress_bar(steps, "train", "step", done=self.step, keep=True) as bar,
         ):
             while self.step < steps:
                 if stop.is_set():
                     saver.save(self.step)
-                    tqdm.write(f"SIGTERM: stopped after step {self.step}, which is saved; the same command resumes")
-                    raise SystemExit(128 + signal.SIGTERM)
+                    stop.end(self.step, steps, self.folder.path)
                 self.step += 1
                 row = self._step(self.step, bar)
                 last = self.step == steps
@@ -130,7 +131,13 @@ class Trainer:
         verified, groups = self._batch(step, progress, timings, bar)
         batches = len(verified) // recipe.train.batch_size
         self.folder.write_rollouts(step, groups)
+        replays = "replay" in method.needs
+        sampled = [r for group in verified for r in group.rollouts if r.length]
+        tokens = sum(r.length for r in sampled)
         with _timed(timings, "update", bar):
+            replayed = None
+            if replays:  # none in a step without sampled groups to train on, which has no update
+                replayed = method.replayed(self.state, recipe.train.batch_size, progress) if groups else []
             self._set_learning_rate(step)
             torch.manual_seed(stream_seed(recipe.run.seed, "dropout", step))  # of models that have it
             update_metrics = update(
@@ -143,12 +150,14 @@ class Trainer:
                 seed=stream_seed(recipe.run.seed, "choose", step),
                 reference=self.reference,
                 state=self.state,
+                replayed=replayed,
             )
         return {
             **method.metrics(groups, progress, verified),
             **sampling_metrics(verified),
-            "policy/entropy": _entropy(verified),
+            "policy/entropy": sum(r.entropy * r.length for r in sampled) / max(1, tokens),
             **update_metrics,
+            **(method.replay.metrics(self.state) if replays else {}),
             **({"sample/batches": batches} if method.selection.filter_groups else {}),
             **timings,
         }
@@ -156,7 +165,8 @@ class Trainer:
     def _batch(
         self, step: int, progress: Progress, timings: dict[str, float], bar: tqdm
     ) -> tuple[list[Group], list[Group]]:
-        """All sampled groups, graded, and those to train on: of one batch, or of more where a selection leaves groups out."""
+        """All sampled groups, graded, and those to train on:
+        of one batch, or of more where a selection leaves groups out."""
         size, selection = self.recipe.train.batch_size, self.method.selection
         graded: list[Group] = []
         trained: list[Group] = []
@@ -171,14 +181,15 @@ class Trainer:
                 if "keys" in self.method.needs:
                     batch = with_keys(batch)
             with _timed(timings, "diversity", bar):
-                trained += self.method.apply(batch, progress, self._decode, self.state)
+                trained += self.method.apply(batch, progress, self.decode, self.state)
             graded += batch
             if len(trained) >= size:
                 break
         return graded, trained[:size]
 
     def _verify(self, batch: list[Group]) -> list[Group]:
-        """The groups graded. DiverError where the verifier has decided nothing in this process, but failed: none would teach.
+        """The groups graded. DiverError where the verifier has decided nothing in this process,
+        but failed: none would teach.
 
         A response that was cut is not its to decide, and a few failures beside these may be those of the responses.
         """
@@ -259,23 +270,6 @@ class Trainer:
         warmup = max(1, self.recipe.train.warmup_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.train.learning_rate * min(1.0, step / warmup)
-
-    def _decode(self, ids: Sequence[int]) -> str:
-        return self.policy.tokenizer.decode(ids, skip_special_tokens=True)
-
-    def _reference(self) -> Policy | None:
-        """The policy before training, frozen, for the KL term; not loaded where kl_coef is 0."""
-        if not self.method.loss.kl_coef:
-            return None
-        reference = load_policy(self.recipe.model)
-        reference.model.requires_grad_(False).eval()
-        return reference
-
-
-def _entropy(groups: Sequence[Group]) -> float:
-    """The entropy of all sampled rollouts, a mean over tokens."""
-    rollouts = [r for g in groups for r in g.rollouts if r.length]
-    return sum(r.entropy * r.length for r in rollouts) / max(1, sum(r.length for r in rollouts))
 
 
 def _status(row: Mapping[str, float]) -> str:

@@ -4,26 +4,30 @@ The gradient of a mini-batch does not depend on how it is cut into micro-batches
 the whole mini-batch gives it, and a loss that selects tokens does so over all tokens of the mini-batch first, in a pass
 without gradient. Rows without a gradient (`PolicyLoss.has_gradient`) are not run through the model again; their tokens
 still count in the weights and the selection, and a mini-batch of nothing but such rows still takes its optimizer step.
+
+Replayed rollouts (`Method.replayed`) are spread over the mini-batches. They add a term of their own to the loss and do
+not change the weights of the sampled ones.
 """
 
+import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from diver.config.sections import Update
-from diver.generate.policy import Policy, hidden_states, logits_of
+from diver.core.types import DiverError, Group, State
 from diver.losses import PolicyLoss
 from diver.losses.base import Tokens, row_weights
 from diver.losses.logprobs import kl_to_reference, token_logprobs
+from diver.methods.replay import replay_metrics, weights_of
+from diver.recipe.sections import Update
+from diver.sample.policy import Policy, hidden_states, logits_of
 from diver.train.batches import Batch, Row, collate, micro_batches, rows_of
 from diver.train.shared_prompts import before_responses, shares_prompts
-from diver.types import DiverError, Group, State
 
 ANCHOR = "loss.anchor"
 """Its key in the state."""
@@ -35,8 +39,13 @@ def response_logprobs(
     """log pi and entropy of each response token, 0 where there is padding or no entropy is asked for: [n, R] each."""
     model, mask = policy.model, batch.mask
     with torch.autocast(model.device.type, policy.precision, enabled=policy.precision is not None):
+        if shares_prompts(model):
+            hidden = before_responses(model, batch)
+        else:  # every row is run with its prompt
+            inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.position}
+            hidden = hidden_states(model, **inputs, use_cache=False)[:, -mask.shape[1] - 1 : -1][mask]
         logprobs, entropies = token_logprobs(
-            before_responses(model, batch) if shares_prompts(model) else _before_responses(model, batch),
+            hidden,
             batch.tokens[mask],
             partial(logits_of, model),
             temperature,
@@ -45,15 +54,9 @@ def response_logprobs(
             top_p=top_p,
         )
     padded = torch.zeros(mask.shape, dtype=logprobs.dtype, device=mask.device)
-    columns = (padded if x is None else padded.masked_scatter(mask, x) for x in (logprobs, entropies))
-    return tuple(columns)  # type: ignore[return-value]
-
-
-def _before_responses(model: Any, batch: Batch) -> Tensor:
-    """The last hidden state before each response token, by running every row with its prompt: [tokens, d]."""
-    inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.position}
-    hidden = hidden_states(model, **inputs, use_cache=False)
-    return hidden[:, -batch.mask.shape[1] - 1 : -1][batch.mask]
+    return padded.masked_scatter(mask, logprobs), padded if entropies is None else padded.masked_scatter(
+        mask, entropies
+    )
 
 
 @torch.no_grad()
@@ -141,13 +144,16 @@ def update(
     seed: int = 0,
     reference: Policy | None = None,
     state: State | None = None,
+    replayed: Sequence[Group] | None = None,
 ) -> dict[str, float]:
     """One optimizer step for each mini-batch of groups, in order; returns the metrics `policy/*` of the batch.
 
     policy/ppo_kl is the mean of (rho - 1) - log rho, an estimate of the divergence of the policy from the one that
     sampled, over the tokens that had a gradient, each before the optimizer step of its mini-batch. Groups need their
     `prompt_tokens`. `seed` is that of the random choices of a loss that selects tokens. `state`, which is saved with
-    the checkpoints, keeps the anchor of a loss that has one.
+    the checkpoints, keeps the anchor of a loss that has one. `replayed` are groups sampled before; their metrics
+    are `replay/*`, and `policy/loss`, `policy/ppo_kl` and the like are of the sampled groups alone,
+    `policy/grad_norm` of both.
     """
     random = torch.Generator().manual_seed(seed)
     anchor = _anchor(policy, groups, loss, temperature, config.micro_batch_tokens, {} if state is None else state)
@@ -158,9 +164,22 @@ def update(
     mini_batches = [groups[at : at + config.mini_batch_size] for at in range(0, len(groups), config.mini_batch_size)]
     if loss.recomputes_logprobs:
         mini_batches = [_recomputed(policy, batch, loss, config, temperature) for batch in mini_batches]
-    for i, mini_batch in enumerate(mini_batches):
+    parameters = [p for p in policy.model.parameters() if p.requires_grad]
+    without_terms = dataclasses.replace(loss, kl_coef=0.0, entropy_coef=0.0)
+    shares = [list((replayed or [])[i :: len(mini_batches)]) for i in range(len(mini_batches))]
+    shares = [_recomputed(policy, share, without_terms, config, temperature) for share in shares]
+    for i, (mini_batch, share) in enumerate(zip(mini_batches, shares, strict=True)):
+        # Zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all.
+        for p in parameters:
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad.zero_()
+        if share:
+            rows = rows_of(share, weights_of(share))
+            accumulate(policy, rows, without_terms, temperature, config.micro_batch_tokens)
+            totals["replay/grad_norm"] += float(
+                torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+            )
+            totals["replay/coefficients"] += coefficients(rows)
         sums = _backward(policy, mini_batch, loss, config, temperature, random, reference, anchor, on_policy=i == 0)
-        parameters = [p for p in policy.model.parameters() if p.requires_grad]
         norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)))
         if not math.isfinite(norms[-1]):
             raise DiverError("the gradient is not finite: the policy has diverged; lower train.learning_rate")
@@ -171,7 +190,13 @@ def update(
         for key, value in sums.items():
             totals[key] += value
     optimizer.zero_grad()  # frees the gradients before sampling
-    return {"policy/logprob_mismatch": mismatch, **_metrics(loss, totals, norms)}
+    metrics = {"policy/logprob_mismatch": mismatch, **_metrics(loss, totals, norms)}
+    if replayed is None:
+        return metrics
+    metrics |= replay_metrics(
+        [g for share in shares for g in share], totals["replay/coefficients"], totals["coefficients"]
+    )
+    return metrics | {"replay/grad_norm": totals["replay/grad_norm"] / max(1, len(norms))}
 
 
 def _metrics(loss: PolicyLoss, totals: Mapping[str, float], norms: Sequence[float]) -> dict[str, float]:
@@ -192,6 +217,11 @@ def _metrics(loss: PolicyLoss, totals: Mapping[str, float], norms: Sequence[floa
     return metrics
 
 
+def coefficients(rows: Sequence[Row]) -> float:
+    """The sum over all tokens of the weight of their loss times |advantage|."""
+    return float(sum(row.weight * np.abs(np.broadcast_to(row.advantages, len(row.tokens))).sum() for row in rows))
+
+
 def _anchor(
     policy: Policy, groups: Sequence[Group], loss: PolicyLoss, temperature: float, budget: int, state: State
 ) -> float | None:
@@ -207,11 +237,11 @@ def _anchor(
 def _with_gradient(rows: Sequence[Row], loss: PolicyLoss, config: Update, mask: Tensor | None = None) -> list[Row]:
     """The rows that the model is run on; `mask` [N] are the tokens that the loss selected."""
 
-    def has_gradient(row: Row) -> bool:
-        selected = None if mask is None else mask[row.start : row.start + len(row.tokens)]
-        return not config.skip_zero_advantage or loss.has_gradient(row.advantages, selected)
-
-    return [row for row in rows if len(row.tokens) and has_gradient(row)]
+    rows = [row for row in rows if len(row.tokens)]
+    if not config.skip_zero_advantage:
+        return rows
+    selected = [None if mask is None else mask[row.start : row.start + len(row.tokens)] for row in rows]
+    return [row for row, part in zip(rows, selected, strict=True) if loss.has_gradient(row.advantages, part)]
 
 
 @torch.no_grad()
@@ -254,7 +284,8 @@ def _backward(
     *,
     on_policy: bool,
 ) -> dict[str, float]:
-    """The gradient of one mini-batch in `.grad`, and sums over its tokens. `on_policy`: no step since sampling."""
+    """Add the gradient of one mini-batch to `.grad`, and return sums over its tokens.
+    `on_policy`: no step since sampling."""
     lengths = torch.tensor([r.length for g in groups for r in g.rollouts])
     rows = rows_of(groups, row_weights(lengths, loss.aggregation).tolist())
     selected = None
@@ -266,13 +297,10 @@ def _backward(
         selected = loss.select_tokens(tokens._replace(uniform=uniform.to(tokens.logprobs.device), anchor=anchor))
     mask = None if selected is None else selected.cpu()
     rows = _with_gradient(rows, loss, config, mask)
-    # Zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all.
-    for p in policy.model.parameters():
-        if p.requires_grad:
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad.zero_()
     sums = accumulate(policy, rows, loss, temperature, config.micro_batch_tokens, selected, reference)
     return {
         **sums,
         "tokens": float(lengths.sum()),
+        "coefficients": coefficients(rows),
         "selected": 0.0 if selected is None else float((selected != 0).sum()),
     }

@@ -1,20 +1,16 @@
 """Each adapter, on objects that have the documented fields of its engine and no others, against `diver.advantages`."""
 
-import asyncio
-import sys
-from types import ModuleType, SimpleNamespace
-
 import contracts as c
 import numpy as np
 import pytest
 
 import diver
-from diver.integrations import areal, nemo_rl, rllm, roll, skyrl, slime, tinker_cookbook, torchtitan_rl
+from diver.core.types import DiverError, Progress
+from diver.integrations import skyrl, slime, tinker_cookbook
 from diver.integrations.engines import ENGINES, engines, refusals
 from diver.integrations.seam import SEAMS
 from diver.integrations.trl.objective import installed
 from diver.methods import METHODS, method_named
-from diver.types import DiverError, Progress
 
 WITH_LOGPROBS = ["diver-mix", "cde", "xrpo"]  # texts; log-probs; log-probs, and a mean that is not 0
 
@@ -47,6 +43,29 @@ def test_slime(name):
     assert again[1] == pytest.approx(np.array(expected(method))[shuffled])
 
 
+def ends_of(texts):
+    """As a reward function of one's own may count them: up to the first full stop, if there is one."""
+    return [None if "." not in text else text.index(".") + 1 for text in texts]
+
+
+def test_the_columns_of_text_after_the_answer():
+    """slime and SkyRL carry where an answer ends, and which responses were cut."""
+    texts, cut = ["It is so 2.", "It is so 2. la lo", "It is so 2. la li lu", "It is so 3"], [False, False, False, True]
+    known = {"answer_ends": ends_of(texts), "truncated": cut}
+    wanted = diver.advantages(texts, c.OUTCOMES, [0] * 4, "diver-td", **known).tolist()
+    assert (
+        wanted
+        != diver.advantages(
+            texts, c.OUTCOMES, [0] * 4, method_named("diver-td", diversity={"until": "end"}), truncated=cut
+        ).tolist()
+    )
+    samples = c.slime_samples()[:4]
+    for sample, text, end, was_cut in zip(samples, texts, ends_of(texts), cut, strict=True):
+        sample.response, sample.metadata = text, {"answer_end": end}
+        sample.status = c.Status.TRUNCATED if was_cut else c.Status.COMPLETED
+    assert slime.PostProcess("diver-td")(c.slime_args(), samples)[1] == wanted
+
+
 def test_slime_refuses():
     method = method_named("diver-mix")
     process = slime.PostProcess(method)
@@ -62,7 +81,6 @@ def test_slime_refuses():
         ),
     ):
         refused(told, lambda changes=changes: process(c.slime_args(**changes), c.slime_samples()))
-    assert process(c.miles_args(), c.slime_samples())[1] == expected(method)
     split, unscored, alone = c.slime_samples(), c.slime_samples(), c.slime_samples()
     split[0].rollout_id = split[1].rollout_id = 5
     unscored[2].reward, alone[1].group_index = None, None
@@ -105,7 +123,7 @@ def test_what_a_tool_answered_is_no_part_of_a_response():
 
 
 def test_a_kl_term_that_is_never_added_is_refused():
-    """Each of slime and ROLL has two switches for it; that of slime is another estimator by default."""
+    """slime has two switches for it, and another estimator by default."""
     method = method_named("grpo", loss={"kl_coef": 0.04})
     grpo = {"eps_clip_high": 0.2, "kl_loss_coef": 0.04}
     check = slime.PostProcess(method).check
@@ -113,9 +131,6 @@ def test_a_kl_term_that_is_never_added_is_refused():
     refused("use_kl_loss=True (it is False), kl_loss_type='k3' (it is 'k1')", lambda: check(c.slime_args(**grpo)))
     unbiased = c.slime_args(**grpo, use_kl_loss=True, kl_loss_type="k3", use_unbiased_kl=True)
     refused("set use_unbiased_kl=False (it is True)", lambda: check(unbiased))
-    of_roll = {"pg_clip_high": 0.2, "use_kl_loss": True}
-    roll.check(method, c.roll_config(**of_roll, kl_loss_coef=0.04))
-    refused("set kl_loss_coef=0.04 (it is 0)", lambda: roll.check(method, c.roll_config(**of_roll)))
 
 
 def test_slime_by_its_dotted_path(monkeypatch):
@@ -160,52 +175,9 @@ def test_skyrl_refuses():
     assert skyrl.outcomes_of([1.0, [0.0, 0.5, 0.5]]) == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("name", WITH_LOGPROBS)
-def test_rllm(name):
-    estimator = rllm.Estimator(name, lambda: 0.5)
-    given = [np.array(c.OUTCOMES)] * c.GROUPS
-    advantages, returns = estimator(given, SimpleNamespace(), traj_groups=c.rllm_groups())
-    assert advantages is returns and np.concatenate(advantages).tolist() == expected(name, progress=0.5)
-    alone = SimpleNamespace(trajectories=c.rllm_groups()[0].trajectories[:1])  # the others were rejected
-    assert estimator([np.array([1.0])], SimpleNamespace(), traj_groups=[alone])[0][0].tolist() == [0.0]
-    refused("gave its estimator no traj_groups", lambda: estimator(given, SimpleNamespace()))
-
-
-def test_rllm_steps_of_a_workflow_of_ones_own():
-    """Such a Step has a ModelOutput and neither a response nor a thought; that of a trace has the thought apart."""
-    given, estimator = [np.array(c.OUTCOMES)] * c.GROUPS, rllm.Estimator("diver-mix")
-    groups = c.rllm_groups()  # which share their trajectories
-    steps = [trajectory.steps[0] for trajectory in groups[0].trajectories]
-    for step in steps:
-        step.model_output, step.model_response = SimpleNamespace(content=step.model_response, reasoning=None), ""
-    assert np.concatenate(estimator(given, None, traj_groups=groups)[0]).tolist() == expected("diver-mix")
-    step.model_output.reasoning, step.model_output.tool_calls = "well", ["ToolCall(add)"]
-    assert rllm.written(step) == "well\n" + c.TEXTS[3] + "\nToolCall(add)"
-    step.thought, step.model_response = "hm", "2"
-    assert rllm.written(step) == "hm\n2\nToolCall(add)"
-    for step in steps:
-        step.model_response, step.thought, step.model_output = "", "", None
-    refused("all responses of a group are empty", lambda: estimator(given, None, traj_groups=groups))
-    rllm.Estimator("max-rl")(given, None, traj_groups=groups)  # which reads none
-
-
-@pytest.mark.parametrize("name", WITH_LOGPROBS)
-def test_torchtitan_rl(name):
-    of_correct = torchtitan_rl.GroupAdvantages(name, outcome="correct")
-    assert of_correct(c.torchtitan_group()) == expected(name, groups=1)
-    group = c.torchtitan_group()
-    group.rollouts[0].reward = None
-    refused("a response of a group has no reward", lambda: torchtitan_rl.GroupAdvantages(name)(group))
-    refused("it has: correct, format", lambda: torchtitan_rl.GroupAdvantages(name, outcome="right")(group))
-    assert of_correct(SimpleNamespace(rollouts=[])) == []  # generation failed
-    cut = c.torchtitan_group()  # the third, by a rubric with truncation_reward=0.0
-    cut.rollouts[2].reward, cut.rollouts[2].reward_breakdown = 0.0, {"truncated": 0.0}
-    assert of_correct(cut) == expected(name, groups=1)
-
-
 @pytest.mark.parametrize("name", ["diver-mix", "cde"])
 def test_tinker_cookbook(name):
-    given = tinker_cookbook.group_rewards(c.tinker_trajectories(), c.Tokenizer(), name, lambda: 0.25)
+    given = tinker_cookbook.group_rewards(c.tinker_trajectories(), c.Tokenizer(), name, 0.25)
     totals = np.array([reward for reward, _ in given]) + c.OUTCOMES  # as TrajectoryGroup.get_total_rewards
     np.testing.assert_allclose(totals - totals.mean(), expected(name, 1, 0.25), atol=1e-12)
     assert [metrics["outcome"] for _, metrics in given] == c.OUTCOMES
@@ -217,118 +189,15 @@ def test_tinker_cookbook(name):
     )
 
 
-def test_nemo_rl(monkeypatch):
-    torch = pytest.importorskip("torch")
-    grpo = ModuleType("nemo_rl.algorithms.grpo")
-    for name in ("nemo_rl", "nemo_rl.algorithms"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    monkeypatch.setitem(sys.modules, grpo.__name__, grpo)
-    sys.modules["nemo_rl.algorithms"].grpo = grpo
-    sys.modules["nemo_rl"].algorithms = sys.modules["nemo_rl.algorithms"]
-    refused("has no _create_advantage_estimator", nemo_rl.install)
-    grpo._create_advantage_estimator = None
-    nemo_rl.install("diver-mix", lambda: 0.5)
-    estimator = grpo._create_advantage_estimator(c.nemo_config())
-    prompts = torch.tensor([[3, 4, 0]] * 4 + [[5, 6, 7]] * 4)
-    mask = torch.ones(8, 5)
-    batch = {"message_log": c.nemo_message_log()}
-    given = estimator.compute_advantage(
-        prompt_ids=prompts, rewards=torch.tensor(c.OUTCOMES * 2), mask=mask, repeated_batch=batch, logprobs_policy=None
-    )
-    assert given.shape == mask.shape
-    np.testing.assert_allclose(given[:, 4].tolist(), expected("diver-mix", progress=0.5), atol=1e-6)
-    for changes, told in (
-        ({"advantage_clip_high": 2.0}, "set grpo.advantage_clip_high=None (it is 2.0)"),
-        ({"ratio_clip_max": 0.2}, "set loss_fn.ratio_clip_max=0.28 (it is 0.2)"),
-        ({"disable_ppo_ratio": True}, "set loss_fn.disable_ppo_ratio=False (it is True)"),
-        ({"malformed_thinking_advantage": -5.0}, "set grpo.malformed_thinking_advantage=None (it is -5.0)"),
-        ({"positive_example_nll_weight": 0.1}, "set loss_fn.positive_example_nll_weight=0.0 (it is 0.1)"),
-        ({"data_plane": {"enabled": True}}, "set data_plane.enabled=False (it is True)"),
-    ):
-        refused(told, lambda changes=changes: grpo._create_advantage_estimator(c.nemo_config(**changes)))
-
-
-class Episodes:
-    """An AReaL workflow that gives one response after another, as RLVRWorkflow does: tensors of one row."""
-
-    def __init__(self, torch, outcomes=c.OUTCOMES):
-        self.torch, self.rows = torch, iter(zip(c.TOKENS, c.LOGPROBS, outcomes, strict=True))
-
-    async def arun_episode(self, engine, data):
-        ids, logprobs, outcome = next(self.rows)
-        if outcome is None:
-            return None
-        tensor = self.torch.tensor
-        return {
-            "input_ids": tensor([[1, 2, *ids]]),
-            "loss_mask": tensor([[0, 0, *[1] * len(ids)]]),
-            "logprobs": tensor([[0.0, 0.0, *logprobs]]),
-            "rewards": tensor([outcome]),
-        }
-
-
-@pytest.mark.parametrize("name", WITH_LOGPROBS)
-def test_areal(name, monkeypatch):
-    torch = pytest.importorskip("torch")
-    for module in ("areal", "areal.utils", "areal.utils.data"):
-        monkeypatch.setitem(sys.modules, module, ModuleType(module))
-    sys.modules["areal.utils.data"].concat_padded_tensors = lambda rows: torch.cat([row["rewards"] for row in rows])
-    workflow = areal.GroupWorkflow(Episodes(torch), 4, c.Tokenizer(), name, lambda: 0.5)
-    rewards = asyncio.run(workflow.arun_episode(None, {}))
-    np.testing.assert_allclose(rewards.tolist(), expected(name, 1, 0.5), atol=1e-6)
-    partial = areal.GroupWorkflow(Episodes(torch, [1.0, None, 0.0, 1.0]), 4, c.Tokenizer(), name)
-    assert asyncio.run(partial.arun_episode(None, {})) is None
-
-
-def test_areal_refuses():
-    areal.check("diver-mix", c.areal_actor(), 1)
-    summed = method_named("diver-mix", loss={"aggregation": "token-sum"})
-    refused("'token-sum': AReaL has token-mean", lambda: areal.check(summed, c.areal_actor(), 1))
-    normed = c.areal_actor(adv_norm="batch", kl_ctl=0.1)
-    refused("set adv_norm=None (it is 'batch'), kl_ctl=0.0 (it is 0.1)", lambda: areal.check("diver-mix", normed, 1))
-    other = c.areal_actor(importance_sampling_level="sequence", c_clip=3.0)
-    told = "set importance_sampling_level='token' (it is 'sequence'), c_clip=None (it is 3.0)"
-    refused(told, lambda: areal.check("diver-mix", other, 1))
-    sapo = c.areal_actor(use_sapo_loss=True)
-    refused("set use_sapo_loss=False (it is True)", lambda: areal.check("diver-mix", sapo, 1))
-    refused("group_size is 8", lambda: areal.check("diver-mix", c.areal_actor(), 8))
-
-
-def test_roll():
-    torch = pytest.importorskip("torch")
-    responses = [
-        SimpleNamespace(
-            batch={
-                "input_ids": torch.tensor([[1, 2, *ids, 0]]),
-                "response_mask": torch.tensor([[0, 0, *[1] * len(ids), 0]]),
-                "response_level_rewards": torch.tensor([outcome]),
-            }
-        )
-        for ids, outcome in zip(c.TOKENS, c.OUTCOMES, strict=True)
-    ]
-    roll.shaped(responses, c.Tokenizer(), "diver-mix", lambda: 0.5)
-    given = [float(response.batch["response_level_rewards"][0]) for response in responses]
-    np.testing.assert_allclose(given, expected("diver-mix", 1, 0.5), atol=1e-6)
-    roll.check("diver-mix", c.roll_config())
-    refused(
-        "set adv_estimator='reinforce' (it is 'grpo'), norm_std_type=None (it is 'group')",
-        lambda: roll.check("diver-mix", c.roll_config(adv_estimator="grpo", norm_std_type="group")),
-    )
-    refused("set advantage_clip=None (it is 2.0)", lambda: roll.check("diver-mix", c.roll_config(advantage_clip=2.0)))
-    by_sequence = c.roll_config(importance_sampling="seq")
-    refused("set importance_sampling='token' (it is 'seq')", lambda: roll.check("diver-mix", by_sequence))
-
-
 def test_what_a_setting_needs_is_told_before_the_first_reward():
     horizon = method_named("diver-td", diversity={"horizon": 50})
     penalty = method_named("diver-td", overlong={"buffer": 0.2})
-    for engine in ("slime", "rLLM", "torchtitan-rl", "NeMo-RL"):
-        with pytest.raises(DiverError, match=f"needs (decode|decode, tokens), which {engine} does not provide"):
-            SEAMS[engine].usable(horizon)
-    with pytest.raises(DiverError, match="rLLM does not say what the length limit is"):
-        SEAMS["rLLM"].usable(penalty)
-    assert SEAMS["rLLM"].usable(penalty.limited(100)).overlong.max_tokens == 100
-    assert SEAMS["slime"].usable(penalty) and SEAMS["AReaL"].usable(horizon)
+    with pytest.raises(DiverError, match="needs decode, which slime does not provide"):
+        SEAMS["slime"].usable(horizon)
+    with pytest.raises(DiverError, match="SkyRL does not say what the length limit is"):
+        SEAMS["SkyRL"].usable(penalty)
+    assert SEAMS["SkyRL"].usable(penalty.limited(100)).overlong.max_tokens == 100
+    assert SEAMS["slime"].usable(penalty) and SEAMS["SkyRL"].usable(horizon)
 
 
 @pytest.mark.parametrize("engine", SEAMS)

@@ -1,7 +1,7 @@
 """The pages of docs/engines: their tables are those of the code, and their snippets run as they stand.
 
-Where an engine is not installed, on objects with its documented fields; TRL's are run by tests/integrations/trl, and ms-swift's and
-SkyRL's by the tests beside this one where these are installed.
+Where an engine is not installed, on objects with its documented fields; TRL's are run by tests/integrations/trl, and
+ms-swift's and SkyRL's by the tests beside this one where these are installed.
 """
 
 import asyncio
@@ -11,15 +11,15 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import contracts as c
 import numpy as np
 import pytest
 import yaml
-from test_contracts import Episodes, expected
+from test_contracts import expected
 
-from diver.integrations import areal, roll, skyrl, slime
+from diver.integrations import skyrl, slime
 from diver.integrations.engines import ENGINES, carried_table
 from diver.integrations.seam import SEAMS
 from diver.integrations.trl.objective import installed
@@ -101,34 +101,6 @@ def test_skyrl():
     skyrl.check(method_named("diver-mix"), c.skyrl_config(**{**defaults, **values}))
 
 
-def test_rllm(engine):
-    registered = {}
-    advantage = {"register_rllm_adv_estimator": lambda name: lambda f: registered.update({name: f})}
-    engine("rllm.trainer.algorithms.advantage", **advantage)
-    engine("rllm.trainer.algorithms.config", rLLMAdvantageEstimator=SimpleNamespace(OTHER="other"))
-    exec(*blocks("rllm.md", "python"), {})
-    given, _ = registered["other"](
-        rewards=[np.array(c.OUTCOMES)] * 2, algorithm_config=None, traj_groups=c.rllm_groups()
-    )
-    assert np.concatenate(given).tolist() == expected("diver-mix")
-
-
-def test_torchtitan_rl(engine):
-    class Configurable:
-        """torchtitan.config.Configurable: a Config builds the class that it is nested in."""
-
-        @dataclass(kw_only=True, slots=True)
-        class Config:
-            def build(self):
-                return namespace["Diver"](self)
-
-    engine("torchtitan.config", Configurable=Configurable)
-    namespace = {"__name__": "page"}
-    exec(*blocks("torchtitan-rl.md", "python"), namespace)
-    config = namespace["Diver"].Config(outcome="correct")
-    assert config.build()(c.torchtitan_group()) == expected("diver-mix", 1)
-
-
 def test_tinker_cookbook(engine, monkeypatch):
     @dataclass(frozen=True)
     class ProblemGroupBuilder:
@@ -145,68 +117,3 @@ def test_tinker_cookbook(engine, monkeypatch):
     given = asyncio.run(builder.compute_group_rewards(c.tinker_trajectories(), []))
     totals = np.array([reward for reward, _ in given]) + c.OUTCOMES
     np.testing.assert_allclose(totals - totals.mean(), expected("diver-mix", 1), atol=1e-12)
-
-
-def test_nemo_rl(engine):
-    ran = []
-    engine("nemo_rl.algorithms.grpo", _create_advantage_estimator=None)
-    grpo = sys.modules["nemo_rl.algorithms.grpo"]
-    engine("run_grpo", main=lambda: ran.append(grpo._create_advantage_estimator(c.nemo_config())))
-    exec(*blocks("nemo-rl.md", "python"), {})
-    assert ran[0].method.name == "diver-mix"
-
-
-def test_areal(engine):
-    torch = pytest.importorskip("torch")
-    engine("areal.api", RolloutWorkflow=type("RolloutWorkflow", (), {}))
-    engine("areal.utils.hf_utils", load_hf_tokenizer=lambda path: c.Tokenizer())
-    engine("areal.utils.data", concat_padded_tensors=lambda rows: torch.cat([row["rewards"] for row in rows]))
-    engine("areal.workflow.rlvr", RLVRWorkflow=lambda **settings: Episodes(torch))
-    namespace = {"__name__": "page"}
-    exec(*blocks("areal.md", "python"), namespace)
-    workflow = namespace["Diver"](tokenizer="a/model", gconfig=None, reward_fn="a.reward")
-    assert workflow.group_size == 8
-    workflow.group_size = 4
-    np.testing.assert_allclose(
-        asyncio.run(workflow.arun_episode(None, {})).tolist(), expected("diver-mix", 1), atol=1e-6
-    )
-    settings = yaml.safe_load(*blocks("areal.md", "yaml"))
-    areal.check("diver-mix", c.areal_actor(**settings["actor"]), settings["gconfig"]["n_samples"])
-
-
-def test_roll(engine, monkeypatch):
-    torch = pytest.importorskip("torch")
-    transformers = ModuleType("transformers")
-    transformers.AutoTokenizer = SimpleNamespace(from_pretrained=lambda path: c.Tokenizer())
-    monkeypatch.setitem(sys.modules, "transformers", transformers)
-    responses = [
-        SimpleNamespace(
-            batch={
-                "input_ids": torch.tensor([ids]),
-                "response_mask": torch.ones(1, len(ids)),
-                "response_level_rewards": torch.tensor([outcome]),
-            }
-        )
-        for ids, outcome in zip(c.TOKENS, c.OUTCOMES, strict=True)
-    ]
-
-    class UserDefinedRolloutLoop:
-        async def process_new_prompt(self, context):
-            return None if context.filtered else responses
-
-    engine("roll.distributed.scheduler.user_defined_rollout_loop", UserDefinedRolloutLoop=UserDefinedRolloutLoop)
-    namespace = {"__name__": "page"}
-    exec(*blocks("roll.md", "python"), namespace)
-    settings = yaml.safe_load(*blocks("roll.md", "yaml"))
-    assert settings.pop("user_defined_rollout_loop_cls") == "my_loop.Diver"
-    config = c.roll_config(**settings, pretrain="a/model")
-
-    def run(**context):
-        given = {"filtered": False, "is_val": False, "pipeline_config": config, **context}
-        return asyncio.run(namespace["Diver"]().process_new_prompt(SimpleNamespace(**given)))
-
-    assert run(filtered=True) is None and run(is_val=True) is responses
-    assert [float(r.batch["response_level_rewards"][0]) for r in responses] == c.OUTCOMES
-    given = [float(r.batch["response_level_rewards"][0]) for r in run()]
-    np.testing.assert_allclose(given, expected("diver-mix", 1), atol=1e-6)
-    roll.check("diver-mix", config)

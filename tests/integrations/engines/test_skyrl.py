@@ -1,4 +1,5 @@
-"""SkyRL's own trainer class, registry and configuration with the adapter, where SkyRL can be imported; no GPU, no training."""
+"""SkyRL's own trainer class, registry and configuration with the adapter, where SkyRL can be imported;
+no GPU, no training."""
 
 import inspect
 import sys
@@ -10,9 +11,9 @@ import numpy as np
 import pytest
 from test_contracts import expected
 
+from diver.core.types import DiverError
 from diver.integrations import skyrl as adapter
 from diver.methods import method_named
-from diver.types import DiverError
 
 pytest.importorskip("skyrl", reason="SkyRL is not installed")
 torch = pytest.importorskip("torch")

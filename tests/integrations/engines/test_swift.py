@@ -1,4 +1,5 @@
-"""ms-swift trains the bundled policy for two steps on a CPU, by the plugin and the command of its page. `make test-engines`."""
+"""ms-swift trains the bundled policy for two steps on a CPU, by the plugin and the command of its page.
+`make test-engines`."""
 
 import json
 import os
@@ -16,12 +17,12 @@ import pytest
 from rows import write_rows
 
 import diver
-from diver.config.data import Countdown
-from diver.data.countdown import problems
-from diver.data.testbeds import policy_folder
+from diver.core.types import DiverError
 from diver.integrations import ms_swift
 from diver.integrations.trl import config
-from diver.types import DiverError
+from diver.recipe.data import Countdown
+from diver.tasks.testbeds import policy_folder
+from diver.tasks.verify.countdown import problems
 
 PAGE = (Path(__file__).parents[3] / "docs" / "engines" / "ms-swift.md").read_text(encoding="utf-8")
 TEMPLATE = (

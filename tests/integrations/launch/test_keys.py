@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from diver.config.recipe import Recipe, make_recipe
+from diver.core.types import DiverError
 from diver.integrations.keys import mapped, read_keys, table
-from diver.types import DiverError
+from diver.recipe.recipe import Recipe, make_recipe
 
 
 def keys_of(value, prefix=""):

@@ -7,17 +7,17 @@ import pytest
 from pyarrow.parquet import read_table
 from transformers import AutoTokenizer
 
-from diver.config.data import Source
-from diver.config.recipe import make_recipe
-from diver.data.sources import load_problems
-from diver.data.splits import load
-from diver.data.templates import prompted
-from diver.data.testbeds import policy_folder
+from diver.core.types import DiverError, Grade
 from diver.integrations.verl.launch import AS_IT_IS, problems_of
 from diver.integrations.verl.parquet import write_problems
+from diver.recipe.data import Source
+from diver.recipe.recipe import make_recipe
+from diver.tasks.sources import load_problems
+from diver.tasks.splits import load
+from diver.tasks.templates import prompted
+from diver.tasks.testbeds import policy_folder
+from diver.tasks.verify import grade
 from diver.train.prepare import prepare
-from diver.types import DiverError, Grade
-from diver.verify import grade
 
 TABLE = {
     "train": {"batch_size": 4, "mini_batch_size": 2},

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from diver import cli
-from diver.config.recipe import make_recipe
+from diver.core.types import DiverError
 from diver.integrations.trl.launch import adapters, arguments, command, identity
-from diver.io.run_folder import open_run
-from diver.types import DiverError
+from diver.recipe.recipe import make_recipe
+from diver.recipe.run import open_run
 
 ROOT = Path(__file__).parents[3]
 PAPER = {
@@ -63,7 +63,7 @@ def test_what_only_trl_has():
 
 def test_several_processes_run_the_same_words():
     words = command(["recipe.toml", "--train.steps", "3"], 2)
-    assert words[0] == sys.executable and words[-5:] == ["diver", "trl", "recipe.toml", "--train.steps", "3"]
+    assert words[0] == sys.executable and words[-5:] == ["diver", "train", "recipe.toml", "--train.steps", "3"]
     assert words[words.index("--nproc_per_node") + 1] == "2"
 
 
@@ -71,8 +71,9 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     def run(*given):
+        quickstart = str(ROOT / "recipes" / "quickstart.toml")
         small = ["--data.countdown.problems", "64", "--train.batch_size", "64"]
-        monkeypatch.setattr(sys, "argv", ["diver", "trl", str(ROOT / "recipes" / "quickstart.toml"), *small, *given])
+        monkeypatch.setattr(sys, "argv", ["diver", "train", quickstart, "--engine", "trl", *small, *given])
         cli.main()
 
     run("--dry-run", "--trl.lora_rank", "4", "--method", "clip-higher")
@@ -84,7 +85,10 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
     for given, told in (
         (["--method", "clip-cov"], "method.loss.name = 'clip-cov': the TRL adapter does not support this loss"),
         (["--trl.vllm", "yes"], "command line: "),
-        (["--restart"], "command line: '--restart': only diver train has it; give another --run.folder"),
+        (["--restart"], "command line: --restart: only the built-in engine has it; give another --run.folder"),
+        (["--seeds", "0..1"], "command line: --seeds: only the built-in engine has it; give --run.seed and --run.fol"),
+        (["--problems-only"], "command line: --problems-only: is for --engine verl"),
+        (["--", "trainer.nnodes=2"], "command line: --: options of the engine follow, which is for --engine verl"),
     ):
         with pytest.raises(SystemExit) as stop:
             run(*given)
@@ -92,14 +96,14 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
 
 
 def test_the_folder_of_another_engine_is_refused(tmp_path):
-    recipe = make_recipe({"run": {"folder": str(tmp_path / "run")}})
-    begun = open_run(recipe, "verl")
-    begun.begin()
-    begun.close()
-    open_run(recipe, "verl").close()
-    for engine, told in (("trl", "engine was 'verl', now 'trl'"), ("built-in", "engine was 'verl', now 'built-in'")):
-        with pytest.raises(DiverError, match=f"run: has a run of another recipe .*{told}"):
-            open_run(recipe, engine)
-    method = make_recipe({"run": {"folder": str(tmp_path / "run")}, "method": {"name": "clip-higher"}})
+    def recipe(engine, **sections):
+        return make_recipe({"run": {"folder": str(tmp_path / "run"), "engine": engine}, **sections})
+
+    with open_run(recipe("verl")):
+        pass
+    open_run(recipe("verl")).close()
+    for engine, told in (("trl", "'trl'"), ("builtin", "'built-in'")):
+        with pytest.raises(DiverError, match=f"run: has a run of another recipe .*engine was 'verl', now {told}"):
+            open_run(recipe(engine))
     with pytest.raises(DiverError, match="method.name was 'diver-mix', now 'clip-higher'"):
-        open_run(method, "verl")
+        open_run(recipe("verl", method={"name": "clip-higher"}))

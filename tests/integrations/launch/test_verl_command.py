@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from diver import cli
-from diver.config.load import load_recipe
-from diver.config.recipe import make_recipe
-from diver.data.testbeds import policy_folder
+from diver.core.types import DiverError
 from diver.integrations.verl import config
 from diver.integrations.verl.launch import PROGRAM, command, hydra, shown
 from diver.methods import METHODS
-from diver.types import DiverError
+from diver.recipe.load import load_recipe
+from diver.recipe.recipe import make_recipe
+from diver.tasks.testbeds import policy_folder
 
 ROOT = Path(__file__).parents[3]
 PAPER = sorted((ROOT / "recipes" / "paper").glob("*.toml"))
@@ -50,7 +50,10 @@ def test_the_papers_table_of_hyperparameters(path):
         f"{ACTOR}.clip_ratio_high": "0.28",
         "trainer.total_training_steps": "350" if path.stem == "qwen2.5-math-7b" else "200",
         "trainer.n_gpus_per_node": "8",
-        "+algorithm.diver.method": "diver-mix",  # whose lambda is 0.1 and sigma 0.65
+        # lambda is 0.1 and sigma 0.65 by default
+        "+algorithm.diver.method": (
+            '\'{"name": "diver-mix", "diversity": {"until": "end"}, "shaping": {"condition": "correct"}}\''
+        ),
     }
     offload = {f"{ACTOR}.fsdp_config.{part}_offload": "true" for part in ("param", "optimizer")}
     wanted |= {} if path.stem == "qwen2.5-math-1.5b" else offload
@@ -172,7 +175,7 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
     recipe = str(ROOT / "recipes" / "quickstart.toml")
 
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["diver", "verl", *arguments])
+        monkeypatch.setattr(sys, "argv", ["diver", "train", "--engine", "verl", *arguments])
         cli.main()
 
     run(recipe, "--dry-run", "--method", "diver-td", "--", "trainer.nnodes=2")

@@ -9,13 +9,14 @@ import pytest
 pytest.importorskip("accelerate")
 
 import diver
+from diver.core.types import DiverError, Progress
 from diver.integrations.engines import engines
 from diver.integrations.trl import GroupAdvantage, config, lazy, objective
 from diver.methods import METHODS, method_named
-from diver.types import DiverError, Progress
 
 TEXTS = [r"so $1+1=2$ \boxed{2}", r"we add: $2=1+1$, \boxed{2}", r"\boxed{3}", r"\boxed{2} it is"]
 OUTCOMES = [1.0, 1.0, 0.0, 1.0]
+ANSWER_ENDS = [len(TEXTS[0]), len(TEXTS[1]), len(TEXTS[2]), len(r"\boxed{2}")]
 WRITTEN = {100 + i: text for i, text in enumerate(TEXTS)}  # what a completion that ends with this token decodes to
 
 
@@ -81,7 +82,8 @@ class Batch:
 
 def expected(method, fraction):
     keys = ["2", "2", "3", "2"] * 2  # the answers
-    return diver.advantages(TEXTS * 2, OUTCOMES * 2, [0] * 4 + [1] * 4, method, fraction, keys=keys).tolist()
+    known = {"keys": keys, "answer_ends": ANSWER_ENDS * 2, "truncated": [False] * 8}
+    return diver.advantages(TEXTS * 2, OUTCOMES * 2, [0] * 4 + [1] * 4, method, fraction, **known).tolist()
 
 
 EVERY_TRLS = method_named("diver-mix", loss={"aggregation": "sequence-mean"})
@@ -99,6 +101,34 @@ def test_advantages_are_those_of_the_drop_in(name, chat):
     assert returned == expected(method, 0.0)
     assert batch.metrics["reward/outcome"] == 0.75 and batch.metrics["grade/wrong"] == 0.25
     assert batch.extra["outcome"] == OUTCOMES * 2 and len(batch.extra["textual"]) == 8
+
+
+TAILS = ["", "", "", "", " la $x=1$", " and $y=2$ so", " no $z=3$ is", " or $w=4$ it"]
+
+
+@pytest.mark.parametrize("progress", [0, 20, 39])
+@pytest.mark.parametrize("name", ["diver-td", "diver-ed", "diver-mix"])
+def test_text_after_the_answer_earns_nothing(name, progress):
+    """Eight equal answers, four of them with a tail: our verifier finds where the answer ends."""
+    texts = [r"so $1+1=2$ \boxed{2}" + tail for tail in TAILS]
+    given = Batch(step=progress).given | {"prompts": ["1+1?"] * 8, "completions": texts}
+    args = arguments(name, num_generations=8)
+    assert adapter(name, args)(**given) == [0.0] * 8
+    # A reward function of the user's own says nothing of it, unless `answer_ends` does.
+    own = {"outcome": lambda **_: [1.0] * 8}
+    ends = {"answer_ends": lambda completions, **_: [len(texts[0])] * len(completions)}
+    assert adapter(name, args, **own, **ends)(**given) == [0.0] * 8
+    with pytest.warns(UserWarning, match="`outcome` does not say where an answer ends"):
+        assert adapter(name, args, **own)(**given) != [0.0] * 8
+
+
+def test_the_answer_ends_behind_a_thought_that_trl_has_parsed():
+    """The rollout's text is all that was written, the thought too; what is graded is the content of the message."""
+    batch, groups = Batch(chat=True), []
+    WRITTEN[104] = "<think>hm</think>" + TEXTS[3]
+    given = batch.given | {"completion_ids": [[7, 104]] * 8, "completions": [batch.given["completions"][3]] * 8}
+    adapter("diver-td", arguments("diver-td"), on_step=lambda step, found, metrics: groups.extend(found))(**given)
+    assert {r.until_answer for group in groups for r in group.rollouts} == {r"<think>hm</think>\boxed{2}"}
 
 
 def test_pass_at_k_training_by_hand():
@@ -121,7 +151,8 @@ def test_a_method_of_ones_own():
 
 
 def test_lambda_goes_by_rollout_steps():
-    """Four micro-batches a rollout, two an optimizer step: 40 optimizer steps are 20 rollouts, and step 11 is in the sixth."""
+    """Four micro-batches a rollout, two an optimizer step: 40 optimizer steps are 20 rollouts,
+    and step 11 is in the sixth."""
     batch = Batch(step=11)
     reward = adapter(*TWO_UPDATES)
     assert reward(**batch.given) == expected("diver-mix", 5 / 20)
@@ -154,7 +185,7 @@ def test_the_users_own_outcome_in_trls_signature():
 
 
 def test_a_horizon_reads_the_policys_tokens():
-    method = method_named("diver-td", diversity={"horizon": 2})
+    method = method_named("diver-td", diversity={"horizon": 2, "until": "end"})
     batch = Batch()
     batch.given["completion_ids"] = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]] * 2
     returned = adapter(method, arguments(method))(**batch.given)
@@ -290,6 +321,18 @@ def test_a_run_that_is_extended_keeps_its_schedule():
     assert adapter(*TWO_UPDATES)(**half.given) == expected("diver-mix", 20 / 40)
 
 
+def test_steps_that_are_not_known_yet_are_not_kept(tmp_path):
+    """TRL says 0 steps in an evaluation before training: lambda has its first value, and the run its own steps."""
+    reward, file = adapter(*TWO_UPDATES), tmp_path / "run" / "schedule.json"
+    assert reward(**Batch(step=0, steps=0).given) == expected("diver-mix", 0.0) != expected("diver-mix", 1.0)
+    assert not file.exists()
+    assert reward(**Batch(step=0, steps=40).given) == expected("diver-mix", 0.0)
+    assert reward(**Batch(step=20, steps=40).given) == expected("diver-mix", 10 / 20)
+    file.write_text('{"steps": 0}')  # which an earlier version wrote
+    assert adapter(*TWO_UPDATES)(**Batch(step=20, steps=40).given) == expected("diver-mix", 10 / 20)
+    assert file.read_text() == '{"steps": 20}\n'
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -321,8 +364,9 @@ def test_losses_that_an_older_trl_normalises_otherwise_are_refused(monkeypatch):
         with pytest.raises(DiverError) as error:
             adapter("grpo", arguments(gradient_accumulation_steps=1))
         assert str(error.value) == (
-            f"TRL {version} is installed, which divides the loss of an optimizer step by the tokens of a whole generation: "
-            "set steps_per_generation=1, as gradient_accumulation_steps is (it is 4), or install TRL 1.10 or newer"
+            f"TRL {version} is installed, which divides the loss of an optimizer step by the tokens of a whole "
+            "generation: set steps_per_generation=1, as gradient_accumulation_steps is (it is 4), "
+            "or install TRL 1.10 or newer"
         )
         with pytest.raises(DiverError, match=r"set steps_per_generation=8, as .* \(it is 4\)"):
             adapter(
@@ -372,8 +416,8 @@ def test_what_is_changed_after_the_adapter_is_made_is_found():
     reward = adapter("grpo", args)
     args.mask_truncated_completions, args.epsilon_high = True, 0.28
     told = (
-        "GRPOConfig is not that of method 'grpo': set mask_truncated_completions=False (it is True), epsilon_high=0.2 (it is "
-        "0.28), after it is made: Unsloth changes it by itself"
+        "GRPOConfig is not that of method 'grpo': set mask_truncated_completions=False (it is True), epsilon_high=0.2 "
+        "(it is 0.28), after it is made: Unsloth changes it by itself"
     )
     for broken in (lambda: reward(**Batch().given), lambda: adapter("grpo", args)):
         with pytest.raises(DiverError) as error:
@@ -462,6 +506,31 @@ def test_reward_functions_are_mixed_in_the_outcome():
             adapter("grpo", args, outcome=outcome, weights=weights)
     with pytest.raises(DiverError, match="<lambda> gives 3 rewards for 8 completions"):
         adapter("grpo", args, outcome=lambda **_: [1.0] * 3)(**Batch().given)
+
+
+def test_rewards_of_another_scale_are_refused_where_lambda_is_relative_to_1():
+    """Of several functions the first, whose value times its weight is 1 for a correct response; the sum may be more."""
+
+    def ten(completions, **_):
+        return [10.0, 0.0, 10.0, 0.0] * 2
+
+    def style(completions, **_):
+        return [0.5, -0.2, 0.0, 0.5] * 2
+
+    args, told = (
+        arguments("diver-mix"),
+        r"row 0: the outcome is 10, and method 'diver-mix' needs outcomes from 0 \(wrong\)",
+    )
+    for options in ({"outcome": ten}, {"outcome": [ten, style]}, {"outcome": [ten, style], "weights": [1.0, 0.2]}):
+        with pytest.raises(DiverError, match=told):
+            adapter("diver-mix", args, **options)(**Batch().given)
+    batch = Batch()
+    adapter("diver-mix", args, outcome=[ten, style], weights=[0.1, 0.2])(**batch.given)
+    assert batch.extra["outcome"] == pytest.approx([1.1, -0.04, 1.0, 0.1] * 2)
+    by_scale = adapter("grpo", arguments(), outcome=ten)(**Batch().given)
+    np.testing.assert_allclose(by_scale, [1, -1, 1, -1] * 2)
+    with pytest.warns(UserWarning, match="no outcome reaches method.threshold = 0.5, and the highest of 8 is 0.1"):
+        adapter("diver-mix", args, outcome=lambda **_: [0.1, 0.0] * 4)(**Batch().given)
 
 
 def test_a_function_that_is_not_for_a_prompt_leaves_it_to_the_others():

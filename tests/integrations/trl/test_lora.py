@@ -1,9 +1,11 @@
-"""`diver trl` trains the bundled policy under stock TRL, with LoRA in this process and on two processes. `make test-trl`."""
+"""`diver train --engine trl` trains the bundled policy under stock TRL, with LoRA in this process and on two processes.
+`make test-trl`."""
 
 import inspect
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -19,15 +21,15 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from diver import cli
-from diver.config.recipe import make_recipe
-from diver.data.testbeds import policy_folder
+from diver.core.jsonl import JsonlLog, read_jsonl
+from diver.core.rollout_rows import groups_from_rows
+from diver.core.types import DiverError, Progress
 from diver.integrations.trl.launch import arguments
 from diver.integrations.trl.objective import installed
-from diver.integrations.trl.run import METRICS, OLDEST, check
-from diver.io.jsonl import JsonlLog, read_jsonl
-from diver.io.rollout_rows import groups_from_rows
+from diver.integrations.trl.run import METRICS, OLDEST, RunRecorder, check
 from diver.methods import method_named
-from diver.types import DiverError, Progress
+from diver.recipe.recipe import make_recipe
+from diver.tasks.testbeds import policy_folder
 
 RECIPE = """
 [run]
@@ -55,7 +57,7 @@ rows_per_device = 4
 """
 
 
-current = pytest.mark.skipif(installed() < OLDEST, reason="diver trl refuses an older TRL, see below")
+current = pytest.mark.skipif(installed() < OLDEST, reason="diver train --engine trl refuses an older TRL, see below")
 
 
 def diver(monkeypatch, folder, *words):
@@ -104,7 +106,7 @@ def test_the_samplers_log_probs_are_compared_by_trl():
 
 @current
 def test_lora_trains_resumes_and_is_reported(monkeypatch, tmp_path, capsys):
-    lora = ["trl", "tiny.toml", "--trl.lora_rank", "4", "--trl.lora_targets", "q_proj", "v_proj"]
+    lora = ["train", "tiny.toml", "--engine", "trl", "--trl.lora_rank", "4", "--trl.lora_targets", "q_proj", "v_proj"]
     diver(monkeypatch, tmp_path, *lora)
     first = check_run(tmp_path, 2)
     checkpoints = tmp_path / "run" / "checkpoints"
@@ -130,7 +132,11 @@ def test_lora_trains_resumes_and_is_reported(monkeypatch, tmp_path, capsys):
     diver(monkeypatch, tmp_path, *lora, "--train.steps", "3")  # lambda keeps its schedule: it has ended
     assert rows(tmp_path)[2]["shaping/coef"] == 0.0
     capsys.readouterr()
-    for words in (["trl", "tiny.toml"], [*lora, "--method", "clip-higher"], ["train", "tiny.toml"]):
+    for words in (
+        ["train", "tiny.toml", "--engine", "trl"],
+        [*lora, "--method", "clip-higher"],
+        ["train", "tiny.toml"],
+    ):
         with pytest.raises(SystemExit) as stop:
             diver(monkeypatch, tmp_path, *words)
         told = capsys.readouterr().err
@@ -140,7 +146,7 @@ def test_lora_trains_resumes_and_is_reported(monkeypatch, tmp_path, capsys):
 @current
 def test_a_resumed_run_sees_the_problems_that_it_would_have_seen(monkeypatch, tmp_path):
     """Epochs are of two steps: it is killed within the second one, and at its end, and is extended by a step."""
-    words = ["trl", "tiny.toml", "--data.countdown.problems", "8", "--train.save_total_limit", "6"]
+    words = ["train", "tiny.toml", "--engine", "trl", "--data.countdown.problems", "8", "--train.save_total_limit", "6"]
 
     def seen(steps):
         return [
@@ -161,9 +167,36 @@ def test_a_resumed_run_sees_the_problems_that_it_would_have_seen(monkeypatch, tm
 
 
 @current
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "Ctrl-C")])
+def test_a_signal_saves_at_the_end_of_the_step(monkeypatch, tmp_path, capsys, number, name):
+    """It comes in step 1, after the responses of which it would train twice; a checkpoint is due after step 50 only."""
+    words = ["train", "tiny.toml", "--engine", "trl", "--train.save_steps", "50"]
+    diver(monkeypatch, tmp_path, *words, "--run.folder", "whole")
+    record = RunRecorder.on_rollouts
+
+    def signalled(self, step, *given):
+        os.kill(os.getpid(), number)
+        record(self, step, *given)
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) as stopped:
+        patch.setattr(RunRecorder, "on_rollouts", signalled)
+        diver(monkeypatch, tmp_path, *words)
+    assert stopped.value.code == 128 + number
+    told = f"{name}: stopped after step 1 of 2, saved in run/checkpoints/step_0001; the same command resumes\n"
+    assert capsys.readouterr().out.endswith(told) and [row["step"] for row in rows(tmp_path)] == [1]
+    diver(monkeypatch, tmp_path, *words)
+    assert [row["step"] for row in rows(tmp_path)] == [1, 2] and not (tmp_path / "run/metrics.replaced.jsonl").exists()
+    responses = [
+        [json.loads(line)["response"] for line in (tmp_path / run / "rollouts/step_0002.jsonl").open()]
+        for run in ("run", "whole")
+    ]
+    assert responses[0] == responses[1]
+
+
+@current
 def test_two_processes_share_a_run(tmp_path):
     (tmp_path / "tiny.toml").write_text(RECIPE)
-    words = ["trl", "tiny.toml", "--trl.processes", "2"]
+    words = ["train", "tiny.toml", "--engine", "trl", "--trl.processes", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     for steps in (1, 2):
         program = [sys.executable, "-m", "diver", *words, "--train.steps", str(steps)]
@@ -189,9 +222,10 @@ def test_trl_has_every_field(monkeypatch):
 @pytest.mark.skipif(installed() >= OLDEST, reason="where an older TRL is installed, `make test-trl-old`")
 def test_an_older_trl_is_refused(monkeypatch, tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
-        diver(monkeypatch, tmp_path, "trl", "tiny.toml", "--dry-run")
+        diver(monkeypatch, tmp_path, "train", "tiny.toml", "--engine", "trl", "--dry-run")
     told = capsys.readouterr().err.splitlines()[-1]
     assert stop.value.code == 2
     assert (
-        "TRL 0.24 is installed, and diver trl needs 1.16 or newer; in a script of your own the reward function" in told
-    )
+        "TRL 0.24 is installed, and diver train --engine trl needs 1.16 or newer; "
+        "in a script of your own the reward function"
+    ) in told

@@ -2,15 +2,15 @@
 
 import pytest
 
-from diver.config.recipe import make_recipe
+from diver.core.types import DiverError
 from diver.integrations.trl.launch import arguments, identity
-from diver.io.run_folder import open_run
-from diver.types import DiverError
+from diver.recipe.recipe import make_recipe
+from diver.recipe.run import open_run
 
 
 def recipe(folder="run", **options):
     train = {"steps": 10, "batch_size": 8, "mini_batch_size": 2}
-    return make_recipe({"run": {"folder": str(folder)}, "train": train, "trl": {"options": options}})
+    return make_recipe({"run": {"folder": str(folder), "engine": "trl"}, "train": train, "trl": {"options": options}})
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ def recipe(folder="run", **options):
         ("use_cpu", True, "set model.device instead"),
         ("use_vllm", True, "set trl.vllm instead"),
         ("epsilon", 0.3, "the method sets it; change [method]"),
-        ("num_iterations", 2, "diver trl counts steps and problems by it; leave it out"),
-        ("logging_steps", 1, "diver trl counts steps and problems by it; leave it out"),
-        ("logging_first_step", True, "diver trl counts steps and problems by it; leave it out"),
-        ("shuffle_dataset", True, "diver trl counts steps and problems by it; leave it out"),
+        ("num_iterations", 2, "diver train counts steps and problems by it; leave it out"),
+        ("logging_steps", 1, "diver train counts steps and problems by it; leave it out"),
+        ("logging_first_step", True, "diver train counts steps and problems by it; leave it out"),
+        ("shuffle_dataset", True, "diver train counts steps and problems by it; leave it out"),
     ],
 )
 def test_an_option_that_the_recipe_says_already_is_refused(name, value, told):
@@ -54,8 +54,8 @@ def test_other_options_are_given_to_trl():
 
 def test_a_run_is_not_resumed_with_other_options(tmp_path):
     begun = recipe(tmp_path / "run", top_p=0.9)
-    open_run(begun, "trl", **identity(begun)).begin()
-    open_run(begun, "trl", **identity(begun)).close()
+    open_run(begun, **identity(begun)).begin()
+    open_run(begun, **identity(begun)).close()
     for other, told in ((recipe(tmp_path / "run"), "now None"), (recipe(tmp_path / "run", top_p=0.8), "now 0.8")):
         with pytest.raises(DiverError, match=rf"run of another recipe \(trl.options.top_p was 0.9, {told}"):
-            open_run(other, "trl", **identity(other))
+            open_run(other, **identity(other))

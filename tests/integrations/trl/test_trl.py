@@ -23,12 +23,12 @@ from train import carried
 from transformers import AutoTokenizer
 
 import diver
-from diver.config.data import Countdown
-from diver.data.countdown import parse, problems, solution
-from diver.data.testbeds import policy_folder
+from diver.core.types import DiverError
 from diver.integrations.trl import GroupAdvantage, config, lazy
 from diver.integrations.trl.objective import installed
-from diver.types import DiverError
+from diver.recipe.data import Countdown
+from diver.tasks.testbeds import policy_folder
+from diver.tasks.verify.countdown import parse, problems, solution
 
 GRPOConfig = trl.GRPOConfig
 
@@ -137,11 +137,13 @@ def test_metrics_reach_trls_log(runs, method):
     assert [row["shaping/coef"] for row in log] == pytest.approx(COEF.get(method, [0, 0]))
 
 
-def one_step(folder, reward_funcs, method="diver-mix", prompted=str):
-    """A GRPOTrainer of the bundled policy on two groups, for one step; `prompted` makes a prompt of a problem's text."""
+def one_step(folder, reward_funcs, method="diver-mix", prompted=str, **options):
+    """A GRPOTrainer of the bundled policy on two groups, for one step;
+    `prompted` makes a prompt of a problem's text."""
     batch = {"per_device_train_batch_size": 16, "num_generations": G, "max_completion_length": 28, "max_steps": 1}
+    batch |= {"gradient_accumulation_steps": 1}
     quiet = {"report_to": "none", "use_cpu": True, "bf16": False, "disable_tqdm": True, "save_strategy": "no"}
-    args = GRPOConfig(str(folder), **batch, **quiet, **config(method))
+    args = GRPOConfig(str(folder), **{**batch, **quiet, **config(method), **options})
     rows = [{"prompt": prompted(p.prompt), "solution": p.answer} for p in problems(Countdown(), 4, held_out=False)]
     tokenizer = AutoTokenizer.from_pretrained(policy_folder())
     functions = reward_funcs(args, tokenizer)
@@ -157,6 +159,88 @@ def test_another_reward_function_beside_the_advantage_is_refused(tmp_path):
     trainer = one_step(tmp_path, lambda args, tokenizer: [brevity, GroupAdvantage("diver-mix", args, tokenizer)])
     with pytest.raises(DiverError, match="reward functions brevity: TRL would add their rewards to an advantage"):
         trainer.train()
+
+
+class Half:
+    """An adapter by whose outcome every other response is correct, and what it gave in each rollout step."""
+
+    def __init__(self):
+        self.steps = []
+
+    def made(self, args, tokenizer):
+        return GroupAdvantage("diver-mix", args, tokenizer, outcome=self.outcome, on_step=self.on_step)
+
+    def outcome(self, completions, **_):
+        return [1.0, 0.0] * (len(completions) // 2)
+
+    def on_step(self, step, groups, metrics):
+        self.steps.append((step, metrics["shaping/coef"], groups))
+
+    def check(self, total, coefs):
+        """The rollout steps 1, 2, ... of `total`, each with its lambda and the advantages of `diver.advantages`."""
+        assert [(step, coef) for step, coef, _ in self.steps] == [
+            (i + 1, pytest.approx(coef)) for i, coef in enumerate(coefs)
+        ]
+        for step, _, groups in self.steps:
+            rollouts = [rollout for group in groups for rollout in group.rollouts]
+            alone = diver.advantages(
+                [rollout.response for rollout in rollouts],
+                [1.0, 0.0] * (len(rollouts) // 2),
+                np.repeat(np.arange(len(groups)), G),
+                "diver-mix",
+                (step - 1) / total,
+                answer_ends=[rollout.answer_end for rollout in rollouts],
+                truncated=[rollout.truncated for rollout in rollouts],
+            )
+            np.testing.assert_allclose([r.advantage for r in rollouts], alone, atol=1e-6, rtol=0)
+        self.steps.clear()
+
+
+LAMBDA_OF_4 = [0.1, 0.05 * (1 + 0.5**0.5), 0.05, 0.05 * (1 - 0.5**0.5)]
+"""0.1 (1 + cos(pi t / 4)) / 2 for t = 0, 1, 2, 3."""
+
+
+def test_an_evaluation_before_training_does_not_turn_lambda_off(tmp_path):
+    """Before `train`, TRL's state says 0 steps: lambda has its first value, and nothing of that is kept for the run."""
+    half = Half()
+    trainer = one_step(tmp_path, half.made, max_steps=2, per_device_eval_batch_size=16)
+    trainer.evaluate(trainer.train_dataset.select(range(2)))
+    half.check(total=2, coefs=[0.1])
+    assert not (tmp_path / "schedule.json").exists()
+    trainer.train()
+    half.check(total=2, coefs=[0.1, 0.05])
+    assert json.loads((tmp_path / "schedule.json").read_text()) == {"steps": 2}
+
+
+def test_an_evaluation_before_a_run_is_resumed_keeps_its_schedule(tmp_path):
+    """Also where an earlier version of the package wrote the 0 steps of such an evaluation."""
+    half = Half()
+    saves = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2, "per_device_eval_batch_size": 16}
+    one_step(tmp_path, half.made, **saves).train()
+    half.check(total=4, coefs=LAMBDA_OF_4)
+    for earlier in (4, 0):
+        (tmp_path / "schedule.json").write_text(json.dumps({"steps": earlier}))
+        trainer = one_step(tmp_path, half.made, **saves)
+        trainer.evaluate(trainer.train_dataset.select(range(2)))
+        half.check(total=4, coefs=[0.1])
+        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+        assert [coef for _, coef, _ in half.steps] == pytest.approx(LAMBDA_OF_4[2:])
+        half.steps.clear()
+        assert json.loads((tmp_path / "schedule.json").read_text()) == {"steps": 4}
+
+
+def test_a_second_trainer_has_its_own_schedule_and_is_checked_itself(tmp_path):
+    half = Half()
+    first = one_step(tmp_path / "first", half.made, max_steps=2)
+    first.train()
+    half.check(total=2, coefs=[0.1, 0.05])
+    (reward,) = first.reward_funcs
+    one_step(tmp_path / "second", lambda *_: reward, max_steps=4, max_completion_length=20).train()
+    assert max(len(r.tokens) for _, _, groups in half.steps for g in groups for r in g.rollouts) == 20
+    half.check(total=4, coefs=LAMBDA_OF_4)
+    third = one_step(tmp_path / "third", lambda *_: reward, loss_type="grpo")
+    with pytest.raises(DiverError, match=r"GRPOConfig is not that of method 'diver-mix': set loss_type='dapo' \(it is"):
+        third.train()
 
 
 def test_thoughts_that_trl_parses_are_part_of_the_text(tmp_path):
@@ -197,8 +281,9 @@ def test_a_reward_function_by_its_dotted_path(tmp_path, monkeypatch):
     lazy.adapter.cache_clear()
     trainer = one_step(tmp_path, lambda args, tokenizer: [lazy.reward])
     trainer.train()
-    assert trainer.state.global_step == 1 and lazy.adapter().args is trainer.args
-    assert lazy.adapter().method.name == "diver-mix" and lazy.adapter().tokenizer is trainer.processing_class
+    made = lazy.adapter(trainer)
+    assert trainer.state.global_step == 1 and made.args is trainer.args
+    assert made.method.name == "diver-mix" and made.tokenizer is trainer.processing_class
     lazy.adapter.cache_clear()
 
 
@@ -207,7 +292,8 @@ def blocks(page, language="python"):
 
 
 def run_example(code, folder, monkeypatch, **names):
-    """The example as it stands, on the bundled policy, for one step of few and short completions on a CPU: what it made."""
+    """The example as it stands, on the bundled policy, for one step of few and short completions on a
+    CPU: what it made."""
     monkeypatch.chdir(folder)
     made = []
 
@@ -235,9 +321,9 @@ def test_the_example_of_the_readme_trains(tmp_path, monkeypatch):
 
 
 def test_the_examples_of_the_page_train(tmp_path, monkeypatch):
-    alone, mixed, unsloth = blocks(PAGE)
+    alone, mixed, ended, _, unsloth = blocks(PAGE)
     _, given = run_example(alone, tmp_path, monkeypatch)
-    assert given["reward"].is_checked and given["reward"].outcome is None
+    assert given["reward"].args.max_steps == 1 and given["reward"].outcome is None
     seen = []
 
     def accuracy(completions, solution, **_):
@@ -251,12 +337,34 @@ def test_the_examples_of_the_page_train(tmp_path, monkeypatch):
         "style": lambda completions, **_: [0.5] * 8,
     }
     _, given = run_example(mixed, tmp_path, monkeypatch, **names)
-    assert given["reward"].is_checked and seen == [8]
+    assert seen == [8]
+    exec(ended, given)
+    assert given["answer_ends"](["<answer>5</answer> la", "5"], solution=["5", "5"]) == [18, None]
+    assert given["reward"].answer_ends is given["answer_ends"]
     args = GRPOConfig(
         "out", use_cpu=True, bf16=False, **{**config("grpo"), "mask_truncated_completions": True, "epsilon_high": 0.28}
     )
     exec(unsloth, {"args": args})
     GroupAdvantage("grpo", args, given["tokenizer"])
+
+
+def test_the_comparison_of_the_page_changes_the_method_alone(tmp_path, monkeypatch):
+    made, one = [], trl.GRPOTrainer
+
+    def trainer(model, reward, args, **given):
+        made.append((reward.method, args))
+        return one(model, reward, args=args, **given)
+
+    monkeypatch.setattr(trl, "GRPOTrainer", trainer)
+    tokenizer = AutoTokenizer.from_pretrained(policy_folder())
+    batch = {"num_generations": G, "per_device_train_batch_size": 8, "steps_per_generation": 1}
+    run_example(blocks(PAGE)[3], tmp_path, monkeypatch, batch=batch, tokenizer=tokenizer)
+    assert [method.name for method, _ in made] == ["clip-higher", "max-rl", "pass-at-k", "diver-mix"]
+    assert made[2][0].k == 2
+    objectives = [{name: getattr(args, name) for name in config("clip-higher")} for _, args in made]
+    assert all(objective == objectives[0] for objective in objectives)
+    assert (objectives[0]["epsilon"], objectives[0]["epsilon_high"]) == (0.2, 0.28)
+    assert config("max-rl")["epsilon_high"] == 0.2  # by its name alone
 
 
 def test_the_configuration_of_the_page_for_axolotl():

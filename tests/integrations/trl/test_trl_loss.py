@@ -1,4 +1,5 @@
-"""The gradient that stock TRL makes of `config(...)`, beside the one that the method means. `make test-trl`, `make test-trl-old`."""
+"""The gradient that stock TRL makes of `config(...)`, beside the one that the method means. `make test-trl`,
+`make test-trl-old`."""
 
 import pytest
 
@@ -9,11 +10,11 @@ from datasets import Dataset
 from transformers import AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
-from diver.data.testbeds import policy_folder
+from diver.core.types import DiverError
 from diver.integrations.trl import GroupAdvantage, config
 from diver.integrations.trl.objective import installed
 from diver.methods import method_named
-from diver.types import DiverError
+from diver.tasks.testbeds import policy_folder
 
 LENGTHS = torch.tensor([2, 16, 5, 9] * 4)  # as many tokens in each step: TRL divides each by the mean of a generation
 ADVANTAGES = torch.tensor([1.0, -1.0, 0.5, -0.5] * 4)
@@ -57,7 +58,8 @@ def gradient(model, losses):
 
 
 def trls(made, ids, mask, old=None):
-    """TRL's loss of each micro-batch of a generation; `old` are the log-probs of the sampler, without them the ratio is 1."""
+    """TRL's loss of each micro-batch of a generation; `old` are the log-probs of the sampler,
+    without them the ratio is 1."""
     for i in STARTS:
         rows = slice(i, i + 4)
         given = {
@@ -99,8 +101,8 @@ def test_trls_gradient_is_that_of_the_method_or_it_is_refused(tmp_path, aggregat
 
 
 def test_cispos_gradient_where_ratios_have_left_the_bound(tmp_path):
-    """A third of the ratios is above 1.2 = 1 + clip_high, and a third far below 1, where TRL has no bound either: -min(ratio, 1.2)
-    A log pi, the ratio a weight without gradient, a mean over the tokens of the step."""
+    """A third of the ratios is above 1.2 = 1 + clip_high, and a third far below 1, where TRL has no bound either:
+    -min(ratio, 1.2) A log pi, the ratio a weight without gradient, a mean over the tokens of the step."""
     method = method_named("cispo", loss={"clip_high": 0.2})
     try:
         made = trainer(tmp_path, method, 4)

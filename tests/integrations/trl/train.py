@@ -15,13 +15,13 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from diver.config.data import Countdown
-from diver.data.countdown import problems
-from diver.data.testbeds import policy_folder
+from diver.core.types import DiverError
 from diver.integrations.trl import GroupAdvantage, config
 from diver.integrations.trl.objective import installed
 from diver.methods import Method, method_named
-from diver.types import DiverError
+from diver.recipe.data import Countdown
+from diver.tasks.testbeds import policy_folder
+from diver.tasks.verify.countdown import problems
 
 STEPS = 3
 
@@ -53,7 +53,8 @@ class Table(TrainerCallback):
 
 
 def carried(name: str) -> Method:
-    """The method, where an older TRL normalises several optimizer steps a rollout otherwise with a loss that it does not."""
+    """The method, where an older TRL normalises several optimizer steps a rollout otherwise with a loss
+    that it does not."""
     changed = {"loss": {"aggregation": "sequence-mean"}} if installed() < (1, 10) else {}
     return method_named(name, **changed)
 

@@ -1,4 +1,5 @@
-"""How the tests start stock verl on this machine's CPU: the bundled policy, Countdown problems in verl's layout, the command."""
+"""How the tests start stock verl on this machine's CPU: the bundled policy,
+Countdown problems in verl's layout, the command."""
 
 from __future__ import annotations
 
@@ -8,15 +9,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pandas as pd
 
-from diver.config.data import Countdown
-from diver.data import countdown
-from diver.data.testbeds import policy_folder
 from diver.integrations.verl.config import overrides
 from diver.methods import Method
+from diver.recipe.data import Countdown
+from diver.tasks.testbeds import policy_folder
+from diver.tasks.verify import countdown
 
 HARNESS = Path(__file__).parent / "harness"
 TESTS = Path(__file__).parents[2]  # own_methods.py
@@ -70,6 +72,19 @@ OPTIONS = {
     "actor_rollout_ref.actor.optim.lr": 1e-4,
 }
 
+MACHINE = (
+    "device",
+    "ray",
+    "num_workers",
+    "num_data_storage",
+    "strategy",
+    "compile",
+    "mixed_precision",
+    "free_cache",
+    "load_format",
+)
+"""Words in the keys of the options that this machine needs, whatever is trained."""
+
 
 def prepare(folder: Path, problems: int = 64, **how) -> None:
     """The bundled policy with a chat template, and Countdown problems: folder/policy, folder/problems.parquet."""
@@ -111,6 +126,24 @@ def command(folder: Path, method: Method, steps: int, setting: dict | None = Non
     return [sys.executable, "-m", "verl.trainer.main_ppo", *told]
 
 
+def verb(recipe: str, **options: object) -> list[str]:
+    """`diver train --engine verl` as users give it, with what a machine without a GPU adds."""
+    machine = {key: value for key, value in OPTIONS.items() if any(word in key for word in MACHINE)}
+    given = {**machine, "trainer.logger": "[console,file]", "actor_rollout_ref.rollout.name": "transformers", **options}
+    words = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in given.items()]
+    return [
+        sys.executable,
+        "-c",
+        "from diver.cli import main; main()",
+        "train",
+        recipe,
+        "--engine",
+        "verl",
+        "--",
+        *words,
+    ]
+
+
 def environment(folder: Path, **extra: str) -> dict[str, str]:
     return {
         **os.environ,
@@ -140,6 +173,24 @@ def kill(process: subprocess.Popen) -> None:
     """With -9, the whole session: what a machine that is switched off leaves behind."""
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def finished(folder: Path, step: int) -> bool:
+    """Whether verl has saved, dumped and logged that step: the dump and the log come after the checkpoint."""
+    try:
+        return step in metrics(folder) and len(dump(folder, step)) == PROMPTS * GROUP
+    except (FileNotFoundError, json.JSONDecodeError):  # not written, or not to its end
+        return False
+
+
+def started(folder: Path, arguments: list[str], steps: int) -> int:
+    """The run, killed with -9 once that many steps are finished; the step of the last checkpoint."""
+    process = start(folder, arguments)
+    while not finished(folder, steps):
+        assert process.poll() is None, (folder / "log").read_text()[-6000:]
+        time.sleep(0.2)
+    kill(process)
+    return int((folder / "checkpoints" / "latest_checkpointed_iteration.txt").read_text())
 
 
 def run(folder: Path, arguments: list[str], seconds: float = 1800, **extra: str) -> str:

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import diver
+from diver.core.types import Group, Problem, Reward, Rollout
 from diver.methods import method_named
-from diver.types import Group, Problem, Reward, Rollout
 
 core_algos = pytest.importorskip("verl.trainer.ppo.core_algos")
 

@@ -1,6 +1,7 @@
 """Same weights, same rollouts: verl and the built-in trainer have the same advantages and the same gradients.
 
-One recipe goes both ways: `diver verl` makes verl's configuration of it, and the built-in trainer reads it itself.
+One recipe goes both ways: `diver train --engine verl` makes verl's configuration of it,
+and the built-in trainer reads it itself.
 """
 
 import subprocess
@@ -15,18 +16,19 @@ pytest.importorskip("verl.trainer.ppo", reason="in the environment of `make test
 
 import stock
 
-from diver.config.recipe import make_recipe
-from diver.data.splits import load
-from diver.data.templates import prompted
-from diver.generate.base import sample_groups
-from diver.generate.hf import HFGenerator
-from diver.generate.policy import load_policy
+from diver.core.types import Progress
 from diver.integrations.verl.launch import command
+from diver.recipe.recipe import make_recipe
+from diver.sample.base import sample_groups
+from diver.sample.hf import HFGenerator
+from diver.sample.policy import load_policy
+from diver.tasks.splits import load
+from diver.tasks.templates import prompted
+from diver.tasks.verify import verify, with_keys
 from diver.train.update import update
-from diver.verify import verify
 
 HERE = Path(__file__).parent
-PROMPTS, G, MINI, PROGRESS = 8, 8, 4, 0.25
+PROMPTS, G, MINI, PROGRESS = 8, 8, 4, Progress(1, 4)
 CASES = {  # method, loss, how verl cuts a mini-batch of 32 rows
     "dynamic batches": ("diver-mix", {}, {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 200}),
     "rows": ("diver-mix", {}, {"use_dynamic_bsz": False, "ppo_micro_batch_size_per_gpu": 4}),
@@ -41,18 +43,27 @@ CASES = {  # method, loss, how verl cuts a mini-batch of 32 rows
     "not centred": ("w-reinforce", {}, {"use_dynamic_bsz": False, "ppo_micro_batch_size_per_gpu": 4}),
     "pass-at-k": ("pass-at-k", {}, {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 200}),
 }
+DYNAMIC = {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 200}
+REPLAYS = {  # aggregation, problems in a mini-batch, how verl cuts it; the last is run by two ranks
+    "replay": ("token-mean", 8, DYNAMIC),
+    "replay, rows": ("token-mean", 8, {"use_dynamic_bsz": False, "ppo_micro_batch_size_per_gpu": 4}),
+    "replay, equation 1": ("token-sum", 8, DYNAMIC),
+    "replay, means": ("sequence-mean", 8, DYNAMIC),
+    "replay, two mini-batches": ("token-mean", 4, DYNAMIC),
+    "replay, two ranks": ("token-mean", 8, DYNAMIC),
+}
 FAULTS = {  # what must not agree: verl's own third bound on the ratio, and its other way to add up
     "dual clip": ("diver-mix", {}, {"clip_ratio_c": 3.0, "ppo_max_token_len_per_gpu": 200}),
     "other sum": ("diver-mix", {}, {"loss_agg_mode": "seq-mean-token-mean", "ppo_max_token_len_per_gpu": 200}),
 }
 
 
-def recipe_of(method, loss):
+def recipe_of(method, loss, mini=MINI, **settings):
     return make_recipe(
         {
             "sample": {"group_size": G, "temperature": 0.8, "max_tokens": 40, "max_prompt_tokens": 24},
-            "method": {"name": method, "loss": loss},
-            "train": {"batch_size": PROMPTS, "mini_batch_size": MINI, "micro_batch_tokens": 300, "max_grad_norm": 1e9},
+            "method": {"name": method, "loss": loss, **settings},
+            "train": {"batch_size": PROMPTS, "mini_batch_size": mini, "micro_batch_tokens": 300, "max_grad_norm": 1e9},
             "model": {"threads": 1},
             "verl": {"attention": "sdpa"},
         }
@@ -73,7 +84,7 @@ def rollout_batch(policy):
         )
         for group in groups
     ]
-    return verify(moved)
+    return with_keys(verify(moved))
 
 
 class Recorder(torch.optim.SGD):
@@ -87,15 +98,23 @@ class Recorder(torch.optim.SGD):
         self.gradients.append({name: p.grad.clone() for name, p in self.named.items()})
 
 
-def ours(policy, groups, recipe):
+def ours(policy, groups, recipe, replayed=None):
     recorder = Recorder(policy.model)
     method = recipe.method
-    metrics = update(policy, recorder, groups, method.loss, recipe.train, temperature=0.8)
+    metrics = update(policy, recorder, groups, method.loss, recipe.train, temperature=0.8, replayed=replayed)
     return recorder.gradients, metrics
 
 
+def shaped_and_replayed(method, groups):
+    """An even number of groups is replayed, so that each of two mini-batches has the same number."""
+    state = {}
+    shaped = method.apply(groups, Progress(0, 4), state=state)
+    replayed = method.replayed(state, PROMPTS, PROGRESS)
+    return shaped, replayed[: len(replayed) // 2 * 2]
+
+
 def options_of(recipe, changes):
-    """The command of `diver verl`, and what a CPU needs: float32, another place, no GPU."""
+    """The command of `diver train --engine verl`, and what a CPU needs: float32, another place, no GPU."""
     cpu = {
         k.lstrip("+"): k for k in stock.OPTIONS if "fsdp_config" in k or k.endswith(("strategy", "use_torch_compile"))
     }
@@ -112,10 +131,9 @@ def both(tmp_path_factory):
     policy = load_policy(recipe_of("grpo", {}).model)
     groups = rollout_batch(policy)
     mine, cases = {}, []
-    for name, (method, loss, changes) in {**CASES, **FAULTS}.items():
-        recipe = recipe_of(method, loss)
-        shaped = recipe.method.apply(groups, PROGRESS)
-        mine[name] = shaped, *ours(policy, shaped, recipe)
+
+    def add(name, recipe, shaped, changes, replayed=None):
+        mine[name] = shaped, *ours(policy, shaped, recipe, replayed)
         rows = [(g, r) for g in shaped for r in g.rollouts]
         batch = {
             "groups": groups,
@@ -124,17 +142,44 @@ def both(tmp_path_factory):
             "prompts": [list(g.prompt_tokens) for g, _ in rows],
             "tokens": [list(r.tokens) for _, r in rows],
             "logprobs": [r.logprobs for _, r in rows],
+            **({} if replayed is None else {"replayed": replayed}),
         }
         cases.append({"options": options_of(recipe, changes), "batch": batch})
+
+    for name, (method, loss, changes) in {**CASES, **FAULTS}.items():
+        recipe = recipe_of(method, loss)
+        add(name, recipe, recipe.method.apply(groups, PROGRESS), changes)
+    for name, (aggregation, mini, changes) in REPLAYS.items():
+        recipe = recipe_of("verified-replay", {"aggregation": aggregation}, mini, replay={"alpha": 0.5})
+        shaped, replayed = shaped_and_replayed(recipe.method, groups)
+        add(name, recipe, shaped, changes, replayed)
+    found = in_verl(folder / "one", cases[:-1], ranks=1) + in_verl(folder / "two", cases[-1:], ranks=2)
+    return {name: (*mine[name], theirs) for name, theirs in zip(mine, found, strict=True)}
+
+
+def in_verl(folder, cases, ranks):
+    """What verl's actor gives for each case, with the log-probs of replayed rows from all ranks."""
+    folder.mkdir()
     torch.save(cases, folder / "cases")
     arguments = [sys.executable, str(HERE / "agreement.py"), str(folder / "cases"), str(folder / "found")]
-    done = subprocess.run(arguments, env=stock.environment(folder), capture_output=True, text=True, timeout=1800)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return {name: (*mine[name], found) for name, found in zip(mine, torch.load(folder / "found"), strict=True)}
+    processes = []
+    for rank in range(ranks):
+        given = stock.environment(folder, RANK=str(rank), WORLD_SIZE=str(ranks))
+        with open(folder / f"log{rank}", "w") as log:
+            processes.append(subprocess.Popen(arguments, env=given, stdout=log, stderr=log))
+    for rank, process in enumerate(processes):
+        assert process.wait(1800) == 0, (folder / f"log{rank}").read_text()[-4000:]
+    found, *others = (torch.load(folder / f"found{rank}") for rank in range(ranks))
+    for other in others:
+        for of_case, theirs in zip(found, other, strict=True):
+            of_case["logprobs"] |= theirs["logprobs"]
+    for of_case in found:
+        of_case["logprobs"] = [of_case["logprobs"][row] for row in sorted(of_case["logprobs"])]
+    return found
 
 
 def relative_errors(ours, theirs):
-    assert len(ours) == len(theirs) == PROMPTS // MINI
+    assert len(ours) == len(theirs)
     errors = []
     for a, b in zip(ours, theirs, strict=True):
         assert a.keys() == b.keys()
@@ -163,6 +208,47 @@ def test_what_differs_is_seen(both, name):
     assert min(relative_errors(gradients, theirs["gradients"])) > 1e-2
 
 
+def summed(gradients):
+    return [{name: sum(each[name] for each in gradients) for name in gradients[0]}]
+
+
+@pytest.mark.parametrize("name", REPLAYS)
+def test_updates_with_replay_agree(both, name):
+    """The gradient of a mini-batch, or the sum of those of two, since verl spreads replayed rows over them
+    in another way."""
+    _, gradients, metrics, theirs = both[name]
+    assert len(theirs["gradients"]) == len(gradients) == PROMPTS // REPLAYS[name][1]
+    assert max(relative_errors(summed(gradients), summed(theirs["gradients"]))) < 1e-4
+    assert metrics["policy/clip_fraction"] > 0.1 and metrics["replay/gradient_share"] > 0.03
+    assert len(theirs["logprobs"]) == metrics["replay/rollouts"] > metrics["replay/problems"]
+    assert np.mean([float(row.mean()) for row in theirs["logprobs"]]) == pytest.approx(
+        metrics["replay/logprob"], abs=1e-5
+    )
+
+
+def test_old_log_probs_of_replayed_rollouts_agree(both):
+    groups, _, _, theirs = both["replay"]
+    _, replayed = shaped_and_replayed(recipe_of("verified-replay", {}, replay={"alpha": 0.5}).method, groups)
+    policy = load_policy(recipe_of("grpo", {}).model)
+    expected = [logprobs_of(policy, group, rollout) for group in replayed for rollout in group.rollouts]
+    for found, values in zip(theirs["logprobs"], expected, strict=True):
+        np.testing.assert_allclose(found.numpy(), values.numpy(), atol=1e-5, rtol=0)
+
+
+def test_what_replay_adds_is_seen(both):
+    _, gradients, _, _ = both["replay"]
+    without = ours(load_policy(recipe_of("grpo", {}).model), both["replay"][0], recipe_of("verified-replay", {}, 8))[0]
+    assert min(relative_errors(without, gradients)) > 1e-2
+
+
+def logprobs_of(policy, group, rollout):
+    """log pi of each token of a response, at temperature 0.8."""
+    row = torch.tensor([[*group.prompt_tokens, *rollout.tokens]])
+    with torch.no_grad():
+        logits = policy.model(row).logits[0, -len(rollout.tokens) - 1 : -1] / 0.8
+    return logits.log_softmax(-1)[torch.arange(len(rollout.tokens)), torch.tensor(list(rollout.tokens))]
+
+
 def test_tokens_of_both_signs_are_clipped(both):
     """In every mini-batch: rho above 1.28 with A > 0, and below 0.8 with A < 0; and above 3 with A < 0."""
     groups, _, metrics, _ = both["rows"]
@@ -172,10 +258,7 @@ def test_tokens_of_both_signs_are_clipped(both):
         seen = {"high": 0, "low": 0, "third": 0}
         for group in groups[start : start + MINI]:
             for r in group.rollouts:
-                row = torch.tensor([[*group.prompt_tokens, *r.tokens]])
-                with torch.no_grad():
-                    logits = policy.model(row).logits[0, -len(r.tokens) - 1 : -1] / 0.8
-                now = logits.log_softmax(-1)[torch.arange(len(r.tokens)), torch.tensor(list(r.tokens))]
+                now = logprobs_of(policy, group, r)
                 ratio = torch.exp(now - torch.from_numpy(r.logprobs))
                 seen["high"] += int((ratio > 1.28).sum()) * (r.advantage > 0)
                 seen["low"] += int((ratio < 0.8).sum()) * (r.advantage < 0)

@@ -9,10 +9,10 @@ import sys
 import pytest
 from own_methods import MaxRl
 
-from diver.config.verification import Verification
+from diver.core.types import DiverError
 from diver.integrations.verl.config import GROUP, KEY, check, overrides, read_plugin
 from diver.methods import METHODS, method_named
-from diver.types import DiverError
+from diver.recipe.verification import Verification
 
 ACTOR = "actor_rollout_ref.actor"
 
@@ -124,6 +124,40 @@ def test_a_verl_configured_for_another_method_is_refused():
         check(method_named("clip-higher"), {**given, "algorithm.use_kl_in_reward": True}.get)
 
 
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("actor_rollout_ref.actor.shuffle", "every mini-batch has its share of the replayed responses"),
+        ("algorithm.rollout_correction.bypass_mode", "replayed responses have no log-probs of this step's sampler"),
+        ("actor_rollout_ref.rollout.enable_rollout_routing_replay", "the bank does not keep the experts"),
+        ("critic.enable", "a critic would learn from replayed responses"),
+        ("distillation.enabled", "replayed responses have no log-probs of the teacher"),
+    ],
+)
+def test_what_replay_cannot_have_beside_it_is_told_in_a_line(key, reason):
+    method = method_named("verified-replay")
+    given = overrides(method)
+    assert given["actor_rollout_ref.rollout.calculate_log_probs"] is True
+    check(method, {**given, key: False}.get)
+    with pytest.raises(DiverError) as error:
+        check(method, {**given, key: True}.get)
+    told = str(error.value)
+    assert told.startswith(f"{key}=true with method.replay: {reason}") and told.endswith(f"; set {key}=false")
+    assert "\n" not in told
+    check(method_named("clip-higher"), {**overrides(method_named("clip-higher")), key: True}.get)
+
+
+@pytest.mark.parametrize("term", ["kl_coef", "entropy_coef"])
+def test_a_term_over_replayed_responses_is_refused(term):
+    method = method_named("max-rl", replay={"alpha": 0.1}, loss={term: 0.25})
+    with pytest.raises(
+        DiverError, match=f"method.loss.{term} = 0.25: verl would take this term over replayed responses"
+    ):
+        overrides(method)
+    assert overrides(method_named("max-rl", replay={"alpha": 0.1}))[f"{ACTOR}.loss_agg_mode"] == "token-mean"
+    overrides(method_named("max-rl", loss={term: 0.25}))
+
+
 def test_groups_too_small_for_pass_at_k_are_refused():
     given = overrides(method_named("pass-at-k"))
     check(method_named("pass-at-k"), {**given, GROUP: 5}.get)
@@ -132,5 +166,8 @@ def test_groups_too_small_for_pass_at_k_are_refused():
 
 
 def test_verl_is_not_imported():
-    code = "import sys, diver.integrations.verl.config; print(sorted({'torch', 'verl', 'ray', 'omegaconf'} & set(sys.modules)))"
+    code = (
+        "import sys, diver.integrations.verl.config; "
+        "print(sorted({'torch', 'verl', 'ray', 'omegaconf'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

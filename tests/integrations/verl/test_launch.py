@@ -1,4 +1,4 @@
-"""verl itself reads what `diver verl` writes: every option of the command, and the problems."""
+"""verl itself reads what `diver train --engine verl` writes: every option of the command, and the problems."""
 
 import dataclasses
 import shutil
@@ -21,21 +21,21 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
 from diver import cli
-from diver.config.load import load_recipe
-from diver.config.recipe import make_recipe
-from diver.data.splits import load
-from diver.data.templates import prompted
-from diver.data.testbeds import policy_folder
-from diver.generate.policy import load_configuration
+from diver.core.jsonl import JsonlLog, read_jsonl
+from diver.core.rollout_rows import groups_from_rows
+from diver.core.types import DiverError, Progress
 from diver.integrations.verl.config import check, read_plugin
 from diver.integrations.verl.launch import command, problems_of
 from diver.integrations.verl.parquet import write_problems
 from diver.integrations.verl.trainer import METRICS, run_folder
-from diver.io.jsonl import JsonlLog, read_jsonl
-from diver.io.rollout_rows import groups_from_rows
 from diver.methods import METHODS, method_named
+from diver.recipe.load import load_recipe
+from diver.recipe.recipe import make_recipe
+from diver.sample.policy import load_configuration
+from diver.tasks.splits import load
+from diver.tasks.templates import prompted
+from diver.tasks.testbeds import policy_folder
 from diver.train.prepare import prepare
-from diver.types import DiverError, Progress
 
 RECIPES = sorted((Path(__file__).parents[3] / "recipes").rglob("*.toml"))
 
@@ -81,8 +81,8 @@ def test_verl_takes_every_method(name):
         config = configuration(recipe)
     except DiverError as refused:
         own = ("high-entropy", "entropy-advantage", "siren")
-        reason = "verl has no such loss" if name in own else "needs logprobs, which verl does not provide"
-        assert name in (*own, "unlikeliness", "ucpo", "xrpo") and reason in str(refused)
+        reason = "verl has no such loss" if name in own else "method.loss.kl_coef = 0.3: verl would take this term over"
+        assert name in (*own, "verified-replay") and reason in str(refused)
         return
     plugin = read_plugin(OmegaConf.to_container(config.algorithm.diver))
     assert (plugin.method, plugin.verify) == (recipe.method, recipe.verify)
@@ -152,17 +152,6 @@ gpus = 1
 attention = "sdpa"
 """
 CHAT = "{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}"
-MACHINE = (
-    "device",
-    "ray",
-    "num_workers",
-    "num_data_storage",
-    "strategy",
-    "compile",
-    "mixed_precision",
-    "free_cache",
-    "load_format",
-)
 
 
 @pytest.fixture(scope="module")
@@ -172,11 +161,7 @@ def trained(tmp_path_factory):
     shutil.copytree(policy_folder(), folder / "policy")
     (folder / "policy" / "chat_template.jinja").write_text(CHAT)
     (folder / "tiny.toml").write_text(RECIPE)
-    options = {key: value for key, value in stock.OPTIONS.items() if any(word in key for word in MACHINE)}
-    options |= {"trainer.logger": "[console,file]", "actor_rollout_ref.rollout.name": "transformers"}
-    words = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in options.items()]
-    program = [sys.executable, "-c", "from diver.cli import main; main()", "verl", "tiny.toml", "--", *words]
-    said = stock.run(folder, program)
+    said = stock.run(folder, stock.verb("tiny.toml"))
     assert f"{folder}/run/verl/train.parquet: 24 problems" in said
     return folder
 
@@ -222,7 +207,7 @@ def test_a_checkpoint_has_the_tokenizer_of_the_model(trained):
 
 
 def test_the_report_of_a_verl_run(trained, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["diver", "report", str(trained / "run")])
+    monkeypatch.setattr(sys, "argv", ["diver", "browse", str(trained / "run")])
     cli.main()
     logged = stock.metrics(trained)
     for ours, verls in {**METRICS, "reward/outcome": "critic/score/mean"}.items():
@@ -246,7 +231,7 @@ def test_a_verl_run_is_measured_and_evaluated(trained, monkeypatch, capsys):
 
 def test_another_method_is_refused_in_its_folder(trained, monkeypatch, capsys):
     monkeypatch.chdir(trained)
-    monkeypatch.setattr(sys, "argv", ["diver", "verl", "tiny.toml", "--method", "clip-higher"])
+    monkeypatch.setattr(sys, "argv", ["diver", "train", "tiny.toml", "--engine", "verl", "--method", "clip-higher"])
     with pytest.raises(SystemExit) as stop:
         cli.main()
     told = capsys.readouterr().err

@@ -134,7 +134,8 @@ def test_the_kl_to_the_reference_is_verls(batch):
 
 
 def test_the_advantage_is_verls_with_the_sample_std():
-    """verl divides by the sample's standard deviation + 1e-6; `divisor = "sample-std"` is that, the paper's is the default."""
+    """verl divides by the sample's standard deviation + 1e-6; `divisor = "sample-std"` is that,
+    the paper's is the default."""
     rewards = np.array([1.0, 0.0, 1.065, 0.0, 0.0, 1.0, 1.025, 0.0])
     per_token = torch.tensor(rewards)[:, None]
     theirs, _ = core_algos.compute_grpo_outcome_advantage(

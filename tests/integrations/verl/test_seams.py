@@ -22,17 +22,16 @@ from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.trainer.ppo.v1.trainer_base import get_trainer_cls
 from verl.workers.config import FSDPActorConfig, FSDPOptimizerConfig, PolicyLossConfig
 
-from diver.config.data import Countdown
-from diver.data import countdown
-from diver.data.testbeds import policy_folder
+from diver.core.types import DiverError, Grade, Group, Problem, Rollout
 from diver.integrations.verl import batch, nodes, plugin
 from diver.integrations.verl.config import ACTOR, overrides
 from diver.integrations.verl.trainer import override_advantages
 from diver.methods import method_named
 from diver.methods.grpo import group_advantage
 from diver.methods.pass_at_k import pass_at_k_advantage
-from diver.types import DiverError, Grade, Problem
-from diver.verify import grade
+from diver.recipe.data import Countdown
+from diver.tasks.testbeds import policy_folder
+from diver.tasks.verify import countdown, grade, with_keys
 
 GROUP, LENGTH = 8, 6
 MORE = 5  # another end token of a model
@@ -127,7 +126,7 @@ def test_the_covariance_methods_are_verls_own_with_the_papers_settings(name):
     assert touched.sum() == 4
 
 
-# ---- groups from a batch -----------------------------------------------------------------------------------------------
+# ---- groups from a batch ---------------------------------------------------------------------------------------------
 
 
 def stored(monkeypatch, keys, **changes):
@@ -166,6 +165,35 @@ def test_groups_are_whole_and_in_the_order_of_their_samples(monkeypatch):
     assert (first.truncated, second.truncated) == (False, True)
     problem = found[("a_0_0", "a_1_0")].problem
     assert (problem.id, problem.prompt, problem.answer) == ("p", "7 8", "15")
+
+
+def test_an_unknown_solution_travels_as_an_empty_text(monkeypatch):
+    info = [{"grade": "correct", "key": "5", "solution": "2 + 3"}, {"grade": "correct", "key": "5", "solution": ""}, {}]
+    given = {"extra_fields": [{"reward_extra_info": row} for row in info]}
+    (group,) = read(stored(monkeypatch, ["a_0_0", "a_1_0", "a_2_0"], **given), 3, prompts=1).values()
+    assert [(r.key, r.solution) for r in group.rollouts] == [("5", "2 + 3"), ("5", None), (None, None)]
+    assert group.prompt_tokens == (7, 8)
+
+
+@pytest.mark.parametrize("progress", [0.0, 0.5, 0.999])
+@pytest.mark.parametrize("name", ["diver-td", "diver-ed", "diver-mix"])
+def test_text_after_the_answer_earns_nothing(monkeypatch, name, progress):
+    """Eight equal answers, `1 2 3`, four of them with a tail; our reward manager says that the answer ends
+    after 5 characters."""
+    keys = [f"a_{i}_0" for i in range(8)]
+    responses = [torch.tensor([1, 2, 3, *([90 + i, 7 * i] if i > 3 else [])]) for i in range(8)]
+    given = {
+        "responses": responses,
+        "rm_scores": [torch.tensor([0.0] * (len(ids) - 1) + [1.0]) for ids in responses],
+        "extra_fields": [{"reward_extra_info": {"grade": "correct", "answer_end": 5}}] * 8,
+    }
+    (group,) = read(stored(monkeypatch, keys, **given), 8, prompts=1).values()
+    assert {rollout.until_answer for rollout in group.rollouts} == {"1 2 3"}
+    (shaped,) = method_named(name).apply([group], progress)
+    assert shaped.advantages.tolist() == [0.0] * 8
+    whole = method_named(name, diversity={"until": "end"}, shaping={"condition": "correct"})
+    if name != "diver-ed":  # there is no formula in these texts
+        assert (whole.apply([group], progress)[0].advantages[:4] < 0).all()
 
 
 def test_what_a_tool_answered_is_no_part_of_a_rollout(monkeypatch):
@@ -210,13 +238,16 @@ def test_groups_that_are_not_whole_are_refused(monkeypatch, keys, changes, told)
 # ---- grades ----------------------------------------------------------------------------------------------------------
 
 
+def manager_of(method, tokenizer, folder):
+    GenerationConfig(eos_token_id=[tokenizer.eos_token_id, MORE]).save_pretrained(folder)  # as models with two ends
+    config = {"algorithm": {"diver": {"method": {"name": method}}}, "data": {"max_response_length": 40}}
+    config = OmegaConf.create({**config, "actor_rollout_ref": {"model": {"path": str(folder)}}})
+    return get_reward_manager_cls("diver")(config=config, tokenizer=tokenizer, compute_score=None)
+
+
 @pytest.fixture(scope="module")
 def manager(tokenizer, tmp_path_factory):
-    folder = str(tmp_path_factory.mktemp("policy"))
-    GenerationConfig(eos_token_id=[tokenizer.eos_token_id, MORE]).save_pretrained(folder)  # as models with two ends
-    config = {"algorithm": {"diver": {"method": {"name": "diver-mix"}}}, "data": {"max_response_length": 40}}
-    config = OmegaConf.create({**config, "actor_rollout_ref": {"model": {"path": folder}}})
-    return get_reward_manager_cls("diver")(config=config, tokenizer=tokenizer, compute_score=None)
+    return manager_of("diver-mix", tokenizer, tmp_path_factory.mktemp("policy"))
 
 
 @pytest.fixture(scope="module")
@@ -287,7 +318,23 @@ def test_mathematics_is_judged_in_a_worker(manager, tokenizer, monkeypatch):
     monkeypatch.setattr(type(tokenizer), "decode", lambda self, ids, **_: r"so \boxed{\frac{2}{4}}")
     half = Problem("half", "What is a half?", "0.5", "", "math")
     found = asyncio.run(manager.run_single(sample(half, [5, 6])))
-    assert found == {"reward_score": 1.0, "reward_extra_info": {"acc": 1.0, "grade": "correct"}}
+    info = {"acc": 1.0, "grade": "correct", "answer_end": len(r"so \boxed{\frac{2}{4}}")}
+    assert found == {"reward_score": 1.0, "reward_extra_info": info}
+
+
+def test_a_method_with_keys_is_given_solutions_where_the_verifier_knows_them(tokenizer, tmp_path):
+    manager = manager_of("verified-replay", tokenizer, tmp_path)
+    easy = Problem("easy", "Use 2 and 3 to make 5.", "5", "", "countdown", {"numbers": [2, 3], "target": 5})
+    right = tokenizer(countdown.response([countdown.Step(2, "+", 3, 5)]))["input_ids"]
+    infos = [
+        asyncio.run(manager.run_single(sample(problem, ids)))["reward_extra_info"]
+        for problem, ids in [(easy, right), (easy, tokenizer("no box at all")["input_ids"])]
+    ]
+    texts = [tokenizer.decode(right, skip_special_tokens=True), ""]
+    rollouts = [Rollout(text, grade=Grade(info["grade"])) for text, info in zip(texts, infos, strict=True)]
+    expected = with_keys([Group(easy, tuple(rollouts))])[0].rollouts
+    assert [info["solution"] for info in infos] == [expected[0].solution, ""] and expected[0].solution
+    assert [info["key"] for info in infos] == [r.key for r in expected]
 
 
 def test_a_row_that_cannot_be_judged_is_told(manager):
@@ -298,7 +345,7 @@ def test_a_row_that_cannot_be_judged_is_told(manager):
         asyncio.run(manager.run_single(sample(dataclasses.replace(odd, answer="", verifier="math"), [1])))
 
 
-# ---- a plugin that is not at work --------------------------------------------------------------------------------------
+# ---- a plugin that is not at work ------------------------------------------------------------------------------------
 
 
 def test_another_verl_is_refused(monkeypatch):
@@ -319,7 +366,9 @@ get_trainer_cls("diver")(config={})
     assert done.returncode == 1
     assert "the plugin of diver-rl could not be loaded into verl: ModuleNotFoundError" in done.stderr
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("diver.types.DiverError: the plugin of diver-rl could not be loaded into verl: import of")
+    assert last.startswith(
+        "diver.core.types.DiverError: the plugin of diver-rl could not be loaded into verl: import of"
+    )
 
 
 def test_a_node_without_the_plugin_is_named():

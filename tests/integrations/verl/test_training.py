@@ -5,7 +5,6 @@ import math
 import os
 import re
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +15,10 @@ pytest.importorskip("verl.trainer.ppo", reason="in the environment of `make test
 
 import stock
 
-from diver.config.data import Countdown
-from diver.data import countdown
+from diver.core.types import Grade, Group, Problem, Progress, Reward, Rollout
 from diver.methods import method_named
-from diver.types import Grade, Group, Problem, Progress, Reward, Rollout
-from diver.verify import grade, with_keys
+from diver.recipe.data import Countdown
+from diver.tasks.verify import countdown, grade, with_keys
 
 MIX = {
     "name": "diver-mix", "selection": {"keep": "most"}, "shaping": {"schedule": {"kind": "linear"}},
@@ -33,25 +31,6 @@ PROBLEMS = {problem.prompt: problem for problem in countdown.problems(Countdown(
 def folder(tmp_path):
     stock.prepare(tmp_path)
     return tmp_path
-
-
-def finished(folder, step):
-    """Whether verl has saved, dumped and logged that step: the dump and the log come after the checkpoint."""
-    try:
-        return step in stock.metrics(folder) and len(stock.dump(folder, step)) == stock.PROMPTS * stock.GROUP
-    except (FileNotFoundError, json.JSONDecodeError):  # not written, or not to its end
-        return False
-
-
-def started(folder, arguments, steps):
-    """The run, killed with -9 once that many steps are finished; the step of the last checkpoint."""
-    process = stock.start(folder, arguments)
-    deadline = time.monotonic() + 1800
-    while not finished(folder, steps):
-        assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()[-6000:]
-        time.sleep(0.2)
-    stock.kill(process)
-    return int((folder / "checkpoints" / "latest_checkpointed_iteration.txt").read_text())
 
 
 def problem_of(row):
@@ -111,11 +90,12 @@ def check_step(folder, step, method, steps, logged):
 
 
 def test_diver_mix_selects_and_resumes_after_a_kill(folder):
-    """4 steps with 2G -> G selection, killed with -9 after the second checkpoint and started again for 5: lambda falls as begun."""
+    """4 steps with 2G -> G selection, killed with -9 after the second checkpoint and started again for 5:
+    lambda falls as begun."""
     method = method_named(**MIX)
     options = {"trainer.save_freq": 1, "trainer.resume_mode": "auto"}
     arguments = stock.command(folder, method, 4, setting={"method": MIX}, **options)
-    kept = started(folder, arguments, 2)
+    kept = stock.started(folder, arguments, 2)
     before = stock.metrics(folder)
     assert 1 in before and 4 not in before
     extended = stock.command(folder, method, 5, setting={"method": MIX}, **options)
@@ -145,7 +125,7 @@ def test_keys_log_probs_state_and_advantages_per_token(tmp_path):
     own = {"name": "own_methods:Counted"}
     options = {"trainer.save_freq": 1, "trainer.resume_mode": "auto"}
     arguments = stock.command(tmp_path, method_named(**own), 4, setting={"method": own}, **options)
-    kept = started(tmp_path, arguments, 2)
+    kept = stock.started(tmp_path, arguments, 2)
     stock.run(tmp_path, arguments, VERL_FILE_LOGGER_PATH=str(tmp_path / "resumed.jsonl"))
     logged = stock.metrics(tmp_path) | stock.metrics(tmp_path, "resumed.jsonl")
     counts = {}
@@ -165,7 +145,8 @@ def test_keys_log_probs_state_and_advantages_per_token(tmp_path):
 
 
 def test_groups_are_replaced_and_rows_left_out(folder):
-    """Dynamic sampling is verl's own, by the outcome; of what it keeps PSR trains on correct responses, and verl pads them."""
+    """Dynamic sampling is verl's own, by the outcome; of what it keeps PSR trains on correct responses,
+    and verl pads them."""
     psr = {"name": "psr", "selection": {"outcomes": "correct", "filter_groups": True}}
     stock.run(folder, stock.command(folder, method_named(**psr), 2, setting={"method": psr}))
     logged = stock.metrics(folder)
@@ -180,8 +161,8 @@ def test_groups_are_replaced_and_rows_left_out(folder):
 
 
 def test_the_method_of_the_documentation(tmp_path):
-    """docs/extending.md's, which needs log-probs and a state, from a file outside the package, over the loss of KL-Cov; the
-    same 8 problems twice."""
+    """docs/extending.md's, which needs log-probs and a state, from a file outside the package, over the loss of KL-Cov;
+    the same 8 problems twice."""
     stock.prepare(tmp_path, problems=stock.PROMPTS)
     page = (Path(__file__).parents[3] / "docs" / "extending.md").read_text()
     (code,) = re.findall(r"^\*\*`my_method.py`\*\*\n\n```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

@@ -11,6 +11,7 @@ a group already have mean 0, so they come through unchanged (to float32, in whic
 import json
 import math
 import time
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import compress
@@ -19,17 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from diver.config.data import Source
-from diver.config.verification import Verification
-from diver.data.sources import to_problem
-from diver.generate.base import is_truncated
+from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
 from diver.integrations.schedule import schedule_steps
-from diver.integrations.trl.caller import calling_trainer, neighbours
-from diver.integrations.trl.objective import SEAM, check, check_weights
-from diver.integrations.trl.outcomes import Outcome, name_of, one_outcome, values_of
-from diver.methods import Method
-from diver.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
-from diver.verify import DEFAULT, get_grader, grade, in_thought, with_keys
+from diver.integrations.trl.caller import calling_trainer, check_alone
+from diver.integrations.trl.objective import SEAM, check
+from diver.integrations.trl.outcomes import Outcome, WeightedOutcome, one_outcome, values_of
+from diver.methods import Method, check_outcomes
+from diver.recipe.data import Source
+from diver.recipe.verification import Verification
+from diver.sample.base import is_truncated
+from diver.tasks.sources import to_problem
+from diver.tasks.verify import DEFAULT, get_grader, in_thought, verdicts, with_keys
 
 Row = tuple[Problem, str, Rollout]
 """A problem, its prompt as a text, and a rollout."""
@@ -38,14 +39,16 @@ Row = tuple[Problem, str, Rollout]
 class GroupAdvantage:
     """A reward function for GRPOTrainer: the advantage of each completion, float64, by `method`.
 
-    `args` is the trainer's GRPOConfig (`config` gives what the method needs in it) and `tokenizer` its processing class;
-    `ends` are end tokens that the model has besides the tokenizer's. The outcome of a completion is our grade of what the
-    assistant wrote, by `problems` (of the ids in the column `problem`) or by the columns of the data set (`answer` or
-    `solution`, and whatever else `diver.data.sources` reads). Or it is what `outcome` returns, a reward function in TRL's
-    own signature: None for a prompt that it is not for, whose completions then have the advantage 0. Of several functions,
-    `outcome=[f, g]`, it is the sum by `weights`, and the first says what is correct (`WeightedOutcome`): as reward functions
-    of the trainer beside this one they would be added to an advantage, which is refused. `on_step` is given every rollout
-    step (from 1), its groups and its metrics, on each process.
+    `args` is the trainer's GRPOConfig (`config` gives what the method needs in it) and `tokenizer` its processing
+    class; `ends` are end tokens that the model has besides the tokenizer's. The outcome of a completion is our grade of
+    what the assistant wrote, by `problems` (of the ids in the column `problem`) or by the columns of the data set
+    (`answer` or `solution`, and whatever else `diver.tasks.sources` reads). Or it is what `outcome` returns, a reward
+    function in TRL's own signature: None for a prompt that it is not for, whose completions then have the advantage 0.
+    Of several functions, `outcome=[f, g]`, it is the sum by `weights`, and the first says what is correct
+    (`WeightedOutcome`): as reward functions of the trainer beside this one they would be added to an advantage, which
+    is refused. `answer_ends`, called as `outcome` is, returns the characters of each completion up to the end of its
+    answer, None where that is unknown; our verifiers find it themselves. `on_step` is given every rollout step (from
+    1), its groups and its metrics, on each process.
 
     Groups may be split over processes: the rows of all are gathered first, and every process computes all groups, so
     that what it logs is the value of the whole batch. An error on one process is raised on all.
@@ -61,39 +64,34 @@ class GroupAdvantage:
         *,
         outcome: Outcome | Sequence[Outcome] | None = None,
         weights: Sequence[float] | None = None,
+        answer_ends: Callable[..., Sequence[int | None]] | None = None,
         verifier: str = "auto",
         verification: Verification = DEFAULT,
         ends: Collection[int] = (),
         problems: Mapping[str, Problem] | None = None,
         on_step: Callable[[int, list[Group], Mapping[str, float]], None] | None = None,
     ) -> None:
-        self.method, self.args, self.tokenizer = (
-            SEAM.usable(method).limited(args.max_completion_length),
-            args,
-            tokenizer,
-        )
+        self.tokenizer, self._unlimited = tokenizer, SEAM.usable(method)
+        self._use(args)
         if outcome is not None and (missing := sorted(self.method.needs & {"grades", "keys"})):
             raise DiverError(
-                f"method {self.method.name!r} needs {', '.join(missing)}, which our verifiers give and `outcome` does not"
+                f"method {self.method.name!r} needs {', '.join(missing)}, which our verifiers give and `outcome` does "
+                "not"
             )
-        self.outcome = one_outcome(outcome, weights, self.method.threshold)
-        self.problems, self.on_step = problems, on_step
+        self.outcome = one_outcome(outcome, weights, self.method)
+        self.answer_ends, self.problems, self.on_step = answer_ends, problems, on_step
         if verifier != "auto":
             get_grader(verifier, "verifier")
         self.source, self.verification = Source(path="TRL", verifier=verifier), verification
         self.ends: set[Any] = {getattr(tokenizer, "eos_token_id", None), *ends}
-        self.schedule_steps: int | None = None
         self.entry: Any = self
         """What stands among the trainer's reward functions."""
-        self.is_checked = False
-        self.check(args)
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
     ) -> list[float]:
         """This process's advantages, in the order of its rows. TRL calls it, on all processes at once."""
-        if not self.is_checked:
-            self._check_trainer()
+        self._check_trainer()
         start = time.perf_counter()
         rows, first = gathered(partial(self._graded, prompts, completions, completion_ids, inputs))
         verified = time.perf_counter()
@@ -120,18 +118,24 @@ class GroupAdvantage:
             self.on_step(progress.step + 1, trained, metrics)
         return [r.advantage for r in own]
 
+    def _use(self, args: Any) -> None:
+        """Take and check the configuration of the trainer that calls."""
+        self.args, self.method = args, self._unlimited.limited(args.max_completion_length)
+        self.check(args)
+
     def check(self, args: Any) -> None:
         """DiverError where the trainer's configuration `args` is not that of the method."""
         check(args, self.method)
 
     def _check_trainer(self) -> None:
-        """Checks again what may have changed since this was made, and that nothing is added to the advantage."""
+        """Checks at every call: the configuration may have changed, and another trainer may call.
+
+        Nothing of an earlier trainer is kept, and nothing may be added to the advantage.
+        """
         trainer = calling_trainer()
-        self.check(self.args if trainer is None else trainer.args)
+        self._use(self.args if trainer is None else trainer.args)
         if trainer is not None:
-            weights, others = neighbours(trainer, self.entry)
-            check_weights(weights, [name_of(function) for function in others])
-        self.is_checked = True
+            check_alone(trainer, self.entry)
 
     def _graded(
         self,
@@ -142,25 +146,48 @@ class GroupAdvantage:
     ) -> list[Row]:
         """This process's rows with their outcomes, NaN where `outcome` gave None."""
         truncated = self._truncated(tokens, inputs)
-        graded: Sequence[Grade | None] = [None] * len(completions)
+        grades: Sequence[Grade | None] = [None] * len(completions)
+        written_ends: Sequence[int | None] = [None] * len(completions)
         if self.outcome is None:
             problems = self._problems(prompts, inputs)
             thinking = [self._is_thinking(prompt, ids) for prompt, ids in zip(prompts, tokens, strict=True)]
             pairs = list(zip(map(_written, completions), problems, strict=True))
-            graded = grade(pairs, self.verification, truncated=truncated, thinking=thinking)
-            outcomes: Sequence[float | None] = [float(g is Grade.CORRECT) for g in graded]
+            found = verdicts(pairs, self.verification, truncated=truncated, thinking=thinking)
+            grades, written_ends = [v.grade for v in found], [v.answer_end for v in found]
+            outcomes: Sequence[float | None] = [float(grade is Grade.CORRECT) for grade in grades]
         else:
             problems = [Problem("", _text(prompt), "") for prompt in prompts]
             columns = {"prompts": prompts, "completions": completions, "completion_ids": tokens, **inputs}
             outcomes = values_of(self.outcome, columns)
+            if not isinstance(self.outcome, WeightedOutcome):  # which checks what its first function gives
+                check_outcomes(self.method, [math.nan if outcome is None else float(outcome) for outcome in outcomes])
+            written_ends = self._ends_given(columns)
         rewards = [Reward(math.nan if outcome is None else float(outcome)) for outcome in outcomes]
         texts = [self._response(completion, ids) for completion, ids in zip(completions, tokens, strict=True)]
+        ends = [_end_in(text, _written(c), end) for text, c, end in zip(texts, completions, written_ends, strict=True)]
         return [
-            (problem, _text(prompt), Rollout(text, list(ids), truncated=cut, grade=known, reward=reward))
-            for problem, prompt, text, ids, cut, known, reward in zip(
-                problems, prompts, texts, tokens, truncated, graded, rewards, strict=True
+            (
+                problem,
+                _text(prompt),
+                Rollout(text, list(ids), truncated=bool(cut), grade=grade, answer_end=end, reward=reward),
+            )
+            for problem, prompt, text, ids, cut, grade, end, reward in zip(
+                problems, prompts, texts, tokens, truncated, grades, ends, rewards, strict=True
             )
         ]
+
+    def _ends_given(self, columns: Mapping[str, Any]) -> Sequence[int | None]:
+        """Where the answer ends in what the assistant wrote, by `answer_ends`; None without it, of which a note warns
+        once."""
+        if self.answer_ends is not None:
+            return self.answer_ends(**columns)
+        if self.method.diversity.until == "answer" and "responses" in self.method.needs:
+            warnings.warn(
+                "diver: `outcome` does not say where an answer ends, so the diversity of whole responses is measured, "
+                "with text after the answer; give `answer_ends`",
+                stacklevel=2,
+            )
+        return [None] * len(columns["completions"])
 
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
         return [is_truncated(ids, self.args.max_completion_length, self.ends) for ids in tokens]
@@ -168,8 +195,8 @@ class GroupAdvantage:
     def _response(self, completion: Any, ids: Sequence[int]) -> str:
         """All that the policy wrote, also the thoughts and calls that TRL has parsed out of a message.
 
-        Its tokens are decoded as TRL decodes those that it does not parse. Where tools answered, their tokens are among them
-        and TRL does not say which, so there the assistant's messages are put together again.
+        Its tokens are decoded as TRL decodes those that it does not parse. Where tools answered, their tokens are among
+        them and TRL does not say which, so there the assistant's messages are put together again.
         """
         if isinstance(completion, str):
             return completion
@@ -208,25 +235,26 @@ class GroupAdvantage:
             missing = np.isnan(group.outcomes).sum()
             if missing not in (0, size):
                 raise DiverError(
-                    f"prompt {prompts[0]!r:.60}: the outcome of {missing} of {size} completions is None or NaN: a function is "
-                    "for a prompt or not, so give a number for all of its completions, or None for all"
+                    f"prompt {prompts[0]!r:.60}: the outcome of {missing} of {size} completions is None or NaN: a "
+                    "function is for a prompt or not, so give a number for all of its completions, or None for all"
                 )
             groups.append(group)
         return groups
 
     def _progress(self, state: Any) -> Progress:
-        """TRL counts optimizer steps; the schedule of lambda counts rollout batches."""
+        """TRL counts optimizer steps; the schedule of lambda counts rollout batches.
+
+        Before `train`, as in an evaluation, TRL says 0 steps: then the run is at its beginning.
+        """
         from accelerate import PartialState
 
         each = self.args.steps_per_generation * self.args.num_iterations  # micro-batches
         accumulated = self.args.gradient_accumulation_steps
-        # A batch may be sampled between two optimizer steps: it is that of the last of the micro-batches that follow the step.
+        # A batch may be sampled between two optimizer steps: it is that of the last of the micro-batches that follow.
         step = (state.global_step * accumulated + min(accumulated, each) - 1) // each
         steps = math.ceil(state.max_steps * accumulated / each)
-        if self.schedule_steps is None:
-            folder, first = Path(self.args.output_dir), PartialState().is_main_process
-            self.schedule_steps = schedule_steps(folder, step, steps, write=first)
-        return Progress(step, self.schedule_steps)
+        folder, first = Path(self.args.output_dir), PartialState().is_main_process
+        return Progress(step, schedule_steps(folder, step, steps, write=first))
 
     def _decode(self, tokens: Sequence[int]) -> str:
         return self.tokenizer.decode(tokens, skip_special_tokens=True)
@@ -269,6 +297,13 @@ def _unparsed(message: Mapping[str, Any]) -> str:
     thought = message.get("reasoning_content") or message.get("thinking")  # models' templates have either name
     calls = [json.dumps(call["function"]) for call in message.get("tool_calls") or ()]
     return "\n".join(filter(None, (thought and f"<think>\n{thought}\n</think>", message.get("content"), *calls)))
+
+
+def _end_in(text: str, written: str, end: int | None) -> int | None:
+    """The end of the answer in all that the policy wrote, from its end in what is graded, which stands behind a parsed
+    thought."""
+    start = text.rfind(written)
+    return None if end is None or start < 0 else start + end
 
 
 def _written(completion: Any) -> str:

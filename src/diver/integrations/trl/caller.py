@@ -1,15 +1,17 @@
-"""The trainer that calls a reward function."""
+"""The trainer that calls a reward function, and its other reward functions."""
 
 import inspect
-from collections.abc import Sequence
 from typing import Any
+
+from diver.core.types import DiverError
+from diver.integrations.trl.outcomes import name_of
 
 
 def calling_trainer() -> Any | None:
     """The GRPOTrainer above this call, None where there is none.
 
-    TRL tells a reward function neither its configuration nor which other functions it is added to, and a function that is
-    named in a file is made before the trainer is. So it is looked for in the calling frames, by attributes that are
+    TRL tells a reward function neither its configuration nor which other functions it is added to, and a function that
+    is named in a file is made before the trainer is. So it is looked for in the calling frames, by attributes that are
     public in TRL.
     """
     frame = inspect.currentframe()
@@ -20,11 +22,19 @@ def calling_trainer() -> Any | None:
     return None
 
 
-def neighbours(trainer: Any, own: Any) -> tuple[Sequence[float] | None, list[Any]]:
-    """The trainer's reward_weights, that of `own` first, and its other reward functions."""
+def check_alone(trainer: Any, own: Any) -> None:
+    """Raises DiverError where TRL would add the rewards of other functions to those of `own`, or scale these."""
     functions = list(trainer.reward_funcs)
+    weights = [1.0] * len(functions) if trainer.args.reward_weights is None else list(trainer.args.reward_weights)
     index = next((i for i, function in enumerate(functions) if function is own), 0)
-    weights = trainer.args.reward_weights
-    others = [i for i in range(len(functions)) if i != index]
-    ordered = None if weights is None else [weights[i] for i in (index, *others)]
-    return ordered, [functions[i] for i in others]
+    if weights[index] != 1:
+        raise DiverError(
+            f"GRPOConfig.reward_weights gives the advantage the weight {weights[index]}, and it is normalised already: "
+            "give it 1"
+        )
+    rewards = zip(functions, weights, strict=True)
+    if added := [name_of(function) for i, (function, weight) in enumerate(rewards) if weight and i != index]:
+        raise DiverError(
+            f"reward functions {', '.join(added)}: TRL would add their rewards to an advantage that is normalised "
+            "already; give GroupAdvantage outcome=[...] with all of them, or reward_weights that are 0 for all others"
+        )

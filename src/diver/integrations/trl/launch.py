@@ -5,10 +5,10 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from diver.config.recipe import Recipe
+from diver.core.types import DiverError
 from diver.integrations.keys import mapped, read_keys
 from diver.integrations.trl.objective import config
-from diver.types import DiverError
+from diver.recipe.recipe import Recipe
 
 STEPS = {
     "num_iterations": 1,
@@ -70,7 +70,7 @@ def _check_options(options: Collection[str], objective: Collection[str], fields:
             raise DiverError(f"trl.options.{name}: the method sets it; change [method]")
         if name in (*fields, "bf16"):
             keys = (key for key, fate in read_keys("trl").items() if name in (*fate.to, *re.findall(r"\w+", fate.note)))
-            ours = "diver trl counts steps and problems by it; leave it out"
+            ours = "diver train counts steps and problems by it; leave it out"
             raise DiverError(f"trl.options.{name}: {next((f'set {key} instead' for key in keys), ours)}")
 
 
@@ -96,6 +96,7 @@ def identity(recipe: Recipe) -> dict[str, Any]:
 
 
 def command(words: Sequence[str], processes: int) -> list[str]:
-    """The command that runs `diver trl` with `words` in several processes of this machine, which accelerate takes over."""
-    run = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes), "-m", "diver", "trl"]
+    """The command that runs `diver train` with `words` in several processes of this machine,
+    which accelerate takes over."""
+    run = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes), "-m", "diver", "train"]
     return [sys.executable, *run, *words]

@@ -1,4 +1,5 @@
-"""A reward function by its dotted path, `diver.integrations.trl.lazy.reward`, for a trainer that is configured by a file, as Axolotl.
+"""A reward function by its dotted path, `diver.integrations.trl.lazy.reward`, for a trainer that is configured by a
+file, as Axolotl.
 
 Its settings are those of `diver.integrations.configured`; the trainer's configuration and tokenizer are read from the
 trainer at the first call.
@@ -8,25 +9,25 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from diver.core.types import DiverError
 from diver.integrations.configured import configured
 from diver.integrations.trl.adapter import GroupAdvantage
 from diver.integrations.trl.caller import calling_trainer
-from diver.types import DiverError
 
 
 def reward(
     prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
 ) -> list[float]:
     """The advantage of each completion: TRL calls it."""
-    return adapter()(prompts, completions, completion_ids, **inputs)
-
-
-@functools.cache
-def adapter() -> GroupAdvantage:
-    """The adapter of this process."""
     trainer = calling_trainer()
     if trainer is None:
         raise DiverError("diver.integrations.trl.lazy.reward: is called by TRL's GRPOTrainer only")
+    return adapter(trainer)(prompts, completions, completion_ids, **inputs)
+
+
+@functools.lru_cache(maxsize=1)
+def adapter(trainer: Any) -> GroupAdvantage:
+    """The adapter of the trainer that calls; another trainer gets one of its own."""
     recipe = configured()
     made = GroupAdvantage(
         recipe.method,

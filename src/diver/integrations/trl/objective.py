@@ -2,13 +2,13 @@
 
 import importlib.metadata
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from diver.core.types import DiverError
 from diver.integrations.seam import SEAMS
 from diver.losses import CispoLoss, ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss
 from diver.methods import Method
-from diver.types import DiverError
 
 LOSS_TYPES = {"token-mean": "dapo", "sequence-mean": "grpo", "token-sum": "luspo"}
 _CLIP = {"epsilon": "clip_low", "epsilon_high": "clip_high"}
@@ -41,10 +41,11 @@ ADDED: dict[str, tuple[tuple[int, int], Any]] = {
     "entropy_coef": ((1, 8), 0.0),
     "use_adaptive_entropy": ((1, 8), False),
 }
-"""The fields of GRPOConfig that came later: since which TRL, and the value that is what an older one does without it."""
+"""The fields of GRPOConfig that came later: since which TRL, and the value that is what an older one does without
+it."""
 BY_STEPS = (1, 10)
-"""The first TRL whose losses over tokens are those of an optimizer step: until then "luspo" counts padding, and "dapo" divides
-each step by the tokens of the whole generation."""
+"""The first TRL whose losses over tokens are those of an optimizer step: until then "luspo" counts padding, and "dapo"
+divides each step by the tokens of the whole generation."""
 UNSLOTHS = (0, 24)
 """The last TRL of the Unsloths whose own loss takes all tokens, whatever top_entropy_quantile says."""
 
@@ -52,9 +53,9 @@ UNSLOTHS = (0, 24)
 def config(method: str | Method) -> dict[str, Any]:
     """What a GRPOConfig must say for `method`: clipping, aggregation, KL, entropy, and that TRL scales nothing.
 
-    TRL normalises "token-mean" over the batch of one generation, and chooses tokens of high entropy in each micro-batch;
-    we do both over the mini-batch. Fields that the installed TRL lacks are left out where it does the same without them.
-    DiverError for a method that TRL's seam, or the installed TRL, cannot carry.
+    TRL normalises "token-mean" over the batch of one generation, and chooses tokens of high entropy in each
+    micro-batch; we do both over the mini-batch. Fields that the installed TRL lacks are left out where it does the same
+    without them. DiverError for a method that TRL's seam, or the installed TRL, cannot carry.
     """
     loss = SEAM.usable(method).loss
     options, fixed = POLICY_LOSSES[type(loss)]
@@ -73,11 +74,12 @@ def config(method: str | Method) -> dict[str, Any]:
 
 
 def _upper_bound(loss: CispoLoss) -> dict[str, float]:
-    """Of TRL's "cispo" epsilon_high is what the ratio itself may be at most; it has no lower bound, and is a mean over tokens."""
+    """In TRL's "cispo", epsilon_high bounds the ratio itself. There is no lower bound, and the loss is a mean over
+    tokens."""
     if (loss.clip_low, loss.aggregation) != (1, "token-mean"):
         raise DiverError(
-            "method.loss: TRL's cispo has no lower bound and is a mean over tokens; set clip_low = 1 and aggregation = 'token-mean', "
-            "or choose another engine"
+            "method.loss: TRL's cispo has no lower bound and is a mean over tokens; set clip_low = 1 and aggregation "
+            "= 'token-mean', or choose another engine"
         )
     return {"epsilon_high": 1 + loss.clip_high}
 
@@ -95,8 +97,8 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
         raise DiverError(f"{name}, which normalises every advantage again: {_dotted(OLDEST)} or newer is needed")
     if fields.get("loss_type") == LOSS_TYPES["token-sum"] and version < BY_STEPS:
         raise DiverError(
-            f"{name}, which sums a loss over tokens with their padding: choose method.loss.aggregation = 'token-mean', or "
-            f"install TRL {_dotted(BY_STEPS)} or newer"
+            f"{name}, which sums a loss over tokens with their padding: choose method.loss.aggregation = 'token-mean', "
+            f"or install TRL {_dotted(BY_STEPS)} or newer"
         )
     if fields.get("loss_type") == "cispo" and version < BY_STEPS:
         raise DiverError(f"{name}, whose cispo was not compared with this one: {_dotted(BY_STEPS)} or newer is needed")
@@ -126,8 +128,8 @@ def check(args: Any, method: Method) -> None:
     wanted, unsloth = config(method), type(args).__name__.startswith("Unsloth")
     if unsloth and isinstance(method.loss, HighEntropyLoss) and (installed() or UNSLOTHS) <= UNSLOTHS:
         raise DiverError(
-            f"method {method.name!r}: an Unsloth for TRL up to {_dotted(UNSLOTHS)} trains on tokens of low entropy, too; install "
-            "one for a newer TRL, or choose another engine"
+            f"method {method.name!r}: an Unsloth for TRL up to {_dotted(UNSLOTHS)} trains on tokens of low entropy, "
+            "too; install one for a newer TRL, or choose another engine"
         )
     given = {name: getattr(args, name) for name in wanted}
     if given["epsilon_high"] is None:
@@ -140,36 +142,20 @@ def check(args: Any, method: Method) -> None:
         raise DiverError(f"GRPOConfig is not that of method {method.name!r}: set {', '.join(wrong)}{made}")
     if getattr(args, "num_generations_eval", None) not in (None, args.num_generations):
         raise DiverError(
-            f"GRPOConfig.num_generations_eval is {args.num_generations_eval}: a reward function cannot tell evaluation from "
-            f"training, so leave it out, or set it to num_generations, {args.num_generations}"
+            f"GRPOConfig.num_generations_eval is {args.num_generations_eval}: a reward function cannot tell evaluation "
+            f"from training, so leave it out, or set it to num_generations, {args.num_generations}"
         )
     _check_steps(args)
     method.check_group_size(args.num_generations, "num_generations")
 
 
 def _check_steps(args: Any) -> None:
-    """Raises DiverError where an older TRL divides the loss of an optimizer step by more, or fewer, tokens than it has."""
+    """Raises DiverError where an older TRL divides the loss of an optimizer step by more, or fewer, tokens than it
+    has."""
     version, each, steps = installed(), args.gradient_accumulation_steps, args.steps_per_generation
     if version and version < BY_STEPS and args.loss_type == LOSS_TYPES["token-mean"] and steps != each:
         raise DiverError(
-            f"TRL {_dotted(version)} is installed, which divides the loss of an optimizer step by the tokens of a whole "
-            f"generation: set steps_per_generation={each}, as gradient_accumulation_steps is (it is {steps}), or install TRL "
-            f"{_dotted(BY_STEPS)} or newer"
-        )
-
-
-def check_weights(weights: Sequence[float] | None, others: Sequence[str]) -> None:
-    """Raises DiverError where TRL would add the rewards of `others` to the advantage, or scale it.
-
-    `weights` are GRPOConfig.reward_weights, the adapter's own first.
-    """
-    weights = [1.0] * (1 + len(others)) if weights is None else list(weights)
-    if weights[0] != 1:
-        raise DiverError(
-            f"GRPOConfig.reward_weights gives the advantage the weight {weights[0]}, and it is normalised already: give it 1"
-        )
-    if added := [name for name, weight in zip(others, weights[1:], strict=True) if weight]:
-        raise DiverError(
-            f"reward functions {', '.join(added)}: TRL would add their rewards to an advantage that is normalised already; give "
-            "GroupAdvantage outcome=[...] with all of them, or reward_weights that are 0 for all others"
+            f"TRL {_dotted(version)} is installed, which divides the loss of an optimizer step by the tokens of a "
+            f"whole generation: set steps_per_generation={each}, as gradient_accumulation_steps is (it is {steps}), or "
+            f"install TRL {_dotted(BY_STEPS)} or newer"
         )

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from diver.types import DiverError
+from diver.core.types import DiverError
+from diver.methods import Method, check_outcomes
 
 Values = Sequence[float | None]
 Outcome = Callable[..., Values | Awaitable[Values]]
@@ -17,33 +18,44 @@ Outcome = Callable[..., Values | Awaitable[Values]]
 class WeightedOutcome:
     """The weighted sum of what several reward functions give, of those that are not None for a completion.
 
-    The first of them that is for a completion says whether it is correct: when it gives at least `threshold`. The sum must
-    say the same, for a method sees the sum alone; DiverError where the others outweigh it.
+    The first of them that is for a completion says whether it is correct: when it gives at least `threshold`. The sum
+    must say the same, for a method sees the sum alone; DiverError where the others outweigh it. `check_outcomes`
+    applies to the weighted value of that function; the sum may be below 0 or above 1.
     """
 
     functions: tuple[Outcome, ...]
     weights: tuple[float, ...]
-    threshold: float
+    method: Method
 
     def __call__(self, **inputs: Any) -> list[float | None]:
-        columns = [values_of(function, inputs) for function in self.functions]
-        return [self._of_row(i, row) for i, row in enumerate(zip(*columns, strict=True))]
+        rows = [*zip(*(values_of(function, inputs) for function in self.functions), strict=True)]
+        given = [_given(row) for row in rows]
+        firsts = [
+            self.weights[of[0]] * float(row[of[0]]) if of else math.nan for row, of in zip(rows, given, strict=True)
+        ]
+        check_outcomes(self.method, firsts)
+        return [self._of_row(i, row, of) for i, (row, of) in enumerate(zip(rows, given, strict=True))]
 
-    def _of_row(self, i: int, values: Values) -> float | None:
-        given = [j for j, value in enumerate(values) if value is not None and not math.isnan(value)]
+    def _of_row(self, i: int, values: Values, given: Sequence[int]) -> float | None:
         if not given:
             return None
+        threshold = self.method.threshold
         first, total = values[given[0]], sum(self.weights[j] * float(values[j] or 0.0) for j in given)
-        if first is not None and (first >= self.threshold) != (total >= self.threshold):
+        if first is not None and (first >= threshold) != (total >= threshold):
             raise DiverError(
-                f"row {i}: {name_of(self.functions[given[0]])} gives {first:g}, and the weighted sum of `outcome` is {total:g}: "
-                f"both must be at least method.threshold, {self.threshold:g}, or neither; change `weights`"
+                f"row {i}: {name_of(self.functions[given[0]])} gives {first:g}, and the weighted sum of `outcome` is "
+                f"{total:g}: both must be at least method.threshold, {threshold:g}, or neither; change `weights`"
             )
         return total
 
 
+def _given(values: Values) -> list[int]:
+    """Which of the functions are for a completion."""
+    return [j for j, value in enumerate(values) if value is not None and not math.isnan(value)]
+
+
 def one_outcome(
-    outcome: Outcome | Sequence[Outcome] | None, weights: Sequence[float] | None, threshold: float
+    outcome: Outcome | Sequence[Outcome] | None, weights: Sequence[float] | None, method: Method
 ) -> Outcome | None:
     """The outcome as one function; `weights` are 1 where they are not given. DiverError where they do not fit."""
     if outcome is None or callable(outcome):
@@ -57,7 +69,7 @@ def one_outcome(
     weights = tuple([1.0] * len(functions) if weights is None else weights)
     if not functions or len(weights) != len(functions):
         raise DiverError(f"outcome: {len(functions)} functions with {len(weights)} weights; give one weight for each")
-    return WeightedOutcome(functions, weights, threshold)
+    return WeightedOutcome(functions, weights, method)
 
 
 def values_of(function: Outcome, inputs: dict[str, Any]) -> Values:

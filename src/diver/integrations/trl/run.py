@@ -1,5 +1,6 @@
 """A run by TRL's GRPOTrainer, in this process or in this one of several, with our run folder beside TRL's own."""
 
+import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,18 +13,20 @@ from transformers import BitsAndBytesConfig, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig, GRPOTrainer
 
-from diver.config.recipe import Recipe
-from diver.data.splits import draw_indices
-from diver.data.templates import Prompted
-from diver.data.testbeds import policy_folder
-from diver.extras import missing
+from diver.core.extras import missing
+from diver.core.run_folder import RunFolder
+from diver.core.types import DiverError, Group
 from diver.integrations.trl.adapter import GroupAdvantage
 from diver.integrations.trl.launch import adapters, arguments, identity
 from diver.integrations.trl.objective import installed
-from diver.io.run_folder import RunFolder, open_run
+from diver.recipe.recipe import Recipe
+from diver.recipe.run import open_run
+from diver.tasks.splits import draw_indices
+from diver.tasks.templates import Prompted
+from diver.tasks.testbeds import policy_folder
 from diver.train.alerts import AlertLog
 from diver.train.prepare import prepare
-from diver.types import DiverError, Group
+from diver.train.stopping import Stop, stop_request
 
 OLDEST = (1, 16)
 """The TRL with which this is run; before 1.0 a reward function could log nothing."""
@@ -41,8 +44,8 @@ METRICS = {
 class RunRecorder(TrainerCallback):
     """Writes the run folder of one process: rollouts, metrics, and links to TRL's checkpoints."""
 
-    def __init__(self, folder: RunFolder, updates: int) -> None:
-        self.folder, self.updates = folder, updates
+    def __init__(self, folder: RunFolder, updates: int, stop: Stop) -> None:
+        self.folder, self.updates, self.stop = folder, updates, stop
         self.started = self.sampled = time.perf_counter()
         self.ours: set[str] = set()
 
@@ -69,15 +72,26 @@ class RunRecorder(TrainerCallback):
         self.folder.append("metrics.jsonl", {"step": step, **row})
         self.alerts.log(step, row)
 
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Save and stop at the end of a rollout step, where a signal has asked for it."""
+        if self.stop.is_set() and state.global_step % self.updates == 0:
+            control.should_save = control.should_training_stop = True
+
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         saved = Path(args.output_dir, f"checkpoint-{state.global_step}")
         self.folder.link_checkpoint(state.global_step // self.updates, saved)
 
 
 def run(recipe: Recipe) -> None:
-    """Begin or resume the run of `recipe`; on the first of several processes the run folder is written."""
-    first = PartialState(cpu=recipe.model.device == "cpu").is_main_process
-    folder = open_run(recipe, "trl", **identity(recipe)) if first else None
+    """Begin or resume the run of `recipe`; on the first of several processes the run folder is written.
+
+    One process saves and stops on SIGTERM and Ctrl-C, as the built-in trainer does; of several, their launcher has the
+    signals.
+    """
+    processes = PartialState(cpu=recipe.model.device == "cpu")
+    first = processes.is_main_process
+    stop = Stop()
+    folder = open_run(recipe, **identity(recipe)) if first else None
     if recipe.model.threads:
         torch.set_num_threads(recipe.model.threads)
     args = grpo_config(recipe)
@@ -87,7 +101,7 @@ def run(recipe: Recipe) -> None:
     if folder:
         folder.check_saved(done // updates, recipe.train.save_steps)
     problems, _, tokenizer, _ = prepare(recipe)
-    recorder = RunRecorder(folder, updates) if folder else None
+    recorder = RunRecorder(folder, updates, stop) if folder else None
     reward = GroupAdvantage(
         recipe.method,
         args,
@@ -111,9 +125,13 @@ def run(recipe: Recipe) -> None:
         folder.begin()
         folder.keep_until(done // updates)
     if done < args.max_steps:
-        trainer.train(resume_from_checkpoint=saved)
+        with stop_request(stop) if processes.num_processes == 1 else contextlib.nullcontext():
+            trainer.train(resume_from_checkpoint=saved)
     if folder:
         folder.close()
+    step = trainer.state.global_step // updates
+    if stop.is_set() and step < recipe.train.steps:
+        stop.end(step, recipe.train.steps, recipe.folder)
 
 
 def check(recipe: Recipe) -> None:
@@ -126,8 +144,8 @@ def grpo_config(recipe: Recipe) -> GRPOConfig:
     """TRL's configuration of `recipe`. DiverError for what TRL itself refuses."""
     if (version := installed() or OLDEST) < OLDEST:
         raise DiverError(
-            f"TRL {version[0]}.{version[1]} is installed, and diver trl needs {OLDEST[0]}.{OLDEST[1]} or newer; in a script of "
-            "your own the reward function (GroupAdvantage) runs from 0.22 on"
+            f"TRL {version[0]}.{version[1]} is installed, and diver train --engine trl needs {OLDEST[0]}.{OLDEST[1]} "
+            "or newer; in a script of your own the reward function (GroupAdvantage) runs from 0.22 on"
         )
     model, bf16 = recipe.model, _bfloat16(recipe)
     low = bf16 and recipe.trl.lora_rank  # frozen weights; those that are trained are in float32

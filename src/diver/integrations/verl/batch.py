@@ -7,16 +7,20 @@ from typing import Any
 
 import torch
 import transfer_queue
+from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
+from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.integrations.seam import written_by_policy
 from diver.methods import Decode
-from diver.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
 Truncated = Callable[[Sequence[int]], bool]
 FAILED = "verl's log says at 'Error in _run_prompt' why one failed"
-FIELDS = "uid prompts responses response_mask rm_scores rollout_log_probs reward_model extra_fields extra_info data_source".split()
+FIELDS = (
+    *("uid", "prompts", "responses", "response_mask", "rm_scores", "rollout_log_probs"),
+    *("reward_model", "extra_fields", "extra_info", "data_source"),
+)
 
 
 def columns(batch: KVBatchMeta, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -26,13 +30,20 @@ def columns(batch: KVBatchMeta, names: Sequence[str]) -> dict[str, list[Any]]:
     return {name: list(c.unbind()) if isinstance(c, Tensor) else c.tolist() for name, c in found.items()}
 
 
+def put(batch: KVBatchMeta, name: str, values: Sequence[Tensor]) -> None:
+    """Write a column of a batch, a tensor for each of its keys."""
+    fields = TensorDict({name: torch.nested.as_nested_tensor(list(values), layout=torch.jagged)}, batch_size=len(batch))
+    transfer_queue.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+
+
 def read_groups(
     batch: KVBatchMeta, prompts: int, size: int, decode: Decode, truncated: Truncated
 ) -> dict[tuple[str, ...], Group]:
-    """The groups of a batch, each under the keys of its rollouts, in order: `prompts` of them, each of `size` rollouts. The
-    uid of a group is in its problem's `meta`.
+    """The groups of a batch, each under the keys of its rollouts, in order: `prompts` of them, each of `size` rollouts.
+    The uid of a group is in its problem's `meta`.
 
-    `truncated` says whether a response, in tokens, stopped at its limit. DiverError where one is missing or not whole, a row has no uid, or a rollout has several outputs.
+    `truncated` says whether a response, in tokens, stopped at its limit. DiverError where one is missing or not whole,
+    a row has no uid, or a rollout has several outputs.
     """
     if not batch.keys:
         raise DiverError(f"no rollout of this step came back; {FAILED}")
@@ -56,8 +67,8 @@ def read_groups(
     for uid, sessions in rows.items():
         if len(sessions) != size:
             raise DiverError(
-                f"prompt {uid}: {len(sessions)} rollouts where {size} belong, and groups must be whole; {FAILED}. A column "
-                "__rollout_n__ of the data is not for this trainer"
+                f"prompt {uid}: {len(sessions)} rollouts where {size} belong, and groups must be whole; {FAILED}. A "
+                "column __rollout_n__ of the data is not for this trainer"
             )
         index = [sessions[session] for session in sorted(sessions)]
         of_rows = [{name: column[i] for name, column in data.items()} for i in index]
@@ -72,23 +83,27 @@ def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode, truncate
         name = str(info["id"])
     elif "index" in info:  # which verl's own scripts count from 0 in every data set
         name = f"{rows[0]['data_source']}/{info['index']}" if rows[0].get("data_source") else str(info["index"])
-    prompt = decode(rows[0]["prompts"].tolist()) if "prompts" in rows[0] else ""
+    tokens = rows[0]["prompts"].tolist() if "prompts" in rows[0] else []
+    prompt = decode(tokens) if tokens else ""
     problem = Problem(name, prompt, str(reference.get("ground_truth", "")), meta={"uid": uid})
-    return Group(problem, tuple(_rollout(row, i, decode, truncated) for i, row in enumerate(rows)), prompt=prompt)
+    rollouts = tuple(_rollout(row, i, decode, truncated) for i, row in enumerate(rows))
+    return Group(problem, rollouts, prompt=prompt, prompt_tokens=tuple(tokens))
 
 
 def _rollout(row: Mapping[str, Any], index: int, decode: Decode, truncated: Truncated) -> Rollout:
     tokens, mask = row["responses"], row.get("response_mask")
     own = torch.from_numpy(written_by_policy(None if mask is None else mask.tolist(), len(tokens)))
     info = (row.get("extra_fields") or {}).get("reward_extra_info", {})  # another reward manager may have another
-    grade, logprobs = info.get("grade"), row.get("rollout_log_probs")
+    grade, logprobs, end = info.get("grade"), row.get("rollout_log_probs"), info.get("answer_end")
     return Rollout(
         decode(tokens[own].tolist()),
+        answer_end=int(end) if end is not None and bool(own.all()) else None,  # else tools' text counts
         tokens=tokens[own].tolist(),
         logprobs=None if logprobs is None else logprobs[own].float().numpy(),
         index=index,
         truncated=truncated(tokens.tolist()),
         grade=Grade(grade) if grade in tuple(Grade) else None,
         key=info.get("key"),
+        solution=info.get("solution") or None,
         reward=Reward(float(row["rm_scores"].sum())),
     )

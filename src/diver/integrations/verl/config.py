@@ -1,13 +1,14 @@
 """What the plugin reads in verl's configuration, and what a method requires of verl's own settings.
 
-Neither verl nor torch is imported here: `diver verl` writes with this what the plugin reads.
+Neither verl nor torch is imported here: `diver train` writes with this what the plugin reads.
 
-`algorithm.diver` is the plugin's one key: the name of a method, or the sections [method], [verify] and [run] of a recipe,
-each as a struct or as JSON:
+`algorithm.diver` is the plugin's one key: the name of a method, or the sections [method], [verify] and [run] of a
+recipe, each as a struct or as JSON:
 
     +algorithm.diver=diver-td
     +algorithm.diver.method.name=diver-td +algorithm.diver.method.shaping.coef=0.2
-    +algorithm.diver.method=diver-td "+algorithm.diver.verify='{\\"timeout_s\\": 2.0}'" +algorithm.diver.run.folder=/runs/td
+    +algorithm.diver.method=diver-td "+algorithm.diver.verify='{\\"timeout_s\\": 2.0}'"
+    +algorithm.diver.run.folder=/runs/td
 """
 
 import dataclasses
@@ -16,14 +17,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from diver.config.sections import Run
-from diver.config.verification import Verification
+from diver.core.settings import choose, read, settings
+from diver.core.types import DiverError
 from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, GspoLoss, KlCovLoss, PolicyLoss
 from diver.methods import Method, check_needs
 from diver.methods.diver import DiverMix
 from diver.methods.registry import DEFAULT, method_named
-from diver.settings import choose, read, settings
-from diver.types import DiverError
+from diver.recipe.sections import Run
+from diver.recipe.verification import Verification
 
 NAME = "diver"  # of the trainer mode, the reward manager and the estimator
 KEY = "algorithm.diver"
@@ -50,14 +51,22 @@ POLICY_LOSSES: dict[type[PolicyLoss], tuple[str, dict[str, str]]] = {
     GspoLoss: ("gspo", _CLIP),
     KlCovLoss: ("kl_cov", {"policy_loss.kl_cov_ratio": "fraction", "policy_loss.ppo_kl_coef": "coef"}),
 }
-"""The losses that verl has: its loss_mode, and option -> our setting. verl selects tokens in each micro-batch, the built-in
-trainer in each mini-batch."""
-CARRIES = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state")
+"""The losses that verl has: its loss_mode, and option -> our setting. verl selects tokens in each micro-batch, the
+built-in trainer in each mini-batch."""
+CARRIES = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state", "replay")
+OFF_WITH_REPLAY = {
+    f"{ACTOR}.shuffle": "every mini-batch has its share of the replayed responses, in an order that must stay",
+    "algorithm.rollout_correction.bypass_mode": "replayed responses have no log-probs of this step's sampler",
+    f"{ROLLOUT}.enable_rollout_routing_replay": "the bank does not keep the experts of a response",
+    "critic.enable": "a critic would learn from replayed responses, which have no reward",
+    "distillation.enabled": "replayed responses have no log-probs of the teacher",
+}
+"""What verl cannot do in a run with `method.replay`, and why."""
 
 
 @settings
 class Plugin:
-    """What the plugin does: the method, how answers are graded, and the run folder, which `diver verl` makes."""
+    """What the plugin does: the method, how answers are graded, and the run folder, which `diver train` makes."""
 
     method: Method = DiverMix()
     verify: Verification = Verification()
@@ -97,12 +106,19 @@ def _table(section: str, value: Any) -> dict[str, Any]:
 def overrides(method: Method) -> dict[str, Any]:
     """The settings of verl that `method` requires, by their dotted keys. DiverError for what verl does not have."""
     check_needs(method, "verl", CARRIES)
+    replays = "replay" in method.needs
+    for term in ("kl_coef", "entropy_coef") if replays else ():
+        if getattr(method.loss, term):
+            raise DiverError(
+                f"method.loss.{term} = {getattr(method.loss, term)}: verl would take this term over replayed responses "
+                "too; set it to 0, or train this method with the built-in trainer (diver train)"
+            )
     return {
         "trainer.v1.trainer_mode": NAME,
         "reward.reward_manager.name": NAME,
         "algorithm.adv_estimator": NAME,
         "algorithm.use_kl_in_reward": False,  # the advantage is taken of the shaped reward
-        **({f"{ROLLOUT}.calculate_log_probs": True} if "logprobs" in method.needs else {}),
+        **({f"{ROLLOUT}.calculate_log_probs": True} if replays or "logprobs" in method.needs else {}),
         **(FILTER if method.selection.filter_groups else {}),
         **{f"{ACTOR}.{key}": value for key, value in _actor(method.loss).items()},
     }
@@ -111,7 +127,8 @@ def overrides(method: Method) -> dict[str, Any]:
 def _actor(loss: PolicyLoss) -> dict[str, Any]:
     if type(loss) not in POLICY_LOSSES:
         raise DiverError(
-            f"method.loss.name = {loss.name!r}: verl has no such loss; train this method with the built-in trainer (diver train)"
+            f"method.loss.name = {loss.name!r}: verl has no such loss; train this method with the built-in trainer "
+            "(diver train)"
         )
     mode, options = POLICY_LOSSES[type(loss)]
     return {
@@ -127,15 +144,19 @@ def _actor(loss: PolicyLoss) -> dict[str, Any]:
 def check(method: Method, select: Callable[[str], Any]) -> None:
     """Raises DiverError, with the option to give, where verl's configuration is not what `method` requires.
 
-    `select` gives the value at a dotted key of verl's configuration, None where there is none. A reward manager of one's
-    own is welcome.
+    `select` gives the value at a dotted key of verl's configuration, None where there is none. A reward manager of
+    one's own is welcome.
     """
     required = {key: value for key, value in overrides(method).items() if not key.startswith("reward.")}
     wrong = [f"{key}={hydra(value)}" for key, value in required.items() if select(key) != value]
     if wrong:
         raise DiverError(
-            f"verl is not configured for method {method.name!r}; add: {' '.join(wrong)} (or change {KEY} to what is meant)"
+            f"verl is not configured for method {method.name!r}; add: {' '.join(wrong)} (or change {KEY} to what is "
+            "meant)"
         )
+    for key, reason in OFF_WITH_REPLAY.items() if "replay" in method.needs else ():
+        if select(key):
+            raise DiverError(f"{key}={hydra(select(key))} with method.replay: {reason}; set {key}=false")
     if (size := select(GROUP)) is not None:
         method.check_group_size(size, GROUP)
 
@@ -144,7 +165,7 @@ def hydra(value: Any) -> str:
     """A value as hydra's grammar of overrides writes it."""
     if isinstance(value, str):
         plain = re.fullmatch(r"[A-Za-z0-9/_.@-]+", value)
-        # A quote is escaped, and the backslashes before it or before the end are doubled; others hydra takes as they are.
+        # A quote is escaped, and the backslashes before it or the end are doubled; hydra takes others as they are.
         return value if plain else "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + "\\'" * bool(m[2]), value) + "'"
     if isinstance(value, list | tuple):
         return f"[{','.join(map(hydra, value))}]"

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from diver.config.recipe import Recipe
-from diver.config.verification import Verification
-from diver.data.testbeds import policy_folder
+from diver.core.jsonl import to_json
+from diver.core.settings import merge
+from diver.core.types import DiverError
 from diver.integrations.keys import mapped
 from diver.integrations.verl.config import ACTOR, KEY, ROLLOUT, hydra, overrides
-from diver.io.jsonl import to_json
 from diver.methods import method_named
-from diver.settings import merge
-from diver.types import DiverError
+from diver.recipe.recipe import Recipe
+from diver.recipe.verification import Verification
+from diver.tasks.testbeds import policy_folder
 
 PROGRAM = ("-m", "verl.trainer.main_ppo")
 MODEL = "actor_rollout_ref.model"
@@ -92,7 +92,8 @@ def _model(path: str) -> str:
 
 
 def _plugin(recipe: Recipe) -> dict[str, str]:
-    """The sections in `algorithm.diver`: the method's name, and JSON where a setting differs from what the name means."""
+    """The sections in `algorithm.diver`: the method's name, and JSON where a setting differs from what
+    the name means."""
     as_table, read_first = dataclasses.asdict, {"frame": recipe.method.frame, "loss": {"name": recipe.method.loss.name}}
     name, default = recipe.method.name, method_named(recipe.method.name)
     method = _changed(as_table(recipe.method), as_table(default))

@@ -6,14 +6,14 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from diver.core.types import DiverError
 from diver.integrations.verl.config import NAME
-from diver.types import DiverError
 
 SECONDS = 300.0  # a first import of verl from a cold network disk can take minutes
 
 
 def report() -> dict[str, str]:
-    """Of the process that runs it: the versions, and what this plugin registered with verl."""
+    """What the process that runs it has: the versions, and what this plugin registered with verl."""
     import verl
     from verl.experimental.reward_loop.reward_manager.registry import REWARD_MANAGER
     from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
@@ -40,6 +40,7 @@ def check() -> None:
             theirs = (str(error).strip() or repr(error)).splitlines()[-1]
         if theirs != mine:
             raise DiverError(
-                f"node {node}: the plugin of diver-rl is not loaded there as it is here. There: {theirs}. Here: {mine}. Install "
-                f"version {mine['diver-rl']} of DIVER and verl=={mine['verl']} on every node, and leave VERL_USE_EXTERNAL_PLUGINS unset"
+                f"node {node}: the plugin of diver-rl is not loaded there as it is here. There: {theirs}. Here: "
+                f"{mine}. Install version {mine['diver-rl']} of DIVER and verl=={mine['verl']} on every node, and "
+                "leave VERL_USE_EXTERNAL_PLUGINS unset"
             )

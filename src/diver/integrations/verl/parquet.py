@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.parquet import write_table
 
-from diver.config.recipe import Recipe
-from diver.data.templates import Prompted
+from diver.core.files import write_bytes
+from diver.core.types import DiverError
 from diver.integrations.verl.launch import problems_of
-from diver.io.files import write_bytes
+from diver.recipe.recipe import Recipe
+from diver.tasks.templates import Prompted
 from diver.train.prepare import Prepared
-from diver.types import DiverError
 
 
 def write_problems(recipe: Recipe, prepared: Prepared) -> list[str]:

@@ -8,8 +8,8 @@ import contextlib
 import logging
 from typing import Any, NoReturn
 
+from diver.core.types import DiverError
 from diver.integrations.verl.config import NAME
-from diver.types import DiverError
 
 # The hooks of the trainer are not a public interface, so each version is tried before it is named.
 VERSIONS = ("0.9.1",)
@@ -23,7 +23,8 @@ def register() -> None:
 
     if verl.__version__ not in VERSIONS:
         raise DiverError(
-            f"verl {verl.__version__}: this diver-rl works with verl {', '.join(VERSIONS)}; pip install verl=={VERSIONS[-1]}"
+            f"verl {verl.__version__}: this diver-rl works with verl {', '.join(VERSIONS)}; pip install "
+            f"verl=={VERSIONS[-1]}"
         )
     from diver.integrations.verl import reward, trainer  # noqa: F401
 

@@ -11,21 +11,22 @@ from verl import DataProto
 from verl.experimental.reward_loop.reward_manager import register
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from diver.config.data import Source
-from diver.config.verification import Verification
-from diver.data.sources import to_problem
-from diver.generate.base import is_truncated
-from diver.generate.hf import end_tokens
+from diver.core.types import Grade, Group, Problem, Rollout
 from diver.integrations.verl.config import NAME, read_plugin
-from diver.types import Grade, Group, Problem, Rollout
-from diver.verify import grade, in_thought, with_keys
+from diver.recipe.data import Source
+from diver.recipe.verification import Verification
+from diver.sample.base import is_truncated
+from diver.sample.hf import end_tokens
+from diver.tasks.sources import to_problem
+from diver.tasks.verify import Verdict, in_thought, verdicts, with_keys
 
 
 @register(NAME)
 class DiverRewardManager(RewardManagerBase):
     """A reward manager of verl, which is given one response at a time.
 
-    What arrives while others are graded is graded together with the next of them, in worker processes that can be killed.
+    What arrives while others are graded is graded together with the next of them, in worker processes that can be
+    killed.
     """
 
     def __init__(self, config: DictConfig, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
@@ -36,7 +37,8 @@ class DiverRewardManager(RewardManagerBase):
         self.with_key = "keys" in plugin.method.needs
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
-        """The reward of the last output of one sample: its outcome; beside it `acc`, `grade`, and `key` for a method that needs keys."""
+        """The reward of the last output of one sample: its outcome; beside it `acc`, `grade`, `answer_end`, and for a
+        method that needs keys `key` and `solution`."""
         row = data[-1:][0]
         columns = row.non_tensor_batch
         length = int(row.batch["attention_mask"][-row.batch["responses"].shape[-1] :].sum())
@@ -45,12 +47,15 @@ class DiverRewardManager(RewardManagerBase):
         response = self.tokenizer.decode(tokens, skip_special_tokens=True)
         thinking = in_thought(self.tokenizer.decode(row.batch["prompts"].tolist(), skip_special_tokens=False))
         problem = problem_of(columns)
-        grade = await self.grader.grade(response, problem, truncated, thinking)
+        grade, end = await self.grader.grade(response, problem, truncated, thinking)
         outcome = float(grade is Grade.CORRECT)
-        info = {"acc": outcome, "grade": str(grade)}
+        # verl wants a number in every row: an unknown end is that of the whole response.
+        info = {"acc": outcome, "grade": str(grade), "answer_end": len(response) if end is None else end}
         if self.with_key:
             (group,) = with_keys([Group(problem, (Rollout(response, grade=grade),))])
-            info["key"] = group.rollouts[0].key
+            (rollout,) = group.rollouts
+            # verl wants a text in every row: an unknown solution is "".
+            info |= {"key": rollout.key, "solution": rollout.solution or ""}
         return {"reward_score": outcome, "reward_extra_info": info}
 
 
@@ -59,11 +64,11 @@ class BatchedGrader:
 
     def __init__(self, settings: Verification) -> None:
         self.settings = settings
-        self.waiting: list[tuple[str, Problem, bool, bool, asyncio.Future[Grade]]] = []
+        self.waiting: list[tuple[str, Problem, bool, bool, asyncio.Future[Verdict]]] = []
         self.task: asyncio.Task[None] | None = None
 
-    async def grade(self, response: str, problem: Problem, truncated: bool, thinking: bool) -> Grade:
-        answer: asyncio.Future[Grade] = asyncio.get_running_loop().create_future()
+    async def grade(self, response: str, problem: Problem, truncated: bool, thinking: bool) -> Verdict:
+        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self.waiting.append((response, problem, truncated, thinking, answer))
         if self.task is None or self.task.done():
             self.task = asyncio.create_task(self._grade_waiting())
@@ -76,7 +81,7 @@ class BatchedGrader:
             pairs = list(zip(responses, problems, strict=True))
             try:
                 results: list[Any] = await asyncio.to_thread(
-                    grade, pairs, self.settings, truncated=truncated, thinking=thinking
+                    verdicts, pairs, self.settings, truncated=truncated, thinking=thinking
                 )
             except Exception as error:  # of the installation, not of a text: each caller must hear it
                 results = [error] * len(answers)
@@ -96,7 +101,8 @@ def ends(config: DictConfig, tokenizer: Any) -> list[int]:
 
 
 def problem_of(columns: Mapping[str, Any]) -> Problem:
-    """The problem of a row of verl's data. `extra_info.verifier` names its grader; without one it is found as for any file."""
+    """The problem of a row of verl's data. `extra_info.verifier` names its grader; without one it is found as for any
+    file."""
     info, source = columns.get("extra_info") or {}, str(columns.get("data_source", ""))
     row = {
         "prompt": [dict(message) for message in columns["raw_prompt"]],

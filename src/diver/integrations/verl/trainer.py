@@ -2,12 +2,14 @@
 
 sample          `multiplier` x rollout.n responses to each prompt
 shape           `_balance_batch`, the first that verl does with a whole batch: Method.apply; what is not kept is dropped
+replay          rows of earlier rollouts join the batch, where the method has them (`diver.integrations.verl.replay`)
 advantage       handed to verl through the estimator `diver`
 log, dump       critic/score is the task's reward, critic/rewards the shaped one; the rest of our metrics as diver/...
 """
 
 import dataclasses
 import json
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,22 +24,29 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.core_algos import register_adv_est
+from verl import DataProto
+from verl.trainer.ppo.core_algos import agg_loss, register_adv_est
+from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from verl.utils import tensordict_utils
 from verl.utils.debug import marked_timer
+from verl.utils.debug.metrics import calculate_debug_metrics
 
-from diver.config.recipe import identity, make_recipe
-from diver.generate.base import is_truncated
+from diver.core.run_folder import RunFolder
+from diver.core.state import read_state, write_state
+from diver.core.types import DiverError, Group, Progress, Rollout, State, sampling_metrics
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.verl import nodes
-from diver.integrations.verl.batch import columns, read_groups
+from diver.integrations.verl.batch import columns, put, read_groups
 from diver.integrations.verl.config import KEY, NAME, Plugin, check, read_plugin
+from diver.integrations.verl.replay import Kind, MiniBatches, Replayed, add_rows, row_multiple, weights_by_key
 from diver.integrations.verl.reward import ends
-from diver.io.run_folder import RunFolder
+from diver.methods import check_outcomes
+from diver.methods.replay import replay_metrics
+from diver.recipe.recipe import identity
+from diver.recipe.run import earlier_identity
+from diver.sample.base import is_truncated
 from diver.train.alerts import AlertLog
-from diver.train.checkpoint import read_state, write_state
-from diver.types import DiverError, Progress, Rollout, State, sampling_metrics
 
 METRICS = {
     "policy/loss": "actor/pg_loss",
@@ -51,7 +60,7 @@ METRICS = {
 }
 """What the run folder calls verl's metrics; those of the method are diver/<name> in verl."""
 Advantages = Sequence[float | np.ndarray]
-"""Of each row of a batch: one, or one for each token that the policy wrote, [T]."""
+"""One advantage for each row of a batch, or one for each token that the policy wrote, [T]."""
 _advantages: ContextVar[Advantages | None] = ContextVar("advantages", default=None)
 
 
@@ -84,7 +93,8 @@ def estimate(*, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
 
 @register_trainer(NAME)
 class DiverTrainer(PPOTrainerSync):
-    """`PPOTrainerSync` of which every batch passes through `Method.apply`; what happens is written into the run folder."""
+    """`PPOTrainerSync` of which every batch passes through `Method.apply`; what happens is written into the run
+    folder."""
 
     def __init__(self, config: DictConfig) -> None:
         plugin = read_plugin(OmegaConf.to_container(config.algorithm, resolve=True).get(NAME))
@@ -95,6 +105,9 @@ class DiverTrainer(PPOTrainerSync):
             config.trainer.v1.trainer_mode = "sync"
         self.group_size = self.method.selection.multiplier * config.actor_rollout_ref.rollout.n
         self._rollouts: dict[str, Rollout] = {}
+        self._replayed: Replayed = {}
+        self._mini_batches: MiniBatches | None = None
+        self.replays = "replay" in self.method.needs
         self.state: State = {}
         super().__init__(config)
 
@@ -119,19 +132,73 @@ class DiverTrainer(PPOTrainerSync):
     def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> KVBatchMeta:
         with marked_timer("diversity", self.timing_raw, color="green"):
             batch = self._shape(batch, metrics)
-        return super()._balance_batch(batch, metrics, *args, **kwargs)
+        batch = self._with_replayed(batch)
+        if self._mini_batches is None:
+            return super()._balance_batch(batch, metrics, *args, **kwargs)
+        with self._mini_batches.configured(self.config):
+            batch = super()._balance_batch(batch, metrics, *args, **kwargs)
+        batch.reorder(self._mini_batches.order(self._kinds(batch)))
+        return batch
+
+    def _with_replayed(self, batch: KVBatchMeta) -> KVBatchMeta:
+        """The batch with the rows that the method replays, padded so that it is cut into as many mini-batches as
+        without them."""
+        self._replayed, self._mini_batches = {}, None
+        # As in the built-in trainer, nothing is replayed in a step that trains on no sampled rollout.
+        if not self.replays or not self._rollouts or self.config.trainer.critic_warmup > self.global_steps:
+            return batch
+        groups = self.method.replayed(self.state, self.config.data.train_batch_size, self._progress)
+        if not groups:
+            return batch
+        ranks = max(self.actor_rollout_wg._query_dispatch_info("actor")) + 1
+        actor, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
+        size, multiple = actor.ppo_mini_batch_size * rollout.n, row_multiple(self.config, ranks)
+        self._mini_batches = MiniBatches.of(len(batch), sum(map(len, groups)), size, multiple, ranks, len(groups))
+        batch, self._replayed = add_rows(batch, groups)
+        whole = self._mini_batches.count * self._mini_batches.rows
+        return upsample_batch_to_divisible_size(batch, whole, self.tokenizer.eos_token_id)
+
+    def _kinds(self, batch: KVBatchMeta) -> list[Kind]:
+        replayed = {key for keys in self._replayed for key in keys}
+        return [
+            Kind.REPLAYED if key in replayed else Kind.PADDING if tag.get("is_padding") else Kind.SAMPLED
+            for key, tag in zip(batch.keys, batch.tags, strict=True)
+        ]
+
+    def _only(self, batch: KVBatchMeta, *kinds: Kind) -> KVBatchMeta:
+        """The rows of a batch that are of these kinds."""
+        return batch.select_keys([k for k, kind in zip(batch.keys, self._kinds(batch), strict=True) if kind in kinds])
+
+    def _sampled(self, batch: KVBatchMeta) -> KVBatchMeta:
+        """What verl logs and dumps of a batch: with replay the sampled rows, else all, as verl does."""
+        return self._only(batch, Kind.SAMPLED) if self._replayed else batch
+
+    @property
+    def _progress(self) -> Progress:
+        return Progress(self.global_steps - 1, self.schedule_steps)
 
     def _shape(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """The rows that are trained on; their rewards and advantages are kept in this trainer for the steps to come."""
-        progress, data = Progress(self.global_steps - 1, self.schedule_steps), self.config.data
+        progress, data = self._progress, self.config.data
         truncated = partial(is_truncated, limit=data.max_response_length, ends=self.ends)
         sampled = read_groups(batch, data.train_batch_size, self.group_size, self._decode, truncated)
         if "keys" in self.method.needs and any(r.key is None for group in sampled.values() for r in group.rollouts):
             raise DiverError(f"method {self.method.name!r} needs keys: set reward.reward_manager.name={NAME}")
+        ends_known = any(rollout.answer_end is not None for group in sampled.values() for rollout in group.rollouts)
+        if "responses" in self.method.needs and self.method.diversity.until == "answer" and not ends_known:
+            warnings.warn(
+                f"method {self.method.name!r}: the reward manager gives no answer_end, so the diversity of whole "
+                f"responses is measured, with text after the answer; reward.reward_manager.name={NAME} gives it",
+                stacklevel=2,
+            )
         if "state" in self.method.needs and any(g.problem.id == g.problem.meta["uid"] for g in sampled.values()):
             raise DiverError(
-                f"method {self.method.name!r} counts over the run, so the data must name each problem: extra_info.id, or extra_info.index"
+                f"method {self.method.name!r} counts over the run, so the data must name each problem: extra_info.id, "
+                "or extra_info.index"
             )
+        if self.replays:
+            self._check_replayable(batch, sampled)
+        check_outcomes(self.method, [float(outcome) for group in sampled.values() for outcome in group.outcomes])
         trained = self.method.apply(sampled.values(), progress, self._decode, self.state)
         keys_of = {group.problem.meta["uid"]: keys for keys, group in sampled.items()}
         self._rollouts = {keys_of[group.problem.meta["uid"]][r.index]: r for group in trained for r in group.rollouts}
@@ -149,31 +216,102 @@ class DiverTrainer(PPOTrainerSync):
     def _decode(self, tokens: Sequence[int]) -> str:
         return self.tokenizer.decode(tokens, skip_special_tokens=True)
 
+    def _check_replayable(self, batch: KVBatchMeta, sampled: Mapping[tuple[str, ...], Group]) -> None:
+        """The bank keeps the tokens of the policy, which are all that it saw and wrote only without images and
+        tools."""
+        whole = {key: tag["response_len"] for key, tag in zip(batch.keys, batch.tags, strict=True)}
+        own = {key: r.length for keys, group in sampled.items() for key, r in zip(keys, group.rollouts, strict=True)}
+        images = columns(batch, ["multi_modal_inputs"]).get("multi_modal_inputs", [])
+        if own != whole or any(images):
+            raise DiverError(
+                f"method {self.method.name!r}: with images or tools, verl cannot replay responses (method.replay); set "
+                "alpha to 0"
+            )
+
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """verl's, and how far the sampler's log-probs are from the trainer's, where verl keeps the former beside the latter."""
+        """verl's, and how far the sampler's log-probs are from the trainer's, where verl keeps the former beside the
+        latter."""
         batch = super()._compute_old_log_prob(batch, metrics)
-        both = columns(batch, ["rollout_log_probs", "old_log_probs"])
+        if self._replayed:
+            self._put_old_logprobs(self._only(batch, Kind.REPLAYED))
+            metrics.update(self._old_logprob_metrics(self._only(batch, Kind.SAMPLED)))
+        both = columns(self._only(batch, Kind.SAMPLED), ["rollout_log_probs", "old_log_probs"])
         if len(both) == 2 and not OmegaConf.select(self.config, "algorithm.rollout_correction.bypass_mode"):
             gaps = torch.cat([(a - b).abs() for a, b in zip(*both.values(), strict=True)])
             metrics[f"{NAME}/policy/logprob_mismatch"] = float(gaps.mean())
         return batch
 
+    def _put_old_logprobs(self, batch: KVBatchMeta) -> None:
+        """Replayed rollouts get the log-probs that verl has computed, also as the sampler's: verl corrects nothing
+        then."""
+        found = columns(batch, ["old_log_probs"])["old_log_probs"]
+        put(batch, "rollout_log_probs", found)
+        of_row = dict(zip(batch.keys, found, strict=True))
+        self._replayed = {
+            keys: group.with_each(logprobs=[of_row[key].float().numpy() for key in keys])
+            for keys, group in self._replayed.items()
+        }
+
+    def _old_logprob_metrics(self, sampled: KVBatchMeta) -> dict[str, Any]:
+        """The metrics that verl logs with the old log-probs, of the sampled rows alone."""
+        names = ["entropy", "response_mask", "responses", "rollout_log_probs", "old_log_probs"]
+        data = transfer_queue.kv_batch_get(sampled.keys, sampled.partition_id, names).to_padded_tensor()
+        actor = self.config.actor_rollout_ref.actor
+        how = {"loss_agg_mode": actor.loss_agg_mode, "loss_scale_factor": actor.loss_scale_factor}
+        entropy = agg_loss(data["entropy"], data["response_mask"], **how)
+        return {"actor/entropy": entropy.item(), **calculate_debug_metrics(DataProto(batch=data))}
+
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        rollouts = [self._rollouts.get(key) for key in batch.keys]  # none for a row with which verl pads the batch
+        """verl's, where replayed rows are a batch of their own: what verl corrects and measures here is of sampled
+        rows."""
+        if not self._replayed:
+            return self._take_advantages(batch, self._rollouts, metrics)
+        rollouts = {k: r for keys, group in self._replayed.items() for k, r in zip(keys, group.rollouts, strict=True)}
+        self._take_advantages(self._only(batch, Kind.REPLAYED), rollouts, {})
+        done = self._take_advantages(self._only(batch, Kind.SAMPLED, Kind.PADDING), self._rollouts, metrics)
+        return KVBatchMeta(batch.keys, batch.tags, batch.partition_id, done.fields, done.extra_info)
+
+    def _take_advantages(
+        self, batch: KVBatchMeta, rollouts_of: Mapping[str, Rollout], metrics: dict[str, Any]
+    ) -> KVBatchMeta:
+        rollouts = [rollouts_of.get(key) for key in batch.keys]  # none for a row with which verl pads the batch
         with override_advantages([_advantages_of(rollout) for rollout in rollouts]):
             batch = super()._compute_advantage(batch, metrics)
         rewards = [scores.clone() for scores in columns(batch, ["rm_scores"])["rm_scores"]]
         for scores, rollout in zip(rewards, rollouts, strict=True):
             if rollout and rollout.reward:
                 scores[-1] += rollout.reward.total - rollout.reward.outcome
-        column = torch.nested.as_nested_tensor(rewards, layout=torch.jagged)
-        fields = TensorDict({"token_level_rewards": column}, batch_size=len(batch))
-        transfer_queue.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+        put(batch, "token_level_rewards", rewards)
         return batch
 
+    def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """verl's; with replay it is given advantages times the factors that give every row its own weight in the
+        loss."""
+        if self._mini_batches is None:
+            if self.replays:
+                self._log_replay(metrics, 0.0, 0.0)
+            return super()._update_actor(batch, metrics)
+        found = columns(batch, ["advantages", "loss_mask"])
+        advantages, lengths = found["advantages"], [int(mask.sum()) for mask in found["loss_mask"]]
+        kinds, of_key = self._kinds(batch), weights_by_key(self._replayed)
+        replayed = {i: of_key[key] for i, key in enumerate(batch.keys) if key in of_key}
+        wanted, verls = self._mini_batches.weights(kinds, lengths, replayed, self.method.loss.aggregation)
+        put(batch, "advantages", [a * f for a, f in zip(advantages, (wanted / verls).tolist(), strict=True)])
+        with self._mini_batches.configured(self.config):
+            batch = super()._update_actor(batch, metrics)
+        put(batch, "advantages", advantages)
+        sizes = wanted * [float(a.abs().sum()) for a in advantages]
+        self._log_replay(metrics, sizes[[*replayed]].sum(), sizes.sum())
+        return batch
+
+    def _log_replay(self, metrics: dict[str, Any], replayed: float, both: float) -> None:
+        found = replay_metrics([*self._replayed.values()], float(replayed), float(both - replayed))
+        found |= self.method.replay.metrics(self.state)
+        metrics.update({f"{NAME}/{name}": value for name, value in found.items()})
+
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
-        """verl's metrics of a step, also as the row of the run folder."""
-        super()._compute_metrics(batch, metrics, *args, **kwargs)
+        """verl's metrics of a step, which are of sampled rows, also as the row of the run folder."""
+        super()._compute_metrics(self._sampled(batch), metrics, *args, **kwargs)
         if self.folder:
             ours = {k.removeprefix(f"{NAME}/"): v for k, v in metrics.items() if k.startswith(f"{NAME}/")}
             verls = {name: metrics[key] for name, key in METRICS.items() if key in metrics}
@@ -188,6 +326,9 @@ class DiverTrainer(PPOTrainerSync):
         if self.folder and saved.is_dir():
             self.folder.link_checkpoint(self.global_steps, saved)
 
+    def _log_rollout_data(self, batch: KVBatchMeta, *args: Any, **kwargs: Any) -> None:
+        super()._log_rollout_data(self._sampled(batch), *args, **kwargs)
+
     def _dump_generations(self, *, reward_extra_infos_dict: dict[str, list[Any]], **rows: Any) -> None:
         """verl's dump, with what became of each rollout; a dump of a validation has other keys and stays as it is."""
         rollouts = [self._rollouts.get(key) for key in reward_extra_infos_dict["uid"]]
@@ -199,7 +340,7 @@ class DiverTrainer(PPOTrainerSync):
 
 
 def run_folder(plugin: Plugin) -> RunFolder | None:
-    """The folder that `diver verl` made, locked for this process; none where verl was started without one.
+    """The folder that `diver train` made, locked for this process; none where verl was started without one.
 
     DiverError where it was made for another method or verification: verl would go on from the checkpoints in it.
     """
@@ -207,10 +348,10 @@ def run_folder(plugin: Plugin) -> RunFolder | None:
         return None
     path = Path(plugin.run.folder) / "config.json"
     if not path.exists():
-        raise DiverError(f"{KEY}.run.folder: {path.parent} has no config.json: `diver verl` makes the folder of a run")
+        raise DiverError(f"{KEY}.run.folder: {path.parent} has no config.json: `diver train` makes the folder of a run")
     config = json.loads(path.read_text(encoding="utf-8"))
     ours = identity({"method": dataclasses.asdict(plugin.method), "verify": dataclasses.asdict(plugin.verify)})
-    return RunFolder(path.parent, config, {**config["identity"], **ours}, make_recipe({}).identity())
+    return RunFolder(path.parent, config, {**config["identity"], **ours}, earlier_identity())
 
 
 def _advantages_of(rollout: Rollout | None) -> float | np.ndarray:

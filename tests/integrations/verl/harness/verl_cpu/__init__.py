@@ -1,5 +1,5 @@
-"""Stock verl on a CPU, for tests: a platform, a rollout by transformers, and three repairs that a machine with GPUs has no
-need of. verl imports this in every process: VERL_USE_EXTERNAL_MODULES=verl_cpu.
+"""Stock verl on a CPU, for tests: a platform, a rollout by transformers, and three repairs that a machine with GPUs has
+no need of. verl imports this in every process: VERL_USE_EXTERNAL_MODULES=verl_cpu.
 """
 
 import sys

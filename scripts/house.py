@@ -1,0 +1,242 @@
+"""How much of the library a reader has to follow: `python scripts/house.py`.
+
+Prints the size of src/diver (files, lines, lines of code, rooms, floors, functions) and, by profiling them, the files
+and functions that one training step, one `diver eval` and one call of `diver.advantages` pass through. A room is what
+stands directly in src/diver; a floor is a step on the longest chain of rooms that import each other, imports in strings
+("diver.x.y:name") included. Grading runs in other processes, which are not profiled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import io
+import json
+import re
+import statistics
+import sys
+import tempfile
+import threading
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "diver"
+IMPORT_PATH = re.compile(r"diver(\.\w+)+(:\w+)?")
+RECIPE = """
+[run]
+folder = "run"
+[model]
+path = "countdown"
+threads = 1
+[sample]
+group_size = 8
+max_tokens = 40
+max_prompt_tokens = 24
+[train]
+steps = 2
+batch_size = 4
+mini_batch_size = 2
+[evaluate]
+problems = 0
+"""
+
+
+def code_lines(path: Path) -> int:
+    """Lines that hold code: not blank, not a comment, not a docstring."""
+    text = path.read_text(encoding="utf-8")
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        for statement in getattr(node, "body", []) if isinstance(node, documented) else []:
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                docstrings |= set(range(statement.lineno, (statement.end_lineno or 0) + 1))
+    skipped = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in skipped:
+            lines |= set(range(token.start[0], token.end[0] + 1))
+    return len(lines - docstrings)
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def imported_rooms(tree: ast.AST) -> set[str]:
+    """The rooms that a file imports, by statements and by strings."""
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names += [f"diver.{a.name}" for a in node.names] if node.module == "diver" else [node.module]
+        elif isinstance(node, ast.Import):
+            names += [a.name for a in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and IMPORT_PATH.fullmatch(node.value):
+            names.append(node.value.partition(":")[0])
+    return {name.split(".")[1] for name in names if name.startswith("diver.")}
+
+
+def floors(graph: dict[str, set[str]]) -> tuple[int, list[str]]:
+    """The longest chain of rooms, and the rooms that import each other in a circle (which count as one floor each)."""
+    depth: dict[str, int] = {}
+    circles: list[str] = []
+
+    def visit(room: str, above: tuple[str, ...]) -> int:
+        if room in above:
+            circles.append(" -> ".join([*above[above.index(room) :], room]))
+            return 0
+        if room not in depth:
+            depth[room] = 1 + max((visit(other, (*above, room)) for other in graph[room]), default=0)
+        return depth[room]
+
+    return max(visit(room, ()) for room in graph), circles
+
+
+def size() -> dict[str, Any]:
+    files = sorted(SOURCE.rglob("*.py"))
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
+    graph: dict[str, set[str]] = {room_of(path): set() for path in files if path != SOURCE / "__init__.py"}
+    for path, tree in trees.items():
+        if path != SOURCE / "__init__.py":
+            graph[room_of(path)] |= (imported_rooms(tree) & graph.keys()) - {room_of(path)}
+    functions = [
+        n for t in trees.values() for n in ast.walk(t) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    private = Counter(f.name for f in functions if f.name.startswith("_") and not f.name.startswith("__"))
+    names = [
+        n.id if isinstance(n, ast.Name) else n.attr
+        for t in trees.values()
+        for n in ast.walk(t)
+        if isinstance(n, ast.Name | ast.Attribute)
+    ]
+    used = Counter(names)
+    deepest, circles = floors(graph)
+    text = [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+    return {
+        "files": len(files),
+        "lines": len(text),
+        "lines of code": sum(map(code_lines, files)),
+        "lines longer than 120": sum(len(line) > 120 for line in text),
+        "rooms": len(graph),
+        "floors": deepest,
+        "circles between rooms": circles,
+        "functions": len(functions),
+        "lines of a function, median": statistics.median((f.end_lineno or 0) - f.lineno + 1 for f in functions),
+        "private functions used once": sum(used[name] == 1 for name in private),
+    }
+
+
+@contextlib.contextmanager
+def profiled(inside: Callable[[], bool] = lambda: True) -> Iterator[dict[str, set[str]]]:
+    """File -> the functions of the library that were entered in this process while `inside` was true."""
+    entered: dict[str, set[str]] = {}
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if (
+            event == "call"
+            and inside()
+            and code.co_filename.startswith(f"{SOURCE}/")
+            and not code.co_name.startswith("<")
+        ):
+            entered.setdefault(str(Path(code.co_filename).relative_to(SOURCE)), set()).add(code.co_qualname)
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        yield entered
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+
+
+def command(*words: str) -> None:
+    from diver import cli
+
+    sys.argv = ["diver", *words]
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.suppress(SystemExit),
+    ):
+        cli.main()
+
+
+def training_step() -> dict[str, set[str]]:
+    """The second step of `diver train`: what is made once is made."""
+    from diver.train.trainer import Trainer
+
+    Path("tiny.toml").write_text(RECIPE)
+    step, original = [0], Trainer._step
+
+    def counted(self: Trainer, number: int, *args: Any) -> dict[str, float]:
+        step[0] = number
+        try:
+            return original(self, number, *args)
+        finally:
+            step[0] = 0
+
+    Trainer._step = counted  # type: ignore[method-assign]
+    with profiled(lambda: step[0] == 2) as entered:
+        command("train", "tiny.toml")
+    Trainer._step = original  # type: ignore[method-assign]
+    return entered
+
+
+def evaluation() -> dict[str, set[str]]:
+    """`diver eval`, from the command to its table."""
+    with profiled() as entered:
+        command(
+            "eval",
+            "--model",
+            "countdown",
+            "--benchmarks",
+            "countdown",
+            "--limit",
+            "4",
+            "--samples",
+            "8",
+            "--out",
+            "out",
+        )
+    return entered
+
+
+def advantages() -> dict[str, set[str]]:
+    import diver
+
+    texts = ["one two", "one three", "four", "one two"]
+    given = {"answer_ends": [7, 9, 4, 7], "truncated": [False] * 4}
+    with profiled() as entered:
+        diver.advantages(texts, [1, 1, 0, 0], [0] * 4, "diver-mix", **given)
+    return entered
+
+
+PATHS = {"one training step": training_step, "diver eval": evaluation, "diver.advantages": advantages}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="also name the files and functions of each path")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    arguments = parser.parse_args()
+    target = arguments.json.resolve() if arguments.json else None
+    found = size()
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name, path in PATHS.items():
+            entered = path()
+            found[f"{name}: files"] = len(entered)
+            found[f"{name}: functions"] = sum(map(len, entered.values()))
+            if arguments.list:
+                found[f"{name}: passed"] = {file: sorted(functions) for file, functions in sorted(entered.items())}
+    print(json.dumps(found, indent=1))
+    if target:
+        target.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

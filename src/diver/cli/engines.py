@@ -1,0 +1,81 @@
+"""`diver train` by another engine: the same recipe with TRL, or on a cluster with verl."""
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from diver.core.extras import missing
+from diver.core.types import DiverError
+from diver.integrations.keys import table
+from diver.recipe.recipe import Recipe
+
+
+def keys_of(args: Sequence[str]) -> str:
+    """What becomes of every key of a recipe in the engine that the command line names, for the end of the help."""
+    words = {part for word in args for part in word.split("=")}
+    return "".join(
+        f"the keys of a recipe in {engine}:\n{table(engine)}\n" for engine in ("trl", "verl") if engine in words
+    )
+
+
+def by_trl(recipe: Recipe, args: Sequence[str], *, dry_run: bool) -> None:
+    """Run a recipe with TRL's GRPOTrainer; `args` are the words after `diver train`."""
+    from diver.cli.train import notes_of
+    from diver.integrations.trl.launch import adapters, arguments, command, identity
+    from diver.look.run_page import write_report
+    from diver.look.run_summary import summary_table
+    from diver.recipe.run import open_run
+
+    fields = arguments(recipe)
+    worker = "LOCAL_RANK" in os.environ
+    if not worker:
+        open_run(recipe, **identity(recipe)).close()  # refuses another run's folder before any process starts
+    installed = importlib.util.find_spec("trl") is not None
+    if dry_run:
+        print(*notes_of(recipe), sep="\n", file=sys.stderr)
+        if installed:
+            from diver.integrations.trl.run import check
+
+            check(recipe)
+        print(json.dumps({"GRPOConfig": fields, "LoraConfig": adapters(recipe)}, indent=2))
+        checked = "checked by the TRL installed here" if installed else "not checked: TRL is not installed here"
+        print(f"\n{checked}\nnot in GRPOConfig:\n{table('trl', elsewhere=True)}")
+        return
+    if not installed:
+        raise DiverError(f"{missing('trl')}; or --dry-run for its configuration")
+    if recipe.trl.processes > 1 and not worker:
+        words = command(args, recipe.trl.processes)
+        os.execv(words[0], words)  # in place of this process, so that signals reach the others
+    from diver.integrations.trl.run import run
+
+    run(recipe)
+    if os.environ.get("RANK", "0") == "0":
+        write_report(recipe.folder)
+        print(summary_table(recipe.folder))
+
+
+def by_verl(recipe: Recipe, options: Sequence[str], *, dry_run: bool, problems_only: bool) -> None:
+    """Write the problems in verl's layout and run the equivalent verl command; `options` are verl's own."""
+    from diver.integrations.verl.launch import command, shown
+    from diver.recipe.run import open_run
+
+    words = command(recipe, options)
+    folder = open_run(recipe)  # refuses another run's, whose checkpoints verl would go on from
+    if dry_run:
+        folder.close()
+        print(shown(words))
+        return
+    if not problems_only and importlib.util.find_spec("verl") is None:
+        raise DiverError(f"{missing('verl')}; --dry-run gives the command, --problems-only writes the problems")
+    from diver.integrations.verl.parquet import write_problems
+    from diver.train.prepare import prepare
+
+    prepared = prepare(recipe)
+    folder.begin()  # nothing is written before all of it is known to be right
+    print("\n".join(write_problems(recipe, prepared)), flush=True)
+    if not problems_only:
+        # In place of this process, so that signals reach verl. Its end unlocks the folder, and verl's trainer locks it.
+        os.execv(sys.executable, [sys.executable, *words])
+    folder.close()

@@ -1,0 +1,71 @@
+"""Where the table and the figures of a command go: to be read, into a pipe, into its folder."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from diver.core.extras import require
+from diver.core.settings import settings
+from diver.core.tables import SUFFIXES, Format, Table, export, write_table
+from diver.core.text import clean
+from diver.core.types import DiverError
+
+FIGURES = ("png", "svg", "pdf")
+"""The kinds of figures that --figures takes."""
+Log = Callable[[str], Any]
+
+
+@settings
+class Export:
+    """The flags of every command that prints a table of results."""
+
+    format: Format = "markdown"
+    """Format of the table: markdown, csv, latex or parquet. All but Markdown is printed alone, so that it can be piped,
+    with what else there is to say on standard error; with --out it is also written there, and parquet only there."""
+    figures: str = ""
+    """Kinds of figures to write into --out: png, svg, pdf, with commas or spaces between."""
+
+    @property
+    def kinds(self) -> list[str]:
+        return [kind.strip() for kind in self.figures.split(",") if kind.strip()]
+
+    def check_export(self, out: Path | None) -> None:
+        """Raises DiverError where a kind is unknown, or needs a folder and `out` names none."""
+        for kind in self.kinds or [self.figures]:
+            if kind not in ("", *FIGURES):
+                raise DiverError(
+                    f"--figures {self.figures}: must be of {', '.join(FIGURES)}, several as pdf,png; not {kind!r}"
+                )
+        if out is None and (self.figures or self.format == "parquet"):
+            flag = "--figures" if self.figures else "--format parquet"
+            raise DiverError(f"{flag}: is written to a file; name a folder with --out")
+        require(*(["matplotlib"] if self.figures else []), *(["pyarrow"] if self.format == "parquet" else []))
+
+    def notes(self, log: Log = print) -> Log:
+        """Where everything but the table is said."""
+        say = log if self.format == "markdown" else _to_stderr
+        return lambda line: say(clean(line))
+
+    def show(self, table: Table, as_read: str, log: Log = print) -> None:
+        """Print the table: `as_read` where it is to be read, else by itself."""
+        if self.format == "markdown":
+            log(as_read)
+        elif self.format != "parquet":
+            print(export(table, self.format), end="")
+
+    def paths(self, folder: Path, name: str = "table") -> list[Path]:
+        """What the table and the figures will be written to; Markdown is written by every command in its own way."""
+        tables = [] if self.format == "markdown" else [folder / f"{name}{SUFFIXES[self.format]}"]
+        return [*tables, *self.figure_paths(folder, name)]
+
+    def write(self, table: Table, folder: Path, name: str = "table") -> list[Path]:
+        """FOLDER/NAME in the format, where that is not Markdown, which every command writes in its own way."""
+        return [] if self.format == "markdown" else [write_table(table, folder, self.format, name)]
+
+    def figure_paths(self, folder: Path, name: str) -> Sequence[Path]:
+        return [folder / f"{name}.{kind}" for kind in self.kinds]
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr)

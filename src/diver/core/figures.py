@@ -1,0 +1,99 @@
+"""The style of all figures, and how they are written: the same data gives the same bytes."""
+
+import io
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from diver.core.files import write_bytes
+from diver.core.statistics import Estimate
+from diver.core.tables import Table
+from diver.core.types import DiverError
+
+COLOURS = ("#2456c5", "#c2571a", "#1f8a5b", "#8a4fbf", "#b3232f", "#5c6470", "#0e8fa8", "#a8862b", "#d0569a", "#1b1f24")
+UNDATED: Mapping[str, dict[str, Any]] = {
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+    "png": {"Software": None},
+}
+INK, GREY, RULE = "#1b1f24", "#5c6470", "#e6e8ec"
+
+
+@contextmanager
+def drawing(*paths: Path, size: tuple[float, float], font_size: float = 9.0) -> Iterator[Any]:
+    """A matplotlib Figure of `size` inches, on white; the paths (.png, .svg or .pdf) are written when the block
+    ends."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    style: Any = {"font.family": "sans-serif", "font.size": font_size, "svg.fonttype": "none", "text.parse_math": False}
+    with rc_context({**style, "svg.hashsalt": paths[0].stem}):
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure
+        for path in paths:
+            out, kind = io.BytesIO(), path.suffix.removeprefix(".")
+            figure.savefig(out, format=kind, dpi=160, facecolor="white", metadata=UNDATED[kind])
+            write_bytes(path, out.getvalue())
+
+
+def frame(axes: Any, title: str, x: str = "", grid: str = "y") -> None:
+    """Title and name of the x axis, no frame but the lower line, a pale grid along the axis `grid`."""
+    axes.set_title(title, loc="left", fontweight="bold", color=INK)
+    axes.set_xlabel(x, color=GREY)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.grid(axis=grid, color=RULE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=GREY, length=0)
+
+
+def write_intervals(table: Table, *paths: Path) -> None:
+    """A panel a measure that has estimates, with a dot and its interval for each row of the table."""
+    names = list(table.rows)
+    shown = [i for i, _ in enumerate(table.measures) if any(isinstance(c[i], Estimate) for c in table.rows.values())]
+    if not shown:
+        raise DiverError("--figures: no measure of this table has an interval that could be drawn")
+    columns = min(3, len(shown))
+    lines = -(-len(shown) // columns)
+    with drawing(*paths, size=(1.4 + 2.4 * columns, lines * (0.7 + 0.22 * len(names)))) as figure:
+        for place, i in enumerate(shown):
+            axes, measure = figure.add_subplot(lines, columns, place + 1), table.measures[i]
+            for y, (cells, colour) in enumerate(zip(table.rows.values(), itertools.cycle(COLOURS), strict=False)):
+                estimate = cells[i]
+                if not isinstance(estimate, Estimate) or math.isnan(estimate.mean):
+                    continue
+                mean, low, high = (measure.scale * end for end in estimate)
+                axes.plot([low, high], [y, y], color=colour, linewidth=1.4)
+                axes.plot([mean], [y], color=colour, marker="o", markersize=4)
+            frame(axes, measure.title or measure.name, grid="x")
+            axes.set_ylim(len(names) - 0.5, -0.5)
+            axes.set_yticks(range(len(names)), names if place % columns == 0 else [""] * len(names))
+
+
+def write_lines(panels: Sequence[Mapping[str, Any]], names: Sequence[str], *paths: Path) -> None:
+    """The panels of `diver.look.curves`: a line a run, with its band if any; those of wrong responses dashed."""
+    lines = -(-len(panels) // 3)
+    with drawing(*paths, size=(9.6, 2.1 * lines + 0.3)) as figure:
+        for place, panel in enumerate(panels):
+            axes = figure.add_subplot(lines, 3, place + 1)
+            for line in panel["lines"]:
+                scale, colour = 100 if panel["percent"] else 1, COLOURS[line["run"] % len(COLOURS)]
+                values = [math.nan if v is None else scale * v for v in line["values"]]
+                style = "--" if line.get("dashed") else "-"
+                axes.plot(line["steps"], values, style, color=colour, linewidth=1.1)
+                if "low" in line:
+                    band = [[math.nan if v is None else scale * v for v in line[end]] for end in ("low", "high")]
+                    axes.fill_between(line["steps"], *band, color=colour, alpha=0.15, linewidth=0)
+            frame(
+                axes,
+                panel["title"] + (", per cent" if panel["percent"] else ""),
+                "step" if place + 3 >= len(panels) else "",
+            )
+            low, high = axes.get_ylim()
+            axes.set_ylim(min(0, low), 100 if panel["percent"] else max(0, high))
+        if len(names) > 1:
+            for run, name in enumerate(names):
+                figure.axes[0].plot([], [], color=COLOURS[run % len(COLOURS)], label=name)
+            figure.legend(loc="outside upper right", ncols=min(4, len(names)), frameon=False)

@@ -1,0 +1,64 @@
+"""The only place that makes progress bars. In a terminal they move; in a log file they are a line now and then."""
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sized
+from typing import TypeVar
+
+from tqdm import tqdm
+
+T = TypeVar("T")
+QUIET = "TQDM_DISABLE"
+"""tqdm's own variable: the flag --quiet sets it, and processes that this one starts inherit it,
+other libraries' bars too."""
+SECONDS = 60.0  # between two lines of a log file
+
+
+class _Lines(tqdm):
+    """The text of a bar as a line of its own, at most one in SECONDS; none of work that is done before."""
+
+    _shown = 0.0
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> bool:
+        self._shown = self._shown or time.monotonic()
+        if msg is None and time.monotonic() - self._shown >= SECONDS:
+            self._shown = time.monotonic()
+            self.fp.write(f"{self}\n")
+            self.fp.flush()
+        return False
+
+    def clear(self, nolock: bool = False) -> None:
+        """Lines stay."""
+
+
+def progress_bar(
+    total: int, title: str, unit: str, *, done: int = 0, keep: bool = False, show: bool = True, bursts: bool = False
+) -> tqdm:
+    """A bar on standard error of `total` units, `done` of which are done already; `keep` leaves it there at the end.
+
+    With `bursts`, units come many at once after a long wait: the last of them is drawn too,
+    and the remaining time is by the mean rate, since the rate within a burst is not that of the work.
+    """
+    quiet = not show or bool(os.environ.get(QUIET))
+    terminal = sys.stderr.isatty()
+    return (tqdm if terminal else _Lines)(
+        total=total,
+        initial=done,
+        desc=title,
+        unit=unit,
+        leave=keep and terminal,
+        dynamic_ncols=terminal,
+        ncols=None if terminal else 0,
+        disable=quiet,
+        **({"mininterval": 0.0, "miniters": 1, "smoothing": 0.0} if bursts else {}),
+    )
+
+
+def progress(items: Iterable[T], title: str, unit: str, *, done: int = 0, keep: bool = False) -> Iterator[T]:
+    """The items, with a bar that counts them; `done` came before them."""
+    known = items if isinstance(items, Sized) else list(items)
+    with progress_bar(done + len(known), title, unit, done=done, keep=keep) as bar:
+        for item in known:
+            yield item
+            bar.update()

@@ -1,0 +1,258 @@
+"""The run folder: the files of a run, and how they survive a kill.
+
+    config.json            the resolved recipe, versions, seed, commit, command, notes on the data
+    metrics.jsonl          a row a step, appended
+    metrics.replaced.jsonl rows of steps that were done again, since a run was killed after its last checkpoint
+    rollouts/step_NNNN.jsonl, eval/step_NNNN.json, checkpoints/step_NNNN/, report.html
+
+Every file but metrics.jsonl is whole or absent. What a killed run left after its last checkpoint, half a row included,
+is dropped when the run resumes. After a loss of power there is no checkpoint without the rows and files behind it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diver.core.files import lock, write_text
+from diver.core.folder import WorkFolder
+from diver.core.jsonl import JsonlLog, number, read_json, read_jsonl, table, to_json, write_jsonl
+from diver.core.rollout_rows import groups_from_rows, rollout_row
+from diver.core.types import DiverError, Group
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+REPLACED = "metrics.replaced.jsonl"
+
+
+def set_aside(folder: Path) -> Path | None:
+    """Rename a folder, if it is there, to the first free FOLDER.N; returns where it is now.
+    DiverError while it is in use."""
+    if not folder.is_dir():
+        return None
+    with lock(folder):
+        aside = next(p for n in count(1) if not (p := folder.with_name(f"{folder.name}.{n}")).exists())
+        folder.rename(aside)
+    return aside
+
+
+def is_aside(folder: Path) -> bool:
+    """Whether `set_aside` has renamed this folder: it is called FOLDER.1, and its run was made in a FOLDER."""
+    config = folder / "config.json"
+    if not folder.suffix[1:].isdigit() or not config.is_file():
+        return False
+    return Path(str(table(read_json(config), "recipe", "run").get("folder"))).name == folder.stem
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The run folders in a folder, such as those of `diver train --seeds`,
+    without those that --restart has set aside."""
+    return sorted(p.parent for p in folder.glob("*/config.json") if not is_aside(p.parent))
+
+
+def find_runs(path: Path) -> list[Path]:
+    """The run folder `path`, or the run folders in it. DiverError where there is none."""
+    found = [path] if (path / "config.json").is_file() else runs_in(path)
+    if not found:
+        raise DiverError(f"{path}: is neither a run folder nor a folder of run folders")
+    return found
+
+
+def given_name(text: str) -> tuple[str, Path]:
+    """The parts of NAME=PATH; the name is empty where `text` is a path alone, which may have a = in it."""
+    name, equals, path = text.partition("=")
+    if not equals or Path(text).exists():
+        return "", Path(text)
+    if not name or not path:
+        raise DiverError(f"{text!r}: give a path, or NAME=PATH")
+    return name, Path(path)
+
+
+def run_name(folder: Path) -> str:
+    """The last part of its path, or PARENT/seed_N of one of several seeds,
+    whose last part says nothing of the recipe."""
+    path = folder.resolve() if folder.name in ("", "..") else folder
+    return f"{path.absolute().parent.name}/{path.name}" if re.fullmatch(r"seed_\d+", path.name) else path.name
+
+
+class RunFolder(WorkFolder):
+    """One run's folder. Its identity is the recipe without steps, paths and loggers."""
+
+    def append(self, name: str, row: Mapping[str, Any]) -> None:
+        with JsonlLog(self.path / name) as log:
+            log.append(row)
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        return list(JsonlLog(self.path / name).rows())
+
+    def steps(self) -> list[int]:
+        """The steps that metrics.jsonl has rows of."""
+        return sorted({int(row["step"]) for row in self.rows("metrics.jsonl")})
+
+    def check_rows(self, first: int, last: int) -> None:
+        """Raises DiverError where metrics.jsonl lacks one of these steps,
+        which a checkpoint of step `last` has behind it."""
+        if lost := sorted({*range(first, last + 1)} - {*self.steps()} if last else ()):
+            raise DiverError(
+                f"{self.path}/metrics.jsonl: has no row of step {lost[0]}, but there is a checkpoint of step {last}; "
+                "restore the file, or begin anew with --restart"
+            )
+
+    def check_saved(self, step: int, save_steps: int = 0) -> None:
+        """Raises DiverError where the last checkpoint, of `step`, is 0,
+        although steps are done that were due to be saved.
+
+        save_steps: what it is now; it may have been larger when the run began.
+        """
+        done, before = max(self.steps(), default=0), table(self.config, "recipe", "train").get("save_steps", 0)
+        if not step and done > max(save_steps, before):
+            raise DiverError(
+                f"{self.path}: {done} steps are done, but their checkpoints are gone, so they cannot be continued; "
+                f"choose another {self.option}{self.anew}"
+            )
+
+    def keep_until(self, step: int) -> None:
+        """Drop what was written after `step`, the last checkpoint: these steps are done again with the same results.
+
+        Their rows of metrics.jsonl are appended to metrics.replaced.jsonl, and one line on standard error says so.
+        """
+        rows = self.rows("metrics.jsonl")
+        if words := self.done_again(step):
+            with JsonlLog(self.path / REPLACED) as replaced:
+                for row in rows:
+                    if row["step"] > step:
+                        replaced.append(row)
+            print(words, file=sys.stderr)
+        if (self.path / "metrics.jsonl").exists():
+            write_jsonl(self.path / "metrics.jsonl", (row for row in rows if row["step"] <= step))
+        for folder, suffix in (("rollouts", ".jsonl"), ("eval", ".json")):
+            for later, path in by_step(self.path / folder, suffix).items():
+                if later > step:
+                    path.unlink()
+
+    def done_again(self, step: int) -> str:
+        """One line on the steps after `step`, the last checkpoint, that have a row; empty where there is none."""
+        if not (again := [done for done in self.steps() if done > step]):
+            return ""
+        since = f"after step {step}, the last checkpoint" if step else "at step 1, since there is no checkpoint"
+        steps = f"step {again[0]} is" if len(again) == 1 else f"steps {again[0]} to {again[-1]} are"
+        return f"{self.path}: goes on {since}; {steps} done again, the rows so far are kept in {REPLACED}"
+
+    def add_to_row(self, step: int, values: Mapping[str, Any]) -> None:
+        """More metrics of a step that has its row."""
+        rows = [{**row, **values} if row["step"] == step else row for row in self.rows("metrics.jsonl")]
+        write_jsonl(self.path / "metrics.jsonl", rows)
+
+    def write_rollouts(self, step: int, groups: Iterable[Group]) -> None:
+        rows = (rollout_row(step, i, group, rollout) for i, group in enumerate(groups) for rollout in group.rollouts)
+        write_jsonl(self.path / "rollouts" / f"step_{step:04d}.jsonl", rows)
+
+    def rollouts(self, step: int) -> list[Group]:
+        return groups_from_rows(read_jsonl(self.path / "rollouts" / f"step_{step:04d}.jsonl"))
+
+    def write_evaluation(self, step: int, result: Mapping[str, Any]) -> None:
+        write_text(self.path / "eval" / f"step_{step:04d}.json", to_json(result, indent=1))
+
+    def evaluated(self, step: int, samples: int) -> bool:
+        """Whether there is an evaluation after `step` with at least so many samples a problem."""
+        path = self.path / "eval" / f"step_{step:04d}.json"
+        return path.is_file() and int(read_json(path)["samples"]) >= samples
+
+    def evaluation_log(self, step: int, kind: str) -> JsonlLog:
+        """Responses or grades of the evaluation after `step`, as they come; `kind` is generations or grades."""
+        return JsonlLog(self.path / "eval" / f"step_{step:04d}.{kind}.jsonl")
+
+    @contextlib.contextmanager
+    def new_checkpoint(self, step: int) -> Iterator[Path]:
+        """A folder to fill; it becomes checkpoints/step_NNNN when the block succeeds, and is removed otherwise."""
+        final = self.path / "checkpoints" / f"step_{step:04d}"
+        aside = final.with_name(f".{final.name}.part")
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        try:
+            yield aside
+            make_readable(aside)
+            for file in (*aside.rglob("*"), aside):
+                _sync(file)
+            # What a checkpoint has behind it must outlive a loss of power if the checkpoint does;
+            # of files the names are missing.
+            for path in (self.path / "rollouts", self.path / "eval", self.path):
+                _sync(path)
+            shutil.rmtree(final, ignore_errors=True)
+            os.replace(aside, final)
+            _sync(final.parent)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def checkpoints(self) -> list[Path]:
+        """Whole checkpoints, oldest first."""
+        return list(by_step(self.path / "checkpoints").values())
+
+    def link_checkpoint(self, step: int, target: Path) -> None:
+        """checkpoints/step_NNNN as a link to the Hugging Face folder that another trainer wrote;
+        links to deleted ones go."""
+        make_readable(target)
+        link = self.path / "checkpoints" / f"step_{step:04d}"
+        link.parent.mkdir(exist_ok=True)
+        for old in link.parent.iterdir():
+            if old == link or (old.is_symlink() and not old.exists()):
+                old.unlink()
+        link.symlink_to(os.path.relpath(target, link.parent.resolve()))
+
+    def drop_checkpoints(self, keep: int) -> None:
+        """All but the newest `keep`, and what a kill left of others; renamed first,
+        so that a kill leaves no half of one."""
+        for path in self.checkpoints()[:-keep]:
+            aside = path.with_name(f".{path.name}.part")
+            shutil.rmtree(aside, ignore_errors=True)
+            os.replace(path, aside)
+        for aside in (self.path / "checkpoints").glob(".step_*.part"):
+            shutil.rmtree(
+                aside, ignore_errors=True
+            )  # NFS keeps what another process has open; the next call tries again
+
+
+def make_readable(folder: Path) -> None:
+    """Files readable by whom the folder is: safetensors writes weights that only their owner may read."""
+    for file in folder.rglob("*"):
+        with contextlib.suppress(PermissionError, FileNotFoundError):  # of another user; gone in the meantime
+            if file.is_file():
+                file.chmod(folder.stat().st_mode & 0o666)
+
+
+def _sync(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk; nothing where there is none."""
+    if path.exists():
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def by_step(folder: Path, suffix: str = "") -> dict[int, Path]:
+    """The files or folders `step_NNNN<suffix>` of a folder, in the order of their steps;
+    none where there is no folder."""
+    steps = {path: path.name[len("step_") :].removesuffix(suffix) for path in folder.glob(f"step_*{suffix}")}
+    return dict(sorted((int(step), path) for path, step in steps.items() if step.isdigit()))
+
+
+def step_of(path: Path) -> int:
+    return int(path.stem.removeprefix("step_"))
+
+
+def metrics_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows of metrics.jsonl as float64, a row a step in order, a column a metric; NaN where a value is not a number."""
+    import pandas as pd
+
+    by_step = {int(row["step"]): {name: number(v) for name, v in row.items() if name != "step"} for row in rows}
+    return pd.DataFrame(list(by_step.values()), index=list(by_step), dtype=float).sort_index()

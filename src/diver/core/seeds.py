@@ -1,0 +1,54 @@
+"""Random streams by key, and short names of settings by their content.
+
+Responses that are sampled side by side have a stream each, by Philox4x32-10 (Salmon et al. 2011, "Parallel random
+numbers: as easy as 1, 2, 3"), a keyed permutation of counters. The key is the response's seed and the counter its
+token, so nothing is kept between tokens: a response draws the same numbers whichever others share its batch, and two of
+different seeds never run into each other's stream.
+"""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from diver.core.jsonl import to_json
+
+MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
+WEYL = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
+ROUNDS = 10
+WORD, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+
+
+def stream_seed(seed: int, *key: object) -> int:
+    """The seed of a random stream of its own for each key, such as (seed, "sample", step).
+
+    Every random number of a run comes from such a stream, so a run's random state IS its step: nothing else has to
+    be saved, and whatever one purpose draws leaves the others untouched.
+    """
+    return int.from_bytes(hashlib.blake2b(repr((seed, *key)).encode(), digest_size=8).digest()) >> 1
+
+
+def digest(*parts: Any) -> str:
+    """16 hexadecimal digits that name these parts, which must be JSON."""
+    return hashlib.blake2b(to_json(parts).encode(errors="backslashreplace"), digest_size=8).hexdigest()
+
+
+def philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """Four random 32-bit words for each column: counters [4, n] and keys [2, n], 32-bit words in uint64."""
+    even, odd = counter[::2], counter[1::2]
+    for _ in range(ROUNDS):
+        product = MULTIPLIERS * even
+        even, odd = (product[::-1] >> HALF) ^ odd ^ key, product[::-1] & WORD
+        key = (key + WEYL) & WORD
+    return np.stack([even[0], odd[0], even[1], odd[1]])
+
+
+def uniform(seeds: np.ndarray, token: int | np.ndarray) -> np.ndarray:
+    """The number that decides token `token`, one or [n], of each response: float64 [n] in (0, 1], multiples of 2^-53.
+
+    `seeds` is uint64 [n].
+    """
+    counter = np.zeros((4, len(seeds)), np.uint64)
+    counter[0] = token
+    words = philox(counter, np.stack([seeds & WORD, seeds >> HALF]))
+    return (((words[0] << HALF | words[1]) >> np.uint64(11)) + np.uint64(1)) * 2.0**-53

@@ -1,0 +1,201 @@
+"""From a nested table, as TOML gives it, to a `@settings` dataclass, or to one line that names the dotted key."""
+
+import contextlib
+import dataclasses
+import difflib
+import functools
+import importlib
+import shlex
+import sysconfig
+import traceback
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, dataclass_transform
+
+from diver.core.types import DiverError
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def settings(cls: type) -> type:
+    """A frozen, keyword-only dataclass whose unknown keys `read` refuses."""
+    cls.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # type: ignore[attr-defined]
+    return dataclass(frozen=True, kw_only=True)(cls)
+
+
+def read(cls: type[T], table: Mapping[str, Any], where: str) -> T:
+    """`cls` made of `table`, types strict (an integer does for a float, "0.1" does not).
+
+    `where` is the dotted key of the table itself, "" at the top. Raises one DiverError for everything that is wrong.
+    """
+    # Not at the top: it takes 0.1 s, which `import diver` does not need.
+    from pydantic import ValidationError
+    from pydantic_core import to_json
+
+    try:
+        # Only JSON may be both strict and a table where a dataclass is expected.
+        return _adapter(cls).validate_json(  # type: ignore[arg-type]  # a class is hashable
+            to_json(table, inf_nan_mode="constants"), strict=True
+        )
+    except ValidationError as error:
+        messages: dict[str, str] = {}
+        for found in error.errors(include_url=False):
+            loc = found["loc"] if found["type"] == "missing" else _given(found["loc"], table)
+            key = ".".join([*filter(None, [where]), *map(str, loc)])
+            reason = _reason(found)
+            if found["type"] == "unexpected_keyword_argument":
+                *table_loc, unknown = loc
+                reason = f"unknown key{_hint(str(unknown), _keys(cls, table_loc))}"
+            messages.setdefault(key, f"{key or 'settings'}: {reason}")  # a union has an error for each of its types
+        raise DiverError(*messages.values()) from None
+
+
+def _given(loc: Iterable[int | str], table: Any) -> list[int | str]:
+    """The part of a pydantic location that `table` has: behind it stands the name of a type, or [key]."""
+    known = []
+    for step in loc:
+        try:
+            table = table[step]
+        except (KeyError, IndexError, TypeError):
+            break
+        known.append(step)
+    return known
+
+
+class Errors:
+    """The DiverErrors of checks that do not depend on each other, to be reported at once."""
+
+    def __init__(self) -> None:
+        self._found: list[DiverError] = []
+
+    @contextlib.contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keep a DiverError of the block; what follows the block is done all the same."""
+        try:
+            yield
+        except DiverError as error:
+            self._found.append(error)
+
+    def raise_found(self) -> None:
+        """Raise what was found. A subclass, such as an unreachable hub, is raised only where there is nothing else."""
+        plain = [error for error in self._found if type(error) is DiverError]
+        if plain:
+            raise DiverError(*(message for error in plain for message in error.args)) from plain[0]
+        if self._found:
+            raise self._found[0]
+
+
+def check_value(value: Any, kind: Any, where: str) -> None:
+    """Raises DiverError for a value that an annotation does not allow; types are strict, as in `read`."""
+    from pydantic import ValidationError
+
+    try:
+        _adapter(kind).validate_python(value, strict=True)
+    except ValidationError as error:
+        raise DiverError(f"{where}: {_reason(error.errors(include_url=False)[0])}") from None
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    given = "" if isinstance(error["input"], Mapping) else f", not {error['input']!r}"
+    reason = error["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
+    return reason.replace("should be an object", "should be a table") + given
+
+
+def words(value: Any) -> Any:
+    """A text such as "a, b" as ("a", "b"), before pydantic reads a tuple of words: one word may stand as it is."""
+    if isinstance(value, str):
+        return tuple(value.replace(",", " ").split())
+    return tuple(value) if isinstance(value, list) else value
+
+
+def check_booleans(table: Mapping[str, Any], name: str) -> None:
+    """Raises ValueError for a text that was to be a boolean: whoever reads it would take "false" for true."""
+    for key, value in table.items():
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            raise ValueError(
+                f"{name}.{key}: {value!r} is a text; write {value.title()} on the command line, "
+                f"{value.lower()} in a file"
+            )
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the keys of `over`, tables key by key."""
+    tables = {k for k, v in over.items() if isinstance(v, Mapping) and isinstance(base.get(k), Mapping)}
+    return {**base, **{k: merge(base[k], v) if k in tables else v for k, v in over.items()}}
+
+
+def choose(name: str, choices: Iterable[str], where: str) -> None:
+    """Raises DiverError, with the choices, unless `name` is one of them."""
+    names = list(choices)
+    if name not in names:
+        raise DiverError(f"{where}: unknown choice {name!r}{_hint(str(name), names)}")
+
+
+def import_object(path: str, where: str) -> Any:
+    """The object at "package.module:name". DiverError, which begins with `where`, if there is none."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except Exception as error:  # a custom module may raise anything while it is imported
+        absent = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        place = "; a file of your own is found in the folder in which diver is started" if absent else ""
+        raise DiverError(f"{where}: {path!r} cannot be imported ({type(error).__name__}: {error}){place}") from error
+
+
+def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
+    """What a function of the user's gives; an error of it becomes a DiverError that names `what` it is and the line."""
+    try:
+        return function(*given)
+    except DiverError:
+        raise
+    except Exception as error:
+        place = own_place(error)
+        raise DiverError(f"{what}: {type(error).__name__}: {error}{place and f' ({place})'}") from error
+
+
+def own_place(error: Exception) -> str:
+    """`file:line` where the error left the user's own files, "" where it passed none of them.
+
+    Files of this package, of the standard library and of installed packages are not the user's own.
+    """
+    others = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "<frozen ")
+    own = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        installed = {"site-packages", "dist-packages"}.intersection(Path(frame.filename).parts)
+        if not installed and not frame.filename.startswith(others):
+            own = f"{frame.filename}:{frame.lineno}"
+    return own
+
+
+@functools.cache  # making one takes longer than reading a recipe with it
+def _adapter(cls: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(cls)
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """The choice that `name` most likely stands for, whatever its case; "" where none is near."""
+    lower = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(name.lower(), lower, n=1)
+    return lower[close[0]] if close else ""
+
+
+def _hint(name: str, choices: list[str]) -> str:
+    close = nearest(name, choices)
+    listed = ", ".join(map(shlex.quote, choices))  # as typed: a choice may have a comma and spaces of its own
+    return (f", did you mean {close!r}?" if close else ";") + f" choices: {listed}"
+
+
+def _keys(cls: type, loc: list[int | str]) -> list[str]:
+    """The keys that the table at `loc` inside `cls` may have."""
+    kind: Any = cls
+    for step in loc:
+        kind = typing.get_type_hints(kind)[str(step)] if dataclasses.is_dataclass(kind) else typing.get_args(kind)[-1]
+        if typing.get_origin(kind) in (typing.Union, types.UnionType):  # X | None
+            kind = next(k for k in typing.get_args(kind) if k is not type(None))
+    return [f.name for f in dataclasses.fields(kind)]

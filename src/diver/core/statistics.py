@@ -1,0 +1,293 @@
+"""Estimators of many samples a problem, and the interval that a finite set of problems leaves open."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+# For a share near 0 or 1, most values stand at the bound and vary less than the next ones would: up to so many problems
+# that are right or wrong by a coin are counted with them, fewer where the sum of p (1 - p) over all problems exceeds
+# the second number.
+PSEUDO_PROBLEMS, BINOMIAL_VARIANCE = 4.0, 3.0
+# For a count with a distant bound, such as distinct@1024, these have at most twice the highest value, or so many where
+# that is less.
+FEW_COUNTED = 8.0
+# Fewer problems than these with a difference (in effect): Student's interval of a mean so skewed is too narrow.
+FEW_DIFFERENCES = 20
+DETECTABLE = (1.96 + 0.84) / 1.96  # a two-sided test at 5 % with a power of 80 %, over half the interval
+
+
+class Estimate(NamedTuple):
+    """A mean and the ends of its interval, in the unit of the values."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def detectable(self) -> float:
+        """The smallest true value that an interval as wide as this would tell from 0 with a chance of 80 % (normal
+        approximation)."""
+        return DETECTABLE * (self.high - self.low) / 2
+
+    def within(self, low: float, high: float) -> "Estimate":
+        """The same with both ends of the interval between `low` and `high`, where every value must lie."""
+        return self._replace(low=float(np.clip(self.low, low, high)), high=float(np.clip(self.high, low, high)))
+
+    def text(self, scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
+        """`mean [low, high]` times `scale`; the mean alone where there is no interval, a dash where nothing is known.
+
+        `sign` is that of a format, such as "+", and for the mean.
+        """
+        if np.isnan(self.mean):
+            return "–"
+        mean = f"{scale * self.mean:{sign}.{digits}f}"
+        return mean if np.isnan(self.low) else f"{mean} [{scale * self.low:.{digits}f}, {scale * self.high:.{digits}f}]"
+
+
+UNKNOWN = Estimate(np.nan, np.nan, np.nan)
+
+
+def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
+    """The chance that at least one of k samples is correct: 1 - C(n-c, k) / C(n, k) (arXiv 2107.03374, eq. 1).
+
+    n: samples of each problem; c: how many of them are correct; they broadcast. Returns float64 [problems] in [0, 1].
+    NaN where n < k: the estimate is undefined. The mean over problems is Pass@k of the set.
+    """
+    n, c = np.broadcast_arrays(np.asarray(n), np.asarray(c))
+    if not (np.issubdtype(n.dtype, np.integer) and np.issubdtype(c.dtype, np.integer)):
+        raise ValueError(f"n and c are counts, so integers: got {n.dtype} and {c.dtype}")
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    if np.any(c < 0) or np.any(c > n):
+        raise ValueError("every problem needs 0 <= c <= n")
+    n, wrong = n.astype(np.int64), (n - c).astype(np.int64)
+    all_wrong = np.ones(n.shape)
+    longest = min(k, int(n.max(initial=0)))
+    for drawn in range(longest):  # factor by factor: the binomials themselves overflow from n = 1,030 on
+        all_wrong *= np.maximum(wrong - drawn, 0) / np.maximum(n - drawn, 1)
+    return np.where(n < k, np.nan, 1.0 - all_wrong)
+
+
+def distinct_at_k(n: int, counts: ArrayLike, k: int) -> float:
+    """The expected number of distinct correct solutions among k of the n samples of one problem, over all subsets.
+
+    counts [solutions]: how often each distinct correct solution was sampled. Each is found with the chance that
+    `pass_at_k` gives it, and chances add up. 0 without correct samples; NaN where n < k.
+    """
+    counts = np.atleast_1d(np.asarray(counts, dtype=np.int64))
+    if counts.ndim != 1 or counts.sum() > n:
+        raise ValueError(f"counts must be of different samples of one problem, at most n = {n} in all")
+    return float(pass_at_k(n, counts, k).sum()) if n >= k else np.nan
+
+
+def maj_at_k(votes: ArrayLike, k: int) -> float:
+    """The chance that the most frequent answer of k samples is correct (self-consistency, arXiv 2203.11171).
+
+    votes [n]: the answer of each sample as a number, 0 for correct (as graded, so that 1/2 and 0.5 are one answer),
+    negative for no answer, which is no vote. The mean over the floor(n / k) disjoint runs of k samples in a row; of
+    t answers that are equally frequent, each counts 1/t. A run without any vote is 0; NaN where n < k.
+    """
+    votes = np.asarray(votes)
+    if votes.ndim != 1 or not np.issubdtype(votes.dtype, np.integer):
+        raise ValueError(f"votes must be integers, one a sample, [n]: got {votes.dtype} of shape {votes.shape}")
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    if len(votes) < k:
+        return np.nan
+    answers, labels = np.unique(votes, return_inverse=True)  # in order, so those that cast no vote come first
+    runs = len(votes) // k
+    index = np.arange(runs)[:, None] * len(answers) + labels[: runs * k].reshape(runs, k)
+    counts = np.bincount(index.ravel(), minlength=runs * len(answers)).reshape(runs, -1)[:, answers >= 0]
+    if not np.any(answers == 0):
+        return 0.0
+    most, correct = counts.max(axis=1), counts[:, 0]
+    won = (correct == most) & (most > 0)
+    return float(np.mean(won / np.maximum((counts == most[:, None]).sum(axis=1), 1)))
+
+
+def by_problem(problems: Iterable[Hashable], values: ArrayLike) -> np.ndarray:
+    """The mean over the groups of each problem, float64 [problems], in the order in which they first occur.
+
+    problems, values [groups]: whose group it is, and its value. What was sampled at several steps is still one problem
+    to an interval. A NaN is a group without a value, and is left out; a problem without any has NaN.
+    """
+    numbers: dict[Hashable, int] = {}
+    number = np.array([numbers.setdefault(problem, len(numbers)) for problem in problems], dtype=np.intp)
+    found = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(found)
+    counts = np.bincount(number[known], minlength=len(numbers))
+    sums = np.bincount(number[known], found[known], len(numbers))
+    return np.divide(sums, counts, out=np.full(len(numbers), np.nan), where=counts > 0)
+
+
+def bounds_of(measure: str) -> tuple[float, float] | None:
+    """The `bounds` of a problem's value: (0, 1) of avg@n, pass@k and maj@k, (0, k) of distinct@k, none of others."""
+    kind, _, k = measure.lower().partition("@")
+    if kind == "distinct":
+        return 0.0, float(k)
+    return (0.0, 1.0) if kind in ("avg", "pass", "maj") else None
+
+
+def interval(values: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95) -> Estimate:
+    """The mean of values [problems] or [seeds, problems] with a confidence interval for other problems and other seeds.
+
+    `bounds`: between which every value must lie. (0, u), such as Pass@k in (0, 1): the interval stays within, and where
+    all values stand at one end it still has the width that this many problems leave open. (-u, u), a paired difference
+    of such values: likewise. None: Student's interval. `ends` has the formulas, benchmarks/coverage.py how often they
+    hold. In [problems] a NaN is a problem without a value and is left out, of the mean too; without any value all three
+    are NaN. One value has a mean but no interval (NaN). ValueError for other shapes, and values out of bounds.
+    """
+    y = np.asarray(values, dtype=np.float64)
+    y = y[None, ~np.isnan(y)] if y.ndim == 1 else y
+    if y.ndim != 2 or (np.ndim(values) == 2 and not y.size):
+        raise ValueError(f"values must be [problems] or [seeds, problems]: got shape {np.shape(values)}")
+    if np.isnan(y).any():
+        raise ValueError("values must be known for every seed and problem")
+    if bounds and not (bounds[1] > 0 and bounds[0] in (0, -bounds[1])):
+        raise ValueError(f"bounds must be (0, u) or (-u, u), got {bounds}")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must lie between 0 and 1, got {level}")
+    if y.size < 2:
+        return Estimate(float(y[0, 0]) if y.size else np.nan, np.nan, np.nan)
+    if bounds and not (bounds[0] - 1e-9 <= y.min() and y.max() <= bounds[1] + 1e-9):
+        raise ValueError(f"values must be within {bounds}: got {y.min()} to {y.max()}")
+    return Estimate(float(y.mean()), *(float(end) for end in ends(y, bounds, level)))
+
+
+def over_strata(values: Sequence[ArrayLike], level: float = 0.95) -> Estimate:
+    """The mean of the means of several sets, [problems] each, such as benchmarks, with a confidence interval for other
+    problems.
+
+    Of sets that are not random themselves: the variance is that within them, over their number squared, and t has
+    Satterthwaite's degrees of freedom. No interval (NaN) where a set has one value; without any set all three are NaN.
+    """
+    from scipy.special import stdtrit
+
+    sets = [np.asarray(v, dtype=np.float64) for v in values]
+    if not sets:
+        return UNKNOWN
+    mean = float(np.mean([v.mean() for v in sets]))
+    if min(map(len, sets)) < 2:
+        return Estimate(mean, np.nan, np.nan)
+    parts = np.array([v.var(ddof=1) / len(v) / len(sets) ** 2 for v in sets])
+    if not parts.any():
+        return Estimate(mean, mean, mean)
+    freedom = parts.sum() ** 2 / np.sum(parts**2 / np.array([len(v) - 1 for v in sets]))
+    half = float(stdtrit(freedom, 0.5 + level / 2) * np.sqrt(parts.sum()))
+    return Estimate(mean, mean - half, mean + half)
+
+
+def paired_interval(
+    a: ArrayLike, b: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95
+) -> Estimate:
+    """The mean of b - a over the same problems (and seeds), with its interval; above 0: b is greater.
+
+    Narrower than two intervals side by side: what is hard for both cancels. A NaN drops the problem. `bounds`: of a, b.
+    """
+    before, after = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if before.shape != after.shape:
+        raise ValueError(f"a and b must be of the same problems: got shapes {before.shape} and {after.shape}")
+    return interval(after - before, bounds and (bounds[0] - bounds[1], bounds[1] - bounds[0]), level)
+
+
+def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95) -> tuple[Any, Any]:
+    """Both ends of `interval` for data sets [..., seeds, problems], one or more of each: two arrays [...].
+
+    Without bounds: mean +- h, where h is `_half_width`. (0, u): the mean over u is taken for a share of n coins, n
+    chosen such that the normal interval would have the half-width h (Korn and Graubard 1998), and has the mid-p
+    interval of that binomial. (-u, u): of gains and losses, max(y, 0) and max(-y, 0), each such a share, the ends are
+    combined by MOVER (Zou and Donner 2008), and the interval is at least that of Student. A u far above the values,
+    beyond `FEW_COUNTED`, is lowered to twice the farthest from 0.
+    """
+    y = np.asarray(values, dtype=np.float64)
+    if bounds is None:
+        mean, half = y.mean((-2, -1)), _half_width(y, level)
+        return mean - half, mean + half
+    top = np.minimum(bounds[1], np.maximum(FEW_COUNTED, 2 * np.abs(y).max((-2, -1))))
+    shares = y / top[..., None, None]
+    low, high = _share(shares, level, PSEUDO_PROBLEMS) if bounds[0] == 0 else _difference(shares, level)
+    return top * low, top * high
+
+
+def _difference(y: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the interval of a mean of values in [-1, 1], [..., seeds, problems]."""
+    mean, half = y.mean((-2, -1)), _half_width(y, level)
+    parts = [np.maximum(sign * y, 0) for sign in (1, -1)]
+    gain, loss = (part.mean((-2, -1)) for part in parts)
+    (gain_low, gain_high), (loss_low, loss_high) = (_share(part, level) for part in parts)
+    h1, h2 = (_half_width(part, level) for part in parts)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of the two means; 0 where one of them does not vary
+        correlation = np.nan_to_num((h1**2 + h2**2 - half**2) / (2 * h1 * h2), nan=0.0, posinf=0, neginf=0)
+    r = np.clip(correlation, -1, 1)
+    size = np.abs(y.mean(-2))  # of each problem's difference
+    few = size.sum(-1) ** 2 < FEW_DIFFERENCES * np.maximum((size**2).sum(-1), 1e-300)
+    down, up = (
+        np.where(few, np.sqrt(np.maximum(x**2 + z**2 - 2 * r * x * z, 0)), 0)
+        for x, z in ((gain - gain_low, loss_high - loss), (gain_high - gain, loss - loss_low))
+    )
+    return np.maximum(mean - np.maximum(half, down), -1), np.minimum(mean + np.maximum(half, up), 1)
+
+
+def _share(y: np.ndarray, level: float, pseudo: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the interval of a mean of values in [0, 1], [..., seeds, problems]."""
+    from scipy.special import betainc, ndtri
+
+    mean = y.mean((-2, -1))
+    coin = mean * (1 - mean)
+    problems = max(y.shape[-2:]) if 1 in y.shape[-2:] else y.shape[-1]
+    half = _half_width(y, level, pseudo * BINOMIAL_VARIANCE / np.maximum(problems * coin, BINOMIAL_VARIANCE), coin)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        n = coin * (ndtri(0.5 + level / 2) / half) ** 2
+    n = np.where(np.isfinite(n) & (half > 1e-9), n, problems)
+    x = mean * n
+
+    def quantile(q: float) -> np.ndarray:
+        """p with P(X > x) + P(X = x) / 2 = q of a binomial with n coins, by bisection."""
+        low, high = np.zeros_like(mean), np.ones_like(mean)
+        for _ in range(40):
+            p = (low + high) / 2
+            above = np.where(x < n, betainc(x + 1, np.maximum(n - x, 1e-300), p), 0)
+            from_x = np.where(x > 0, betainc(np.maximum(x, 1e-300), n - x + 1, p), 1)
+            less = above + from_x < 2 * q
+            low, high = np.where(less, p, low), np.where(less, high, p)
+        return (low + high) / 2
+
+    return np.where(x > 0, quantile(0.5 - level / 2), 0), np.where(x < n, quantile(0.5 + level / 2), 1)
+
+
+def _half_width(y: np.ndarray, level: float, pseudo: ArrayLike = 0.0, worst: ArrayLike = 0.0) -> np.ndarray:
+    """Half of Student's interval of the mean of y [..., seeds, problems], for new seeds and new problems: [...].
+
+    Over one seed, or one column, that is t s / sqrt(n). Over both, the mean squares of a two-way layout: the variance
+    of the mean is that of problems plus what the seeds vary beyond the residual, each known from few numbers: t has
+    Satterthwaite's degrees of freedom, and the interval is at least that which combines the quantiles of both parts. Of
+    fewer than 5 seeds the variance is at least that of the seeds alone. `pseudo` problems of the variance `worst` are
+    counted with the others.
+    """
+    from scipy.special import stdtrit
+
+    def t(df: ArrayLike) -> np.ndarray:
+        return stdtrit(df, 0.5 + level / 2)
+
+    seeds, problems = y.shape[-2:]
+    size = seeds * problems
+    if 1 in (seeds, problems):
+        variance = ((size - 1) * y.var((-2, -1), ddof=1) + np.asarray(pseudo) * worst) / (size - 1 + pseudo)
+        return t(size - 1) * np.sqrt(variance / size)
+    of_seed, of_problem = y.mean(-1, keepdims=True), y.mean(-2, keepdims=True)
+    residuals = y - of_seed - of_problem + y.mean((-2, -1), keepdims=True)
+    residual = (residuals**2).sum((-2, -1)) / ((seeds - 1) * (problems - 1))
+    by_seed = problems * of_seed.var((-2, -1), ddof=1)
+    by_problem = seeds * of_problem.var((-2, -1), ddof=1)
+    by_problem = ((problems - 1) * by_problem + np.asarray(pseudo) * worst * seeds) / (problems - 1 + pseudo)
+    excess = np.where(by_seed > (1 + 1e-9) * residual, by_seed - residual, 0)
+    variance = excess + by_problem
+    few = seeds < 5
+    if few:
+        variance = np.maximum(variance, by_seed)
+    squares = by_problem**2 / (problems - 1) + np.where((excess > 0) | few, by_seed**2 / (seeds - 1), 0)
+    df = np.maximum(variance**2 / np.maximum(squares, 1e-300), seeds - 1)
+    combined = t(seeds - 1) ** 2 * excess + t(problems - 1) ** 2 * by_problem
+    return np.sqrt(np.maximum(t(df) ** 2 * variance, combined) / size)

@@ -1,0 +1,210 @@
+"""Tables: as Markdown to be read, as CSV and parquet with every number, as LaTeX for a paper."""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from diver.core.files import write_bytes, write_text
+from diver.core.statistics import Estimate
+from diver.core.text import clean
+from diver.core.types import DiverError
+
+Format = Literal["markdown", "csv", "latex", "parquet"]
+SUFFIXES: Mapping[Format, str] = {"markdown": ".md", "csv": ".csv", "latex": ".tex", "parquet": ".parquet"}
+Uncertainty = Literal["interval", "plus-minus", "none"]
+Cell = str | int | float | Estimate | None
+_LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "–": "--",
+        "−": "$-$",
+        "±": r"$\pm$",
+    }
+)
+_MINUS = re.compile(r"(?<!\w)-(?=[\d.])")  # of a number; not the hyphen of a name, nor that of 1e-05
+
+_FORMULA = re.compile("[=+\\-@\t\n\uff1d\uff0b\uff0d\uff20]")  # the last four are = + - @ of full width
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_BAR = re.compile(r"(?<!\\)\|")  # it would end a cell of Markdown
+
+
+class Measure(NamedTuple):
+    """A column of numbers: `name` as data has it, `title` as text has it; text shows them times `scale`."""
+
+    name: str
+    title: str = ""
+    scale: float = 1.0
+    digits: int = 1
+    sign: str = ""
+    """"+" for a difference: positive ones have a sign, too."""
+    best: bool = False
+    """The higher, the better: LaTeX shows the highest mean of the column in bold."""
+
+    def text(self, cell: Cell, uncertainty: Uncertainty = "interval") -> str:
+        """A cell as it is read; a dash where nothing is known.
+
+        uncertainty: of an Estimate its interval, half the width of that behind a ±, or the mean alone.
+        """
+        if isinstance(cell, Estimate):
+            if uncertainty == "interval" or math.isnan(cell.low):
+                return cell.text(self.scale, self.digits, self.sign)
+            mean = cell._replace(low=math.nan).text(self.scale, self.digits, self.sign)
+            half = self.scale * (cell.high - cell.low) / 2
+            return f"{mean} ± {half:.{self.digits}f}" if uncertainty == "plus-minus" else mean
+        if isinstance(cell, float):
+            return "–" if math.isnan(cell) else f"{self.scale * cell:{self.sign}.{self.digits}f}"
+        return "–" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell
+
+
+@dataclass(frozen=True)
+class Table:
+    """A row for each of `rows`, whose name stands in the column `of`; its cells are those of `measures`, in order."""
+
+    of: str
+    measures: Sequence[Measure]
+    rows: Mapping[str, Sequence[Cell]]
+    shown: Sequence[Sequence[str]] | None = None
+    """Its text, header first, where the cells of a column are not all shown alike."""
+    uncertainty: Uncertainty = "interval"
+    """How its estimates are shown."""
+
+    def text(self) -> list[list[str]]:
+        """The header and the rows, as they are read."""
+        if self.shown is not None:
+            return [[*row] for row in self.shown]
+        header = [self.of, *(m.title or m.name for m in self.measures)]
+        named = [(name, zip(self.measures, cells, strict=True)) for name, cells in self.rows.items()]
+        return [header, *([name, *(m.text(cell, self.uncertainty) for m, cell in cells)] for name, cells in named)]
+
+    def upright(self) -> list[list[str]]:
+        """The same with a row a measure: few rows of many measures are read more easily so."""
+        header, *rows = self.text()
+        return [
+            ["", *(row[0] for row in rows)],
+            *([title, *(row[i] for row in rows)] for i, title in enumerate(header) if i),
+        ]
+
+    def best(self) -> set[tuple[int, int]]:
+        """(Row, measure) of the highest means where the highest is best, and of those that are shown as equal.
+
+        None where all are shown as equal.
+        """
+        found = set()
+        for i, measure in enumerate(self.measures):
+            cells = [cells[i] for cells in self.rows.values()]
+            means = [cell.mean if isinstance(cell, Estimate) else math.nan for cell in cells]
+            known = [mean for mean in means if not math.isnan(mean)]
+            if measure.best and len({*map(measure.text, known)}) > 1:
+                top = measure.text(max(known))
+                found |= {(row, i) for row, mean in enumerate(means) if measure.text(mean) == top}
+        return found
+
+    def records(self) -> list[dict[str, Cell]]:
+        """Each row as data: of an Estimate its mean, and its ends as NAME_low and NAME_high; None: not known."""
+        estimated = [
+            any(isinstance(cells[i], Estimate) for cells in self.rows.values()) for i in range(len(self.measures))
+        ]
+        records = []
+        for name, cells in self.rows.items():
+            record: dict[str, Cell] = {self.of: name}
+            for measure, cell, has_ends in zip(self.measures, cells, estimated, strict=True):
+                mean, *ends = cell if isinstance(cell, Estimate) else (cell, None, None)
+                record[measure.name] = _known(mean)
+                if has_ends:
+                    record |= {f"{measure.name}_{end}": _known(v) for end, v in zip(("low", "high"), ends, strict=True)}
+            records.append(record)
+        return records
+
+
+def _known(cell: Cell) -> Cell:
+    return None if isinstance(cell, float) and math.isnan(cell) else cell
+
+
+def _inert(cell: Cell) -> Cell:
+    """A cell that no spreadsheet evaluates: an apostrophe precedes a text like a formula (OWASP, "CSV Injection")."""
+    if not isinstance(cell, str):
+        return cell
+    text = clean(cell)  # csv does not quote a carriage return, behind which a spreadsheet begins a row
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def export(table: Table, kind: Format) -> str:
+    """The table as text of one of the formats; DiverError for parquet, which is not text."""
+    if kind == "parquet":
+        raise DiverError("--format parquet: is written to a file; name a folder with --out")
+    if kind == "csv":
+        records, out = table.records(), io.StringIO()
+        rows: list[list[Cell]] = [[*records[0]] if records else [table.of], *([*record.values()] for record in records)]
+        csv.writer(out, lineterminator="\n").writerows([*map(_inert, row)] for row in rows)
+        return out.getvalue()
+    header, *shown = table.text()
+    return markdown(header, shown) if kind == "markdown" else _latex(header, shown, table.best())
+
+
+def write_table(table: Table, folder: Path, kind: Format, name: str = "table") -> Path:
+    """FOLDER/NAME with the suffix of the format; returns its path."""
+    path = folder / f"{name}{SUFFIXES[kind]}"
+    if kind != "parquet":
+        write_text(path, export(table, kind))
+        return path
+    import pyarrow
+    from pyarrow import parquet
+
+    out = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(table.records()), out)
+    write_bytes(path, out.getvalue())
+    return path
+
+
+def _latex(header: Sequence[str], rows: Sequence[Sequence[str]], bold: Collection[tuple[int, int]] = ()) -> str:
+    """A tabular with the rules of booktabs; the first column is text. `bold`: (row, measure) of bold means."""
+    body = [[_in_latex(row[0]), *(_MINUS.sub("$-$", _in_latex(cell)) for cell in row[1:])] for row in rows]
+    for row, column in bold:
+        mean, space, rest = body[row][column + 1].partition(" ")
+        body[row][column + 1] = rf"\textbf{{{mean}}}{space}{rest}"
+    lines = [" & ".join(cells) + r" \\" for cells in ([_in_latex(cell) for cell in header], *body)]
+    lines = [f"{{}}{line}" if line.startswith(("[", "*")) else line for line in lines]  # no argument of the line above
+    rule = ["% Bold: the highest mean of the column, whether or not its difference from the others is significant."]
+    ruled = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
+    begin = f"\\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}"
+    return "\n".join([*(rule if bold else []), begin, *ruled, r"\end{tabular}", ""])
+
+
+def _in_latex(cell: str) -> str:
+    return _on_one_line(cell).translate(_LATEX)
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], text: int = 1) -> str:
+    """A table whose first `text` columns are text, the others numbers, padded so that it can be read as it is."""
+    header, *rows = [[_BAR.sub(r"\|", _on_one_line(cell)) for cell in row] for row in (header, *rows)]
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    signs = ["<" if i < text else ">" for i in range(len(widths))]
+    lines = [
+        [f"{cell:{sign}{width}}" for cell, sign, width in zip(row, signs, widths, strict=True)]
+        for row in (header, *rows)
+    ]
+    lines.insert(1, ["-" * width if i < text else "-" * (width - 1) + ":" for i, width in enumerate(widths)])
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _on_one_line(cell: str) -> str:
+    return " ".join(clean(cell).splitlines())
+
+
+def escape_latex(text: str) -> str:
+    r"""Text that LaTeX prints as it is: `a_b & 5%` becomes `a\_b \& 5\%`."""
+    escapes = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return re.sub(r"[\\~^&%$#_{}]", lambda match: escapes.get(match[0], "\\" + match[0]), " ".join(text.split()))
+
+
+def escape_markdown(text: str) -> str:
+    r"""Text that Markdown prints as it is inside a table: `a|b` becomes `a\|b`."""
+    return re.sub(r"([\\|*_`<>\[\]])", r"\\\1", " ".join(text.split()))

@@ -1,0 +1,207 @@
+"""The nouns: a `Problem` has a `Group` of `Rollout`s, each with a `Grade` and a `Reward`.
+
+All are immutable. A verb (sample, verify, shape) takes groups and returns new ones that know more.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+
+class DiverError(Exception):
+    """Invalid input: a one-line error that names the file, key or row and what is valid.
+
+    Several errors that were found at once are several arguments.
+    """
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.args))
+
+
+TRUTH = {"true": 1.0, "false": 0.0}
+State = dict[str, Any]
+"""What a method keeps from step to step: values of JSON, and arrays of int32 [n] as leaves.
+The trainer owns it and saves it with every checkpoint."""
+
+
+class Grade(StrEnum):
+    """The result of grading a response. Unscored (timeout, error) is not wrong."""
+
+    CORRECT = "correct"
+    WRONG = "wrong"
+    NO_ANSWER = "no_answer"
+    TRUNCATED = "truncated"
+    TIMEOUT = "timeout"
+    ERROR = "error"
+
+
+UNANSWERED = (Grade.NO_ANSWER, Grade.TRUNCATED)
+
+
+class Reward(NamedTuple):
+    """The named parts of a reward; their sum is taken here and nowhere else."""
+
+    outcome: float
+    diversity: float = 0.0
+    length: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.outcome + self.diversity + self.length
+
+
+class Progress(NamedTuple):
+    """Where a run is: `step` rollout batches are done of the `steps` over which schedules run.
+
+    `steps` is 0 where they are not known. The fraction is then 0, so that lambda has its first value.
+    """
+
+    step: int
+    steps: int
+
+    @property
+    def fraction(self) -> float:
+        return min(1.0, self.step / self.steps) if self.steps > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A question with a reference answer.
+
+    `prompt` is the bare question, to be put into a template, or a list of chat messages, used as they are.
+    `verifier` names the grader (`diver.tasks.verify`); `meta` is what the source says besides.
+    """
+
+    id: str
+    prompt: str | tuple[Mapping[str, str], ...]
+    answer: str
+    source: str = ""
+    verifier: str = "math"
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One response of the policy. `tokens` are the policy's, the end token included where it was sampled.
+
+    `answer_end` is the number of characters of `response` up to the end of the answer that the verifier graded; None
+    where that is unknown. `index` is its place among the sampled responses of its problem, which a selection does not
+    change. `logprobs` float32 [T] and `entropy` (nats, mean over the T tokens) are the sampler's, at its temperature.
+    `num_tokens` is T where the tokens themselves were not kept. `key` is the same for responses that are the same
+    answer or solution, and `solution` for correct responses that are the same solution; None where the verifier cannot
+    tell solutions apart. `age` is the number of steps since a replayed rollout was sampled. Where a method's advantages
+    are per token, `token_advantages` is float32 [T] and `advantage` their mean.
+    """
+
+    response: str
+    tokens: Sequence[int] | None = None
+    logprobs: np.ndarray | None = None
+    entropy: float = math.nan
+    truncated: bool = False
+    index: int = 0
+    num_tokens: int | None = None
+    grade: Grade | None = None
+    key: str | None = None
+    solution: str | None = None
+    age: int = 0
+    answer_end: int | None = None
+    reward: Reward | None = None
+    diversity: Mapping[str, float] = field(default_factory=dict)
+    advantage: float = math.nan
+    token_advantages: np.ndarray | None = None
+
+    @property
+    def length(self) -> int:
+        """T, in policy tokens. ValueError where it is not known."""
+        if self.known_length is None:
+            raise ValueError("this rollout has no policy tokens, so its length T is unknown: give `tokens`")
+        return self.known_length
+
+    @property
+    def known_length(self) -> int | None:
+        return self.num_tokens if self.tokens is None else len(self.tokens)
+
+    @property
+    def until_answer(self) -> str:
+        """The response up to the end of its answer; the whole response where that end is unknown."""
+        return self.response[: self.answer_end]
+
+    def replace(self, **changes: Any) -> Self:
+        return dataclasses.replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The G rollouts of one problem: the unit of diversity, shaping, selection and advantage.
+
+    `prompt` is the rendered text that the policy saw and `prompt_tokens` its token ids, where they are known.
+    """
+
+    problem: Problem
+    rollouts: tuple[Rollout, ...]
+    prompt: str = ""
+    prompt_tokens: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.rollouts:
+            raise ValueError(f"problem {self.problem.id!r}: a group needs at least one rollout")
+
+    def __len__(self) -> int:
+        return len(self.rollouts)
+
+    @property
+    def responses(self) -> list[str]:
+        return [r.response for r in self.rollouts]
+
+    @property
+    def truncated(self) -> np.ndarray:
+        """Which responses were cut at the length limit, bool [G]."""
+        return np.array([r.truncated for r in self.rollouts])
+
+    @property
+    def outcomes(self) -> np.ndarray:
+        """r, float64 [G]: NaN where a rollout has no reward yet."""
+        return np.array([math.nan if r.reward is None else r.reward.outcome for r in self.rollouts])
+
+    @property
+    def rewards(self) -> np.ndarray:
+        """r', float64 [G]: the sum of the parts."""
+        return np.array([math.nan if r.reward is None else r.reward.total for r in self.rollouts])
+
+    @property
+    def advantages(self) -> np.ndarray:
+        """A, float64 [G]."""
+        return np.array([r.advantage for r in self.rollouts])
+
+    def with_each(self, **columns: Sequence[Any]) -> Self:
+        """This group with `name=values`: rollout i gets values[i]."""
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        return dataclasses.replace(
+            self, rollouts=tuple(r.replace(**row) for r, row in zip(self.rollouts, rows, strict=True))
+        )
+
+
+def as_outcome(value: Any) -> float:
+    """An outcome as a float: a number, or true and false, as a CSV file or a language model's judge spells them.
+
+    ValueError or TypeError for anything else.
+    """
+    if isinstance(value, str) and (word := value.strip().lower()) in TRUTH:
+        return TRUTH[word]
+    return float(value)
+
+
+def sampling_metrics(groups: Iterable[Group]) -> dict[str, float]:
+    """The metrics of all sampled rollouts: lengths, and the fraction with each grade where all were graded by us."""
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    grades = [rollout.grade for rollout in rollouts]
+    return {
+        **({} if None in grades else {f"grade/{grade}": grades.count(grade) / len(grades) for grade in Grade}),
+        "response/length_mean": sum(rollout.length for rollout in rollouts) / len(rollouts),
+        "response/truncated": sum(rollout.truncated for rollout in rollouts) / len(rollouts),
+    }

@@ -1,0 +1,205 @@
+"""The paired comparison: a measure of each problem, over problems or over seeds and problems, and two evaluations side
+by side."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diver.core.export import Export, Log
+from diver.core.figures import write_intervals
+from diver.core.files import write_text
+from diver.core.run_folder import given_name
+from diver.core.statistics import UNKNOWN, Estimate, interval, paired_interval, pass_at_k
+from diver.core.tables import Cell, Table, markdown
+from diver.core.tables import Measure as Column
+from diver.core.types import DiverError
+from diver.evaluate.store import read_results
+
+SETTINGS = ("template", "chat_template_kwargs", "temperature", "max_tokens", "stop_token_ids", "graders", "problems")
+OF_PROBLEMS = ("source", "seed")
+"""Which problems they are, and the order of their options: where these differ, equal ids may be other problems."""
+WRITTEN = "Written differently"
+IN_MARKDOWN = Export()
+Values = Mapping[int, np.ndarray]
+"""Seed -> a measure of each problem, float64 [problems], the problems of all seeds in one order."""
+
+
+# ---- over seeds and problems
+
+
+def level(runs: Values, bounds: tuple[float, float] | None = None) -> Estimate:
+    """The mean over seeds and problems with its interval; unknown without a value."""
+    rows = np.array([*runs.values()])
+    return interval(rows, bounds) if rows.size else UNKNOWN
+
+
+def difference(
+    more: Values, less: Values, bounds: tuple[float, float] | None = None, confidence: float = 0.95
+) -> Estimate:
+    """`more` minus `less`, paired over the seeds that both have and over problems; unknown where there are none.
+
+    `bounds` are those of both measures.
+    """
+    shared = sorted(more.keys() & less.keys())
+    before, after = (np.array([of[seed] for seed in shared]) for of in (less, more))
+    return paired_interval(before, after, bounds, confidence) if after.size else UNKNOWN
+
+
+# ---- one evaluation
+
+
+def values(evaluation: Mapping[str, Any], measure: str, names: Collection[str] | None = None) -> np.ndarray:
+    """pass@k or distinct@n of the problems `names`, by default all, float64 [problems].
+
+    NaN where a problem has too few scored samples for it, or, of distinct@n, another number of samples than n.
+    """
+    rows = {row["id"]: row for row in evaluation.get("per_problem", ())}
+    found = [rows.get(name, {}) for name in (rows if names is None else names)]
+    n, c, distinct = (np.array([row.get(key, 0) for row in found], dtype=np.int64) for key in ("n", "c", "distinct"))
+    kind, _, k = measure.partition("@")
+    if kind == "pass":
+        return pass_at_k(n, c, int(k))
+    return np.where((n == int(k)) & (evaluation.get("samples") == int(k)), distinct, np.nan)
+
+
+def digests(evaluation: Mapping[str, Any]) -> dict[str, str | None]:
+    """Problem id -> the digest of its text and answer; None in an evaluation by an earlier version."""
+    return {row["id"]: row.get("digest") for row in evaluation.get("per_problem", ())}
+
+
+def other_problems(a: Mapping[str, str | None], b: Mapping[str, str | None]) -> set[str]:
+    """The ids by which `digests` of two evaluations mean different problems."""
+    return {name for name in a.keys() & b.keys() if None not in (a[name], b[name]) and a[name] != b[name]}
+
+
+# ---- two evaluations
+
+
+class Comparison(NamedTuple):
+    """One measure of two evaluations, in percent or as a count. Unknown ends are NaN.
+
+    `change` is that of the problems that both have: their difficulty cancels, so its interval is narrower than the
+    others.
+    """
+
+    label: str
+    base: Estimate
+    trained: Estimate
+    change: Estimate
+    percent: bool = True
+
+    @property
+    def significant(self) -> bool:
+        """Whether the interval of the change is known and excludes 0."""
+        return self.change.low > 0 or self.change.high < 0
+
+    def show(self, estimate: Estimate, sign: str = "") -> str:
+        """An estimate in this measure's unit."""
+        return estimate.text(100 if self.percent else 1, sign=sign)
+
+    def cells(self) -> list[str]:
+        """A row of a table: both evaluations and the change, with a * where it is significant."""
+        mark = "*" if self.significant else " "
+        return [self.label, self.show(self.base), self.show(self.trained), f"{self.show(self.change, '+')} {mark}"]
+
+
+def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
+    """Pass@k by rising k, then the distinct correct solutions of all n samples; whatever either evaluation has.
+
+    Where both have some of the problems, the others are left out, as is an id that means another problem in each. {}
+    stands for an evaluation that is not there.
+    Solutions are counted as they are written where the verifier cannot tell whether two of them are the same.
+    """
+    both = (a, b)
+    known = [digests(evaluation) for evaluation in both]
+    others = other_problems(*known)
+    names = [name for name in known[0] | known[1] if name not in others]
+    exact = all(evaluation.get("exact_solutions", True) for evaluation in both)
+    ks = sorted({1, *a.get("k", ()), *b.get("k", ())})
+    sizes = sorted({evaluation["samples"] for evaluation in both if evaluation.get("samples")})
+    measures = [(f"pass@{k}", f"Pass@{k}", 1) for k in ks]
+    measures += [(f"distinct@{n}", f"Distinct@{n}" if exact else WRITTEN, n) for n in sizes]
+    rows = []
+    for measure, label, bound in measures:
+        x, y = (values(evaluation, measure, names) for evaluation in both)
+        if (shared := ~np.isnan(x) & ~np.isnan(y)).any():
+            x, y = x[shared], y[shared]
+        estimates = interval(x, (0, bound)), interval(y, (0, bound)), paired_interval(x, y, (0, bound))
+        rows.append(Comparison(label, *estimates, percent=measure.startswith("pass")))
+    return [row for row in rows if not (math.isnan(row.base.mean) and math.isnan(row.trained.mean))]
+
+
+def legend(rows: Sequence[Comparison]) -> str:
+    """What the rows that count solutions count."""
+    if any(row.label.endswith(WRITTEN) for row in rows):  # after the title of a benchmark
+        return f"{WRITTEN}: sets of formulas that the correct samples write."
+    return "Distinct@n: distinct correct solutions among n samples."
+
+
+def compare(
+    paths: Sequence[str | Path], config: Export = IN_MARKDOWN, out: Path | None = None, log: Log = print
+) -> Table:
+    """Each evaluation against the first; `paths` are those of `read_results`, or NAME=PATH.
+
+    Logs the comparison, or prints its table in the format of `config`, and where `out` names a folder writes both, and
+    the figure of the changes of Pass@k.
+    DiverError where two evaluations have no benchmark or no problem in common.
+    """
+    if len(paths) < 2:
+        raise DiverError("name two results or more, the first is the one that the others are compared with")
+    base, *others = [(name or str(path), read_results(path)) for name, path in map(given_name, map(str, paths))]
+    found: dict[str, Comparison] = {}
+    texts: list[str] = []
+    for name, other in others:
+        rows, text = _against(*base, name, other)
+        found |= {f"{name}: {row.label}" if len(others) > 1 else row.label: row for row in rows}
+        texts.append(text)
+    columns = [Column("base"), Column("other"), Column("change"), Column("significant")]
+    cells: dict[str, list[Cell]] = {
+        label: [row.base, row.trained, row.change, int(row.significant)] for label, row in found.items()
+    }  # Pass@k is a fraction in data, and in per cent where it is read
+    shown = [["measure", "base", "other", "change"], *([label, *row.cells()[1:]] for label, row in found.items())]
+    table = Table("measure", columns, cells, shown)
+    config.show(table, text := "\n".join(texts), log)
+    if out is not None:
+        write_text(out / "comparison.md", text)
+        config.write(table, out, "comparison")
+        if config.figures:
+            changes = {label: [row.change] for label, row in found.items() if row.percent}
+            column = Column("change", "change, in points of per cent", 100)
+            write_intervals(Table("measure", [column], changes), *config.figure_paths(out, "comparison"))
+    return table
+
+
+def _against(name_a: str, a: Mapping[str, Any], name_b: str, b: Mapping[str, Any]) -> tuple[list[Comparison], str]:
+    """The measures of the benchmarks that both have; and as text, with what else differs between the evaluations."""
+    pairs = [(of_a, b["benchmarks"][name]) for name, of_a in a["benchmarks"].items() if name in b["benchmarks"]]
+    if not pairs:
+        raise DiverError(f"{name_a} and {name_b} have no benchmark in common")
+    rows: list[Comparison] = []
+    notes: list[str] = []
+    for left, right in pairs:
+        title = left["title"]
+        of_both = [row for row in comparisons(left, right) if not math.isnan(row.change.mean)]
+        if not of_both:
+            raise DiverError(
+                f"{name_a} and {name_b} have no problem of {title} in common: none of the same id, text and answer"
+            )
+        rows += [row._replace(label=f"{title} {row.label}") for row in of_both]
+        for key in (*SETTINGS, *OF_PROBLEMS):
+            one, other = (of.get("source", {}).get("path") if key == "source" else of.get(key) for of in (left, right))
+            # An evaluation by training does not say its source.
+            if one != other and (key in SETTINGS or None not in (one, other)):
+                notes.append(f"{title}: {key} differs: {one} and {other}\n")
+        if others := other_problems(digests(left), digests(right)):
+            notes.append(
+                f"{title}: {len(others)} problems of the same id have another text or answer and are left out\n"
+            )
+    table = markdown(["", name_a, name_b, "change  "], [row.cells() for row in rows])
+    return rows, (
+        f"{name_b} ({b['model']}) against {name_a} ({a['model']})\n\n{table}\nOver the problems of both: Pass@k in "
+        f"percent. {legend(rows)} In brackets 95 % intervals; * : that of the change excludes 0.\n" + "".join(notes)
+    )

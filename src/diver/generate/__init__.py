@@ -1,1 +1,0 @@
-"""From prompts to responses, behind one interface: `diver.generate.base.Generator`."""

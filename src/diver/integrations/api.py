@@ -1,0 +1,198 @@
+"""`diver.advantages`: the whole method as one function, for a trainer that knows nothing of this package."""
+
+import warnings
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from diver.core.types import DiverError, Group, Problem, Progress, Reward, Rollout, State, as_outcome
+from diver.methods import NEEDS, Decode, Method, check_needs, check_outcomes, method_named
+
+NO_VALUE = frozenset({"None", "nan", "<NA>", "NaT"})
+"""A missing value of Python, NumPy or pandas, as it shows itself: equal to others, it names no group."""
+
+
+def advantages(
+    responses: Iterable[str],
+    outcomes: Iterable[float],
+    group_ids: Iterable[Hashable],
+    method: str | Method = "diver-mix",
+    progress: Progress | float = 0.0,
+    *,
+    tokens: Iterable[Sequence[int]] | None = None,
+    logprobs: Iterable[Sequence[float]] | None = None,
+    keys: Iterable[Hashable] | None = None,
+    answer_ends: Iterable[int | None] | None = None,
+    truncated: Iterable[bool] | None = None,
+    state: State | None = None,
+    decode: Decode | None = None,
+) -> np.ndarray | list[np.ndarray]:
+    """The advantage of each response, for any trainer. Rows come in any order and are answered in that order.
+
+    Lists, arrays and tensors are accepted. Without `answer_ends` and `truncated` a method that rewards diversity
+    measures whole texts, takes every response as finished, and warns once.
+
+    Args:
+        responses ([B]): the texts that the policy wrote.
+        outcomes ([B]): rewards of correctness. A response is correct if its outcome is at least `method.threshold`
+            (0.5). A method with a coefficient in units of reward, such as lambda, needs outcomes from 0 to 1
+            (`method.unit_outcomes`).
+        group_ids ([B]): one id per response; responses to the same prompt share an id.
+        method: a name, or a `Method`.
+        progress: t/T, how far the run is, for the schedule of lambda.
+        tokens ([B]): the policy's token ids without padding. Needed for gamma < 1, a length penalty, and with `decode`
+            for a horizon in tokens.
+        logprobs ([B]): the sampler's log-probs of these tokens.
+        keys ([B]): equal for responses that are the same answer or solution; texts or whole numbers if `state` is
+            given.
+        answer_ends ([B]): the number of characters of each response up to the end of its answer, None where that is
+            unknown. Diversity is measured up to there (`diversity.until`).
+        truncated ([B]): whether each response was cut at the length limit. `shaping.condition = "correct-finished"`
+            does not reward those.
+        state: a dict, empty at first, that is changed in place. Give the same one in every step, with group ids that
+            name the problems, and save it with the checkpoint.
+        decode: turns token ids into text.
+
+    Returns:
+        float64 [B], or a list of float32 [T] for a method with an advantage for each token (`method.per_token`).
+
+    Raises:
+        ValueError: columns differ in length, an outcome is not finite, a group id is missing, or groups are not whole
+            (all of one size, at least 2).
+        DiverError: the method needs a column that is not given, selects responses, has k >= G of Pass@k, or needs
+            outcomes from 0 to 1 and gets others.
+    """
+    method = method_named(method) if isinstance(method, str) else method
+    if method.selection.drops:
+        raise DiverError(
+            f"method {method.name!r}: a selection drops responses, so some have no advantage; use Method.apply"
+        )
+    optional = {
+        "tokens": tokens,
+        "logprobs": logprobs,
+        "keys": keys,
+        "answer_ends": answer_ends,
+        "truncated": truncated,
+    }
+    absent = {name for name, value in {**optional, "decode": decode, "state": state}.items() if value is None}
+    missing = sorted(method.needs & absent) if "replay" not in method.needs else []  # no column would do
+    without = f" without `{'` and `'.join(missing)}`" if missing else ""
+    check_needs(method, f"diver.advantages{without}", {*NEEDS} - {*missing, "grades", "replay"})
+    columns = {"responses": responses, "outcomes": outcomes, "group_ids": group_ids}
+    columns |= {name: column for name, column in optional.items() if column is not None}
+    given = {name: _plain(column) for name, column in columns.items()}
+    if note := _unknown_ends(method, given):
+        warnings.warn(note, stacklevel=2)
+    if "keys" in given:
+        given["keys"] = _as_text(given["keys"], state is not None)
+    rollouts = _rollouts(given)
+    check_outcomes(method, [rollout.reward.outcome for rollout in rollouts if rollout.reward])
+    if rows := _whole_groups(given["group_ids"]):
+        method.check_group_size(len(rollouts) // len(rows), "G")
+    groups = [Group(Problem(str(name), "", ""), tuple(rollouts[i] for i in index)) for name, index in rows.items()]
+    done = dict.fromkeys(range(len(rollouts)), Rollout(""))
+    for index, group in zip(
+        rows.values(), method.apply(groups, progress, decode, state, measure_all=False), strict=True
+    ):
+        done |= zip(index, group.rollouts, strict=True)
+    if method.per_token:
+        return [np.asarray(rollout.token_advantages) for rollout in done.values()]
+    return np.array([rollout.advantage for rollout in done.values()])
+
+
+def _rollouts(columns: Mapping[str, list[Any]]) -> list[Rollout]:
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = ", ".join(f"{len(column)} {name}" for name, column in columns.items())
+        raise ValueError(f"the columns differ in length: {lengths}")
+    for i, text in enumerate(columns["responses"]):
+        if not isinstance(text, str):
+            raise ValueError(f"row {i}: a response is a text (str), not {type(text).__name__}")
+    return [
+        Rollout(
+            text,
+            tokens=columns["tokens"][i] if "tokens" in columns else None,
+            logprobs=np.asarray(columns["logprobs"][i], np.float32) if "logprobs" in columns else None,
+            key=columns["keys"][i] if "keys" in columns else None,
+            answer_end=_answer_end(columns["answer_ends"][i], text, i) if "answer_ends" in columns else None,
+            truncated=_flag(columns["truncated"][i], i) if "truncated" in columns else False,
+            reward=Reward(_outcome(columns["outcomes"][i], i)),
+        )
+        for i, text in enumerate(columns["responses"])
+    ]
+
+
+def _unknown_ends(method: Method, given: Collection[str]) -> str:
+    """The warning for a method that reads texts without `answer_ends` or `truncated`; empty if nothing is missing."""
+    if "responses" not in method.needs:
+        return ""
+    shaping = getattr(method, "shaping", None)
+    notes = []
+    if "answer_ends" not in given and method.diversity.until == "answer":
+        notes.append("without `answer_ends` the diversity of whole responses is measured, with text after the answer")
+    if "truncated" not in given and shaping and shaping.condition == "correct-finished":
+        notes.append("without `truncated` every response counts as finished")
+    return f"method {method.name!r}: {'; '.join(notes)}" if notes else ""
+
+
+def _answer_end(value: object, text: str, row: int) -> int | None:
+    if repr(value) in NO_VALUE:
+        return None
+    if isinstance(value, float) and value.is_integer():  # a column of pandas with a missing value has floats
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= len(text):
+        raise ValueError(
+            f"row {row}: an answer end is a number of characters from 0 to {len(text)}, or None, not {value!r:.60}"
+        )
+    return value
+
+
+def _flag(value: object, row: int) -> bool:
+    if repr(value) in NO_VALUE or value not in (False, True):
+        raise ValueError(f"row {row}: truncated is true or false, not {value!r:.60}")
+    return bool(value)
+
+
+def _as_text(keys: list[Hashable], saved: bool) -> list[str]:
+    """The keys as texts, equal where the keys are; where they are `saved`, the same in every run."""
+    texts: dict[Hashable, str] = {}
+    for i, key in enumerate(keys):
+        if saved and not isinstance(key, str | int):
+            raise ValueError(f"row {i}: with `state` a key is a text or a whole number, not {key!r:.60}")
+        try:
+            texts.setdefault(key, key if isinstance(key, str) else f"{type(key).__name__} {key!r}")
+        except TypeError:
+            raise ValueError(f"row {i}: a key is a text, a number or a tuple of them, not {key!r:.60}") from None
+    return [texts[key] for key in keys]
+
+
+def _outcome(value: object, row: int) -> float:
+    try:
+        return as_outcome(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"row {row}: an outcome is true, false or a number, not {value!r:.60}") from None
+
+
+def _whole_groups(group_ids: list[Hashable]) -> dict[Hashable, list[int]]:
+    rows: dict[Hashable, list[int]] = {}
+    for i, key in enumerate(group_ids):
+        if not isinstance(key, Hashable):
+            raise ValueError(f"row {i}: a group id is a text, a number or a tuple of them, not {key!r:.60}")
+        if repr(key) in NO_VALUE:
+            raise ValueError(f"row {i}: has no group id: {key!r}; rows with the same prompt need an id that they share")
+        rows.setdefault(key, []).append(i)
+    usual = Counter(len(index) for index in rows.values()).most_common(1)
+    for key, index in rows.items():
+        if len(index) != usual[0][0] or len(index) < 2:
+            raise ValueError(
+                f"group {key!r} has {len(index)} rows where {max(2, usual[0][0])} belong: diversity and advantages "
+                "need whole groups, all of one size and at least 2"
+            )
+    return rows
+
+
+def _plain(column: Any) -> list[Any]:
+    """A column as a list of Python values, from a list, an array or a tensor on any device."""
+    values = column.tolist() if hasattr(column, "tolist") else column
+    return [v.tolist() if hasattr(v, "tolist") else v for v in values]

@@ -1,0 +1,192 @@
+"""`diver browse`: write the page of runs, or that of anyone's rollouts, or serve it while it changes."""
+
+import dataclasses
+import math
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from diver.core.export import Export
+from diver.core.extras import require
+from diver.core.figures import write_intervals, write_lines
+from diver.core.files import write_text
+from diver.core.run_folder import given_name
+from diver.core.settings import settings
+from diver.core.tables import export, markdown
+from diver.core.types import DiverError
+from diver.look import dump_page, run_page
+from diver.look.measure import paths_of
+from diver.look.page import check_page
+from diver.look.read import Columns
+from diver.look.read.files import check_written
+from diver.look.read.reader import THRESHOLD
+from diver.look.run_record import RunRecord, run_folders
+from diver.look.run_summary import conclusion, summary_table
+from diver.look.serve import Page, server
+from diver.look.source import MEASURED, Source
+
+BYTES = 40_000_000  # read before the first page; a few seconds
+EVERY = 5.0  # seconds between two looks at the files of a run that goes on
+RUN_GROUPS, GROUPS = 200, 100  # shown by default on the page of a run, on that of a dump
+
+
+@settings
+class Browse(Columns, Export):
+    """One page of a run, or of several side by side, or of anyone's rollouts: curves, alerts, groups to read.
+
+    The page of run folders has the evaluations and the metrics, too. Any other folder or file is read as diver measure
+    reads it; of more than 40 MB the beginnings of files evenly spaced over the steps, and the page says so; --all reads
+    everything.
+    Try: diver browse runs/quickstart - diver browse grpo=out/a diver=out/b - diver browse answers.csv --by model
+    """
+
+    rollouts: Positional[tuple[str, ...]]
+    """Run folders, folders of runs (train --seeds), or files and folders of rollouts, side by side; NAME=PATH gives a
+    name."""
+    out: Path | None = None
+    """The page to write. Default: report.html in the one folder of runs that is named, comparison.html here for
+    several, browse.html here for rollouts. Tables of --format and --figures are written beside it under its name."""
+    watch: bool = False
+    """Serve the page on 127.0.0.1 and read what is added, until interrupted; nothing is written."""
+    port: int = 0
+    """Port of the page that --watch serves; 0 takes a free one."""
+    all: bool = False
+    """Read every file, however long that takes."""
+    steps: str = ""
+    """Read only the files of these steps of a folder: 100, or 1,50-60,last."""
+    threshold: float = THRESHOLD
+    """An outcome of at least this is correct."""
+    groups: int | None = None
+    """The page shows at most this many groups: of runs evenly spaced (default 200), of rollouts drawn at random
+    (default 100)."""
+
+    def __post_init__(self) -> None:
+        if not self.rollouts:
+            raise DiverError("name at least one file or folder of rollouts: diver browse runs/quickstart")
+        if self.groups is not None and self.groups < 0:
+            raise DiverError(f"--groups: must be at least 0, is {self.groups}")
+        if not math.isfinite(self.threshold):
+            raise DiverError(f"--threshold: must be a finite number, is {self.threshold}")
+        self.check_export(Path())
+        if self.watch and (self.figures or self.format != "markdown"):
+            raise DiverError("--watch: writes nothing; omit it for --figures and --format")
+        if not 0 <= self.port < 1 << 16:
+            raise DiverError(f"--port: must be between 0 and 65535, is {self.port}")
+
+
+def run(config: Browse) -> None:
+    """Write the page and print the summary, or serve it."""
+    require("scipy", "pandas")  # of the intervals and the curves
+    named = [(name, path.expanduser()) for name, path in map(given_name, config.rollouts)]
+    folders = [(name, run_folders(path)) for name, path in named]
+    if all(found for _, found in folders):
+        browse_runs(config, [(name, folder) for name, found in folders for folder in found], named[0][1])
+    else:
+        browse_rollouts(config)
+
+
+def browse_runs(config: Browse, folders: list[tuple[str, Path]], first: Path) -> None:
+    """The page of run folders, each with the name that the user gives it, if any; `first` is the first path named."""
+    for field in dataclasses.fields(config):
+        if field.name not in ("rollouts", "out", "watch", "port", "groups") and (
+            getattr(config, field.name) != field.default
+        ):
+            raise DiverError(f"--{field.name}: is for rollouts, and {first} is a run; name its {first / 'rollouts'}")
+    limit = RUN_GROUPS if config.groups is None else config.groups
+
+    def records() -> list[RunRecord]:
+        return [dataclasses.replace(RunRecord.read(folder), name=name) for name, folder in folders]
+
+    if config.watch:
+        seen: object = None
+
+        def newest(version: str) -> str | None:
+            nonlocal seen
+            runs = records()
+            now = [run.changed for run in runs]
+            if now == seen:
+                return None
+            page = run_page.render(runs, limit, version)
+            seen = now
+            return page
+
+        watch(config.port, newest)
+        return
+    one = first / "report.html" if len(config.rollouts) == 1 else Path("comparison.html")
+    out = config.out or one
+    check_page(out)
+    runs = records()
+    write_text(out, run_page.render(runs, limit))
+    print(summary_table(folders[0][1]) if len(runs) == 1 else "\n".join(f"{r.folder}: {conclusion(r)}" for r in runs))
+    print(out)
+
+
+def browse_rollouts(config: Browse) -> None:
+    """The page of rollouts of any origin, read within a budget."""
+    paths = paths_of(config.rollouts)
+    limit = GROUPS if config.groups is None else config.groups
+    budget, measured = None if config.all else BYTES // len(paths), MEASURED // len(paths)
+    sources = [
+        Source(name, path, config.columns, config.steps, -(-limit // len(paths)), config.threshold)
+        for name, path in paths.items()
+    ]
+    if config.watch:
+
+        def newest(version: str) -> str | None:
+            read = [source.read_more(budget, measured) for source in sources]
+            return dump_page.render(sources, limit, config.threshold, version) if any(read) or version == "1" else None
+
+        watch(config.port, newest)
+        return
+    out = config.out or Path("browse.html")
+    tables, figures = config.paths(out.parent, out.stem), config.figure_paths(out.parent, out.stem)
+    check_written([out, *tables], paths.values())
+    check_page(out)
+    for source in sources:
+        source.look()
+        source.read(budget, measured)
+    runs, note = dump_page.runs_of(sources), config.notes()
+    for source in sources:
+        if not any(run.source is source for run in runs):
+            raise DiverError(next(iter(source.notes), f"{source.path}: empty, not one response"))
+    write_text(out, dump_page.render(sources, limit, config.threshold))
+    for line in [*filter(None, map(dump_page.part_read, sources)), *dump_page.remarks(sources)]:
+        note(line)
+    table = dump_page.summary(runs)
+    config.write(table, out.parent, out.stem)
+    metrics = [run.metrics() for run in runs]
+    if figures and any(len(of) > 1 for of in metrics):
+        curves = dump_page.curves(runs, metrics, [[] for _ in runs])
+        write_lines(curves["panels"], [run.name for run in runs], *figures)
+    elif figures:
+        write_intervals(table, *figures)
+    header, *rows = table.upright()
+    config.show(table, export(table, "markdown") if len(table.rows) > 3 else markdown(header, rows))
+    note("\n".join(map(str, [out, *tables])))
+
+
+def watch(port: int, newest: Callable[[str], str | None]) -> None:
+    """Serve a page until interrupted. `newest(version)` makes it, and None where it would be the same as the last."""
+    page, stop = Page(), threading.Event()
+
+    def refresh() -> None:
+        version = str(int(page.version or 0) + 1)
+        if (content := newest(version)) is not None:
+            page.replace(version, content)
+
+    def go_on() -> None:
+        while not stop.wait(EVERY):
+            with suppress(DiverError, OSError):  # files that are being written or moved: the page stays as it is
+                refresh()
+
+    with server(page, port) as http:
+        refresh()
+        print(f"http://127.0.0.1:{http.server_port}/ - until interrupted (Ctrl-C)", flush=True)
+        threading.Thread(target=go_on, daemon=True).start()
+        try:
+            http.serve_forever()
+        finally:
+            stop.set()

@@ -1,0 +1,288 @@
+"""The page of `diver browse`: the report's page, filled from what was read of rollouts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from diver.core.run_folder import metrics_table
+from diver.core.tables import Measure, Table
+from diver.diversity import with_diversity
+from diver.look.curves import Panel, panel_data, thinned
+from diver.look.groups import Shown, browser_data
+from diver.look.measure import with_page_name
+from diver.look.page import (
+    CURVES,
+    alerts_section,
+    document,
+    evenly_spaced,
+    facts,
+    groups_section,
+    header,
+    html_table,
+    section,
+    swatch,
+    text,
+)
+from diver.look.problems import owner
+from diver.look.source import MEASURED, Source
+from diver.look.tally import RIGHT, WRONG, Tally, entropy, merged, shared_ks
+from diver.train.alerts import NOISE, Alert, alerts, window
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BY_OUTCOME = "solid: correct responses, dashed: wrong ones"
+NOTE = (
+    "Means over problems, of one with several groups their mean, with 95 % intervals. Pass@k is the unbiased estimate; "
+    "written differently@k counts sets of formulas that correct responses write; TD (textual diversity) is 1 - "
+    "pairwise BLEU. "
+    f"Of more than {MEASURED} groups both are measured of a random part. Groups of one response are of no kind."
+)
+
+
+NO_ALERTS = (
+    "No alerts: groups without a correct response, truncation, and, where they are known, entropy and length stayed "
+    "within their limits; diversity did not rise while the outcome fell, nor Pass@1 while Pass@k fell."
+)
+
+
+class Run(NamedTuple):
+    """Whose responses: those of a path, or of one value of --by in it. `steps` has a tally for each step."""
+
+    name: str
+    source: Source
+    by: str
+    steps: dict[int | None, Tally]
+
+    @property
+    def total(self) -> Tally:
+        return merged(self.steps.values())
+
+    def metrics(self) -> pd.DataFrame:
+        """float64, a row a step, a column a mean; empty where no step is known."""
+        known = sorted(step for step in self.steps if step is not None)
+        return metrics_table(
+            {"step": step, **{name: self.steps[step].mean(name) for name in self.steps[step].values}} for step in known
+        )
+
+
+def runs_of(sources: Sequence[Source]) -> list[Run]:
+    """The runs of all sources, in the order of their first responses."""
+    runs = []
+    for source in sources:
+        parts: dict[str, dict[int | None, list[Tally]]] = {}
+        for file in source.files:
+            if file in source.contents:
+                for (by, step), tally in source.contents[file].tallies.items():
+                    parts.setdefault(by, {}).setdefault(step, []).append(tally)
+        for by, of in parts.items():
+            name = source.name if len(parts) == 1 else f"{source.name}: {by}" if len(sources) > 1 else by
+            runs.append(Run(name, source, by, {step: merged(tallies) for step, tallies in of.items()}))
+    return runs
+
+
+def summary(runs: Sequence[Run]) -> Table:
+    """A row a run."""
+    totals = [run.total for run in runs]
+    measures = [Measure("groups"), Measure("responses")]
+    measures += [Measure(f"pass@{k}", f"Pass@{k}", 100) for k in _ends(shared_ks(totals, "pass"))]
+    measures += [
+        Measure(f"distinct@{k}", f"written differently@{k}") for k in shared_ks(totals, "distinct")[-1:] if k > 1
+    ]
+    measures += [
+        Measure("group/solve_all", "all correct", 100),
+        Measure("group/mixed", "some correct", 100),
+        Measure("group/solve_none", "none correct", 100),
+        Measure("diversity/textual", "TD", digits=3),
+        Measure(f"diversity/textual:{RIGHT}", "TD, correct", digits=3),
+        Measure(f"diversity/textual:{WRONG}", "TD, wrong", digits=3),
+        Measure("policy/entropy", "entropy", digits=3),
+        Measure(f"policy/entropy:{RIGHT}", "entropy, correct", digits=3),
+        Measure(f"policy/entropy:{WRONG}", "entropy, wrong", digits=3),
+        Measure("response/length_mean", "tokens"),
+        Measure("response/words", "words"),
+    ]
+    counts = ("groups", "responses")
+    known = [m for m in measures if m.name in counts or any(t.values.get(m.name) for t in totals)]
+    rows = {
+        run.name: [getattr(t, m.name) if m.name in counts else t.estimate(m.name) for m in known]
+        for run, t in zip(runs, totals, strict=True)
+    }
+    return Table("run", known, rows)
+
+
+def _ends(ks: Sequence[int]) -> list[int]:
+    """The smallest, one in the middle and the largest."""
+    return sorted({ks[0], ks[len(ks) // 2], ks[-1]}) if ks else []
+
+
+def render(sources: Sequence[Source], groups: int, threshold: float, version: str = "") -> str:
+    """The page of what was read so far; `groups` is how many it shows at most."""
+    runs = runs_of(sources)
+    names = [run.name for run in runs]
+    metrics = [run.metrics() for run in runs]
+    found = [[*alerts(m), *filter(None, [_narrower(m)])] for m in metrics]
+    browser = browser_data(_shown(runs, sources, groups, threshold), groups)
+    stepped = any(len(m) > 1 for m in metrics)
+    total = sum(run.total.groups for run in runs)
+    lines = "".join(f"<li>{text(note)}</li>" for note in remarks(sources))
+    said = f"<ul class=note>{lines}</ul>" if lines else ""
+    over_steps = (alerts_section(found, names, NO_ALERTS), CURVES) if stepped else ()
+    parts = (
+        _head(runs, sources),
+        *over_steps,
+        _summary_section(runs),
+        groups_section(browser, total, drawn="drawn at random from those read"),
+        section("Files", facts({source.name: source.path for source in sources}) + said),
+    )
+    data = {"runs": names, "curves": curves(runs, metrics, found), "browser": browser, "version": version}
+    return document(" · ".join(source.name for source in sources), parts, data)
+
+
+def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
+    totals = [run.total for run in runs]
+    steps = sorted({step for run in runs for step in run.steps if step is not None})
+    outcomes = dict.fromkeys(name for source in sources for name in source.outcomes)
+    about = {
+        "Read as": ", ".join(dict.fromkeys(name for source in sources for name in source.layouts)),
+        **({"Outcome": ", ".join(outcomes)} if outcomes else {}),
+        "Groups": f"{sum(t.groups for t in totals):,}",
+        "Responses": f"{sum(t.responses for t in totals):,}",
+        **({"Steps": f"{steps[0]:,} to {steps[-1]:,}" if len(steps) > 1 else f"{steps[0]:,}"} if steps else {}),
+    }
+    notes = "".join(f'<p class="note">{text(line)}</p>' for line in map(part_read, sources) if line)
+    return header("diver browse", " · ".join(source.name for source in sources), facts(about) + notes)
+
+
+def part_read(source: Source) -> str:
+    """Which part of a source was read; empty where all of it was."""
+    cut = any(not content.whole for content in source.contents.values())
+    if not source.missing and not cut:
+        return ""
+    size, count = sum(file.size for file in source.files), len(source.files)
+    total = f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+    files = "the file" if count == 1 else f"each of its {count:,} files"
+    if source.missing:
+        files = f"{len(source.contents):,} of its {count:,} files, evenly spaced over the steps"
+    if not cut:
+        return f"{source.name}, {total}: read so far are {files}. --all reads everything."
+    return (
+        f"{source.name}, {total}: read so far is the beginning of {files}; groups smaller than the largest of a "
+        "beginning may be cut off there, and are left out. --all reads everything."
+    )
+
+
+def _summary_section(runs: Sequence[Run]) -> str:
+    table = summary(runs)
+    upright = len(table.rows) <= 3
+    titles, *rows = table.upright() if upright else table.text()
+
+    def cell(value: str) -> str:
+        mean, _, ends = value.partition(" [")
+        return f"{text(mean)}<small>{text(f'[{ends}')}</small>" if ends else text(value)
+
+    run_cells = [f"{swatch(i)}{text(run.name)}" if len(runs) > 1 else text(run.name) for i, run in enumerate(runs)]
+    body = [[text(first), *map(cell, rest)] for first, *rest in rows]
+    if upright:
+        titles = ["", *run_cells]
+    else:
+        body = [[name, *rest] for name, (_, *rest) in zip(run_cells, body, strict=True)]
+        titles = ["", *map(text, titles[1:])]
+    return section("Summary", f"{html_table(titles, body, 'fit')}<p class='note'>{text(NOTE)}</p>")
+
+
+def remarks(sources: Sequence[Source]) -> list[str]:
+    """What a user should know of the sources, at most 20 lines and how many more there are."""
+    notes = [note for source in sources for note in source.notes]
+    return [*notes[:20], *([f"and {len(notes) - 20:,} more"] if len(notes) > 20 else [])]
+
+
+# ---- curves
+
+
+def curves(runs: Sequence[Run], metrics: Sequence[pd.DataFrame], found: Sequence[Sequence[Alert]]) -> dict[str, Any]:
+    """The panels as the page draws them, see `diver.look.curves`."""
+    totals = [run.total for run in runs]
+    panels = [Panel(f"pass@{k}", f"Pass@{k}", "of the rollouts", True) for k in _ends(shared_ks(totals, "pass"))]
+    panels += [
+        Panel(f"distinct@{k}", f"Written differently@{k}", "correct, by their formulas")
+        for k in shared_ks(totals, "distinct")[-1:]
+        if k > 1
+    ]
+    panels += [
+        Panel("reward/outcome", "Outcome", "mean over the responses"),
+        Panel("group/solve_all", "Groups all correct", "", True),
+        Panel("group/mixed", "Groups some correct", "", True),
+        Panel("group/solve_none", "Groups none correct", "", True),
+        Panel("diversity/textual", "Textual diversity", BY_OUTCOME),
+        Panel("diversity/equational", "Equational diversity", "formulas no other response has"),
+        Panel("policy/entropy", "Entropy", BY_OUTCOME),
+        Panel("response/length_mean", "Tokens", BY_OUTCOME),
+        Panel("response/words", "Words", BY_OUTCOME),
+        Panel("response/truncated", "Truncated responses", "", True),
+    ]
+    last = max((int(m.index[-1]) for m in metrics if len(m)), default=1)
+    drawn = [p for panel in panels if (p := _panel(panel, metrics, found))["lines"]]
+    return {"steps": max(last, 1), "panels": drawn, "more": []}
+
+
+def _panel(panel: Panel, metrics: Sequence[pd.DataFrame], found: Sequence[Sequence[Alert]]) -> dict[str, Any]:
+    lines = []
+    for i, of in enumerate(metrics):
+        parts = [(f"{panel.metric}:{RIGHT}", RIGHT), (f"{panel.metric}:{WRONG}", WRONG)]
+        if panel.note != BY_OUTCOME or not any(name in of for name, _ in parts):
+            parts = [(panel.metric, "")]
+        for name, label in parts:
+            # Files that do not say which responses were truncated would have a curve of zeros, as if none was.
+            if name in of and len(values := of[name].dropna()) and (name != "response/truncated" or values.any()):
+                lines.append({"run": i, "of": label, "dashed": label == WRONG, **thinned(values.index, values=values)})
+    return panel_data(panel, lines, found)
+
+
+def _narrower(metrics: pd.DataFrame) -> Alert | None:
+    """Pass@1 rose and Pass@k of the largest k fell between the first and the last quarter, both beyond their noise."""
+    names = sorted((n for n in metrics if n.startswith("pass@")), key=lambda n: int(n.partition("@")[2]))
+    quarter = len(metrics) // 4
+    if len(names) < 2 or quarter < max(3, window(len(metrics)) // 2):
+        return None
+    moves = []
+    for name in (names[0], names[-1]):
+        before, after = metrics[name].iloc[:quarter].dropna(), metrics[name].iloc[-quarter:].dropna()
+        error = math.sqrt(before.var() / max(len(before), 1) + after.var() / max(len(after), 1))
+        moves.append((after.mean() - before.mean(), error))
+    (rise, noise), (fall, noise_of_fall) = moves
+    if not (rise > NOISE * noise and fall < -NOISE * noise_of_fall):
+        return None
+    first, last = (name.replace("pass", "Pass") for name in (names[0], names[-1]))
+    return Alert(
+        f"{first} rises while {last} falls",
+        f"From the first to the last quarter of the steps {first} of the rollouts rose by {100 * rise:.1f} points "
+        f"and {last} fell by {-100 * fall:.1f}: given many samples, the policy solves fewer problems.",
+        "Evaluate earlier checkpoints, or reward diversity.",
+        names[-1],
+    )
+
+
+# ---- groups
+
+
+def _shown(runs: Sequence[Run], sources: Sequence[Source], limit: int, threshold: float) -> list[Shown]:
+    """At most `limit` groups, by step, with what the cards show of a response."""
+    index = {(id(run.source), run.by): i for i, run in enumerate(runs)}
+    drawn = []
+    for source in sources:
+        for file in source.files:
+            if file in source.contents:
+                drawn += [(source, group) for group in source.contents[file].sample.groups()]
+    shown = []
+    for source, group in (drawn[i] for i in evenly_spaced(len(drawn), limit)):
+        bare = dataclasses.replace(group, problem=dataclasses.replace(group.problem, meta={}))
+        named = with_page_name(bare, "", threshold, usual=len(group))
+        named = named.with_each(entropy=[entropy(r) for r in group.rollouts])
+        if len(group) > 1 and not group.rollouts[0].diversity:
+            named = with_diversity(named, ["textual", "equational"])
+        shown.append(Shown(named, index[id(source), owner(group.problem, source.by)], group.problem.meta.get("step")))
+    return shown

@@ -1,0 +1,272 @@
+"""`diver judge`: read the answers, request the missing replies, decide, report, write the results."""
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from tyro.conf import Positional
+
+from diver.core.files import lock, write_text
+from diver.core.jsonl import JsonlLog, to_json
+from diver.core.progress import progress_bar
+from diver.core.settings import settings
+from diver.core.types import DiverError
+from diver.evaluate.config import read_json_flag
+from diver.look.judge.answers import Case, read_cases
+from diver.look.judge.comparisons import (
+    Comparison,
+    Counting,
+    Decision,
+    ask,
+    comparisons,
+    decide,
+    stored,
+    whole_rounds,
+)
+from diver.look.judge.prompt import LETTERS, MAX_STRUCTURED, response_format
+from diver.look.judge.ranks import Standing, by_position, standings, unranked
+from diver.look.judge.tables import OVERALL, Blocks, ranks_latex, ranks_markdown
+from diver.look.read.files import check_written
+from diver.sample.endpoint import Endpoint
+
+FILES = ("table.md", "table.tex", "ranks.json", "comparisons.jsonl", "replies.jsonl")  # of --out
+Log = Callable[[str], Any]
+
+
+@settings
+class Judge:
+    """Let a language model rank the answers of several models to the same problems.
+
+    It judges completeness, logical consistency, relevance and efficiency, blind to which model wrote which answer. Each
+    answer is shown once at every position. The same command resumes a stopped run. Try:
+    diver judge base=runs/eval/base diver=runs/eval/diver --benchmarks math500 --url http://127.0.0.1:8000/v1
+    """
+
+    models: Positional[tuple[str, ...]]
+    """NAME=PATH of each model: a file or folder of its rollouts, of any origin that `diver measure` reads."""
+    benchmarks: str = ""
+    """Benchmarks or problem files with the problems' texts, which rollouts of `diver eval` do not have."""
+    answer: Literal["first", "correct"] = "first"
+    """Which answer of several: the first, or the first correct one."""
+    limit: int | None = None
+    """At most this many problems."""
+    judge: str = ""
+    """The judge's name on its server; by default the only model that the server has."""
+    url: str = "http://127.0.0.1:8000/v1"
+    """Any OpenAI-compatible server; its key is read from OPENAI_API_KEY."""
+    extra: str = ""
+    """Further keys of the request body, as JSON."""
+    structured_output: bool = False
+    """Constrain every reply to a JSON schema, by `response_format`: for a judge too small to follow a format. Up to 5
+    models."""
+    rounds: int = 1
+    """In a round the answers to a problem are compared once per model, in different orders."""
+    temperature: float = 0.0
+    """Sampling temperature of the judge."""
+    max_tokens: int = 2048
+    """Longest reply in tokens; the judge may think before it ranks."""
+    concurrency: int = 16
+    """Simultaneous requests."""
+    max_chars: int = 12_000
+    """Longest answer in characters; a longer one is cut in its middle."""
+    price: str = ""
+    """IN,OUT: dollars per million tokens of prompt and of reply, to report the cost."""
+    seed: int = 0
+    """Random seed for the orders of answers."""
+    out: Path = Path("runs/judge")
+    """The folder of replies and results."""
+
+    def __post_init__(self) -> None:
+        if not 2 <= len(self.named) <= len(LETTERS):
+            raise DiverError(f"name 2 to {len(LETTERS)} models as NAME=PATH; {len(self.named)} are named")
+        for name in ("limit", "rounds", "max_tokens", "concurrency", "max_chars"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, is {value}")
+        if not 0 <= self.temperature < math.inf:
+            raise DiverError(f"--temperature: must be a finite number of at least 0, is {self.temperature}")
+        if not self.url.startswith(("http://", "https://")):
+            raise DiverError(f"--url {self.url}: must begin with http:// or https://")
+        if self.structured_output and len(self.named) > MAX_STRUCTURED:
+            raise DiverError(
+                f"--structured-output: takes at most {MAX_STRUCTURED} models, since its schema lists all their "
+                f"rankings; {len(self.named)} are named"
+            )
+        if self.structured_output and "response_format" in self.body:
+            raise DiverError("--extra: has response_format, which --structured-output sets; leave one of them out")
+        _ = self.body, self.prices
+
+    @property
+    def named(self) -> dict[str, Path]:
+        paths: dict[str, Path] = {}
+        for text in self.models:
+            name, equals, path = text.partition("=")
+            if not equals or not name or not path:
+                raise DiverError(f"{text}: must be NAME=PATH, such as base=runs/eval/base")
+            if name in paths:
+                raise DiverError(f"{text}: another model is named {name!r}")
+            paths[name] = Path(path)
+        return paths
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """`extra` as it is sent."""
+        return read_json_flag("--extra", self.extra)
+
+    @property
+    def prices(self) -> tuple[float, float] | None:
+        try:
+            prices = tuple(float(part) for part in self.price.split(",")) if self.price else None
+        except ValueError:
+            prices = ()
+        if prices is not None and (len(prices) != 2 or not all(0 <= p < 1e6 for p in prices)):
+            raise DiverError(f"--price {self.price}: must be two numbers, such as 0.28,0.42")
+        return prices  # type: ignore[return-value]
+
+
+def run(judge: Judge, log: Log = print) -> None:
+    """Have the answers ranked; write FILES."""
+    cases = read_cases(judge.named, judge.benchmarks, judge.answer, judge.limit, log)
+    if judge.out.exists() and not judge.out.is_dir():
+        raise DiverError(f"--out {judge.out}: is a file; name a folder")
+    if (judge.out / "config.json").exists():  # of a run or an evaluation, which has a table.md of its own
+        raise DiverError(f"--out {judge.out}: has other work, that of its config.json; choose another --out")
+    check_written((judge.out / name for name in FILES), judge.named.values())
+    judge.out.mkdir(parents=True, exist_ok=True)
+    lock_file = lock(judge.out)
+    try:
+        with JsonlLog(judge.out / "replies.jsonl") as replies_log:
+            requested, name = _ask(judge, cases, replies_log, log)
+            replies = stored(replies_log)
+        decisions = [decide(c, replies) for c in requested]
+        keys = {c.key for c in requested}
+        rows = [row for row in replies.values() if row["key"] in keys]
+        result = {"judge": name, "models": list(judge.named), "answer": judge.answer, **_counts(judge, decisions, rows)}
+        blocks = _blocks(cases, decisions)
+        table = ranks_markdown(blocks, list(judge.named))
+        _write(judge, result, blocks, decisions, table)
+    finally:
+        lock_file.close()
+    log(f"\n{table}\n{_summary(result, decisions)}")
+    log(f"written: {', '.join(FILES)} in {judge.out}")
+
+
+def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -> tuple[list[Comparison], str]:
+    """All comparisons, their replies stored; and the judge's name."""
+
+    @functools.cache
+    def connect(attempt: int) -> Counting:
+        # A repair has no tokens left for thoughts: a judge that was cut off in its thoughts has a verdict all the same.
+        form = {}
+        if judge.structured_output:
+            form = {"response_format": response_format(len(judge.named), thinking=not attempt)}
+        extra = judge.body | form
+        return Counting(Endpoint(url=judge.url, model=judge.judge, concurrency=judge.concurrency, extra=extra))
+
+    name = judge.judge or connect(0).name
+    config = {"judge": name, "temperature": judge.temperature, "max_tokens": judge.max_tokens, "extra": judge.body}
+    config |= {"structured_output": True} if judge.structured_output else {}
+    requested = comparisons(cases, judge.rounds, judge.max_chars, config, judge.seed)
+    replies = stored(replies_log)
+    keys = {c.key for c in requested}
+    missing = sum((key, 0) not in replies for key in keys)
+    log(
+        f"{len(cases)} problems, {len(judge.named)} answers to each in {judge.rounds * len(judge.named)} orders: "
+        f"{len(requested)} comparisons by {name}; {missing} to request, {len(keys) - missing} replies stored"
+    )
+    with progress_bar(missing, "judge", "reply") as bar:
+        ask(requested, replies_log, connect, config, bar.update)
+    return requested, name
+
+
+def _blocks(cases: Sequence[Case], decisions: Sequence[Decision]) -> dict[str, list[Standing]]:
+    """Overall, then each benchmark where there are several; empty where there is no whole round."""
+    ranks: dict[int, list[tuple[int, ...]]] = {}
+    number = {case: i for i, case in enumerate(cases)}
+    for d in whole_rounds(decisions):
+        ranks.setdefault(number[d.comparison.case], []).append(d.ranks or ())
+    models = len(cases[0].answers)
+
+    def block(benchmark: str | None) -> list[Standing]:
+        of_benchmark = {str(i): np.array(r) for i, r in ranks.items() if benchmark in (None, cases[i].benchmark)}
+        benchmarks = {p: cases[int(p)].benchmark for p in of_benchmark}
+        return standings(of_benchmark, benchmarks) or [unranked(models)] * models
+
+    names = list(dict.fromkeys(case.benchmark for case in cases))
+    return {OVERALL: block(None)} | ({name: block(name) for name in names} if len(names) > 1 else {})
+
+
+def _counts(judge: Judge, decisions: Sequence[Decision], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Numbers of problems, comparisons, requests and tokens, and the cost."""
+    spent = {
+        "prompt_tokens": sum(row["prompt_tokens"] or 0 for row in rows),
+        "tokens": sum(row["tokens"] for row in rows),
+        "prompts_not_counted": sum(row["prompt_tokens"] is None for row in rows),
+    }
+    dollars = None
+    if judge.prices:
+        dollars = (spent["prompt_tokens"] * judge.prices[0] + spent["tokens"] * judge.prices[1]) / 1e6
+    whole = whole_rounds(decisions)
+    return {
+        "problems": len({d.comparison.case for d in decisions}),
+        "problems_ranked": len({d.comparison.case for d in whole}),
+        "comparisons": len(decisions),
+        "no_verdict": sum(d.ranks is None for d in decisions),
+        "in_whole_rounds": len(whole),
+        "requests": len(rows),
+        "repairs": sum(row["attempt"] for row in rows),
+        **spent,
+        "dollars": dollars,
+        "mean_rank_by_position": by_position([d.shown for d in whole]),
+    }
+
+
+def _write(judge: Judge, result: Mapping[str, Any], blocks: Blocks, decisions: Sequence[Decision], table: str) -> None:
+    models = list(judge.named)
+    ranked = {
+        benchmark: {
+            model: {"rank": s.rank._asdict(), "shares": [share._asdict() for share in s.shares]}
+            for model, s in zip(models, standings, strict=True)
+        }
+        for benchmark, standings in blocks.items()
+    }
+    write_text(judge.out / "comparisons.jsonl", "".join(to_json(_row(d, models)) + "\n" for d in decisions))
+    write_text(judge.out / "ranks.json", to_json({**result, "standings": ranked}) + "\n")
+    write_text(judge.out / "table.md", table)
+    write_text(judge.out / "table.tex", ranks_latex(blocks, models))
+
+
+def _row(d: Decision, models: Sequence[str]) -> dict[str, Any]:
+    case = d.comparison.case
+    return {
+        "benchmark": case.benchmark,
+        "problem": case.problem_id,
+        "round": d.comparison.round,
+        "shown": [models[m] for m in d.comparison.order],
+        "ranks": None if d.ranks is None else dict(zip(models, d.ranks, strict=True)),
+        "no_verdict": d.reason or None,
+        "key": d.comparison.key,
+    }
+
+
+def _summary(result: Mapping[str, Any], decisions: Sequence[Decision]) -> str:
+    """The summary under the table."""
+    lines = [
+        "Lower is better; 95 % intervals over problems. Equal ranks are allowed, so shares of a rank need not add "
+        "up to 100 %.",
+        f"{result['problems_ranked']} of {result['problems']} problems ranked, {result['comparisons']} comparisons, "
+        f"{result['no_verdict']} without a verdict; a round counts only where all its orders have one",
+        f"{result['requests']} requests, {result['repairs']} of them repairs: {result['prompt_tokens']:,} tokens of "
+        "prompt, "
+        f"{result['tokens']:,} of reply" + ("" if result["dollars"] is None else f", ${result['dollars']:.4f}"),
+    ]
+    if mean_ranks := result["mean_rank_by_position"]:
+        shown = ", ".join(f"{rank:.2f}" for rank in mean_ranks)
+        lines.append(f"mean rank of the answer shown first, second, ...: {shown}; equal without position bias")
+    if reasons := Counter(d.reason for d in decisions if d.ranks is None):
+        reason, times = reasons.most_common(1)[0]
+        lines.append(f"no verdict, most often ({times} times): {reason}; the replies are in replies.jsonl")
+    return "\n".join(lines)

@@ -1,0 +1,287 @@
+"""`diver measure`: read rollouts, measure their diversity, print a table and write the results."""
+
+import dataclasses
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tyro.conf import Positional
+
+from diver.core.export import Export
+from diver.core.extras import require
+from diver.core.figures import write_intervals
+from diver.core.files import write_text
+from diver.core.jsonl import to_json, write_jsonl
+from diver.core.progress import progress
+from diver.core.run_folder import given_name, run_name
+from diver.core.settings import settings
+from diver.core.tables import Measure as Column
+from diver.core.tables import Table, markdown
+from diver.core.text import clean
+from diver.core.types import DiverError, Grade, Group
+from diver.diversity import Diversity, Until, resolve, unspaced_note, with_diversity
+from diver.evaluate.config import parse_ks
+from diver.look.groups import GROUPS, Shown, browser_data
+from diver.look.page import (
+    check_page,
+    document,
+    evenly_spaced,
+    facts,
+    groups_section,
+    header,
+    section,
+    text,
+    text_table,
+)
+from diver.look.problems import (
+    SINGLE,
+    ProblemTable,
+    column,
+    group_row,
+    name_of,
+    owner,
+    problem_table,
+    summary,
+    title,
+)  # fmt: skip
+from diver.look.read import Columns, read_rollouts
+from diver.look.read.files import check_written
+from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
+
+FILES = ("groups.jsonl", "index.html", "summary.json")  # of --out
+NOTE = "Means over problems, with 95 % intervals."
+Log = Callable[[str], Any]
+
+
+@settings
+class Measure(Columns, Export):
+    """How diverse the responses to each problem are, in rollouts of any origin.
+
+    Files and folders of diver, TRL, verl, slime, SkyRL, NeMo-RL, prime-rl, tinker-cookbook, lm-eval and inspect_ai are
+    recognised; any other JSONL, parquet, CSV or JSON is read by the names of its columns. --by model makes a column of
+    each model. Try: diver measure runs/quickstart --steps 1,last --out runs/measure
+    """
+
+    rollouts: Positional[tuple[str, ...]]
+    """Files or folders, each a column of the table; NAME=PATH gives a name."""
+    metrics: str = "textual,equational"
+    """Names with commas between: textual, equational, hidden-state, embedding, distinct-n, self-bleu, or
+    package.module:function."""
+    steps: str = ""
+    """Read only the files of these steps of a folder: 100, or 1,50-60,last."""
+    threshold: float = THRESHOLD
+    """An outcome of at least this is correct."""
+    k: str = "1,8"
+    """Values of k for Pass@k, where outcomes are known."""
+    out: Path | None = None
+    """The folder for groups.jsonl, summary.json and index.html, a page to browse the groups."""
+    groups: int = 200
+    """The page shows at most this many groups, evenly spaced."""
+    diversity: Diversity = Diversity()
+    """How the metrics are measured; the same keys as method.diversity of a recipe."""
+
+    def __post_init__(self) -> None:
+        if not self.rollouts:
+            raise DiverError("name at least one file or folder of rollouts")
+        self.check_export(self.out)
+        if self.groups < 0:
+            raise DiverError(f"--groups: must be at least 0, is {self.groups}")
+        if not math.isfinite(self.threshold):
+            raise DiverError(f"--threshold: must be a finite number, is {self.threshold}")
+        if self.diversity.horizon is not None or self.diversity.tokenize == "policy":
+            raise DiverError("--diversity.horizon and tokenize = policy: need policy tokens, which files do not have")
+        if not self.names:
+            raise DiverError(f"--metrics {self.metrics}: name at least one, such as textual")
+        for name in self.names:
+            resolve(name, self.diversity)
+
+    @property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(name.strip() for name in self.metrics.split(",") if name.strip()))
+
+
+def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
+    """Measure the rollouts, log the summary, and write the results where `out` names a folder; the tables by name."""
+    out = config.out
+    if out is not None and out.exists() and not out.is_dir():
+        raise DiverError(f"--out {out}: is a file; name a folder")
+    if out is not None:
+        if (out / "config.json").exists():  # of a run, an evaluation or grades, which have a summary.json of their own
+            raise DiverError(f"--out {out}: has other work, that of its config.json; choose another --out")
+        check_written([*(out / name for name in FILES), *config.paths(out)], paths_of(config.rollouts).values())
+        check_page(out / "index.html")
+    require("scipy")  # of the intervals
+    show, log = log, config.notes(log)
+    ks = parse_ks(config.k)
+    groups = {}
+    for name, read in _read(config, log):
+        unknown = [
+            dict.fromkeys(config.names, math.nan)
+        ]  # of a single response: not that of responses which are all the same
+        groups[name] = [
+            with_diversity(group, config.names, config.diversity)
+            if len(group) > 1
+            else group.with_each(diversity=unknown)
+            for group in progress(read, f"{name}: measure", "group")
+        ]
+        for note in _remarks(groups[name], config.diversity.tokenize):
+            log(f"{name}: {note}")
+    every = itertools.chain.from_iterable(groups.values())
+    largest = max((len(group) for group in every if any(r.reward for r in group.rollouts)), default=0)
+    if largest and (beyond := [str(k) for k in ks if k > largest]):
+        log(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {largest}")
+    tables = {name: problem_table(measured_groups, ks, config.threshold) for name, measured_groups in groups.items()}
+    result = table_of(tables)
+    names, *rows = result.upright()
+    config.show(result, f"\n{markdown(names, rows)}\n{NOTE}", show)
+    if out is not None:
+        write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
+        of_paths = {
+            name: {"problems": len(table.problems), "means": {k: e._asdict() for k, e in summary(table).items()}}
+            for name, table in tables.items()
+        }
+        summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": of_paths}
+        write_text(out / "summary.json", to_json(summaries) + "\n")
+        shown = [
+            with_page_name(group, f"{name}: " if len(groups) > 1 else "", config.threshold, size)
+            for name, of_path in groups.items()
+            for size in [usual_size(of_path)]
+            for group in of_path
+        ]
+        about = {
+            "groups": len(shown),
+            "responses": sum(map(len, shown)),
+            "metrics": ", ".join(map(title, config.names)),
+        }
+        write_browser(
+            out / "index.html",
+            shown,
+            title=", ".join(groups),
+            about={**about, **({"steps": config.steps} if config.steps else {})},
+            table=result.upright(),
+            note=NOTE,
+            limit=config.groups,
+            tokenize=config.diversity.tokenize,
+            until=config.diversity.until,
+        )
+        config.write(result, out)
+        if config.figures:
+            write_intervals(result, *config.figure_paths(out, "table"))
+        log(f"written: {', '.join([*FILES, *(path.name for path in config.paths(out))])} in {out}")
+    return tables
+
+
+def _remarks(groups: Sequence[Group], tokenize: str) -> Iterator[str]:
+    """What a user should know of the groups of a path."""
+    if note := unspaced_note([response for group in groups for response in group.responses], tokenize):
+        yield note
+    usual = usual_size(groups)
+    if ragged := sum(len(group) != usual for group in groups):
+        yield (
+            f"{ragged} of {len(groups)} groups are ragged: they do not have {usual} responses, as most have, and "
+            "diversity depends on the size of a group; groups.jsonl and the page mark them"
+        )
+    if single := sum(len(group) == 1 for group in groups):
+        yield f"{single} of {len(groups)} groups are {SINGLE}"
+
+
+def usual_size(groups: Sequence[Group]) -> int:
+    """The number of responses that most groups have."""
+    return Counter(map(len, groups)).most_common(1)[0][0]
+
+
+def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
+    """The groups of each path, by its name in the table."""
+    paths = paths_of(config.rollouts)
+    for name, path in paths.items():
+        rollouts = read_rollouts(path, config.columns, config.steps)
+        for note in [*rollouts.notes, *scale_note(name, largest_outcome(rollouts), config.threshold)]:
+            log(note)
+        owners: dict[str, list[Group]] = {}
+        for group in rollouts:
+            owners.setdefault(owner(group.problem, config.by), []).append(group)
+        for by, of in owners.items():
+            yield name if len(owners) == 1 else f"{name}: {by}" if len(paths) > 1 else by, of
+
+
+def paths_of(rollouts: Sequence[str]) -> dict[str, Path]:
+    """The paths by their names."""
+    paths = {clean(name): path.expanduser() for name, path in map(named_path, rollouts)}
+    if len(paths) < len(rollouts):
+        raise DiverError("two of the paths have the same name; distinguish them by NAME=PATH")
+    return paths
+
+
+def named_path(given: str) -> tuple[str, Path]:
+    """NAME=PATH, or a path by its own name."""
+    name, path = given_name(given)
+    return name or (path.stem if path.is_file() else run_name(path) or given), path
+
+
+def table_of(tables: Mapping[str, ProblemTable]) -> Table:
+    """A row a path; its columns are the estimates."""
+    summaries = {name: summary(table) for name, table in tables.items()}
+    estimates = dict.fromkeys(name for means in summaries.values() for name in means)
+    measures = [Column("problems"), *map(column, estimates)]
+    rows = {name: [len(tables[name].problems), *map(means.get, estimates)] for name, means in summaries.items()}
+    return Table("rollouts", measures, rows)
+
+
+def write_browser(
+    path: Path,
+    groups: Sequence[Group],
+    *,
+    title: str,
+    about: Mapping[str, object] | None = None,
+    table: Sequence[Sequence[str]] = (),
+    note: str = "",
+    limit: int = GROUPS,
+    tokenize: str = "whitespace",
+    until: Until = "end",
+) -> Path:
+    """Write a page with the group browser for groups of any origin, and return its path.
+
+    title: the headline; about: label -> value under it; table: a header row and rows, shown as text, with a note below.
+    At most `limit` groups are shown, evenly spaced. tokenize, until: those of `diversity`, for the matrix and the
+    formulas.
+    """
+    index = evenly_spaced(len(groups), limit)
+    browser = browser_data([Shown(groups[i], tokenize=tokenize, until=until) for i in index], limit)
+    summary = ""
+    if table:
+        summary = section("Summary", f'{text_table(table)}<p class="note">{text(note)}</p>')
+    parts = (header("diver measure", title, facts(about or {})), summary, groups_section(browser, len(groups)))
+    write_text(Path(path), document(title, parts, {"runs": [""], "browser": browser}))
+    return Path(path)
+
+
+def with_page_name(group: Group, prefix: str, threshold: float, usual: int) -> Group:
+    """The group under a name that says where it is from; an outcome without a grade becomes correct or wrong."""
+    problem, step = group.problem, group.problem.meta.get("step")
+    name = f"{prefix}{name_of(problem)}" + (f", step {step}" if step is not None else "")
+    name += f", ragged: {len(group)} responses, not {usual}" if len(group) != usual else ""
+    by_outcome = [Grade.CORRECT if outcome >= threshold else Grade.WRONG for outcome in group.outcomes]
+    grades = [r.grade or (None if r.reward is None else v) for r, v in zip(group.rollouts, by_outcome, strict=True)]
+    return dataclasses.replace(group.with_each(grade=grades), problem=dataclasses.replace(problem, id=name))
+
+
+def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: float) -> Iterator[dict[str, Any]]:
+    for name, measured_groups in groups.items():
+        usual = usual_size(measured_groups)
+        for group in measured_groups:
+            metrics = group.rollouts[0].diversity
+            yield {
+                "rollouts": name,
+                **({"benchmark": group.problem.source} if group.problem.source else {}),
+                "problem": group.problem.id,
+                "prompt": group.problem.prompt,
+                "step": group.problem.meta.get("step"),
+                "size": len(group),
+                **({"ragged": True} if len(group) != usual else {}),
+                **group_row(group, ks, threshold),
+                "outcomes": group.outcomes.tolist(),
+                "each": {metric: [r.diversity[metric] for r in group.rollouts] for metric in metrics},
+            }

@@ -1,0 +1,172 @@
+"""The one writer of pages: an HTML file with its own style sheet and script, and a policy that lets nothing else act.
+
+What a model or a data set wrote reaches the page in two ways only: as escaped text, and in the packed data, which the
+script shows through text nodes. The policy forbids every request and every script but the one whose hash it names.
+"""
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from diver.core.text import clean
+from diver.core.types import DiverError
+from diver.train.alerts import Alert
+
+ASSETS = Path(__file__).with_name("assets")
+SCRIPTS = ("dom.js", "curves.js", "text.js", "matrix.js", "browser.js", "main.js")
+LEGEND = "Marked formulas are in no other response of the group. Choose a pair in the matrix to compare two responses."
+NOTHING = "<noscript><p class='note'>Curves and groups are drawn by JavaScript, which is disabled.</p></noscript>"
+SPANS = 4  # of an alert that are named; of more, how many there are
+CURVES = (
+    '<section><h2>Curves</h2>\n<p class="note">By training step, all on the same axis. Point at a curve, or use the '
+    f'arrow keys in it, to read every value at a step.</p>\n<div id="curves"></div>{NOTHING}</section>'
+)
+
+
+def text(value: Any) -> str:
+    """Anything that others wrote as HTML text: cleaned, escaped."""
+    return html.escape(clean(value))
+
+
+def short(value: float) -> float | None:
+    """A number with the digits that a page shows; None where it is not known."""
+    return float(f"{value:.5g}") if math.isfinite(value) else None
+
+
+def evenly_spaced(total: int, count: int) -> list[int]:
+    """At most `count` of the indices 0..total-1, evenly spaced, the first and the last among them."""
+    return np.linspace(0, total - 1, min(total, count)).round().astype(int).tolist()
+
+
+def pack(data: Any) -> bytes:
+    """JSON, compressed; the same data gives the same bytes."""
+    packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return gzip.compress(packed.encode("utf-8"), compresslevel=6, mtime=0)
+
+
+@cache
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def _hash(source: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"
+
+
+def document(title: str, sections: Iterable[str], data: Mapping[str, Any]) -> str:
+    """The whole page: sections of trusted HTML, and the data that the script draws into #curves and #browser.
+
+    One whose data has a `version` may ask the server that it came from for the newest.
+    """
+    style = _asset("page.css")
+    served = bool(data.get("version"))
+    scripts = (*SCRIPTS, "watch.js") if served else SCRIPTS
+    script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, scripts)) + "\n})();\n"
+    return Template(_asset("page.html")).substitute(
+        title=text(title),
+        style=style,
+        style_hash=_hash(style),
+        connect="; connect-src 'self'" if served else "",
+        sections="\n".join(filter(None, sections)),
+        data=base64.b64encode(pack(data)).decode(),
+        script=script,
+        script_hash=_hash(script),
+    )
+
+
+def check_page(path: Path) -> None:
+    """DiverError where there is something at `path` that is no page of ours: it would be lost."""
+    if path.is_dir():
+        raise DiverError(f"--out {path}: is a folder; name the page, such as {path / 'page.html'}")
+    if not path.exists():
+        return
+    beginning = _asset("page.html").partition("$")[0].encode()
+    with path.open("rb") as file:
+        if file.read(len(beginning)) != beginning:
+            raise DiverError(
+                f"--out {path}: exists and is not a page that diver wrote; name another file, or delete it"
+            )
+
+
+def header(eyebrow: str, headline: str, details: str) -> str:
+    """The head of a page; `details` is trusted HTML."""
+    return f'<header><p class="eyebrow">{text(eyebrow)}</p>\n<h1>{text(headline)}</h1>\n{details}</header>'
+
+
+def section(title: str, content: str) -> str:
+    """A section of trusted HTML under its title."""
+    return f"<section><h2>{title}</h2>\n{content}</section>"
+
+
+def facts(table: Mapping[str, Any]) -> str:
+    """Labels and values side by side."""
+    rows = "".join(f"<div><dt>{text(key)}</dt><dd>{text(value)}</dd></div>" for key, value in table.items())
+    return f'<dl class="facts">{rows}</dl>'
+
+
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
+    """A table of cells of trusted HTML, of the class `kind`; the first cell of a row names it."""
+    head = "".join(f"<th>{cell}</th>" for cell in header)
+    lines = [f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in rest) for first, *rest in rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    table = f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll">{table}</div>'
+
+
+def text_table(rows: Iterable[Sequence[str]]) -> str:
+    """A table of texts, the header first."""
+    header, *body = [[text(cell) for cell in row] for row in rows]
+    return html_table(header, body, "fit")
+
+
+def groups_section(browser: Mapping[str, Any], total: int | None = None, drawn: str = "evenly spaced") -> str:
+    """The place of the group browser, with how many of `total` groups it shows and how they were `drawn`; nothing
+    without a group."""
+    count, unconverted = len(browser["groups"]), browser["unconverted"]
+    if not count:
+        return ""
+    shown = "All groups" if count == total else f"{count:,} groups, {drawn}"
+    broken = f" Formulas that could not be converted are shown as LaTeX ({unconverted:,})." if unconverted else ""
+    return (
+        f'<section id="groups"><h2>Groups</h2>\n<p class="note">{shown}. {text(LEGEND)} '
+        f"Texts of more than {browser['max_chars']:,} characters are cut in the middle.{broken}</p>\n"
+        f'<div id="browser"></div>{NOTHING}</section>'
+    )
+
+
+def swatch(run: int) -> str:
+    return f'<i class="swatch r{run % 6}"></i>'
+
+
+def alerts_section(alerts: Sequence[Sequence[Alert]], names: Sequence[str], none: str) -> str:
+    """The alerts of all runs, each with its steps and a link to its curve; `none` is said where there is none."""
+    rows = ""
+    for i, alert in ((i, alert) for i, of_run in enumerate(alerts) for alert in of_run):
+        run = f'<p class="run">{swatch(i)}{text(names[i])}</p>' if len(names) > 1 else ""
+        target = "curve-" + "".join(c if c.isalnum() else "-" for c in alert.metric)
+        link = f' <a href="#{text(target)}">{text(span_text(alert.spans) or "curve")}</a>' if alert.metric else ""
+        note = f"<p class='note'>{text(alert.text)} {text(alert.advice)}</p>"
+        rows += f"<li>{run}<h3>{text(alert.title)}{link}</h3>{note}</li>"
+    content = f'<ul class="alerts">{rows}</ul>' if rows else f'<p class="note">{text(none)}</p>'
+    return section("Alerts", content)
+
+
+def span_text(spans: tuple[tuple[int, int], ...]) -> str:
+    """The intervals in words: "step 3", "steps 5–9 and 20–31"; empty without any."""
+    if not spans:
+        return ""
+    words = [f"{a:,}" if a == b else f"{a:,}–{b:,}" for a, b in spans[:SPANS]]
+    rest = [f"{len(spans) - SPANS} later intervals"] if len(spans) > SPANS else []
+    *first, last = words + rest
+    noun = "step" if len(spans) == 1 and spans[0][0] == spans[0][1] else "steps"
+    return f"{noun} {', '.join(first)} and {last}" if first else f"{noun} {last}"

@@ -1,0 +1,9 @@
+"""Rollouts of any origin as groups: files, or the folders that a trainer leaves. docs/measure.md lists the layouts.
+
+Of files of any other origin `columns.PROBLEMS` and its like are tried in turn; `Columns` names what has another name.
+"""
+
+from diver.look.read.columns import Columns
+from diver.look.read.reader import Rollouts, read, read_rollouts
+
+__all__ = ["Columns", "Rollouts", "read", "read_rollouts"]

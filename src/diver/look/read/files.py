@@ -1,0 +1,135 @@
+"""Which files of a folder are rollouts, and of which step."""
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from diver.core.run_folder import is_aside
+from diver.core.types import DiverError
+from diver.look.read.formats import READERS
+
+# Where trainers and evaluations keep them, in their output folder.
+FOLDERS = ("rollouts", "generations", "completions", "dumped_evals", "rollout_data")
+_NUMBER = re.compile(r"(?:.*(?:step|completions|iteration|rollout|data|eval)[_-]?)?(\d+)(?:_evals)?")
+_NUMBER_BY_WORD = re.compile(r".*(?:step|iteration|rollout)[_-]?(\d+)(?:_evals)?")
+_EVALUATION = re.compile(r"(?:.*_)?(?:val|eval|test)(?:_.*)?")
+# What lies beside rollouts: metrics, settings, tokenizers, summaries.
+_OTHER = re.compile(
+    r"\..*|(?:metrics|config|.*_config|aggregated_results|provenance|params|args|summar(?:y|ies)|.*_rollout_summaries|"
+    r"timing_spans|checkpoints|tokenizer.*|trainer_state|special_tokens_map|vocab|.*\.index|rank_\d+)\.[a-z]+|"
+    r"(?:.*results|results_\d{4}-.*)\.json"
+)
+
+
+class RolloutFile(NamedTuple):
+    """`step` is the number in its name or in that of a folder above it, `step_by_word` the one behind step, iteration
+    or rollout.
+
+    `size` is in bytes, `changed` in nanoseconds.
+    """
+
+    path: Path
+    step: int | None
+    step_by_word: int | None
+    size: int
+    changed: int
+
+
+def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[str]]:
+    """A file, or those of a folder by their steps, and what a user should know of those left out.
+
+    steps: only the files with these numbers: `100`, `1,50-60`, `last`. DiverError where there is none.
+    """
+    if path.is_file():
+        if steps:
+            raise DiverError(f"--steps {steps}: selects files of a folder, and {path} is one file")
+        if path.suffix not in READERS:
+            raise DiverError(f"{path}: a file must be {' or '.join(READERS)}, not {path.suffix or 'without suffix'}")
+        return [*_found([path], path.parent)], []
+    if not path.is_dir():
+        raise DiverError(f"{path}: no such file or folder")
+    folder = next((path / name for name in FOLDERS if (path / name).is_dir()), path)
+    found, notes = _of_training(folder, sorted(_candidates(folder)))
+    files = [*_found(found, folder)]
+    if not files:
+        raise DiverError(f"{folder}: no {' or '.join(READERS)} file of rollouts in this folder")
+    if steps:
+        selected = _selected(steps, max((f.step for f in files if f.step is not None), default=0))
+        files = [f for f in files if f.step is not None and selected(f.step)]
+        if not files:
+            raise DiverError(f"{folder}: no file of steps {steps} in this folder")
+    return sorted(files, key=lambda f: (-1 if f.step is None else f.step, str(f.path))), notes
+
+
+def check_written(written: Iterable[Path], paths: Iterable[Path]) -> None:
+    """DiverError where a file that is about to be written is one of the rollouts of `paths`, at any step."""
+    read = {file.path.resolve() for path in paths for file in rollout_files(path)[0]}
+    for path in written:
+        if path.resolve() in read:
+            raise DiverError(f"--out: would replace {path}, which is read; choose another --out")
+
+
+def _found(paths: Iterable[Path], folder: Path) -> Iterator[RolloutFile]:
+    for path in paths:
+        with suppress(FileNotFoundError):  # gone since the folder was listed
+            about = path.stat()
+            names = [path.stem, *(p.name for p in path.parents if folder in p.parents)]
+            step, by_word = (
+                next((int(found[1]) for name in names if (found := number.fullmatch(name))), None)
+                for number in (_NUMBER, _NUMBER_BY_WORD)
+            )
+            yield RolloutFile(path, step, by_word, about.st_size, about.st_mtime_ns)
+
+
+def _candidates(folder: Path) -> Iterator[Path]:
+    """Each file once, by a path without links if it has one; a link may lead nowhere, or in a circle."""
+    waiting, links, seen = [folder], deque[Path](), set[str]()
+    while waiting or links:
+        path = waiting.pop() if waiting else links.popleft()
+        is_folder = path.is_dir()
+        if is_folder:
+            left_out = path != folder and path.name.startswith((".", "checkpoint"))
+        else:
+            left_out = path.suffix not in READERS or _OTHER.fullmatch(path.name) is not None or not path.is_file()
+        if left_out or (real := os.path.realpath(path)) in seen:
+            continue
+        seen.add(real)
+        if not is_folder:
+            yield path
+        else:
+            for inside in sorted(path.iterdir()):
+                (links if inside.is_symlink() else waiting).append(inside)
+
+
+def _of_training(folder: Path, files: list[Path]) -> tuple[list[Path], list[str]]:
+    """Rollouts of training where there are both, and prime-rl's `all` rather than the part that it trained on.
+
+    Without those of the runs in the folder that --restart has set aside.
+    """
+
+    def of_evaluation(path: Path) -> bool:
+        return any(_EVALUATION.fullmatch(Path(part).stem) for part in path.relative_to(folder).parts)
+
+    notes = []
+    if aside := [p for p in {p for file in files for p in file.parents if folder in p.parents} if is_aside(p)]:
+        notes = [f"{folder}: {len(aside)} runs that --restart set aside left out, such as {min(aside)}"]
+        files = [p for p in files if not any(a in p.parents for a in aside)]
+    evaluations = [p for p in files if of_evaluation(p)]
+    if 0 < len(evaluations) < len(files):
+        notes += [f"{folder}: {len(evaluations)} files of evaluations left out, such as {evaluations[0]}"]
+        files = [p for p in files if not of_evaluation(p)]
+    return [p for p in files if not (p.parent.name == "effective" and (p.parents[1] / "all" / p.name).exists())], notes
+
+
+def _selected(steps: str, last: int) -> Callable[[int], bool]:
+    ranges = []
+    for part in steps.replace("last", str(last)).split(","):
+        ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if ends is None:
+            raise DiverError(f"--steps {steps}: must be numbers such as 100, or 1,50-60,last")
+        ranges.append(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
+    return lambda step: any(step in r for r in ranges)

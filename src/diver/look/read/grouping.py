@@ -1,0 +1,111 @@
+"""Which responses belong together: those to one problem, from one source, at one step, of one origin.
+
+Rows with the same prompt answer the same problem, unless they say otherwise:
+
+1. An id, such as `example_id` or `idx`, tells problems apart if some responses to the prompt share a value of it. If
+   every response has a different value, the column numbers rows or samples. If one value occurs with different
+   prompts, it numbers samples or turns. Neither counts: the prompt is the problem.
+2. Reference answers that differ tell problems apart, too.
+
+Where the layout has an id of its own for groups, or the user names the column of the problem, that alone decides.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from diver.core.seeds import digest
+from diver.core.types import Group
+from diver.look.read.columns import Part
+
+
+def grouped(
+    found: Iterable[Part], names: dict[str, str], notes: list[str], path: object, open_chars: float = float("inf")
+) -> Iterator[Group]:
+    """The groups of the parts of `path`, in the order of their first parts.
+
+    `names` are the ids given so far to problems without one. `notes` receive what was told apart, once of a path. While
+    more than `open_chars` characters wait for further parts, the oldest groups are taken for complete.
+    """
+    waiting: dict[tuple[object, ...], list[Part]] = {}
+    prompts: dict[int, int] = {}  # the prompt of each id; hashes, since a prompt may be long and the ids many
+    not_ids: set[str] = set()  # columns of which one value occurs with different prompts
+    chars = 0
+    for part in found:
+        problem = part.group.problem
+        origin = (problem.source, problem.meta.get("step"), problem.meta.get("by"), problem.id)
+        waiting.setdefault((*origin, part.key), []).append(part._replace(key=""))  # a key may be as long as a prompt
+        for column, value in (part.ids or {}).items():
+            of_id = hash((problem.source, problem.meta.get("by"), column, value))
+            if column not in not_ids and prompts.setdefault(of_id, hash(part.key)) != hash(part.key):
+                not_ids.add(column)
+        chars += sum(map(len, part.group.responses))
+        while chars > open_chars and len(waiting) > 1:
+            for complete in _problems(waiting.pop(next(iter(waiting))), not_ids, names, notes, path):
+                chars -= sum(map(len, complete.responses))
+                yield complete
+    for parts in waiting.values():
+        yield from _problems(parts, not_ids, names, notes, path)
+
+
+def _problems(
+    parts: Sequence[Part], not_ids: set[str], names: dict[str, str], notes: list[str], path: object
+) -> Iterator[Group]:
+    """A group per problem of parts with one key."""
+    prompt = str(parts[0].group.problem.prompt)
+    splits = all(part.ids is not None for part in parts)
+    column, by_id = _by_id(parts, not_ids) if splits else ("", {None: [*parts]})
+    if len(by_id) > 1:
+        _note(notes, f"{path}: different problems have the same prompt", f"column {column!r} tells them apart", prompt)
+    for value, of_id in by_id.items():
+        by_answer: dict[str, list[Part]] = {}
+        for part in of_id:
+            by_answer.setdefault(part.group.problem.answer.strip(), []).append(part)
+        if answers := _several([*by_answer]):
+            what = f"{path}: one {'prompt' if splits else 'group'} has different reference answers"
+            shown = f"{answers[0][:40]!r} and {answers[1][:40]!r}"
+            _note(notes, what, shown + ", which tell problems apart" * splits, prompt)
+        if not (splits and answers):
+            by_answer = {"": of_id}
+        for answer, of_answer in by_answer.items():
+            apart = (value, answer) if len(by_id) > 1 or len(by_answer) > 1 else ()
+            yield _merged(of_answer, names, digest(prompt, *apart))
+
+
+def _several(answers: Sequence[str]) -> list[str]:
+    """The different answers, where there are several that say something."""
+    known = [answer for answer in dict.fromkeys(answers) if answer]
+    return known if len(known) > 1 else []
+
+
+def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | None, list[Part]]]:
+    """The first column of ids of which responses share a value, and the parts by its values; "" if none tells apart.
+
+    Parts without an id are together, under None.
+    """
+    for column in dict.fromkeys(column for part in parts for column in part.ids or ()):
+        by_id: dict[int | None, list[Part]] = {}
+        for part in parts:
+            by_id.setdefault((part.ids or {}).get(column), []).append(part)
+        sizes = [sum(len(part.group) for part in of) for value, of in by_id.items() if value is not None]
+        if column not in not_ids and len(sizes) > 1 and max(sizes) > 1:
+            return column, by_id
+    return "", {None: [*parts]}
+
+
+def _note(notes: list[str], what: str, details: str, prompt: str) -> None:
+    """Once of a path."""
+    if not any(note.startswith(what) for note in notes):
+        notes.append(f"{what}: {details} (prompt {prompt[:40]!r})")
+
+
+def _merged(parts: Sequence[Part], names: dict[str, str], key: str) -> Group:
+    """One group of its parts; where their reference answers differ, `meta["answers"]` has them."""
+    groups = [part.group for part in parts]
+    known = next((group.problem.answer for group in groups if group.problem.answer.strip()), "")
+    problem = replace(groups[0].problem, answer=known)
+    if answers := _several([group.problem.answer.strip() for group in groups]):
+        problem = replace(problem, meta={**problem.meta, "answers": answers})
+    name = problem.id or names.setdefault(key, f"problem-{len(names) + 1}")
+    rollouts = tuple(rollout for group in groups for rollout in group.rollouts)
+    group = replace(groups[0], problem=replace(problem, id=name), rollouts=rollouts)
+    return group.with_each(index=range(len(rollouts))) if len(parts) > 1 else group

@@ -1,0 +1,294 @@
+"""From the rows of a file to responses, by the names of its columns."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+from diver.core.jsonl import InvalidRow, table
+from diver.core.types import DiverError, Group, Problem, Reward, Rollout
+from diver.look.read import values
+from diver.look.read.columns import INSIDE, OUTCOMES, PROBLEM_ID, ROW_ID, SESSION, SOURCES, File, Names, Part, Row
+from diver.tasks.references import options_in
+from diver.tasks.sources import first_value, needed, value_at
+
+LONGEST_NAME = 200
+LONGEST_JSON = 100_000  # characters of a column that are parsed
+NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # an id of a sample: that of its problem, then a number
+LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # as Python, NumPy and JSON write one of texts, chats or objects
+ASKING = ("user", "system", "developer")
+
+
+def named_columns(file: File) -> Iterator[Part]:
+    """The responses of each row. A row without a text is a response without an answer, where other rows have texts.
+
+    InvalidRow where no row has one: then another column may have the texts.
+    """
+    names = file.names
+    outcome_of = _outcome_reader(file)
+    models: dict[int, Any] = {}
+    waiting: list[tuple[str, Row, Part]] = []  # rows without a text, before the first that has one
+    has_text = False
+    for where, row in file.rows:
+        group, turns = _first(row, names["group"], values.identity), _conversation(row.get("messages"))
+        given = _given(row, names["response"], turns)
+        if file.path.suffix == ".csv":
+            _check_is_one(where, row, names["response"], given)
+        value = _problem_value(row, names["problem"], given, turns)
+        if value is None:
+            value = needed(row, "problem", names["problem"], where, "--problem")
+            if group is None:
+                raise InvalidRow(where, "no problem", ": it is empty (--problem names another)")
+        if given is None and not has_text and not _has(row, (*names["response"], "messages")):
+            needed(row, "response", names["response"], where, "--response")
+        outcome = outcome_of(where, row)
+        texts = values.responses(given) if given is not None else _without_text(file, where, row, outcome)
+        if not texts:
+            short = value if len(str(value)) <= 60 else f"{str(value)[:60]}..."
+            _note(file, where, f"problem {short!r} has no response: left out", "has no response: left out")
+            continue
+        scored = [*zip(texts, _outcomes(file, where, given, texts, outcome), strict=True)]
+        key = json.dumps(value if group is None else group, ensure_ascii=False, default=str)
+        problem = _problem(row, value, where, file)
+        if not names["by"] and (model := _first(row, ("model",))) is not None:
+            of_group = hash((problem.source, problem.meta.get("step"), key))  # a key may be as long as a prompt
+            if models.setdefault(of_group, model) != model:
+                _note(file, "", "column 'model' differs within a group; --by model keeps the models apart")
+        ids = None if file.problem_is_named or group is not None else _ids(row)
+        part = Part(key, Group(problem, tuple(_rollouts(row, scored, names, where))), ids)
+        has_text = has_text or given is not None
+        if not has_text:
+            waiting.append((where, row, part))
+            continue
+        yield from (part for *_, part in waiting)
+        waiting.clear()
+        yield part
+    if waiting:
+        where, row, _ = waiting[0]
+        details = f": no row has a text; found {', '.join(row)} (--response names another)"
+        raise InvalidRow(where, "no response", details)
+
+
+def _conversation(messages: Any) -> tuple[list[Any], list[Any]] | None:
+    """A chat in which the assistant answers: the turns up to the last of a user or system, and those that answer it."""
+    if not values.is_turns(messages):
+        return None
+    first = next((i for i in range(len(messages), 0, -1) if messages[i - 1].get("role") in ASKING), 0)
+    answers = any(turn.get("role") == "assistant" for turn in messages[first:])  # the last turn may be that of a tool
+    return (messages[:first], messages[first:]) if answers else None
+
+
+def _given(row: Row, names: Sequence[str], turns: tuple[list[Any], list[Any]] | None) -> Any:
+    """What a row has as its response, or as several; None where that is no text."""
+    given = next((v for name in names if not values.is_missing(v := value_at(row, name))), None)
+    if given is None and turns is not None:
+        return turns[1]
+    choices = row.get("choices")
+    if given is not None or not isinstance(choices, list) or not choices:
+        return given
+    # A row that is a chat completion; choices may also be the options of a question.
+    completion = all(isinstance(c, Mapping) and not c.keys().isdisjoint({"message", "finish_reason"}) for c in choices)
+    return {"choices": choices} if completion else None
+
+
+def _check_is_one(where: str, row: Row, names: Sequence[str], given: Any) -> None:
+    """DiverError for a cell of several responses, such as pandas writes a list: where each ends is not certain."""
+    if isinstance(given, str) and LIST.fullmatch(given.strip()):
+        column = next((name for name in names if value_at(row, name) is given), "")
+        if column.endswith("s"):
+            raise DiverError(
+                f"{where}: column {column!r} has a list written as one text; write a row for each response, or the "
+                "file as JSON Lines or parquet, whose lists are read"
+            )
+
+
+def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
+    """The first value that names the problem: of messages whose end is the response, what comes before it."""
+    for name in names:
+        value = value_at(row, name)
+        if name == "messages" and turns is not None:
+            same = given is value or given is turns[1]
+            if same or (isinstance(given, str) and given == values.text(turns[1], "")):
+                value = turns[0] or None
+        value = values.identity(value) if PROBLEM_ID.fullmatch(name) else values.known(value)
+        if value is not None:
+            return value
+    return None
+
+
+def _has(row: Row, names: Sequence[str]) -> bool:
+    """Whether the row has one of the columns, or an empty column of which it would be a field."""
+
+    def has(value: Any, path: str) -> bool:
+        if value is None or (isinstance(value, Mapping) and path in value):
+            return True
+        first, dot, rest = path.partition(".")
+        return bool(dot) and isinstance(value, Mapping) and first in value and has(value[first], rest)
+
+    return any(has(row, name) for name in names)
+
+
+def _without_text(file: File, where: str, row: Row, outcome: Any) -> list[Any]:
+    """One response without a text, or none: whether an empty value is a response or a list of responses.
+
+    A list of outcomes says how many there are, and one outcome that there is one; else the plural of the column's name
+    says that it is a list.
+    """
+    column = next((name for name in file.names["response"] if _has(row, (name,))), file.names["response"][0])
+    lists = [v for name in file.names["outcome"] if isinstance(v := value_at(row, name), list)]
+    if (lists and not lists[0]) or (not lists and values.known(outcome) is None and column.endswith("s")):
+        return []
+    said = "has no text: a response without an answer"
+    _note(file, where, f"column {column!r} {said}", said)
+    return [None]
+
+
+def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
+    """Reads the outcome of a row: where nobody says which column it is, from the same one in the whole file."""
+    names, chosen = file.names["outcome"], ""
+
+    def read(where: str, row: Row) -> Any:
+        nonlocal chosen
+        if names is not OUTCOMES:
+            return first_value(row, names)
+        chosen = chosen or next((name for name in OUTCOMES if _each_outcome(row.get(name))), "")
+        if chosen:
+            file.outcomes[chosen] = None
+        if chosen and _each_outcome(row.get(chosen)):
+            return row[chosen]
+        for name in (chosen,) if chosen else OUTCOMES:
+            unread = f"column {name!r} is no outcome: must be true, false or a finite number"
+            if values.known(row.get(name)) not in (None, []) and not any(unread in note for note in file.notes):
+                file.notes.append(f"{where}: {unread}, not {row[name]!r:.60}")
+        return None
+
+    return read
+
+
+def _outcomes(file: File, where: str, given: Any, texts: Sequence[Any], outcome: Any) -> Sequence[float | None]:
+    """The outcome of each response: of the row, else of each object.
+
+    A single one does not say whose it is where there are several responses.
+    """
+    if file.names["outcome"] is OUTCOMES and values.known(outcome) is None:
+        objects = [one if isinstance(one, Mapping) else {} for one in texts]
+        if name := next((name for name in OUTCOMES if any(values.is_outcome(one.get(name)) for one in objects)), ""):
+            outcome = [one.get(name) for one in objects]
+            file.outcomes[f"{name} of each response"] = None
+    several = len(texts) != 1 or (isinstance(given, list) and not values.is_turns(given))
+    if not isinstance(outcome, list) or not (several or len(outcome) == 1):
+        if len(texts) > 1 and values.known(outcome) is not None:
+            _note(file, "", "one outcome for several responses, which does not say whose it is: left out")
+        outcome = [outcome if len(texts) == 1 else None] * len(texts)
+    if len(outcome) != len(texts):
+        raise DiverError(f"{where}: {len(texts)} responses, but {len(outcome)} outcomes")
+    return [values.outcome(value, where) for value in outcome]
+
+
+def _ids(row: Row) -> dict[str, int]:
+    """The hashes of a row's ids by column: those of problems, others, then both without the number at their end."""
+    nested = {name: value for inside in INSIDE for name, value in _inside(row, inside).items()}
+    fields = {**row, **nested, **row}  # in the order of the row, whose values count
+    columns = sorted((name for name in fields if rank_of_id(name) < 2), key=rank_of_id)
+    if not columns:
+        return {}
+    found = {name: str(value) for name in columns if (value := values.identity(fields[name])) is not None}
+    shorter = {
+        f"{name} without the number at its end": match[1]
+        for name, value in found.items()
+        if (match := (SESSION if name == "uid" else NUMBERED).fullmatch(value))
+    }
+    source = _first(row, SOURCES)  # two benchmarks may number their problems alike
+    source = source if _is_name(source) else ""
+    return {name: hash((source, value)) for name, value in (found | shorter).items()}
+
+
+def _inside(row: Row, column: str) -> Mapping[str, Any]:
+    """The fields of a column, which may be written as JSON, as verifiers' environments write `info`."""
+    value = row.get(column)
+    if isinstance(value, str) and value.startswith("{") and len(value) <= LONGEST_JSON:
+        with suppress(ValueError, RecursionError):
+            return table({column: json.loads(value)}, column)
+    return table(row, column)
+
+
+@lru_cache(1000)
+def rank_of_id(name: str) -> int:
+    """0 for a column that numbers problems, 1 for one that may number rows instead, 2 for others."""
+    return next((rank for rank, kind in enumerate((PROBLEM_ID, ROW_ID)) if kind.fullmatch(name)), 2)
+
+
+def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
+    found = {name: _first(row, file.names[name]) for name in ("answer", "step", "by", "grader", "source", "id")}
+    if file.names["source"] is SOURCES:
+        # Only where the problem is a number or an id, which another benchmark may have, too, and not its text.
+        column = next((name for name in file.names["problem"] if values.known(value_at(row, name)) is not None), "")
+        number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
+        if not (number or column == "id" or column.endswith(("_id", ".id"))) or not _is_name(found["source"]):
+            found["source"] = None
+    step = values.integer(found["step"])
+    meta: dict[str, Any] = {"step": file.step if step is None else step}
+    meta |= {name: None if found[name] is None else str(found[name]) for name in ("by", "grader")}
+    if len(meta["by"] or "") > LONGEST_NAME:
+        raise DiverError(
+            f"{where}: --by names a column of long texts ({meta['by']!r:.40}...); name one that says whose a "
+            "response is"
+        )
+    if (options := options_in(row, value_at)) is not None:
+        meta["options"] = options
+    name, source = ("" if found[key] is None else str(found[key]) for key in ("id", "source"))
+    known = found["answer"]
+    if isinstance(known, list) and len(known) == 1:
+        known = known[0]
+    if isinstance(known, list | dict):  # only who grades needs it, and is told
+        meta["answer_kind"] = type(known).__name__
+    answer = "" if known is None else str(known)
+    return Problem(
+        name, values.prompt(value, where), answer, source, meta={k: v for k, v in meta.items() if v is not None}
+    )
+
+
+def _rollouts(row: Row, scored: Sequence[tuple[Any, float | None]], names: Names, where: str) -> Iterator[Rollout]:
+    """What the row says besides is of its response, so of several not known."""
+    several = len(scored) > 1
+    about = {
+        name: None if several else first_value(row, names[name])
+        for name in ("entropy", "logprobs", "length", "truncated", "advantage")
+    }
+    for index, (response, outcome) in enumerate(scored):
+        yield Rollout(
+            values.text(response, where),
+            index=index,
+            reward=None if outcome is None else Reward(outcome),
+            entropy=values.mean_of(about["entropy"]),
+            logprobs=values.by_token(about["logprobs"]),
+            num_tokens=values.integer(about["length"]),
+            truncated=str(about["truncated"]).lower() in ("true", "1", "1.0") or values.is_cut_off(response),
+            advantage=values.mean_of(about["advantage"]),
+        )
+
+
+def _first(row: Row, names: Sequence[str], read: Callable[[Any], Any] = values.known) -> Any:
+    """The first value that says something, as `read` gives it; None where there is none."""
+    return next((value for name in names if (value := read(value_at(row, name))) is not None), None)
+
+
+def _is_name(value: Any) -> bool:
+    """Not a table, nor the text of a task."""
+    return isinstance(value, str | int) and len(str(value)) <= LONGEST_NAME
+
+
+def _note(file: File, where: str, said: str, kind: str = "") -> None:
+    """Say it once of a file, of the first row of its `kind`."""
+    place = where or str(file.path)
+    if not any(note.startswith(str(file.path)) and note.endswith(kind or said) for note in file.notes):
+        file.notes.append(f"{place}: {said}")
+
+
+def _each_outcome(value: Any) -> bool:
+    if isinstance(value, list):
+        known = [one for one in map(values.known, value) if one is not None]
+        return all(map(values.is_outcome, known)) and bool(known)
+    return values.is_outcome(values.known(value))

@@ -1,0 +1,190 @@
+"""Values of other people's columns as ours: texts, prompts, outcomes, numbers by token."""
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from diver.core.jsonl import number, table
+from diver.core.types import TRUTH, DiverError
+
+TEXTS = ("text", "input_text", "output_text")
+"""Types of the parts of a message that are text: of chats, and of OpenAI's Responses, as NeMo-Gym writes them."""
+ASSISTANT = ("assistant", "message")
+"""Whose turns are the response: a role; a message of OpenAI's Responses without one."""
+SEVERAL = ("choices", "outputs", "candidates")
+OBJECT_TEXTS = ("output", "generated_text", "response", "completion", "generation", "full_model_response")
+"""Where other objects have their text, such as OpenAI's Responses, transformers' pipelines, reasoning-gym's results."""
+NO_ID = frozenset({"", "none", "null", "nan", "<na>", "nat"})
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value says nothing: null, NaN, an empty object or list, such as a chat without turns."""
+    if isinstance(value, list | dict):
+        return not value
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def responses(value: Any) -> list[Any]:
+    """The responses in the value of a column, each in a form that `text` reads.
+
+    A list has one response per item, unless it is a chat. An object of an API has one per choice: chat and text
+    completions of OpenAI (`choices`), vLLM's RequestOutput (`outputs`), Gemini's (`candidates`). OpenAI's batches put
+    it into a `body`.
+    """
+    if isinstance(value, list) and not is_turns(value):
+        return [one for item in value for one in (responses(item) if isinstance(item, Mapping) else [item])]
+    if isinstance(value, Mapping):
+        value = value["body"] if isinstance(value.get("body"), Mapping) else value
+        several = next((value[name] for name in SEVERAL if isinstance(value.get(name), list)), None)
+        return [value] if several is None else several or [None]
+    return [value]
+
+
+def text(value: Any, where: str) -> str:
+    """The text of a response: a text, the assistant's turns of a chat, or an object of an API; "" if it has none."""
+    if is_missing(value):
+        return ""
+    if is_turns(value):
+        if is_parts(value):
+            return content_text(value)
+        turns = (m for m in value if "content" in m and m.get("role", m.get("type", "assistant")) in ASSISTANT)
+        return "\n".join(content_text(m["content"]) for m in turns)
+    found = _text_of_object(value, where) if isinstance(value, Mapping) else value
+    if found is None and value.get("error") is not None:
+        return ""
+    if not isinstance(found, str):
+        raise DiverError(f"{where}: a response must be a text, not {value!r:.60}")
+    return found
+
+
+def _text_of_object(value: Mapping[str, Any], where: str) -> str | None:
+    """The text of a choice, a message, a Responses object, an output of vLLM, or what OBJECT_TEXTS names."""
+    if isinstance(message := value.get("message"), Mapping):
+        return content_text(message.get("content")) or str(message.get("refusal") or "")
+    if isinstance(value.get("text"), str):
+        return str(value["text"])
+    if "content" in value:
+        return content_text(value["content"])
+    return next((text(value[name], where) for name in (*OBJECT_TEXTS, "text") if name in value), None)
+
+
+def is_cut_off(value: Any) -> bool:
+    """Whether an object of an API says that the response reached the limit of tokens."""
+    return isinstance(value, Mapping) and (
+        value.get("finish_reason") == "length"
+        or value.get("stop_reason") == "max_tokens"
+        or table(value, "incomplete_details").get("reason") == "max_output_tokens"
+    )
+
+
+def prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
+    if is_turns(value):
+        if is_parts(value):
+            return content_text(value)
+        return tuple({"role": str(m.get("role", "user")), "content": content_text(m.get("content"))} for m in value)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise DiverError(f"{where}: a problem must be a text, a number or chat messages, not {value!r:.60}")
+    return str(value)
+
+
+def is_turns(value: Any) -> bool:
+    """Whether it is a chat, or the parts of one message: turns with a role, and items with a type (tool calls)."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(m, Mapping) and not m.keys().isdisjoint({"content", "role", "type"}) for m in value)
+    )
+
+
+def is_parts(turns: list[Mapping[str, Any]]) -> bool:
+    """Whether they are the parts of one message."""
+    return all(m.keys().isdisjoint({"content", "role"}) for m in turns)
+
+
+def content_text(content: Any) -> str:
+    """The text of a message, whose content may be in parts: texts, and others, which are left out."""
+    if isinstance(content, list):
+        return "".join(content_text(part) for part in content)
+    if not isinstance(content, Mapping):
+        return "" if content is None else str(content)
+    if isinstance(content.get("parts"), list):  # Gemini's
+        return content_text(content["parts"])
+    kind = content.get("type", "text")
+    found = content.get("text") if kind in TEXTS else content.get("refusal") if kind == "refusal" else None
+    return str((found.get("value") if isinstance(found, Mapping) else found) or "")
+
+
+def identity(value: Any) -> str | int | None:
+    """An id; None where it is none: no text or number, or a text that a missing value was written as."""
+    value = known(value)
+    if isinstance(value, str):
+        return None if value.strip().lower() in NO_ID else value
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def known(value: Any) -> Any:
+    """None for an empty text and NaN, as CSV and pandas have where nothing is known; of whole numbers integers, as ids
+    are."""
+    if value == "" or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def outcome(value: Any, where: str) -> float | None:
+    """true is 1, false 0, as a word too; a text may be a number, as in CSV. None, NaN and "" are unknown."""
+    if isinstance(value, str):
+        known = TRUTH.get(value.strip().lower())
+        value = _as_number(value) if known is None else known
+    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if not is_number(value) or not abs(value) <= sys.float_info.max:
+        several = f"; --outcome COLUMN.KEY names one of {', '.join(map(str, value))}" if isinstance(value, dict) else ""
+        raise DiverError(f"{where}: an outcome must be true, false or a finite number, not {value!r:.60}{several}")
+    return float(value)
+
+
+def _as_number(value: str) -> float | str:
+    try:
+        return float(value)
+    except ValueError:
+        return value.strip()
+
+
+def is_outcome(value: Any) -> bool:
+    """Whether it can be an outcome: other people's `score` may be a word or a table."""
+    return is_number(value) or (
+        isinstance(value, str) and (value.strip().lower() in TRUTH or is_number(_as_number(value)))
+    )
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float)
+
+
+def integer(value: Any) -> int | None:
+    """A step or a length; a text may be one, as in CSV."""
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:  # Python refuses thousands of digits
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def mean_of(value: Any) -> float:
+    """A number, or the mean of those of the tokens; NaN where it is not known."""
+    if isinstance(value, list):
+        known = [x for x in map(number, value) if not math.isnan(x)]
+        return math.fsum(known) / len(known) if known else math.nan
+    return number(_as_number(value) if isinstance(value, str) else value)
+
+
+def by_token(value: Any) -> np.ndarray | None:
+    """Log-probabilities of the tokens, float32 [T]; None where there are none, or one of them is not finite."""
+    if not isinstance(value, list) or not value or not all(is_number(x) for x in value):
+        return None
+    with np.errstate(over="ignore"):
+        found = np.array(list(map(number, value)), dtype=np.float32)
+    return found if np.isfinite(found).all() else None

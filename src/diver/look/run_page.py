@@ -1,0 +1,245 @@
+"""The page of one run, or of several side by side. All text of others is escaped here."""
+
+import dataclasses
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from diver.core.files import write_text
+from diver.core.jsonl import table
+from diver.core.types import DiverError
+from diver.diversity import Until
+from diver.evaluate.comparison import Comparison, legend
+from diver.evaluate.evaluate import duration
+from diver.look.curves import curves_data
+from diver.look.groups import GROUPS, Shown, browser_data
+from diver.look.over_seeds import (
+    BEFORE,
+    by_variant,
+    check_evaluated,
+    differences,
+    evaluations,
+    levels,
+    notes,
+    settings_of,
+)
+from diver.look.page import (
+    CURVES,
+    alerts_section,
+    document,
+    evenly_spaced,
+    facts,
+    groups_section,
+    header,
+    html_table,
+    section,
+    swatch,
+    text,
+    text_table,
+)
+from diver.look.run_record import RunRecord
+from diver.look.run_summary import compare, conclusion, conditions, model_and_method, progress, run_alerts
+
+STEPS = 20  # of a run from which groups are shown
+NO_ALERTS = (
+    "No alerts: gradients, the reward and the advantage, log-probabilities, entropy, response length, truncation, "
+    "groups "
+    "without a correct response and verifier failures stayed within their limits, and diversity did not rise while the "
+    "outcome reward fell."
+)
+
+
+def write_report(*folders: Path, path: Path | None = None, groups: int = GROUPS) -> Path:
+    """Write the page of one run, or of several side by side, and return its path; by default into the one run's folder.
+
+    At most `groups` groups are shown, evenly spaced over the runs. The runs may still be training, and an existing
+    page is replaced whole or not at all. DiverError where one of `folders` is no run folder.
+    """
+    runs = [RunRecord.read(Path(folder)) for folder in folders]
+    if not runs or (len(runs) > 1 and path is None):
+        raise ValueError("give one run folder, or several and the path of the page")
+    path = runs[0].folder / "report.html" if path is None else Path(path)
+    write_text(path, render(runs, groups))
+    return path
+
+
+def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -> str:
+    """The page of one or more runs; one that is served has a `version`."""
+    names, of_runs = labels(runs), [run_alerts(run) for run in runs]
+    shown = [s for i, run in enumerate(runs) for s in _shown(run, i, groups // len(runs))]
+    browser = browser_data(shown, groups)
+    title = " · ".join(model_and_method(runs[0]) if len(runs) == 1 else names)
+    parts = (
+        head(runs, names),
+        comparison(runs, names),
+        against_each_other(runs, names) if len(runs) > 1 else "",
+        alerts_section(of_runs, names, NO_ALERTS),
+        CURVES if any(len(run.metrics) or run.evaluations for run in runs) else "",
+        groups_section(browser),
+        provenance(runs, names),
+    )
+    data = {"runs": names, "curves": curves_data(runs, of_runs), "browser": browser, "version": version}
+    return document(title, parts, data)
+
+
+def labels(runs: Sequence[RunRecord]) -> list[str]:
+    """A name for each run, no two alike: the one that the user gives it, else the end of its path."""
+    folders = [run.folder.resolve().parts for run in runs]
+    for depth in range(1, max(map(len, folders)) + 1):
+        ends = ["/".join(parts[-depth:]) for parts in folders]
+        if len({*ends}) == len(ends):
+            break
+    else:  # one folder given twice
+        ends = [str(run.folder) for run in runs]
+    given = Counter(run.name for run in runs)
+    return [
+        end if not run.name else run.name if given[run.name] == 1 else f"{run.name}/{run.folder.name}"
+        for run, end in zip(runs, ends, strict=True)
+    ]
+
+
+def head(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
+    """The headline, and under it what the runs are: facts of one, a table of several."""
+    of_runs = [_facts(run) for run in runs]
+    if len(runs) == 1:
+        eyebrow, headline, details = " · ".join(model_and_method(runs[0])), conclusion(runs[0]), facts(of_runs[0])
+    else:
+        columns = list(dict.fromkeys(key for row in of_runs for key in row))
+        rows = [
+            [f"{swatch(i)}{text(name)}", *(text(row.get(key, "")) for key in columns)]
+            for i, (name, row) in enumerate(zip(names, of_runs, strict=True))
+        ]
+        eyebrow, headline = f"{len(runs)} runs", " · ".join(names)
+        details = html_table(["Run", *map(text, columns)], rows, "words")
+    return header(eyebrow, headline, details)
+
+
+def _facts(run: RunRecord) -> dict[str, object]:
+    model, method = model_and_method(run)
+    version = table(run.config, "versions").get("diver-rl")
+    return {
+        "Model": model,
+        "Method": method,
+        **({"Engine": run.engine} if run.engine else {}),
+        "Steps": progress(run).removesuffix(" steps"),
+        "Training time": duration(run.seconds),
+        "Started": str(run.config.get("started", "–"))[:16].replace("T", " "),
+        "Seed": run.config.get("seed", "–"),
+        **({} if version is None else {"DIVER": version}),
+    }
+
+
+def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
+    tables = [{row.label: row for row in compare(run)} for run in runs]
+    order = list(dict.fromkeys(label for table in tables for label in table))
+    if not order:
+        return ""
+    every = [row for table in tables for row in table.values() if not row.percent]
+    scale = 1.1 * max((e.high for r in every for e in (r.base, r.trained) if e.high > 0), default=1.0)
+    several = len(runs) > 1
+    body = ""
+    for label in order:
+        shown = [(i, table[label]) for i, table in enumerate(tables) if label in table]
+        for number, (i, row) in enumerate(shown):
+            span = f' rowspan="{len(shown)}"' if len(shown) > 1 else ""
+            first = f'<th scope="rowgroup"{span}>{text(label)}</th>' if number == 0 else ""
+            run_cell = f'<th scope="row">{swatch(i)}{text(names[i])}</th>' if several else ""
+            start = ' class="first"' if number == 0 else ""
+            body += f"<tr{start}>{first}{run_cell}{_cells(row, 1.0 if row.percent else scale, i)}</tr>"
+    basis = "; ".join(dict.fromkeys(filter(None, map(conditions, runs))))
+    return (
+        f'<section><h2>Base vs. trained</h2>\n<p class="note">{text(basis)}. Pass@k in percent. '
+        f"{text(legend([row for table in tables for row in table.values()]))} In brackets 95 % intervals over "
+        "problems; that of the change is paired by problem. A coloured change: its interval excludes 0.</p>\n"
+        f'<div class="scroll"><table class="{"many" if several else "one"}"><thead><tr><th></th>'
+        f"{'<th>Run</th>' if several else ''}"
+        '<th>Base</th><th>Trained</th><th>Change</th><th class="plot"></th></tr></thead>'
+        f"<tbody>{body}</tbody></table></div></section>"
+    )
+
+
+def _cells(row: Comparison, scale: float, run: int) -> str:
+    shown = (row.show(row.base), row.show(row.trained), row.show(row.change, "+"))
+    parts = (estimate.replace("-", "−").partition(" ") for estimate in shown)
+    base, trained, change = (f"{mean}<small>{interval}</small>" for mean, _, interval in parts)
+    return (
+        f'<td>{base}</td><td>{trained}</td><td class="change{" significant" * row.significant}">{change}</td>'
+        f'<td class="plot">{_interval_plot(row, scale, run)}</td>'
+    )
+
+
+def _interval_plot(row: Comparison, scale: float, run: int) -> str:
+    """Two intervals above each other, the base's grey, on 0..scale."""
+    marks = ""
+    for estimate, y, kind in ((row.base, 6, "base"), (row.trained, 14, f"r{run % 6}")):
+        if math.isnan(estimate.mean):
+            continue
+        low, high = (e if not math.isnan(e) else estimate.mean for e in (estimate.low, estimate.high))
+        x1, x2, x = (f"{100 * value / scale:.2f}%" for value in (low, high, estimate.mean))
+        marks += (
+            f'<line class="{kind}" x1="{x1}" x2="{x2}" y1="{y}" y2="{y}"/>'
+            f'<circle class="{kind}" cx="{x}" cy="{y}" r="3"/>'
+        )
+    ends = "".join(f'<line x1="{x}" x2="{x}" y1="1" y2="19"/>' for x in ("0", "100%"))
+    return f'<svg aria-hidden="true">{ends}{marks}</svg>'
+
+
+def against_each_other(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
+    """Each variant against the first, paired over seeds and problems, as `diver compare` does.
+
+    Runs that differ in the seed alone are one variant, others have the names of the page; if there is only one variant,
+    it is shown against the policy before training. Where runs cannot be compared, the section gives the reason.
+    """
+    try:
+        for run in runs:
+            check_evaluated(run)
+        recipes = [repr(sorted(settings_of(run).items())) for run in runs]
+        seeds = {(recipe, run.recipe("run").get("seed", 0)) for recipe, run in zip(recipes, runs, strict=True)}
+        if not len({*recipes}) < len(runs) == len(seeds):
+            runs = [dataclasses.replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+        variants = by_variant(runs)
+        found = evaluations(variants)
+    except DiverError as error:
+        note, tables = f"Not compared with each other: {text(error)}.", ""
+    else:
+        baseline = BEFORE if len(variants) == 1 and BEFORE in found else next(iter(variants))
+        shown = (levels(found), differences(found, baseline))
+        tables = "".join(text_table(table.text()) for table in shown if table.rows)
+        said = "".join(f"{text(note)}. " for note in notes(variants, found, baseline))
+        note = (
+            "Pass@k in percent, differences in points, after training. In brackets 95 % intervals over seeds and "
+            f"problems, paired in differences. {said}"
+        )
+    return section("Against each other", f'<p class="note">{note}</p>\n{tables}')
+
+
+def _shown(run: RunRecord, index: int, limit: int) -> list[Shown]:
+    """At most `limit` groups of a run: of up to STEPS steps evenly spaced, as many of each, evenly spaced too."""
+    recorded = list(run.rollout_files)
+    steps = [recorded[i] for i in evenly_spaced(len(recorded), min(STEPS, limit))]
+    diversity = table(run.config, "recipe", "method", "diversity")
+    tokenize = str(diversity.get("tokenize", ""))
+    until: Until = "answer" if diversity.get("until") == "answer" else "end"
+    shown = []
+    for step in steps:
+        groups = run.groups(step)
+        shown += [
+            Shown(groups[i], index, step, tokenize, until) for i in evenly_spaced(len(groups), limit // len(steps))
+        ]
+    return shown
+
+
+def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
+    """Command, commit, versions and recipe of each run."""
+    parts = []
+    for run, name in zip(runs, names, strict=True):
+        versions = " · ".join(f"{key} {version}" for key, version in table(run.config, "versions").items())
+        rows = {"Run": name, "Command": run.config.get("command"), "Commit": run.config.get("commit")}
+        recipe = json.dumps(run.config.get("recipe"), indent=2, ensure_ascii=False, default=str)
+        parts.append(
+            f"{facts({key: value for key, value in {**rows, 'Versions': versions}.items() if value})}\n"
+            f'<details><summary>The resolved recipe</summary><pre class="text">{text(recipe)}</pre></details>'
+        )
+    return section("Provenance", "".join(parts))

@@ -1,0 +1,260 @@
+"""Rollouts of one path, read a file at a time within a budget: numbers by step, and a bounded sample of groups."""
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from diver.core.seeds import stream_seed
+from diver.core.types import DiverError, Group
+from diver.look.page import evenly_spaced
+from diver.look.problems import SINGLE, owner
+from diver.look.read.columns import Columns, Part
+from diver.look.read.files import RolloutFile, rollout_files
+from diver.look.read.grouping import grouped
+from diver.look.read.reader import Reader, largest_outcome, scale_note
+from diver.look.tally import Tally, diversity_values, outcome_values
+
+OPEN_CHARS = 100_000_000  # of responses whose group may get further ones; then the oldest are taken for complete
+SAMPLE_CHARS = 60_000_000  # of the groups that are kept to be shown
+MEASURED = 300  # groups of one reading whose diversity is measured
+POINTS = 100  # files of one reading: enough for a curve
+UNDIVIDED = frozenset({".json", ".pt"})  # files that are read whole, or not at all
+
+Key = tuple[str, int | None]
+"""Whose responses, and of which step."""
+
+
+class Sample:
+    """At most `count` groups, drawn at random from all that are added, of at most `chars` characters."""
+
+    def __init__(self, count: int, chars: int) -> None:
+        self.count, self.chars = count, chars
+        self._heap: list[tuple[int, int, int, Group]] = []  # by rank, the largest first; number, characters, group
+        self._added = self._chars = 0
+
+    def add(self, group: Group) -> None:
+        problem, size = group.problem, sum(map(len, group.responses))
+        origin = (problem.id, problem.source, problem.meta.get("step"), problem.meta.get("by"))
+        rank = stream_seed(0, *origin)  # by chance, and the same in every reading
+        heapq.heappush(self._heap, (-rank, self._added, size, group))
+        self._added += 1
+        self._chars += size
+        self.limit(self.count, self.chars)
+
+    def limit(self, count: int, chars: int) -> None:
+        """Fewer groups; one is kept whatever its length."""
+        self.count, self.chars = count, chars
+        while len(self._heap) > max(count, 1) or (self._chars > chars and len(self._heap) > 1):
+            self._chars -= heapq.heappop(self._heap)[2]
+
+    def groups(self) -> list[Group]:
+        return [group for _, _, _, group in sorted(self._heap, key=lambda item: item[1])]
+
+
+class Drawn:
+    """At most `count` groups, of at most `chars` characters: of each key as many, drawn at random as by `Sample`.
+
+    Of more keys than `count` some share their part.
+    """
+
+    def __init__(self, count: int, chars: int) -> None:
+        self.count, self.chars = count, chars
+        self._numbers: dict[Key, int] = {}
+        self._samples: list[Sample] = []
+
+    def add(self, key: Key, group: Group) -> None:
+        number = self._numbers.setdefault(key, len(self._numbers)) % self.count
+        if number == len(self._samples):
+            self._samples.append(Sample(0, 0))
+            parts = len(self._samples)
+            for sample in self._samples:
+                sample.limit(self.count // parts, self.chars // parts)
+        self._samples[number].add(group)
+
+    def groups(self) -> list[Group]:
+        return [group for sample in self._samples for group in sample.groups()]
+
+
+class Content:
+    """What one file has: a tally for each key, a sample of its groups, notes and the largest outcome, if that is above
+    0.
+
+    `whole`: all of it was read.
+    """
+
+    def __init__(self, groups: int, chars: int) -> None:
+        self.tallies: dict[Key, Tally] = {}
+        self.sample = Sample(groups, chars)
+        self.notes: list[str] = []
+        self.largest = 0.0
+        self.whole = True
+
+
+class Source:
+    """The rollouts of a path. `read` reads the next files; those that have changed since are read again."""
+
+    def __init__(self, name: str, path: Path, columns: Columns, steps: str, groups: int, threshold: float) -> None:
+        self.name, self.path, self.steps = name, path, steps
+        self.by, self.groups, self.threshold = columns.by, groups, threshold
+        self.files: list[RolloutFile] = []
+        self.contents: dict[RolloutFile, Content] = {}
+        self.names: dict[str, str] = {}
+        self._reader = Reader(columns)  # one for all files: TRL writes some twice
+        self._said: list[str] = []  # by the last look
+        self._shares: dict[Path, int] = {}  # how much was read of each file, in bytes
+
+    def look(self) -> None:
+        """Which files there are now. A file that has changed counts as another one: it is read again."""
+        self.files, self._said = rollout_files(self.path, self.steps)
+        self._reader.in_folder = len(self.files) > 1
+        self.contents = {file: self.contents[file] for file in self.files if file in self.contents}
+
+    def read_more(self, size: int | None, measured: int) -> bool:
+        """Read what is not read yet while a run goes on; whether there is anything else to show.
+
+        Where nothing can be seen now, as of a folder that is not there yet, `notes` say so.
+        """
+        before = self.notes, {*self.contents}
+        try:
+            self.look()
+        except (DiverError, OSError) as error:
+            self._said, read = [str(error)], False
+        else:
+            read = self.read(size, measured, growing=True)
+        return read or before != (self.notes, {*self.contents})
+
+    @property
+    def layouts(self) -> list[str]:
+        return [*self._reader.layouts]
+
+    @property
+    def outcomes(self) -> list[str]:
+        return [*self._reader.outcomes]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know, each once: what was left out, and of what was read, what has no value."""
+        return [*dict.fromkeys([*self._said, *self._of_files()]), *self._gaps()]
+
+    def _of_files(self) -> list[str]:
+        return [note for file in self.files if file in self.contents for note in self.contents[file].notes]
+
+    def _gaps(self) -> Iterator[str]:
+        tallies = [tally for content in self.contents.values() for tally in content.tallies.values()]
+        groups, single = (sum(getattr(tally, name) for tally in tallies) for name in ("groups", "single"))
+        if unknown := groups - sum(len(tally.values.get("pass@1", ())) for tally in tallies):
+            option = "; --outcome names its column" if unknown == groups else ""
+            without = f"{unknown:,} of {groups:,} groups have a response without an outcome"
+            yield f"{self.name}: {without}, so no Pass@k{option}"
+        if single:
+            yield f"{self.name}: {single:,} of {groups:,} groups are {SINGLE}"
+        largest = max((content.largest for content in self.contents.values()), default=0.0)
+        yield from scale_note(self.name, largest, self.threshold)
+
+    @property
+    def missing(self) -> list[RolloutFile]:
+        return [file for file in self.files if file not in self.contents]
+
+    def read(self, size: int | None, measured: int, growing: bool = False) -> bool:
+        """Read further files, of together about `size` bytes (all where None), evenly spaced; whether any was read.
+
+        measured: of how many groups the diversity is measured in all of them, at least one a file. growing: a file that
+        cannot be read, such as one that is being written, is left out for now, else it is an error where there is no
+        other; and where no file is missing, more is read of those that were read in part.
+        """
+        chosen, share = self._plan(size)
+        if growing and not chosen:
+            chosen, share = self._further(size or 0)
+        for file in chosen:
+            self.contents.pop(file, None)
+        notes = self._reader.notes = self._of_files()  # what it says once it says again where that is gone
+        measured //= max(1, len(self.contents) + len(chosen))
+        for file in chosen:
+            limits, said = (-(-self.groups // len(chosen)), SAMPLE_CHARS // len(chosen)), len(notes)
+            content = Content(*limits)
+            try:
+                self._fill(content, file, share, max(1, measured))
+            except (DiverError, OSError) as error:
+                if not growing and (len(self.files) == 1 or isinstance(error, OSError)):
+                    raise
+                content = Content(*limits)
+                notes.append(f"{error}: left out")
+            content.notes = notes[said:]
+            self.contents[file] = content
+        for content in self.contents.values() if chosen else ():
+            content.sample.limit(-(-self.groups // len(self.contents)), SAMPLE_CHARS // len(self.contents))
+        return bool(chosen)
+
+    def _plan(self, size: int | None) -> tuple[list[RolloutFile], int | None]:
+        """Which files to read next, and how much of each: at most POINTS of them, each of the same share."""
+        files = self.missing
+        if size is None or sum(file.size for file in files) <= size:
+            return files, None
+        count = min(len(files), POINTS)
+        while True:
+            chosen, share = [files[i] for i in evenly_spaced(len(files), count)], size // count
+            cost = sum(f.size if f.path.suffix in UNDIVIDED else min(f.size, share) for f in chosen)
+            if cost <= size or count == 1:
+                return chosen, share
+            count = max(1, min(count - 1, count * size // cost))
+
+    def _further(self, size: int) -> tuple[list[RolloutFile], int | None]:
+        """The files that were read in part and of which the least was read, and twice that share of each."""
+        parts = [file for file in self.files if not self.contents[file].whole]
+        share = 2 * min((self._shares[file.path] for file in parts), default=0)
+        behind = [file for file in parts if 2 * self._shares[file.path] == share]
+        count = min(POINTS, max(1, size // share)) if parts else 0
+        return [behind[i] for i in evenly_spaced(len(behind), count)], share
+
+    def _fill(self, content: Content, file: RolloutFile, share: int | None, measured: int) -> None:
+        drawn = Drawn(measured, content.sample.chars)
+        for group in self._groups(content, file, share):
+            tally = content.tallies.setdefault(self._key(group), Tally())
+            tally.count(group)
+            content.largest = max(content.largest, largest_outcome([group]))
+            tally.add(group, outcome_values(group, self.threshold))
+            content.sample.add(group)
+            drawn.add(self._key(group), group)
+        for group in drawn.groups():
+            content.tallies[self._key(group)].add(group, diversity_values(group, self.threshold))
+
+    def _key(self, group: Group) -> Key:
+        return owner(group.problem, self.by), group.problem.meta.get("step")
+
+    def _groups(self, content: Content, file: RolloutFile, share: int | None) -> Iterable[Group]:
+        """Those of about the first `share` bytes; of more, until there is one that is known to be whole."""
+
+        def of(parts: Iterable[Part]) -> Iterator[Group]:
+            return grouped(parts, self.names, self._reader.notes, file.path, OPEN_CHARS)
+
+        share = None if share is None else max(share, self._shares.get(file.path, 1))
+        while share is not None and share < file.size and file.path.suffix not in UNDIVIDED:
+            begun = list(of(_beginning(self._reader.parts(file, share), share)))
+            if (complete := _complete(begun)) or not begun:
+                content.whole, self._shares[file.path] = False, share
+                return complete
+            share *= 2
+        self._shares[file.path] = file.size
+        return of(self._reader.parts(file))
+
+
+def _beginning(parts: Iterator[Part], size: int) -> Iterator[Part]:
+    """The parts of the first `size` characters, at least one: for formats whose rows are not counted beforehand."""
+    chars = 0
+    for part in parts:
+        if chars > size:
+            return
+        chars += sum(map(len, part.group.responses)) + len(str(part.group.problem.prompt))
+        yield part
+
+
+def _complete(groups: list[Group]) -> list[Group]:
+    """The complete groups in the beginning of a file: as large as the largest size that two groups have, or larger.
+
+    A smaller group may lack responses that come later, as may one that is alone in its size.
+    """
+    sizes = Counter(map(len, groups))
+    whole = max((size for size, count in sizes.items() if count > 1), default=math.inf)
+    return [group for group in groups if len(group) >= whole]

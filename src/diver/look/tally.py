@@ -1,0 +1,157 @@
+"""What the page says of a group: Pass@k, distinct@k by the formulas written, diversity, entropy and length, by right
+and by wrong."""
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from diver.core.statistics import Estimate, by_problem, distinct_at_k, interval, pass_at_k
+from diver.core.types import Group, Rollout
+from diver.diversity import formulas, textual_dissimilarity
+from diver.diversity.equational import unique_fractions
+from diver.look.problems import estimate, name_of
+from diver.tasks.verify.base import same_formulas
+
+Values = Mapping[str, float]
+RIGHT, WRONG = "correct", "wrong"
+LARGEST = 64  # responses of a group whose diversity is measured; of more, the first
+
+
+def outcome_values(group: Group, threshold: float) -> dict[str, float]:
+    """What costs next to nothing, of every group that is read; NaN where it is not known.
+
+    A name that ends in :correct or :wrong is of those responses alone. Entropy is that of the file, in nats per token;
+    where it has none but log-probabilities, the mean of -log p over the sampled tokens, which estimates it.
+    """
+    outcomes = group.outcomes
+    right = outcomes >= threshold
+    known = not np.isnan(outcomes).any()
+    size, correct = len(group), int(right.sum())
+    values = {"reward/outcome": float(np.nanmean(outcomes)) if not np.isnan(outcomes).all() else math.nan}
+    if known:
+        values |= {f"pass@{k}": float(pass_at_k(size, correct, k)) for k in powers(size)}
+        if size > 1:
+            kinds = {"solve_all": correct == size, "mixed": 0 < correct < size, "solve_none": correct == 0}
+            values |= {f"group/{name}": float(is_so) for name, is_so in kinds.items()}
+    by_rollout = {
+        "policy/entropy": [entropy(r) for r in group.rollouts],
+        "response/length_mean": [_length(r) for r in group.rollouts],
+        "response/words": [float(len(r.response.split())) for r in group.rollouts],
+        "response/truncated": [float(r.truncated) for r in group.rollouts],
+    }
+    parts = {"": np.full(size, True), f":{RIGHT}": right, f":{WRONG}": ~right & ~np.isnan(outcomes)}
+    for name, numbers in by_rollout.items():
+        column = np.array(numbers)
+        for suffix, part in parts.items():
+            if (chosen := part & ~np.isnan(column)).any():
+                values[f"{name}{suffix}"] = float(column[chosen].mean())
+    return values
+
+
+def powers(size: int) -> list[int]:
+    """1, 2, 4, ... up to `size`, and `size` itself."""
+    return sorted({1 << i for i in range(size.bit_length())} | {size})
+
+
+def diversity_values(group: Group, threshold: float) -> dict[str, float]:
+    """TD of all responses, of the correct ones and of the wrong ones, ED, and distinct@k, all up to the answer where it
+    is known.
+
+    Correct responses that write other sets of formulas (without any, other words) are different.
+    """
+    rollouts = group.rollouts[:LARGEST]
+    texts = [r.until_answer for r in rollouts]
+    outcomes = group.outcomes[:LARGEST]
+    right = outcomes >= threshold
+    dissimilarity = textual_dissimilarity(texts)
+    written = [formulas(text) for text in texts]
+
+    def mean(chosen: np.ndarray) -> float:
+        n = int(chosen.sum())
+        return float(dissimilarity[np.ix_(chosen, chosen)].sum() / (n * (n - 1))) if n > 1 else math.nan
+
+    everyone = np.ones(len(texts), dtype=bool)
+    values = {"diversity/textual": mean(everyone), "diversity/equational": float(np.mean(unique_fractions(written)))}
+    if len(texts) < 2:
+        values = dict.fromkeys(values, math.nan)
+    values |= {
+        f"diversity/textual:{RIGHT}": mean(right),
+        f"diversity/textual:{WRONG}": mean(~right & ~np.isnan(outcomes)),
+    }
+    if not np.isnan(outcomes).any():
+        solutions = [same_formulas(t, f) for t, f, is_right in zip(texts, written, right, strict=True) if is_right]
+        counts = [*Counter(solutions).values()]
+        values |= {f"distinct@{k}": distinct_at_k(len(texts), counts, k) for k in powers(len(texts))}
+    return values
+
+
+def entropy(rollout: Rollout) -> float:
+    if not math.isnan(rollout.entropy) or rollout.logprobs is None:
+        return rollout.entropy
+    return -float(rollout.logprobs.mean(dtype=float))
+
+
+def _length(rollout: Rollout) -> float:
+    if rollout.known_length is None:
+        return math.nan if rollout.logprobs is None else float(len(rollout.logprobs))
+    return float(rollout.known_length)
+
+
+class Tally:
+    """The values of many groups: how many groups, of them single responses, and responses; of each value all that is
+    known."""
+
+    def __init__(self) -> None:
+        self.groups = self.single = self.responses = 0
+        self.values: dict[str, array[float]] = {}
+        self.problems: dict[str, array[int]] = {}  # whose each value is, as a number
+
+    def count(self, group: Group) -> None:
+        self.groups += 1
+        self.single += len(group) == 1
+        self.responses += len(group)
+
+    def add(self, group: Group, values: Values) -> None:
+        """Values of a group, whether or not it is counted already."""
+        problem = hash(name_of(group.problem))
+        for name, value in values.items():
+            if not math.isnan(value):
+                self.values.setdefault(name, array("d")).append(value)
+                self.problems.setdefault(name, array("q")).append(problem)
+
+    def mean(self, name: str) -> float:
+        return float(np.mean(self.values[name])) if self.values.get(name) else math.nan
+
+    def estimate(self, name: str) -> Estimate | None:
+        """Over problems, with its interval; None where no value is known."""
+        if not self.values.get(name):
+            return None
+        values = by_problem(self.problems[name], self.values[name])
+        room, _, measure = name.rpartition("/")
+        return interval(values, (0.0, 1.0)) if room == "group" else estimate(measure.partition(":")[0], values)
+
+
+def merged(tallies: Iterable[Tally]) -> Tally:
+    total = Tally()
+    for tally in tallies:
+        total.groups += tally.groups
+        total.single += tally.single
+        total.responses += tally.responses
+        for name, values in tally.values.items():
+            total.values.setdefault(name, array("d")).extend(values)
+            total.problems.setdefault(name, array("q")).extend(tally.problems[name])
+    return total
+
+
+def shared_ks(tallies: Sequence[Tally], kind: str) -> list[int]:
+    """The values of k that most groups have, of pass or distinct: 1 and larger ones."""
+    counts: dict[int, int] = {}
+    for tally in tallies:
+        for name, values in tally.values.items():
+            if name.startswith(f"{kind}@"):
+                k = int(name.partition("@")[2])
+                counts[k] = counts.get(k, 0) + len(values)
+    return sorted(k for k, n in counts.items() if 2 * n > max(counts.values()))

@@ -1,0 +1,17 @@
+"""Methods with a constant for which no source could be read. The docstring of each says which, and what stands in its
+place."""
+
+from diver.methods.base import Method
+from diver.methods.contrib.cde import Cde
+from diver.methods.contrib.ds_grpo import DsGrpo
+from diver.methods.contrib.outcome_based import OutcomeBatch, OutcomeUcbCon, OutcomeUcbMean
+from diver.methods.contrib.xrpo import Xrpo
+
+CONTRIB: dict[str, type[Method]] = {
+    "xrpo": Xrpo,
+    "ds-grpo": DsGrpo,
+    "cde": Cde,
+    "outcome-batch": OutcomeBatch,
+    "outcome-ucb-con": OutcomeUcbCon,
+    "outcome-ucb-mean": OutcomeUcbMean,
+}

@@ -1,0 +1,53 @@
+"""After the perplexity bonus of CDE, curiosity-driven exploration (arXiv 2509.09675): the unlikely has more reward."""
+
+import numpy as np
+
+from diver.core.settings import settings
+from diver.core.types import Group, Progress, Reward
+from diver.losses import ClipLoss, PolicyLoss
+from diver.methods.base import Context, with_diversity_reward
+from diver.methods.grpo import Grpo
+from diver.methods.likelihood import mean_logprobs
+from diver.methods.schedule import Schedule
+
+
+@settings
+class Cde(Grpo):
+    """Correctness, and a bonus for what is unlikely under the sampler, right or wrong.
+
+    Eq. 2: r + omega min(|r| / kappa, alpha B), then GRPO's advantage; B is minus the mean log-prob of a token. The
+    source's r is 1 or -1: as a wrong response has the bonus too, |r| is here |2r - 1| of an outcome r from 0 to 1. In
+    units of the outcome the bonus is half of the source's, which the division by the standard deviation takes out.
+    omega falls over the run; the levels of the source's staircase were not found (hence "after"). Only the bonus
+    of the actor: not that of the critic's heads.
+    """
+
+    name: str = "cde"
+    kappa: float = 3.0
+    """The bonus is at most |r| / kappa."""
+    alpha: float = 1.0
+    """The coefficient of B."""
+    schedule: Schedule = Schedule(kind="step", end=0.5)
+    """How omega falls from 1: to 0 half-way (ours)."""
+    loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kappa <= 0:
+            raise ValueError(f"kappa must be above 0, not {self.kappa}")
+        if self.alpha < 0:
+            raise ValueError(f"alpha must be at least 0, not {self.alpha}")
+
+    unit_outcomes = True
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | {"logprobs"}
+
+    def shaping_coef(self, progress: Progress | float) -> float:
+        return self.schedule.factor(progress)
+
+    def rewards(self, group: Group, context: Context) -> list[Reward]:
+        r = self.outcomes_within_1(group)
+        bonus = np.minimum(np.abs(2 * r - 1) / self.kappa, -self.alpha * mean_logprobs(group.rollouts))
+        return with_diversity_reward(r, self.shaping_coef(context.progress) * bonus / 2)

@@ -1,0 +1,33 @@
+"""Whether outcomes that come from outside of this package, rewards of any scale, are what a method means by them."""
+
+import math
+import warnings
+from collections.abc import Sequence
+
+from diver.core.types import DiverError
+from diver.methods.base import ROUNDING, Method
+
+
+def check_outcomes(method: Method, outcomes: Sequence[float]) -> None:
+    """Raises DiverError for an outcome, float [B], that is not from 0 to 1 where the method needs that.
+
+    Warns where the method asks what is correct, no outcome reaches its threshold, and the outcomes have one or two
+    values, such as 0 and 0.1. This is no error, since a batch may also be all wrong with partial credit. NaN and
+    infinite outcomes are not checked.
+    """
+    finite = {i: outcome for i, outcome in enumerate(outcomes) if math.isfinite(outcome)}
+    if method.unit_outcomes:
+        for i, outcome in finite.items():
+            if not -ROUNDING <= outcome <= 1 + ROUNDING:
+                raise DiverError(
+                    f"row {i}: the outcome is {outcome:g}, and method {method.name!r} needs outcomes from 0 (wrong) to "
+                    "1 (correct); divide rewards of 0 and 10 by 10, and give (r + 1) / 2 for rewards of -1 and 1"
+                )
+    values, threshold = {*finite.values()}, method.threshold
+    asks = method.unit_outcomes or method.counts_correct
+    if asks and len(values) in (1, 2) and 0 < (top := max(values)) < threshold:
+        warnings.warn(
+            f"method {method.name!r}: no outcome reaches method.threshold = {threshold:g}, and the highest of "
+            f"{len(finite)} is {top:g}; if {top:g} is the reward of a correct response, give 1 instead",
+            stacklevel=3,
+        )

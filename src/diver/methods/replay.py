@@ -1,0 +1,204 @@
+"""Replay of verified solutions: an update also trains on correct responses that the policy found before (Re:Dr and
+Re:Max).
+
+Source: the package remax-rl 0.1.1 (`core/objectives.py`), whose replay loss is
+
+    L = mean over replayed problems, mean over their solutions, of -1/|y| sum_t log pi(y_t)
+
+and is added to the loss of the sampled groups with the coefficient alpha. Here the policy loss of the method takes the
+place of -log pi, with the advantage alpha and the ratio to the policy at the start of the update. In the first
+mini-batch the gradient is alpha times that of L over the problems replayed in it; in later ones the clip bounds how far
+a response moves. Every response has the same weight, whatever its length. KL and entropy terms are of sampled rollouts
+only.
+
+As in the release, the responses of a step enter the bank before that step's replay, so a new solution may be replayed
+at once. Departures: the release multiplies alpha by (G - 1) / G^2 and divides its other loss by the length limit. Here
+neither is done.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from diver.core.settings import settings
+from diver.core.types import Grade, Group, Problem, Rollout, State
+from diver.diversity.equational import formulas
+
+KEY = "replay"
+"""The bank's key in the state."""
+_EQUALITY = re.compile(r"[\d(][\d\s.,+\-*/×÷()$%]{0,200}=[\s$]{0,4}-?[\d.,]*\d")
+
+
+@settings
+class Replay:
+    """Correct responses found before that join each update. Off unless `alpha` is above 0.
+
+    The bank holds responses that are correct and ended before the length limit, by problem. Problems are replayed in
+    turn, the one that has waited longest first.
+    """
+
+    alpha: float = 0.0
+    """The weight of the replay term beside the loss of the sampled groups; the source has 0.1. 0 is no replay."""
+    capacity: int = 16
+    """The most responses that the bank keeps of one problem."""
+    problems: int = 0
+    """Replayed problems per step. 0: as many as a batch has, `train.batch_size`."""
+    keep: Literal["distinct", "latest"] = "distinct"
+    """distinct: the first response of each solution. latest: the newest responses, whether or not they differ."""
+    weights: Literal["uniform", "frequency"] = "uniform"
+    """How the solutions of a problem share its weight: equally, or by how often each was sampled."""
+    max_age: int = 0
+    """Responses found more than so many steps ago are dropped when their problem's turn comes. 0: never."""
+    bank_gb: float = 4.0
+    """The most that the tokens of the bank take up in memory and in each checkpoint, in GB (10^9 bytes). Beyond it the
+    responses found first are dropped."""
+
+    def __post_init__(self) -> None:
+        if self.alpha < 0 or self.bank_gb <= 0:
+            raise ValueError(f"alpha must be at least 0 and bank_gb above 0, not {self.alpha} and {self.bank_gb}")
+        if self.capacity < 1 or min(self.problems, self.max_age) < 0:
+            raise ValueError(
+                f"capacity must be at least 1, problems and max_age at least 0, not {self.capacity}, {self.problems} "
+                f"and {self.max_age}"
+            )
+        if self.keep == "latest" and self.weights == "frequency":
+            raise ValueError(
+                "weights = 'frequency' counts solutions, and keep = 'latest' does not tell them apart; use 'uniform'"
+            )
+
+    def __bool__(self) -> bool:
+        return self.alpha > 0
+
+    def remember(self, group: Group, state: State, step: int) -> None:
+        """Enter the correct, finished rollouts of a sampled group into the bank, in place. `step` is their rollout
+        step."""
+        bank = state.setdefault(KEY, {})
+        for rollout in group.rollouts:
+            if rollout.grade is not Grade.CORRECT or rollout.truncated or not rollout.length:
+                continue
+            entry = bank.setdefault(_name(group, bank), {"prompt": _int32(group.prompt_tokens), "responses": {}})
+            responses: dict[str, dict[str, Any]] = entry["responses"]
+            number = str(int(next(reversed(responses), "0")) + 1) if self.keep == "latest" else ""
+            name = number or solution_of(rollout)
+            if name in responses:
+                responses[name]["seen"] += 1
+            elif self.keep == "latest" or len(responses) < self.capacity:
+                responses[name] = {"tokens": _int32(rollout.tokens), "found": step, "seen": 1}
+            if len(responses) > self.capacity:
+                del responses[next(iter(responses))]
+
+    def replayed(self, state: State, problems: int, step: int) -> list[Group]:
+        """The groups to replay in this step: each problem's responses with their advantages.
+
+        The mean of a group's advantages is alpha. Replayed problems move to the end of the queue.
+        """
+        bank = state.setdefault(KEY, {})
+        self._limit(bank)
+        groups: list[Group] = []
+        for name in list(bank):
+            if len(groups) == (self.problems or problems):
+                break
+            entry = bank.pop(name)
+            responses = entry["responses"]
+            if self.max_age:
+                responses = {k: r for k, r in responses.items() if step - r["found"] <= self.max_age}
+            if not responses:
+                continue
+            bank[name] = {**entry, "responses": responses}
+            weight = np.array([1 if self.weights == "uniform" else r["seen"] for r in responses.values()], np.float64)
+            advantages = self.alpha * len(responses) * weight / weight.sum()
+            rollouts = [
+                Rollout(
+                    "",
+                    tokens=response["tokens"].tolist(),
+                    logprobs=np.zeros(len(response["tokens"]), np.float32),
+                    index=i,
+                    grade=Grade.CORRECT,
+                    age=step - response["found"],
+                    advantage=float(advantage),
+                )
+                for i, (response, advantage) in enumerate(zip(responses.values(), advantages, strict=True))
+            ]
+            groups.append(Group(Problem(name, "", ""), tuple(rollouts), prompt_tokens=tuple(entry["prompt"].tolist())))
+        return groups
+
+    def metrics(self, state: State) -> dict[str, float]:
+        """The size of the bank."""
+        bank = state.get(KEY, {})
+        return {
+            "replay/bank_problems": float(len(bank)),
+            "replay/bank_responses": float(sum(len(entry["responses"]) for entry in bank.values())),
+            "replay/bank_mb": sum(map(_size, bank.values())) / 1e6,
+        }
+
+    def _limit(self, bank: dict[str, Any]) -> None:
+        """Drop the responses found first until the bank is within `bank_gb`."""
+        excess = sum(map(_size, bank.values())) - self.bank_gb * 1e9
+        if excess <= 0:
+            return
+        for _, name, key in sorted((r["found"], n, k) for n, e in bank.items() for k, r in e["responses"].items()):
+            entry = bank[name]
+            excess -= entry["responses"].pop(key)["tokens"].nbytes
+            if not entry["responses"]:
+                excess -= bank.pop(name)["prompt"].nbytes
+            if excess <= 0:
+                return
+
+
+def solution_of(rollout: Rollout) -> str:
+    """A text that is the same for correct responses that are the same solution.
+
+    The verifier gives it where it tells solutions apart. Otherwise it is a digest of the answer and of the formulas
+    before it, in any order and without white space; responses without a formula are one solution.
+    """
+    if rollout.solution is not None:
+        return rollout.solution
+    text = rollout.until_answer
+    written = formulas(text, ignore_space=True) | {"".join(found.split()) for found in _EQUALITY.findall(text)}
+    return hashlib.blake2b("\n".join([rollout.key or "", *sorted(written)]).encode(), digest_size=16).hexdigest()
+
+
+def _name(group: Group, bank: dict[str, Any]) -> str:
+    """The key of a problem in the bank: its id, with a digest of the prompt where that id stands for another prompt."""
+    prompt, entry = _int32(group.prompt_tokens), bank.get(group.problem.id)
+    if entry is None or np.array_equal(entry["prompt"], prompt):
+        return group.problem.id
+    return f"{group.problem.id} {hashlib.blake2b(prompt.tobytes(), digest_size=8).hexdigest()}"
+
+
+def weights_of(groups: Sequence[Group]) -> list[float]:
+    """The weight of each token's loss, for every rollout in order: the mean over groups, over their rollouts, over
+    tokens."""
+    return [1 / (len(groups) * len(group) * rollout.length) for group in groups for rollout in group.rollouts]
+
+
+def replay_metrics(groups: Sequence[Group], replayed: float, sampled: float) -> dict[str, float]:
+    """Metrics of the replayed groups, whose log-probs are those of the policy at the start of the update.
+
+    `replayed` and `sampled` are sums over the tokens of these groups and of the sampled ones: weight times |advantage|.
+    replay/gradient_share is the replayed part of both; replay/logprob is the mean log-prob of a token, over the
+    rollouts.
+    """
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    metrics = {
+        "replay/problems": float(len(groups)),
+        "replay/rollouts": float(len(rollouts)),
+        "replay/tokens": float(sum(rollout.length for rollout in rollouts)),
+        "replay/gradient_share": replayed / (replayed + sampled or 1.0),
+    }
+    if rollouts:
+        metrics["replay/age"] = float(np.mean([rollout.age for rollout in rollouts]))
+        metrics["replay/logprob"] = float(np.mean([np.asarray(rollout.logprobs).mean() for rollout in rollouts]))
+    return metrics
+
+
+def _size(entry: dict[str, Any]) -> int:
+    """Bytes of the tokens of a problem's entry."""
+    return int(entry["prompt"].nbytes + sum(response["tokens"].nbytes for response in entry["responses"].values()))
+
+
+def _int32(tokens: Any) -> np.ndarray:
+    return np.array(tokens, np.int32)

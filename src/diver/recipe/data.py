@@ -1,0 +1,141 @@
+"""Settings of the data: the source of the problems, and how they become prompts."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Literal, NamedTuple
+
+from pydantic import NonNegativeFloat, PositiveInt
+
+from diver.core.settings import settings
+
+
+@settings
+class Source:
+    """A set of problems."""
+
+    path: str = ""
+    """A .jsonl, .json, .csv or .parquet file, a folder of .jsonl, .csv and .parquet files,
+    the id of a data set on the hub (owner/name), or "my_module:my_function", which returns the problems."""
+    config: str | None = None
+    """The configuration of a data set on the hub, such as "main" of openai/gsm8k."""
+    split: str = "train"
+    """The split of a data set on the hub."""
+    revision: str | None = None
+    """The commit, tag or branch of a data set on the hub; the default is the newest commit."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Names of the columns that have "prompt", "answer", "id" and "source",
+    where they differ from the known layouts."""
+    verifier: str = "auto"
+    """The grader of the answers: math, gsm8k, choice, math-verify, countdown, maze, reasoning-gym, graph-coloring, or
+    "my_module:my_function". auto selects gsm8k for GSM8K, choice where the answer is a letter and the prompt has
+    lettered options, and math otherwise."""
+    limit: PositiveInt | None = None
+    """Maximum number of problems, taken from the beginning and counted without duplicates."""
+    skip_invalid_rows: bool = False
+    """Leave out and count rows that cannot be used (not JSON, no prompt, no answer, ...); by default, an error."""
+
+
+class Level(NamedTuple):
+    """A level of difficulty: how many numbers, each drawn from 1..largest, and the largest and the smallest target."""
+
+    numbers: int
+    largest: int
+    target: int
+    smallest: int = 1
+
+
+LEVELS = {
+    "three": Level(3, 20, 100),
+    "four": Level(4, 13, 100),
+    "four-large": Level(4, 20, 400, 101),
+    "five": Level(5, 13, 100),
+}
+STANDARD_MIX = {"three": 1.0, "four": 1.0}
+
+
+@settings
+class Generated:
+    """Problems that a testbed generates."""
+
+    problems: PositiveInt = 4096
+    """Number of distinct training problems."""
+    seed: int = 0
+    """Seed of the generated problems; the seed of the training is run.seed."""
+
+
+@settings
+class Countdown(Generated):
+    """Settings of the generated Countdown problems."""
+
+    mix: Mapping[str, NonNegativeFloat] | None = None
+    """Relative frequency of each level, such as {three = 0.5, four = 0.5}; the default is these two."""
+
+    def __post_init__(self) -> None:
+        _check_mix(self.mix, LEVELS, "countdown.mix")
+
+
+class MazeLevel(NamedTuple):
+    """A level of difficulty: a square of `size` cells, how many of them are walls, and how far the goal is at least."""
+
+    size: int
+    walls: int
+    distance: int
+
+
+MAZES = {
+    "five": MazeLevel(5, 6, 3),
+    "seven": MazeLevel(7, 14, 5),
+    "nine": MazeLevel(9, 26, 7),
+    "nine-dense": MazeLevel(9, 32, 9),
+    "nine-far": MazeLevel(9, 32, 13),
+}
+STANDARD_MAZES = {"seven": 1.0, "nine": 1.0}
+
+
+@settings
+class Maze(Generated):
+    """Settings of the generated mazes."""
+
+    mix: Mapping[str, NonNegativeFloat] | None = None
+    """Relative frequency of each level, such as {seven = 0.5, nine = 0.5}; the default is these two."""
+
+    def __post_init__(self) -> None:
+        _check_mix(self.mix, MAZES, "maze.mix")
+
+
+@settings
+class ReasoningGym(Generated):
+    """Settings of problems of reasoning-gym."""
+
+    sizes: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    """Keys of the task's own settings, such as {num_colors = 3, max_num_vertices = 12}."""
+
+
+def _check_mix(mix: Mapping[str, float] | None, levels: Mapping[str, object], where: str) -> None:
+    if unknown := [level for level in mix or {} if level not in levels]:
+        raise ValueError(f"{where}: no level {unknown[0]!r}; there are {', '.join(levels)}")
+    if mix and not any(mix.values()):
+        raise ValueError(f"{where}: at least one weight must be positive")
+
+
+@settings
+class Data(Source):
+    """Problems to train on."""
+
+    path: str = "countdown"
+    """countdown, maze, reasoning-gym:TASK, a .jsonl, .json, .csv or .parquet file, a folder of .jsonl,
+    .csv and .parquet files, the id of a data set on the hub, or "my_module:my_function"."""
+    template: str = "auto"
+    """The prompt template: plain, chat, boxed, paper, paper-chat, paper-llama, qwen-boxed, qwen-math, ...; a wrong name
+    lists all. auto selects a chat model's own chat template, with the instruction to box the answer where the verifier
+    reads a box, and plain for other models."""
+    messages: Literal["as-they-are", "question"] = "as-they-are"
+    """How prompts that are chat messages are used: unchanged, or only the last user message as the question
+    of the template."""
+    countdown: Countdown = Countdown()
+    """Settings of the generated problems, for path = "countdown"."""
+    maze: Maze = Maze()
+    """Settings of the generated problems, for path = "maze"."""
+    reasoning_gym: ReasoningGym = ReasoningGym()
+    """Settings of the generated problems, for path = "reasoning-gym:graph_color" and the other tasks
+    of that library."""

@@ -1,0 +1,119 @@
+"""A recipe: all settings of a run, read from a TOML file and overridden by flags.
+
+    [model]
+    path = "Qwen/Qwen2.5-Math-7B"
+    [train]
+    steps = 350
+
+Each section has the settings of one package. The default of a setting is the paper's value where the paper has one, but
+for `method.diversity.until` and `method.shaping.condition` (docs/method.md, "Text after the answer").
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from diver.core.settings import Errors, merge, read, settings
+from diver.methods import Method
+from diver.methods.diver import DiverMix
+from diver.methods.registry import DEFAULT, method_named
+from diver.recipe.data import Data
+from diver.recipe.engines import Cluster, Trl
+from diver.recipe.sections import Evaluation, Log, Model, Run, Sampling, Train
+from diver.recipe.verification import Verification
+
+
+@settings
+class Recipe:
+    """All settings of a run, with defaults filled in."""
+
+    run: Run = Run()
+    model: Model = Model()
+    data: Data = Data()
+    sample: Sampling = Sampling()
+    method: Method = DiverMix()
+    train: Train = Train()
+    evaluate: Evaluation = Evaluation()
+    verify: Verification = Verification()
+    log: Log = Log()
+    verl: Cluster = Cluster()
+    trl: Trl = Trl()
+
+    def __post_init__(self) -> None:
+        self.method.check_group_size(self.sample.group_size, "sample.group_size")
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.run.folder or "runs/recipe")
+
+    def identity(self) -> dict[str, Any]:
+        """The settings that a resumed run must not change, by dotted key: all but steps, folder, engine, loggers,
+        [verl], [trl] and MACHINE.
+
+        Of a path only the last part is compared, so a folder of a model or data set may move; what it holds is
+        `diver.recipe.run.contents`. The engine is compared by `diver.recipe.run.open_run`.
+        """
+        return identity(dataclasses.asdict(self))
+
+
+# These settings depend on the machine: a run may resume with less memory or on another device.
+MACHINE = frozenset(
+    "model.device model.threads model.gradient_checkpointing model.attention sample.max_num_seqs "
+    "train.micro_batch_tokens train.save_steps train.save_minutes train.save_total_limit verify.workers "
+    "verify.memory_mb method.diversity.embedding.device method.diversity.embedding.batch "
+    "method.diversity.hidden_state.device".split()
+)
+
+
+def identity(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """`Recipe.identity` of some sections of a recipe, given as tables."""
+    skipped = ("train.steps", "run.folder", "run.engine", "log.", "verl.", "trl.")
+    settings = {k: v for k, v in flatten(sections).items() if not k.startswith(skipped) and k not in MACHINE}
+    paths = {k: Path(v).name for k, v in settings.items() if k.endswith((".path", ".model")) and isinstance(v, str)}
+    return {**settings, **paths}
+
+
+SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in dataclasses.fields(Recipe)}
+
+
+def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
+    """A recipe from nested tables. method.name selects the defaults of [method]; its other keys override them."""
+    return Recipe(**make_sections(table))
+
+
+def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe `table` with the keys of `changes`. A method named there replaces the whole table [method], and a loss
+    [method.loss]: a baseline must not keep the settings of the recipe's method, nor GSPO the clip of GRPO."""
+    method = changes.get("method", {})
+    if "name" in method:
+        table = {**table, "method": {}}
+    elif "name" in method.get("loss", {}):
+        table = {**table, "method": {**table.get("method", {}), "loss": {}}}
+    return merge(table, changes)
+
+
+def make_sections(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Each section on its own; `Recipe` validates them together. One DiverError names the errors of all sections."""
+    sections: dict[str, Any] = {}
+    errors = Errors()
+    for name, cls in SECTIONS.items():
+        body = dict(table.get(name, {}))
+        with errors.collected():
+            if name == "method":
+                sections[name] = method_named(body.pop("name", DEFAULT), **body)
+            else:
+                sections[name] = read(cls, body, name)
+    errors.raise_found()
+    return sections
+
+
+def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, by dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

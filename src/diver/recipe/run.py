@@ -1,0 +1,88 @@
+"""The run folder of a recipe: what identifies its run, and what its paths held when it began."""
+
+import contextlib
+import dataclasses
+import importlib.util
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from diver.core.fingerprint import fingerprint, rows_fingerprint
+from diver.core.jsonl import table
+from diver.core.provenance import provenance
+from diver.core.run_folder import RunFolder, runs_in
+from diver.core.types import DiverError
+from diver.recipe.recipe import Recipe, flatten, make_recipe
+from diver.recipe.testbeds import POLICIES, TESTBEDS
+
+
+def open_run(recipe: Recipe, origin: Mapping[str, Any] | None = None, **identity: Any) -> RunFolder:
+    """The folder of the run of `recipe`: checked if it is there, and not yet made if it is not.
+
+    `origin` is the command, the commit and the versions, by default those of this process; `identity` is what must not
+    change besides the recipe's. DiverError where the folder has another run.
+    """
+    engine = {"builtin": "built-in"}.get(recipe.run.engine, recipe.run.engine)
+    if not (recipe.folder / "config.json").is_file() and (runs := runs_in(recipe.folder)):
+        numbers = [run.name.removeprefix("seed_") for run in runs]
+        seeds = ",".join(sorted(numbers, key=lambda number: (len(number), number)))
+        of_seeds = engine == "built-in" and all(number.isdigit() for number in numbers)
+        way = f"; continue them with --seeds {seeds}, or" if of_seeds else f", such as {runs[0].name};"
+        raise DiverError(f"{recipe.folder}: is a folder of several runs{way} choose another run.folder")
+    if origin is None:
+        origin = {"command": shlex.join(["diver", *sys.argv[1:]]), **provenance()}
+    config = {
+        "recipe": dataclasses.asdict(recipe),
+        "engine": engine,
+        "seed": recipe.run.seed,
+        "schedule_steps": recipe.train.steps,
+        "content": contents(recipe),
+        "own_code": own_code(recipe),
+        **origin,
+    }
+    folder = RunFolder(recipe.folder, config, {"engine": engine, **recipe.identity(), **identity}, earlier_identity())
+    before = table(folder.config, "content")  # none in a folder of an earlier version
+    if changed := [key for key, found in config["content"].items() if before.get(key, found) != found]:
+        folder.close()
+        path = table(folder.config, "recipe", *changed[0].split(".")[:-1]).get("path")
+        raise DiverError(
+            f"{folder.path}: has a run with other content of {changed[0]}, then {path!r}; choose another run.folder or "
+            "delete it"
+        )
+    known = table(folder.config, "own_code")
+    for name in (name for name, found in config["own_code"].items() if known.get(name, found) != found):
+        print(f"{folder.path}: the file of {name} has changed since this run began with another one", file=sys.stderr)
+    return folder
+
+
+def earlier_identity() -> dict[str, Any]:
+    """The values of settings that older folders lack: the defaults, except where something else was done."""
+    return {"engine": "built-in", **make_recipe({}).identity(), "method.diversity.until": "end"}
+
+
+def contents(recipe: Recipe) -> dict[str, str]:
+    """What each path of a recipe holds that is a file or folder here, by its key."""
+    sources = {"data.path": recipe.data.path}
+    if recipe.evaluate.source:
+        sources["evaluate.source.path"] = recipe.evaluate.source.path
+    rows = {key: Path(path).expanduser() for key, path in sources.items() if path not in TESTBEDS}
+    found = {key: rows_fingerprint(path) for key, path in rows.items() if path.exists()}
+    model = Path(recipe.model.path).expanduser()
+    return found | ({"model.path": fingerprint(model)} if recipe.model.path not in POLICIES and model.is_dir() else {})
+
+
+def own_code(recipe: Recipe) -> dict[str, str]:
+    """8 digits of the file of each `module:name` of a recipe, by that name: a user's method, verifier and so on."""
+    names = {*recipe.method.metric_names}
+    for value in flatten(dataclasses.asdict(recipe)).values():
+        names |= {text for text in (value if isinstance(value, list | tuple) else [value]) if isinstance(text, str)}
+    found = {}
+    for name in sorted(name for name in names if re.fullmatch(r"[\w.]+:\w+", name)):
+        with contextlib.suppress(ImportError, ValueError):  # a name that is no module's is refused where it is used
+            spec = importlib.util.find_spec(name.partition(":")[0])
+            if spec and spec.origin and Path(spec.origin).is_file():
+                found[name] = rows_fingerprint(Path(spec.origin))
+    return found

@@ -1,0 +1,145 @@
+"""Settings of the run, the model, sampling, training, evaluation and loggers."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from diver.core.settings import check_booleans, settings, words
+from diver.recipe.data import Source
+
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
+@settings
+class Run:
+    """The run folder, the seed and the engine."""
+
+    folder: Annotated[str, Field(min_length=1)] | None = None
+    """The run folder; the default is runs/ and the name of the recipe."""
+    seed: NonNegativeInt = 0
+    """Seed of all random numbers of the run."""
+    engine: Literal["builtin", "trl", "verl"] = "builtin"
+    """The trainer: the built-in one, TRL's GRPOTrainer, or verl on a cluster."""
+
+
+@settings
+class Model:
+    """The policy, and how it is loaded. Weights and optimizer state are in float32."""
+
+    path: str = "countdown"
+    """A folder in Hugging Face layout, the id of a model on the hub, or the name of a bundled policy, such
+    as `countdown`."""
+    revision: str | None = None
+    """The commit, tag or branch of a model on the hub."""
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
+    """auto, cpu, cuda, cuda:1 and so on. auto selects a GPU where there is one."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Precision of the computation; auto is bfloat16 on a GPU and float32 on a CPU, so that results do not depend on
+    the kind of CPU. Some CPUs are faster in bfloat16; a run of a large model measures it and offers it in one line."""
+    threads: NonNegativeInt = 0
+    """Number of CPU threads; 0 is the default of torch, one per core. Results are reproducible for a fixed number."""
+    gradient_checkpointing: bool = False
+    """Recompute activations in the backward pass, which saves memory and is about a third slower."""
+    attention: str = "sdpa"
+    """The attn_implementation of transformers: sdpa, eager or flash_attention_2."""
+    chat_template_kwargs: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    """Variables of the model's chat template, such as {enable_thinking = false} of Qwen3."""
+
+    def __post_init__(self) -> None:
+        check_booleans(self.chat_template_kwargs, "chat_template_kwargs")
+
+
+@settings
+class Sampling:
+    """How responses are sampled. There is no top-k or top-p, so log-probs are those of the policy at
+    this temperature."""
+
+    group_size: Annotated[int, Field(ge=2)] = 8
+    """Number of responses to each problem (G); a group needs at least 2 to differ."""
+    temperature: PositiveFloat = 1.0
+    """Sampling temperature. It divides the logits of the sampler, of old and new log-probs, and of the entropy."""
+    max_tokens: PositiveInt = 8192
+    """Maximum length of a response, in tokens of the policy; longer responses are truncated."""
+    max_prompt_tokens: PositiveInt = 1024
+    """Maximum length of a rendered prompt, in tokens. Problems with longer prompts are skipped and counted."""
+    max_num_seqs: NonNegativeInt = 0
+    """Maximum number of responses sampled at a time. 0 is what fits into the free memory of a GPU, up to 1,024;
+    on a CPU 512, or fewer where responses may be long. The next one takes the place of one that ends."""
+    stop_token_ids: tuple[NonNegativeInt, ...] = ()
+    """Tokens that end a response, besides those of model and tokenizer: 151645 for a Qwen2.5 base model in ChatML."""
+
+
+@settings
+class Update:
+    """The update: one optimizer step for each mini-batch of a rollout batch, which is used once."""
+
+    mini_batch_size: PositiveInt = 32
+    """Number of problems, with their whole groups, in one optimizer step."""
+    learning_rate: NonNegativeFloat = 1e-6
+    """Learning rate of AdamW."""
+    warmup_steps: NonNegativeInt = 0
+    """Number of rollout steps over which the learning rate rises linearly to its full value."""
+    weight_decay: NonNegativeFloat = 0.01
+    """Weight decay of AdamW."""
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
+    """beta1 and beta2 of AdamW."""
+    max_grad_norm: PositiveFloat = 1.0
+    """Maximum norm of the gradient of a mini-batch (gradient clipping)."""
+    micro_batch_tokens: PositiveInt = 16384
+    """Maximum number of prompt and response tokens in one forward pass; a prompt that is run once for several responses
+    counts once, and padding counts where the model needs it. Results do not depend on it."""
+    skip_zero_advantage: bool = True
+    """Skip the forward pass of responses whose gradient is exactly zero. The gradient is the same."""
+
+
+@settings
+class Train(Update):
+    """The number of steps, the batch size, and checkpoints."""
+
+    steps: PositiveInt = 350
+    """Number of rollout steps. In each, a batch of groups is sampled and the policy is updated on it."""
+    batch_size: PositiveInt = 128
+    """Number of problems in one rollout step."""
+    save_steps: PositiveInt = 10
+    """Number of rollout steps between checkpoints. A killed run resumes from the last one."""
+    save_minutes: NonNegativeFloat = 30.0
+    """A checkpoint after this many minutes at the latest, at the end of a step; 0 for none by time. SIGTERM and Ctrl-C
+    save one, too."""
+    save_total_limit: PositiveInt = 2
+    """Number of checkpoints kept; older ones are deleted."""
+
+    def __post_init__(self) -> None:
+        if self.batch_size % self.mini_batch_size:
+            raise ValueError(f"mini_batch_size ({self.mini_batch_size}) must divide batch_size ({self.batch_size})")
+
+
+@settings
+class Evaluation:
+    """Evaluation on held-out problems before, during and after training. It does not influence the training."""
+
+    source: Source | None = None
+    """Source of the held-out problems. The default is a testbed's own held-out problems,
+    or a part of the training data, at most a tenth, that is then excluded from training."""
+    problems: NonNegativeInt = 64
+    """Number of held-out problems; 0 disables evaluation. By default the evaluations before and after training sample
+    as many responses as one rollout step of default size does, 64 x 16 = 128 x 8."""
+    every: NonNegativeInt = 0
+    """Number of rollout steps between evaluations; 0 means only before and after training."""
+    num_samples: PositiveInt = 16
+    """Number of responses to each problem before and after training."""
+    num_samples_in_training: PositiveInt = 4
+    """Number of responses to each problem during training."""
+    temperature: PositiveFloat = 0.6
+    """Sampling temperature of the evaluation; 0.6 in the paper."""
+
+
+@settings
+class Log:
+    """Loggers in addition to metrics.jsonl in the run folder."""
+
+    to: Annotated[tuple[Literal["wandb", "tensorboard", "mlflow", "trackio"], ...], BeforeValidator(words)] = ()
+    """Any of wandb, tensorboard, mlflow and trackio, each a package to install."""
+    project: str = "diver"
+    """The project of wandb and trackio, the experiment of mlflow."""

@@ -1,0 +1,35 @@
+"""Settings of grading: time, memory, and the limits of what is passed to SymPy."""
+
+from diver.core.settings import settings
+
+
+@settings
+class Bounds:
+    """Limits on an answer that is passed to SymPy; beyond them, an answer that needs algebra is graded as wrong."""
+
+    length: int = 4096
+    """Maximum number of characters."""
+    nesting: int = 64
+    """Maximum depth of nested braces, brackets and parentheses."""
+    digits: int = 256
+    """Maximum number of digits of a single number."""
+    exponent: int = 100_000
+    """Maximum numeric exponent, after evaluation of a power tower such as 2^{2^{10}}."""
+
+
+@settings
+class Verification:
+    """How answers are graded."""
+
+    timeout_s: float = 5.0
+    """Time limit for grading one answer, in seconds from when a worker starts on it. The worker is killed after it."""
+    workers: int = 0
+    """Maximum number of worker processes; 0 means one per core, and at most 8."""
+    memory_mb: int = 900
+    """Limit of the address space of a worker, in MiB."""
+    bounds: Bounds = Bounds()
+    """Limits on an answer that is passed to SymPy."""
+
+    def __post_init__(self) -> None:
+        if not self.timeout_s > 0 or self.workers < 0 or self.memory_mb < 256:
+            raise ValueError("timeout_s must be above 0, workers at least 0, memory_mb at least 256")

@@ -1,0 +1,1 @@
+"""From prompts to responses, behind one interface: `diver.sample.base.Generator`."""

@@ -1,0 +1,148 @@
+"""The interface of everything that samples responses: requests in, generations out.
+
+| generator | file | samples by |
+|---|---|---|
+| `HFGenerator` | hf.py | transformers in this process; training samples by it too |
+| `VLLMGenerator` | vllm.py | vLLM in this process |
+| `EndpointGenerator` | endpoint.py | any OpenAI-compatible server |
+| `PrefixTreeGenerator` | prefix_tree.py | transformers in this process, common prefixes computed once |
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+from diver.core.seeds import stream_seed
+from diver.core.types import DiverError, Group, Problem, Rollout
+from diver.tasks.templates import encode, render
+
+Prompt = str | Sequence[Mapping[str, str]]
+"""Text to be continued as it is, or chat messages."""
+
+Key = tuple[str, int]
+"""A problem's id and the index of a sample."""
+
+
+class PromptTooLong(DiverError):
+    """A prompt that fills the model's context, so that no token of a response fits."""
+
+
+class Request(NamedTuple):
+    """One response to sample: number `sample` of its problem, from the random stream `seed`,
+    which no other request has."""
+
+    problem_id: str
+    sample: int
+    prompt: Prompt
+    seed: int
+
+    @property
+    def key(self) -> Key:
+        return self.problem_id, self.sample
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The response to a request; `rollout.index` is `sample`.
+
+    `count` is above 1 only from the prefix tree: this many samples, from `sample` on, are this response.
+    """
+
+    problem_id: str
+    sample: int
+    rollout: Rollout
+    count: int = 1
+
+    @property
+    def key(self) -> Key:
+        return self.problem_id, self.sample
+
+
+class SamplingParams(NamedTuple):
+    """A response has at most `max_tokens`; it ends with the model's end token, or one of `stop_token_ids`.
+    Temperature 0 takes the most likely token."""
+
+    temperature: float
+    max_tokens: int
+    stop_token_ids: Sequence[int] = ()
+
+
+class Generator(Protocol):
+    """Every request that is not in `have` is answered exactly once, in any order, as responses are completed.
+
+    `requests` are all requests of an evaluation, those in `have` included. DiverError if a request cannot be answered.
+    `name` is the model's, by which stored responses are identified.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def generate(
+        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ...
+    ) -> Iterator[Generation]: ...
+
+
+def requests(seed: int, benchmark: str, problem_id: str, prompt: Prompt, samples: Iterable[int]) -> list[Request]:
+    """Requests for these samples of a problem of an evaluation.
+
+    A stream is keyed by (seed, benchmark, problem, sample) alone, so every policy draws from the same ones.
+    """
+    return [Request(problem_id, i, prompt, stream_seed(seed, "generate", benchmark, problem_id, i)) for i in samples]
+
+
+def sample_groups(
+    generator: Any,
+    problems: Sequence[Problem],
+    prompts: Sequence[str],
+    size: int,
+    *,
+    temperature: float,
+    max_tokens: int,
+    seed: int,
+    stop_token_ids: Sequence[int] = (),
+) -> list[Group]:
+    """A group of `size` rollouts of each problem, by an `HFGenerator`.
+
+    Rollout j of problem i has the stream (seed, i, j): a problem that comes twice in a batch has two groups.
+    """
+    batch = [
+        Request(problem.id, j, prompt, stream_seed(seed, i, j))
+        for i, (problem, prompt) in enumerate(zip(problems, prompts, strict=True))
+        for j in range(size)
+    ]
+    params = SamplingParams(temperature, max_tokens, stop_token_ids)
+    rollouts = (generation.rollout for generation in generator.generate(batch, params, in_order=True))
+    tokens = encode(generator.tokenizer, prompts)
+    return [
+        Group(problem, tuple(islice(rollouts, size)), prompt, tuple(ids))
+        for problem, prompt, ids in zip(problems, prompts, tokens, strict=True)
+    ]
+
+
+def prompts_that_fit(requests: Iterable[Request], generator: Any) -> dict[str, list[int]]:
+    """Token ids of the prompt of each problem; messages go through the tokenizer's chat template.
+
+    PromptTooLong where a prompt fills the model's context.
+    """
+    prompts = {request.problem_id: request.prompt for request in requests}
+    texts = [
+        prompt
+        if isinstance(prompt, str)
+        else render(Problem(name, tuple(prompt), answer=""), "chat", generator.tokenizer)
+        for name, prompt in prompts.items()
+    ]
+    tokens = dict(zip(prompts, encode(generator.tokenizer, texts), strict=True))
+    for name, ids in tokens.items():
+        if generator.context is not None and len(ids) >= generator.context:
+            raise PromptTooLong(
+                f"problem {name!r}: the prompt has {len(ids)} tokens, but the context of {generator.name} is "
+                f"{generator.context} tokens, response included; "
+                "--skip-long-prompts leaves such problems out and counts them"
+            )
+    return tokens
+
+
+def is_truncated(tokens: Sequence[int], limit: int, ends: Container[int]) -> bool:
+    """Whether a response, in policy tokens, stopped at its limit; one whose last token ends it did not."""
+    return len(tokens) >= limit and tokens[-1] not in ends

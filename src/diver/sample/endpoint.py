@@ -1,0 +1,284 @@
+"""Generations from any server that speaks OpenAI's protocol: vLLM, SGLang, llama.cpp, `transformers serve`, a provider.
+
+One request is one sample: many servers ignore `n`. Each has its seed, by which few servers reproduce responses.
+"""
+
+import asyncio
+import os
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import field
+from itertools import islice
+from typing import Any
+from urllib.parse import urlsplit
+
+from diver.core.extras import missing
+from diver.core.settings import settings
+from diver.core.types import DiverError, Grade, Rollout
+from diver.sample.base import Generation, Key, Request, SamplingParams
+from diver.tasks.hub import one_line
+
+PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+LONGEST_WAIT = 900.0  # seconds that a server may ask to wait before a retry
+LONGEST_RESPONSE, TOKENS_PER_SECOND = 900.0, 10  # what a large model on a busy server gives each of many requests
+_GENERATION_CONFIG = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+PLAIN_SAMPLING: dict[str, dict[str, Any]] = {
+    "vllm": _GENERATION_CONFIG,
+    "sglang": _GENERATION_CONFIG,
+    "llamacpp": {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0},
+}
+"""By the `owned_by` that a server gives its models: the keys by which it samples the unmodified distribution.
+
+What a request leaves out, vLLM and SGLang take from the model's generation_config.json, llama.cpp from defaults of its
+own (top_k 40, min_p 0.05). Servers that are not here may refuse a key that they do not know.
+"""
+
+
+@settings
+class Endpoint:
+    """The server, its model, and the settings of requests."""
+
+    url: str = "http://127.0.0.1:8000/v1"
+    """Base URL of the server, which ends in /v1 on most servers."""
+    model: str = ""
+    """Name under which the server offers the model; not needed if it offers only one."""
+    key: str = "OPENAI_API_KEY"
+    """The environment variable with the API key, for servers that need one."""
+    concurrency: int = 64
+    """Maximum number of concurrent requests."""
+    retries: int = 8
+    """How often a request is repeated after 408, 409, 429, 5xx, a lost connection or a reply that is no completion:
+    after half a second, then twice as long each time up to 8 s, or when the server says; once only after `timeout`."""
+    timeout: float | None = None
+    """Time limit for one response, in seconds. Default: 900, or longer where max_tokens at 10 a second take longer."""
+    skip_refused: bool = False
+    """Whether a request that is refused for good (400, 413, 422, no reply that is a completion) while others are
+    answered is an empty rollout whose grade is `error`, not a DiverError."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Additional keys of the request body; they override those of PLAIN_SAMPLING. `transformers serve` samples the
+    unmodified distribution with generation_config = '{"do_sample": true, "top_k": 0}', and is greedy without."""
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"endpoint.url {self.url!r}: must begin with http:// or https://")
+        if self.concurrency < 1 or self.retries < 0 or (self.timeout is not None and not self.timeout > 0):
+            raise ValueError("endpoint: concurrency must be at least 1, retries not negative, timeout above 0")
+
+
+class Refused(DiverError):
+    """A request that the server does not answer; others may be answered."""
+
+    def __init__(self, message: str, request: Request) -> None:
+        super().__init__(message)
+        rollout = Rollout("", num_tokens=0, index=request.sample, grade=Grade.ERROR)
+        self.generation = Generation(*request.key, rollout)
+
+
+class Again(Exception):
+    """Ask once more, after `seconds` where the server says so; `error` is raised if that does not help."""
+
+    def __init__(self, error: DiverError, seconds: float = 0.0) -> None:
+        super().__init__(str(error))
+        self.error, self.seconds = error, seconds
+
+
+class EndpointGenerator:
+    """See `diver.sample.base.Generator`. Prompts that are text go to /completions, messages to /chat/completions.
+
+    A DiverError comes after the completed responses were yielded.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        try:
+            import openai
+        except ImportError:
+            raise DiverError(missing("openai")) from None
+        self._openai = openai
+        self.model = endpoint.model
+        self.owner = ""
+        with asyncio.Runner() as runner:
+            runner.run(self._connect())
+
+    @property
+    def name(self) -> str:
+        """The model's: a server may restart at another address."""
+        return self.model
+
+    @property
+    def note(self) -> str:
+        """What the responses depend on that no request sets; empty for a server that is known,
+        or where `extra` says."""
+        if self.owner in PLAIN_SAMPLING or self.endpoint.extra:
+            return ""
+        return (
+            f"{self.endpoint.url}: does not say that it is one of {', '.join(PLAIN_SAMPLING)}: whether it samples, and "
+            "from which top_k, min_p and repetition penalty, is its own default; --extra sets them"
+        )
+
+    def generate(
+        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
+    ) -> Iterator[Generation]:
+        """As replies come. The event loop runs while the next one is waited for, so at most `concurrency` requests
+        are lost when the consumer dies."""
+        extra = PLAIN_SAMPLING.get(self.owner, {}) | dict(self.endpoint.extra)
+        extra |= {"stop_token_ids": list(params.stop_token_ids)} if params.stop_token_ids else {}
+        body = {"model": self.model, "temperature": params.temperature, "top_p": 1.0, "max_tokens": params.max_tokens}
+        body["extra_body"] = extra
+        waiting = (request for request in requests if request.key not in have)
+        tasks: set[asyncio.Task[Generation]] = set()
+        refused: list[Refused] = []
+        answered = any(request.key in have for request in requests)
+        with asyncio.Runner() as runner:
+            client = self._client(max_tokens=params.max_tokens)
+            try:
+                while True:
+                    free = self.endpoint.concurrency - len(tasks)
+                    replies = [self._reply(client, request, body) for request in islice(waiting, free)]
+                    tasks |= set(map(runner.get_loop().create_task, replies))
+                    if not tasks:
+                        break
+                    completed, tasks = runner.run(asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))
+                    for task in sorted(completed, key=lambda t: t.exception() is not None):
+                        error = task.exception()
+                        if isinstance(error, Refused) and self.endpoint.skip_refused:
+                            refused.append(error)
+                        else:
+                            yield task.result()
+                            answered = True
+                    if answered:  # before that, all may be refused, by what they have in common
+                        yield from (error.generation for error in refused)
+                        refused = []
+                if refused:
+                    raise refused[0]
+            finally:
+                for task in tasks:
+                    task.cancel()
+                runner.run(client.close())
+
+    @property
+    def _here(self) -> bool:
+        """Whether the server is on this machine, which no proxy of a network reaches."""
+        return urlsplit(self.endpoint.url).hostname in ("127.0.0.1", "localhost", "::1")
+
+    def _client(self, retries: int = 0, max_tokens: int = 0) -> Any:
+        return self._openai.AsyncOpenAI(
+            http_client=self._openai.DefaultAsyncHttpxClient(trust_env=False) if self._here else None,
+            base_url=self.endpoint.url,
+            api_key=os.environ.get(self.endpoint.key) or "none",
+            max_retries=retries,
+            timeout=self.endpoint.timeout or max(LONGEST_RESPONSE, max_tokens / TOKENS_PER_SECOND),
+        )
+
+    async def _connect(self) -> None:
+        """Check that the server is up and, without a model name, that it serves exactly one model.
+
+        With a name, the first request decides: gateways and servers that load on demand list less than they serve.
+        """
+        async with self._client(retries=1) as client:
+            try:
+                owners = await self._models(client)
+            except DiverError as error:
+                if not self.model or isinstance(error.__cause__, self._openai.APIConnectionError):
+                    raise
+                owners = {}
+        if not self.model:
+            if len(owners) != 1:
+                raise DiverError(f"{self.endpoint.url}: serves {_names(owners)}; name one of them as the model")
+            (self.model,) = owners
+        self.owner = owners.get(self.model, "")
+
+    async def _models(self, client: Any) -> dict[str, str]:
+        """The models that the server lists, with their owners; DiverError where its reply is no list of models."""
+        try:
+            cards = sorted((await client.models.list()).data, key=lambda card: str(card.id))
+            return {str(card.id): str(getattr(card, "owned_by", "")) for card in cards}  # many servers leave it out
+        except (self._openai.NotFoundError, AttributeError, TypeError, ValueError):
+            raise DiverError(
+                f"{self.endpoint.url}/models: the reply is not a list of models, so this is not an OpenAI-compatible "
+                "endpoint; its address usually ends in /v1"
+            ) from None
+        except self._openai.OpenAIError as error:
+            raise self._error(error) from error
+
+    async def _reply(self, client: Any, request: Request, body: Mapping[str, Any]) -> Generation:
+        attempt = timeouts = 0
+        while True:
+            try:
+                return await self._attempt(client, request, {**body, "seed": request.seed})
+            except Again as again:
+                timeouts += isinstance(again.error.__cause__, self._openai.APITimeoutError)
+                if attempt == self.endpoint.retries or timeouts == 2:
+                    raise again.error from None
+                await asyncio.sleep(min(again.seconds, LONGEST_WAIT) or 0.5 * 2 ** min(attempt, 4))
+                attempt += 1
+
+    async def _attempt(self, client: Any, request: Request, body: Mapping[str, Any]) -> Generation:
+        try:
+            if isinstance(request.prompt, str):
+                reply = await client.completions.create(prompt=request.prompt, **body)
+            else:
+                reply = await client.chat.completions.create(messages=[dict(m) for m in request.prompt], **body)
+        except self._openai.NotFoundError as error:
+            served = await self._models(client)
+            if self.model in served:
+                raise self._error(error) from None
+            unknown = f"{self.endpoint.url}: does not know the model {self.model!r}"
+            raise DiverError(f"{unknown}; it serves {_names(served)}") from None
+        except self._openai.OpenAIError as error:
+            raise self._failure(request, error) from None
+        except ValueError as error:
+            raise self._malformed(request, f"not JSON, {one_line(error)}") from None
+        return self._generation(request, reply)
+
+    def _failure(self, request: Request, error: Any) -> Exception:
+        """What an error of the client means: ask again, no more of this request, or no more at all."""
+        failure, status = self._error(error), getattr(error, "status_code", None)
+        if isinstance(error, self._openai.APIConnectionError) or status in (408, 409, 429) or (status or 0) >= 500:
+            failure.__cause__ = error
+            return Again(failure, _retry_after(error))
+        return Refused(str(failure), request) if status in (400, 413, 422) else failure
+
+    def _generation(self, request: Request, reply: Any) -> Generation:
+        try:
+            choice, tokens = reply.choices[0], reply.usage.completion_tokens
+            # A server that parses reasoning out leaves no content where the response was cut off before its end.
+            text = choice.text if isinstance(request.prompt, str) else choice.message.content or ""
+            truncated = choice.finish_reason == "length"
+        except (AttributeError, TypeError, IndexError, KeyError):
+            raise self._malformed(request, f"a part is missing in {str(reply)[:200]!r}") from None
+        if not isinstance(text, str) or not isinstance(tokens, int):
+            raise self._malformed(request, f"the text or the number of tokens is missing in {str(reply)[:200]!r}")
+        rollout = Rollout(text, num_tokens=tokens, index=request.sample, truncated=truncated)
+        return Generation(*request.key, rollout)
+
+    def _malformed(self, request: Request, reason: str) -> Again:
+        what = f"the reply to problem {request.problem_id!r}, sample {request.sample} is not a completion ({reason})"
+        return Again(Refused(f"{self.endpoint.url}: {what}; is this an OpenAI-compatible endpoint?", request))
+
+    def _error(self, error: Any) -> DiverError:
+        url = self.endpoint.url
+        if isinstance(error, self._openai.APIConnectionError):  # timeouts too
+            reason, right = one_line(error.__cause__ or error), "is the server up, and is the address right"
+            if not self._here and (proxy := next((name for name in PROXIES if os.environ.get(name)), "")):
+                right += f", and {proxy}, through which it is asked (NO_PROXY leaves a host out)"
+            if isinstance(error, self._openai.APITimeoutError):
+                right += ", and is `timeout` long enough for a response"
+            return DiverError(f"{url}: no answer ({reason}); {right}?")
+        if isinstance(error, self._openai.AuthenticationError | self._openai.PermissionDeniedError):
+            return DiverError(f"{url}: refuses the API key; set the environment variable {self.endpoint.key}")
+        if not isinstance(error, self._openai.APIStatusError):
+            return DiverError(f"{url}: {one_line(error)}")
+        message = (isinstance(error.body, dict) and error.body.get("message")) or error.response.text
+        return DiverError(f"{url}: refused a request ({error.status_code}: {' '.join(str(message).split())[:300]})")
+
+
+def _retry_after(error: Any) -> float:
+    """The seconds for which the server asks to wait; 0 where it does not."""
+    try:
+        return max(0.0, float(error.response.headers["retry-after"]))
+    except (AttributeError, KeyError, ValueError):  # no reply, no such header, or a date
+        return 0.0
+
+
+def _names(models: Mapping[str, str]) -> str:
+    return ", ".join([*models][:20]) or "none"

@@ -1,0 +1,183 @@
+"""Responses from a causal model of transformers, in this process: evaluation and training sample by it.
+
+A batch of rows is decoded together; a row whose response has ended is given the next request, so no row waits for the
+longest response of its batch (continuous batching). Each prompt is run through the model once for all of its responses
+that begin at about the same time. Log-prob and entropy of sampled tokens are kept: training needs no second pass.
+
+transformers' own continuous batching (`generate_batch`, 5.23) is not used: all of its requests draw from one random
+stream, so responses depend on how they are scheduled, and there is no entropy; docs/scale.md has its speed beside ours.
+"""
+
+import sys
+from collections.abc import Collection, Container, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diver.core.seeds import uniform
+from diver.core.types import DiverError, Rollout
+from diver.losses.logprobs import entropy
+from diver.sample.base import Generation, Key, Request, SamplingParams, prompts_that_fit
+from diver.sample.cache import check_layers
+from diver.sample.decoding import Decoding, Job
+from diver.sample.policy import Policy
+
+BLOCK = 64  # samples of a problem of an evaluation that come before the next samples of any problem
+SEGMENT = {"cuda": 16}  # requests per row that an evaluation runs, and after a kill repeats, as a whole
+MAX_NUM_SEQS = 512  # throughput hardly grows beyond
+MAX_NUM_SEQS_GPU = 1024
+MIN_NUM_SEQS = 64
+CPU_TOKENS_IN_FLIGHT = 1 << 16  # where responses may be long
+
+
+def end_tokens(model: Any, tokenizer: Any, stop_token_ids: Sequence[int] = ()) -> list[int]:
+    """The tokens that end a response: the model's own, the tokenizer's, and `stop_token_ids`."""
+    named = model.generation_config.eos_token_id if model.generation_config is not None else None
+    named = named if isinstance(named, list) else [named]
+    return sorted({e for e in [*named, tokenizer.eos_token_id, *stop_token_ids] if e is not None})
+
+
+def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
+    """One index of each row [n, V], by inverting the cumulative distribution at its number in (0, 1]: int64 [n].
+
+    Added up in float64: in float32, tokens of a large vocabulary that come after most of the mass would never be drawn.
+    """
+    wide = torch.float32 if probabilities.device.type == "mps" else torch.float64  # which Apple's GPUs lack
+    cumulative = probabilities.cumsum(-1, dtype=wide)
+    if not torch.isfinite(cumulative[:, -1]).all():
+        raise DiverError("the policy gives no finite probabilities: it has diverged, or sample.temperature is too low")
+    target = torch.from_numpy(numbers).to(cumulative)[:, None]
+    # The first entry to reach it has a probability above 0, because it is above 0 itself; the last one where it is 1.
+    return torch.searchsorted(cumulative, target * cumulative[:, -1:])[:, 0]
+
+
+def greedy(logp: Tensor) -> Tensor:
+    """The most likely index of each row [n, V], of several the first: int64 [n]."""
+    best, token = logp.max(-1)
+    if not torch.isfinite(best).all():
+        raise DiverError("the policy gives no finite probabilities: it has diverged")
+    return token
+
+
+class HFGenerator:
+    """See `diver.sample.base.Generator`.
+
+    An evaluation is run in segments that are cut from all requests, those in `have` included, and run whole: one that
+    was killed and resumed is equal to an uninterrupted one to the last bit, on the same machine. `max_num_seqs` is the
+    number of rows; 0 chooses it (`rows_for`), leaving `reserve` bytes of a GPU free.
+    """
+
+    def __init__(self, policy: Policy, name: str = "", max_num_seqs: int = 0, reserve: int = 0) -> None:
+        if max_num_seqs < 0:
+            raise ValueError(f"max_num_seqs is {max_num_seqs}; it must be at least 1, or 0 for automatic")
+        self.name, self.max_num_seqs, self.context = name, max_num_seqs, policy.context
+        self.model, self.tokenizer, self.precision = policy
+        self.ends = end_tokens(self.model, self.tokenizer)
+        check_layers(self.model)
+        self._free = _free_memory(self.model.device) - reserve
+
+    def generate(
+        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = (), in_order: bool = False
+    ) -> Iterator[Generation]:
+        """`in_order` is one segment. Otherwise the first samples of all problems come first, so that more samples later
+        are further segments, and among them prompts of similar length come together."""
+        tokens = prompts_that_fit(requests, self)
+        room = self.context or sys.maxsize
+        limits = {name: min(params.max_tokens, room - len(ids)) for name, ids in tokens.items()}
+        rows = self.max_num_seqs or self.rows_for(max(len(ids) + limits[name] for name, ids in tokens.items()))
+        ends = {*self.ends, *params.stop_token_ids}
+        for segment in [requests] if in_order else self._segments(requests, tokens, rows):
+            if all(request.key in have for request in segment):
+                continue
+            names = list(dict.fromkeys(request.problem_id for request in segment))
+            index = {name: i for i, name in enumerate(names)}
+            jobs = [Job(index[r.problem_id], r.seed, limits[r.problem_id]) for r in segment]
+            with self.inference():
+                rollouts = self.respond([tokens[name] for name in names], jobs, params.temperature, rows, ends)
+            for request, rollout in zip(segment, rollouts, strict=True):
+                if request.key not in have:
+                    yield Generation(*request.key, rollout.replace(index=request.sample))
+
+    def _segments(
+        self, requests: Sequence[Request], tokens: dict[str, list[int]], rows: int
+    ) -> Iterator[list[Request]]:
+        size = rows * SEGMENT.get(self.model.device.type, 2)
+        order = {name: (len(ids), i) for i, (name, ids) in enumerate(tokens.items())}
+        requests = sorted(requests, key=lambda r: (r.sample // BLOCK, order[r.problem_id]))
+        for _, block in groupby(requests, key=lambda r: r.sample // BLOCK):
+            part = list(block)
+            yield from (part[start : start + size] for start in range(0, len(part), size))
+
+    def rows_for(self, positions: int) -> int:
+        """How many rows of this many positions are decoded at a time where the user does not say.
+
+        On a GPU, what fits into nine tenths of the memory that was free after the weights were loaded: a row takes its
+        keys and values, positions x 2 x layers x key-value heads x head size x bytes, and 32 bytes for each word of the
+        vocabulary while a token is drawn. At most 1,024, a multiple of 16.
+        """
+        if self.model.device.type != "cuda":
+            return min(MAX_NUM_SEQS, max(MIN_NUM_SEQS, CPU_TOKENS_IN_FLIGHT // positions))
+        config = self.model.config.get_text_config()
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        width = (self.precision or self.model.dtype).itemsize
+        row = positions * 2 * config.num_hidden_layers * heads * size * width + 32 * config.vocab_size
+        weights = self.model.num_parameters() * width if self.precision else 0  # the autocast's copy
+        rows = int(0.9 * (self._free - weights)) // row
+        if rows < 1:
+            raise DiverError(
+                f"a response of {positions:,} tokens, prompt included, needs {row / 1e9:.1f} GB of the GPU, of which "
+                f"{self._free / 1e9:.1f} GB are free; lower sample.max_tokens"
+            )
+        return min(MAX_NUM_SEQS_GPU, rows // 16 * 16 or rows)
+
+    @contextmanager
+    def inference(self) -> Iterator[None]:
+        """The model in the state in which `respond` needs it."""
+        training = self.model.training
+        self.model.eval()
+        autocast = torch.autocast(self.model.device.type, self.precision, enabled=self.precision is not None)
+        with torch.inference_mode(), autocast:
+            try:
+                yield
+            finally:
+                self.model.train(training)
+
+    def respond(
+        self,
+        prompts: Sequence[list[int]],
+        jobs: Sequence[Job],
+        temperature: float,
+        rows: int = 0,
+        ends: Collection[int] | None = None,
+    ) -> list[Rollout]:
+        """A response to each job, in their order, `rows` at a time (0: all of them), up to a token of `ends`.
+
+        A response draws its tokens by its own seed; at temperature 0 each is the most likely one, scored at 1. The
+        others in the batch affect it by rounding only: products of other sizes may be summed in other orders, and a
+        token differs where its random number falls into the gap.
+        """
+        ends = self.ends if ends is None else ends
+        batch = Decoding(self.model, ends, prompts, jobs, min(rows or len(jobs), len(jobs)))
+        while batch.refill():
+            logp = torch.log_softmax(batch.logits.float() / (temperature or 1.0), -1)
+            token = draw(logp.exp(), uniform(batch.seeds, batch.count)) if temperature else greedy(logp)
+            batch.take(token, logp.gather(-1, token[:, None])[:, 0], entropy(logp))
+            batch.advance(token)
+        texts = self.tokenizer.batch_decode([r[0] for r in batch.results], skip_special_tokens=True)
+        return [
+            Rollout(text, tokens, logprobs, entropy=mean_entropy, truncated=tokens[-1] not in ends)
+            for text, (tokens, logprobs, mean_entropy) in zip(texts, batch.results, strict=True)
+        ]
+
+
+def _free_memory(device: torch.device) -> int:
+    """Bytes of a GPU that new tensors can take; 0 for other devices."""
+    if device.type != "cuda":
+        return 0
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + unused

@@ -1,0 +1,264 @@
+"""Loading a policy: the bundled one, a Hugging Face folder, or a hub name."""
+
+import json
+import timeit
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers.utils.logging import disable_progress_bar
+
+from diver.core.extras import missing
+from diver.core.seeds import digest
+from diver.core.types import DiverError
+from diver.recipe.sections import Model
+from diver.recipe.testbeds import POLICIES
+from diver.sample.products import by_onednn, is_faster
+from diver.tasks import hub
+from diver.tasks.templates import with_chat_template_kwargs
+from diver.tasks.testbeds import policy_folder
+
+BF16_PARAMETERS = 50_000_000  # below, converting to bfloat16 takes what the products save
+BF16_SPEEDUP = 1.5  # of the products alone, from which on bfloat16 is worth its rounding
+ADAPTERS = "adapter_config.json"  # of a folder in which peft saved LoRA adapters
+
+
+class Policy(NamedTuple):
+    model: Any
+    tokenizer: Any
+    precision: torch.dtype | None
+    """The autocast dtype; None where the weights' own is that of the computation."""
+
+    @property
+    def pad(self) -> int:
+        """Padding is masked by position, never by its id: in many models PAD equals EOS."""
+        return self.tokenizer.pad_token_id if self.tokenizer.pad_token_id is not None else 0
+
+    @property
+    def context(self) -> int | None:
+        """How many positions the model has, where its configuration says so."""
+        return positions(self.model.config)
+
+
+class Configuration(NamedTuple):
+    """All of a policy but its weights."""
+
+    config: Any
+    generation_config: Any
+    tokenizer: Any
+
+
+def positions(config: Any) -> int | None:
+    """How many tokens a row may have, prompt and response.
+
+    Of LongRoPE (Phi-3, Phi-4-mini) the original ones: beyond them transformers turns all positions of a batch,
+    and what is not yet in its cache, by other factors, so that a response would depend on the others beside it.
+    """
+    text = config.get_text_config()
+    rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
+    if rope.get("rope_type", rope.get("type")) == "longrope":
+        return rope.get("original_max_position_embeddings") or getattr(text, "original_max_position_embeddings", None)
+    return getattr(text, "max_position_embeddings", None)
+
+
+def hidden_states(model: Any, **inputs: Any) -> Tensor:
+    """The last hidden states of a causal model, before its head: [n, T, d]."""
+    return model.base_model(**inputs).last_hidden_state
+
+
+def logits_of(model: Any, hidden: Tensor) -> Tensor:
+    """The model's head on hidden states [..., d]: [..., V]. `load_policy` checks that it is all of the head."""
+    config, logits = model.config.get_text_config(), model.get_output_embeddings()(hidden)
+    if (scale := getattr(config, "logit_scale", None)) is not None:  # Cohere
+        logits = logits * scale
+    if (divisor := getattr(config, "logits_scaling", None)) is not None:  # Granite
+        logits = logits / divisor
+    if (cap := getattr(config, "final_logit_softcapping", None)) is not None:  # Gemma
+        logits = torch.tanh(logits / cap) * cap
+    return logits
+
+
+@contextmanager
+def attention(model: Any, name: str, function: Callable[..., tuple[Tensor, None]]) -> Iterator[None]:
+    """An attention function of transformers, under a name of its own, in the place of the model's: it gets no masks."""
+    config = model.config.get_text_config()
+    own = config._attn_implementation
+    AttentionInterface.register(name, function)
+    config._attn_implementation = name  # transformers makes no masks for a name that it does not know
+    try:
+        yield
+    finally:
+        config._attn_implementation = own
+
+
+def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: bool = False) -> Policy:
+    """The policy; with `checkpoint`, its weights and tokenizer come from there.
+
+    To be trained, weights are in float32 and bfloat16 is the autocast's; for `inference` alone they are in bfloat16
+    themselves, a third of the memory of float32 weights beside the autocast's copy.
+    """
+    path = _locate(settings, checkpoint)
+    device = find_device(settings)
+    low = settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda")
+    weights = torch.bfloat16 if low and inference else torch.float32
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    disable_progress_bar()  # of the weights, which would break ours
+    options = {"revision": settings.revision} if settings.revision and not checkpoint else {}
+    try:
+        tokenizer = _tokenizer(path, settings, options)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            path, dtype=weights, attn_implementation=settings.attention, trust_remote_code=False, **options
+        )
+    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
+        name = f"model.path {settings.path!r}"
+        advice = (
+            "give a folder with config.json, weights and tokenizer, a model's name on the hub, "
+            f"or one of {', '.join(POLICIES)}"
+        )
+        if "attention implementation" in str(e) or "attn_implementation" in str(e):
+            advice = "set model.attention, to 'eager' for one"
+        elif checkpoint:
+            name = f"checkpoint {checkpoint}"
+            advice = "if its files are damaged, delete it to resume from the previous one"
+        raise DiverError(f"{name}: cannot be loaded ({hub.one_line(e)}); {advice}") from None
+    model = model.to(device)
+    _check_head(model)
+    if is_faster(model):
+        by_onednn(model)
+    if settings.gradient_checkpointing:
+        # transformers 5.23 calls it activation checkpointing.
+        enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+        enable({"use_reentrant": False})
+    return Policy(model, tokenizer, torch.bfloat16 if low and not inference else None)
+
+
+def precision_note(settings: Model, model: Any) -> str:
+    """Offers bfloat16 on a CPU that is faster in it, for a model whose time is that of its matrix products; else ""."""
+    if settings.precision != "auto" or model.device.type != "cpu" or model.num_parameters() < BF16_PARAMETERS:
+        return ""
+    if (speedup := bf16_speedup()) < BF16_SPEEDUP:
+        return ""
+    return f"this CPU multiplies matrices {speedup:.1f} times as fast in bfloat16: --model.precision bfloat16"
+
+
+def bf16_speedup() -> float:
+    """How many times as fast a linear layer of a policy is in bfloat16 as in float32, measured in about 0.1 s.
+
+    Measured, because what a CPU says of itself does not tell: docs/scale.md has two with AVX512-BF16.
+    """
+
+    def seconds(dtype: torch.dtype) -> float:
+        layer, rows = torch.nn.Linear(1024, 1024, bias=False, dtype=dtype), torch.ones(512, 1024, dtype=dtype)
+        if is_faster(layer):
+            by_onednn(layer)
+        with torch.inference_mode():
+            return min(timeit.repeat(lambda: layer(rows), number=1))
+
+    return seconds(torch.float32) / seconds(torch.bfloat16)
+
+
+@torch.no_grad()
+def _check_head(model: Any) -> None:
+    """DiverError if `logits_of` is not the whole head, so that its log-probs would be those of another
+    policy, or for NaN."""
+    inputs = {"input_ids": torch.tensor([[0, 1]], device=model.device), "use_cache": False}
+    whole, found = model.eval()(**inputs).logits, model.base_model(**inputs)
+    hidden = getattr(found, "last_hidden_state", None)
+    kind = model.config.model_type
+    if whole.isnan().any():
+        raise DiverError(
+            f"model type {kind!r}: its logits are NaN, so some of its weights are no numbers; give another checkpoint"
+        )
+    if hidden is None or not torch.allclose(logits_of(model, hidden), whole, 1e-3, 1e-3):
+        raise DiverError(f"model type {kind!r}: its head is not one that is known here; TRL or verl may train it")
+
+
+def weights_digest(model: Any) -> str:
+    """Changes with any weight: a digest of the sum and the norm of every parameter, in float64."""
+    with torch.no_grad():
+        weights = [p.detach() for p in model.parameters()]
+        sums = torch.stack([w.sum(dtype=torch.float64) for w in weights])
+        norms = torch.stack([torch.linalg.vector_norm(w, dtype=torch.float64) for w in weights])
+    return digest(sums.tolist(), norms.tolist())
+
+
+def find_device(settings: Model) -> torch.device:
+    """The device of the settings. DiverError where this machine, or this torch, does not have it."""
+    automatic = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(automatic if settings.device == "auto" else settings.device)
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as e:
+        reason = str(e).splitlines()[0]
+        raise DiverError(f"model.device {settings.device!r}: {reason}; choose auto, cpu or cuda") from None
+    return device
+
+
+def load_configuration(settings: Model) -> Configuration:
+    """Configuration and tokenizer. DiverError where `path` is no model, or one of the two cannot be loaded."""
+    path = _locate(settings)
+    options: dict[str, Any] = {"revision": settings.revision} if settings.revision else {}
+    try:
+        tokenizer = _tokenizer(path, settings, options)
+        base = _base(path)
+        config = AutoConfig.from_pretrained(base, trust_remote_code=False, **options)
+    except (OSError, ValueError, KeyError, ImportError) as e:
+        raise DiverError(f"model.path {settings.path!r}: its tokenizer cannot be loaded ({hub.one_line(e)})") from None
+    try:
+        generation_config = GenerationConfig.from_pretrained(base, **options)
+    except OSError:  # a folder need not have one
+        generation_config = GenerationConfig.from_model_config(config)
+    return Configuration(config, generation_config, tokenizer)
+
+
+def _tokenizer(path: str, settings: Model, options: Mapping[str, Any]) -> Any:
+    tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, **options)
+    return with_chat_template_kwargs(tokenizer, settings.chat_template_kwargs, "model.chat_template_kwargs")
+
+
+def _locate(settings: Model, checkpoint: Path | None = None) -> str:
+    """The folder or the hub name to load from, checked."""
+    path = str(checkpoint or policy_folder(settings.path) or Path(settings.path).expanduser())
+    if Path(path).is_dir():
+        check_folder(Path(path), f"checkpoint {checkpoint}" if checkpoint else f"model.path {settings.path!r}")
+    elif checkpoint:
+        raise DiverError(f"checkpoint {checkpoint}: is no folder; give one of RUN/checkpoints")
+    else:
+        try:
+            hub.newest_commit(settings.path, "model", settings.revision)
+        except DiverError as e:
+            raise type(e)(f"model.path {e}") from None
+    return path
+
+
+def _base(path: str) -> str:
+    """The model on which the adapters in a folder are, which transformers loads with them; another path as it is."""
+    adapters = Path(path) / ADAPTERS
+    if not adapters.exists():
+        return path
+    if find_spec("peft") is None:
+        raise DiverError(f"{path}: has LoRA adapters; {missing('peft')}")
+    return str(json.loads(adapters.read_text(encoding="utf-8"))["base_model_name_or_path"])
+
+
+def check_folder(folder: Path, name: str) -> None:
+    """A model folder needs a configuration, weights and a tokenizer; the DiverError names what is missing."""
+    files = {path.name for path in folder.iterdir()}
+    config = ADAPTERS if ADAPTERS in files else "config.json"
+    if config not in files:
+        raise DiverError(f"{name}: the folder has no config.json, so it is no Hugging Face model folder")
+    try:
+        json.loads((folder / config).read_text(encoding="utf-8"))
+    except ValueError as e:
+        raise DiverError(f"{folder / config}: is not JSON ({e})") from None
+    if not files & {"tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json"}:
+        raise DiverError(f"{name}: the folder has no tokenizer (tokenizer.json); tokenizer.save_pretrained saves one")
+    if not [*folder.glob("*.safetensors"), *folder.glob("*.bin")]:
+        raise DiverError(f"{name}: the folder has no weights (*.safetensors)")

@@ -1,0 +1,172 @@
+"""How often each response comes among many samples of a prompt, at the cost of the distinct prefixes only.
+
+Samples are exchangeable: Pass@k, distinct solutions and the distribution of answers need how often each response came,
+not in which order. So n samples at a prefix are split over the next tokens by n draws from the policy, each child
+prefix continues with its count, and every prefix is run through the model once. A trained policy repeats itself: 1,024
+samples of a Countdown problem share a few dozen prefixes a token, where `HFGenerator` runs 1,024 rows.
+"""
+
+import copy
+import sys
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from diver.core.types import Rollout
+from diver.sample.base import Generation, Key, Request, SamplingParams, prompts_that_fit
+from diver.sample.hf import end_tokens
+from diver.sample.policy import Policy
+from diver.sample.prompt_cache import Prompts, attending, prompts_of
+
+MAX_PROMPTS = 16  # that are begun together; what follows is bounded by `max_prefixes`
+
+
+class Prefixes(NamedTuple):
+    """Prefixes of one length, by their prompts: the cache of their tokens, the logits after them,
+    and how many samples have them."""
+
+    cache: DynamicCache
+    logits: Tensor
+    prompt: np.ndarray
+    tokens: np.ndarray
+    """int64 [prefixes, length]."""
+    n: np.ndarray
+
+
+class PrefixTreeGenerator:
+    """See `diver.sample.base.Generator`; a generation stands for `count` samples, the most frequent response first.
+
+    All samples of a call come from one random stream, keyed by `seed`; the seeds of the requests are not used. The
+    rollouts have no log-probs and no entropy. Samples cannot be completed later, so `have` must be empty.
+    """
+
+    def __init__(self, policy: Policy, name: str = "", *, seed: int, max_prefixes: int = 2048) -> None:
+        self.policy, self.tokenizer, self.context = policy, policy.tokenizer, policy.context
+        self.name, self.seed, self.max_prefixes = name, seed, max_prefixes
+
+    def generate(
+        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
+    ) -> Iterator[Generation]:
+        if any(request.key in have for request in requests):
+            raise ValueError("the prefix tree samples all responses of a problem at once: `have` must be empty")
+        tokens = prompts_that_fit(requests, self)
+        samples = Counter(request.problem_id for request in requests)
+        rng = np.random.default_rng(self.seed)
+        for start in range(0, len(tokens), MAX_PROMPTS):
+            names = [*tokens][start : start + MAX_PROMPTS]
+            prompts, counts = [tokens[name] for name in names], [samples[name] for name in names]
+            results = sample_counts(self.policy, prompts, counts, params, self.max_prefixes, rng)
+            for name, responses in zip(names, results, strict=True):
+                sample = 0
+                for rollout, count in responses:
+                    yield Generation(name, sample, rollout.replace(index=sample), count)
+                    sample += count
+
+
+@torch.no_grad()
+def sample_counts(
+    policy: Policy,
+    prompts: Sequence[list[int]],
+    counts: Sequence[int],
+    params: SamplingParams,
+    max_prefixes: int,
+    rng: np.random.Generator,
+) -> list[list[tuple[Rollout, int]]]:
+    """The distinct responses among `counts[i]` samples of prompt i, most frequent first, each with its count.
+
+    Of more than `max_prefixes` prefixes, a part at a time continues; its children are run before the other part.
+    """
+    model, tokenizer = policy.model, policy.tokenizer
+    ends = end_tokens(model, tokenizer, params.stop_token_ids)
+    limits = np.array([min(params.max_tokens, (policy.context or sys.maxsize) - len(prompt)) for prompt in prompts])
+    results: list[list[tuple[Rollout, int]]] = [[] for _ in prompts]
+    model.eval()
+    shared, first = _start(model, prompts, counts)
+    waiting = [first]
+    with attending(model):
+        while waiting:
+            now = waiting.pop()
+            if len(now.n) > max_prefixes:
+                waiting += _halves(now)
+                continue
+            parent, token, n = _children(now, params.temperature, rng)
+            prompt, tokens = now.prompt[parent], np.column_stack([now.tokens[parent], token])
+            ended = np.isin(token, ends)
+            complete = ended | (tokens.shape[1] >= limits[prompt])
+            for i in complete.nonzero()[0]:
+                ids = tuple(tokens[i].tolist())
+                text = tokenizer.decode(ids, skip_special_tokens=True)
+                rollout = Rollout(response=text, tokens=ids, truncated=not ended[i])
+                results[prompt[i]].append((rollout, int(n[i])))
+            rest = (~complete).nonzero()[0]
+            if len(rest):
+                now.cache.batch_select_indices(torch.from_numpy(parent[rest]).to(model.device))
+                logits = _next_logits(model, shared, now.cache, prompt[rest], tokens[rest])
+                waiting.append(Prefixes(now.cache, logits, prompt[rest], tokens[rest], n[rest]))
+    return [sorted(responses, key=lambda r: (-r[1], r[0].tokens)) for responses in results]
+
+
+def _start(model: Any, prompts: Sequence[list[int]], counts: Sequence[int]) -> tuple[Prompts, Prefixes]:
+    """The prompts, run together, padded on the left; and the prefixes without a token."""
+    lengths, device = [*map(len, prompts)], model.device
+    ids = torch.tensor([[0] * (max(lengths) - len(p)) + p for p in prompts], device=device)
+    mask = torch.tensor([[0] * (max(lengths) - n) + [1] * n for n in lengths], device=device)
+    cache = DynamicCache(config=model.config)
+    position = (mask.cumsum(-1) - 1).clamp(min=0)
+    batch = {"input_ids": ids, "attention_mask": mask, "position_ids": position, "past_key_values": cache}
+    logits = model(**batch, use_cache=True, logits_to_keep=1).logits[:, -1]
+    number, none = np.arange(len(prompts)), np.empty((len(prompts), 0), np.int64)
+    return prompts_of(cache, lengths), Prefixes(
+        DynamicCache(config=model.config), logits, number, none, np.array(counts)
+    )
+
+
+def _next_logits(model: Any, prompts: Prompts, cache: DynamicCache, prompt: np.ndarray, tokens: np.ndarray) -> Tensor:
+    """The logits after the last token of each prefix, [prefixes, V]; the cache takes it in."""
+    length = tokens.shape[1]
+    position = torch.tensor(np.array(prompts.lengths)[prompt] + length - 1, device=model.device)[:, None]
+    return model(
+        input_ids=torch.tensor(tokens[:, -1:], device=model.device),
+        position_ids=position,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+        prompts=prompts,
+        rows=np.bincount(prompt, minlength=len(prompts.lengths)).tolist(),
+    ).logits[:, -1]
+
+
+def _children(now: Prefixes, temperature: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """n draws of the next token after each prefix: (index of the prefix, token, how many draws), all int64 [children].
+
+    At temperature 0 the most likely token is drawn each time.
+    The cumulative distributions stand end to end on one line, prefix i on (i, i + 1], so that one search serves all.
+    """
+    logits = now.logits.double()
+    most_likely = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[1]).double()
+    probabilities = torch.softmax(logits / temperature, -1) if temperature else most_likely
+    cumulative = probabilities.cumsum(-1).cpu().numpy()
+    cumulative /= cumulative[:, -1:]
+    size = cumulative.shape[1]
+    line = (cumulative + np.arange(len(cumulative))[:, None]).ravel()
+    prefix = np.repeat(np.arange(len(now.n)), now.n)
+    cell = np.searchsorted(line, prefix + 1 - rng.random(len(prefix)))
+    cell, n = np.unique(np.maximum(cell, prefix * size), return_counts=True)  # i + 1e-17 is i: not the prefix before
+    return cell // size, cell % size, n
+
+
+def _halves(now: Prefixes) -> list[Prefixes]:
+    """The same prefixes in two parts, each with a cache of its own."""
+    parts = []
+    for part in np.array_split(np.arange(len(now.n)), 2):
+        cache = copy.copy(now.cache)
+        cache.layers = [copy.copy(layer) for layer in now.cache.layers]
+        selected = torch.from_numpy(part).to(now.logits.device)
+        cache.batch_select_indices(selected)
+        parts.append(Prefixes(cache, now.logits[selected], now.prompt[part], now.tokens[part], now.n[part]))
+    return parts

@@ -1,0 +1,77 @@
+"""Generations from vLLM, in this process.
+
+Each request has its own seed, though vLLM then draws for one row at a time. Without it responses would come from the
+engine's stream, which starts anew, with seed 0, in every process (docs.vllm.ai, "Reproducibility"): an evaluation that
+resumes would draw what is stored already a second time, and count it as new samples.
+"""
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any
+
+from diver.core.extras import missing
+from diver.core.types import DiverError, Rollout
+from diver.sample.base import Generation, Key, Request, SamplingParams, prompts_that_fit
+from diver.tasks.hub import one_line
+from diver.tasks.templates import with_chat_template_kwargs
+
+# Requests submitted at once: vLLM.generate returns when all are done, so a killed run loses at most these.
+BATCH = 2048
+
+
+def sampling_params(request: Request, params: SamplingParams) -> dict[str, Any]:
+    """Arguments of vllm.SamplingParams: one sample, by its own seed, from the unmodified distribution."""
+    return {
+        "n": 1,
+        "seed": request.seed,
+        "temperature": params.temperature,
+        "top_p": 1.0,
+        "top_k": -1,
+        "min_p": 0.0,
+        "max_tokens": params.max_tokens,
+        "stop_token_ids": list(params.stop_token_ids),
+        "skip_special_tokens": True,
+    }
+
+
+def generation(request: Request, output: Any) -> Generation:
+    """From a vllm.RequestOutput. Its log-probs are the model's before the temperature, so they are not kept."""
+    (completion,) = output.outputs
+    text, tokens, truncated = completion.text, tuple(completion.token_ids), completion.finish_reason == "length"
+    return Generation(*request.key, Rollout(text, tokens, index=request.sample, truncated=truncated))
+
+
+class VLLMGenerator:
+    """See `diver.sample.base.Generator`. `options` go to vllm.LLM: tensor_parallel_size, max_model_len, ..."""
+
+    def __init__(
+        self, model: str, name: str = "", chat_template_kwargs: Mapping[str, Any] | None = None, **options: Any
+    ) -> None:
+        try:
+            import vllm
+        except ImportError:
+            raise DiverError(f"{missing('vllm')}, on a machine with a GPU") from None
+        self.name = name or model
+        self._vllm = vllm
+        try:
+            self.engine = vllm.LLM(model=model, **options)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise DiverError(f"vllm cannot load {model!r}: {one_line(error)}") from None
+        variables = chat_template_kwargs or {}
+        self.tokenizer = with_chat_template_kwargs(self.engine.get_tokenizer(), variables, "chat_template_kwargs")
+        self.context: int = self.engine.model_config.max_model_len
+
+    def generate(
+        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
+    ) -> Iterator[Generation]:
+        missing = [request for request in requests if request.key not in have]
+        tokens = prompts_that_fit(missing, self)
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            prompts = [tokens[request.problem_id] for request in batch]
+            limits = (min(params.max_tokens, self.context - len(ids)) for ids in prompts)
+            theirs = [
+                self._vllm.SamplingParams(**sampling_params(request, params._replace(max_tokens=limit)))
+                for request, limit in zip(batch, limits, strict=True)
+            ]
+            outputs = self.engine.generate([{"prompt_token_ids": ids} for ids in prompts], theirs, use_tqdm=False)
+            yield from (generation(request, output) for request, output in zip(batch, outputs, strict=True))

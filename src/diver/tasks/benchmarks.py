@@ -1,0 +1,219 @@
+"""The paper's nine benchmarks and the testbeds (benchmarks.toml), any file of problems, and benchmarks of one's own."""
+
+import dataclasses
+import json
+import random
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from diver.core.seeds import stream_seed
+from diver.core.settings import import_object, read, settings
+from diver.core.types import DiverError, Problem
+from diver.recipe.data import Data, Source
+from diver.tasks.formats import READERS
+from diver.tasks.rows import IMPORT_PATH, Adapt
+from diver.tasks.sources import generate, load_problems, question_only
+from diver.tasks.testbeds import is_testbed
+from diver.tasks.verify.choice import LETTERS, Listed, listed, options_of
+from diver.tasks.verify.custom import check_function
+
+Row = Mapping[str, Any]
+
+
+@settings
+class Benchmark:
+    """Which problems, how they become prompts, and how many samples of each are drawn."""
+
+    name: str
+    title: str
+    source: Source
+    grader: str = "auto"
+    """By name (diver.tasks.verify.graders); auto: by the verifier of each problem."""
+    samples: int = 1
+    """Number of samples per problem; in the paper 32 for Avg@32, 1 for Pass@1."""
+    template: str = ""
+    """Empty: that of the model itself, its chat template."""
+    temperature: float = 0.6
+    max_tokens: int = 8192
+    domain: Literal["in", "out", "synthetic"] = "synthetic"
+    """In-domain or out-of-domain, for the paper's nine benchmarks; its averages are taken by it."""
+    messages: Literal["as-they-are", "question"] = "as-they-are"
+    """Prompts that are chat messages: as they are, or the last user message as the template's question."""
+    options: bool = False
+    """Multiple choice: the options are shuffled."""
+    size: int | None = None
+    """How many problems the whole benchmark has."""
+    adapt: Adapt | None = None
+    """From a row of the hub to one of ours; a row that is already ours stays as it is."""
+
+
+class Loaded(NamedTuple):
+    """A benchmark with its problems. `random_baseline` is the score of guessing, None without options."""
+
+    benchmark: Benchmark
+    problems: tuple[Problem, ...]
+    notes: list[str]
+    random_baseline: float | None
+
+
+# ---- rows of the hub -------------------------------------------------------------------------------------------------
+
+
+def _aime25(row: Row) -> Row:
+    """Its answers are JSON; an instruction to box the answer ends each prompt, and is cut off: the template has one."""
+    question = re.sub(r"\s*Mark your solution with \\boxed\S*\s*$", "", row["prompt"])
+    answer = json.loads(row["verification_info"])["ground_truth"]
+    return {"id": row.get("problem_id"), "problem": question, "answer": str(answer)}
+
+
+def _math500(row: Row) -> Row:
+    return {**row, "id": row["unique_id"]}
+
+
+def _olympiad(row: Row) -> Row:
+    question = "\n".join(part.strip() for part in (row.get("context"), row["question"]) if part)
+    return {"id": row.get("id"), "problem": question, "answer": ", ".join(row["final_answer"])}
+
+
+def _arc(row: Row) -> Row:
+    options = dict(zip(row["choices"]["label"], row["choices"]["text"], strict=True))
+    return {"id": row["id"], "problem": prompt_with_options(row["question"], options), "answer": row["answerKey"]}
+
+
+_GPQA_OPTIONS = ("Correct Answer", *(f"Incorrect Answer {i}" for i in (1, 2, 3)))
+
+
+def _gpqa(row: Row) -> Row:
+    options = dict(zip("ABCD", map(row.__getitem__, _GPQA_OPTIONS), strict=True))
+    return {"id": row.get("Record ID"), "problem": prompt_with_options(row["Question"], options), "answer": "A"}
+
+
+def _mmlu_pro(row: Row) -> Row:
+    options = dict(zip(LETTERS, row["options"], strict=False))
+    return {
+        "id": row["question_id"],
+        "problem": prompt_with_options(row["question"], options),
+        "answer": LETTERS[row["answer_index"]],
+        "source": f"mmlu-pro/{row['category']}",
+    }
+
+
+_HUB_ROWS: dict[str, tuple[str, Adapt]] = {
+    "aime25": ("verification_info", _aime25),
+    "math500": ("unique_id", _math500),
+    "olympiad": ("final_answer", _olympiad),
+    "arc-c": ("choices", _arc),
+    "gpqa": ("Correct Answer", _gpqa),
+    "mmlu-pro": ("answer_index", _mmlu_pro),
+}
+"""Benchmark -> the column by which a row of the hub is known, and what makes it a row of ours."""
+
+
+def _adapt(name: str) -> Adapt | None:
+    column, adapt = _HUB_ROWS.get(name, ("", None))
+    return adapt and (lambda row: adapt(row) if column in row else row)
+
+
+_ENTRIES = tomllib.loads((files("diver.tasks") / "benchmarks.toml").read_text("utf-8"))
+BENCHMARKS = {
+    name: dataclasses.replace(read(Benchmark, {"name": name, **entry}, name), adapt=_adapt(name))
+    for name, entry in _ENTRIES.items()
+}
+
+
+# ---- loading ---------------------------------------------------------------------------------------------------------
+
+
+def load(name: str, seed: int, limit: int | None = None) -> Loaded:
+    """The problems of a benchmark; at most `limit`, counted without repeated ones. See `find` for its names.
+
+    DiverError for rows that cannot be used. The problems do not depend on `seed`, only the order of their options does.
+    """
+    benchmark = find(name)
+    source = dataclasses.replace(benchmark.source, limit=limit or benchmark.source.limit)
+    benchmark = dataclasses.replace(benchmark, source=source)
+    if is_testbed(source.path):
+        return Loaded(benchmark, tuple(generate(source, Data(), source.limit, True, benchmark.name)), [], None)
+    loaded = load_problems(source, benchmark.name, benchmark.name, benchmark.adapt)
+    notes = loaded.notes
+    problems = tuple(question_only(p) if benchmark.messages == "question" else p for p in loaded)
+    if benchmark.size and len(problems) < benchmark.size:
+        notes.append(f"{benchmark.name}: {len(problems)} of its {benchmark.size} problems")
+    if not benchmark.options:
+        return Loaded(benchmark, problems, notes, None)
+    moved = [shuffled(problem, seed) for problem in problems]
+    if unshuffled := moved.count(None):
+        notes.append(f"{benchmark.name}: {unshuffled} problems keep the order of their options, which cannot be read")
+    problems = tuple(new or problem for new, problem in zip(moved, problems, strict=True))
+    return Loaded(benchmark, problems, notes, random_baseline(problems))
+
+
+def find(name: str) -> Benchmark:
+    """The entry of a name, its problems from the hub, or of `name=FILE`, from a file in its layout or in ours; one
+    made of a JSONL or parquet file, or of "package.module:name", a `Benchmark` or a function that gives problems.
+    """
+    if name in BENCHMARKS:
+        return BENCHMARKS[name]
+    known, equals, path = name.partition("=")
+    if equals and known in BENCHMARKS:
+        entry = BENCHMARKS[known]
+        return dataclasses.replace(entry, source=Source(path=path, verifier=entry.source.verifier))
+    if IMPORT_PATH.fullmatch(name):
+        entry = import_object(name, "--benchmarks")
+        if isinstance(entry, Benchmark):
+            return entry
+        check_function(name, (), "--benchmarks")
+        return _own(name.partition(":")[2], name)
+    file = Path(name).expanduser()
+    if not file.is_dir() and (file.suffix not in READERS or (equals and not file.is_file())):
+        raise DiverError(
+            f"unknown benchmark {name!r}; choose from {', '.join(BENCHMARKS)}, or give a .jsonl, .json, .csv or "
+            ".parquet file, or package.module:name"
+        )
+    return _own(file.stem, name)
+
+
+def _own(name: str, path: str) -> Benchmark:
+    name = re.sub(r"[^\w.-]+", "-", name) or "problems"
+    known = name in BENCHMARKS
+    return Benchmark(name=f"{name}-file" if known else name, title=name, source=Source(path=path))
+
+
+# ---- multiple choice -------------------------------------------------------------------------------------------------
+
+
+def prompt_with_options(question: str, options: Mapping[str, str]) -> str:
+    """A question and its options, label -> text; an option of several lines becomes one line."""
+    lines = {label: re.sub(r"\s*\n\s*", " ", text.strip()) for label, text in options.items()}
+    return Listed(f"{question.strip()}\n\n", lines, "", ("", ")")).prompt()
+
+
+def shuffled(problem: Problem, seed: int) -> Problem | None:
+    """The problem with its options in an order drawn from (seed, problem id), and its answer moved along.
+
+    `meta["options"]` becomes label -> text as it is shown, `meta["shuffle"]` says the seed and, label by label, where
+    each option stood before. None where the prompt lists no options or the answer is not one of their labels.
+    """
+    parts = listed(problem.prompt) if isinstance(problem.prompt, str) else None
+    if parts is None or problem.answer not in parts.options:
+        return None
+    labels = list(parts.options)
+    came_from = random.Random(stream_seed(seed, "options", problem.id)).sample(labels, len(labels))
+    options = {new: parts.options[old] for new, old in zip(labels, came_from, strict=True)}
+    shuffle = {"seed": seed, "from": dict(zip(labels, came_from, strict=True))}
+    return dataclasses.replace(
+        problem,
+        prompt=parts._replace(options=options).prompt(),
+        answer=labels[came_from.index(problem.answer)],
+        meta={**problem.meta, "options": options, "shuffle": shuffle},
+    )
+
+
+def random_baseline(problems: Sequence[Problem]) -> float | None:
+    """The score of guessing: the mean of 1/(number of options), over the problems that list some; None if none does."""
+    counts = [len(options) for problem in problems if (options := options_of(problem))]
+    return sum(1 / n for n in counts) / len(counts) if counts else None

@@ -1,0 +1,83 @@
+"""The Hugging Face hub, checked once before anything is downloaded: a one-line error within seconds.
+
+Without this check, the libraries that download retry each file six times when there is no network.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from diver.core.settings import nearest
+from diver.core.types import DiverError
+from diver.recipe.testbeds import POLICIES
+
+PATIENCE = 10.0  # seconds
+
+
+class HubUnreachable(DiverError):
+    """There is no network, or no answer."""
+
+
+def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | None = None) -> str | None:
+    """The commit that `revision` of a repository stands for, its newest without one.
+
+    Where HF_HUB_OFFLINE is set, the one that was downloaded last; None where none was.
+    DiverError where the hub cannot be reached, lacks the repository or revision, or does not give it to this user.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub import errors as E
+
+    hub = HfApi()
+    try:
+        info = hub.repo_info(name, repo_type=kind, revision=revision, timeout=PATIENCE)
+        if info.gated:  # which only hides the files
+            hub.auth_check(name, repo_type=kind)
+        return info.sha
+    except E.OfflineModeIsEnabled:
+        return _downloaded_commit(name, kind, revision or "main")
+    except E.GatedRepoError:
+        page = f"{hub.endpoint}/{'datasets/' if kind == 'dataset' else ''}{name}"
+        reason = f"is gated; request access at {page}, then log in (hf auth login, or HF_TOKEN)"
+    except E.RepositoryNotFoundError:
+        reason = f"the hub has no such {kind}, or it is private; check the name, or log in (hf auth login, or HF_TOKEN)"
+    except E.RevisionNotFoundError:
+        reason = f"has no revision {revision!r}; give a commit, a tag or a branch, or none for the newest"
+    except E.HfHubHTTPError as error:
+        reason = f"refused by the hub ({one_line(error)}); try again later"
+    except ValueError:
+        reason = f"is neither here nor a name that a {kind} on the hub could have (owner/name)"
+    except Exception as error:  # of whichever HTTP library this release of huggingface_hub takes
+        local = "a folder" if kind == "model" else "a .jsonl, .json, .csv or .parquet file"
+        raise HubUnreachable(
+            f"{name}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
+            f"HF_HUB_OFFLINE=1 to use what was downloaded before{_meant(name, kind)}"
+        ) from None
+    raise DiverError(f"{name}: {reason}{_meant(name, kind)}")
+
+
+def _downloaded_commit(name: str, kind: str, revision: str) -> str | None:
+    """The commit that a branch or tag stood for when it was downloaded, by the cache's layout;
+    a commit stands for itself."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.file_download import repo_folder_name
+
+    folder = Path(HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type=kind))
+    reference = folder / "refs" / revision
+    if reference.is_file():
+        return reference.read_text().strip()
+    return revision if (folder / "snapshots" / revision).is_dir() else None
+
+
+def _meant(name: str, kind: str) -> str:
+    """The model on this machine that `name` most likely stands for: a bundled one, or a folder beside it."""
+    if kind == "dataset":
+        return ""
+    beside = Path(name).parent
+    folders = [str(path) for path in beside.iterdir() if path.is_dir()] if beside.is_dir() else []
+    near = nearest(name, [*POLICIES, *folders])
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def one_line(error: BaseException) -> str:
+    """The first two lines of an error's text as one, at most 300 characters."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:2])[:300].rstrip(".") or type(error).__name__

@@ -1,0 +1,137 @@
+"""The reference answer in what a row gives as one, the options that it lists, and the verifier for them ("auto").
+
+A whole solution stands for its final answer: "... #### 72", "... A: 72", "... The answer is 72.", a boxed one.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from diver.core.types import Problem
+from diver.tasks.verify.choice import LETTERS, chosen, options_of
+from diver.tasks.verify.extraction import bare, stated
+
+OPTIONS = (
+    "options",
+    "choices",
+    "extra_info.options",
+    "extra_info.choices",
+    "meta.options",
+    "doc.options",
+    "doc.choices",
+)
+LONGEST_LIST = 100_000  # characters of a list that a CSV writes into one cell
+
+_GSM8K = re.compile(r"####\s*(\S[^\n]*)\s*$")
+_CALCULATION = re.compile(r"<<[^<>\n]*>>")  # as the solutions of GSM8K have them
+_LAST_LINE = re.compile(r"A[:：]\s*(?P<answer>\S.*)")
+_LETTER = re.compile(r"[A-J]|\([A-Ja-j]\)|[A-J][).]")
+_SMALL = re.compile(r"[a-j]")
+_WORDS = re.compile(r"(?=.*[^\W\d_]{3})[^\\=^_{}<>+*/|\d]+")
+
+
+class Reference(NamedTuple):
+    answer: str
+    verifier: str
+    reason: str
+    """Why it is graded by this verifier, as the end of a sentence."""
+
+
+def answer_and_verifier(prompt: str, given: str, origin: str, options: Any = None) -> Reference:
+    """The reference answer in what a row gives as one, and the verifier for it.
+
+    Args:
+        prompt: The question, which may list options.
+        given: What the row gives, an answer or a whole solution.
+        origin: Names of its data; GSM8K's answers are graded by "gsm8k".
+        options: The options that the row gives beside the question, if it does (see `options_in`).
+    """
+    answer = final_answer(given)
+    if _GSM8K.search(given) or _CALCULATION.search(given) or "gsm8k" in origin.lower():
+        return Reference(answer, "gsm8k", "the data is GSM8K's or its like")
+    problem = Problem("", prompt, answer, meta={} if options is None else {"options": options})
+    if reason := _why_choice(problem, in_column=options is not None):
+        return Reference(answer, "choice", reason)
+    return Reference(answer, "math", "the reference answer is none of several options")
+
+
+def _why_choice(problem: Problem, in_column: bool) -> str:
+    listed = options_of(problem)
+    label = chosen(problem.answer, listed) if listed else None
+    if label is None:
+        return ""
+    where = "a column" if in_column else "the question"
+    as_listed = in_column or f"{problem.answer})" in problem.prompt  # else a small letter may be a variable
+    if is_letter(problem.answer) or (as_listed and _SMALL.fullmatch(problem.answer)):
+        return f"the reference answer is the letter of an option in {where}"
+    # A number may as well be the answer to a question that has a list in it.
+    if in_column or _WORDS.fullmatch(problem.answer):
+        return f"the reference answer is the text of an option in {where}"
+    return ""
+
+
+def is_letter(answer: str) -> bool:
+    """Whether a reference answer is the label of an option, such as B, (B) or (b)."""
+    return bool(_LETTER.fullmatch(answer.strip()))
+
+
+def final_answer(given: str) -> str:
+    """The answer that a reference comes to, where it is a whole solution; else the reference itself."""
+    if _GSM8K.search(given):
+        return after_hashes(given)
+    statement = stated(given)
+    if statement and statement.finished and not statement.prose:
+        return statement.readings[0].strip() or given.strip()
+    *before, last = given.strip().splitlines() or [""]
+    if before and (found := _LAST_LINE.fullmatch(last.strip())):
+        return found["answer"].strip()
+    stripped = bare(last)
+    return given.strip() if stripped == last.strip() else stripped.rstrip(".。").strip() or given.strip()
+
+
+def after_hashes(given: str) -> str:
+    """What follows the last "####", as in GSM8K; else the text."""
+    gsm8k = _GSM8K.search(given)
+    return gsm8k[1].strip() if gsm8k else given.strip()
+
+
+def options_in(row: Mapping[str, Any], value_at: Any) -> list[str] | dict[str, str] | None:
+    """The options of a row in a column of their own, or in columns A, B, C, ...; None without."""
+    for path in OPTIONS:
+        if (options := _options(value_at(row, path))) is not None:
+            return options
+    lettered = {letter: str(row[letter]) for letter in LETTERS if isinstance(row.get(letter), str)}
+    return lettered if {"A", "B"} <= lettered.keys() else None
+
+
+def _options(value: Any) -> list[str] | dict[str, str] | None:
+    """Texts, texts by label, {"text": [...], "label": [...]} or [{"label": ..., "text": ...}]; or a text of these."""
+    if isinstance(value, str):
+        value = _parsed(value)
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        texts, labels = value.get("text"), value.get("label")
+        if isinstance(texts, Sequence) and isinstance(labels, Sequence) and not isinstance(texts, str):
+            value = dict(zip(labels, texts, strict=False))
+        options = {str(label): str(text) for label, text in value.items() if isinstance(text, str | int | float)}
+        return options if len(options) > 1 else None
+    if not isinstance(value, list | tuple) or len(value) < 2:
+        return None
+    if all(isinstance(option, Mapping) and {"label", "text"} <= option.keys() for option in value):
+        return {str(option["label"]): str(option["text"]) for option in value}
+    return [str(option) for option in value] if all(isinstance(option, str | int | float) for option in value) else None
+
+
+def _parsed(text: str) -> Any:
+    """The list or table that a cell of a CSV writes as JSON or as Python does; None where it writes none."""
+    if len(text) > LONGEST_LIST or text[:1] not in ("[", "{", "("):
+        return None
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return None

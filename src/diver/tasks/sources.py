@@ -1,0 +1,290 @@
+"""Where problems come from: JSONL, parquet in verl's or TRL's layout, a data set on the Hugging Face
+hub, or a function.
+
+A row gives a prompt (a question or chat messages) and an answer, under names that are tried in order:
+
+| layout | prompt | answer |
+|---|---|---|
+| ours | `problem` | `answer` |
+| GSM8K | `question` | `answer`, what follows `####` |
+| TRL | `prompt` (text or messages) | `answer`, else `solution` |
+| verl | `prompt` (messages) | `reward_model.ground_truth` |
+
+`columns` names them where they are called otherwise, with a dot for a field inside a column. A function of one's own
+("my_module:my_function", without arguments) gives such rows as dicts, or `Problem`s.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from diver.core.jsonl import InvalidRow
+from diver.core.types import DiverError, Problem
+from diver.recipe.data import Data, Source
+from diver.tasks import testbeds
+from diver.tasks.formats import Rows
+from diver.tasks.references import after_hashes, answer_and_verifier, options_in
+from diver.tasks.rows import Adapt, adapted, hub_settings, read_rows
+from diver.tasks.verify import get_grader
+
+NONE_GIVEN = ("proof", "notfound")
+PROMPTS = ("problem", "question", "prompt", "messages")
+ANSWERS = ("answer", "solution", "reward_model.ground_truth", "ground_truth")
+SOURCES = ("source", "data_source")
+IDS = ("id", "extra_info.index")
+NAMES = ("prompt", "answer", "id", "source")
+THREE_WORDS = re.compile(r"(?:\b[A-Za-z]{2,}[,;:.]? +){3}")
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Problems(list[Problem]):
+    """The problems, each once, in the order of the source. `notes` are for the log: the hub's commit,
+    what was left out."""
+
+    notes: list[str]
+
+
+def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Adapt | None = None) -> Problems:
+    """The problems of a source, each once. DiverError names the setting, or the file and line (or row), that is wrong.
+
+    `key` is the dotted key of the source in the recipe; `name` stands in ids for the path; `adapt` makes a row ours.
+    """
+    source = Source(path=source) if isinstance(source, str) else source
+    prefix = f"{key}." if key else ""
+    if not source.path:
+        raise DiverError(
+            f"{prefix}path: name a .jsonl, .json, .csv or .parquet file, a folder, "
+            "or a data set on the hub (owner/name)"
+        )
+    if source.verifier != "auto":
+        get_grader(source.verifier, f"{prefix}verifier")
+    if unknown := set(source.columns) - set(NAMES):
+        raise DiverError(f"{prefix}columns: unknown {', '.join(sorted(unknown))}; choose from {', '.join(NAMES)}")
+    if source.limit is not None and source.limit < 1:
+        raise DiverError(f"{prefix}limit: must be at least 1, is {source.limit}")
+    rows, notes = read_rows(source, f"{prefix}path")
+    if adapt:
+        rows = adapted(rows, adapt, name)
+    try:
+        problems = deduplicate(rows, replace(source, path=name or source.path), source.path, notes)
+    except InvalidRow as error:
+        raise DiverError(f"{error}{'' if name else _options(error, prefix)}") from error  # a benchmark has no such keys
+    for problem in problems:
+        get_grader(problem.verifier, f"{prefix}verifier").check(problem, f"{source.path}: ")
+    prose = [p for p in problems if p.verifier in ("math", "gsm8k") and _in_words(p.answer)]
+    if prose:
+        problems.notes.append(
+            f"{source.path}: {len(prose)} reference answers are sentences, such as {prose[0].answer[:60]!r} of problem "
+            f"{prose[0].id!r}: a response is compared with the whole; give the final answer alone, "
+            "or end with it in a box or after ####"
+        )
+    return problems
+
+
+def _in_words(answer: str) -> bool:
+    """Whether it has three words in a row and no formula, which would be read."""
+    return "$" not in answer and "\\" not in answer and THREE_WORDS.search(answer) is not None
+
+
+def _options(error: InvalidRow, prefix: str) -> str:
+    if error.reason.startswith("no column "):
+        return f"; {prefix}columns names it"
+    missing = error.reason in {f"no {part}" for part in NAMES}
+    columns = f"; {prefix}columns names other columns" if missing else ""
+    return f"{columns}; {prefix}skip_invalid_rows = true leaves out such rows"
+
+
+def generate(source: Source, data: Data, count: int | None, held_out: bool, key: str) -> list[Problem]:
+    """`count` problems of the testbed that `source` names, with its verifier; `key` is the source's in the recipe."""
+    if source.verifier != "auto":
+        get_grader(source.verifier, f"{key}.verifier")
+    of_rows = [name for name in ("columns", "skip_invalid_rows") if getattr(source, name)]
+    if given := [*of_rows, *hub_settings(source)]:
+        raise DiverError(f"{key}.{given[0]}: is for problems that are read from rows; {source.path} generates its own")
+    problems = testbeds.generate(source.path, data, count, held_out=held_out)[: source.limit]
+    return [_with_verifier(problem, source.verifier) for problem in problems]
+
+
+# ---- from a row to a problem -----------------------------------------------------------------------------------------
+
+
+def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = ()) -> Problems:
+    """The problems of the rows, repeated ones once; an id that names an earlier problem gets the problem's number."""
+    by_prompt: dict[str, Problem] = {}
+    ids: set[str] = set()
+    duplicates = conflicting = 0
+    invalid: list[InvalidRow] = []
+    for problem in _valid(rows, source, invalid):
+        key = problem.prompt if isinstance(problem.prompt, str) else json.dumps([dict(m) for m in problem.prompt])
+        if key in by_prompt:
+            same = by_prompt[key].answer == problem.answer
+            duplicates, conflicting = duplicates + same, conflicting + (not same)
+            continue
+        if len(by_prompt) == source.limit:
+            break
+        if problem.id in ids:
+            problem = replace(problem, id=f"{problem.id}#{len(by_prompt)}")
+        ids.add(problem.id)
+        by_prompt[key] = problem
+    if not by_prompt:
+        raise DiverError(f"{origin}: empty, not one problem" + (f"; {invalid[0]}" if invalid else ""))
+    problems = Problems(by_prompt.values())
+    problems.notes = [*notes]
+    if duplicates:
+        problems.notes.append(f"{origin}: {duplicates} duplicate rows left out, {len(problems)} problems remain")
+    if conflicting:
+        problems.notes.append(f"{origin}: {conflicting} rows repeat a prompt with another answer; the first is kept")
+    if invalid:
+        first = {error.reason: error.where for error in reversed(invalid)}
+        counts = Counter(error.reason for error in invalid).most_common()
+        reasons = ", ".join(f"{count} {reason} (first at {first[reason]})" for reason, count in counts)
+        problems.notes.append(f"{origin}: {len(invalid)} invalid rows left out (skip_invalid_rows): {reasons}")
+    return problems
+
+
+def _valid(rows: Rows, source: Source, invalid: list[InvalidRow]) -> Iterator[Problem]:
+    """The problems of the rows; with `skip_invalid_rows` the errors of others go to `invalid`."""
+    rows, number = iter(rows), 0
+    while True:
+        try:
+            where, row = next(rows)
+            problem = to_problem(row, where, source, number)
+            _check_text(problem, where)
+            yield problem
+        except StopIteration:
+            return
+        except InvalidRow as error:
+            if not source.skip_invalid_rows:
+                raise
+            invalid.append(error)
+        number += 1
+
+
+def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, number: int = 0) -> Problem:
+    """One row as a problem. InvalidRow, which `where` begins, if that cannot be."""
+    if isinstance(row, Problem):
+        return _with_verifier(row, source.verifier)
+    if not isinstance(row, Mapping):
+        raise InvalidRow(where, f"a {type(row).__name__}, not a Problem or a dict")
+    prompt = _prompt(needed(row, "prompt", _columns(source, "prompt", PROMPTS), where), where)
+    raw = needed(row, "answer", _columns(source, "answer", ANSWERS), where)
+    if isinstance(raw, list) and len(raw) == 1:
+        raw = raw[0]
+    if isinstance(raw, float) and raw.is_integer():  # a column of numbers, some of which are missing
+        raw = int(raw)
+    known = math.isfinite(raw) if isinstance(raw, float) else isinstance(raw, str | int)
+    if not known or isinstance(raw, bool) or not str(raw).strip():
+        raise InvalidRow(where, "the answer must be text or a number", f", not {raw!r:.60}")
+    if str(raw).strip() in NONE_GIVEN:
+        raise InvalidRow(where, "no answer", f": {raw!r} says that none is given, as in NuminaMath-1.5")
+    if isinstance(images := row.get("images"), list) and images:
+        raise InvalidRow(where, "images", ", and only text is read")
+    name = str(first_value(row, _columns(source, "source", SOURCES)) or "")
+    text = prompt if isinstance(prompt, str) else str(prompt[-1]["content"])
+    options = options_in(row, value_at)
+    answer, verifier, _ = answer_and_verifier(text, str(raw), f"{name} {source.path}", options)
+    if source.verifier != "auto":
+        verifier = source.verifier
+    if ":" in verifier:  # it reads the reference answer by its own rules
+        answer = after_hashes(str(raw))
+    meta = row.get("meta") or row.get("extra_info") or {}
+    meta = dict(meta) if isinstance(meta, Mapping) else {"meta": meta}
+    if options is not None:
+        meta["options"] = options
+    identity = first_value(row, _columns(source, "id", IDS))
+    return Problem(
+        id=str(identity) if identity is not None else f"{Path(source.path).stem}-{number}",
+        prompt=prompt,
+        answer=answer,
+        source=name or Path(source.path).stem,
+        verifier=verifier,
+        meta=meta,
+    )
+
+
+def _with_verifier(problem: Problem, verifier: str) -> Problem:
+    return problem if verifier == "auto" else replace(problem, verifier=verifier)
+
+
+def question_only(problem: Problem) -> Problem:
+    """The problem with the last user message of a chat as its question, to be put into a template."""
+    if isinstance(problem.prompt, str):
+        return problem
+    questions = [m["content"] for m in problem.prompt if m["role"] == "user"]
+    if not questions:
+        raise DiverError(f'problem {problem.id!r}: its prompt has no user message; set data.messages = "as-they-are"')
+    return replace(problem, prompt=questions[-1])
+
+
+def _prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
+    if isinstance(value, str) and value.strip():
+        return value
+    messages = value if isinstance(value, list) else []
+    if messages and all(isinstance(m, Mapping) and {"role", "content"} <= m.keys() for m in messages):
+        return tuple({"role": str(m["role"]), "content": _content(m["content"], where)} for m in messages)
+    reason = "the prompt must be text or a list of messages with role and content"
+    raise InvalidRow(where, reason, f", not {value!r:.60}")
+
+
+def _content(content: Any, where: str) -> str:
+    """The text of a message, or its parts of type text, one after the other."""
+    if isinstance(content, list) and content and all(_is_text(part) for part in content):
+        return "".join(part["text"] for part in content)
+    if not isinstance(content, str):
+        raise InvalidRow(where, "the content of a message must be text or parts of text", f", not {content!r:.60}")
+    return content
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)
+
+
+def _check_text(problem: Problem, where: str) -> None:
+    """InvalidRow for half of a surrogate pair, which JSON can write and no tokenizer reads."""
+    prompt = problem.prompt if isinstance(problem.prompt, str) else "".join(m["content"] for m in problem.prompt)
+    for name, text in (("prompt", prompt), ("answer", problem.answer), ("id", problem.id)):
+        if not isinstance(text, str):
+            raise InvalidRow(where, f"the {name} must be text", f", not {text!r:.60}")
+        if half := LONE_SURROGATE.search(text):
+            raise InvalidRow(
+                where, f"the {name} has half of a surrogate pair", f", {half[0]!r}; write the whole character"
+            )
+
+
+def _columns(source: Source, name: str, known: Sequence[str]) -> Sequence[str]:
+    """Where `name` may stand."""
+    return (source.columns[name],) if name in source.columns else known
+
+
+def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str = "") -> Any:
+    """`first_value`; InvalidRow, with the option that names another column if there is one, where there is none."""
+    value = first_value(row, paths)
+    if value is None:
+        if empty := [path for path in paths if path in row]:
+            raise InvalidRow(where, f"no {name}", f": {empty[0]} is empty")
+        present, accepted = ", ".join(row) or "nothing", ", ".join(paths)
+        if len(paths) == 1:  # which somebody named
+            raise InvalidRow(where, f"no column {paths[0]!r}", f" for the {name}: found {present}")
+        another = f" ({option} names another)" if option else ""
+        raise InvalidRow(where, f"no {name}", f": found {present}; accepted {accepted}{another}")
+    return value
+
+
+def first_value(row: Mapping[str, Any], paths: Iterable[str]) -> Any:
+    """The value at the first of the dotted paths that the row has; None where it has none."""
+    return next((value for path in paths if (value := value_at(row, path)) is not None), None)
+
+
+def value_at(row: Mapping[str, Any], path: str) -> Any:
+    """The value of a column, or of a field inside one: `reward.outcome`. None where there is none."""
+    if path in row:
+        return row[path]
+    value: Any = row
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

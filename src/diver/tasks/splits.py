@@ -1,0 +1,66 @@
+"""Training and evaluation problems, and the order in which steps use them."""
+
+import random
+from dataclasses import replace
+from functools import lru_cache
+
+from diver.core.seeds import stream_seed
+from diver.core.types import Problem
+from diver.recipe.data import Data, Source
+from diver.tasks.sources import generate, load_problems, question_only
+from diver.tasks.testbeds import is_testbed
+
+
+def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[Problem], list[Problem], list[str]]:
+    """Training problems, `eval_count` held-out ones, and notes for the log.
+
+    Without `eval_source` the held-out problems are the testbed's own, where it is one, or a random part of the training
+    data, at most a tenth, which then leaves the training: the same for every `run.seed`, so that seeds can be compared.
+    """
+    train, notes = _read(data, data, "data")
+    if eval_source is None and is_testbed(data.path):
+        eval_source = replace(data, limit=None)
+    if not eval_count:
+        held_out: list[Problem] = []
+    elif eval_source is None:
+        total = len(train)
+        train, held_out = _hold_out(train, eval_count)
+        key = "evaluate.problems" + (f" = {eval_count}, but at most a tenth" if len(held_out) < eval_count else "")
+        notes.append(f"{data.path}: {len(held_out)} of {total} problems are held out for evaluation ({key})")
+    else:
+        held_out, more = _read(eval_source, data, "evaluate.source", eval_count)
+        notes += more
+    trained = {repr(problem.prompt) for problem in train}
+    if both := sum(repr(problem.prompt) in trained for problem in held_out):
+        notes.append(
+            f"{both} of the {len(held_out)} problems to evaluate on are trained on, too: they are not held out"
+        )
+    if data.messages == "question":
+        return [question_only(p) for p in train], [question_only(p) for p in held_out], notes
+    return train, held_out, notes
+
+
+def _read(source: Source, data: Data, key: str, eval_count: int = 0) -> tuple[list[Problem], list[str]]:
+    """The problems of a source; of a testbed those for training, or `eval_count` held-out ones."""
+    if is_testbed(source.path):
+        return generate(source, data, eval_count or None, bool(eval_count), key), []
+    loaded = load_problems(source, key)
+    return list(loaded)[: eval_count or None], loaded.notes
+
+
+def _hold_out(problems: list[Problem], count: int) -> tuple[list[Problem], list[Problem]]:
+    """At most a tenth of the problems, or one of two to nine; a single one is for training."""
+    count = min(count, max(len(problems) // 10, int(len(problems) > 1)))
+    order = random.Random(stream_seed(0, "held out")).sample(range(len(problems)), len(problems))
+    return [problems[i] for i in sorted(order[count:])], [problems[i] for i in sorted(order[:count])]
+
+
+def draw_indices(step: int, batch: int, size: int, seed: int) -> list[int]:
+    """The problems of rollout step `step` (from 1): each epoch goes through all of them in a seeded order."""
+    first, end = (step - 1) * batch, step * batch
+    return [_order(seed, i // size, size)[i % size] for i in range(first, end)]
+
+
+@lru_cache(maxsize=2)  # a batch may begin in one epoch and end in the next
+def _order(seed: int, epoch: int, size: int) -> list[int]:
+    return random.Random(stream_seed(seed, "order", epoch)).sample(range(size), size)

@@ -1,0 +1,160 @@
+"""Prompts: how a question becomes the text that the policy continues, by a template of templates.toml,
+and its tokens."""
+
+import functools
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from diver.core.progress import progress
+from diver.core.types import DiverError, Problem
+from diver.tasks.verify import get_grader
+
+QUESTION = "{QUESTION}"
+PART = 256  # prompts that are tokenised at a time: all at once, a million of them would take 20 GB
+MANY = 10_000  # take some seconds
+
+
+@dataclass(frozen=True)
+class Template:
+    """`user` holds {QUESTION} once; `assistant` is the beginning of every response, put into the prompt.
+
+    As flat text (`chat` False): the parts that are not empty, an empty line between them, each behind its label. As
+    roles (`chat` True): through the tokenizer's chat template, `assistant` after the generation prompt.
+    """
+
+    user: str = QUESTION
+    system: str = ""
+    assistant: str = ""
+    chat: bool = False
+    user_label: str = ""
+    assistant_label: str = ""
+
+
+TEMPLATES = {
+    name: Template(**fields)
+    for name, fields in tomllib.loads((files("diver.tasks") / "templates.toml").read_text("utf-8")).items()
+}
+TEMPLATES["paper-chat"] = replace(TEMPLATES["paper"], chat=True, user_label="", assistant_label="")
+
+
+def template_for(name: str, problems: Sequence[Problem], tokenizer: Any) -> str:
+    """The template that `name` stands for: auto is `chat_template_for` a model with a chat template, else plain."""
+    if name != "auto":
+        return name
+    return chat_template_for(problems) if getattr(tokenizer, "chat_template", None) else "plain"
+
+
+def chat_template_for(problems: Sequence[Problem]) -> str:
+    """The template by which a chat model is asked for what the graders of the problems read."""
+    templates = {get_grader(problem.verifier).template for problem in problems}
+    return templates.pop() if len(templates) == 1 else "chat"
+
+
+def render(problem: Problem, template: str = "plain", tokenizer: Any = None) -> str:
+    """The prompt of a problem, as text.
+
+    A prompt that already is chat messages goes through the tokenizer's chat template as it is, without the template's
+    system text and instructions. What comes through a chat template already has its special tokens: encode it with
+    `add_special_tokens=False`. DiverError: an unknown name, or no chat template where one is needed.
+    """
+    if template not in TEMPLATES:
+        raise DiverError(f"unknown prompt template {template!r}; choose one of {', '.join(TEMPLATES)}")
+    layout = TEMPLATES[template]
+    if not isinstance(problem.prompt, str):
+        return _through_chat(tokenizer, chat_messages(problem, layout), "", f"problem {problem.id!r}")
+    if layout.chat:
+        return _through_chat(tokenizer, chat_messages(problem, layout), layout.assistant, f"the template {template!r}")
+    question = layout.user_label + layout.user.replace(QUESTION, problem.prompt)
+    return "\n\n".join(filter(None, (layout.system, question, layout.assistant_label + layout.assistant)))
+
+
+def chat_messages(problem: Problem, layout: Template) -> list[dict[str, str]]:
+    """The messages that ask a problem: its own where its prompt is messages.
+    DiverError where these end with a response."""
+    if not isinstance(problem.prompt, str):
+        if problem.prompt[-1]["role"] == "assistant":  # as in data to be imitated; it may be the answer
+            raise DiverError(
+                f"problem {problem.id!r}: its last message is the assistant's; end a prompt with the user's"
+            )
+        return [dict(message) for message in problem.prompt]
+    system = [{"role": "system", "content": layout.system}] if layout.system else []
+    return [*system, {"role": "user", "content": layout.user.replace(QUESTION, problem.prompt)}]
+
+
+def _through_chat(tokenizer: Any, messages: list[dict[str, str]], prefix: str, who: str) -> str:
+    if tokenizer is None or not getattr(tokenizer, "chat_template", None):
+        name = getattr(tokenizer, "name_or_path", "") or "no tokenizer was given"
+        advice = "use a flat template such as 'plain' or 'paper', or an instruct model"
+        raise DiverError(f"{who} needs a tokenizer with a chat template ({name}): {advice}")
+    try:
+        prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # templates are programs of their authors: some refuse a system message
+        raise DiverError(f"{who}: the tokenizer's chat template refuses these messages: {error}") from error
+    return prompt if prefix and prompt.rstrip().endswith(prefix) else prompt + prefix
+
+
+def check_used(variables: Mapping[str, Any], template: str, problems: Sequence[Problem], where: str) -> None:
+    """DiverError for variables of a chat template where no prompt goes through it."""
+    if variables and not TEMPLATES[template].chat and all(isinstance(problem.prompt, str) for problem in problems):
+        raise DiverError(
+            f"{where}: the template {template!r} does not use the model's chat template; 'chat' and 'boxed' do"
+        )
+
+
+def with_chat_template_kwargs(tokenizer: Any, variables: Mapping[str, Any], where: str) -> Any:
+    """The tokenizer, whose chat template is given these variables from now on.
+
+    DiverError, which begins with `where`, for one that the template does not mention: it would do nothing.
+    """
+    templates = getattr(tokenizer, "chat_template", None) or ""
+    text = "\n".join(templates.values()) if isinstance(templates, Mapping) else templates
+    for name in variables:
+        if not re.search(rf"\b{re.escape(name)}\b", text):
+            reason = "has no such variable" if text else "is missing"
+            raise DiverError(f"{where}.{name}: the chat template of {tokenizer.name_or_path!r} {reason}")
+    if variables:
+        tokenizer.apply_chat_template = functools.partial(tokenizer.apply_chat_template, **variables)
+    return tokenizer
+
+
+def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """Token ids of rendered prompts. A chat template writes its begin token into the text; where a flat prompt lacks
+    the one that the tokenizer puts in front, it is put there, once.
+    """
+    front = [i for i in tokenizer("")["input_ids"] if i == tokenizer.bos_token_id]
+    found: list[list[int]] = []
+    starts: Iterable[int] = range(0, len(texts), PART)
+    for start in progress(starts, "tokenise prompts", "part") if len(texts) > MANY else starts:
+        # verbose: callers bound the length themselves, so the tokenizer need not warn of it.
+        part = tokenizer([*texts[start : start + PART]], add_special_tokens=False, verbose=False)["input_ids"]
+        found += [row if row[:1] == front[:1] else front + row for row in part]
+    return found
+
+
+class Prompted(NamedTuple):
+    """Problems with their prompts as rendered by `template`, and token ids by problem id; `skipped` were too long."""
+
+    problems: list[Problem]
+    texts: list[str]
+    ids: dict[str, list[int]]
+    skipped: int
+    template: str
+
+
+def prompted(problems: Sequence[Problem], template: str, tokenizer: Any, longest: int) -> Prompted:
+    """Render by `template_for` them and tokenise; prompts of more than `longest` tokens are left out."""
+    template = template_for(template, problems, tokenizer)
+    texts = [render(p, template, tokenizer) for p in problems]
+    ids = encode(tokenizer, texts)
+    short = [i for i, row in enumerate(ids) if len(row) <= longest]
+    return Prompted(
+        [problems[i] for i in short],
+        [texts[i] for i in short],
+        {problems[i].id: ids[i] for i in short},
+        len(problems) - len(short),
+        template,
+    )

@@ -1,0 +1,22 @@
+"""From a response to a grade: see `grading`."""
+
+from diver.recipe.verification import Verification
+from diver.tasks.verify.base import Grader
+from diver.tasks.verify.graders import GRADERS, get_grader
+from diver.tasks.verify.grading import DEFAULT, Verdict, grade, verdicts, verify
+from diver.tasks.verify.keys import with_keys
+from diver.tasks.verify.thought import in_thought
+
+__all__ = [
+    "DEFAULT",
+    "GRADERS",
+    "Grader",
+    "Verdict",
+    "Verification",
+    "get_grader",
+    "grade",
+    "in_thought",
+    "verdicts",
+    "verify",
+    "with_keys",
+]

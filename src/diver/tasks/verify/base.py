@@ -1,0 +1,104 @@
+"""What a grader is. One file defines one grader, or a few that share their rules; `graders` lists them by name."""
+
+from collections.abc import Iterable
+from functools import cached_property
+from importlib.metadata import version
+from typing import NamedTuple
+
+from diver.core.types import DiverError, Grade, Problem
+from diver.diversity import formulas
+from diver.tasks.verify.bounds import PendingComparison
+from diver.tasks.verify.extraction import is_stated
+from diver.tasks.verify.thought import after_thought
+
+
+class PendingCall(NamedTuple):
+    """A response to be graded by `function` ("module:name") in a worker process; `problem` is JSON."""
+
+    function: str
+    response: str
+    problem: str
+    warm: str
+    """What the worker imports or calls before its first job; see `workers.Pool`."""
+
+
+class Grader:
+    """Judges the responses to a problem.
+
+    The methods read one response to one problem. They run in this process, in time proportional to the length of the
+    response. `grade` leaves to a worker process what may take longer or run code.
+    """
+
+    name: str
+    rules: int | str
+    """Version of our own rules. Raise it with every change that can change a grade."""
+    packages: tuple[str, ...] = ()
+    """Packages whose version can change a grade."""
+    template = "chat"
+    """Prompt template for a chat model if none is named: `boxed` asks for a box, `chat` for nothing."""
+    meta: tuple[str, ...] = ()
+    """The keys of `Problem.meta` that the grader reads."""
+    testbed = ""
+    """The testbed whose generated problems the grader needs."""
+    votes = True
+    """Whether maj@k counts votes by `final_answer`."""
+    exact_solutions = False
+    """Whether `solution` differs for any two solutions. Otherwise one solution may be written in two ways."""
+    note = ""
+    """A line for the console on which responses the grader judges."""
+
+    @cached_property
+    def version(self) -> str:
+        """Rules and packages, such as "2+math-verify-0.9.0+sympy-1.14.0"."""
+        return "+".join([str(self.rules), *(f"{package}-{version(package)}" for package in self.packages)])
+
+    def __str__(self) -> str:
+        """Name and version, by which a stored grade is recognised."""
+        return f"{self.name}@{self.version}"
+
+    def check(self, problem: Problem, where: str = "") -> None:
+        """Refuse a problem that the grader cannot judge.
+
+        Raises:
+            DiverError: The problem lacks a key of `meta`, or no response to it could be correct. `where` begins the
+                message.
+        """
+        if missing := [key for key in self.meta if key not in problem.meta]:
+            keys = ", ".join(missing)
+            raise DiverError(f"{where}problem {problem.id!r}: verifier {self.name} needs {keys} in its meta")
+        try:
+            self.check_answer(problem)
+        except ValueError as error:
+            raise DiverError(f"{where}problem {problem.id!r}: {error}, which verifier {self.name} needs") from None
+
+    def check_answer(self, problem: Problem) -> None:
+        """Raise ValueError where no response could be graded or be correct."""
+
+    def holds_answer(self, response: str) -> bool:
+        """Whether a response that was cut at its length limit is graded: whether it had finished an explicit answer."""
+        return is_stated(after_thought(response))
+
+    def grade(self, response: str, problem: Problem) -> Grade | PendingComparison | PendingCall:
+        """The grade, or what a worker process has to decide."""
+        raise NotImplementedError
+
+    def final_answer(self, response: str, problem: Problem) -> str | None:
+        """The answer for which the response votes in maj@k; None without one."""
+        return None
+
+    def reached(self, response: str, problem: Problem) -> str:
+        """What two wrong responses share if they are wrong in the same way; "" without an answer."""
+        return self.final_answer(response, problem) or ""
+
+    def solution(self, response: str, problem: Problem) -> str:
+        """Equal for two correct responses that are the same solution: here, that write the same formulas."""
+        return same_formulas(response, formulas(response))
+
+    def answer_end(self, response: str, problem: Problem, correct: bool) -> int | None:
+        """Characters up to the end of the graded answer, `correct` or not; None if unknown. See `answer_end`."""
+        return None
+
+
+def same_formulas(response: str, written: Iterable[str]) -> str:
+    """The formulas that a response writes, as a key of its solution; its words where it writes none."""
+    return "\n".join(sorted({"".join(formula.split()) for formula in written})) or " ".join(response.split())

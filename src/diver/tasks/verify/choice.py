@@ -1,0 +1,360 @@
+"""Multiple choice: a letter A to J, or a number 1 to 9 where the options are numbered.
+
+What counts as the choice, in this order, always the last of its kind and only after the last `</think>`:
+
+1. The last box or answer tags: `\\boxed{B}`, `\\boxed{\\text{(B)}}`, `\\boxed{B) the text}`, or an option's text.
+2. The last statement, in the languages of `languages`: "the answer is (B)", "Answer: B", "option B is correct"; "the
+   answer is A or B" is no choice.
+3. The last line, if it begins with a label ("B. dead organisms") or is the text of one option; then the last mention of
+   an option ("I would go with option B") that is not rejected there ("option B is wrong", "not option B"); then the
+   last marked letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
+4. The last capital that stands alone, where it can be no word and no part of a name: not before a small letter.
+
+Letters in a row, "(A), (B)" or "B, or maybe C", are no choice, a letter behind "not" or "rule out" is none, and "The
+answer is B?" states none.
+
+A box with something else in it, such as a formula, is a wrong answer unless a letter is stated after it. A letter
+beside the text of another option is a wrong answer, too. The options are `meta["options"]` (a list, or a mapping from
+letter to text), or what the prompt lists: lines "A) ...", or "(a) ... (b) ..." in one line.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from diver.core.types import Grade, Problem
+from diver.tasks.verify.answer_end import marked_answers
+from diver.tasks.verify.base import Grader
+from diver.tasks.verify.extraction import Statement, stated
+from diver.tasks.verify.languages import (
+    AFTER_ANSWER,
+    AND_OR,
+    AND_OR_SIGNS,
+    ANSWER,
+    INSIDE,
+    IS,
+    LABELS,
+    NOT,
+    OPTION,
+    RIGHT,
+    WRONG,
+    word,
+)
+from diver.tasks.verify.languages import LETTERS as OTHER_LETTERS
+from diver.tasks.verify.thought import after_thought
+
+LETTERS = "ABCDEFGHIJ"
+NUMBERS = "123456789"
+_LABELS = str.maketrans(LABELS)
+LONGEST = 16_384  # characters of free text, from the end, in which a choice is looked for
+
+_OPTION = re.compile(r"^[ \t]*(?P<open>\(?)(?P<label>[A-J]|[1-9])(?P<close>[).:])(?=\s)", re.MULTILINE)
+_IN_LINE = re.compile(
+    rf"(?<!{INSIDE})(?:\((?P<parens>[A-Ja-j])\)|(?P<dot>[A-J])[.):](?=[\s}}]))[}}\s\\]*(?P<text>[^\n]*?)[\s,;]*"
+    rf"(?=(?:\\q?quad|\\textbf\{{|\\text\{{|[\s\\])*(?:(?<!{INSIDE})(?:\([A-Ja-j]\)|[A-J][.):][\s}}])|$))",
+    re.MULTILINE,
+)
+_LABEL = (
+    rf"([A-J]|[1-9]|[{''.join(OTHER_LETTERS)}])(?!{INSIDE}|[\u0300-\u036f\u0900-\u0dff]|['’](?![dt][iıuü]r\b)\w|[.,]\d)"
+)
+_NAMED = rf"[*_$(\[\"'`（「『【]{{0,4}}(?:\\(?:text|mathrm|mathbf|textbf)\{{)?[(（]?{_LABEL}"
+_MARKS = r"[)\]*_}$\"'`’」』】）]{0,4}"
+_SEP = r"(?:[ \t*_】]{0,3}[:：=—–][\s*_]{0,4}|[ \t*_】]{0,3})"
+_COUNTED = r"(?:项|項|选项|選項|번|番)?"
+_REJECTED = (
+    rf"{_MARKS}[ \t]{{0,2}}{_COUNTED}[ \t]{{0,2}}(?:{word(IS)}[ \t]{{0,2}}(?:{word(NOT)}|{word(WRONG)})|{word(WRONG)}"
+    rf"|{word(NOT)}[ \t]{{0,2}}(?:{word(IS)}|{word(WRONG)}|{word(RIGHT)})|n['’]est|(?:is|was)n['’]t)"
+)
+_NEGATED = re.compile(
+    rf"{word(NOT)}(?:[ \t]{{0,2}}(?:{word(AFTER_ANSWER)}|选|選|选择)){{0,3}}[ \t*\[(（「\"']{{0,4}}\Z", re.IGNORECASE
+)
+_REJECT = re.compile(_REJECTED, re.IGNORECASE)
+_ASKED = r"[^\w\s?？]{0,4}[?？]"
+_STATEMENT = re.compile(
+    rf"{word(ANSWER)}(?:{_SEP}{word(AFTER_ANSWER)}){{0,5}}{_SEP}{_NAMED}(?!{_ASKED}|{_REJECTED})"
+    rf"|{word(OPTION)}(?:{_SEP}{word(RIGHT)})?{_SEP}(?:{word(IS)}|[:：=])"
+    rf"(?:{_SEP}{word(AFTER_ANSWER)}){{0,3}}{_SEP}{_NAMED}"
+    rf"(?!{_ASKED}|{_REJECTED})"
+    rf"|(?<!{INSIDE})(?:{word(OPTION)}{_SEP})?{_NAMED}{_MARKS}{_COUNTED}[ \t]{{0,2}}(?!are\b){word(IS)}?[ \t]{{0,2}}"
+    rf"(?:(?:the|die|la|le|l['’])[ \t]{{0,2}})?(?:{word(RIGHT)}|(?<=the )best|(?<=the )answer)"
+    rf"(?![ \t](?:in|on|at|to|of|for)\b|-|{_ASKED})"
+    rf"|(?:故|应|應|所以|因此)?选(?:择|擇)?(?!项|項){_SEP}{_NAMED}(?!{_ASKED}|{_REJECTED})"
+    rf"|選(?:択|擇)?(?!项|項|択肢){_SEP}{_NAMED}(?!{_ASKED}|{_REJECTED})",
+    re.IGNORECASE,
+)
+_MENTION = re.compile(rf"{word(OPTION)}{_SEP}{_NAMED}(?!{_REJECTED})", re.IGNORECASE)
+_MARKED = re.compile(
+    rf"(?<!{INSIDE})[(（【]([A-Ja-j]|[1-9])[)）】](?!{_REJECTED})"
+    rf"|\*\*[(]?([A-J]|[1-9])[).:]?\*\*(?!{_REJECTED})"
+    rf"|(?<![\w.(])([A-J]|[1-9])\)(?!{_REJECTED})|^\s{{0,8}}([A-J]|[1-9])[.:]?\s{{0,8}}$",
+    re.MULTILINE,
+)
+_ALONE = re.compile(rf"(?<!\band )(?<!\bor )(?<!{INSIDE})(?<!['’.-])([A-J])(?!{INSIDE}|['’-]|\.\w| [a-z]|{_REJECTED})")
+_AND = rf"(?:[,、，/&+]|{word(AND_OR)}|{AND_OR_SIGNS})"
+_ANOTHER = re.compile(
+    rf"[)\]}}*\"'`\s$）】]{{0,6}}{_COUNTED}{_AND}[\s(\[*$（【]{{0,4}}(?:{word(AND_OR)}[\s(\[*$]{{0,4}})?"
+    rf"(?:(?:maybe|perhaps|possibly)\s[(\[*$]{{0,4}})?([A-J]|[1-9])(?!{INSIDE}|['’]\w|[.,]\d|"
+    rf"(?:[\s,、，]{{0,2}}(?:{_AND})?\s?[A-J](?!{INSIDE})){{0,8}}{_REJECTED}|"
+    r" (?:is|are|was|were|would|does|do|did|has|have|can|could|cannot|seems?"
+    r"|ist|sind|est|sont|es|son|è|são)\b)(?!(?<=I) [a-z])"
+)
+_PRONOUN = re.compile(r"I (?!(?:because|since|as|is|and|or|for|by|due|which|based|from|with)\b)[a-z]|[aei] |[ei]\Z")
+_FONT = r"\\(?:text(?:bf|sf|it|rm)?|math(?:rm|bf|sf|it))"
+_WRAPPER = re.compile(rf"(?:{_FONT}|\\(?:bf|rm|left|right|quad|qquad))\b|[{{}}$*\\()\[\]\s.:：（）【】「」\"'`。]")
+_LED = re.compile(rf"(?:{_FONT}\{{)?\(?([A-J]|[1-9])[).:：、．](?!\d)\s*(?=\S)|\(([a-j])\)\s*(?=\S)")
+_FURTHER = re.compile(r"(?<!\w)\(?([A-J]|[1-9])\)(?!\w)")
+_WITH_TEXT = re.compile(
+    rf"(?:{_FONT}\{{)?[(\[*]{{0,3}}(?P<label>[A-J]|[1-9])(?![\w'’])[)\]}}*]{{0,4}}[\s.:：,，、=–—~-]*(?P<text>\S.*)",
+    re.IGNORECASE,
+)
+_AFTER_TEXT = re.compile(r"(?P<text>[^()]*[^()\s])\s*\((?P<label>[A-J]|[1-9])\)[.}\s]*", re.IGNORECASE)
+_SEVERAL = re.compile(rf"[\s({{\\]*(?:text\{{)?\(?([A-J])\)?[}}\s]*{_AND}[\s(\\]*(?:text\{{)?\(?([A-J])\b.*", re.DOTALL)
+_THEREFORE = re.compile(r"^(?:(?:therefore|thus|hence|so)\b,?\s+)?(?:it(?:['’]s| is)\s+)?", re.IGNORECASE)
+_PREFIX = re.compile(
+    rf"^(?:{_FONT}\{{)?\s*(?:the\s+)?(?:correct\s+|final\s+)?(?:{word(ANSWER)}|{word(OPTION)})"
+    rf"(?:{_SEP}{word(AFTER_ANSWER)}){{0,4}}{_SEP}",
+    re.IGNORECASE,
+)
+
+
+class Choice(Grader):
+    """Grader "choice": correct, wrong or no_answer. Linear in the length of the response."""
+
+    name = "choice"
+    rules = 9
+    template = "boxed"
+
+    def check_answer(self, problem: Problem) -> None:
+        known_label(problem)
+
+    def grade(self, response: str, problem: Problem) -> Grade:
+        options, gold = known_label(problem)
+        text = after_thought(response)
+        statement = stated(text)
+        choice = _choice(text, statement, options)
+        if choice is None and not (statement and not statement.prose and statement.readings[0].strip()):
+            return Grade.WRONG if statement and statement.given_up else Grade.NO_ANSWER
+        return Grade.CORRECT if choice == gold else Grade.WRONG
+
+    def final_answer(self, response: str, problem: Problem) -> str | None:
+        """The label of the choice; None where there is none."""
+        text = after_thought(response)
+        return _choice(text, stated(text), options_of(problem))
+
+    def answer_end(self, response: str, problem: Problem, correct: bool) -> int | None:
+        """The first box or tags that name the chosen option, else the first statement of its letter."""
+        text, options = after_thought(response), options_of(problem)
+        label = self.final_answer(response, problem)
+        if label is None:
+            return None
+        marked = (place.end for place in marked_answers(text) if chosen(place.text, options) == label)
+        end = next(marked, None) or next(_ends_of(label, text), None)
+        return None if end is None else len(response) - len(text) + end
+
+
+def known_label(problem: Problem) -> tuple[Mapping[str, str], str]:
+    """The options, and the label of the reference answer. ValueError where it is none of them."""
+    options = options_of(problem)
+    gold = chosen(problem.answer, options)
+    if gold is None:  # options that could not be read as a list must not make their problem unusable
+        options, gold = {}, chosen(problem.answer, {})
+    if gold is None:
+        raise ValueError(f"the answer {problem.answer[:40]!r} is neither the label nor the text of one option")
+    return options, gold
+
+
+def chosen(answer: str, options: Mapping[str, str]) -> str | None:
+    """The label of the option that a reference answer names by its label or its text; None where it names none."""
+    return _label(answer, options) or None
+
+
+def _choice(text: str, statement: Statement | None, options: Mapping[str, str]) -> str | None:
+    if statement is None:
+        return _said(text, options)
+    content = statement.readings[0]
+    if statement.prose:
+        return _said(content, options)
+    choice = _label(content, options)
+    if choice is None and not _SEVERAL.fullmatch(content[:2000]):  # such as a formula, after which the letter may stand
+        choice = _said(text[statement.end :], options, alone=False)
+    return choice or None
+
+
+def _said(text: str, options: Mapping[str, str], alone: bool = True) -> str | None:
+    """What free text chooses: its last statement, last line, last mention, last marked or last lone letter."""
+    if len(text) > LONGEST:
+        text = text[-LONGEST:].partition(" ")[2]  # from the next word on
+    text = text.translate(_LABELS)
+    last_line = text.rstrip().rpartition("\n")[2]
+    found = _by_text(last_line, options)
+    if found is None:
+        found = _last(_STATEMENT, text, options)
+    if found is None:
+        found = _label(last_line, options)
+    if found is None:
+        found = _last(_MENTION, text, options)
+    if found is None:
+        found = _last(_MARKED, text, options)
+    if found is None and alone:
+        found = _last(_ALONE, text, options)
+    return found or None
+
+
+def _ends_of(label: str, text: str) -> Iterator[int]:
+    """Where free text states `label`, in order; where no statement does, its last mention, marked or lone letter."""
+    start = max(0, len(text) - LONGEST)
+    text = text[start:].translate(_LABELS)
+    for pattern in (_STATEMENT, _MENTION, _MARKED, _ALONE):
+        found = [
+            m.end(g) for m in pattern.finditer(text) for g, said in enumerate(m.groups(), 1) if _named(said) == label
+        ]
+        if found:
+            yield from (start + end for end in (found if pattern is _STATEMENT else found[-1:]))
+            return
+
+
+def _named(letter: str | None) -> str:
+    return OTHER_LETTERS.get(letter, letter).upper() if letter else ""
+
+
+def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> str | None:
+    """The label of the last match; "" where it is one of several in a row, None without any."""
+    last, end_of_row = None, -1
+    for match in pattern.finditer(text):
+        group = next(number for number, found in enumerate(match.groups(), 1) if found)
+        label = OTHER_LETTERS.get(match[group], match[group])
+        start = match.start(group)
+        if _PRONOUN.match(text, start) or (options and label.upper() not in options):
+            continue  # "the answer is a plant", "ANSWER: I cannot tell"
+        if _NEGATED.search(text, max(0, start - 32), start):
+            continue
+        another = _ANOTHER.match(text, match.end(group))
+        if another and another[1] != label.upper() and (another[1] in options or not options):
+            last, end_of_row = "", another.end(1)
+        elif not match.start() < end_of_row <= match.end():  # else it is the last of a row
+            last = label.upper()
+    return last
+
+
+def _label(answer: str, options: Mapping[str, str]) -> str | None:
+    """The label that a short answer names, by itself ("(B)", "B) so and so") or by the text of exactly one option."""
+    answer = answer.strip().translate(_LABELS)
+    if len(answer) > 2000:
+        return None
+    unled = _PREFIX.sub("", answer)
+    bare = _WRAPPER.sub("", unled)
+    bare = OTHER_LETTERS.get(bare, bare).upper()
+    if len(bare) == 1 and (bare in options or (not options and (bare in LETTERS + NUMBERS))):
+        return bare
+    if (named := _by_text(answer, options)) is not None:
+        return named
+    led = _LED.match(unled)
+    label = (led[1] or led[2]).upper() if led else None
+    if led is None or label is None or (options and label not in options) or _REJECT.match(unled, led.end(1)):
+        return None
+    another = _ANOTHER.match(unled, led.end(1) if led[1] else led.end(2))
+    others = {*_FURTHER.findall(unled[led.end() :]), *(another.groups() if another else ())} - {label}
+    return None if others & {*(options or LETTERS)} else label
+
+
+def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
+    """The label of the option whose text an answer is, alone or with its label: "copper", "B - copper", "copper (B)".
+
+    "" where label and text are of two options. None where the answer is no text of an option.
+    """
+    if len(answer) > 2000 or not options:
+        return None
+    for whole in (answer.strip(), _PREFIX.sub("", answer.strip()), _THEREFORE.sub("", answer.strip())):
+        if label := _labelled(whole, options):
+            return label
+        for found in (_WITH_TEXT.fullmatch(whole), _AFTER_TEXT.fullmatch(whole)):
+            if found and (label := _labelled(found["text"], options)):
+                named, is_article = found["label"].upper(), bool(re.match(r"[Aa] \w", whole))
+                return label if named == label or is_article else "" if named in options else None
+    return None
+
+
+def _labelled(text: str, options: Mapping[str, str]) -> str | None:
+    named = [label for label, other in options.items() if _same_text(other, text)]
+    return named[0] if len(named) == 1 else None
+
+
+def _same_text(left: str, right: str) -> bool:
+    plain = [
+        " ".join(re.sub(r"\\text\{|[${}*\\]", "", text).split()).strip(" .。()").casefold() for text in (left, right)
+    ]
+    return plain[0] == plain[1] != ""
+
+
+# ---- the options that a prompt lists --------------------------------------------------------------------------------
+
+
+class Listed(NamedTuple):
+    """A prompt taken apart: the text before the options, label -> text, the text after them, and "(" and ")"."""
+
+    before: str
+    options: Mapping[str, str]
+    after: str
+    marks: tuple[str, str]
+
+    def prompt(self) -> str:
+        opening, closing = self.marks
+        lines = "\n".join(f"{opening}{label}{closing} {text}" for label, text in self.options.items())
+        return f"{self.before}{lines}{self.after}"
+
+
+def listed(prompt: str) -> Listed | None:
+    """The last list of at least two options in a prompt, labelled A, B, ... or 1, 2, ...; None without one.
+
+    An option ends at the next label, the last one at an empty line. Where labels begin anew, the last list counts, not
+    one inside the question.
+    """
+    for labels in (LETTERS, NUMBERS):
+        matches: list[re.Match[str]] = []
+        for match in _OPTION.finditer(prompt):
+            if match["label"] == labels[0]:
+                matches = [match]
+            elif matches and len(matches) < len(labels) and match["label"] == labels[len(matches)]:
+                matches.append(match)
+        if len(matches) > 1:
+            return _listed(prompt, matches)
+    return None
+
+
+def _listed(prompt: str, matches: Sequence[re.Match[str]]) -> Listed:
+    tail = prompt[matches[-1].end() :].lstrip()
+    last = re.split(r"\n[ \t]*\n", tail, maxsplit=1)[0].rstrip()
+    texts = [prompt[match.end() : after.start()].strip() for match, after in itertools.pairwise(matches)] + [last]
+    options = {match["label"]: text for match, text in zip(matches, texts, strict=True)}
+    return Listed(prompt[: matches[0].start()], options, tail[len(last) :], (matches[0]["open"], matches[0]["close"]))
+
+
+def options_of(problem: Problem) -> dict[str, str]:
+    """Label -> text: `meta["options"]` (a list or a mapping), else what the prompt lists; empty without a list."""
+    given = problem.meta.get("options")
+    if isinstance(given, Mapping):
+        # parquet gives each row the labels of all rows, with None where a row has no such option
+        return {str(label).upper(): str(text) for label, text in given.items() if text is not None}
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return dict(zip(LETTERS, map(_unlabelled, LETTERS, map(str, given)), strict=False))
+    prompt = problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1].get("content", "")
+    parts = listed(prompt)
+    return dict(parts.options) if parts else _in_line(prompt)
+
+
+def _unlabelled(letter: str, option: str) -> str:
+    """An option without the label that its text begins with: "A) iron"."""
+    return re.sub(rf"^\s*\(?{letter}[).:]\s+", "", option)
+
+
+def _in_line(prompt: str) -> dict[str, str]:
+    """The last options that stand in one line, "(a) iron (b) copper" or "A. iron B. copper"; empty without two."""
+    found: dict[str, str] = {}
+    for match in _IN_LINE.finditer(prompt):
+        label = (match["parens"] or match["dot"]).upper()
+        if label == LETTERS[0]:
+            found = {}
+        if label == LETTERS[len(found) : len(found) + 1]:
+            found[label] = match["text"].strip()
+    return found if len(found) > 1 else {}

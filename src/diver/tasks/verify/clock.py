@@ -1,0 +1,168 @@
+r"""Times of the day and dates, which are neither ratios nor differences.
+
+2:30 p.m. ~ 14:30 ~ 2:30:00 PM        9:30 is not 3:10
+2024-03-05 ~ March 5, 2024 ~ 5 Mar 2024 ~ 2024年3月5日        2024-03-05 is not 2016
+"""
+
+import math
+import re
+from typing import NamedTuple
+
+from diver.core.types import Grade
+
+LONGEST = 64  # characters of a time or a date
+
+_MONTHS = tuple("jan feb mar apr may jun jul aug sep oct nov dec".split())
+_MONTH = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_WEEKDAY = r"(?:(?P<weekday>mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6}\.?,?\s*)?"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>\d{4})"
+_DATES = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        rf"{_YEAR}(?P<gap>[-/.])(?P<month>\d{{1,2}})(?P=gap)(?P<day>\d{{1,2}})",
+        rf"{_YEAR}\s*年\s*(?P<month>\d{{1,2}})\s*月\s*(?P<day>\d{{1,2}})\s*[日号]",
+        r"(?P<month>\d{1,2})\s*月\s*(?P<day>\d{1,2})\s*[日号]",
+        rf"{_WEEKDAY}(?:the\s*)?{_DAY}\s*(?:of\s*)?{_MONTH}(?:,?\s*{_YEAR})?",
+        rf"{_WEEKDAY}{_MONTH}\s*(?:the\s*)?{_DAY}(?:,?\s*{_YEAR})?",
+        r"(?P<first>\d{1,2})(?P<gap>[/.])(?P<second>\d{1,2})(?P=gap)(?P<year>\d{4})",
+    )
+)
+_SURELY_A_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,4}/\d{1,2}/\d{1,4}|.*[a-z年月].*", re.ASCII | re.DOTALL)
+_HALF = r"(?P<half>[ap])\.?\s*m\b\.?"
+_TIMES = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        rf"(?P<hour>\d{{1,2}})(?::(?P<minute>\d\d)(?::(?P<second>\d\d))?)?\s*{_HALF}",
+        r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d))?",
+        r"(?P<hour>\d{1,2})\s*o'?\s?clock",
+        r"(?P<chinese>上午|下午|晚上)\s*(?P<hour>\d{1,2})(?:[:点點时時]\s*(?:(?P<minute>\d{1,2})分?)?)",
+        r"(?P<hour>\d{1,2})\s*[点點]\s*(?:(?P<minute>\d{1,2})分?|整)?",
+    )
+)
+_COLON = re.compile(r"\s?:\s?")
+_NAMED = {"noon": 12, "midnight": 0}
+_FONT = re.compile(r"\\(?:text|mathrm)\{|[{}$]|\\[,!: ]")
+_SEARCHED = tuple(
+    re.compile(rf"(?<![\w:./-])(?:{pattern.pattern})(?![\w:/-]|\.\d)", re.ASCII) for pattern in (*_TIMES, *_DATES)
+)
+
+
+class Time(NamedTuple):
+    """`minutes` and seconds since midnight; without `half` it may be a time of either half of the day."""
+
+    minutes: int
+    seconds: int
+    half: bool
+    sure: bool
+    """Whether it can be nothing else: 4:15 may be a ratio, 3 p.m. the number 3."""
+    reducible: bool
+    """As a reference answer it is no ratio, which would be in lowest terms."""
+
+
+class Date(NamedTuple):
+    days: frozenset[tuple[int, int]]
+    """(month, day); both readings of 3/5."""
+    year: str
+    weekday: str
+    sure: bool
+
+
+def is_moment(text: str) -> bool:
+    """Whether a text is a time with its minutes or half of the day, or a date."""
+    text = plain_text(text)
+    return len(text) <= LONGEST and _moment(text) is not None
+
+
+def only(text: str) -> str:
+    """The one time or date in a sentence; empty where it has none or several different ones."""
+    text = plain_text(text)
+    spans = {found.span() for pattern in _SEARCHED for found in pattern.finditer(text)}
+    longest = [(s, e) for s, e in spans if not any(a <= s and e <= b and (a, b) != (s, e) for a, b in spans)]
+    found = {text[start:end].strip() for start, end in longest}
+    return found.pop() if len(found) == 1 else ""
+
+
+def plain_text(text: str) -> str:
+    """Small letters without the font of LaTeX."""
+    return _FONT.sub(" ", text).lower().strip()
+
+
+def compare(answer: str, gold: str) -> Grade | None:
+    """correct or wrong where one of the two is a time or a date, the other then has to be the same; None elsewhere."""
+    if min(len(answer), len(gold)) > LONGEST:
+        return None
+    answer = _COLON.sub(":", answer)  # of the reference answer these spaces say that it is a ratio
+    given, known = (_moment(text.lower()) if len(text) <= LONGEST else None for text in (answer, gold))
+    if isinstance(given, Time) and isinstance(known, Time):
+        return Grade.CORRECT if _same_time(given, known) else Grade.WRONG
+    if isinstance(given, Date) and isinstance(known, Date):
+        return Grade.CORRECT if _same_date(given, known) else Grade.WRONG
+    surely = (given and given.sure) or (known and known.sure) or (isinstance(known, Time) and known.reducible)
+    return Grade.WRONG if surely else None
+
+
+def _same_time(given: Time, known: Time) -> bool:
+    if given.half == known.half:
+        return given[:2] == known[:2]
+    return given[:2] == known[:2] or (_on_a_dial(given) == _on_a_dial(known) and _may_be_halved(given, known))
+
+
+def _may_be_halved(given: Time, known: Time) -> bool:
+    """3:15 is a quarter past three in either half; 14:30 is not, and neither is 03:15 known as such."""
+    without = given if not given.half else known
+    return 60 <= without.minutes < 13 * 60
+
+
+def _on_a_dial(time: Time) -> tuple[int, int]:
+    return time.minutes % 720, time.seconds
+
+
+def _same_date(given: Date, known: Date) -> bool:
+    weekdays = not (given.weekday and known.weekday) or given.weekday == known.weekday
+    return bool(given.days & known.days) and given.year == known.year and weekdays
+
+
+def _moment(text: str) -> Time | Date | None:
+    text = text.strip().rstrip(".")
+    if text in _NAMED:
+        return Time(_NAMED[text] * 60, 0, half=True, sure=True, reducible=False)
+    for pattern in _TIMES:
+        if found := pattern.fullmatch(text + "." if text.endswith("m") else text):
+            return _time(found.groupdict())
+    for pattern in _DATES:
+        if found := pattern.fullmatch(text):
+            return _date(found.groupdict(), text)
+    return None
+
+
+def _time(parts: dict[str, str | None]) -> Time | None:
+    hour, minute, second = (int(parts.get(part) or 0) for part in ("hour", "minute", "second"))
+    half = parts.get("half") or {"上午": "a", "下午": "p", "晚上": "p"}.get(parts.get("chinese") or "")
+    if minute > 59 or second > 59 or hour > 24 or (half and not 1 <= hour <= 12):
+        return None
+    if half:
+        hour = hour % 12 + 12 * (half == "p")
+    written = parts.get("minute") or ""
+    return Time(
+        (hour * 60 + minute) % 1440,
+        second,
+        half=bool(half),
+        sure=bool(written and (half or written[0] == "0")),
+        reducible=bool(written) and math.gcd(hour, minute, second) > 1,
+    )
+
+
+def _date(parts: dict[str, str | None], text: str) -> Date | None:
+    if month := parts.get("month"):
+        days = {(int(month) if month.isdigit() else _MONTHS.index(month[:3]) + 1, int(parts["day"] or 0))}
+    else:
+        one, other = int(parts["first"] or 0), int(parts["second"] or 0)
+        days = {(one, other), (other, one)}
+    days = {(m, d) for m, d in days if 1 <= m <= 12 and 1 <= d <= 31}
+    if not days:
+        return None
+    return Date(frozenset(days), parts.get("year") or "", parts.get("weekday") or "", bool(_SURELY_A_DATE.match(text)))

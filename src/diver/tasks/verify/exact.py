@@ -1,0 +1,161 @@
+"""What needs no algebra: equal texts, numbers written plainly, and words.
+
+Of numbers math-verify decides in the same way, but that it minds a full stop at the end and a per cent sign after a
+decimal, and does not mind the base of a numeral. It drops what stands behind a number, and minds how words are set;
+here words are compared where both answers have them. The rest, None, is left to it.
+"""
+
+import math
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+from diver.core.types import Grade
+from diver.tasks.verify import clock
+from diver.tasks.verify.measures import POWERS_OF_TEN
+from diver.tasks.verify.notation import unify
+
+LONGEST = 256  # characters of an answer that is remembered
+
+_SPACING = re.compile(r"(?<!\\)\\!\s*|(?<!\\)\\[,;: ]|~|\\left\b|\\right\b|\\displaystyle\b")
+_DECIMAL = re.compile(r"-?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
+_FRACTION = re.compile(r"(-?)(?:(-?\d+)/(\d+)|\\frac\{(-?\d+)\}\{(\d+)\})", re.ASCII)
+_MIXED = re.compile(r"(-?)(\d+) ?(?:\\frac\{(\d+)\}\{(\d+)\}| (\d+)/(\d+))", re.ASCII)
+_UNIT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm)\{\s*([A-Za-z][A-Za-z /]*)\}$")
+_COUNTS = frozenset((*POWERS_OF_TEN, *"dozen percent pct or and to base".split()))
+_FONT = re.compile(r"\\(?:text(?:bf|it|rm|sf|normal)?|math(?:rm|bf|sf|it)|mbox)\s?\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Z]{3,}")  # of a polygon, say; the two letters of a segment may change places
+_GAP = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
+_WORD = re.compile(r"[A-Za-z]{3}|°[CF]")
+# Or odds: a ratio in lowest terms only where one of the two is written with a colon.
+_RANGE = re.compile(r"\d{1,9}(?:to\d{1,9})+", re.ASCII)
+_RATIO = re.compile(r"[1-9]\d{0,8}(?:(?::|to)[1-9]\d{0,8})+", re.ASCII)
+_SCALES = {"dozen": 12, "dollar": 100, "cent": 1} | {word: 10**power for word, power in POWERS_OF_TEN.items()}
+_SCALED = re.compile(
+    rf"(-?\d[\d,]*(?:\.\d+)?)(?:(dozen|{'|'.join(POWERS_OF_TEN)})(?!th))?(?:(dollar|cent)s?$)?[a-z]*",
+    re.ASCII,
+)
+_OPPOSITE = re.compile(  # told apart by their first letters
+    r"(?:\\[a-z]+|[^a-z])*[a-z]*?(?:(north|south|east|west)|(increase|decrease)"
+    r"|(?:°|degrees?)(celsius|fahrenheit|[cf]))"
+)
+_BASED = re.compile(r"([0-9A-Za-z]+)_\{?(\d+)\}?")
+
+
+def compare(answer: str, gold: str) -> Grade | None:
+    """correct or wrong; None where it takes algebra."""
+    return (_compared if len(answer) <= LONGEST else _compared.__wrapped__)(answer, gold)
+
+
+@lru_cache(maxsize=1 << 14)  # of many samples most give one of a few answers
+def _compared(answer: str, gold: str) -> Grade | None:
+    a, g = plain(answer), plain(gold)
+    if a and a == g:
+        return Grade.CORRECT
+    based = _BASED.fullmatch(a), _BASED.fullmatch(g)
+    if based[0] and based[1]:  # math-verify does not look at the base
+        same = based[0].groups() == based[1].groups()
+        return Grade.CORRECT if same else Grade.WRONG if based[0][2] != based[1][2] else None
+    if moments := clock.compare(_worded(a), _worded(g)):
+        return moments
+    short = max(len(a), len(g)) <= LONGEST
+    if short and (by_words := _by_words(_unset(a), _unset(g), in_text=bool(_FONT.fullmatch(g)))):
+        return by_words
+    scaled = _scaled(_priced(answer, a), _priced(gold, g)) if short else None
+    (x, x_percent), (y, y_percent) = scaled or (_quantity(a), _quantity(g))
+    if x is None or y is None:
+        return None
+    # math-verify takes 12% for 12 and for 0.12; that 12.5% may be 12.5 is added, but not that 0.5% may be 0.5. It
+    # rounds to six places: near that it decides, except between numbers that small themselves.
+    readings = [(x, y)] if x_percent == y_percent else [(x, y), (x / 100, y) if x_percent else (x, y / 100)]
+    (u, v), counted = readings[-1], abs(x) >= 1
+    if u == v or (x == y and counted):
+        return Grade.CORRECT
+    apart = [abs(u - v) > Fraction(2, 10**6) or abs(u - v) > max(abs(u), abs(v)) / 1000 for u, v in readings]
+    return Grade.WRONG if all(apart) and not (x_percent and y_percent and abs(x - y) < 1) else None
+
+
+def _by_words(a: str, g: str, in_text: bool) -> Grade | None:
+    """Compare two texts without fonts and spaces; capitals count unless the whole reference answer is `in_text`."""
+    answer, gold = a.lower(), g.lower()
+    if _WORD.search(g) and "\\" not in g and (a == g or (in_text and answer == gold)):
+        return Grade.CORRECT
+    if _NAME.fullmatch(g) and answer != gold and sorted(answer) == sorted(gold):
+        return Grade.WRONG  # math-verify would multiply the letters
+    for pattern, value in ((_RANGE, re.Match.group), (_RATIO, _ratio)):
+        found = pattern.fullmatch(answer), pattern.fullmatch(gold)
+        if found[0] and found[1]:
+            return Grade.CORRECT if value(found[0]) == value(found[1]) else Grade.WRONG
+    ends = _OPPOSITE.fullmatch(answer), _OPPOSITE.fullmatch(gold)
+    if ends[0] and ends[1]:
+        opposite = any(x and y and x[0] != y[0] for x, y in zip(ends[0].groups(), ends[1].groups(), strict=True))
+        return Grade.WRONG if opposite else None
+    return None
+
+
+def _ratio(match: re.Match[str]) -> list[int]:
+    """In lowest terms: 2:4:6 is 1:2:3."""
+    parts = [int(part) for part in re.split(":|to", match[0])]
+    return [part // math.gcd(*parts) for part in parts]
+
+
+def _worded(text: str) -> str:
+    """The plain text without fonts."""
+    return " ".join(_FONT.sub(r"\1", text).split())
+
+
+def _unset(text: str) -> str:
+    """The plain text without fonts and without spaces but those between two numbers."""
+    text = _FONT.sub(r"\1", text).replace(r"^{\circ}", "°").replace(r"^\circ", "°").strip()
+    return _GAP.sub("", text).rstrip(".")
+
+
+def _priced(text: str, as_plain: str) -> str:
+    """The plain text unset, with the dollars of its sign, which is not in it, as a word."""
+    words = _unset(as_plain).lower()
+    return f"{words}dollars" if text.lstrip("$ ").startswith(r"\$") and "dollar" not in words else words
+
+
+def _scaled(answer: str, gold: str) -> list[tuple[Fraction | None, bool]] | None:
+    """Two numbers with their counts in words (million) or amounts of money (cents), where both have these."""
+    found = _SCALED.fullmatch(answer), _SCALED.fullmatch(gold)
+    if not (found[0] and found[1]):
+        return None
+    kinds = [kind for kind in (2, 3) if found[0][kind] and found[1][kind]]
+    scale = [math.prod(_SCALES[match[kind]] for kind in kinds) for match in found if match]
+    numbers = [plain_number(match[1]) for match in found if match]
+    return [(n and n * s, False) for n, s in zip(numbers, scale, strict=True)] if kinds else None
+
+
+def plain(text: str) -> str:
+    """The text without the marks that never change its meaning: delimiters, spacing, other names of a command."""
+    text = _SPACING.sub("", unify(text).strip()).strip("$").strip()
+    text = text.removeprefix(r"\(").removesuffix(r"\)").removeprefix(r"\[").removesuffix(r"\]")
+    text = text.removeprefix(r"\$").replace("{,}", ",")
+    return text.strip().rstrip(".,;").rstrip()
+
+
+def _quantity(text: str) -> tuple[Fraction | None, bool]:
+    """The number of a text such as `12`, `12\\%` or `12 \\text{ km}`, and whether it is per cent."""
+    percent = text.endswith("%")
+    if percent:
+        text = text[:-1].removesuffix("\\").rstrip()
+    elif (unit := _UNIT.search(text)) and unit[1].split()[0].lower().rstrip("s") not in _COUNTS:
+        text = text[: unit.start()]
+    return plain_number(text), percent
+
+
+def plain_number(text: str) -> Fraction | None:
+    if not text or len(text) > 40:
+        return None
+    if _DECIMAL.fullmatch(text) and text[-1].isdigit():
+        return Fraction(text.replace(",", ""))
+    if fraction := _FRACTION.fullmatch(text):
+        sign, *parts = (part for part in fraction.groups() if part is not None)
+        top, bottom = map(int, parts)
+        return Fraction(-top if sign else top, bottom) if bottom else None
+    if mixed := _MIXED.fullmatch(text):
+        whole, top, bottom = (int(part) for part in mixed.groups()[1:] if part)
+        value = whole + Fraction(top, bottom) if bottom > top > 0 else None  # else a product
+        return -value if value and mixed[1] else value
+    return None

@@ -1,0 +1,170 @@
+"""From a response to a `Grade`: `verify` for groups in training, `verdicts` and `grade` for any responses."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from diver.core.extras import require
+from diver.core.text import clean
+from diver.core.types import DiverError, Grade, Group, Problem, Reward
+from diver.recipe.verification import Verification
+from diver.tasks.verify import custom
+from diver.tasks.verify.base import Grader, PendingCall
+from diver.tasks.verify.bounds import PendingComparison, bounded
+from diver.tasks.verify.equivalence import equivalent
+from diver.tasks.verify.graders import get_grader
+from diver.tasks.verify.thought import in_thought
+from diver.tasks.verify.workers import Failure, Pool, shared_pool
+
+logger = logging.getLogger(__name__)
+
+DEFAULT = Verification()
+Pending = PendingComparison | PendingCall
+Case = tuple[str, int, bool, bool]
+"""A response, the identity of its problem, whether it was cut, and whether its prompt ends inside a thought."""
+
+
+class Verdict(NamedTuple):
+    """What a verifier found in a response."""
+
+    grade: Grade
+    answer_end: int | None = None
+    """Characters up to the end of the first place that states the graded answer; None where that is unknown."""
+
+
+def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool | None = None) -> list[Group]:
+    """The groups with `grade`, `answer_end` and `reward` (outcome 1 for correct, else 0) of every rollout filled in."""
+    rollouts = [(group, rollout) for group in groups for rollout in group.rollouts]
+    pairs = [(rollout.response, group.problem) for group, rollout in rollouts]
+    truncated = [rollout.truncated for _, rollout in rollouts]
+    thinking = [in_thought(group.prompt) for group, _ in rollouts]
+    found = iter(verdicts(pairs, settings, truncated=truncated, thinking=thinking, pool=pool))
+    graded = []
+    for group in groups:
+        column = [next(found) for _ in group.rollouts]
+        rewards = [Reward(outcome=float(verdict.grade is Grade.CORRECT)) for verdict in column]
+        grades, ends = [v.grade for v in column], [v.answer_end for v in column]
+        graded.append(group.with_each(grade=grades, answer_end=ends, reward=rewards))
+    return graded
+
+
+def grade(
+    pairs: Sequence[tuple[str, Problem]],
+    settings: Verification = DEFAULT,
+    *,
+    grader: str | None = None,
+    truncated: Sequence[bool] | None = None,
+    thinking: Sequence[bool] | None = None,
+    pool: Pool | None = None,
+) -> list[Grade]:
+    """The grade of every (response, problem). Arguments: see `verdicts`."""
+    found = verdicts(pairs, settings, grader=grader, truncated=truncated, thinking=thinking, pool=pool)
+    return [verdict.grade for verdict in found]
+
+
+def verdicts(
+    pairs: Sequence[tuple[str, Problem]],
+    settings: Verification = DEFAULT,
+    *,
+    grader: str | None = None,
+    truncated: Sequence[bool] | None = None,
+    thinking: Sequence[bool] | None = None,
+    pool: Pool | None = None,
+) -> list[Verdict]:
+    """The grade of every (response, problem) and where its answer ends.
+
+    The verifier is the one that the problem names, or `grader` for all.
+
+    Equal answers to one problem are graded once. `truncated` says which responses hit their length limit: one that
+    holds no explicit answer (`Grader.holds_answer`) is truncated. `thinking` says which prompts end inside a thought
+    (`thought.in_thought`): a response that ends inside one is no answer, or truncated. A timeout and an error are
+    grades of their own. Without a `pool` this process's shared ones are used.
+    """
+    none = [False] * len(pairs)
+    cuts, opens = (none if values is None else values for values in (truncated, thinking))
+    for name, values in {"truncated": cuts, "thinking": opens}.items():
+        if len(values) != len(pairs):
+            raise ValueError(f"{len(pairs)} pairs but {len(values)} values of {name}")
+    by_all = get_grader(grader) if grader else None
+    graders: dict[int, Grader] = {}  # of each problem, by its identity
+    read: dict[Case, Grade | Pending] = {}
+    cases = []
+    for (response, problem), cut, opened in zip(pairs, cuts, opens, strict=True):
+        if id(problem) not in graders:
+            graders[id(problem)] = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier")
+            graders[id(problem)].check(problem)
+        case = response, id(problem), bool(cut), bool(opened)
+        cases.append(case)
+        if case not in read:
+            read[case] = _read(graders[id(problem)], response, problem, cut, opened)
+    decided = _decide([result for result in read.values() if not isinstance(result, Grade)], settings, pool)
+    problems = {id(problem): problem for _, problem in pairs}
+    found = {}
+    for case, result in read.items():
+        response, problem_id, cut, _ = case
+        verdict = Verdict(result) if isinstance(result, Grade) else decided[result]
+        found[case] = _ended(verdict, graders[problem_id], response, problems[problem_id], cut)
+    return [found[case] for case in cases]
+
+
+def _ended(verdict: Verdict, grader: Grader, response: str, problem: Problem, cut: bool) -> Verdict:
+    """The verdict with the end of the answer, which a response without an answer does not have."""
+    if verdict.grade is Grade.NO_ANSWER and cut:
+        return Verdict(Grade.TRUNCATED)
+    if verdict.grade not in (Grade.CORRECT, Grade.WRONG):
+        return Verdict(verdict.grade)
+    if verdict.answer_end is not None:
+        return verdict
+    return verdict._replace(answer_end=grader.answer_end(response, problem, verdict.grade is Grade.CORRECT))
+
+
+def _read(grader: Grader, response: str, problem: Problem, cut: bool, opened: bool) -> Grade | Pending:
+    """A response that was cut may have been about to write its answer: it is graded by one that it had finished."""
+    try:
+        if in_thought(response, opened) or (cut and not grader.holds_answer(response)):
+            return Grade.NO_ANSWER
+        return grader.grade(response, problem)
+    except DiverError:  # not of the response: the problem lacks what its verifier needs, or an extra is not installed
+        raise
+    except Exception:  # the one boundary in this process behind which other people's text is read
+        logger.exception("problem %r: a response could not be graded", problem.id)
+        return Grade.ERROR
+
+
+def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | None) -> dict[Pending, Verdict]:
+    """The verdicts that worker processes give."""
+    decided: dict[Pending, Verdict] = {}
+    comparisons: dict[Pending, PendingComparison] = {}
+    calls: dict[str, list[PendingCall]] = {}
+    for item in dict.fromkeys(pending):
+        if isinstance(item, PendingCall):
+            calls.setdefault(item.warm, []).append(item)
+        elif isinstance(comparison := bounded(item, settings.bounds), Grade):
+            decided[item] = Verdict(comparison)
+        else:
+            comparisons[item] = comparison
+
+    def run(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], warm: str) -> list[Any]:
+        workers = pool or shared_pool(settings.workers, settings.memory_mb, warm)
+        return workers.map(function, jobs, settings.timeout_s) if jobs else []
+
+    jobs = [(comparison.answers, comparison.golds) for comparison in comparisons.values()]
+    if jobs:
+        require("math_verify")
+    values = run(equivalent, jobs, "diver.tasks.verify.equivalence:warm")
+    decided |= {item: _verdict_of(value, item) for item, value in zip(comparisons, values, strict=True)}
+    for warm, items in calls.items():
+        values = run(custom.call, [item[:3] for item in items], warm)
+        decided |= {item: _verdict_of(value, item) for item, value in zip(items, values, strict=True)}
+    return decided
+
+
+def _verdict_of(value: Any, item: Pending) -> Verdict:
+    if isinstance(value, Failure):
+        text = item.response[-80:] if isinstance(item, PendingCall) else item.answers[0]
+        logger.warning("answer %.80r: %s (%s)", text, value.grade, clean(value.reason))
+        return Verdict(value.grade)
+    if isinstance(item, PendingCall):
+        judged = custom.Judged(*value)
+        return Verdict(Grade(judged.grade), judged.end)
+    return Verdict({True: Grade.CORRECT, False: Grade.WRONG, None: Grade.NO_ANSWER}[value])

@@ -1,0 +1,140 @@
+"""Mathematical answers: the last `\\boxed{...}`, compared with the reference answer by math-verify 0.9.0.
+
+What counts as the answer, in this order:
+
+1. Only what follows the last `</think>`, where there is one: an answer inside the thought does not count then.
+   (A thought that is not closed holds no answer for any grader, a response that was cut only one that it had finished:
+   `grading`.)
+2. The last of: the boxes (`\\boxed{...}`, `\\boxed 5`, `\\fbox{...}`), `<answer>` tags, Minerva's closing sentence
+   "The final answer is ... I hope it is correct." Boxes that stand together as a list (`\\boxed{1}, \\boxed{2}`;
+   `x=\\boxed{1}` and `y=\\boxed{2}`) are one answer: all of them, or none. See `extraction`.
+3. Without these, a sentence "the answer is 5." in any language, and for a reference answer in words the last sentence.
+   See `prose`.
+4. "math": what math-verify finds in the last 4,096 characters ("the answer is ...", else the last formula, else the
+   last number). "gsm8k": the number of its last line "#### n", before 3; else the last number of the response.
+
+`grade` settles what needs no algebra (`exact`, `prose`); the rest is a `PendingComparison`, which `equivalence` decides
+in a worker process (`workers`). `bounded` keeps from SymPy what would only cost time and memory: an answer beyond the
+bounds is wrong, a reference answer beyond them an error; an answer written exactly as the known one is correct whatever
+its size.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from diver.core.types import Grade, Problem
+from diver.tasks.verify import answer_end, clock
+from diver.tasks.verify.base import Grader, PendingCall
+from diver.tasks.verify.bounds import PendingComparison
+from diver.tasks.verify.exact import compare, plain, plain_number
+from diver.tasks.verify.extraction import TAIL, WORD, boxed, is_stated, known_answer, last_line, last_number, stated
+from diver.tasks.verify.notation import box
+from diver.tasks.verify.prose import free, moment, picked_formula, picked_number, said, says, without_denied
+from diver.tasks.verify.thought import after_thought
+
+_DELIMITER = re.compile(r"(?<!\\)\$|\\\(|\\\[")
+
+
+class Mathematics(Grader):
+    """Grader "math"."""
+
+    name = "math"
+    rules: int | str = 12
+    packages: tuple[str, ...] = ("math-verify", "latex2sympy2-extended", "sympy")
+    template = "boxed"
+
+    def grade(self, response: str, problem: Problem) -> Grade | PendingComparison | PendingCall:
+        text = after_thought(response)
+        statement = stated(text)
+        if statement and not statement.prose:
+            return _settle(statement.readings, problem.answer)
+        tail = (statement.readings[0] if statement else text)[-TAIL:].strip()
+        if not tail:
+            return Grade.WRONG if statement and statement.given_up else Grade.NO_ANSWER
+        return _of_free_text(tail, problem.answer)
+
+    def final_answer(self, response: str, problem: Problem) -> str | None:
+        answers = self._answers(response)
+        return plain(answers[0]) or None if answers else None
+
+    def answer_end(self, response: str, problem: Problem, correct: bool) -> int | None:
+        return answer_end.stated_answer(response, problem.answer, correct)
+
+    def _answers(self, response: str) -> Sequence[str]:
+        """The readings of the last box, else the last number."""
+        text = after_thought(response)
+        statement = stated(text)
+        return statement.readings if statement and not statement.prose else last_number(text)
+
+
+class GSM8K(Mathematics):
+    """Grader "gsm8k": as "math", but without a box the last number of the response is the answer."""
+
+    name = "gsm8k"
+
+    def holds_answer(self, response: str) -> bool:
+        text = after_thought(response)
+        return is_stated(text) or bool(last_line(text, ended=True))
+
+    def grade(self, response: str, problem: Problem) -> Grade | PendingComparison:
+        answers = self._answers(response)
+        return _settle(answers, problem.answer) if answers else Grade.NO_ANSWER
+
+    def _answers(self, response: str) -> Sequence[str]:
+        """The answer that is graded, so that a vote is for it."""
+        text = after_thought(response)
+        statement = stated(text)
+        if statement and not statement.prose:
+            return statement.readings
+        text = statement.readings[0] if statement else text
+        return last_line(text) or last_number(said(text[-TAIL:])) or last_number(without_denied(text))
+
+
+def _of_free_text(tail: str, gold: str) -> Grade | PendingComparison:
+    """The last characters of a response, or a statement in prose, against the reference answer."""
+    known = known_answer(gold)
+    if (named := says(tail, known)) is not None:
+        return Grade.CORRECT if named else Grade.WRONG
+    if clock.is_moment(known) and (content := moment(tail)):
+        return _settle([content], gold)
+    if content := said(tail):
+        return _settle([content], gold)
+    if plain_number(plain(known)) is not None and not (tail := without_denied(tail)):
+        return Grade.NO_ANSWER
+    if formula := picked_formula(tail):
+        return _settle([formula], gold)
+    tail = free(tail)
+    golds, number = gold_texts(gold), picked_number(tail)
+    if number and number in (either := last_number(tail)[0].split(", ")) and len(either) > 1:
+        return _settle([", ".join(either)], gold)
+    settled = compare(number, known) if number else None
+    if Grade.CORRECT in (settled, compare(tail, known)):
+        return Grade.CORRECT
+    if "\n" in tail or len(tail) > 256 or _DELIMITER.search(tail) or len(WORD.findall(tail)) > 2:
+        return settled or PendingComparison((tail,), golds)
+    # One short line without delimiters: LaTeX without its dollars, where it has a command; else that or a sentence.
+    texts = (box(tail),) if "\\" in tail else (tail, box(tail))
+    return PendingComparison(texts, golds)
+
+
+def _settle(answers: Sequence[str], gold: str) -> Grade | PendingComparison:
+    if known_answer(gold).count("=") > 1:  # names against names, where the answer has them
+        answers = answers[:1]
+    grades = [compare(answer, known_answer(gold)) for answer in answers]
+    if Grade.CORRECT in grades:
+        return Grade.CORRECT
+    if not any(plain(answer) for answer in answers):
+        return Grade.NO_ANSWER
+    if all(v is Grade.WRONG for v in grades):
+        return Grade.WRONG
+    return PendingComparison(tuple(box(answer) for answer in answers), gold_texts(gold))
+
+
+@lru_cache(maxsize=4096)
+def gold_texts(gold: str) -> tuple[str, ...]:
+    """The reference answer as math-verify reads it; it may come boxed, between dollars, in prose, or bare."""
+    if boxes := boxed(gold):
+        return (box(boxes[0]),)
+    formula = gold.strip().strip("$")
+    return (gold,) if _DELIMITER.search(formula) else (box(formula),)

@@ -1,0 +1,246 @@
+r"""One spelling for each notation.
+
+`\varnothing` is `\emptyset`, `\operatorname{sin} x` is `\sin x`, `1E3` is `1 \times 10^{3}`.
+
+math-verify takes most of these for different answers, or for something else. Linear in the length of the text.
+"""
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+
+from diver.tasks.verify.measures import POWERS_OF_TEN, unit_free
+from diver.tasks.verify.names import with_backslashes
+from diver.tasks.verify.numerals import one_spelling
+from diver.tasks.verify.shorthands import SHORTHANDS
+from diver.tasks.verify.signs import plain_signs
+
+_SYNONYMS = {
+    "\\" + name: spelling
+    for spelling, names in {
+        r"\emptyset": "varnothing",
+        r"\frac": "dfrac tfrac cfrac",
+        r"\binom": "dbinom tbinom",
+        r"\leq": "le leqslant",
+        r"\geq": "ge geqslant",
+        r"\neq": "ne",
+        "<": "lt",
+        ">": "gt",
+        r"\cdot": "ast",
+        r"\{": "lbrace",
+        r"\}": "rbrace",
+        "(": "lparen langle",
+        ")": "rparen rangle",
+        "|": "mid lvert rvert vert",
+        r"\infty": "infin",
+        r"\in": "isin",
+        r"\cup": "bigcup",
+        r"\cap": "bigcap",
+        r"\setminus": "smallsetminus backslash",
+        r"\wedge": "land",
+        r"\vee": "lor",
+        r"\neg": "lnot",
+        r"\rightarrow": "to",
+        r"\Rightarrow": "implies",
+        r"\Leftrightarrow": "iff",
+        r"\dots": "ldots cdots dotsc dotsb",
+        r"\mathbb{R}": "R Reals reals",
+        r"\mathbb{Z}": "Z",
+        r"\mathbb{N}": "N",
+        r"\mathbb{Q}": "Q",
+        r"\mathbb": "Bbb",
+        r"\mathbf": "boldsymbol bm bold mathsf",
+        r"^{\circ}": "degree",
+        r"\tan": "tg",
+        r"\cot": "ctg",
+        r"\arctan": "arctg",
+        r"\epsilon": "varepsilon",
+        r"\phi": "varphi",
+        r"\theta": "vartheta",
+        r"\rho": "varrho",
+        r"\approx": "thickapprox approxeq",
+        "i": "imath",
+        "j": "jmath",
+    }.items()
+    for name in names.split()
+}
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_Rules = list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]
+_SPELLING: _Rules = [
+    (re.compile(r"\\not\s?(?:=|\\(?:approx|sim|equiv)(?![A-Za-z]))"), r"\\neq "),
+    (re.compile(r"\\(?:tiny|small|normalsize|[lL]arge|LARGE|[hH]uge|textstyle|bf|rm|sf|it)(?![A-Za-z])\s*"), ""),
+    (re.compile(r"\\[bB]igg?[lrm]?(?![A-Za-z])|\\[hm]space\*?\{[^{}]*\}"), ""),
+    (
+        re.compile(
+            r"\\(?:text)?color\{\w{1,20}\}|\\underline(?=\s*\{)"
+            r"|\\(?:checkmark|square|blacksquare|pounds|euro|yen|text(?:euro|sterling|yen))(?![A-Za-z])"
+        ),
+        "",
+    ),
+    (re.compile(r"\\q?quad(?![A-Za-z])"), " "),
+    (re.compile(r"\\overset\s?\{\s?\.\s?\}\s?\{(\d)\}"), r"\\dot{\1}"),
+    (re.compile(r"(?<=\d)\{:\}(?=\d)"), ":"),
+    (re.compile(r"\\(?:text|mathrm|mbox)\{\s?\\\$\s?\}(?=\s?\d)"), r"\\$"),
+    (
+        re.compile(r"\\operatorname\*?\{(arc(?:sin|cos|tan)|sinh?|cosh?|tanh?|cot|sec|csc|ln|log|exp|gcd)\}\s*"),
+        r"\\\1 ",
+    ),
+    (
+        re.compile(r"\\(?:mathrm|text)\{(arc(?:sin|cos|tan)|sin|cos|tan|ln|log|exp)\}\s*"),
+        r"\\\1 ",
+    ),  # min and sec are units
+    (re.compile(r"\\(?:mathrm|text)\{([ei])\}"), r" \1"),
+    (re.compile(r"\\mathbb\s*([A-Z])(?![A-Za-z])"), r"\\mathbb{\1}"),
+    (
+        re.compile(r"(?<![\d.,^_])\d{1,3}(?:(?: |\u00a0|\u2009|\u202f|\\,|\{,\}|,\\!\s?)\d{3})+(?!\d)"),
+        lambda number: re.sub(r"\D", "", number[0]),
+    ),
+    (_COMMAND, lambda command: _SYNONYMS.get(command[0], command[0])),
+    (re.compile(r"\\frac ?(\d) ?(\d)"), r"\\frac{\1}{\2}"),
+    (re.compile(r"\\lg(?![A-Za-z])"), r"\\log_{10}"),
+    (re.compile(r"(?<=\d)\s?(?:\^\s?\{?o\}?|(?<!\^)\\circ)(?![A-Za-z}])"), r"^{\\circ}"),
+]
+
+
+def _improper(mixed: re.Match[str]) -> str:
+    """math-verify applies a per cent sign to the fraction of a mixed number alone, and multiplies one before \\pi."""
+    whole, top, bottom = map(int, mixed.groups())
+    return rf"\frac{{{whole * bottom + top}}}{{{bottom}}}"
+
+
+def _decimal(product: re.Match[str]) -> str:
+    """math-verify rounds a decimal, but not its product with a power of ten. Beyond these, rounding says too much."""
+    digits, exponent = product[1], int(product[2])
+    if -2 <= exponent <= 15 if "." in digits else "\\" not in product[0] and 0 <= exponent <= 60:
+        return f"{Decimal(digits).scaleb(exponent):f}"
+    return rf"{digits} \times 10^{{{exponent}}}"
+
+
+def _evaluated(call: re.Match[str]) -> str:
+    """math-verify takes the gcd of a power for that of two letters."""
+    return _INTEGER_POWER.sub(lambda power: str(int(power[1]) ** int(power[2])), call[0])
+
+
+def _repeating(decimal: re.Match[str]) -> str:
+    """0.1\\overline{6} as 16 - 1 over 90."""
+    whole, once, again = decimal.groups()
+    top = int(whole + once + again) - int(whole + once or 0)
+    return rf"\frac{{{top}}}{{{(10 ** len(again) - 1) * 10 ** len(once)}}}"
+
+
+def _root(power: re.Match[str]) -> str:
+    """math-verify leaves 2^{0.5} a decimal."""
+    sign, whole, digits = power.groups()
+    return rf"^{{{sign}\frac{{{int(whole + digits)}}}{{{10 ** len(digits)}}}}}"
+
+
+def _capitals(words: re.Match[str]) -> str:
+    return re.sub(r"\s*(?:,\s*and\b|,|\band\b)\s*", ", ", words[1])
+
+
+_INTEGER_POWER = re.compile(r"(?<!\w)(\d{1,6})\s?\^\s?\{?(\d{1,2})(?!\d)\}?")
+_PART_END = r"(?=\s{0,4}(?:[,;)\]]|\\[})\]]|(?:and|or)\b|\Z))"
+_TEXT = r"\\(?:text|mathrm|mbox)"
+_NO_UNIT = "|".join(["and|or|to|base|if|for|when", *POWERS_OF_TEN, "dozen|percent|pct"])
+_UNIT = rf"{_TEXT}\{{\s{{0,4}}(?!(?:{_NO_UNIT})\b)[A-Za-z][A-Za-z /.]{{0,40}}\}}(?:\^\{{?-?\d\}}?)?"
+_NO_SOLUTION = (
+    r"[Nn]o (?:real )?solutions?|(?:[Tt]he )?[Ee]mpty set|无(?:实数)?解|無(?:實數)?解|解なし|해가 없다"
+    r"|нет (?:решений|корней)|[Kk]eine Lösung|[Pp]as de solution|[Ss]in solución"
+)
+_SCALE = (
+    r".*(?i:hundred|thousand|[mbrt]r?illi|lakh|crore|dozen|percent|hundert|tausend"
+    r"|\bmil\b|\bmille\b|millones|milh|dutzend|docena|douzaine)"
+)
+_SMALL = r"(?:(?![A-Z])[^\W\d_])"
+_APPROXIMATELY = r"\\approx|\\sim(?:eq)?|\\cong|\\doteq|~|大?[约約](?:为|為|等于|等於)?|[Cc]a\."
+_MEANING: _Rules = [
+    *SHORTHANDS,
+    (re.compile(r"\\log\s?_\s?(?:\{\s?e\s?\}|e(?![A-Za-z]))"), r"\\ln "),
+    (re.compile(r"\\(max|min)\s?\\\{((?:[^{}():|<>=]|\{[^{}():|<>=]{0,40}\}){1,200})\\\}"), r"\\\1(\2)"),
+    (re.compile(r"(?<![\w.,/^{)}])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?=\s{0,4}\\pi(?![A-Za-z]))"), _improper),
+    (re.compile(r"(?<![\w.,/^{)}])(\d{1,9})/(\d{1,9})\s{1,4}\\pi(?![A-Za-z])"), r"\\frac{\1}{\2}\\pi"),
+    (re.compile(r"\\(?:text|mathrm)\{\s?[Ii]nfinity\s?\}"), r"\\infty "),
+    (re.compile(r"(?<![A-Za-z\\])([Ee])_"), r"\\mathcal{\1}_"),  # a name, and not the base of the logarithm
+    # A letter behind something else is a vector, and no unit: math-verify would leave it out.
+    (re.compile(r"(?<=[\w)}\s+-])\\(?:mathbf|textbf|mathit|hat)\{([A-Za-z])\}"), r"\\vec{\1}"),
+    (re.compile(r"^\\(?:text|mathrm)\{\s*([A-Z](?:\s*(?:,\s*and\b|,|\band\b)\s*[A-Z])+)\s*\}$"), _capitals),
+    (re.compile(r"^\\text(?:bf)?\{\s*\([A-J]\)\s*\}(?:\s|~|\\[,;: ])*(?=\S)"), ""),  # the label of a choice
+    (
+        re.compile(
+            r"^(?:\\text\{[^{}]{0,40}\b(?:answer|total|about|around|roughly"
+            r"|approx(?:imately|\.)?|nearly|ca\.)(?!\w)[^{}]{0,20}\}"
+            r"|(?:about|around|roughly|approx(?:imately|\.)?|nearly)\s(?=\s?[-\d.\\$])"
+            r"|=|\\therefore(?![A-Za-z]))\s*(?=\S)",
+            re.IGNORECASE,
+        ),
+        "",
+    ),
+    (re.compile(r"^(?:\\text\{\s*)?[Aa]ll real numbers\s*\}?$"), r"\\mathbb{R}"),
+    (re.compile(rf"^(?:\\text\{{\s*)?(?:{_NO_SOLUTION})\s*\}}?\.?$"), r"\\emptyset"),
+    (re.compile(r"(?<!\d)(\d{0,15})\.(\d{0,15})\\(?:overline|bar)\s?\{?(\d{1,15})\}?"), _repeating),
+    (re.compile(r"(?<![\w)\]}])\*\*(?=[^\s*])([^*\n]*[^\s*])\*\*(?![\w(])"), r"\1"),  # Markdown's emphasis
+    (
+        re.compile(r"(?<=[\w)\]}])(?:\*\*\s*|\s\*\*\s+)(\([^()]*\)|-?(?:\w+(?:\.\d+)?|\.\d+))"),
+        r"^{\1}",
+    ),  # Python's power
+    (re.compile(r"\^\{?(-?)(\d{0,3})\.(\d{1,6})\}?(?!\d)"), _root),
+    (re.compile(r"√\s*(?=\{)"), r"\\sqrt"),
+    (re.compile(r"√\s*(\d+|[A-Za-z]|\([^()]*\))"), r"\\sqrt{\1}"),
+    (re.compile(r"^\\(?:text|mathrm)\{\s*([-$\d][^{}]*)\}$"), r"\1"),
+    (re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)(?:[eE]| ?\\(?:times|cdot) ?10\^\{?)([+-]?\d{1,9})(?![\w.])\}?"), _decimal),
+    (re.compile(r"\\(?:gcd|lcm|operatorname\{lcm\})\s?\([^()]{0,200}\)"), _evaluated),
+    (re.compile(r"(?<![\d.])(\d{1,18}) ?\\frac\{(\d{1,18})\}\{(\d{1,18})\}(?=\\?%)"), _improper),
+    (re.compile(r"(?<![\w.,/^_)\]])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?![\w/^.{(])"), r"\1\\frac{\2}{\3}"),
+    (re.compile(r"_\{\s*\\(?:max|min|sup|inf|lim)\s*\}"), lambda m: m[0].replace("\\", "")),  # a name, no operator
+    (re.compile(rf"^(-?\\?\$?[\d.,/]+) ++(?!{_SCALE})[^\W\d_]{_SMALL}{{2,}}(?: {_SMALL}+)*$"), r"\1"),
+    # math-verify takes the 5 of "5 \text{ cm}, 6 \text{ cm}" and of "5 \text{ cats and } 6 \text{ dogs}".
+    (re.compile(r",?\s{0,4}\\text\{\s{0,4},?\s{0,4}(?:and|or)\s{0,4}\}"), ", "),
+    (re.compile(r"\\text\{([^{}]{1,40}?)\s{1,4}(?:and|or)\s{0,4}\}"), r"\\text{\1}, "),
+    (
+        re.compile(
+            rf"(?:(?<=\d)|(?<=\d\}}))(?:\s|~|\\[,;: ]){{0,4}}{_UNIT}"
+            rf"(?:(?:\s|\\[,;: ]|\\cdot|/){{0,4}}{_UNIT}){{0,3}}{_PART_END}"
+        ),
+        "",
+    ),
+    (re.compile(rf"(?<=\d)(?:\s{{0,4}}(?:[cdkm]m|ft|in|yd|mi)|\s{{1,4}}m)\s?\^\{{?[23]\}}?{_PART_END}"), ""),
+    (re.compile(r"^\\\{\s*[A-Za-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?[|:](.*(?:[<>]|\\[lg]eq).*)\\\}$"), r"\1"),
+    (re.compile(rf"^\s{{0,4}}(?:{_APPROXIMATELY})(?![A-Za-z])"), ""),
+    (re.compile(r"(?<=\d)\s{0,4}\\approx\s{0,4}$"), ""),
+    (re.compile(r"^([A-Za-z](?:_\w)?(?:\([^()]{1,20}\))?)\s{0,4}\\approx(?![A-Za-z])(?=[^=]*$)"), r"\1 ="),
+]
+_LISTED = re.compile(r",\s|;|\b(?:and|or)\b")
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+
+
+def box(content: str) -> str:
+    return rf"\boxed{{{content}}}"
+
+
+def content_of(text: str) -> str:
+    """What a box or a formula holds."""
+    return (text[7:-1] if text.startswith(r"\boxed{") else text.strip().strip("$")).strip()
+
+
+def unify(text: str) -> str:
+    """The text with one name for each command and sign."""
+    return one_spelling(_replace(_SPELLING, plain_signs(text)))
+
+
+def respell(text: str) -> str:
+    """The text, or the content of the box that it is, as math-verify should read it."""
+    boxes, start, end = 0, 0, len(text)
+    while text.startswith(r"\boxed{", start, end) and text.endswith("}", start, end):
+        boxes, start, end = boxes + 1, start + len(r"\boxed{"), end - 1
+    text = unify(text[start:end]).strip().rstrip("\\").rstrip()
+    if boxes:
+        text = with_backslashes(unit_free(text))
+    text = _replace(_MEANING, text).strip().rstrip(".")
+    text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text) if _LISTED.search(text) else text
+    return r"\boxed{" * boxes + text + "}" * boxes
+
+
+def _replace(rules: _Rules, text: str) -> str:
+    for pattern, replacement in rules:
+        text = pattern.sub(replacement, text)
+    return text

@@ -1,0 +1,179 @@
+"""What a text without boxes says that its answer is: a number, a formula, or words.
+
+`said` reads a sentence such as "The answer is 5." in many languages, `says` compares words. `picked_number` is the
+number that math-verify picks, where that can be decided without running it.
+
+It looks for the word "answer" first: a formula within 50 characters of it, or the number that follows it, after the
+last "=" in the next 100 characters if there is one. Without such a match it takes the number or the formula that ends
+last. Its own search needs milliseconds a text and can take for ever; the cases here are those in which no formula and
+no arithmetic can be picked instead, and each is read in one pass.
+"""
+
+import re
+from collections import deque
+
+from diver.tasks.verify import clock
+from diver.tasks.verify.extraction import NUMBER, TAG, last_number
+from diver.tasks.verify.languages import ANSWER, IS, NOT, RIGHT, UNSPACED, word
+from diver.tasks.verify.names import with_backslashes
+from diver.tasks.verify.signs import MONEY
+
+NEAR_THE_END = 200  # characters in which the last number is looked for
+
+_OPERATORS = r"\-+*×/^()÷"
+_PERCENT = r"(?P<percent>\s*(?:%|[Pp]ercent|[Pp]ct))?+"
+_ALONE = rf"(?:[.\s]*+(?![\d{_OPERATORS}])|\s?[{_OPERATORS}]\s?(?=[A-Za-z]))"  # "5 * apples" is no arithmetic
+_NUMBER = (
+    rf"(?:\\?\$|[{MONEY}])?(?P<number>-?(?:[1-9]\d{{0,2}}(?:,\d{{3}})+|\d+)(?:\.\d+)?){_PERCENT}(?![,.]?\d){_ALONE}"
+)
+_FRACTION = r"(?P<fraction>\d+/\d+)(?=\.?(?:\s*$|\s+[A-Za-z]))"  # of "1/3 ." math-verify takes the 1
+_LAST = re.compile(rf"(?:=\s*|[^\d\s.{_OPERATORS}]\.?\s+)(?:{_NUMBER}|{_FRACTION})[^\d$\]\\}}]*$")
+_FIRST = re.compile(rf"[^\d\n${_OPERATORS}]{{0,48}}\s{_NUMBER}")
+_AFTER_EQUALS = re.compile(rf"\s+{_NUMBER}")
+_MENTION = re.compile("(?i:answer)")
+_CONCLUSION = re.compile(r"(?:\s+is)?\s{0,4}:?\s{0,4}([^\s:,;$\\][^\n:,;$\\]{0,80})")
+_IN_SIGNS = re.compile(r"(?=.{0,80}[π√])[-−+*/·()\d\s.²³a-z√π]{1,80}")
+_LONG_NAME = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+_FORMULA = re.compile(r"[\\\[]|\$[^$]*\$")
+
+
+SAID = re.compile(
+    rf"{word(ANSWER)}[ \t*_】]{{0,4}}(?:{word(RIGHT)}[ \t]{{0,2}})?(?:{word(IS)}|[:：=】])[ \t*_:：]{{0,6}}"
+    r"(?P<said>(?:(?!\.[\s*])[^\n。！？?!]){1,120})(?P<asked>[?？])?",
+    re.IGNORECASE,
+)
+_ANSWERED = re.compile(
+    r"\b(?:un)?answer(?:ed|ing|ers?|able)\b|\bto answer\b|\banswers(?! *(?:are|is|were|:))\b", re.IGNORECASE
+)
+_NAMED_BOX = re.compile(r"\\(?:boxed|fbox)\s?(?:\{[^{}]{0,40}\})?")
+DELIMITED = re.compile(r"\$[^$]+\$|\\\(.+?\\\)|\\\[.+?\\\]")
+_NO_NUMBER = re.compile(r"[-+*/=^\\<>()\[\]{}|≈~±×÷√]|\d")
+_COUNTER = re.compile(rf"\s{{0,3}}[{UNSPACED}]{{1,8}}$")
+_DENIAL = re.compile(r"not|n['’]t|rather|instead|but|≠|!=|\\ne|wrong|false|[?？]", re.IGNORECASE)
+_DENIED = re.compile(
+    r"(?:(?:\bnot|\bcannot be|n['’]t be|\brather than|\binstead of|\b(?:anything|everything) but)\s{1,4}"
+    r"|(?:≠|!=|\\neq?)\s{0,4})"
+    rf"(?:{NUMBER.pattern})(?![\w/%]|[.,]\d|\s[A-Za-z])",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(rf"(?<!\d)(?:{NUMBER.pattern})(?:[?？]| is (?:wrong|incorrect|false|not correct))")
+_BASED = re.compile(r"\w{1,60}\s{1,4}(?:\(|in\s)?base\s\w{1,12}\)?", re.IGNORECASE)
+_BOLD = re.compile(r"(?<![\w)*])\*\*(?=[^\s*])([^*\n]{1,80})\*\*(?![\w(*])")
+_BETWEEN_SIGNS = re.compile(  # 一共30元, but not 30万元
+    rf"(?<=[{UNSPACED}])(-?\d(?:[\d,.]{{0,30}}\d)?)(?!\d|\s?[万萬亿億千百十分或만억천백])(?=[{UNSPACED}。\s]|$)"
+)
+_NEGATION = re.compile(word(NOT), re.IGNORECASE)
+_WORDS = re.compile(
+    r"(?:\\(?:text|mathrm|textbf)\{)?([^\W\d_]{2,30}(?:[ '’-][^\W\d_]{1,30}){0,3}" + rf"|[{UNSPACED}])\}}?\.?"
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|[\n。！？]")
+_MARKS = re.compile(r"[*_`$\[\](){}\"'“”「」【】.,;。，]+|\\(?:text|boxed)\b")
+_THAT_IS = re.compile(rf"{word(IS)}|[:：=]", re.IGNORECASE)
+_ADVERBS = re.compile(
+    r"(?:(?:therefore|thus|hence|also|indeed|clearly|always|definitely|so|then|an?|the)\s+)+", re.IGNORECASE
+)
+_CLOSED = re.compile(rf"[{UNSPACED}]+")
+_NEGATED = re.compile(r"[不没沒非未否]\w?$")
+_DECISIONS = frozenset("yes no true false".split())
+_DECIDED = re.compile(r"\W*(yes|no|true|false)\b(?=\W*$|[*_\])\"]{0,3},)", re.IGNORECASE)
+
+
+def without_denied(text: str) -> str:
+    """The text without the numbers that it denies or asks about: "10, not 5", "x != 5", "5 is wrong", "is it 5?"."""
+    if not _DENIAL.search(text):
+        return text
+    return _ASKED.sub(" ", _DENIED.sub(" ", text)).strip()
+
+
+def moment(text: str) -> str:
+    """The one time or date that the last sentence of a text states; empty where it has none, several, or denies it."""
+    last = text.strip().rpartition("\n")[2][-NEAR_THE_END:]
+    return "" if _NEGATION.search(last) or last.endswith("?") else clock.only(last)
+
+
+def free(text: str) -> str:
+    """The text without what math-verify would take for an answer: tags and boxes that are only named, "answered"."""
+    return _ANSWERED.sub("did", _NAMED_BOX.sub(" ", TAG.sub(" ", _BOLD.sub(r"\1", _BETWEEN_SIGNS.sub(r" \1 ", text)))))
+
+
+def said(text: str) -> str:
+    """The number or the formula in dollars that the last "the answer is ..." names, if no more."""
+    sentence = _last_said(text)
+    if _BASED.fullmatch(sentence.strip(" .*$")):
+        return sentence.strip(" .*$")
+    formulas = DELIMITED.findall(sentence)
+    rest = DELIMITED.sub(" ", sentence) if len(formulas) == 1 else sentence
+    if len(formulas) != 1:
+        numbers = last_number(sentence)
+        rest = re.sub(r"(?:\\?\$)?\s?-?[\d.,]*\d(?:/\d+)?\s?(?:\\?%)?", " ", sentence, count=1) if numbers else "-"
+        formulas = numbers
+    return "" if _NO_NUMBER.search(rest) or len(rest.split()) > 2 else _COUNTER.sub("", sentence.strip(" .*"))
+
+
+def says(text: str, known: str) -> bool | None:
+    """Whether a text names the answer `known`, such as "even"; None where it names nothing, or `known` is no words.
+
+    It names what follows "the answer is", else what its last sentence comes to: "Yes, ...", "[Yes]", "the sum is even".
+    """
+    words = _WORDS.fullmatch(known.strip())
+    wanted = _plain(words[1]) if words else ""
+    if not (len(wanted) > 2 or wanted in _DECISIONS or _CLOSED.fullmatch(wanted)):  # such as xy, a product
+        return None
+    sentences = [sentence for sentence in _SENTENCE.split(text) if _plain(sentence)]
+    if not sentences:
+        return None
+    last = sentences[-1]
+    alone = len(_plain(last).split()) <= 3
+    said = _plain(re.split("[,;，；]", _last_said(text))[0])
+    decided = _DECIDED.match(last)
+    if said and (SAID.search(last) or not (alone or decided)):
+        return said == wanted
+    if last.rstrip().endswith("?"):
+        return None
+    if wanted in _DECISIONS and decided:
+        return _plain(decided[1]) == wanted
+    if _CLOSED.fullmatch(wanted) and _plain(last).endswith(wanted):  # a language without spaces
+        return not _NEGATED.search(_plain(last).removesuffix(wanted)) or None
+    return wanted in (_plain(last), _plain(_THAT_IS.split(last)[-1])) or None
+
+
+def _last_said(text: str) -> str:
+    last = next(iter(deque(SAID.finditer(text), maxlen=1)), None)
+    return last["said"] if last and not last["asked"] else ""
+
+
+def _plain(text: str) -> str:
+    return _ADVERBS.sub("", " ".join(_MARKS.sub(" ", text).split())).casefold()
+
+
+def picked_number(text: str) -> str:
+    """Such as "18", "1,234", "-3.50", "7/14" or "32%"; empty where it takes math-verify to know."""
+    if r"\boxed" in text or "final answer" in text.lower():
+        return ""
+    last = _LAST.search(text, max(0, len(text) - NEAR_THE_END))
+    mentions = [mention.end() for mention in _MENTION.finditer(text)]
+    if last and not any(end <= last.start() + 1 for end in mentions):
+        return _text(last)
+    if len(mentions) != 1 or _FORMULA.search(text, mentions[0]):
+        return ""
+    equals = text.rfind("=", mentions[0])
+    if equals < 0:
+        match = _FIRST.match(text, mentions[0])
+    else:
+        near = equals - mentions[0] <= 100 and "\n" not in text[mentions[0] : equals]
+        match = _AFTER_EQUALS.match(text, equals + 1) if near else None
+    return _text(match) if match else ""
+
+
+def picked_formula(text: str) -> str:
+    """Such as "pi/2" of "The answer is pi/2.": a formula behind the last "answer", without a backslash in its names."""
+    start = text.lower().rfind("answer")
+    found = _CONCLUSION.fullmatch(text.rstrip(" ."), start + len("answer")) if start >= 0 else None
+    formula = found[1] if found else ""
+    written = with_backslashes(formula)
+    return formula if (written != formula or _IN_SIGNS.fullmatch(formula)) and not _LONG_NAME.search(written) else ""
+
+
+def _text(match: re.Match[str]) -> str:
+    groups = match.groupdict()
+    return groups.get("fraction") or groups["number"] + ("%" if groups["percent"] else "")

@@ -1,0 +1,98 @@
+"""The program that a worker runs: a job a line on standard input, a reply a line on what was standard output.
+
+It is started by its path. For jobs of this package it does not run the package's `__init__`: that would import NumPy, a
+fifth of the time that a worker takes to start, and answers of mathematics are compared without it.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import IO, Any
+
+GRACE_SECONDS = 1.0  # how long after the timeout a worker without a parent ends itself
+
+
+def serve(options: dict[str, Any]) -> None:
+    replies = os.fdopen(os.dup(1), "wb")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it may still want grades
+    os.dup2(2, 1)  # whatever a library prints must not look like a reply
+    jobs = os.fdopen(os.dup(0), "rb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # a process that a verifier starts must not read the next job
+    sys.path[:] = options["path"]
+    try:
+        module, _, function = options["warm"].partition(":")
+        if module.startswith("diver."):
+            _bare_packages()
+        _limit_memory(options["memory_mb"])
+        if function:
+            _find(options["warm"])()
+        elif module:
+            importlib.import_module(module)
+            importlib.import_module("diver.tasks.verify.custom")  # by which its functions are called
+    except Exception as error:
+        _reply(replies, {"fatal": f"{type(error).__name__}: {error}"})
+        return
+    gc.freeze()  # what was imported stays: looking for garbage among it is wasted
+    gc.enable()
+    _reply(replies, {"ready": True})
+    process = os.getpid()
+    for line in jobs:
+        job = json.loads(line)
+        _alarm(job["timeout_s"] + GRACE_SECONDS)
+        try:
+            reply = {"value": _find(job["call"])(*job["arguments"])}
+        except BaseException as error:  # the text that is graded is other people's, sys.exit too is an answer
+            reply = {"error": f"{type(error).__name__}: {str(error)[:200]}"}
+        if os.getpid() != process:  # a fork would answer, too, and each next job get the answer of the last one
+            os._exit(0)
+        _alarm(0.0)
+        _reply(replies, reply)
+
+
+def _bare_packages() -> None:
+    """`diver`, `diver.tasks` and `diver.tasks.verify` as places where modules are found, and nothing else."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    above = os.path.dirname(here)
+    for name, folder in (("diver", os.path.dirname(above)), ("diver.tasks", above), ("diver.tasks.verify", here)):
+        sys.modules[name] = ModuleType(name)
+        sys.modules[name].__path__ = [folder]
+
+
+def _reply(replies: IO[bytes], message: dict[str, Any]) -> None:
+    try:
+        line = json.dumps(message)
+    except (TypeError, ValueError) as error:
+        line = json.dumps({"error": f"{type(error).__name__}: {error}"})
+    replies.write(line.encode() + b"\n")
+    replies.flush()
+
+
+def _find(name: str) -> Callable[..., Any]:
+    module, _, path = name.partition(":")
+    target: Any = importlib.import_module(module)
+    for part in path.split("."):
+        target = getattr(target, part)
+    return target
+
+
+def _limit_memory(megabytes: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(ValueError, OSError):  # macOS has no such limit: the timeout alone must do
+        resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+
+
+def _alarm(seconds: float) -> None:
+    """End this process after so many seconds, whatever it is doing; 0 calls it off."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+if __name__ == "__main__":
+    gc.disable()  # until the imports are done
+    serve(json.loads(sys.argv[1]))

@@ -1,0 +1,89 @@
+r"""Shorthands that math-verify does not know or reads as something else.
+
+C_5^2, {}_5C_2            \binom{5}{2}
+A_5^2, P_5^2, {}_5P_2     \frac{5!}{3!}
+17 \bmod 5                2
+f''(2), P(X=2)            values with names of their own: math-verify leaves out the primes, and the P
+\hat{i}, \mathbf{j}       \vec{i}, \vec{j}
+
+Linear in the length of the text.
+"""
+
+import re
+from collections.abc import Callable
+
+_N = r"(?:\{\s?(\d{1,3})\s?\}|(\d))"
+_CHOICE = r"(?:\\(?:mathrm|text|rm)\s?\{([CAP])\}|(?<![A-Za-z\\])([CAP])(?!\}))"
+_FACTOR = re.compile(r"(?:[0-9)}\]]|(?<![\\A-Za-z])[A-Za-z])\s?\Z")
+_PRIME = r"(?:'|’|\^\s?\{\s?(?:\\prime\s?)+\}|\^\s?\\prime)"
+_EVENT = r"(?:=|<|>|\\[lg]eq|\\neq|\\mid|\||\\cap|\\cup|\\in(?![A-Za-z])|,)"
+
+
+def _indexed(found: re.Match[str]) -> str:
+    kind, n, k = (part for part in found.groups() if part)
+    return _arrangement(found, kind, int(n), int(k))
+
+
+def _raised(found: re.Match[str]) -> str:
+    kind, k, n = (part for part in found.groups() if part)
+    return _arrangement(found, kind, int(n), int(k))
+
+
+def _around(found: re.Match[str]) -> str:
+    n, kind, k = (part for part in found.groups() if part)
+    return _arrangement(found, kind, int(n), int(k))
+
+
+def _arrangement(found: re.Match[str], kind: str, n: int, k: int) -> str:
+    if k > n:
+        return found[0]
+    times = r"\cdot " if _FACTOR.search(found.string, max(0, found.start() - 3), found.start()) else ""
+    return times + (rf"\binom{{{n}}}{{{k}}}" if kind == "C" else rf"\frac{{{n}!}}{{{n - k}!}}")
+
+
+def _remainder(found: re.Match[str]) -> str:
+    base, exponent, modulus = int(found[1]), int(found[2] or 1), int(found[3])
+    return str(pow(base, exponent, modulus)) if modulus else found[0]
+
+
+def _primed(found: re.Match[str]) -> str:
+    primes = found[2].count("'") + found[2].count("’") + found[2].count("prime")
+    return f"{found[1]}_{{{'prime' * primes}}}"
+
+
+def _probability(found: re.Match[str]) -> str:
+    """A name made of the event: its signs by their numbers."""
+    event = "".join(found[1].split()).replace("\\", "")
+    name = "".join(sign if sign.isalnum() else f"q{ord(sign)}q" for sign in event)
+    return f"P_{{{name}}}"
+
+
+SHORTHANDS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
+    (re.compile(rf"{_CHOICE}\s?_\s?{_N}\s?\^\s?{_N}"), _indexed),
+    (re.compile(rf"{_CHOICE}\s?\^\s?{_N}\s?_\s?{_N}"), _raised),
+    (re.compile(rf"(?<![\w}}])(?:\{{\}}\s?)?[_^]\s?{_N}\s?{_CHOICE}\s?_\s?{_N}"), _around),
+    (re.compile(r"^(\d{1,3})([CP])(\d{1,3})$"), _around),
+    (
+        re.compile(
+            r"^(-?\d{1,18})(?:\^\s?\{?(\d{1,6})\}?)?\s{0,4}(?:\\b?mod(?![A-Za-z])|\\text\{\s?mod\s?\}|mod)\s{0,4}\{?(\d{1,9})\}?"
+            r"(?=\s{0,4}(?:=|$))"
+        ),
+        _remainder,
+    ),
+    (re.compile(r"(?<=[\d)])!=(?=\s{0,4}[-\d(\\])"), "! ="),
+    (re.compile(rf"(?<![A-Za-z\\])([A-Za-z])({_PRIME}{{1,4}})(?=\s{{0,4}}[(=])"), _primed),
+    (
+        re.compile(
+            rf"(?<![A-Za-z])(?:\\mathbb\s?\{{\s?P\s?\}}|\\Pr|(?<!\\)P|\\operatorname\{{P\}}|\\(?:mathrm|text)\{{P\}})\s?"
+            rf"(?:\\left)?\(([^()=<>|\\]{{1,40}}{_EVENT}[^()]{{1,60}}?)(?:\\right)?\)(?=\s{{0,4}}(?:=|\\approx))"
+        ),
+        _probability,
+    ),
+    (
+        re.compile(
+            r"\\(?:hat|vec|mathbf|textbf|mathit|overrightarrow|bar)\s?"
+            r"(?:\{\s?(?:\\(?:hat|mathbf|textbf|vec)\s?)?\{?\s?([ijk])\s?\}{1,2}|([ijk])(?![A-Za-z]))"
+        ),
+        r"\\vec{\1\2}",
+    ),
+]

@@ -1,0 +1,191 @@
+r"""Corrections of math-verify's comparison, which calls these functions at every level of a list, a tuple or a set.
+
+- A statement about constants, `f(2)=4` or `2+3=5`, has nothing to solve for, and math-verify takes any two of them for
+  equal. Here its names agree with names and its value with the value. The value alone stands for the statement.
+- Two equations or inequalities without a solution are equal to math-verify: both lists of solutions are empty.
+- Two exact numbers are equal to math-verify if their difference rounds to 0 at 15 digits: 1/2010! and 1/2012!. The
+  tolerance is for decimals; a difference of exact numbers is 0, or not, at `MOST_DIGITS` digits.
+- An integral, a derivative, a sum, a product or a limit that nobody carried out is the question, and no answer, unless
+  the reference answer holds one, too.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+from zlib import crc32
+
+MOST_DIGITS = 2000  # of a difference of two exact numbers, before it counts as 0
+
+
+class Statement(NamedTuple):
+    """`f(1) = f(2) = 3`: two names, and their value."""
+
+    names: list[Any]
+    value: Any
+    """None of `f(1) = f(2)`."""
+
+
+@cache
+def correct_math_verify() -> None:
+    """Put the corrections in the place of math-verify's own functions, in this process."""
+    from math_verify import grader
+
+    grader.sympy_expr_eq = _comparing(grader.sympy_expr_eq)
+    grader.sympy_solve_and_compare = _solving(grader.sympy_solve_and_compare)
+    grader.sympy_numeric_eq = _measuring(grader.sympy_numeric_eq)
+
+
+def _comparing(expr_eq: Callable[..., bool]) -> Callable[..., bool]:
+    def equal(gold: Any, answer: Any, *options: Any, **named: Any) -> bool:
+        from sympy.core.relational import Relational
+
+        def same(one: Any, other: Any) -> bool:
+            return equal(one, other, *options, **named)
+
+        known, given = statement(gold), statement(answer)
+        if known and given:
+            return _same_statement(known, given, same)
+        if isinstance(gold, Relational) and isinstance(answer, Relational) and not (_letters(gold) | _letters(answer)):
+            return _same_sides(gold, answer, same)
+        if _is_solution(gold) and _is_equation(answer) and not (_is_solution(answer) or answer.rhs == 0):
+            return False
+        if known and known.value is not None and not _is_relation(answer):
+            gold = known.value
+        if given and given.value is not None and not _is_relation(gold):
+            answer = given.value
+        elif _is_equation_to_solve(answer) and not _is_relation(gold):
+            return False
+        if _is_unfinished(answer) and not (_is_relation(answer) or _is_unfinished(gold)):
+            return False
+        return expr_eq(gold, answer, *options, **named)
+
+    return equal
+
+
+def _solving(solve_and_compare: Callable[..., bool]) -> Callable[..., bool]:
+    def equal(gold: Any, answer: Any, *options: Any) -> bool:
+        from sympy import solve
+
+        letters = bool(gold.free_symbols and answer.free_symbols)
+        return letters and solve_and_compare(gold, answer, *options) and bool(solve(gold, gold.free_symbols))
+
+    return equal
+
+
+def _measuring(numeric_eq: Callable[..., bool]) -> Callable[..., bool]:
+    def equal(gold: Any, answer: Any, *options: Any) -> bool:
+        return numeric_eq(gold, answer, *options) and not differ(gold, answer)
+
+    return equal
+
+
+def statement(expression: Any) -> Statement | None:
+    """An equation, or a chain of equations, of which nothing is left to solve; None for anything else."""
+    terms = _terms(expression)
+    if not terms or any(_letters(term) and not _is_name(term) for term in terms[:-1]):
+        return None
+    if _letters(terms[-1]) and not _is_name(terms[-1]):
+        from sympy import Derivative
+
+        return Statement(terms[:1], terms[-1]) if isinstance(terms[0], Derivative) else None
+    names, values = ([term for term in terms if _is_name(term) is kind] for kind in (True, False))
+    return Statement(names or terms[:1], values[-1] if values else None)
+
+
+def differ(gold: Any, answer: Any) -> bool:
+    """Whether two expressions without decimals surely have different values, at one point for each letter."""
+    from sympy import Expr, Float, Integer, Rational, UnevaluatedExpr
+
+    if not all(isinstance(e, Expr) and not e.has(Float, UnevaluatedExpr) for e in (gold, answer)):
+        return False
+    points = {
+        s: Integer(2 + crc32(str(s).encode()) % 5) if s.is_integer else Rational(29 + crc32(str(s).encode()) % 97, 101)
+        for s in gold.free_symbols | answer.free_symbols
+    }
+    try:
+        difference = gold.subs(points).doit() - answer.subs(points).doit()
+        if not difference.is_number:
+            return False
+        return bool(difference.evalf(2, maxn=MOST_DIGITS, strict=True) != 0)
+    except Exception:  # undefined there, or 0 as far as can be seen (PrecisionExhausted)
+        return False
+
+
+def _same_statement(known: Statement, given: Statement, same: Callable[[Any, Any], bool]) -> bool:
+    left = list(given.names)
+    for name in known.names:
+        match = next((other for other in left if same(name, other)), None)
+        if match is None:
+            return False
+        left.remove(match)
+    if known.value is None or given.value is None:
+        return not left and known.value is given.value
+    return not left and same(known.value, given.value)
+
+
+def _same_sides(gold: Any, answer: Any, same: Callable[[Any, Any], bool]) -> bool:
+    if type(gold) is type(answer):
+        return same(gold.lhs, answer.lhs) and same(gold.rhs, answer.rhs)
+    return type(gold.reversed) is type(answer) and same(gold.lhs, answer.rhs) and same(gold.rhs, answer.lhs)
+
+
+def _terms(expression: Any) -> list[Any]:
+    """What the equals signs of an equation or of a chain of equations separate; empty for anything else."""
+    from sympy import And, Eq
+
+    links = [expression]
+    while any(isinstance(link, And) for link in links):
+        links = [part for link in links for part in (link._unsorted_args if isinstance(link, And) else [link])]
+    if not all(isinstance(link, Eq) for link in links):
+        return []
+    return [links[0].lhs, *(link.rhs for link in links)]
+
+
+def _is_name(expression: Any) -> bool:
+    """A value of an unknown function, f(2), or a derivative: it stands for what it equals."""
+    from sympy import Derivative
+    from sympy.core.function import AppliedUndef
+
+    return isinstance(expression, AppliedUndef | Derivative)
+
+
+def _letters(expression: Any) -> set[Any]:
+    """The letters to solve for."""
+    letters: set[Any] = getattr(expression, "free_symbols", set())
+    return letters
+
+
+def _is_relation(expression: Any) -> bool:
+    from sympy import And
+    from sympy.core.relational import Relational
+
+    return isinstance(expression, And | Relational)
+
+
+def _is_equation(expression: Any) -> bool:
+    from sympy import Eq
+
+    return isinstance(expression, Eq)
+
+
+def _is_solution(expression: Any) -> bool:
+    """A letter and its value, x=2, but not the equation that it solves."""
+    return _is_equation(expression) and any(
+        one.is_Symbol and not _letters(other) for one, other in (expression.args, expression.args[::-1])
+    )
+
+
+def _is_equation_to_solve(expression: Any) -> bool:
+    """x^2-1=0 says nothing about 0."""
+    return (
+        _is_equation(expression)
+        and expression.rhs == 0
+        and bool(expression.lhs.is_Add)
+        and len(expression.free_symbols) == 1
+    )
+
+
+def _is_unfinished(expression: Any) -> bool:
+    from sympy import Derivative, Integral, Limit, Product, Sum
+
+    return bool(hasattr(expression, "has") and expression.has(Derivative, Integral, Limit, Product, Sum))

@@ -1,0 +1,260 @@
+"""Worker processes that grade other people's text and can be killed.
+
+A degenerate answer can keep SymPy busy for ever or fill the machine's memory. A thread cannot be stopped, and an alarm
+inside the process neither works outside the main thread nor interrupts C code. So each job runs in one of a few
+persistent processes that run `serve.py`: plain subprocesses (no fork of a parent that has torch threads, no second run
+of its `__main__`), with a limit on their address space. A process that is late is killed and replaced, one that dies
+costs its own job only.
+
+Nothing has to be cleaned up: a worker that waits ends when its pipe closes, and one that works is ended by its own
+alarm, whose default action needs no help from Python, soon after the timeout. Both hold when the parent is killed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import math
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from diver.core.types import DiverError, Grade
+from diver.tasks.verify import serve
+
+STARTUP_SECONDS = 120.0
+
+
+class Failure(NamedTuple):
+    """What a job gave instead of a value: `grade` is timeout or error."""
+
+    grade: Grade
+    reason: str
+
+
+class Worker:
+    """One process and its pipes: `ready` once it has warmed up, `job` is the index of the job in flight."""
+
+    def __init__(self, memory_mb: int, warm: str) -> None:
+        options = json.dumps({"path": sys.path, "memory_mb": memory_mb, "warm": warm})
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", serve.__file__, options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            process_group=0,
+        )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.jobs, self.replies = self.process.stdin, self.process.stdout
+        self.ready = False
+        self.job: int | None = None
+        self.late_at = time.monotonic() + STARTUP_SECONDS
+
+    def send(self, job: int, call: str, arguments: Sequence[Any], timeout_s: float) -> bool:
+        """Hand over a job; False when the process is no longer there, so that the job is not to blame."""
+        line = json.dumps({"call": call, "arguments": list(arguments), "timeout_s": timeout_s})
+        try:
+            self.jobs.write(line.encode() + b"\n")
+            self.jobs.flush()
+        except OSError:
+            return False
+        self.job, self.late_at = job, time.monotonic() + timeout_s
+        return True
+
+    def read(self) -> dict[str, Any] | None:
+        """The next message; None when the process has died."""
+        line = self.replies.readline()
+        return json.loads(line) if line.endswith(b"\n") else None
+
+    def exit_code(self) -> int | None:
+        """The exit code of a process whose pipe has closed; None if it does not end within ten seconds."""
+        try:
+            return self.process.wait(10.0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def end(self) -> None:
+        """Kill the process and those that it started: a verifier may run what a model wrote in one of its own."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        self.end()
+        self.process.wait()
+        self.replies.close()
+        with contextlib.suppress(OSError):  # the rest of a job that was never read
+            self.jobs.close()
+
+
+def _cores() -> int:
+    """The cores that this process may use, shared with the other processes of its node where a
+    launcher says how many."""
+    known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    processes = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(1, known // max(1, int(processes) if processes.isdigit() else 1))
+
+
+class Pool:
+    """At most `workers` processes, started when there is work; a context manager; safe to use from any thread.
+
+    The first process starts with the first job, one more whenever jobs have waited `patience` seconds for those there
+    are: starting one costs about half a second of a core, which a few short jobs do not repay. A process that is lost
+    is replaced at once. `warm` is a module that every worker imports, or a function "module:name" without arguments
+    that it calls, before its first job: imports that take a second do not count against a timeout. A module also has
+    what calls its functions (`custom`) imported, and one that is not of this package finds all of it in the worker.
+    """
+
+    def __init__(self, workers: int = 0, memory_mb: int = 900, warm: str = "", *, patience: float = 0.5) -> None:
+        self.limit = workers or min(8, _cores())
+        self.memory_mb = memory_mb
+        self.warm = warm
+        self.patience = patience
+        self._grow_at = 0.0
+        self._workers: list[Worker] = []
+        self._failed_starts = 0
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pids(self) -> list[int]:
+        return [w.process.pid for w in self._workers]
+
+    def close(self) -> None:
+        """Kill the workers. The pool may be used again."""
+        if self._owner != os.getpid():  # a forked child must not kill its parent's workers
+            return
+        with self._lock:
+            for worker in self._workers:
+                worker.kill()
+            self._workers = []
+
+    def abandon(self) -> None:
+        """Kill the workers without waiting for a `map` that is still running in another thread."""
+        if self._owner == os.getpid():
+            for worker in list(self._workers):
+                worker.end()
+
+    def map(self, function: Callable[..., Any], jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
+        """`function(*job)` of every job, in order: its value, or a `Failure`.
+
+        `timeout_s` counts from the moment an idle, warmed-up worker gets the job: waiting in the queue does not
+        count. Arguments and values pass through JSON; `function` is found by its module and name.
+        """
+        if timeout_s <= 0:
+            raise ValueError(f"timeout_s must be above 0, not {timeout_s}")
+        call = f"{function.__module__}:{function.__qualname__}"
+        with self._lock:
+            try:
+                return self._run(call, jobs, timeout_s)
+            finally:  # after an interrupt, a reply still to come would be taken for that of the next job
+                for worker in [w for w in self._workers if w.job is not None]:
+                    self._discard(worker)
+
+    def _run(self, call: str, jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
+        results: list[Any] = [None] * len(jobs)
+        waiting = deque(range(len(jobs)))
+        left = len(jobs)
+        self._grow_at = time.monotonic() + self.patience
+        while left:
+            self._grow(left)
+            for worker in [w for w in self._workers if w.ready and w.job is None]:
+                if waiting and not worker.send(waiting[0], call, jobs[waiting[0]], timeout_s):
+                    self._discard(worker)
+                elif waiting:
+                    waiting.popleft()
+            more = bool(waiting) and len(self._workers) < self.limit
+            for worker, heard in self._wait(self._grow_at if more else math.inf):
+                job, outcome = worker.job, self._outcome(worker, heard)
+                if job is not None:
+                    results[job] = outcome
+                    left -= 1
+        return results
+
+    def _grow(self, count: int) -> None:
+        while len(self._workers) < min(self.limit, count) and (
+            not self._workers
+            or not self.patience
+            or (all(w.ready for w in self._workers) and time.monotonic() >= self._grow_at)
+        ):
+            self._workers.append(Worker(self.memory_mb, self.warm))
+
+    def _wait(self, until: float) -> list[tuple[Worker, bool]]:
+        """Wait for workers that have said something or died (True), or are late (False); not longer than `until`."""
+        busy = [w for w in self._workers if w.job is not None or not w.ready]
+        if not busy:
+            return []
+        if not all(w.ready for w in busy):  # the next one starts after those that are starting
+            until = math.inf
+        until = min(until, *(w.late_at for w in busy))
+        with selectors.DefaultSelector() as selector:
+            for worker in busy:
+                selector.register(worker.replies, selectors.EVENT_READ, worker)
+            events = selector.select(max(0.0, until - time.monotonic()))
+        heard = [key.data for key, _ in events]
+        now = time.monotonic()
+        return [(w, w in heard) for w in busy if w in heard or now >= w.late_at]
+
+    def _outcome(self, worker: Worker, heard: bool) -> Any:
+        """What became of this worker's job, or of its start; a late or dead worker leaves the pool."""
+        message = worker.read() if heard else None
+        if message is None or "fatal" in message:
+            if not worker.ready:
+                late = f"not ready after {STARTUP_SECONDS:g} seconds"
+                # Asked before it is killed: -9 would be the code of our own kill.
+                reason = message["fatal"] if message else f"exit code {worker.exit_code()}" if heard else late
+                self._discard(worker)
+                self._failed_start(reason)
+                return None
+            self._discard(worker)
+            self._workers.append(Worker(self.memory_mb, self.warm))
+            if heard:
+                return Failure(Grade.ERROR, "the worker died: out of memory, or a crash in native code")
+            return Failure(Grade.TIMEOUT, "no grade within verify.timeout_s")
+        if not worker.ready:
+            self._grow_at = time.monotonic() + self.patience
+        worker.ready, worker.job = True, None
+        self._failed_starts = 0
+        return Failure(Grade.ERROR, message["error"]) if "error" in message else message.get("value")
+
+    def _failed_start(self, reason: str) -> None:
+        """Once may be chance (a signal, a full machine); three times in a row is the settings or the installation."""
+        self._failed_starts += 1
+        if self._failed_starts == 3:
+            self._failed_starts = 0
+            raise DiverError(
+                f"a verification worker did not start with {self.memory_mb} MiB of memory ({reason}); "
+                "raise verify.memory_mb, or repair the installation"
+            )
+
+    def _discard(self, worker: Worker) -> None:
+        worker.kill()
+        self._workers.remove(worker)
+
+
+_shared: dict[tuple[int, int, int, str], Pool] = {}
+_shared_lock = threading.Lock()
+
+
+def shared_pool(workers: int = 0, memory_mb: int = 900, warm: str = "") -> Pool:
+    """The pool of this process with these settings: made at the first call, closed when the interpreter ends."""
+    with _shared_lock:
+        key = (os.getpid(), workers, memory_mb, warm)
+        if key not in _shared:
+            _shared[key] = Pool(workers, memory_mb, warm)
+            atexit.register(_shared[key].abandon)
+        return _shared[key]

@@ -1,0 +1,1 @@
+"""Text after the answer: what a diversity reward pays for it, and what the repairs change."""

@@ -1,0 +1,136 @@
+"""The page of the study, docs/results/text-after-answer.md, from the records that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from diver.core.files import write_text
+from diver.core.statistics import Estimate, interval
+from diver.core.tables import markdown
+from method_comparison.results import Runs, difference, pass_at, rows
+from text_after_answer.study import BASELINE, UNREPAIRED, Study
+
+KS = (1, 4, 16, 64)
+CONTROL = 0.2
+"""The positive control: without a repair responses are longer than clip-higher's by more than this fraction."""
+DASH = "–"
+INTRODUCTION = (
+    "# Text after the answer\n\n"
+    "A verifier reads the answer, and a response may go on after it. Diversity that is measured on the whole "
+    "response then pays for\n"
+    "the text after the answer. In the [comparison of methods](methods.md) the responses of diver-mix grew in mazes "
+    "from 17 to more\n"
+    "than 30 tokens of at most 44. This study repeats these runs with each repair, and with the paper's conditions "
+    "of its\n"
+    "reward-hacking figure. Its protocol,\n"
+    "`studies/text_after_answer/study.toml`, was committed before the first run. `python -m text_after_answer` makes "
+    "the runs and this\n"
+    "page.\n\n"
+    '- **no repair**: the paper\'s settings, `diversity.until = "end"` and `shaping.condition = "correct"`. Runs '
+    "of stage c.\n"
+    '- **up to the answer**: `diversity.until = "answer"`. Diversity is measured up to the end of the answer.\n'
+    '- **finished**: `shaping.condition = "correct-finished"`. Only correct responses that end before the length '
+    "limit are rewarded.\n"
+    "- **both**: both settings, the library's defaults.\n"
+    "- **all**, **wrong**, **all, length penalty**: the paper's other conditions, measured on the whole response.\n\n"
+    "Mazes, 600 steps, responses of at most 44 tokens, {seeds}. Intervals are of 95 %.\n"
+)
+
+
+def write_page(study: Study, out: Path) -> Path:
+    """Write the page of the finished runs; runs without a record are named."""
+    found = study.results(out)
+    wanted = len(study.config["seeds"])
+    missing = [f"{label} has {len(runs)} of {wanted} seeds" for label, runs in found.items() if len(runs) < wanted]
+    seeds = ", ".join(map(str, study.config["seeds"]))
+    parts = [INTRODUCTION.format(seeds=f"seeds {seeds}")]
+    if missing:
+        parts.append(
+            f"**Not finished**: {', '.join(missing)}. An interval of one seed is over problems alone, "
+            "and one of two seeds is wide.\n"
+        )
+    parts += ["## Length\n", *_lengths(found), "## Pass@k\n", *_pass_at_k(found, study)]
+    page = out / "text-after-answer.md"
+    write_text(page, "\n".join(parts))
+    return page
+
+
+QUARTER, TEN_STEPS = 15, 1
+"""Points of a curve of 60 means of ten steps each."""
+
+
+def late(runs: Runs, metric: str, points: int = QUARTER) -> dict[int, float]:
+    """Seed -> the mean of a training metric over the last points of its curve."""
+    return {seed: float(np.mean(record["metrics"][metric][-points:])) for seed, record in runs.items()}
+
+
+def growth(runs: Runs, base: Runs, points: int = QUARTER) -> Estimate | None:
+    """By which fraction responses are longer than those of `base`, paired over seeds; None without a shared seed."""
+    mine, theirs = (late(of, "response/length_mean", points) for of in (runs, base))
+    shared = sorted(mine.keys() & theirs.keys())
+    return interval([mine[seed] / theirs[seed] - 1 for seed in shared]) if shared else None
+
+
+def _lengths(found: Mapping[str, Runs]) -> list[str]:
+    table = []
+    for label, runs in found.items():
+        if not runs:
+            continue
+        quarter, end = (late(runs, "response/length_mean", points) for points in (QUARTER, TEN_STEPS))
+        longer = [growth(runs, found[BASELINE], points) for points in (QUARTER, TEN_STEPS)]
+        shares = [late(runs, metric) for metric in ("response/truncated", "reward/outcome")]
+        table.append(
+            [
+                label,
+                *(
+                    f"{_mean(length):.1f} ({min(length.values()):.1f} to {max(length.values()):.1f})"
+                    for length in (quarter, end)
+                ),
+                *(DASH if label == BASELINE or gap is None else gap.text(100, 0) for gap in longer),
+                *(f"{100 * _mean(share):.1f}" for share in shares),
+            ]
+        )
+    header = ["", "tokens", "at the end", "longer, %", "longer at the end, %", "truncated, %", "outcome, %"]
+    control = growth(found[UNREPAIRED], found[BASELINE])
+    holds = (
+        ""
+        if control is None
+        else (
+            f" The positive control is that without a repair responses are longer by more than {100 * CONTROL:.0f} %: "
+            f"it {'holds' if control.mean > CONTROL else 'does not hold'} ({control.text(100, 0)} %)."
+        )
+    )
+    note = (
+        "Tokens of a response in training: the mean over the last quarter of the steps and over the last ten (lowest "
+        f"to highest seed), and by how much it is longer than clip-higher's.{holds} The other columns are means over "
+        "the last quarter.\n"
+    )
+    return [note, markdown(header, table)]
+
+
+def _mean(by_seed: Mapping[int, float]) -> float:
+    return float(np.mean([*by_seed.values()]))
+
+
+def _pass_at_k(found: Mapping[str, Runs], study: Study) -> list[str]:
+    """For each temperature: the level of Pass@k, and the differences from clip-higher and from no repair, in points."""
+    parts = []
+    for temperature in sorted(study.config["evaluation"]["temperatures"]):
+        name = f"final {temperature:g}"
+        for title, other in (("from clip-higher", BASELINE), ("from no repair", UNREPAIRED)):
+            table = []
+            for label, runs in found.items():
+                if label == other or not runs:
+                    continue
+                gaps = [difference(_values(runs, name, k), _values(found[other], name, k)) for k in KS]
+                table.append([label, *(gap.text(100, sign="+") for gap in gaps)])
+            parts.append(f"Temperature {temperature:g}, held-out problems: difference {title}, in points.\n")
+            parts.append(markdown(["", *(f"Pass@{k}" for k in KS)], table))
+    return parts
+
+
+def _values(runs: Runs, name: str, k: int) -> dict[int, np.ndarray]:
+    return rows(runs, name, lambda record, at: pass_at(record, at, k))

@@ -1,0 +1,74 @@
+"""`python -m verified_replay`: make the runs of study.toml that have no record, and write the page."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+from diver.recipe.flags import parse
+from diver.train.parallel import Run, run_all
+from diver_paper.job import study_recipe
+from diver_paper.records import origin
+from diver_paper.sweep import Paths, waiting
+from verified_replay.page import write_page
+from verified_replay.study import TESTBEDS, Planned, Study
+
+
+@dataclasses.dataclass
+class Arguments:
+    """Replay of verified solutions against a tuned baseline, on Countdown and in mazes.
+
+    A run with a record in OUT/records is not made again; the same command resumes a stopped study.
+    """
+
+    jobs: int = 1
+    """Runs in parallel, one thread each."""
+    stages: tuple[str, ...] = ()
+    """Only these stages: tuning, final, controls, large."""
+    testbeds: tuple[str, ...] = TESTBEDS
+    """Only these testbeds."""
+    seeds: tuple[int, ...] = ()
+    """Only these seeds."""
+    only: tuple[str, ...] = ()
+    """Only these settings."""
+    config: Path | None = None
+    """Another study.toml."""
+    out: Path = Path("docs/results")
+    """The folder of the page, and of the records, records/verified-replay.jsonl.gz."""
+    work: Path = Path("runs/verified-replay")
+    """Where runs are made; it may be deleted when they are finished."""
+
+
+def main() -> None:
+    arguments = parse(Arguments, "python -m verified_replay", sys.argv[1:])
+    study = Study(arguments.out, arguments.config)
+    about = origin()
+
+    def wanted(planned: Planned) -> bool:
+        given = (
+            (arguments.stages, planned.stage),
+            (arguments.testbeds, planned.testbed),
+            (arguments.seeds, planned.job.seed),
+            (arguments.only, planned.label),
+        )
+        return all(not chosen or value in chosen for chosen, value in given)
+
+    def runs_of(planned: Planned) -> list[Run]:
+        """The run, as one to be made; none where it has a record."""
+        regime = study.regime(planned.testbed, planned.stage)
+        study_recipe(planned.job.recipe(regime))  # a wrong recipe fails before the first run
+        paths = Paths(study.records(planned), arguments.work / planned.folder)
+        runs = waiting([planned.job], "verified_replay.worker:run", regime, paths, about, study.made(planned.stage))
+        return [run._replace(name=f"{planned.folder}_{run.name}") for run in runs]
+
+    try:
+        while runs := [run for planned in study.planned() if wanted(planned) for run in runs_of(planned)]:
+            run_all(runs, arguments.work, arguments.jobs)
+            study = Study(arguments.out, arguments.config)
+    finally:
+        print(write_page(study))
+
+
+if __name__ == "__main__":
+    main()

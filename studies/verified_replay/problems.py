@@ -1,0 +1,57 @@
+"""The problems of each stage, as functions that a recipe names: `data.path = "verified_replay.problems:maze_final"`.
+
+All come from the streams of the testbeds with seed 0. Tuning and final take turns in one part of a stream,
+so that their mix of levels is the same. No held-out problem is one that the comparison of methods has evaluated on.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+from diver.core.types import Problem
+from diver.recipe.recipe import make_recipe
+from diver.tasks.testbeds import generate
+from method_comparison.plan import load_plan
+
+TRAINED = {"countdown": (0, 16384), "maze": (1024, 2048), "large": (2048, 10240)}
+HELD_OUT = 1024
+TURN = {"tuning": 0, "final": 1}
+
+
+@cache
+def stream(testbed: str, first: int, end: int) -> list[Problem]:
+    """Training problems `first` to `end` of a testbed."""
+    return generate(testbed, make_recipe(load_plan().regime(testbed)).data, end, held_out=False)[first:end]
+
+
+@cache
+def held_out_stream(testbed: str) -> list[Problem]:
+    """2 x HELD_OUT held-out problems that no stage of the comparison of methods on this testbed,
+    or one like it, evaluated on."""
+    plan = load_plan()
+    alike = [name for name, bed in plan.testbeds.items() if bed.rates_of == testbed]
+    count = plan.evaluation.problems
+    datas = {name: make_recipe(plan.regime(name)).data for name in alike}
+    seen = {p.id for data in datas.values() for p in generate(testbed, data, count, held_out=True)}
+    candidates = generate(testbed, datas[testbed], count + 4 * HELD_OUT, held_out=True)
+    return [problem for problem in candidates if problem.id not in seen][: 2 * HELD_OUT]
+
+
+def trained(testbed: str, stage: str) -> list[Problem]:
+    return stream(testbed, *TRAINED[testbed])[TURN[stage] :: 2]
+
+
+def held_out(testbed: str, stage: str) -> list[Problem]:
+    return held_out_stream(testbed)[TURN[stage] :: 2]
+
+
+countdown_tuning = partial(trained, "countdown", "tuning")
+countdown_tuning_held_out = partial(held_out, "countdown", "tuning")
+countdown_final = partial(trained, "countdown", "final")
+countdown_final_held_out = partial(held_out, "countdown", "final")
+maze_tuning = partial(trained, "maze", "tuning")
+maze_tuning_held_out = partial(held_out, "maze", "tuning")
+maze_final = partial(trained, "maze", "final")
+maze_final_held_out = partial(held_out, "maze", "final")
+maze_large = partial(stream, "maze", *TRAINED["large"])
+maze_large_held_out = maze_final_held_out

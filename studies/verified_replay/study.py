@@ -1,0 +1,237 @@
+"""study.toml as runs: what is tuned, what the finished tuning has chosen, and the runs that follow from it."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from diver.core.settings import merge
+from diver_paper.records import Records
+from method_comparison.plan import StudyJob, load_plan
+from method_comparison.results import Record, pass_at
+
+RECORDS = "verified-replay"
+TESTBEDS = ("countdown", "maze")
+BASELINE, REPLAY = "clip-higher", "verified-replay"
+TUNED_ALPHA = 0.1
+"""The alpha at which the learning rate of verified-replay is chosen."""
+MORE_ROLLOUTS = "more rollouts"
+SELECTION = "held-out 0.6"
+"""The evaluation by which rates and alpha are chosen."""
+
+
+class ReplayJob(StudyJob):
+    """A run of this study, all of which one command makes."""
+
+    @property
+    def command(self) -> str:
+        return "python -m verified_replay"
+
+
+class Planned(NamedTuple):
+    """A run of the study: its stage and testbed, its label on the page, and the job."""
+
+    stage: str
+    testbed: str
+    label: str
+    job: ReplayJob
+
+    @property
+    def folder(self) -> str:
+        return f"{self.testbed}-{self.stage}"
+
+
+class Choice(NamedTuple):
+    """What the tuning of a testbed has chosen: the rate of each method, and alpha; only what is finished."""
+
+    rates: Mapping[str, float]
+    alpha: float | None
+
+
+class Study:
+    """The study of a `config` like study.toml, with the records in `out`; a table `recipe` in it changes the
+    regimes."""
+
+    def __init__(self, out: Path, config: Path | None = None) -> None:
+        self.out = out
+        text = (
+            config.read_text(encoding="utf-8")
+            if config
+            else (files("verified_replay") / "study.toml").read_text("utf-8")
+        )
+        self.config = tomllib.loads(text)
+
+    def regime(self, testbed: str, stage: str) -> dict[str, Any]:
+        """The recipe of a testbed over the problems of a stage; the controls have those of the final runs."""
+        of = "final" if stage == "controls" else stage
+        source = f"verified_replay.problems:{testbed}_{of}"
+        changes = {
+            "data": {"path": source, "template": "plain"},
+            "evaluate": {"source": {"path": f"{source}_held_out"}},
+        }
+        return merge(merge(load_plan().regime(testbed), changes), self.config.get("recipe", {}))
+
+    def made(self, stage: str) -> dict[str, Any]:
+        """What a record says of its evaluation."""
+        tuning = stage == "tuning"
+        evaluation = {
+            "samples": self.config["samples"],
+            "held_out": self.config["held_out"],
+            "trained": 0 if tuning else self.config["trained"],
+            "temperatures": [0.6] if tuning else self.config["temperatures"],
+        }
+        return {"evaluation": evaluation}
+
+    def record(self, planned: Planned) -> Record | None:
+        """The record of a run; None where it is not finished."""
+        regime = self.regime(planned.testbed, planned.stage)
+        return self.records(planned).find(planned.job, regime, self.made(planned.stage))
+
+    def records(self, planned: Planned) -> Records:
+        """Where its record is, among those of its testbed and stage."""
+        return Records.of(self.out, RECORDS, f"{planned.folder}/")
+
+    def planned(self) -> Iterator[Planned]:
+        """All runs whose settings are known so far, in the order in which they are made."""
+        for testbed in TESTBEDS:
+            yield from self.tuning(testbed)
+        yield from self._final()
+
+    def tuning(self, testbed: str) -> Iterator[Planned]:
+        """The runs by which rates and alpha are chosen."""
+        rates = self.config["learning_rates"][testbed]
+        for label in self.config["methods"]:
+            for rate in rates:
+                yield self._tuning(testbed, label, rate)
+        best = self._best_of_grid(testbed)
+        if BASELINE in best:
+            for rate in (best[BASELINE] / math.sqrt(2), best[BASELINE] * math.sqrt(2)):
+                yield self._tuning(testbed, BASELINE, rate)
+        if REPLAY in best:
+            for alpha in self.config["alphas"]:
+                if alpha != TUNED_ALPHA:
+                    yield self._tuning(testbed, REPLAY, best[REPLAY], alpha)
+
+    def choice(self, testbed: str) -> Choice:
+        """By the criterion of the protocol; a method whose runs are not finished has no rate."""
+        rates = dict(self._best_of_grid(testbed))
+        found = [(self.record(planned), planned) for planned in self.tuning(testbed)]
+        scores = [(score(record), planned) for record, planned in found if record is not None]
+        alpha = None
+        if len(scores) == len(found) and {BASELINE, REPLAY} <= rates.keys():
+            rates[BASELINE] = _lowest_of_best(
+                [(s, p.job.changes["train"]["learning_rate"]) for s, p in scores if p.label == BASELINE]
+            )
+            of_alpha = [
+                (s, p.job.changes["method"].get("replay", {}).get("alpha", TUNED_ALPHA))
+                for s, p in scores
+                if p.label == REPLAY and p.job.changes["train"]["learning_rate"] == rates[REPLAY]
+            ]
+            alpha = _lowest_of_best(of_alpha)
+        elif BASELINE in rates:
+            del rates[BASELINE]
+        return Choice(rates, alpha)
+
+    def _best_of_grid(self, testbed: str) -> dict[str, float]:
+        """Method -> the best of its learning rates, of the methods all of whose rates are tried."""
+        best = {}
+        for label in self.config["methods"]:
+            runs = {rate: self.record(self._tuning(testbed, label, rate)) for rate in self._rates(testbed)}
+            scores = [(score(record), rate) for rate, record in runs.items() if record is not None]
+            if len(scores) == len(runs):
+                best[label] = _lowest_of_best(scores)
+        return best
+
+    def _rates(self, testbed: str) -> list[float]:
+        return list(self.config["learning_rates"][testbed])
+
+    def _final(self) -> Iterator[Planned]:
+        chosen = {testbed: self.choice(testbed) for testbed in TESTBEDS}
+        ready = [
+            t for t in TESTBEDS if chosen[t].alpha is not None and len(chosen[t].rates) == len(self.config["methods"])
+        ]
+        seeds, early = self.config["final_seeds"], len(self.config["control_seeds"])
+        for seed in seeds[:early]:
+            for testbed in ready:
+                for label in self.labels:
+                    yield self._run("final", testbed, label, seed, chosen[testbed])
+        if "maze" in ready:
+            yield from self._controls(chosen["maze"])
+        for seed in seeds[early:]:
+            for testbed in ready:
+                for label in self.labels:
+                    yield self._run("final", testbed, label, seed, chosen[testbed])
+        if "maze" in ready:
+            for seed in self.config["large_seeds"]:
+                for label in (BASELINE, REPLAY):
+                    yield self._run("large", "maze", label, seed, chosen["maze"])
+
+    def _controls(self, choice: Choice) -> Iterator[Planned]:
+        for labels in self.config["control_order"]:
+            for seed in self.config["control_seeds"]:
+                for label in labels:
+                    if label == MORE_ROLLOUTS:
+                        changes = {"sample": {"group_size": self.rollouts_of_equal_tokens}}
+                        job = self._job(self.config["methods"][BASELINE], choice.rates[BASELINE], seed, **changes)
+                        yield Planned("controls", "maze", label, job)
+                    else:
+                        yield self._run("controls", "maze", label, seed, choice)
+
+    @property
+    def labels(self) -> list[str]:
+        """The settings of the final runs."""
+        return [*self.config["methods"], *self.config["combined"]]
+
+    @cached_property
+    def rollouts_of_equal_tokens(self) -> int:
+        """The group size at which clip-higher has as many gradient tokens as the tuned run of verified-replay in
+        mazes."""
+        choice, recipe = self.choice("maze"), self.regime("maze", "tuning")
+        assert choice.alpha is not None
+        tuned = self.record(self._tuning("maze", REPLAY, choice.rates[REPLAY], choice.alpha))
+        assert tuned is not None
+        metrics, size = tuned["metrics"], int(recipe["sample"]["group_size"])
+        each = zip(metrics["response/length_mean"], metrics["policy/active_token_frac"], strict=True)
+        sampled = sum(length * active for length, active in each) * size * recipe["train"]["batch_size"]
+        return round(size * (sampled + sum(metrics["replay/tokens"])) / sampled)
+
+    def _tuning(self, testbed: str, label: str, rate: float, alpha: float = TUNED_ALPHA) -> Planned:
+        method = self.config["methods"][label]
+        if alpha != TUNED_ALPHA:
+            method = merge(method, {"replay": {"alpha": alpha}})
+        return Planned("tuning", testbed, label, self._job(method, rate, self.config["tuning_seed"]))
+
+    def _run(self, stage: str, testbed: str, label: str, seed: int, choice: Choice) -> Planned:
+        """A run at the chosen rate: of a method, of a base with replay, or of verified-replay with a change."""
+        replay = {"replay": {"alpha": choice.alpha}}
+        if label in self.config["combined"]:
+            base = self.config["combined"][label]
+            method, rate = merge(self.config["methods"][base], replay), choice.rates[base]
+        elif label in self.config["controls"]:
+            method = merge(self.config["methods"][REPLAY], merge(replay, {"replay": self.config["controls"][label]}))
+            rate = choice.rates[REPLAY]
+        else:
+            method, rate = self.config["methods"][label], choice.rates[label]
+            if label == REPLAY:
+                method = merge(method, replay)
+        return Planned(stage, testbed, label, self._job(method, rate, seed))
+
+    @staticmethod
+    def _job(method: Mapping[str, Any], rate: float, seed: int, **changes: Any) -> ReplayJob:
+        train = {"learning_rate": float(f"{rate:.6g}")}
+        return ReplayJob({"method": {"frame": "common", **method}, "train": train, **changes}, seed)
+
+
+def score(record: Record) -> float:
+    """The criterion: the mean of Pass@1 and Pass@64 on the selection problems at temperature 0.6."""
+    return float((pass_at(record, SELECTION, 1).mean() + pass_at(record, SELECTION, 64).mean()) / 2)
+
+
+def _lowest_of_best(scores: list[tuple[float, float]]) -> float:
+    """The value of the highest score, of equal scores the lowest value."""
+    return max(scores, key=lambda found: (found[0], -found[1]))[1]

@@ -1,0 +1,193 @@
+"""Which grader `--grader auto` takes: by the reference answers, the options and the responses of a file."""
+
+import json
+
+import pytest
+
+from diver.look.grade import GradeConfig, run
+from diver.recipe.data import Source
+from diver.tasks.references import answer_and_verifier, final_answer, options_in
+from diver.tasks.sources import load_problems, value_at
+
+METALS = ["iron", "copper", "zinc", "gold"]
+
+
+def rows_graded(tmp_path, capsys, rows, **settings):
+    file = tmp_path / "x.jsonl"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run(GradeConfig(rollouts=str(file), out=tmp_path / "out", **settings))
+    graded = [json.loads(line) for line in (tmp_path / "out" / "samples.jsonl").open()]
+    return [(row["grader"].partition("@")[0], row["grade"]) for row in graded], "".join(capsys.readouterr())
+
+
+def asked(number, answer, response, **more):
+    return {"question": f"Which metal is number {number}?", "answer": answer, "response": response, **more}
+
+
+BY_LETTER = [asked(1, "B", "I say:\nANSWER: B"), asked(2, "D", "ANSWER: D"), asked(3, "A", "ANSWER: C")]
+OPTIONS = {
+    "a list": {"choices": METALS},
+    "a list with letters": {"options": [f"{letter}) {metal}" for letter, metal in zip("ABCD", METALS, strict=True)]},
+    "a mapping": {"options": dict(zip("ABCD", METALS, strict=True))},
+    "texts and labels": {"choices": {"text": METALS, "label": list("ABCD")}},
+    "rows": {"options": [{"label": label, "text": metal} for label, metal in zip("ABCD", METALS, strict=True)]},
+    "a text": {"choices": str(METALS)},
+    "columns": dict(zip("ABCD", METALS, strict=True)),
+    "none": {},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_letter_of_options_in_a_column(tmp_path, capsys, name):
+    grades, said = rows_graded(tmp_path, capsys, [{**row, **OPTIONS[name]} for row in BY_LETTER])
+    assert grades == [("choice", "correct"), ("choice", "correct"), ("choice", "wrong")]
+    why = "letter, and 3 of 3 responses choose one" if name == "none" else "letter of an option in a column"
+    assert f"x.jsonl: --grader auto: choice grades 3 of 3 problems (the reference answer is a {why})" in said.replace(
+        "is the letter", "is a letter"
+    )
+
+
+def test_the_text_of_an_option_as_the_reference_answer(tmp_path, capsys):
+    listed = "Which?\n" + "\n".join(f"{letter}) {metal}" for letter, metal in zip("ABCD", METALS, strict=True))
+    rows = [
+        {"question": f"1. {listed}", "answer": "zinc", "response": "The answer is zinc."},
+        {"question": f"2. {listed}", "answer": "gold", "response": r"\boxed{D}"},
+        {"question": f"3. {listed}", "answer": "gold", "response": r"\boxed{C}"},
+    ]
+    grades, said = rows_graded(tmp_path, capsys, rows)
+    assert grades == [("choice", "correct"), ("choice", "correct"), ("choice", "wrong")]
+    assert "the text of an option in the question" in said
+
+
+def test_options_in_one_line_with_small_letters(tmp_path, capsys):
+    question = "Which? (a) iron (b) copper (c) zinc (d) gold"
+    rows = [
+        {"question": f"1. {question}", "answer": "(c)", "response": "The answer is (c)."},
+        {"question": f"2. {question}", "answer": "(a)", "response": "It is iron, so (a)."},
+        {"question": f"3. {question}", "answer": "(a)", "response": "The answer is (b)."},
+    ]
+    assert rows_graded(tmp_path, capsys, rows)[0] == [("choice", g) for g in ("correct", "correct", "wrong")]
+
+
+def test_an_index_that_counts_from_zero(tmp_path, capsys):
+    rows = [asked(1, 0, "ANSWER: A", choices=METALS), asked(2, 3, "ANSWER: D", choices=METALS)]
+    grades, said = rows_graded(tmp_path, capsys, [*rows, asked(3, 2, "ANSWER: B", choices=METALS)])
+    assert grades == [("choice", "correct"), ("choice", "correct"), ("choice", "wrong")]
+    assert "counts the options in a column from 0" in said
+
+
+def test_what_is_no_choice(tmp_path, capsys):
+    rows = [
+        {"question": "A set has two elements. Name it.", "answer": "A", "response": "It has two elements."},
+        {"question": "The set? It is C.", "answer": "C", "response": r"\boxed{\{1, 2\}}"},
+        {"question": "(a) Find x. (b) Find y.", "answer": "7", "response": r"\boxed{7}"},
+        {"question": "1) one 2) two", "answer": "2", "response": r"\boxed{2}"},
+        {"question": r"$\textbf{(A)}\ 3 \qquad \textbf{(B)}\ 4$", "answer": "4", "response": r"\boxed{4}"},
+    ]
+    grades, said = rows_graded(tmp_path, capsys, rows)
+    assert {grader for grader, _ in grades} == {"math"} and [g for _, g in grades[2:]] == ["correct"] * 3
+    assert "math grades 5 of 5 problems" in said
+
+
+def test_a_file_of_both(tmp_path, capsys):
+    rows = [asked(1, "B", "ANSWER: B", choices=METALS), asked(2, "6", r"\boxed{6}")]
+    grades, said = rows_graded(tmp_path, capsys, rows)
+    assert grades == [("choice", "correct"), ("math", "correct")]
+    assert "choice grades 1 of 2" in said and "math grades 1 of 2" in said
+
+
+def test_grades_that_contradict_the_labels_are_doubted(tmp_path, capsys):
+    rows = [asked(n, "5", "It is five.", correct=n < 2) for n in range(4)]  # of two labelled correct none is graded so
+    _, said = rows_graded(tmp_path, capsys, rows, grader="math")
+    assert "warning: 2 of 2 responses that the labels call correct are not so by these grades" in said
+    assert "--grader auto" not in said
+
+
+def test_grades_that_agree_are_not_doubted(tmp_path, capsys):
+    rows = [asked(n, "5", r"\boxed{5}" if n else "five", correct=True) for n in range(3)]  # two of three
+    assert "warning" not in rows_graded(tmp_path, capsys, rows)[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "answer", "verifier"),
+    [
+        ("2 + 5 = <<2+5=7>>7\n#### 7", "7", "gsm8k"),
+        ("2 + 5 = <<2+5=7>>7 hens\nA: 7", "7", "gsm8k"),
+        ("Two and five make seven.\nThe answer is: 7", "7", "math"),
+        ("Two and five make seven.\n**Answer:** 7.", "7", "math"),
+        (r"We add and find $\boxed{7}$.", "7", "math"),
+        ("<answer>7</answer>", "7", "math"),
+        ("7", "7", "math"),
+        ("x = 7", "x = 7", "math"),
+        ("A: 7", "A: 7", "math"),  # one line: it may as well be the name of a value
+        ("Two and five.\nThat is 7", "Two and five.\nThat is 7", "math"),
+    ],
+)
+def test_a_whole_solution_as_the_reference_answer(given, answer, verifier):
+    assert final_answer(given) == answer
+    assert answer_and_verifier("How many?", given, "hens")[:2] == (answer, verifier)
+
+
+def test_options_that_are_none():
+    for row in ({"options": "fast"}, {"choices": ["one"]}, {"A": "x"}, {"A": 1, "B": 2}, {"choices": "[1, 2"}, {}):
+        assert options_in(row, value_at) is None
+
+
+def test_training_data_with_options_in_a_column(tmp_path):
+    file = tmp_path / "metals.jsonl"
+    file.write_text(json.dumps({"question": "Which?", "choices": METALS, "answer": "zinc"}) + "\n")
+    (problem,) = load_problems(str(file))
+    assert problem.verifier == "choice" and problem.meta["options"] == METALS
+
+
+def test_a_verifier_of_ones_own_reads_the_whole_reference(tmp_path):
+    file = tmp_path / "mine.jsonl"
+    file.write_text(json.dumps({"question": "Which?", "answer": r"It is \boxed{7}"}) + "\n")
+    (problem,) = load_problems(Source(path=str(file), verifier="operator:eq"))
+    assert problem.answer == r"It is \boxed{7}"
+
+
+def test_an_index_that_counts_from_one(tmp_path, capsys):
+    rows = [asked(1, 1, "ANSWER: A", choices=METALS), asked(2, 4, "ANSWER: D", choices=METALS)]
+    grades, said = rows_graded(tmp_path, capsys, [*rows, asked(3, 2, "ANSWER: C", choices=METALS)])
+    assert grades == [("choice", "correct"), ("choice", "correct"), ("choice", "wrong")]
+    assert "counts the options in a column from 1" in said
+
+
+def test_responses_that_say_the_number_of_an_option(tmp_path, capsys):
+    rows = [asked(1, 0, "The answer is 0.", choices=METALS), asked(2, 3, r"\boxed{3}", choices=METALS)]
+    grades, _ = rows_graded(tmp_path, capsys, [*rows, asked(3, 2, "The answer is 1.", choices=METALS)])
+    assert grades == [("math", "correct"), ("math", "correct"), ("math", "wrong")]
+
+
+def test_a_small_letter_of_options_in_one_line(tmp_path, capsys):
+    question = "Which? (a) iron (b) copper (c) zinc (d) gold"
+    rows = [
+        {"question": f"1. {question}", "answer": "c", "response": "The answer is (c)."},
+        {"question": f"2. {question}", "answer": "a", "response": "a"},
+        {"question": f"3. {question}", "answer": "a", "response": "The answer is (b)."},
+    ]
+    grades, said = rows_graded(tmp_path, capsys, rows)
+    assert grades == [("choice", g) for g in ("correct", "correct", "wrong")]
+    assert "the letter of an option in the question" in said
+
+
+def test_the_reference_answers_of_other_projects(tmp_path, capsys):
+    for name in ("expected_answer", "reference_answer", "correct_answer", "answerKey"):
+        row = {"question": "1+1?", name: "2", "response": r"\boxed{2}"}
+        assert rows_graded(tmp_path / name, capsys, [row])[0] == [("math", "correct")]
+
+
+def test_one_row_of_a_problem_says_its_answer(tmp_path, capsys):
+    rows = [asked(1, answer, r"\boxed{2}") for answer in (None, "2")]
+    assert rows_graded(tmp_path, capsys, rows)[0] == [("math", "correct")] * 2
+
+
+def test_options_of_an_inspect_log(tmp_path, capsys):
+    """By its options "iron" is a choice; "B" as a reference answer, without a response that chooses, too."""
+    sample = {
+        "id": 1, "epoch": 1, "input": "Which?", "choices": METALS, "target": "B", "scores": {},
+        "output": {"choices": [{"message": {"role": "assistant", "content": "Hm."}, "stop_reason": "stop"}]},
+    }  # fmt: skip
+    assert rows_graded(tmp_path, capsys, [sample])[0] == [("choice", "no_answer")]

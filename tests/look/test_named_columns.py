@@ -1,0 +1,120 @@
+"""What files of named columns leave open: whose an outcome is, of which step, benchmark and model the rows are."""
+
+import json
+
+import pytest
+from diver_command import succeeds
+from rollout_files import shape
+from rows import write_rows
+
+from diver.look.read import Columns, read_rollouts
+
+
+def test_one_outcome_of_several_responses_is_of_none_of_them(tmp_path):
+    """As the accuracy of a row: 0.5 of four would be four correct ones.
+    Of a single response it is known whose it is."""
+    rows = [{"problem": f"p{i}", "responses": ["a", "b", "c", "d"], "accuracy": 0.5, "answer": "7"} for i in (0, 1)]
+    rows += [{"problem": "p2", "responses": ["a"], "accuracy": 1}]
+    path = write_rows(tmp_path / "x.jsonl", rows)
+    said = "x.jsonl: one outcome for several responses, which does not say whose it is: left out"
+    for found in (read_rollouts(path), read_rollouts(path, Columns(outcome="accuracy"))):
+        assert [[r.reward and r.reward.outcome for r in g.rollouts] for g in found] == [[None] * 4, [None] * 4, [1]]
+        assert sum(note.endswith(said) for note in found.notes) == 1
+    printed = succeeds("grade", write_rows(tmp_path / "y.jsonl", rows[:2]))
+    assert "y.jsonl: one outcome for several responses" in printed and "labels:" not in printed
+
+
+@pytest.mark.parametrize("name", ["step_{}", "global_step-{}/all", "iteration{:03}", "rollout_{}/0"])
+def test_the_step_of_named_columns_is_the_number_behind_its_word(tmp_path, name):
+    for step in (1, 2):
+        write_rows(tmp_path / f"{name.format(step)}.jsonl", [{"problem": "Q", "response": f"{step} {i}"} for i in "ab"])
+    groups = read_rollouts(tmp_path)
+    assert [(g.problem.meta["step"], g.responses) for g in groups] == [(1, ["1 a", "1 b"]), (2, ["2 a", "2 b"])]
+
+
+def test_a_column_of_steps_goes_before_the_name_and_other_numbers_are_no_steps(tmp_path):
+    write_rows(tmp_path / "a" / "step_1.jsonl", [{"problem": "Q", "response": "a", "step": 7}])
+    assert read_rollouts(tmp_path / "a")[0].problem.meta["step"] == 7
+    for name in ("1", "data_00002"):
+        write_rows(tmp_path / "b" / f"{name}.jsonl", [{"problem": "Q", "response": name}])
+    assert shape(read_rollouts(tmp_path / "b"))[0][:3] == ("problem-1", None, ["1", "data_00002"])
+
+
+@pytest.mark.parametrize("problem", [{"problem_id": "q-60"}, {"problem": 60}, {"problem": "60"}])
+@pytest.mark.parametrize("source", ["benchmark", "data_source", "dataset", "task"])
+def test_two_benchmarks_of_named_columns_that_number_their_problems_alike(tmp_path, problem, source):
+    rows = [{**problem, source: name, "response": name} for name in ("aime24", "amc", "aime24")]
+    groups = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert [(g.problem.source, g.responses) for g in groups] == [("aime24", ["aime24"] * 2), ("amc", ["amc"])]
+
+
+def test_a_problem_by_its_text_is_the_same_in_every_benchmark(tmp_path):
+    rows = [{"problem": "1 + 1?", "benchmark": name, "response": name} for name in ("a", "b")]
+    rows += [{"problem": 7, "task": text, "response": "c"} for text in (["a"], "b" * 201)]  # no names
+    groups = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert [(g.problem.source, g.responses) for g in groups] == [("", ["a", "b"]), ("", ["c", "c"])]
+
+
+def test_models_that_nobody_keeps_apart_are_said(tmp_path):
+    rows = [{"problem": p, "model": m, "response": "a"} for p, m in (("P", "x"), ("P", "y"), ("P", "z"), ("Q", "x"))]
+    path = write_rows(tmp_path / "x.jsonl", rows)
+    said = f"{path}: column 'model' differs within a group; --by model keeps the models apart"
+    assert read_rollouts(path).notes[1:] == [said]
+    assert read_rollouts(path, Columns(by="model")).notes[1:] == []
+    assert read_rollouts(write_rows(path, rows[::3])).notes[1:] == []  # P of x, and Q of x
+
+
+def test_the_outcome_that_was_guessed_is_said_and_so_is_one_above_1(tmp_path):
+    """By hand: a judge's 2 of 1 to 5 is correct at the threshold 0.5, which nobody set."""
+    rows = [{"problem": "Q", "response": "a b", "score": s, "answer": "7"} for s in (2, 5)]
+    path = write_rows(tmp_path / "x.jsonl", rows)
+    assert read_rollouts(path).notes == [
+        f"{path}: named columns: 2 responses to 1 problems in 1 groups of 2; outcome: score"
+    ]
+    assert read_rollouts(path, Columns(outcome="score")).notes[0].endswith("groups of 2")
+    said = ": outcomes of up to 5; those of at least 0.5 count as correct (--threshold sets it)"
+    for command in ("measure", "browse", "grade"):
+        page = ["--out", tmp_path / "x.html"] if command == "browse" else []
+        assert succeeds(command, path, *page).count(said) == 1
+        assert said not in succeeds(command, path, *page, "--threshold", "4")
+    assert "<dt>Outcome</dt><dd>score</dd>" in (tmp_path / "x.html").read_text()
+    assert "outcomes of up to" not in succeeds("measure", write_rows(path, [{**row, "score": 1} for row in rows]))
+
+
+def test_a_partial_score_of_inspect_is_not_correct(tmp_path):
+    """As its pass_at has it; a number is what it is."""
+    output = {"choices": [{"message": {"content": "a"}}]}
+    samples = [
+        {"id": 1, "epoch": i, "input": "Q", "target": "7", "output": output, "scores": {"s": {"value": value}}}
+        for i, value in enumerate(["C", "P", "I", "N", 0.5])
+    ]
+    (tmp_path / "log.json").write_text(json.dumps({"eval": {"task": "t", "model": "m"}, "samples": samples}))
+    assert read_rollouts(tmp_path / "log.json")[0].outcomes.tolist() == [1, 0, 0, 0, 0.5]
+
+
+def test_a_layout_of_its_own_has_no_other_source_and_no_step_of_a_name(tmp_path):
+    rows = [{"input": "60", "output": "a", "gts": "7", "score": 1, "data_source": name} for name in ("aime24", "amc")]
+    (group,) = read_rollouts(write_rows(tmp_path / "step_3.jsonl", rows))
+    assert (group.problem.source, group.problem.meta, group.responses) == ("", {}, ["a", "a"])
+
+
+@pytest.mark.parametrize("header", ["", "Unnamed: 0", "index", "level_0"])
+def test_the_row_numbers_of_pandas_are_no_outcome(tmp_path, header):
+    """By hand: row numbers 0 to 3 as outcomes would make three of four responses correct."""
+    (tmp_path / "x.csv").write_text(f"{header},question,response\n" + "".join(f"{i},Q{i // 2},{i}\n" for i in range(4)))
+    found = read_rollouts(tmp_path / "x.csv")
+    assert [r.reward for g in found for r in g.rollouts] == [None] * 4 and "none with an outcome" in found.notes[0]
+    assert [g.responses for g in found] == [["0", "1"], ["2", "3"]]
+    (tmp_path / "x.csv").write_text(f"{header},question,response,correct\n5,Q,a,1\n6,Q,b,0\n")
+    (group,) = found = read_rollouts(tmp_path / "x.csv")
+    assert group.outcomes.tolist() == [1, 0] and found.notes[0].endswith("outcome: correct")
+
+
+@pytest.mark.parametrize("name", ["Unnamed: 0", "index", "__index_level_0__", "example_id", "idx"])
+def test_the_numbers_of_rows_and_problems_are_no_reward_of_trl(tmp_path, name):
+    """TRL's outcome is the only column of numbers beside its own, and here there is none, or `accuracy`."""
+    rows = [{name: i, "prompt": "P", "completion": str(i), "advantage": 0.0, "step": 1} for i in (5, 6)]
+    (group,) = found = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert [r.reward for r in group.rollouts] == [None, None] and "the outcome column is ambiguous" in found.notes[1]
+    (group,) = read_rollouts(write_rows(tmp_path / "x.jsonl", [{**row, "accuracy_reward": 1.0} for row in rows]))
+    assert group.outcomes.tolist() == [1, 1]

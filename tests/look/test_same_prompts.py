@@ -1,0 +1,189 @@
+"""Different problems with equal prompts: what tells them apart, and what only looks as if it did."""
+
+import json
+
+import pytest
+from diver_command import fails, succeeds
+from rows import write_rows
+
+from diver.look.read import Columns, read_rollouts
+
+WORDS = [("crane", "crane", 1), ("slate", "crane", 0), ("slate", "slate", 1), ("stone", "slate", 0)]
+
+
+def rows_of(*columns, prompts=("Guess.",) * 4, answers=False):
+    """Four responses; each column is (name, its four values)."""
+    rows = []
+    for i, (said, answer, reward) in enumerate(WORDS):
+        more = {name: values[i] for name, values in columns} | ({"answer": answer} if answers else {})
+        rows.append({"prompt": prompts[i], "completion": said, "reward": reward, **more})
+    return rows
+
+
+def responses(path, **columns):
+    return [group.responses for group in read_rollouts(path, Columns(**columns))]
+
+
+TWO = [["crane", "slate"], ["slate", "stone"]]
+ONE = [["crane", "slate", "slate", "stone"]]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "example_id", "question_id", "idx", "unique_id", "_ng_task_index", "uid", "id", "index", "problem_idx",
+        "task_id", "prompt_id", "questionId", "doc_hash", "problem-uid",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("values", [(0, 0, 1, 1), ("a", "a", "b", "b"), ("a_0_0", "a_1_0", "b_0_0", "b_1_0")])
+def test_an_id_that_responses_share_tells_problems_apart(tmp_path, name, values):
+    """`a_0_0` is verl's: group, number of the rollout, number of its output; elsewhere one number stands at the end."""
+    if name != "uid" and "_" in str(values[0]):
+        values = [value.removesuffix("_0") for value in values]
+    path = write_rows(tmp_path / "x.jsonl", rows_of((name, values)))
+    found = read_rollouts(path)
+    assert [g.responses for g in found] == TWO and [g.outcomes.tolist() for g in found] == [[1, 0], [1, 0]]
+    assert len({g.problem.id for g in found}) == 2
+    assert found.notes[1].startswith(f"{path}: different problems have the same prompt: column '{name}")
+
+
+@pytest.mark.parametrize(
+    "values, said",
+    [
+        ((7, 8, 9, 10), "the number of the row"),
+        ((0, 0, 0, 0), "one problem"),
+        ((None, None, None, None), "nothing"),
+        ((5, 5, None, ""), "one problem, and of two responses nothing"),
+        ((float("nan"), None, "", "None"), "nothing"),
+    ],
+)
+@pytest.mark.parametrize("name", ["idx", "example_id", "uid"])
+def test_a_column_of_ids_that_numbers_rows_or_says_nothing_leaves_the_prompt(tmp_path, name, values, said):
+    found = read_rollouts(write_rows(tmp_path / "x.jsonl", rows_of((name, values))))
+    assert [g.responses for g in found] == ONE and len(found.notes) == 1
+
+
+@pytest.mark.parametrize("name", ["idx", "index", "sample_id"])
+def test_the_number_of_a_sample_repeats_with_every_prompt_and_is_no_problem(tmp_path, name):
+    """By hand: P and Q have samples 0 and 1, each written twice, as by two models that nobody keeps apart."""
+    rows = [{"prompt": p, "completion": f"{p}{i}{m}", name: i} for p in "PQ" for m in "xy" for i in (0, 1)]
+    path = write_rows(tmp_path / "x.jsonl", rows)
+    assert responses(path) == [["P0x", "P1x", "P0y", "P1y"], ["Q0x", "Q1x", "Q0y", "Q1y"]]
+
+
+def test_different_prompts_stay_different_whatever_their_id(tmp_path):
+    path = write_rows(tmp_path / "x.jsonl", rows_of(("example_id", (0, 0, 0, 0)), prompts="PPQQ"))
+    assert responses(path) == TWO
+
+
+def test_two_benchmarks_that_number_their_problems_alike_keep_their_ids(tmp_path):
+    """Task b asks another question under the ids of task a, which still tell apart the problems of a."""
+    rows = [{**row, "task": "a"} for row in rows_of(("example_id", (0, 0, 1, 1)))]
+    rows += [{"prompt": "Other.", "completion": "x", "task": "b", "example_id": i} for i in (0, 0)]
+    assert responses(write_rows(tmp_path / "x.jsonl", rows)) == [*TWO, ["x", "x"]]
+
+
+def test_reference_answers_that_differ_tell_problems_apart(tmp_path):
+    """With row numbers, and with nothing else that would; a row without an answer belongs to neither."""
+    for columns in ([], [("idx", (0, 1, 2, 3))]):
+        found = read_rollouts(path := write_rows(tmp_path / "x.jsonl", rows_of(*columns, answers=True)))
+        assert [(g.responses, g.problem.answer) for g in found] == [(TWO[0], "crane"), (TWO[1], "slate")]
+        said = f"{path}: one prompt has different reference answers: 'crane' and 'slate', which tell problems apart"
+        assert found.notes[1] == f"{said} (prompt 'Guess.')"
+    verl = [{"input": "<image>Find x.", "output": "o", "gts": g, "score": 1, "step": 1} for g in "5577"]
+    assert [len(g) for g in read_rollouts(write_rows(tmp_path / "1.jsonl", verl))] == [2, 2]
+
+
+def test_a_reference_answer_that_only_some_rows_have_splits_nothing(tmp_path):
+    rows = [{"prompt": "P", "completion": "a", "answer": answer} for answer in ("7", "", None, " 7 ")]
+    found = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert [len(g) for g in found] == [4] and len(found.notes) == 1
+
+
+def test_the_column_that_the_user_names_for_the_problem_decides_alone(tmp_path):
+    path = write_rows(tmp_path / "x.jsonl", rows_of(("example_id", (0, 0, 1, 1)), answers=True))
+    found = read_rollouts(path, Columns(problem="prompt"))
+    assert [g.responses for g in found] == ONE
+    assert found.notes[1] == (
+        f"{path}: one group has different reference answers: 'crane' and 'slate' (prompt 'Guess.')"
+    )
+    assert "have different reference answers, 'crane' and 'slate'" in fails("grade", path, "--problem", "prompt")
+    page = tmp_path / "page.html"
+    assert "one group has different reference answers" in succeeds("browse", path, "--problem", "prompt", "--out", page)
+
+
+def test_what_is_graded_apart_is_read_apart(tmp_path):
+    rows = [row | {"completion": rf"\boxed{{{i}}}"} for i, row in enumerate(rows_of(("example_id", (0, 0, 1, 1))))]
+    path = write_rows(tmp_path / "x.jsonl", [row | {"answer": "1"} for row in rows])
+    succeeds("grade", path, "--out", tmp_path / "out")
+    assert [len(g) for g in read_rollouts(tmp_path / "out" / "samples.jsonl")] == [2, 2]
+
+
+def test_a_group_id_that_is_missing_makes_no_group(tmp_path):
+    """In verl's `uid`, slime's `group_index` and lm-eval's `doc_id`; by hand: P and Q are two problems."""
+    verl = [{"input": p, "output": "o", "score": 1, "uid": f"None_{i}_0"} for i, p in enumerate("PPQQ")]
+    slime = [
+        {
+            "group_index": None,
+            "prompt": p,
+            "response": "r",
+            "label": "7",
+            "reward": 1,
+            "status": "completed",
+            "rollout_id": 0,
+        }
+        for p in "PPQQ"
+    ]
+    request = {"until": ["\n"]}
+    lm_eval = [
+        {"doc_id": None, "doc": {}, "target": 0, "arguments": [[p, request]], "resps": [["r"]], "filtered_resps": ["r"]}
+        for p in "PPQQ"
+    ]
+    for rows in (verl, slime, lm_eval):
+        groups = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+        assert [(g.problem.prompt, len(g)) for g in groups] == [("P", 2), ("Q", 2)]
+    assert groups[0].problem.answer == "0"
+
+
+@pytest.mark.parametrize("column", ["extra_info", "metadata", "info"])
+def test_ids_inside_a_column(tmp_path, column):
+    path = write_rows(tmp_path / "x.jsonl", rows_of((column, [{"index": i, "split": "test"} for i in (0, 0, 1, 1)])))
+    assert responses(path) == TWO
+
+
+def test_ids_of_a_csv_file(tmp_path):
+    (tmp_path / "x.csv").write_text(",idx,prompt,response\n0,5,P,a\n1,5,P,b\n2,6,P,c\n3,6,P,d\n4,None,P,e\n5,,P,f\n")
+    assert responses(tmp_path / "x.csv") == [["a", "b"], ["c", "d"], ["e", "f"]]
+
+
+def test_problems_by_their_ids_alone(tmp_path):
+    for name in ("question_id", "example_id", "unique_id", "task_id"):
+        path = write_rows(tmp_path / "x.jsonl", [{name: i, "response": f"r{i}"} for i in (3, 3, 4)])
+        assert responses(path) == [["r3", "r3"], ["r4"]]
+    path = write_rows(path, [{"question_id": i, "response": "r"} for i in (3, None)])
+    assert "x.jsonl:2: no problem" in fails("measure", path)
+
+
+def test_names_of_problems_with_equal_prompts_are_the_same_at_every_step(tmp_path):
+    for step in (1, 2):
+        rows = rows_of(("example_id", (0, 0, 1, 1)))
+        write_rows(tmp_path / f"step_{step}.jsonl", rows[::-1] if step == 2 else rows)
+    named = {(g.problem.id, *sorted(g.responses)) for g in read_rollouts(tmp_path)}
+    assert len(named) == 2 and "4 groups" in read_rollouts(tmp_path).notes[0]
+    page = tmp_path / "p.html"
+    printed = succeeds("measure", tmp_path, "--metrics", "equational", "--k", "1", "--out", tmp_path / "out")
+    assert "| problems        |" in printed and len({json.dumps(n) for n in named}) == 2 and not page.exists()
+
+
+def test_an_id_in_a_column_of_json(tmp_path):
+    rows = [{"prompt": "P", "completion": r, "info": json.dumps({"idx": "ab".index(r)})} for r in "aabb"]
+    groups = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert [g.responses for g in groups] == [["a", "a"], ["b", "b"]]
+    rows = [row | {"info": "{" * 10_000} for row in rows]  # no JSON
+    assert len(read_rollouts(write_rows(tmp_path / "x.jsonl", rows))) == 1
+
+
+def test_an_id_that_all_rows_share_does_not_hide_one_that_tells_them_apart(tmp_path):
+    """`task_id` names a family of tasks here, and stands first."""
+    rows = [{"task_id": "guess", **row} for row in rows_of(("example_id", (0, 0, 1, 1)))]
+    assert responses(write_rows(tmp_path / "x.jsonl", rows)) == TWO

@@ -1,0 +1,34 @@
+"""Answers written by hand: what is right is accepted, and neither a second guess nor a part of the answer is."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from diver.core.types import Grade, Problem
+from diver.recipe.verification import Verification
+from diver.tasks.verify import grade
+
+CLASSES = tomllib.loads((Path(__file__).parent / "answers.toml").read_text(encoding="utf-8"))
+PATIENT = Verification(timeout_s=120.0)  # on a busy machine 5 seconds of the clock are few of the processor
+
+
+def test_as_many_right_as_wrong_and_none_twice():
+    pairs = [tuple(pair) for table in CLASSES.values() for pair in (*table["right"], *table["wrong"])]
+    assert len(pairs) == len({*pairs}) >= 200
+    assert all(len(table["right"]) == len(table["wrong"]) for table in CLASSES.values())
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_answers(name):
+    table = CLASSES[name]
+    verifier, opened = table.get("grader", "math"), table.get("thinking", False)
+    pairs = [*table["right"], *table["wrong"]]
+    expected = [True] * len(table["right"]) + [False] * len(table["wrong"])
+    problems = [Problem("p", "q", known, verifier=verifier) for known, _ in pairs]
+    responses = [(response, problem) for (_, response), problem in zip(pairs, problems, strict=True)]
+    grades = grade(responses, PATIENT, thinking=[opened] * len(pairs))
+    assert [
+        (pair, str(g)) for pair, g, e in zip(pairs, grades, expected, strict=True) if (g is Grade.CORRECT) != e
+    ] == []
+    assert not {Grade.TIMEOUT, Grade.ERROR} & {*grades}

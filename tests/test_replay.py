@@ -1,0 +1,291 @@
+"""The bank of verified solutions: what enters, in which order it is replayed, and with what advantages,
+all worked out by hand."""
+
+import dataclasses
+import json
+
+import pytest
+from diver_command import diver as command
+from report_page import curve
+
+import diver
+from diver.core.settings import settings
+from diver.core.state import read_state, write_state
+from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
+from diver.diversity.equational import formulas
+from diver.methods import check_needs, method_named
+from diver.methods.grpo import ClipHigher
+from diver.methods.replay import KEY, Replay, solution_of
+from diver.tasks.verify import with_keys
+
+ON = Replay(alpha=0.1)
+
+
+def rollout(tokens, solution, grade=Grade.CORRECT, truncated=False):
+    outcome = Reward(float(grade is Grade.CORRECT))
+    return Rollout("", tokens=tokens, solution=solution, grade=grade, truncated=truncated, key="k", reward=outcome)
+
+
+def group(name, *rollouts):
+    return Group(Problem(name, "", ""), rollouts, prompt_tokens=(7, 8))
+
+
+def bank_of(*steps, replay=ON):
+    """The state after the groups of each step, from step 0."""
+    state = {}
+    for step, groups in enumerate(steps):
+        for sampled in groups:
+            replay.remember(sampled, state, step)
+    return state
+
+
+def solutions(state):
+    return {name: list(entry["responses"]) for name, entry in state[KEY].items()}
+
+
+def test_only_correct_and_finished_responses_enter_one_for_each_solution():
+    state = bank_of(
+        [
+            group(
+                "p",
+                rollout([1, 2], "a"),
+                rollout([3], "a"),
+                rollout([4], "b", truncated=True),
+                rollout([5], None, Grade.WRONG),
+                rollout([6], "c"),
+                rollout([], "d"),
+            ),
+            group("q", rollout([1], None, Grade.NO_ANSWER), rollout([2], None, Grade.TIMEOUT)),
+        ],
+        [group("p", rollout([9], "c"))],
+    )
+    assert solutions(state) == {"p": ["a", "c"]}
+    kept = state[KEY]["p"]["responses"]
+    assert kept["a"]["tokens"].tolist() == [1, 2] and kept["c"]["tokens"].tolist() == [6]  # the first of each
+    assert [(r["seen"], r["found"]) for r in kept.values()] == [(2, 0), (2, 0)]
+
+
+def test_the_bank_keeps_the_first_solutions_or_the_latest_responses():
+    steps = [[group("p", rollout([1], "a"), rollout([2], "b"))], [group("p", rollout([3], "b"), rollout([4], "c"))]]
+    assert solutions(bank_of(*steps, replay=Replay(alpha=1.0, capacity=2))) == {"p": ["a", "b"]}
+    latest = bank_of(*steps, replay=Replay(alpha=1.0, capacity=3, keep="latest"))
+    assert [r["tokens"].tolist() for r in latest[KEY]["p"]["responses"].values()] == [[2], [3], [4]]
+
+
+def test_problems_take_turns_and_a_new_one_waits_behind_the_others():
+    state = bank_of([group(name, rollout([1], "s")) for name in "abc"])
+
+    def turn(problems, step):
+        return [g.problem.id for g in ON.replayed(state, problems, step)]
+
+    assert turn(2, 0) == ["a", "b"]
+    ON.remember(group("d", rollout([1], "s")), state, 1)
+    assert turn(2, 1) == ["c", "a"]
+    assert turn(3, 2) == ["b", "d", "c"]
+    assert sorted(turn(9, 3)) == ["a", "b", "c", "d"]  # none twice in a step
+    assert len(Replay(alpha=0.1, problems=1).replayed(state, 9, 4)) == 1
+
+
+def test_advantages_are_alpha_or_follow_the_frequency_with_the_mean_alpha():
+    state = bank_of([group("p", rollout([1, 2], "a"), rollout([3], "b"), rollout([4], "a"), rollout([5], "a"))])
+    (uniform,) = Replay(alpha=0.3).replayed(state, 1, 4)
+    assert uniform.advantages.tolist() == pytest.approx([0.3, 0.3])
+    assert uniform.prompt_tokens == (7, 8) and [r.tokens for r in uniform.rollouts] == [[1, 2], [3]]
+    assert [r.age for r in uniform.rollouts] == [4, 4]
+    (frequency,) = Replay(alpha=0.3, weights="frequency").replayed(state, 1, 4)
+    # "a" was sampled 3 times of 4: 2 solutions x 0.3 x 3/4 and 2 x 0.3 x 1/4
+    assert frequency.advantages.tolist() == pytest.approx([0.45, 0.15])
+
+
+def test_old_responses_are_dropped_when_their_turn_comes():
+    state = bank_of([group("p", rollout([1], "a")), group("q", rollout([1], "a"))], [group("p", rollout([2], "b"))])
+    young = Replay(alpha=0.1, max_age=2)
+    assert [len(g) for g in young.replayed(state, 2, 2)] == [2, 1]
+    assert [(g.problem.id, len(g)) for g in young.replayed(state, 2, 3)] == [("p", 1)]
+    assert solutions(state) == {"p": ["b"]}
+
+
+def test_beyond_its_bound_the_bank_loses_the_responses_that_were_found_first():
+    """A problem takes 4 bytes for each of its 2 prompt tokens, and a response 4 bytes a token."""
+    steps = [
+        [group("p", rollout([1] * 10, "a"))],
+        [group("q", rollout([2] * 10, "a")), group("p", rollout([3] * 10, "b"))],
+    ]
+    state = bank_of(*steps)
+    assert ON.metrics(state) == {"replay/bank_problems": 2, "replay/bank_responses": 3, "replay/bank_mb": 136e-6}
+    Replay(alpha=0.1, bank_gb=100e-9).replayed(state, 0, 2)
+    assert solutions(state) == {"p": ["b"], "q": ["a"]}  # 96 bytes
+    Replay(alpha=0.1, bank_gb=50e-9).replayed(state, 0, 2)
+    assert solutions(state) == {"q": ["a"]}
+
+
+@pytest.mark.slow
+def test_40_000_problems_with_responses_of_8_192_tokens_stay_within_the_bound(tmp_path):
+    """1.3 GB of responses in a bank of 0.5 GB, through a checkpoint."""
+    replay, state = Replay(alpha=0.1, bank_gb=0.5), {}
+    tokens = [5] * 8192
+    for step in range(40):
+        for i in range(1000):
+            replay.remember(group(f"{step}-{i}", rollout(tokens, "a")), state, step)
+        assert len(replay.replayed(state, 128, step)) == 128
+    size = replay.metrics(state)
+    assert 0.49e3 < size["replay/bank_mb"] <= 0.5e3 and size["replay/bank_responses"] == size["replay/bank_problems"]
+    assert min(r["found"] for entry in state[KEY].values() for r in entry["responses"].values()) >= 24
+    write_state(tmp_path, state)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 0.51e9
+    assert replay.metrics(read_state(tmp_path)) == size
+
+
+def test_the_bank_survives_a_checkpoint_with_its_order(tmp_path):
+    state = bank_of([group(name, rollout([1, 2], "s"), rollout([3], "t")) for name in "cab"]) | {"counts": {"x": 1}}
+    ON.replayed(state, 1, 0)
+    write_state(tmp_path, state)
+    restored = read_state(tmp_path)
+    assert list(restored[KEY]) == ["a", "b", "c"] and restored["counts"] == {"x": 1}
+    for step in range(3):
+        ours, theirs = (ON.replayed(s, 2, step) for s in (state, restored))
+        assert [(g.problem.id, g.prompt_tokens, [r.tokens for r in g.rollouts]) for g in ours] == [
+            (g.problem.id, g.prompt_tokens, [r.tokens for r in g.rollouts]) for g in theirs
+        ]
+
+
+def test_one_id_with_two_prompts_is_two_problems():
+    state, other = {}, Group(Problem("p", "", ""), (rollout([3], "a"),), prompt_tokens=(9, 9, 9))
+    for sampled in (group("p", rollout([1], "a")), other, other):
+        ON.remember(sampled, state, 0)
+    found = {g.prompt_tokens: [r.tokens for r in g.rollouts] for g in ON.replayed(state, 9, 1)}
+    assert found == {(7, 8): [[1]], (9, 9, 9): [[3]]}
+
+
+def test_a_bank_whose_file_is_cut_is_refused(tmp_path):
+    write_state(tmp_path, bank_of([group("p", rollout([1] * 100, "a"))]))
+    path = tmp_path / "method.bin"
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(DiverError, match=r"method.bin: has 50 values where method.json has 102"):
+        read_state(tmp_path)
+
+
+def written(text, solution=None):
+    return solution_of(Rollout(text, key="12", solution=solution))
+
+
+def test_without_canonical_solutions_the_formulas_decide():
+    plain = written("3 * 4 = 12, so \\boxed{12}")
+    assert plain == written("We get   3*4=12.\n\\boxed{12}") != written("6 + 6 = 12, so \\boxed{12}")
+    assert written("$a = 3$ and $b=4$") == written("First \\(b = 4\\), then \\(a=3\\).") != written("$a=3$")
+    assert written("any text", "the verifier's") == "the verifier's"
+    assert formulas("3 * 4 = 12") == frozenset()  # ED counts formulas between delimiters only
+
+
+def test_what_stands_after_the_answer_is_no_part_of_the_solution():
+    text = "3 * 4 = 12, \\boxed{12}"
+    tail = Rollout(text + " and 1 + 1 = 2", key="12", answer_end=len(text))
+    assert solution_of(tail) == solution_of(Rollout(text, key="12", answer_end=len(text)))
+
+
+def test_the_verifier_names_solutions_only_where_they_are_canonical():
+    rollouts = (Rollout(r"\boxed{3*4}", grade=Grade.CORRECT), Rollout(r"\boxed{5}", grade=Grade.WRONG))
+    meta = {"numbers": [3, 4], "target": 12}
+    (countdown,) = with_keys([Group(Problem("c", "", "12", verifier="countdown", meta=meta), rollouts)])
+    assert countdown.rollouts[0].solution == countdown.rollouts[0].key and countdown.rollouts[1].solution is None
+    (math,) = with_keys([Group(Problem("m", "", "12"), (Rollout(r"\boxed{12}", grade=Grade.CORRECT),))])
+    assert math.rollouts[0].solution is None and math.rollouts[0].key == "12"
+
+
+def test_any_method_replays_and_its_sampled_groups_stay_as_they_are():
+    sampled = [group("p", rollout([1], "a"), rollout([2], None, Grade.WRONG))]
+    for name in ("clip-higher", "max-rl", "pass-at-k", "diver-mix"):
+        settings = {"k": 1} if name == "pass-at-k" else {}
+        plain, method = method_named(name, **settings), method_named(name, replay={"alpha": 0.2}, **settings)
+        state = {}
+        ours = method.apply(sampled, Progress(3, 9), state=state)
+        assert ours[0].advantages.tolist() == plain.apply(sampled, Progress(3, 9), state={})[0].advantages.tolist()
+        (replayed,) = method.replayed(state, 32, Progress(5, 9))
+        assert replayed.advantages.tolist() == [0.2] and replayed.rollouts[0].age == 2
+        assert plain.replayed({}, 32, Progress(5, 9)) == [] and "replay" not in plain.needs
+    verified, base = (
+        dataclasses.asdict(method_named("verified-replay")),
+        dataclasses.asdict(method_named("clip-higher")),
+    )
+    assert {key for key in base if verified[key] != base[key]} == {"name", "replay"} and verified["replay"][
+        "alpha"
+    ] == 0.1
+
+
+def test_a_loss_that_compares_sampled_tokens_is_refused():
+    for name in ("clip-cov", "kl-cov", "high-entropy", "entropy-advantage", "siren"):
+        with pytest.raises(DiverError, match=r"method.replay: the loss .* compares the tokens"):
+            method_named(name, replay={"alpha": 0.1})
+
+
+def test_what_sees_rewards_only_refuses_in_one_line():
+    with pytest.raises(DiverError, match=r"adds replayed rollouts .* diver.advantages does not provide"):
+        diver.advantages(["a", "b"], [1, 0], [0, 0], "verified-replay")
+
+
+@settings
+class Own(ClipHigher):
+    """A method of one's own that replays what it likes."""
+
+    name: str = "own"
+
+    def replayed(self, state, problems, progress):
+        return [group("p", rollout([1], "a"))]
+
+
+def test_a_replay_of_ones_own_is_needed_from_the_engine():
+    """Without that, an engine that knows nothing of it would leave it out without a word."""
+    assert "replay" in Own().needs and "replay" not in ClipHigher().needs
+    with pytest.raises(DiverError, match="which TRL does not provide"):
+        check_needs(Own(), "TRL", ("responses",))
+
+
+def test_ages_need_steps():
+    with pytest.raises(DiverError, match=r"give progress as Progress\(step, steps\)"):
+        method_named("verified-replay").apply([group("p", rollout([1], "a"))], 0.5, state={})
+
+
+def test_settings_out_of_range_name_themselves():
+    for table in ({"alpha": -1.0}, {"capacity": 0}, {"bank_gb": 0.0}, {"max_age": -1}):
+        with pytest.raises(DiverError, match=f"method.replay.*{next(iter(table))}"):
+            method_named("verified-replay", replay=table)
+    with pytest.raises(DiverError, match="weights = 'frequency' counts solutions"):
+        method_named("verified-replay", replay={"keep": "latest", "weights": "frequency"})
+
+
+def test_a_run_continues_with_its_bank(tmp_path, monkeypatch):
+    """Stopped after 3 of 5 steps and resumed: rows, weights and bank equal those of a run in one go."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (tmp_path / "tiny.toml").write_text(
+        '[model]\npath = "countdown"\nthreads = 1\n[sample]\ngroup_size = 8\nmax_tokens = 40\nmax_prompt_tokens = 24\n'
+        "[train]\nsteps = 5\nbatch_size = 4\nmini_batch_size = 2\nlearning_rate = 1e-4\nsave_steps = 1\n"
+        '[method]\nname = "verified-replay"\n[data.countdown]\nproblems = 12\n[evaluate]\nproblems = 0\n'
+    )
+
+    def run(folder, *flags):
+        done = command("train", "tiny.toml", "--run.folder", folder, *flags, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        rows = [json.loads(line) for line in (tmp_path / folder / "metrics.jsonl").read_text().splitlines()]
+        return done.stdout + done.stderr, [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
+
+    said, whole = run("whole")
+    assert "one response per solution, which is the verifier's canonical solution (countdown)" in said
+    run("parts", "--train.steps", 3)
+    _, parts = run("parts", "--train.steps", 5)
+    assert parts == whole and len(whole) == 5
+    files = ("method.json", "method.bin", "model.safetensors")
+    one, other = (tmp_path / folder / "checkpoints" / "step_0005" for folder in ("whole", "parts"))
+    assert all((one / name).read_bytes() == (other / name).read_bytes() for name in files)
+    assert whole[0]["replay/age"] == 0 and whole[-1]["replay/age"] > 0
+    for row in whole:
+        assert row["replay/rollouts"] >= row["replay/problems"] > 0 and 0 < row["replay/gradient_share"] < 1
+        assert row["response/length_mean"] <= 40 and row["replay/logprob"] < 0
+    drawn = curve(tmp_path / "whole" / "report.html", "replay/gradient_share")
+    assert drawn == ([1, 2, 3, 4, 5], pytest.approx([row["replay/gradient_share"] for row in whole], abs=1e-3))
+
+
+def test_alpha_0_is_the_base_method():
+    state = {}
+    method = method_named("verified-replay", replay={"alpha": 0.0})
+    method.apply([group("p", rollout([1], "a"), rollout([2], None, Grade.WRONG))], Progress(0, 1), state=state)
+    assert state == {} and method.replayed(state, 4, Progress(0, 1)) == []
