@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from string import Template
 
-import numpy as np
 import pytest
 import tyro
 from diver_command import diver
@@ -32,19 +31,11 @@ def test_the_recipe_of_the_readme_loads_and_has_ten_lines(tmp_path):
     assert len(text.splitlines()) <= 10
 
 
-def test_the_drop_in_of_the_readme_runs():
-    code, _ = blocks("python")  # the other is run by tests/integrations/trl
-    given = {
-        "responses": ["so $1+1=2$", "we add: $2=1+1$", "three", "so $1+1=2$ it is"],
-        "outcomes": [1.0, 1.0, 0.0, 1.0],
-        "group_ids": ["a"] * 4,
-        "step": 5,
-        "total_steps": 100,
-    }
-    exec(code, given)
-    advantages = given["advantages"]
-    assert advantages.dtype == np.float64 and advantages[2] < 0 < advantages[1] and abs(advantages.sum()) < 1e-9
-    assert len(code.splitlines()) <= 10
+def test_the_python_of_the_readme_prints_what_the_readme_shows(capsys):
+    (code,), (shown,) = blocks("python"), blocks("text")
+    exec(code, {})
+    assert capsys.readouterr().out == shown
+    assert len(code.splitlines()) <= 8
 
 
 def prose(text):
@@ -137,5 +128,5 @@ def test_every_command_that_a_page_shows_has_flags_that_exist(tmp_path, monkeypa
 
 
 def test_the_first_screen_is_short():
-    assert len(README.splitlines()) <= 150
+    assert len(README.splitlines()) <= 90
     assert "arXiv preprint arXiv:2509.26209" in README

@@ -33,7 +33,6 @@ from diver.tasks.verify.countdown import parse, problems, solution
 GRPOConfig = trl.GRPOConfig
 
 HERE = Path(__file__).parent
-README = (HERE.parents[2] / "README.md").read_text(encoding="utf-8")
 PAGE = (HERE.parents[2] / "docs" / "engines" / "trl.md").read_text(encoding="utf-8")
 METHODS = ["diver-mix", "diver-annealed", "pass-at-k", "max-rl", "darling", "gspo"]
 COEF = {"diver-mix": [0.1, 0.05], "diver-annealed": [0.5, 0.25]}  # lambda at the start and in the middle
@@ -310,20 +309,14 @@ def run_example(code, folder, monkeypatch, **names):
     return made[0], given
 
 
-def test_the_example_of_the_readme_trains(tmp_path, monkeypatch):
-    """With the paper's own batch."""
-    (code,) = (block for block in blocks(README) if "trl" in block)
-    paper, given = run_example(code, tmp_path, monkeypatch)
-    assert given["reward"].method.name == "diver-mix"
-    rows = paper["per_device_train_batch_size"]
-    assert rows * paper["steps_per_generation"] == 128 * 8 and paper["max_completion_length"] == 8192
-    assert paper["steps_per_generation"] // paper["gradient_accumulation_steps"] == 4  # updates of 32 x 8 responses
-
-
 def test_the_examples_of_the_page_train(tmp_path, monkeypatch):
     alone, mixed, ended, _, unsloth = blocks(PAGE)
-    _, given = run_example(alone, tmp_path, monkeypatch)
+    paper, given = run_example(alone, tmp_path, monkeypatch)  # the first example has the paper's batch
     assert given["reward"].args.max_steps == 1 and given["reward"].outcome is None
+    assert given["reward"].method.name == "diver-mix" and paper["max_completion_length"] == 8192
+    rows = paper["per_device_train_batch_size"]
+    assert rows * paper["steps_per_generation"] == 128 * 8
+    assert paper["steps_per_generation"] // paper["gradient_accumulation_steps"] == 4  # updates of 32 x 8 responses
     seen = []
 
     def accuracy(completions, solution, **_):
