@@ -24,7 +24,7 @@ EQUIVALENCE = Path(os.environ.get("DIVER_DATA", HERE.parents[2] / "shared" / "da
 PATIENT = Verification(timeout_s=120.0)  # on a busy machine 5 seconds of the clock are few of the processor
 LETTER = {"correct": "c", "wrong": "w", "no_answer": "n", "truncated": "t", "timeout": "l", "error": "e"}
 ADVICE = (
-    "A grade that changes needs new rules: raise `rules` of the grader, write the reason into CHANGELOG.md, "
+    "A grade that changes needs new rules: raise `rules` of the grader, write the reason into docs/history.md, "
     "then run `python tests/tasks/verify/test_rules.py`."
 )
 COUNTDOWN = {"numbers": [3, 5, 9], "target": 24}
