@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 
 import pytest
+import recipe_reference
 import tyro
 from diver_command import diver
 
@@ -72,6 +73,10 @@ def test_every_page_is_in_the_navigation_of_the_site():
     listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for page in (ROOT / "docs").glob("*.md"):
         assert re.search(rf"[ \[]{page.name}[],\n]", listed), page.name
+
+
+def test_the_page_of_recipe_keys_is_that_of_the_classes():
+    assert recipe_reference.PAGE.read_text(encoding="utf-8") == recipe_reference.page(), recipe_reference.__doc__
 
 
 class Parsed(Exception):

@@ -1,0 +1,134 @@
+"""docs/recipe-keys.md: every key of a recipe with its type, default and meaning, from the settings classes.
+
+`python scripts/recipe_reference.py` writes the page; a test compares it with the classes.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+import typing
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any
+
+from diver.methods import METHODS, Method, method_named
+from diver.recipe.recipe import SECTIONS
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "recipe-keys.md"
+INTRODUCTION = """# Recipe keys
+
+Every key of a recipe is also a flag of `diver train`, such as `--train.steps 20`. Defaults are the paper's values where
+the paper has one, except for [two](method.md#text-after-the-answer). `python scripts/recipe_reference.py` generates
+this page from the settings classes.
+"""
+
+
+def main() -> None:
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+def page() -> str:
+    parts = [INTRODUCTION]
+    for name, cls in SECTIONS.items():
+        shown = Method if name == "method" else cls
+        parts += [f"## [{name}]\n", f"{first_line(shown)}\n", table(keys(shown, name))]
+        if name == "method":
+            parts += ["### Keys of single methods\n", "`diver methods NAME` shows the defaults of every key.\n"]
+            parts += [method_table()]
+    return "\n".join(parts)
+
+
+def method_table() -> str:
+    """The keys that a method has beside those of all methods."""
+    shared = {key for key, *_ in keys(Method, "method")}
+    rows: dict[tuple[str, str, str, str], list[str]] = {}
+    for name in METHODS:
+        method = method_named(name)
+        for row in keys(type(method), "method", method):
+            if row[0] not in shared:
+                rows.setdefault(row, []).append(f"`{name}`")
+    return table([(key, f"{kind}; {', '.join(of)}", default, text) for (key, kind, default, text), of in rows.items()])
+
+
+def keys(cls: type, prefix: str, values: Any = None) -> Iterator[tuple[str, str, str, str]]:
+    """(dotted key, type, default, meaning) of each setting, those of nested settings behind their table."""
+    docs, types = field_docs(cls), typing.get_type_hints(cls)
+    values = values if values is not None else cls()
+    for field in dataclasses.fields(cls):
+        value, key = getattr(values, field.name), f"{prefix}.{field.name}"
+        if dataclasses.is_dataclass(value):
+            yield from keys(type(value), key, value)
+        else:
+            yield key, kind_of(types[field.name]), default_of(value), docs.get(field.name, "")
+
+
+@cache
+def field_docs(cls: type) -> dict[str, str]:
+    """The docstring of each field of `cls`, also of those that it inherits, as one paragraph."""
+    docs: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        for field, after in pairwise(body.body if isinstance(body, ast.ClassDef) else []):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            ):
+                docs[ast.unparse(field.target)] = " ".join(str(after.value.value).split())
+    return docs
+
+
+def kind_of(annotation: Any) -> str:
+    """A type in words."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return kind_of(arguments[0])
+    if origin is typing.Literal:
+        return " or ".join(f'`"{value}"`' for value in arguments)
+    if origin in (typing.Union, UnionType):
+        return " or ".join(kind_of(part) for part in arguments if part is not NoneType)
+    if origin is tuple:
+        return f"list of {kind_of(arguments[0])}"
+    return {int: "integer", float: "number", bool: "true or false", str: "text"}.get(annotation, "table")
+
+
+def default_of(value: Any) -> str:
+    """A default as a recipe writes it."""
+    if value is None:
+        return "not set"
+    return f"`{as_toml(value)}`" if value not in ("", (), {}) else "empty"
+
+
+def as_toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(as_toml, value))}]"
+    if dataclasses.is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {as_toml(part)}" for key, part in value.items() if part is not None) + "}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def table(rows: Iterator[tuple[str, str, str, str]] | list[tuple[str, str, str, str]]) -> str:
+    lines = ["| key | type | default | meaning |", "|---|---|---|---|"]
+    for key, kind, default, text in rows:
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in (f"`{key}`", kind, default, text)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def first_line(cls: type) -> str:
+    return (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " ")
+
+
+if __name__ == "__main__":
+    main()
