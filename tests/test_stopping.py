@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def test_a_signal_finishes_the_step_saves_and_the_same_command_resumes(monkeypat
     finish(*args, "--run.folder", "whole")
     handlers = [signal.getsignal(known) for known in (signal.SIGTERM, signal.SIGINT)]
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_sample", signalled_in_step(1, [number]))
+        patch.setattr(Trainer, "_batch", signalled_in_step(1, [number]))
         stopped = diver("train", "tiny.toml", *args, "--run.folder", "stopped", "--restart")
     where = "stopped after step 1 of 2, saved in stopped/checkpoints/step_0001"
     told = f"{name}: {where}; the same command without --restart resumes\n"
@@ -58,13 +59,13 @@ def test_a_signal_finishes_the_step_saves_and_the_same_command_resumes(monkeypat
 
 
 def signalled_in_step(number, signals):
-    """`Trainer._sample`, in whose step `number` these signals reach the process."""
-    sample = Trainer._sample
+    """`Trainer._batch`, in whose step `number` these signals reach the process."""
+    batch = Trainer._batch
 
-    def signalled(self, step):
+    def signalled(self, step, *args):
         for each in signals if step == number else ():
             os.kill(os.getpid(), each)
-        return sample(self, step)
+        return batch(self, step, *args)
 
     return signalled
 
@@ -74,7 +75,7 @@ def test_a_second_ctrl_c_stops_at_once_and_no_row_is_lost(monkeypatch, signals):
     """Step 1 is not saved: it is done again, which is said, and its row is kept. A second SIGTERM changes nothing."""
     args = ("--train.steps", 2, "--train.save_steps", 5, "--evaluate.problems", 0)
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_sample", signalled_in_step(2, signals))
+        patch.setattr(Trainer, "_batch", signalled_in_step(2, signals))
         code, _, err = diver("train", "tiny.toml", *args)
     assert code == 130 and err.endswith("diver: stopped; the same command resumes from what is saved\n")
     row = Path("runs/tiny/metrics.jsonl").read_text()
@@ -99,8 +100,8 @@ def test_a_signal_reaches_the_runs_of_several_seeds(signalled, number, name):
         "        time.sleep(1.5)\n        Path(f'{name} saved').touch()\n    raise SystemExit(143)\n"
     )
     program = (
-        "from pathlib import Path\nfrom diver.train.parallel import Run, run_all\n"
-        "run_all([Run(n, 'waiting:run', {'name': n}, Path(n), 0) for n in 'abc'], Path('logs'), 2)"
+        "from functools import partial\nfrom pathlib import Path\nfrom diver.train.parallel import Run, run_all\n"
+        "from waiting import run\nrun_all([Run(n, partial(run, n), Path(n), 0) for n in 'abc'], Path('logs'), 2)"
     )
     parent = subprocess.Popen(
         [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -117,12 +118,10 @@ def test_a_signal_reaches_the_runs_of_several_seeds(signalled, number, name):
 def test_a_run_that_fails_is_told_with_its_reason():
     """By the last line of its log, the exception; one that is killed, such as for want of memory,
     has no time to write one."""
-    Path("failing.py").write_text(
-        "import os\ndef run(number):\n    print('step 1', flush=True)\n    if number:\n"
-        "        os.kill(os.getpid(), number)\n"
-        "    raise RuntimeError('boom')\n"
-    )
-    runs = [Run(name, "failing:run", {"number": number}, Path(name), 0) for name, number in (("a", 0), ("b", 9))]
+    endings = {"a": "raise RuntimeError('boom')", "b": "import os; os.kill(os.getpid(), 9)"}
+    runs = [
+        Run(name, partial(exec, f"print('step 1', flush=True); {end}"), Path(name), 0) for name, end in endings.items()
+    ]
     with pytest.raises(DiverError) as failure:
         run_all(runs, Path("logs"), 1)
     a, b = Path("logs/a.log"), Path("logs/b.log")

@@ -39,12 +39,6 @@ class Records(NamedTuple):
         """The records of a study whose pages are in `out`."""
         return cls(out / "records" / f"{study}.jsonl.gz", prefix)
 
-    @classmethod
-    def of_json(cls, fields: Sequence[str]) -> Records:
-        """Those that a run is given as JSON."""
-        file, prefix = fields
-        return cls(Path(file), prefix)
-
     def find(self, job: Job, regime: Mapping[str, Any], also: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         """The record of a finished run, None where there is none. `also`: what else of the record must be as given.
 

@@ -27,7 +27,7 @@ from diver_paper.pages import comparison, page, seeds_note
 from diver_paper.paper_table import write_paper_table
 from diver_paper.records import Records
 from diver_paper.saved_responses import measure_by_models
-from diver_paper.sweep import WORKER, Paths, sweep, waiting
+from diver_paper.sweep import Paths, sweep, waiting
 from diver_paper.worker import run
 
 SMOKE: Mapping[str, Mapping[str, Any]] = {
@@ -172,8 +172,8 @@ def _smoke(experiment: Experiment, out: Path | None, models: Mapping[str, str], 
     with tempfile.TemporaryDirectory() as folder:
         paths = Paths(records_of(experiment, out or Path(folder)), Path(folder) / "work")
         runs = [job for _, job in jobs(experiment, 1)]
-        for made in waiting(runs, WORKER, regime, paths, provenance, temperatures=experiment.temperatures):
-            run(**made.arguments)
+        for made in waiting(runs, run, regime, paths, provenance, temperatures=experiment.temperatures):
+            made.call()
         write(study(experiment, 1, regime, paths), Path(folder), models)
     print(f"{experiment.name}: its runs, its page and its figure can be made")
 

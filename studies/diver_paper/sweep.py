@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from diver.train.parallel import Run, run_all
 from diver_paper.job import Job
 from diver_paper.records import Records
-
-WORKER = "diver_paper.worker:run"
+from diver_paper.worker import run
 
 
 class Paths(NamedTuple):
@@ -22,14 +22,14 @@ class Paths(NamedTuple):
 
 def waiting(
     jobs: Iterable[Job],
-    worker: str,
+    worker: Callable[..., None],
     regime: Mapping[str, Any],
     paths: Paths,
     provenance: Mapping[str, Any],
     made: Mapping[str, Any] | None = None,
     **given: Any,
 ) -> list[Run]:
-    """The runs of `jobs` that have no record yet, as calls of `worker`, a "module:function".
+    """The runs of `jobs` that have no record yet, as calls of `worker`.
 
     made: what a record says beside its recipe, which the worker is given like `given`.
     """
@@ -38,8 +38,7 @@ def waiting(
     return [
         Run(
             name=job.name,
-            function=worker,
-            arguments={"job": job._asdict(), "folder": paths.work / job.name, **about},
+            call=partial(worker, job=job._asdict(), folder=paths.work / job.name, **about),
             folder=paths.work / job.name,
             steps=steps if job.trained else 0,
         )
@@ -57,4 +56,4 @@ def sweep(
     temperatures: Sequence[float] = (),
 ) -> None:
     """Make every run of `jobs` that has no record yet, as `diver.train.parallel.run_all` does."""
-    run_all(waiting(jobs, WORKER, regime, paths, provenance, temperatures=temperatures), paths.work, workers)
+    run_all(waiting(jobs, run, regime, paths, provenance, temperatures=temperatures), paths.work, workers)

@@ -37,9 +37,9 @@ SHOWN_RESPONSES = 8
 
 def run(
     job: Mapping[str, Any],
-    folder: str,
+    folder: Path,
     regime: Mapping[str, Any],
-    records: Sequence[str],
+    records: Records,
     provenance: Mapping[str, Any],
     temperatures: Sequence[float],
 ) -> None:
@@ -47,7 +47,7 @@ def run(
     made = Job(**job)
 
     def evaluations(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Any]:
-        checkpoints = sorted((Path(folder) / "checkpoints").glob("step_*")) if made.trained else [None]
+        checkpoints = sorted((folder / "checkpoints").glob("step_*")) if made.trained else [None]
         found = {_step(path): evaluate(recipe, path, last=path == checkpoints[-1]) for path in checkpoints}
         others = {
             f"{t:g}": evaluate(
@@ -58,7 +58,7 @@ def run(
         }
         return {"metrics": metrics, "evaluations": found, **({"at": others} if others else {})}
 
-    make_record(made, regime, Path(folder), Records.of_json(records), provenance, evaluations)
+    make_record(made, regime, folder, records, provenance, evaluations)
 
 
 def make_record(

@@ -24,7 +24,6 @@ from method_comparison.rates import choice_regime, choices, chosen, tried
 from method_comparison.results import Part, Results
 
 NO_STAGE = ("none",)
-WORKER = "method_comparison.worker:run"
 UNTRAINED = StudyJob({}, 0, trained=False)
 SMOKE: Mapping[str, Any] = {
     "data": {"countdown": {"problems": 64}},
@@ -146,6 +145,8 @@ def _paths(arguments: Arguments, testbed: str) -> Paths:
 def run_stage(plan: Plan, stage: Stage, arguments: Arguments, provenance: Mapping[str, Any]) -> None:
     """The runs that choose the learning rates, then those of the stage, seed by seed, so that what is stopped has whole
     seeds."""
+    from method_comparison.worker import run as worker  # and with it torch, which the page does not need
+
     variants = {label: plan.variants[label] for label in stage.variants}
     paths, regime = _paths(arguments, stage.testbed), plan.regime(stage.testbed)
     for variant in variants.values():
@@ -154,14 +155,14 @@ def run_stage(plan: Plan, stage: Stage, arguments: Arguments, provenance: Mappin
     chosen_by, choice = _of_rates(plan, arguments, stage.testbed), choice_regime(plan, stage.testbed)
     unevaluated = {"evaluation": None, "baseline": False}
     tried_here = choices(plan, variants.values())
-    run_all(waiting(tried_here, WORKER, choice, chosen_by, provenance, unevaluated), chosen_by.work, arguments.jobs)
+    run_all(waiting(tried_here, worker, choice, chosen_by, provenance, unevaluated), chosen_by.work, arguments.jobs)
     rates = chosen(plan, stage.testbed, plan.variants, chosen_by)
     jobs = [(UNTRAINED, plan.made())] + [
         (StudyJob(variant.changes(rates[label]), seed), plan.made(variant))
         for seed in stage.seeds
         for label, variant in variants.items()
     ]
-    runs = [run for job, made in jobs for run in waiting([job], WORKER, regime, paths, provenance, made)]
+    runs = [run for job, made in jobs for run in waiting([job], worker, regime, paths, provenance, made)]
     run_all(runs, paths.work, arguments.jobs)
 
 

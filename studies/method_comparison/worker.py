@@ -29,9 +29,9 @@ POINTS = 60  # of a curve of the training that a record keeps: means of as many 
 
 def run(
     job: Mapping[str, Any],
-    folder: str,
+    folder: Path,
     regime: Mapping[str, Any],
-    records: Sequence[str],
+    records: Records,
     provenance: Mapping[str, Any],
     evaluation: Mapping[str, Any] | None,
     baseline: bool,
@@ -40,9 +40,7 @@ def run(
     """One run, in a process of its own. Without an `evaluation` the record has the metrics of the training alone."""
 
     def evaluations(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Any]:
-        saved = by_step(
-            Path(folder) / "checkpoints"
-        )  # those of the regime, and not what a run saved when it was stopped
+        saved = by_step(folder / "checkpoints")  # those of the regime, and not what a run saved when it was stopped
         checkpoints = {step: path for step, path in saved.items() if step % recipe.train.save_steps == 0}
         plan = read(Evaluation, evaluation, "evaluation") if evaluation else None
         return {
@@ -53,7 +51,7 @@ def run(
             "evaluations": evaluate_all(recipe, checkpoints, plan, baseline) if plan else {},
         }
 
-    make_record(StudyJob(**job), regime, Path(folder), Records.of_json(records), provenance, evaluations)
+    make_record(StudyJob(**job), regime, folder, records, provenance, evaluations)
 
 
 def thinned(column: Sequence[float | None]) -> list[float | None]:

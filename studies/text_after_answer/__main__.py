@@ -11,6 +11,7 @@ from diver.train.parallel import run_all
 from diver_paper.job import study_recipe
 from diver_paper.records import Records, origin
 from diver_paper.sweep import Paths, waiting
+from method_comparison.worker import run
 from text_after_answer.page import write_page
 from text_after_answer.study import RECORDS, Study
 
@@ -45,7 +46,7 @@ def main() -> None:
     for job in jobs:
         study_recipe(job.recipe(study.regime))  # a wrong recipe fails before the first run
     paths = Paths(Records.of(arguments.out, RECORDS), arguments.work)
-    runs = waiting(jobs, "method_comparison.worker:run", study.regime, paths, origin(), study.made)
+    runs = waiting(jobs, run, study.regime, paths, origin(), study.made)
     try:
         run_all(runs, arguments.work, arguments.jobs)
     finally:

@@ -13,6 +13,7 @@ from diver_paper.records import origin
 from diver_paper.sweep import Paths, waiting
 from verified_replay.page import write_page
 from verified_replay.study import TESTBEDS, Planned, Study
+from verified_replay.worker import run as worker
 
 
 @dataclasses.dataclass
@@ -59,7 +60,7 @@ def main() -> None:
         regime = study.regime(planned.testbed, planned.stage)
         study_recipe(planned.job.recipe(regime))  # a wrong recipe fails before the first run
         paths = Paths(study.records(planned), arguments.work / planned.folder)
-        runs = waiting([planned.job], "verified_replay.worker:run", regime, paths, about, study.made(planned.stage))
+        runs = waiting([planned.job], worker, regime, paths, about, study.made(planned.stage))
         return [run._replace(name=f"{planned.folder}_{run.name}") for run in runs]
 
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from verified_replay.study import ReplayJob
 
 def run(
     job: Mapping[str, Any],
-    folder: str,
+    folder: Path,
     regime: Mapping[str, Any],
-    records: Sequence[str],
+    records: Records,
     provenance: Mapping[str, Any],
     evaluation: Mapping[str, Any],
 ) -> None:
@@ -29,7 +29,7 @@ def run(
 
     def evaluations(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Any]:
         training, held_out, _ = load(recipe.data, recipe.evaluate.source, evaluation["held_out"])
-        policy = load_policy(recipe.model, max(by_step(Path(folder) / "checkpoints").items())[1])
+        policy = load_policy(recipe.model, max(by_step(folder / "checkpoints").items())[1])
         found = {}
         for name, problems in (("held-out", held_out), ("trained", training[: evaluation["trained"]])):
             kept = prompted(problems, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
@@ -43,4 +43,4 @@ def run(
             "evaluations": found,
         }
 
-    make_record(ReplayJob(**job), regime, Path(folder), Records.of_json(records), provenance, evaluations)
+    make_record(ReplayJob(**job), regime, folder, records, provenance, evaluations)

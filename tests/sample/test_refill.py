@@ -17,7 +17,7 @@ from transformers import (
     Qwen2Config,
 )
 
-from diver.sample.cache import RowLayer
+from diver.sample.cache import RowCache
 from diver.sample.decoding import Decoding, Job
 from diver.sample.hf import HFGenerator
 from diver.sample.policy import Policy
@@ -60,9 +60,9 @@ def test_steps_and_memory_of_responses_of_log_normal_length(monkeypatch):
     monkeypatch.setattr(
         Decoding, "advance", lambda self, token, f=Decoding.advance: (batches.append(self), f(self, token))
     )
-    resize = RowLayer.resize
+    reserve = RowCache.reserve
     monkeypatch.setattr(
-        RowLayer, "resize", lambda self, *shape: (resize(self, *shape), cells.append(self.keys.shape[::2]))
+        RowCache, "reserve", lambda self, n: (reserve(self, n), cells.append(self.layers[0].keys.shape[::2]))
     )
     sampler = generator(LlamaConfig(**{**SIZES, "num_hidden_layers": 1, "max_position_embeddings": 256}))
     with sampler.inference():

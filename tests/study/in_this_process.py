@@ -1,5 +1,6 @@
 """In place of the process of a run: loading torch takes longer than the run."""
 
+import io
 import sys
 import threading
 from types import SimpleNamespace
@@ -15,12 +16,12 @@ class InThisProcess:
     def __init__(self, *_, **__):
         self.stdin = self
 
-    def write(self, line):
-        self.line = line.decode()
+    def write(self, call):
+        self.call = call
 
     def flush(self):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "stdin", SimpleNamespace(readline=lambda: self.line, read=threading.Event().wait))
+            patch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(self.call), read=threading.Event().wait))
             run_from_input()
 
     def poll(self):

@@ -5,6 +5,7 @@ import dataclasses
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from diver.cli.engines import by_trl, by_verl, keys_of
@@ -209,10 +210,9 @@ def train_seeds(arguments: TrainArguments) -> None:
         print(as_toml(arguments.recipe))
         print("# Each run has a seed and a folder of its own:", *(f"#   {r.folder}" for r in recipes), sep="\n")
         return
-    function = "diver.cli.train:train_table"
     try:
         run_all(
-            [Run(r.folder.name, function, {"table": dataclasses.asdict(r)}, r.folder, r.train.steps) for r in recipes],
+            [Run(r.folder.name, partial(train_table, dataclasses.asdict(r)), r.folder, r.train.steps) for r in recipes],
             folder,
             arguments.jobs,
         )

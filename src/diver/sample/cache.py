@@ -5,6 +5,7 @@ of an ended row at once, and a row never has more than its prompt and its limit.
 each row and reads those up to the longest one; a mask leaves out what a row does not have.
 """
 
+import itertools
 from typing import Any
 
 import torch
@@ -40,16 +41,6 @@ class RowLayer(DynamicLayer):
     def get_seq_length(self) -> int:
         return self.cache.width - 1
 
-    def resize(self, rows: int, capacity: int) -> None:
-        for name in ("keys", "values"):
-            old: Tensor = getattr(self, name)[:rows]
-            new = old.new_empty(rows, old.shape[1], capacity, old.shape[3])
-            new[: len(old), :, : old.shape[2]] = old
-            # A column without a token has no weight in the attention, but 0 times garbage may be NaN.
-            new[len(old) :] = 0
-            new[: len(old), :, old.shape[2] :] = 0
-            setattr(self, name, new)
-
 
 class RowCache(DynamicCache):
     """`lengths` int64 [rows] are the positions that each row has cached; `limit` is the most that one may have.
@@ -74,8 +65,15 @@ class RowCache(DynamicCache):
         # On a GPU all at once: freed parts of other sizes would break its memory up.
         at_once = self.lengths.device.type != "cpu"
         capacity = self.limit if at_once else min(self.limit, columns + max(GROWTH, columns // 8))
-        for layer in self.layers:
-            layer.resize(len(self.lengths), capacity)
+        rows = len(self.lengths)
+        for layer, name in itertools.product(self.layers, ("keys", "values")):
+            old: Tensor = getattr(layer, name)[:rows]
+            new = old.new_empty(rows, old.shape[1], capacity, old.shape[3])
+            new[: len(old), :, : old.shape[2]] = old
+            # A column without a token has no weight in the attention, but 0 times garbage may be NaN.
+            new[len(old) :] = 0
+            new[: len(old), :, old.shape[2] :] = 0
+            setattr(layer, name, new)
 
     def write(self, rows: Tensor, prefill: Any, prompt: Tensor, lengths: Tensor) -> None:
         """Put prompt `prompt[i]` of a `DynamicCache`, which has `lengths[i]` positions, into row `rows[i]`."""

@@ -33,13 +33,6 @@ class Prefill(NamedTuple):
     logits: Tensor
     place: dict[int, int]
 
-    def only(self, prompt: int) -> "Prefill":
-        if len(self.place) == 1:
-            return self
-        index = torch.tensor([self.place[prompt]], device=self.logits.device)
-        self.cache.batch_select_indices(index)
-        return Prefill(self.cache, self.logits[index], {prompt: 0})
-
 
 class Decoding:
     """Which job each row has, how far it is, and the cache. The loop: `refill`, tokens by `logits`, `take`, `advance`.
@@ -66,32 +59,35 @@ class Decoding:
     def refill(self) -> bool:
         """Begin responses in free rows if enough are free; False when there is nothing left to do."""
         free = np.flatnonzero(self.job < 0)
-        waiting = len(self.jobs) - self.begun
-        if waiting and len(free) >= REFILL_FRACTION * len(self.job):
-            self._begin(free[:waiting])
-        return bool((self.job >= 0).any())
-
-    def _begin(self, rows: np.ndarray) -> None:
-        while len(rows):
-            coming = self.jobs[self.begun : self.begun + len(rows)]
-            if self.prefill is None or coming[0].prompt not in self.prefill.place:
-                self.prefill = self._run_prompts(list(dict.fromkeys(job.prompt for job in coming)))
-            place = self.prefill.place
-            n = next((i for i, job in enumerate(coming) if job.prompt not in place), len(coming))
-            now, jobs = rows[:n], coming[:n]
-            self.job[now], self.count[now] = np.arange(self.begun, self.begun + n), 0
-            self.limit[now], self.seeds[now] = [job.limit for job in jobs], [job.seed for job in jobs]
-            self.prompt_length[now] = [len(self.prompts[job.prompt]) for job in jobs]
-            row, source = self._on_device(now), self._on_device([place[job.prompt] for job in jobs])
-            self.cache.write(row, self.prefill.cache, source, self._on_device(self.prompt_length[now]))
+        if self.begun == len(self.jobs) or len(free) < REFILL_FRACTION * len(self.job):
+            return bool((self.job >= 0).any())
+        end, prefill = min(len(self.jobs), self.begun + len(free)), self.prefill
+        while self.begun < end:
+            coming = self.jobs[self.begun : end]
+            if prefill is None or coming[0].prompt not in prefill.place:
+                prefill = self._run_prompts(list(dict.fromkeys(job.prompt for job in coming)))
+            n = next((i for i, job in enumerate(coming) if job.prompt not in prefill.place), len(coming))
+            jobs, rows, free = coming[:n], free[:n], free[n:]
+            self.job[rows], self.count[rows] = np.arange(self.begun, self.begun + n), 0
+            self.limit[rows], self.seeds[rows] = [job.limit for job in jobs], [job.seed for job in jobs]
+            self.prompt_length[rows] = [len(self.prompts[job.prompt]) for job in jobs]
+            row, source = self._on_device(rows), self._on_device([prefill.place[job.prompt] for job in jobs])
+            self.cache.write(row, prefill.cache, source, self._on_device(self.prompt_length[rows]))
             if not len(self.logits):
-                self.logits = self.prefill.logits.new_zeros(len(self.job), self.prefill.logits.shape[1])
-            self.logits[row] = self.prefill.logits[source]
-            self.begun, rows = self.begun + n, rows[n:]
+                self.logits = prefill.logits.new_zeros(len(self.job), prefill.logits.shape[1])
+            self.logits[row] = prefill.logits[source]
+            self.begun += n
         # If some responses to the last prompt have not begun, its pass serves them too.
-        coming = self.jobs[self.begun : self.begun + 1]
-        kept = self.prefill is not None and coming and coming[0].prompt in self.prefill.place
-        self.prefill = self.prefill.only(coming[0].prompt) if kept else None  # type: ignore[union-attr]
+        last = self.jobs[end].prompt if end < len(self.jobs) else -1
+        if prefill is None or last not in prefill.place:
+            self.prefill = None
+        elif len(prefill.place) == 1:
+            self.prefill = prefill
+        else:
+            index = self._on_device([prefill.place[last]])
+            prefill.cache.batch_select_indices(index)
+            self.prefill = Prefill(prefill.cache, prefill.logits[index], {last: 0})
+        return True
 
     def _run_prompts(self, prompts: list[int]) -> Prefill:
         """As many of these as one pass takes, padded on the right: by causality, padding changes nothing before it."""
@@ -128,8 +124,14 @@ class Decoding:
         if not len(going):
             return
         if self.begun == len(self.jobs) and len(going) <= (1 - COMPACT_FRACTION) * len(self.job):
-            token = token[self._keep(going)]
-            going = np.arange(len(going))
+            # Only these rows remain, the last of them in the places of those that ended.
+            rows = np.arange(len(going))
+            rows[np.setdiff1d(rows, going)] = going[going >= len(going)]
+            index, going = self._on_device(rows), np.arange(len(going))
+            for name in ("job", "count", "limit", "prompt_length", "seeds"):
+                setattr(self, name, getattr(self, name)[rows])
+            self.tokens, self.scores, token = self.tokens[:, rows], self.scores[:, :, index], token[index]
+            self.cache.keep(index)
         attention = self.cache.masks(int((self.prompt_length + self.count)[going].max()))
         hidden = hidden_states(
             self.model,
@@ -141,17 +143,6 @@ class Decoding:
         )
         self.logits = logits_of(self.model, hidden[:, -1])
         self.cache.lengths[self._on_device(going)] += 1
-
-    def _keep(self, going: np.ndarray) -> Tensor:
-        """Only these rows remain, the last of them in the places of those that ended; the rows' old places."""
-        rows = np.arange(len(going))
-        rows[np.setdiff1d(rows, going)] = going[going >= len(going)]
-        index = self._on_device(rows)
-        for name in ("job", "count", "limit", "prompt_length", "seeds"):
-            setattr(self, name, getattr(self, name)[rows])
-        self.tokens, self.scores = self.tokens[:, rows], self.scores[:, :, index]
-        self.cache.keep(index)
-        return index
 
     def _on_device(self, values: Any) -> Tensor:
         return torch.as_tensor(np.asarray(values), device=self.model.device)

@@ -94,15 +94,10 @@ class EndpointGenerator:
         except ImportError:
             raise DiverError(missing("openai")) from None
         self._openai = openai
-        self.model = endpoint.model
-        self.owner = ""
+        # The server is on this machine, which no proxy of a network reaches.
+        self._here = urlsplit(endpoint.url).hostname in ("127.0.0.1", "localhost", "::1")
         with asyncio.Runner() as runner:
-            runner.run(self._connect())
-
-    @property
-    def name(self) -> str:
-        """The model's: a server may restart at another address."""
-        return self.model
+            self.name, self.owner = runner.run(self._connect())  # the model's name: a server may restart elsewhere
 
     @property
     def note(self) -> str:
@@ -122,7 +117,7 @@ class EndpointGenerator:
         are lost when the consumer dies."""
         extra = PLAIN_SAMPLING.get(self.owner, {}) | dict(self.endpoint.extra)
         extra |= {"stop_token_ids": list(params.stop_token_ids)} if params.stop_token_ids else {}
-        body = {"model": self.model, "temperature": params.temperature, "top_p": 1.0, "max_tokens": params.max_tokens}
+        body = {"model": self.name, "temperature": params.temperature, "top_p": 1.0, "max_tokens": params.max_tokens}
         body["extra_body"] = extra
         waiting = (request for request in requests if request.key not in have)
         tasks: set[asyncio.Task[Generation]] = set()
@@ -155,11 +150,6 @@ class EndpointGenerator:
                     task.cancel()
                 runner.run(client.close())
 
-    @property
-    def _here(self) -> bool:
-        """Whether the server is on this machine, which no proxy of a network reaches."""
-        return urlsplit(self.endpoint.url).hostname in ("127.0.0.1", "localhost", "::1")
-
     def _client(self, retries: int = 0, max_tokens: int = 0) -> Any:
         return self._openai.AsyncOpenAI(
             http_client=self._openai.DefaultAsyncHttpxClient(trust_env=False) if self._here else None,
@@ -169,8 +159,8 @@ class EndpointGenerator:
             timeout=self.endpoint.timeout or max(LONGEST_RESPONSE, max_tokens / TOKENS_PER_SECOND),
         )
 
-    async def _connect(self) -> None:
-        """Check that the server is up and, without a model name, that it serves exactly one model.
+    async def _connect(self) -> tuple[str, str]:
+        """The model and its owner. DiverError where the server is not up or, without a model name, serves not just one.
 
         With a name, the first request decides: gateways and servers that load on demand list less than they serve.
         """
@@ -178,14 +168,13 @@ class EndpointGenerator:
             try:
                 owners = await self._models(client)
             except DiverError as error:
-                if not self.model or isinstance(error.__cause__, self._openai.APIConnectionError):
+                if not self.endpoint.model or isinstance(error.__cause__, self._openai.APIConnectionError):
                     raise
                 owners = {}
-        if not self.model:
-            if len(owners) != 1:
-                raise DiverError(f"{self.endpoint.url}: serves {_names(owners)}; name one of them as the model")
-            (self.model,) = owners
-        self.owner = owners.get(self.model, "")
+        if not self.endpoint.model and len(owners) != 1:
+            raise DiverError(f"{self.endpoint.url}: serves {_names(owners)}; name one of them as the model")
+        model = self.endpoint.model or next(iter(owners))
+        return model, owners.get(model, "")
 
     async def _models(self, client: Any) -> dict[str, str]:
         """The models that the server lists, with their owners; DiverError where its reply is no list of models."""
@@ -206,13 +195,15 @@ class EndpointGenerator:
             try:
                 return await self._attempt(client, request, {**body, "seed": request.seed})
             except Again as again:
-                timeouts += isinstance(again.error.__cause__, self._openai.APITimeoutError)
+                timeouts += isinstance(again.__cause__, self._openai.APITimeoutError)
                 if attempt == self.endpoint.retries or timeouts == 2:
                     raise again.error from None
                 await asyncio.sleep(min(again.seconds, LONGEST_WAIT) or 0.5 * 2 ** min(attempt, 4))
                 attempt += 1
 
     async def _attempt(self, client: Any, request: Request, body: Mapping[str, Any]) -> Generation:
+        """The response. Again where another attempt may have one, Refused where only other requests may,
+        DiverError where none will."""
         try:
             if isinstance(request.prompt, str):
                 reply = await client.completions.create(prompt=request.prompt, **body)
@@ -220,23 +211,20 @@ class EndpointGenerator:
                 reply = await client.chat.completions.create(messages=[dict(m) for m in request.prompt], **body)
         except self._openai.NotFoundError as error:
             served = await self._models(client)
-            if self.model in served:
+            if self.name in served:
                 raise self._error(error) from None
-            unknown = f"{self.endpoint.url}: does not know the model {self.model!r}"
+            unknown = f"{self.endpoint.url}: does not know the model {self.name!r}"
             raise DiverError(f"{unknown}; it serves {_names(served)}") from None
         except self._openai.OpenAIError as error:
-            raise self._failure(request, error) from None
+            status = getattr(error, "status_code", 0)
+            if isinstance(error, self._openai.APIConnectionError) or status in (408, 409, 429) or status >= 500:
+                raise Again(self._error(error), _retry_after(error)) from error
+            if status in (400, 413, 422):
+                raise Refused(str(self._error(error)), request) from None
+            raise self._error(error) from None
         except ValueError as error:
             raise self._malformed(request, f"not JSON, {one_line(error)}") from None
         return self._generation(request, reply)
-
-    def _failure(self, request: Request, error: Any) -> Exception:
-        """What an error of the client means: ask again, no more of this request, or no more at all."""
-        failure, status = self._error(error), getattr(error, "status_code", None)
-        if isinstance(error, self._openai.APIConnectionError) or status in (408, 409, 429) or (status or 0) >= 500:
-            failure.__cause__ = error
-            return Again(failure, _retry_after(error))
-        return Refused(str(failure), request) if status in (400, 413, 422) else failure
 
     def _generation(self, request: Request, reply: Any) -> Generation:
         try:

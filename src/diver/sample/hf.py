@@ -78,7 +78,10 @@ class HFGenerator:
         self.model, self.tokenizer, self.precision = policy
         self.ends = end_tokens(self.model, self.tokenizer)
         check_layers(self.model)
-        self._free = _free_memory(self.model.device) - reserve
+        device, self._free = self.model.device, 0  # bytes of a GPU that new tensors can take
+        if device.type == "cuda":
+            unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+            self._free = torch.cuda.mem_get_info(device)[0] + unused - reserve
 
     def generate(
         self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = (), in_order: bool = False
@@ -173,11 +176,3 @@ class HFGenerator:
             Rollout(text, tokens, logprobs, entropy=mean_entropy, truncated=tokens[-1] not in ends)
             for text, (tokens, logprobs, mean_entropy) in zip(texts, batch.results, strict=True)
         ]
-
-
-def _free_memory(device: torch.device) -> int:
-    """Bytes of a GPU that new tensors can take; 0 for other devices."""
-    if device.type != "cuda":
-        return 0
-    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return torch.cuda.mem_get_info(device)[0] + unused

@@ -207,7 +207,11 @@ def load_configuration(settings: Model) -> Configuration:
     options: dict[str, Any] = {"revision": settings.revision} if settings.revision else {}
     try:
         tokenizer = _tokenizer(path, settings, options)
-        base = _base(path)
+        base, adapters = path, Path(path) / ADAPTERS
+        if adapters.exists():  # transformers loads them with the model that they are on
+            if find_spec("peft") is None:
+                raise DiverError(f"{path}: has LoRA adapters; {missing('peft')}")
+            base = str(json.loads(adapters.read_text(encoding="utf-8"))["base_model_name_or_path"])
         config = AutoConfig.from_pretrained(base, trust_remote_code=False, **options)
     except (OSError, ValueError, KeyError, ImportError) as e:
         raise DiverError(f"model.path {settings.path!r}: its tokenizer cannot be loaded ({hub.one_line(e)})") from None
@@ -236,16 +240,6 @@ def _locate(settings: Model, checkpoint: Path | None = None) -> str:
         except DiverError as e:
             raise type(e)(f"model.path {e}") from None
     return path
-
-
-def _base(path: str) -> str:
-    """The model on which the adapters in a folder are, which transformers loads with them; another path as it is."""
-    adapters = Path(path) / ADAPTERS
-    if not adapters.exists():
-        return path
-    if find_spec("peft") is None:
-        raise DiverError(f"{path}: has LoRA adapters; {missing('peft')}")
-    return str(json.loads(adapters.read_text(encoding="utf-8"))["base_model_name_or_path"])
 
 
 def check_folder(folder: Path, name: str) -> None:

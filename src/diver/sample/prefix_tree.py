@@ -21,7 +21,7 @@ from diver.core.types import Rollout
 from diver.sample.base import Generation, Key, Request, SamplingParams, prompts_that_fit
 from diver.sample.hf import end_tokens
 from diver.sample.policy import Policy
-from diver.sample.prompt_cache import Prompts, attending, prompts_of
+from diver.sample.prompt_cache import Prompts, attending
 
 MAX_PROMPTS = 16  # that are begun together; what follows is bounded by `max_prefixes`
 
@@ -116,14 +116,17 @@ def _start(model: Any, prompts: Sequence[list[int]], counts: Sequence[int]) -> t
     lengths, device = [*map(len, prompts)], model.device
     ids = torch.tensor([[0] * (max(lengths) - len(p)) + p for p in prompts], device=device)
     mask = torch.tensor([[0] * (max(lengths) - n) + [1] * n for n in lengths], device=device)
-    cache = DynamicCache(config=model.config)
+    cache: Any = DynamicCache(config=model.config)
     position = (mask.cumsum(-1) - 1).clamp(min=0)
     batch = {"input_ids": ids, "attention_mask": mask, "position_ids": position, "past_key_values": cache}
     logits = model(**batch, use_cache=True, logits_to_keep=1).logits[:, -1]
     number, none = np.arange(len(prompts)), np.empty((len(prompts), 0), np.int64)
-    return prompts_of(cache, lengths), Prefixes(
-        DynamicCache(config=model.config), logits, number, none, np.array(counts)
-    )
+    layers = [
+        [(keys[:, -n:], values[:, -n:]) for n, keys, values in zip(lengths, layer.keys, layer.values, strict=True)]
+        for layer in cache.layers
+    ]
+    first = Prefixes(DynamicCache(config=model.config), logits, number, none, np.array(counts))
+    return Prompts(layers, lengths), first
 
 
 def _next_logits(model: Any, prompts: Prompts, cache: DynamicCache, prompt: np.ndarray, tokens: np.ndarray) -> Tensor:

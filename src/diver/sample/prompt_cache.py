@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from torch import Tensor, inf
-from transformers import DynamicCache
 
 from diver.core.types import DiverError
 from diver.sample.cache import check_layers
@@ -31,16 +30,6 @@ class Prompts(NamedTuple):
 
     layers: list[list[tuple[Tensor, Tensor]]]
     lengths: list[int]
-
-
-def prompts_of(cache: DynamicCache, lengths: Sequence[int]) -> Prompts:
-    """From the cache of prompts that are padded on the left."""
-    layers: list[Any] = cache.layers
-    parts = [
-        [(keys[:, -n:], values[:, -n:]) for n, keys, values in zip(lengths, layer.keys, layer.values, strict=True)]
-        for layer in layers
-    ]
-    return Prompts(parts, [*lengths])
 
 
 @contextmanager

@@ -3,22 +3,20 @@
 Killed at any moment, the same call goes on: a process whose parent has died exits, and a run folder resumes.
 """
 
-import importlib
-import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tqdm import tqdm
 
 from diver.core.files import lock, make_folder
-from diver.core.jsonl import to_json
 from diver.core.progress import progress_bar
 from diver.core.types import DiverError
 from diver.train.stopping import how_to_resume, stop_request
@@ -28,14 +26,13 @@ _CHILD = "from diver.train.parallel import run_from_input; run_from_input()"
 
 
 class Run(NamedTuple):
-    """A call of `function` ("module:function") with `arguments`, which JSON can hold.
+    """`call` is made in a process of its own: a function at the top of a module, or `functools.partial` of one.
 
     The rows of `folder`/metrics.jsonl say how many of its `steps` are done; 0 for a run that trains nothing.
     """
 
     name: str
-    function: str
-    arguments: Mapping[str, Any]
+    call: Callable[[], object]
     folder: Path
     steps: int
 
@@ -108,7 +105,7 @@ def _start(run: Run, logs: Path) -> subprocess.Popen:
             env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         )
     assert process.stdin is not None
-    process.stdin.write(to_json({"function": run.function, "arguments": run.arguments}).encode() + b"\n")
+    process.stdin.write(pickle.dumps(run.call))
     process.stdin.flush()  # and left open: the run exits when it is closed
     return process
 
@@ -119,11 +116,10 @@ def _steps_done(run: Run) -> int:
 
 
 def run_from_input() -> None:
-    """The call that the first line of standard input describes."""
+    """Make the call that standard input begins with."""
     # A terminal sends Ctrl-C here, too; the parent passes it on as SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    given = json.loads(sys.stdin.readline())
+    call = pickle.load(sys.stdin.buffer)
     # Standard input stays open as long as the parent lives: when it closes, this process exits.
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
-    module, _, name = given["function"].partition(":")
-    getattr(importlib.import_module(module), name)(**given["arguments"])
+    call()

@@ -3,7 +3,6 @@
 import datetime
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from diver.core.settings import Errors
@@ -11,7 +10,7 @@ from diver.core.types import DiverError, Problem
 from diver.methods import NEEDS, check_needs
 from diver.recipe.recipe import Recipe
 from diver.sample.hf import end_tokens
-from diver.sample.policy import ADAPTERS, Configuration, find_device, load_configuration, positions
+from diver.sample.policy import Configuration, find_device, load_configuration, positions
 from diver.tasks.splits import load
 from diver.tasks.templates import TEMPLATES, Prompted, check_used, prompted
 from diver.tasks.verify import get_grader
@@ -53,7 +52,10 @@ def prepare(recipe: Recipe) -> Prepared:
         policy.tokenizer,
         notes,
     )
-    _check_problems(recipe, prepared)
+    for purpose, prompts in (("train on", prepared.train), ("evaluate on", prepared.eval_problems)):
+        if not prompts.problems and (prompts is prepared.train or held_out.problems):
+            raise DiverError(f"no problem is left to {purpose}. {' '.join(notes)}")
+    _check_batch(recipe, len(prepared.train.problems), notes)
     of_data = train if held_out.source else [*train, *eval_problems]
     verifiers = Counter(problem.verifier for problem in of_data)
     if recipe.data.verifier == "auto" and len(verifiers) > 1:
@@ -88,16 +90,6 @@ def _replay_note(recipe: Recipe, verifiers: Iterable[str]) -> str:
         f"replay: the bank keeps {what}, at most {recipe.method.replay.capacity} per problem and "
         f"{recipe.method.replay.bank_gb:g} GB"
     )
-
-
-def check_trainable(recipe: Recipe) -> None:
-    """DiverError for a folder of adapters: loaded, their weights are frozen,
-    and the built-in trainer trains all weights."""
-    if (Path(recipe.model.path).expanduser() / ADAPTERS).exists():
-        raise DiverError(
-            f"model.path {recipe.model.path!r}: has LoRA adapters, and diver train trains whole models; merge them "
-            "first (peft: merge_and_unload, then save_pretrained), or train with --engine trl"
-        )
 
 
 def _prompted(recipe: Recipe, problems: Sequence[Problem], tokenizer: Any, notes: list[str]) -> Prompted:
@@ -138,13 +130,6 @@ def _check_context(recipe: Recipe, policy: Configuration) -> None:
         raise DiverError(f"sample.stop_token_ids: {unknown[0]} is no token of {name!r}, which has {words}")
     if not end_tokens(policy, policy.tokenizer, recipe.sample.stop_token_ids):
         raise DiverError(f"model.path {name!r}: neither tokenizer nor model has an end token")
-
-
-def _check_problems(recipe: Recipe, prepared: Prepared) -> None:
-    for purpose, prompts in (("train on", prepared.train), ("evaluate on", prepared.eval_problems)):
-        if not prompts.problems and (prompts is prepared.train or recipe.evaluate.problems):
-            raise DiverError(f"no problem is left to {purpose}. {' '.join(prepared.notes)}")
-    _check_batch(recipe, len(prepared.train.problems), prepared.notes)
 
 
 def _check_batch(recipe: Recipe, problems: int, notes: Sequence[str]) -> None:

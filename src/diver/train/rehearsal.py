@@ -2,7 +2,8 @@
 its first step."""
 
 import json
-from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,20 @@ from diver.core.settings import call_own
 from diver.core.state import without_arrays
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, State
 from diver.recipe.recipe import Recipe
+from diver.sample.policy import ADAPTERS
 from diver.tasks.templates import Prompted
 from diver.tasks.verify import verify
-from diver.train.prepare import Prepared, check_trainable, prepare
+from diver.train.prepare import Prepared, prepare
 
 
 def prepare_and_rehearse(recipe: Recipe) -> Prepared:
     """All that the built-in trainer checks before it loads weights; DiverError for what would stop the run later."""
-    check_trainable(recipe)
+    # Adapters are loaded with their weights frozen, and the built-in trainer trains all weights.
+    if (Path(recipe.model.path).expanduser() / ADAPTERS).exists():
+        raise DiverError(
+            f"model.path {recipe.model.path!r}: has LoRA adapters, and diver train trains whole models; merge them "
+            "first (peft: merge_and_unload, then save_pretrained), or train with --engine trl"
+        )
     prepared = prepare(recipe)
     prepared.notes.extend(rehearse(recipe, prepared.train, prepared.tokenizer))
     return prepared
@@ -30,15 +37,23 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
     an encoder that is missing, its own error."""
     problem = train.problems[0]
     prompt = train.ids[problem.id]
-    tokens = [
-        [*prompt[: 1 + i % len(prompt)]] for i in range(recipe.sample.group_size * recipe.method.selection.multiplier)
-    ]
-    texts = [tokenizer.decode(ids, skip_special_tokens=True) for ids in tokens]
-    rollouts = tuple(_rollout(i, text, ids) for i, (text, ids) in enumerate(zip(texts, tokens, strict=True)))
-    group = Group(problem, rollouts, prompt=train.texts[0], prompt_tokens=tuple(prompt))
-
-    def decode(ids: Sequence[int]) -> str:
-        return str(tokenizer.decode(ids, skip_special_tokens=True))
+    decode = partial(tokenizer.decode, skip_special_tokens=True)
+    rollouts = []
+    for i in range(recipe.sample.group_size * recipe.method.selection.multiplier):  # every other one is correct
+        tokens = [*prompt[: 1 + i % len(prompt)]]
+        text, correct = decode(tokens), i % 2 == 0
+        rollouts.append(
+            Rollout(
+                text,
+                tokens=tokens,
+                logprobs=np.full(len(tokens), -1.0, np.float32),
+                index=i,
+                grade=Grade.CORRECT if correct else Grade.WRONG,
+                key=text,
+                reward=Reward(float(correct)),
+            )
+        )
+    group = Group(problem, tuple(rollouts), prompt=train.texts[0], prompt_tokens=tuple(prompt))
 
     method, state = recipe.method.limited(recipe.sample.max_tokens), State()
     given = [group], Progress(0, recipe.train.steps), decode, state
@@ -46,11 +61,14 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
         (shaped,) = call_own(f"method.name {method.name!r}", method.apply, *given) or (None,)
     else:
         (shaped,) = method.apply(*given) or (None,)
-    if shaped and method.selection.outcomes != "all" and not method.overlong and not _signal(shaped):
-        raise DiverError(
-            f"method {method.name!r}: selection.outcomes = {method.selection.outcomes!r} leaves responses with equal "
-            "rewards, whose advantages are all 0; psr trains on correct responses, nsr on wrong ones"
-        )
+    if shaped and method.selection.outcomes != "all" and not method.overlong:
+        parts = [r.token_advantages if r.token_advantages is not None else r.advantage for r in shaped.rollouts]
+        # With other texts an advantage could differ from 0 where a reward goes beyond the outcome.
+        if not any(map(np.any, parts)) and not any(shaped.rewards != shaped.outcomes):
+            raise DiverError(
+                f"method {method.name!r}: selection.outcomes = {method.selection.outcomes!r} leaves responses with "
+                "equal rewards, whose advantages are all 0; psr trains on correct responses, nsr on wrong ones"
+            )
     try:
         values, arrays = without_arrays(state)
         kept = json.loads(to_json(values)) == values and all(a.dtype == np.int32 and a.ndim == 1 for a in arrays)
@@ -62,13 +80,6 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
             "as keys, lists, texts, numbers, None, and arrays of int32 [n] as values of dicts"
         )
     return _verifier_notes(recipe, problem) if ":" in problem.verifier else []
-
-
-def _signal(group: Group) -> bool:
-    """Whether any advantage is not 0, or could be with other texts, which a reward beyond the outcome
-    may tell apart."""
-    parts = [r.token_advantages if r.token_advantages is not None else r.advantage for r in group.rollouts]
-    return any(map(np.any, parts)) or any(group.rewards != group.outcomes)
 
 
 def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:
@@ -90,17 +101,3 @@ def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:
         f"{problem.answer[:60]!r}, plain and in a box, the grade {found}; it is called with the response and the "
         "Problem, whose answer is problem.answer"
     ]
-
-
-def _rollout(index: int, text: str, tokens: Sequence[int]) -> Rollout:
-    """Every other one is correct."""
-    correct = index % 2 == 0
-    return Rollout(
-        text,
-        tokens=tokens,
-        logprobs=np.full(len(tokens), -1.0, np.float32),
-        index=index,
-        grade=Grade.CORRECT if correct else Grade.WRONG,
-        key=text,
-        reward=Reward(float(correct)),
-    )

@@ -53,9 +53,9 @@ def before_responses(model: Any, batch: Batch) -> Tensor:
     first = batch.prompt_row == torch.arange(len(attended), device=attended.device)
     prompt = attended[first, :-width]
 
-    def in_one_row(x: Tensor) -> Tensor:
-        return torch.cat([x[first, :-width][prompt], x[:, -width:][batch.mask]])[None]
-
+    ids, position = (
+        torch.cat([x[first, :-width][prompt], x[:, -width:][batch.mask]])[None] for x in (batch.ids, batch.position)
+    )
     prompts, responses = _places(prompt), int(prompt.sum()) + _places(batch.mask)
     rows = torch.cat([prompts[(first.cumsum(0) - 1)[batch.prompt_row]], responses], 1)
     causal = torch.ones(rows.shape[1], rows.shape[1], dtype=torch.bool, device=rows.device).tril()
@@ -67,8 +67,7 @@ def before_responses(model: Any, batch: Batch) -> Tensor:
     ]
     own = AttentionInterface()[model.config.get_text_config()._attn_implementation]
     with attention(model, NAME, partial(_attend, parts, own)):
-        inputs = {"input_ids": in_one_row(batch.ids), "position_ids": in_one_row(batch.position)}
-        hidden = hidden_states(model, **inputs, use_cache=False)
+        hidden = hidden_states(model, input_ids=ids, position_ids=position, use_cache=False)
     return hidden[0, rows[:, -width - 1 : -1][batch.mask]]
 
 

@@ -9,7 +9,7 @@ for each rollout step:
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from diver.tasks.splits import draw_indices
 from diver.tasks.verify import verify, with_keys
 from diver.train import checkpoint
 from diver.train.alerts import AlertLog
-from diver.train.loggers import Logger, open_loggers
+from diver.train.loggers import open_loggers
 from diver.train.rehearsal import prepare_and_rehearse
 from diver.train.stopping import stop_request
 from diver.train.update import update
@@ -73,54 +73,49 @@ class Trainer:
 
     def run(self) -> None:
         """Train to the last step of the recipe; every step appends a row to metrics.jsonl."""
-        self.folder.config.setdefault("notes", self.notes)
-        self.folder.begin()
-        self.folder.check_rows(0 if self.eval_problems.problems else 1, self.step)
-        self.folder.keep_until(self.step)
-        self.batches = sum(int(row.get("sample/batches", 0)) for row in self.folder.rows("metrics.jsonl"))
-        alerts = AlertLog(self.folder.rows("metrics.jsonl"))
-        loggers = [alerts, *open_loggers(self.recipe.log, self.folder.path, self.folder.config, self.step)]
+        folder, evaluation, steps = self.folder, self.recipe.evaluate, self.recipe.train.steps
+        evaluates = bool(self.eval_problems.problems)
+        folder.config.setdefault("notes", self.notes)
+        folder.begin()
+        folder.check_rows(0 if evaluates else 1, self.step)
+        folder.keep_until(self.step)
+        rows = folder.rows("metrics.jsonl")
+        self.batches = sum(int(row.get("sample/batches", 0)) for row in rows)
+        self.loggers = [AlertLog(rows), *open_loggers(self.recipe.log, folder.path, folder.config, self.step)]
         with ExitStack() as opened:
-            for logger in loggers:
+            for logger in self.loggers:
                 opened.callback(logger.close)
-            self._train(loggers)
-
-    def _train(self, loggers: Sequence[Logger]) -> None:
-        steps, every = self.recipe.train.steps, self.recipe.evaluate.every
-        self._start()
-        evaluation = self.recipe.evaluate
-        saver = checkpoint.Saver(self.folder, self.policy, self.optimizer, self.recipe.train, self.step, self.state)
-        if self.eval_problems.problems and not self.step and not self.folder.steps():
-            self._record(0, self._evaluate(0, evaluation.num_samples), loggers)
-        with (
-            stop_request() as stop,
-            progress_bar(steps, "train", "step", done=self.step, keep=True) as bar,
-        ):
+            self._start()
+            saver = checkpoint.Saver(folder, self.policy, self.optimizer, self.recipe.train, self.step, self.state)
+            if evaluates and not self.step and not folder.steps():
+                self._record(0, self._evaluate(0, evaluation.num_samples))
+            stop = opened.enter_context(stop_request())
+            bar = opened.enter_context(progress_bar(steps, "train", "step", done=self.step, keep=True))
             while self.step < steps:
                 if stop.is_set():
                     saver.save(self.step)
-                    stop.end(self.step, steps, self.folder.path)
+                    stop.end(self.step, steps, folder.path)
                 self.step += 1
                 row = self._step(self.step, bar)
                 last = self.step == steps
-                if self.eval_problems.problems and (last or (every and self.step % every == 0)):
+                if evaluates and (last or (evaluation.every and self.step % evaluation.every == 0)):
                     samples = evaluation.num_samples if last else evaluation.num_samples_in_training
                     row |= self._evaluate(self.step, samples, bar)
-                self._record(self.step, row, loggers)
+                self._record(self.step, row)
                 if last or saver.due(self.step):
                     bar.set_description("save")
                     saver.save(self.step)
                 bar.set_postfix_str(_status(row))
                 bar.update()
-            if self.eval_problems.problems and not self.folder.evaluated(steps, evaluation.num_samples):
+            if evaluates and not folder.evaluated(steps, evaluation.num_samples):
                 row = self._evaluate(steps, evaluation.num_samples, bar)  # a longer run was stopped, and is to end here
-                self.folder.add_to_row(steps, row)
-                for logger in loggers:
+                folder.add_to_row(steps, row)
+                for logger in self.loggers:
                     logger.log(steps, row)
 
-    def _record(self, step: int, row: Mapping[str, float], loggers: Sequence[Logger]) -> None:
+    def _record(self, step: int, row: Mapping[str, float]) -> None:
         self.folder.append("metrics.jsonl", {"step": step, **row})
-        for logger in loggers:
+        for logger in self.loggers:
             logger.log(step, row)
 
     def _step(self, step: int, bar: tqdm) -> dict[str, float]:
@@ -138,7 +133,8 @@ class Trainer:
             replayed = None
             if replays:  # none in a step without sampled groups to train on, which has no update
                 replayed = method.replayed(self.state, recipe.train.batch_size, progress) if groups else []
-            self._set_learning_rate(step)
+            for part in self.optimizer.param_groups:
+                part["lr"] = recipe.train.learning_rate * min(1.0, step / max(1, recipe.train.warmup_steps))
             torch.manual_seed(stream_seed(recipe.run.seed, "dropout", step))  # of models that have it
             update_metrics = update(
                 self.policy,
@@ -167,7 +163,8 @@ class Trainer:
     ) -> tuple[list[Group], list[Group]]:
         """All sampled groups, graded, and those to train on:
         of one batch, or of more where a selection leaves groups out."""
-        size, selection = self.recipe.train.batch_size, self.method.selection
+        train, sampling, seed = self.recipe.train, self.recipe.sample, self.recipe.run.seed
+        selection = self.method.selection
         graded: list[Group] = []
         trained: list[Group] = []
         for _ in range(selection.max_num_gen_batches if selection.filter_groups else 1):
@@ -175,48 +172,42 @@ class Trainer:
             if selection.filter_groups:  # the next problems of the epoch, whatever step they are for
                 number = self.batches = self.batches + 1
             with _timed(timings, "sample", bar):
-                batch = self._sample(number)
+                index = draw_indices(number, train.batch_size, len(self.train.problems), seed)
+                batch = sample_groups(
+                    self.generator,
+                    [self.train.problems[i] for i in index],
+                    [self.train.texts[i] for i in index],
+                    sampling.group_size * selection.multiplier,
+                    temperature=sampling.temperature,
+                    max_tokens=sampling.max_tokens,
+                    stop_token_ids=sampling.stop_token_ids,
+                    seed=stream_seed(seed, "sample", number),
+                )
             with _timed(timings, "verify", bar):
-                batch = self._verify(batch)
+                batch = verify(batch, self.recipe.verify)
+                if not self.has_graded:
+                    self._check_verifier(batch)
                 if "keys" in self.method.needs:
                     batch = with_keys(batch)
             with _timed(timings, "diversity", bar):
                 trained += self.method.apply(batch, progress, self.decode, self.state)
             graded += batch
-            if len(trained) >= size:
+            if len(trained) >= train.batch_size:
                 break
-        return graded, trained[:size]
+        return graded, trained[: train.batch_size]
 
-    def _verify(self, batch: list[Group]) -> list[Group]:
-        """The groups graded. DiverError where the verifier has decided nothing in this process,
-        but failed: none would teach.
+    def _check_verifier(self, batch: list[Group]) -> None:
+        """DiverError where the verifier has decided nothing in this process, but failed: no response would teach.
 
         A response that was cut is not its to decide, and a few failures beside these may be those of the responses.
         """
-        batch = verify(batch, self.recipe.verify)
         grades = [rollout.grade for group in batch for rollout in group.rollouts]
-        self.has_graded = self.has_graded or any(grade in DECIDED for grade in grades)
+        self.has_graded = any(grade in DECIDED for grade in grades)
         failed = sum(grade in (Grade.ERROR, Grade.TIMEOUT) for grade in grades)
         if not self.has_graded and failed >= min(len(grades), MANY_FAILURES):
             verifiers = ", ".join(sorted({group.problem.verifier for group in batch}))
             cut = f"; {len(grades) - failed} others were cut off at the length limit" if failed < len(grades) else ""
             raise DiverError(f"verifier {verifiers}: failed on all {failed} responses{cut}; the log above says how")
-        return batch
-
-    def _sample(self, batch: int) -> list[Group]:
-        """The groups of batch number `batch` (from 1): without a filter, of that step."""
-        sampling = self.recipe.sample
-        index = draw_indices(batch, self.recipe.train.batch_size, len(self.train.problems), self.recipe.run.seed)
-        return sample_groups(
-            self.generator,
-            [self.train.problems[i] for i in index],
-            [self.train.texts[i] for i in index],
-            sampling.group_size * self.method.selection.multiplier,
-            temperature=sampling.temperature,
-            max_tokens=sampling.max_tokens,
-            stop_token_ids=sampling.stop_token_ids,
-            seed=stream_seed(self.recipe.run.seed, "sample", batch),
-        )
 
     def _evaluate(self, step: int, samples: int, bar: tqdm | None = None) -> dict[str, float]:
         """Pass@k on the held-out problems, also written to eval/step_NNNN.json.
@@ -225,7 +216,7 @@ class Trainer:
         as they come: a killed evaluation of the same weights resumes within.
         """
         recipe, timings = self.recipe, dict[str, float]()
-        variables = {"chat_template_kwargs": dict(recipe.model.chat_template_kwargs)}
+        variables = dict(recipe.model.chat_template_kwargs)
         problems, model = self.eval_problems.problems, weights_digest(self.policy.model)
         task = Task(
             name=Path((recipe.evaluate.source or recipe.data).path).stem,
@@ -238,7 +229,7 @@ class Trainer:
             ks=[k for k in KS if k <= samples],
             seed=recipe.run.seed,
             keys={problem.id: model for problem in problems},
-            info={"generator": "transformers", **(variables if recipe.model.chat_template_kwargs else {})},
+            info={"generator": "transformers"} | ({"chat_template_kwargs": variables} if variables else {}),
         )
         with (
             _timed(timings, "evaluate", bar),
@@ -265,11 +256,6 @@ class Trainer:
         coef, end = (self.method.shaping_coef(Progress(step, last)) for step in (last, steps))
         if steps > last and coef == end:  # with unit = "steps" it may go on
             tqdm.write(f"schedules run over the {last} steps with which this run began; lambda then stays at {coef:g}")
-
-    def _set_learning_rate(self, step: int) -> None:
-        warmup = max(1, self.recipe.train.warmup_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.train.learning_rate * min(1.0, step / warmup)
 
 
 def _status(row: Mapping[str, float]) -> str:

@@ -12,7 +12,7 @@ not change the weights of the sampled ones.
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -97,7 +97,10 @@ def accumulate(
     selected: Tensor | None = None,
     reference: Policy | None = None,
 ) -> dict[str, float]:
-    """Add the gradient of a mini-batch's rows to `.grad`; return sums over their tokens."""
+    """Add the gradient of a mini-batch's rows to `.grad`; return sums over their tokens.
+
+    `coefficients` is the sum of the weight of each token's loss times |advantage|.
+    """
     sums: defaultdict[str, float] = defaultdict(float)
     for chunk in micro_batches(rows, budget, shared=shares_prompts(policy.model)):
         batch = collate(chunk, policy.pad, policy.model.device)
@@ -130,6 +133,9 @@ def accumulate(
         sums["active"] += float(batch.mask.sum())
         for name, values in metrics.items():
             sums[f"loss/{name}"] += float(values.detach()[batch.mask].sum())
+    sums["coefficients"] = float(
+        sum(row.weight * np.abs(np.broadcast_to(row.advantages, len(row.tokens))).sum() for row in rows)
+    )
     return sums
 
 
@@ -156,7 +162,14 @@ def update(
     `policy/grad_norm` of both.
     """
     random = torch.Generator().manual_seed(seed)
-    anchor = _anchor(policy, groups, loss, temperature, config.micro_batch_tokens, {} if state is None else state)
+    budget = config.micro_batch_tokens
+    anchor = None
+    if loss.has_anchor and groups:
+        state = {} if state is None else state
+        if ANCHOR not in state:  # the first batch of the run
+            rows = rows_of(groups, [1.0] * sum(map(len, groups)))
+            state[ANCHOR] = loss.measure_anchor(all_tokens(policy, rows, loss, temperature, budget))
+        anchor = float(state[ANCHOR])
     totals: defaultdict[str, float] = defaultdict(float)
     norms: list[float] = []
     mismatch = 0.0
@@ -167,81 +180,81 @@ def update(
     parameters = [p for p in policy.model.parameters() if p.requires_grad]
     without_terms = dataclasses.replace(loss, kl_coef=0.0, entropy_coef=0.0)
     shares = [list((replayed or [])[i :: len(mini_batches)]) for i in range(len(mini_batches))]
-    shares = [_recomputed(policy, share, without_terms, config, temperature) for share in shares]
+    if replayed:
+        shares = [_recomputed(policy, share, without_terms, config, temperature) for share in shares]
     for i, (mini_batch, share) in enumerate(zip(mini_batches, shares, strict=True)):
         # Zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all.
         for p in parameters:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad.zero_()
         if share:
-            rows = rows_of(share, weights_of(share))
-            accumulate(policy, rows, without_terms, temperature, config.micro_batch_tokens)
+            sums = accumulate(policy, rows_of(share, weights_of(share)), without_terms, temperature, budget)
             totals["replay/grad_norm"] += float(
                 torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
             )
-            totals["replay/coefficients"] += coefficients(rows)
-        sums = _backward(policy, mini_batch, loss, config, temperature, random, reference, anchor, on_policy=i == 0)
+            totals["replay/coefficients"] += sums["coefficients"]
+
+        lengths = torch.tensor([r.length for g in mini_batch for r in g.rollouts])
+        rows = rows_of(mini_batch, row_weights(lengths, loss.aggregation).tolist())
+        selected = None
+        if loss.selects_tokens and i == 0 and not loss.selects_on_policy:
+            selected = torch.zeros(int(lengths.sum()), dtype=torch.bool, device=policy.model.device)
+        elif loss.selects_tokens:
+            tokens = all_tokens(policy, rows, loss, temperature, budget)
+            uniform = torch.rand(len(tokens.logprobs), generator=random)  # in the order of rows, not of micro-batches
+            selected = loss.select_tokens(tokens._replace(uniform=uniform.to(tokens.logprobs.device), anchor=anchor))
+        rows = _with_gradient(rows, loss, config, selected)
+        sums = accumulate(policy, rows, loss, temperature, budget, selected, reference)
+
         norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)))
         if not math.isfinite(norms[-1]):
             raise DiverError("the gradient is not finite: the policy has diverged; lower train.learning_rate")
         optimizer.step()
+
         if i == 0:
-            found = _distance(groups, mini_batch) if loss.recomputes_logprobs else sums.get("mismatch", 0.0)
-            mismatch = found / max(1.0, sums.get("active", 0.0))
+            mismatch = sums["mismatch"]
+            if loss.recomputes_logprobs:  # the update begins at the recomputed ones
+                sampled = [r for group in groups[: len(mini_batch)] for r in group.rollouts]
+                recomputed = [r for group in mini_batch for r in group.rollouts]
+                mismatch = 0.0
+                for a, b in zip(sampled, recomputed, strict=True):
+                    assert a.logprobs is not None and b.logprobs is not None
+                    mismatch += float(np.abs(a.logprobs - b.logprobs).sum())
+            mismatch /= max(1.0, sums["active"])
         for key, value in sums.items():
             totals[key] += value
+        totals["tokens"] += float(lengths.sum())
+        totals["selected"] += 0.0 if selected is None else float((selected != 0).sum())
     optimizer.zero_grad()  # frees the gradients before sampling
-    metrics = {"policy/logprob_mismatch": mismatch, **_metrics(loss, totals, norms)}
-    if replayed is None:
-        return metrics
-    metrics |= replay_metrics(
-        [g for share in shares for g in share], totals["replay/coefficients"], totals["coefficients"]
-    )
-    return metrics | {"replay/grad_norm": totals["replay/grad_norm"] / max(1, len(norms))}
 
-
-def _metrics(loss: PolicyLoss, totals: Mapping[str, float], norms: Sequence[float]) -> dict[str, float]:
-    """From sums over the tokens of all mini-batches, and the norm of the gradient of each."""
     updates = max(1, len(norms))
-    tokens, active = (max(1.0, totals[name]) for name in ("tokens", "active"))
+    all_sampled, active = max(1.0, totals["tokens"]), max(1.0, totals["active"])
     metrics = {
+        "policy/logprob_mismatch": mismatch,
         "policy/loss": totals["loss"] / updates,
-        **{f"policy/{name}": totals[f"loss/{name}"] / tokens for name in loss.metric_names},
+        **{f"policy/{name}": totals[f"loss/{name}"] / all_sampled for name in loss.metric_names},
         "policy/grad_norm": sum(norms) / updates,
         "policy/ppo_kl": totals["ppo_kl"] / active,
-        "policy/active_token_frac": totals["active"] / tokens,
+        "policy/active_token_frac": totals["active"] / all_sampled,
     }
     if loss.selects_tokens:
-        metrics["policy/selected_frac"] = totals["selected"] / tokens
+        metrics["policy/selected_frac"] = totals["selected"] / all_sampled
     if loss.kl_coef:
         metrics["policy/kl"] = totals["kl"] / active
+    if replayed is not None:
+        again = [group for share in shares for group in share]
+        metrics |= replay_metrics(again, totals["replay/coefficients"], totals["coefficients"])
+        metrics["replay/grad_norm"] = totals["replay/grad_norm"] / updates
     return metrics
 
 
-def coefficients(rows: Sequence[Row]) -> float:
-    """The sum over all tokens of the weight of their loss times |advantage|."""
-    return float(sum(row.weight * np.abs(np.broadcast_to(row.advantages, len(row.tokens))).sum() for row in rows))
-
-
-def _anchor(
-    policy: Policy, groups: Sequence[Group], loss: PolicyLoss, temperature: float, budget: int, state: State
-) -> float | None:
-    """What the loss measured on the first batch of the run, which is now where `state` does not have it."""
-    if not loss.has_anchor or not groups:
-        return None
-    if ANCHOR not in state:
-        rows = rows_of(groups, [1.0] * sum(map(len, groups)))
-        state[ANCHOR] = loss.measure_anchor(all_tokens(policy, rows, loss, temperature, budget))
-    return float(state[ANCHOR])
-
-
-def _with_gradient(rows: Sequence[Row], loss: PolicyLoss, config: Update, mask: Tensor | None = None) -> list[Row]:
-    """The rows that the model is run on; `mask` [N] are the tokens that the loss selected."""
-
+def _with_gradient(rows: Sequence[Row], loss: PolicyLoss, config: Update, selected: Tensor | None = None) -> list[Row]:
+    """The rows that the model is run on; `selected` [N] are the tokens that the loss selected."""
     rows = [row for row in rows if len(row.tokens)]
     if not config.skip_zero_advantage:
         return rows
-    selected = [None if mask is None else mask[row.start : row.start + len(row.tokens)] for row in rows]
-    return [row for row, part in zip(rows, selected, strict=True) if loss.has_gradient(row.advantages, part)]
+    mask = None if selected is None else selected.cpu()
+    parts = [None if mask is None else mask[row.start : row.start + len(row.tokens)] for row in rows]
+    return [row for row, part in zip(rows, parts, strict=True) if loss.has_gradient(row.advantages, part)]
 
 
 @torch.no_grad()
@@ -260,47 +273,3 @@ def _recomputed(
         logprobs |= {row.start: of_row[: len(row.tokens)] for row, of_row in zip(chunk, found, strict=True)}
     each = iter([logprobs.get(row.start, row.old_logprobs) if len(row.tokens) else row.old_logprobs for row in rows])
     return [group.with_each(logprobs=[next(each) for _ in range(len(group))]) for group in groups]
-
-
-def _distance(groups: Sequence[Group], others: Sequence[Group]) -> float:
-    """The sum of |log p - log q| over the tokens of the groups that both have."""
-    total = 0.0
-    for group, other in zip(groups, others, strict=False):
-        for a, b in zip(group.rollouts, other.rollouts, strict=True):
-            assert a.logprobs is not None and b.logprobs is not None
-            total += float(np.abs(a.logprobs - b.logprobs).sum())
-    return total
-
-
-def _backward(
-    policy: Policy,
-    groups: Sequence[Group],
-    loss: PolicyLoss,
-    config: Update,
-    temperature: float,
-    random: torch.Generator,
-    reference: Policy | None,
-    anchor: float | None,
-    *,
-    on_policy: bool,
-) -> dict[str, float]:
-    """Add the gradient of one mini-batch to `.grad`, and return sums over its tokens.
-    `on_policy`: no step since sampling."""
-    lengths = torch.tensor([r.length for g in groups for r in g.rollouts])
-    rows = rows_of(groups, row_weights(lengths, loss.aggregation).tolist())
-    selected = None
-    if loss.selects_tokens and on_policy and not loss.selects_on_policy:
-        selected = torch.zeros(int(lengths.sum()), dtype=torch.bool, device=policy.model.device)
-    elif loss.selects_tokens:
-        tokens = all_tokens(policy, rows, loss, temperature, config.micro_batch_tokens)
-        uniform = torch.rand(len(tokens.logprobs), generator=random)  # in the order of rows, whatever the micro-batches
-        selected = loss.select_tokens(tokens._replace(uniform=uniform.to(tokens.logprobs.device), anchor=anchor))
-    mask = None if selected is None else selected.cpu()
-    rows = _with_gradient(rows, loss, config, mask)
-    sums = accumulate(policy, rows, loss, temperature, config.micro_batch_tokens, selected, reference)
-    return {
-        **sums,
-        "tokens": float(lengths.sum()),
-        "coefficients": coefficients(rows),
-        "selected": 0.0 if selected is None else float((selected != 0).sum()),
-    }
