@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from diver.core.files import write_bytes
 from diver.core.statistics import Estimate
 from diver.core.tables import Table
@@ -78,19 +80,15 @@ def write_lines(panels: Sequence[Mapping[str, Any]], names: Sequence[str], *path
     with drawing(*paths, size=(9.6, 2.1 * lines + 0.3)) as figure:
         for place, panel in enumerate(panels):
             axes = figure.add_subplot(lines, 3, place + 1)
+            scale, unit = (100, ", per cent") if panel["percent"] else (1, "")
             for line in panel["lines"]:
-                scale, colour = 100 if panel["percent"] else 1, COLOURS[line["run"] % len(COLOURS)]
-                values = [math.nan if v is None else scale * v for v in line["values"]]
-                style = "--" if line.get("dashed") else "-"
-                axes.plot(line["steps"], values, style, color=colour, linewidth=1.1)
-                if "low" in line:
-                    band = [[math.nan if v is None else scale * v for v in line[end]] for end in ("low", "high")]
-                    axes.fill_between(line["steps"], *band, color=colour, alpha=0.15, linewidth=0)
-            frame(
-                axes,
-                panel["title"] + (", per cent" if panel["percent"] else ""),
-                "step" if place + 3 >= len(panels) else "",
-            )
+                colour, style = COLOURS[line["run"] % len(COLOURS)], "--" if line.get("dashed") else "-"
+                # An unknown value is None in the panel, and NaN as a float.
+                ends = {name: scale * np.array(line[name], float) for name in ("values", "low", "high") if name in line}
+                axes.plot(line["steps"], ends["values"], style, color=colour, linewidth=1.1)
+                if "low" in ends:
+                    axes.fill_between(line["steps"], ends["low"], ends["high"], color=colour, alpha=0.15, linewidth=0)
+            frame(axes, panel["title"] + unit, "step" if place + 3 >= len(panels) else "")
             low, high = axes.get_ylim()
             axes.set_ylim(min(0, low), 100 if panel["percent"] else max(0, high))
         if len(names) > 1:

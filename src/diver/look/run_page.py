@@ -15,16 +15,7 @@ from diver.evaluate.comparison import Comparison, legend
 from diver.evaluate.evaluate import duration
 from diver.look.curves import curves_data
 from diver.look.groups import GROUPS, Shown, browser_data
-from diver.look.over_seeds import (
-    BEFORE,
-    by_variant,
-    check_evaluated,
-    differences,
-    evaluations,
-    levels,
-    notes,
-    settings_of,
-)
+from diver.look.over_seeds import by_variant, check_evaluated, compare_variants, settings_of
 from diver.look.page import (
     CURVES,
     alerts_section,
@@ -132,16 +123,15 @@ def _facts(run: RunRecord) -> dict[str, object]:
 
 
 def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
-    tables = [{row.label: row for row in compare(run)} for run in runs]
-    order = list(dict.fromkeys(label for table in tables for label in table))
-    if not order:
+    every = [(i, row) for i, run in enumerate(runs) for row in compare(run)]
+    if not every:
         return ""
-    every = [row for table in tables for row in table.values() if not row.percent]
-    scale = 1.1 * max((e.high for r in every for e in (r.base, r.trained) if e.high > 0), default=1.0)
+    counts = [row for _, row in every if not row.percent]
+    scale = 1.1 * max((e.high for r in counts for e in (r.base, r.trained) if e.high > 0), default=1.0)
     several = len(runs) > 1
     body = ""
-    for label in order:
-        shown = [(i, table[label]) for i, table in enumerate(tables) if label in table]
+    for label in dict.fromkeys(row.label for _, row in every):
+        shown = [(i, row) for i, row in every if row.label == label]
         for number, (i, row) in enumerate(shown):
             span = f' rowspan="{len(shown)}"' if len(shown) > 1 else ""
             first = f'<th scope="rowgroup"{span}>{text(label)}</th>' if number == 0 else ""
@@ -151,7 +141,7 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     basis = "; ".join(dict.fromkeys(filter(None, map(conditions, runs))))
     return (
         f'<section><h2>Base vs. trained</h2>\n<p class="note">{text(basis)}. Pass@k in percent. '
-        f"{text(legend([row for table in tables for row in table.values()]))} In brackets 95 % intervals over "
+        f"{text(legend([row for _, row in every]))} In brackets 95 % intervals over "
         "problems; that of the change is paired by problem. A coloured change: its interval excludes 0.</p>\n"
         f'<div class="scroll"><table class="{"many" if several else "one"}"><thead><tr><th></th>'
         f"{'<th>Run</th>' if several else ''}"
@@ -199,15 +189,12 @@ def against_each_other(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
         seeds = {(recipe, run.recipe("run").get("seed", 0)) for recipe, run in zip(recipes, runs, strict=True)}
         if not len({*recipes}) < len(runs) == len(seeds):
             runs = [dataclasses.replace(run, name=name) for run, name in zip(runs, names, strict=True)]
-        variants = by_variant(runs)
-        found = evaluations(variants)
+        compared = compare_variants(by_variant(runs))
     except DiverError as error:
         note, tables = f"Not compared with each other: {text(error)}.", ""
     else:
-        baseline = BEFORE if len(variants) == 1 and BEFORE in found else next(iter(variants))
-        shown = (levels(found), differences(found, baseline))
-        tables = "".join(text_table(table.text()) for table in shown if table.rows)
-        said = "".join(f"{text(note)}. " for note in notes(variants, found, baseline))
+        tables = "".join(text_table(table.text()) for table in compared.tables.values())
+        said = "".join(f"{text(note)}. " for note in compared.notes)
         note = (
             "Pass@k in percent, differences in points, after training. In brackets 95 % intervals over seeds and "
             f"problems, paired in differences. {said}"
@@ -222,13 +209,11 @@ def _shown(run: RunRecord, index: int, limit: int) -> list[Shown]:
     diversity = table(run.config, "recipe", "method", "diversity")
     tokenize = str(diversity.get("tokenize", ""))
     until: Until = "answer" if diversity.get("until") == "answer" else "end"
-    shown = []
-    for step in steps:
-        groups = run.groups(step)
-        shown += [
-            Shown(groups[i], index, step, tokenize, until) for i in evenly_spaced(len(groups), limit // len(steps))
-        ]
-    return shown
+    return [
+        Shown(groups[i], index, step, tokenize, until)
+        for step, groups in ((step, run.groups(step)) for step in steps)
+        for i in evenly_spaced(len(groups), limit // len(steps))
+    ]
 
 
 def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
