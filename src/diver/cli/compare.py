@@ -9,7 +9,7 @@ from tyro.conf import Positional
 from diver.core.export import Export
 from diver.core.run_folder import given_name
 from diver.core.settings import settings
-from diver.core.tables import Format, Uncertainty
+from diver.core.tables import Format, Uncertainty, export, write_table
 from diver.core.types import DiverError
 from diver.recipe.flags import parse
 
@@ -81,7 +81,6 @@ def command(args: Sequence[str]) -> None:
 def compare_runs(arguments: CompareArguments) -> None:
     """Print levels and differences over seeds and problems, and write them with their figures where `out` names a
     folder."""
-    from diver.core.tables import export, write_table
     from diver.look.over_seeds import by_variant, compare_variants, draw, draw_curves, read_runs
 
     if arguments.out is None and arguments.format != "markdown":

@@ -54,21 +54,20 @@ def frame(axes: Any, title: str, x: str = "", grid: str = "y") -> None:
 def write_intervals(table: Table, *paths: Path) -> None:
     """A panel a measure that has estimates, with a dot and its interval for each row of the table."""
     names = list(table.rows)
-    shown = [i for i, _ in enumerate(table.measures) if any(isinstance(c[i], Estimate) for c in table.rows.values())]
+    by_measure = [(m, [cells[i] for cells in table.rows.values()]) for i, m in enumerate(table.measures)]
+    shown = [(m, cells) for m, cells in by_measure if any(isinstance(cell, Estimate) for cell in cells)]
     if not shown:
         raise DiverError("--figures: no measure of this table has an interval that could be drawn")
     columns = min(3, len(shown))
     lines = -(-len(shown) // columns)
     with drawing(*paths, size=(1.4 + 2.4 * columns, lines * (0.7 + 0.22 * len(names)))) as figure:
-        for place, i in enumerate(shown):
-            axes, measure = figure.add_subplot(lines, columns, place + 1), table.measures[i]
-            for y, (cells, colour) in enumerate(zip(table.rows.values(), itertools.cycle(COLOURS), strict=False)):
-                estimate = cells[i]
-                if not isinstance(estimate, Estimate) or math.isnan(estimate.mean):
-                    continue
-                mean, low, high = (measure.scale * end for end in estimate)
-                axes.plot([low, high], [y, y], color=colour, linewidth=1.4)
-                axes.plot([mean], [y], color=colour, marker="o", markersize=4)
+        for place, (measure, cells) in enumerate(shown):
+            axes = figure.add_subplot(lines, columns, place + 1)
+            for y, (cell, colour) in enumerate(zip(cells, itertools.cycle(COLOURS), strict=False)):
+                if isinstance(cell, Estimate) and not math.isnan(cell.mean):
+                    mean, low, high = (measure.scale * end for end in cell)
+                    axes.plot([low, high], [y, y], color=colour, linewidth=1.4)
+                    axes.plot([mean], [y], color=colour, marker="o", markersize=4)
             frame(axes, measure.title or measure.name, grid="x")
             axes.set_ylim(len(names) - 0.5, -0.5)
             axes.set_yticks(range(len(names)), names if place % columns == 0 else [""] * len(names))

@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -132,8 +132,10 @@ def export(table: Table, kind: Format) -> str:
         rows: list[list[Cell]] = [[*records[0]] if records else [table.of], *([*record.values()] for record in records)]
         csv.writer(out, lineterminator="\n").writerows([*map(_inert, row)] for row in rows)
         return out.getvalue()
+    if kind == "latex":
+        return _latex(table)
     header, *shown = table.text()
-    return markdown(header, shown) if kind == "markdown" else _latex(header, shown, table.best())
+    return markdown(header, shown)
 
 
 def write_table(table: Table, folder: Path, kind: Format, name: str = "table") -> Path:
@@ -151,10 +153,11 @@ def write_table(table: Table, folder: Path, kind: Format, name: str = "table") -
     return path
 
 
-def _latex(header: Sequence[str], rows: Sequence[Sequence[str]], bold: Collection[tuple[int, int]]) -> str:
-    """A tabular with the rules of booktabs; the first column is text. `bold`: (row, measure) of bold means."""
-    titles, *body = [[_on_one_line(cell).translate(_IN_CELL) for cell in row] for row in (header, *rows)]
+def _latex(table: Table) -> str:
+    """A tabular with the rules of booktabs; the first column is text, and the best means are bold."""
+    titles, *body = [[_on_one_line(cell).translate(_IN_CELL) for cell in row] for row in table.text()]
     body = [[name, *(_MINUS.sub("$-$", cell) for cell in cells)] for name, *cells in body]
+    bold = table.best()
     for row, column in bold:
         mean, space, rest = body[row][column + 1].partition(" ")
         body[row][column + 1] = rf"\textbf{{{mean}}}{space}{rest}"
@@ -162,7 +165,7 @@ def _latex(header: Sequence[str], rows: Sequence[Sequence[str]], bold: Collectio
     lines = [f"{{}}{line}" if line.startswith(("[", "*")) else line for line in lines]  # no argument of the line above
     rule = "% Bold: the highest mean of the column, whether or not its difference from the others is significant.\n"
     ruled = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
-    begin = f"\\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}"
+    begin = f"\\begin{{tabular}}{{l{'r' * (len(titles) - 1)}}}"
     return (rule if bold else "") + "\n".join([begin, *ruled, r"\end{tabular}", ""])
 
 

@@ -24,29 +24,9 @@ from diver.core.text import clean
 from diver.core.types import DiverError, Grade, Group
 from diver.diversity import Diversity, Until, resolve, unspaced_note, with_diversity
 from diver.evaluate.config import parse_ks
+from diver.look import page
 from diver.look.groups import GROUPS, Shown, browser_data
-from diver.look.page import (
-    check_page,
-    document,
-    evenly_spaced,
-    facts,
-    groups_section,
-    header,
-    section,
-    text,
-    text_table,
-)
-from diver.look.problems import (
-    SINGLE,
-    ProblemTable,
-    column,
-    group_row,
-    name_of,
-    owner,
-    problem_table,
-    summary,
-    title,
-)  # fmt: skip
+from diver.look.problems import SINGLE, ProblemTable, column, group_row, name_of, owner, problem_table, summary, title
 from diver.look.read import Columns, read_rollouts
 from diver.look.read.files import check_written
 from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
@@ -112,7 +92,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
         if (out / "config.json").exists():  # of a run, an evaluation or grades, which have a summary.json of their own
             raise DiverError(f"--out {out}: has other work, that of its config.json; choose another --out")
         check_written([*(out / name for name in FILES), *config.paths(out)], paths_of(config.rollouts).values())
-        check_page(out / "index.html")
+        page.check_page(out / "index.html")
     require("scipy")  # of the intervals
     show, log = log, config.notes(log)
     ks = parse_ks(config.k)
@@ -244,14 +224,14 @@ def write_browser(
     At most `limit` groups are shown, evenly spaced. tokenize, until: those of `diversity`, for the matrix and the
     formulas.
     """
-    index = evenly_spaced(len(groups), limit)
+    index = page.evenly_spaced(len(groups), limit)
     browser = browser_data([Shown(groups[i], tokenize=tokenize, until=until) for i in index], limit)
     parts = (
-        header("diver measure", title, facts(about)),
-        section("Summary", f'{text_table(table)}<p class="note">{text(note)}</p>') if table else "",
-        groups_section(browser, len(groups)),
+        page.header("diver measure", title, page.facts(about)),
+        page.section("Summary", f'{page.text_table(table)}<p class="note">{page.text(note)}</p>') if table else "",
+        page.groups_section(browser, len(groups)),
     )
-    write_text(Path(path), document(title, parts, {"runs": [""], "browser": browser}))
+    write_text(Path(path), page.document(title, parts, {"runs": [""], "browser": browser}))
     return Path(path)
 
 
