@@ -9,7 +9,7 @@ from tyro.conf import Positional
 from diver.core.export import Export
 from diver.core.run_folder import given_name
 from diver.core.settings import settings
-from diver.core.tables import Format, Uncertainty
+from diver.core.tables import Format, Uncertainty, export, write_table
 from diver.core.types import DiverError
 from diver.recipe.flags import parse
 
@@ -81,31 +81,16 @@ def command(args: Sequence[str]) -> None:
 def compare_runs(arguments: CompareArguments) -> None:
     """Print levels and differences over seeds and problems, and write them with their figures where `out` names a
     folder."""
-    from diver.core.tables import export, write_table
-    from diver.look.over_seeds import (
-        BEFORE,
-        by_variant,
-        differences,
-        draw,
-        draw_curves,
-        evaluations,
-        levels,
-        notes,
-        read_runs,
-    )
+    from diver.look.over_seeds import by_variant, compare_variants, draw, draw_curves, read_runs
 
     if arguments.out is None and arguments.format != "markdown":
         raise DiverError(f"--format {arguments.format}: there are two tables; name a folder with --out")
     variants = by_variant(read_runs(arguments.results, arguments.evaluations))
-    found = evaluations(variants)
-    baseline = arguments.baseline or (BEFORE if len(variants) == 1 and BEFORE in found else next(iter(variants)))
-    if baseline not in found:
-        raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, found))}")
-    tables = {"levels": levels(found), "differences": differences(found, baseline)}
-    tables = {name: dataclasses.replace(t, uncertainty=arguments.uncertainty) for name, t in tables.items() if t.rows}
+    found, tables, notes = compare_variants(variants, arguments.baseline)
+    tables = {name: dataclasses.replace(t, uncertainty=arguments.uncertainty) for name, t in tables.items()}
     print("\n".join(export(table, "markdown") for table in tables.values()))
     print(f"Pass@k in per cent, differences in points{LEGENDS[arguments.uncertainty]}.")
-    for note in notes(variants, found, baseline):
+    for note in notes:
         print(note)
     if arguments.out:
         written = [write_table(t, arguments.out, arguments.format, name) for name, t in tables.items()]

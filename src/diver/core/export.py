@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from diver.core.extras import require
-from diver.core.settings import settings
+from diver.core.settings import settings, words
 from diver.core.tables import SUFFIXES, Format, Table, export, write_table
 from diver.core.text import clean
 from diver.core.types import DiverError
@@ -26,13 +27,9 @@ class Export:
     figures: str = ""
     """Kinds of figures to write into --out: png, svg, pdf, with commas or spaces between."""
 
-    @property
-    def kinds(self) -> list[str]:
-        return [kind.strip() for kind in self.figures.split(",") if kind.strip()]
-
     def check_export(self, out: Path | None) -> None:
         """Raises DiverError where a kind is unknown, or needs a folder and `out` names none."""
-        for kind in self.kinds or [self.figures]:
+        for kind in words(self.figures) or [self.figures]:
             if kind not in ("", *FIGURES):
                 raise DiverError(
                     f"--figures {self.figures}: must be of {', '.join(FIGURES)}, several as pdf,png; not {kind!r}"
@@ -44,7 +41,7 @@ class Export:
 
     def notes(self, log: Log = print) -> Log:
         """Where everything but the table is said."""
-        say = log if self.format == "markdown" else _to_stderr
+        say = log if self.format == "markdown" else partial(print, file=sys.stderr)
         return lambda line: say(clean(line))
 
     def show(self, table: Table, as_read: str, log: Log = print) -> None:
@@ -63,9 +60,5 @@ class Export:
         """FOLDER/NAME in the format, where that is not Markdown, which every command writes in its own way."""
         return [] if self.format == "markdown" else [write_table(table, folder, self.format, name)]
 
-    def figure_paths(self, folder: Path, name: str) -> Sequence[Path]:
-        return [folder / f"{name}.{kind}" for kind in self.kinds]
-
-
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr)
+    def figure_paths(self, folder: Path, name: str = "table") -> Sequence[Path]:
+        return [folder / f"{name}.{kind}" for kind in words(self.figures)]

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from diver.core.files import write_bytes
 from diver.core.statistics import Estimate
 from diver.core.tables import Table
@@ -52,21 +54,20 @@ def frame(axes: Any, title: str, x: str = "", grid: str = "y") -> None:
 def write_intervals(table: Table, *paths: Path) -> None:
     """A panel a measure that has estimates, with a dot and its interval for each row of the table."""
     names = list(table.rows)
-    shown = [i for i, _ in enumerate(table.measures) if any(isinstance(c[i], Estimate) for c in table.rows.values())]
+    by_measure = [(m, [cells[i] for cells in table.rows.values()]) for i, m in enumerate(table.measures)]
+    shown = [(m, cells) for m, cells in by_measure if any(isinstance(cell, Estimate) for cell in cells)]
     if not shown:
         raise DiverError("--figures: no measure of this table has an interval that could be drawn")
     columns = min(3, len(shown))
     lines = -(-len(shown) // columns)
     with drawing(*paths, size=(1.4 + 2.4 * columns, lines * (0.7 + 0.22 * len(names)))) as figure:
-        for place, i in enumerate(shown):
-            axes, measure = figure.add_subplot(lines, columns, place + 1), table.measures[i]
-            for y, (cells, colour) in enumerate(zip(table.rows.values(), itertools.cycle(COLOURS), strict=False)):
-                estimate = cells[i]
-                if not isinstance(estimate, Estimate) or math.isnan(estimate.mean):
-                    continue
-                mean, low, high = (measure.scale * end for end in estimate)
-                axes.plot([low, high], [y, y], color=colour, linewidth=1.4)
-                axes.plot([mean], [y], color=colour, marker="o", markersize=4)
+        for place, (measure, cells) in enumerate(shown):
+            axes = figure.add_subplot(lines, columns, place + 1)
+            for y, (cell, colour) in enumerate(zip(cells, itertools.cycle(COLOURS), strict=False)):
+                if isinstance(cell, Estimate) and not math.isnan(cell.mean):
+                    mean, low, high = (measure.scale * end for end in cell)
+                    axes.plot([low, high], [y, y], color=colour, linewidth=1.4)
+                    axes.plot([mean], [y], color=colour, marker="o", markersize=4)
             frame(axes, measure.title or measure.name, grid="x")
             axes.set_ylim(len(names) - 0.5, -0.5)
             axes.set_yticks(range(len(names)), names if place % columns == 0 else [""] * len(names))
@@ -78,19 +79,15 @@ def write_lines(panels: Sequence[Mapping[str, Any]], names: Sequence[str], *path
     with drawing(*paths, size=(9.6, 2.1 * lines + 0.3)) as figure:
         for place, panel in enumerate(panels):
             axes = figure.add_subplot(lines, 3, place + 1)
+            scale, unit = (100, ", per cent") if panel["percent"] else (1, "")
             for line in panel["lines"]:
-                scale, colour = 100 if panel["percent"] else 1, COLOURS[line["run"] % len(COLOURS)]
-                values = [math.nan if v is None else scale * v for v in line["values"]]
-                style = "--" if line.get("dashed") else "-"
-                axes.plot(line["steps"], values, style, color=colour, linewidth=1.1)
-                if "low" in line:
-                    band = [[math.nan if v is None else scale * v for v in line[end]] for end in ("low", "high")]
-                    axes.fill_between(line["steps"], *band, color=colour, alpha=0.15, linewidth=0)
-            frame(
-                axes,
-                panel["title"] + (", per cent" if panel["percent"] else ""),
-                "step" if place + 3 >= len(panels) else "",
-            )
+                colour, style = COLOURS[line["run"] % len(COLOURS)], "--" if line.get("dashed") else "-"
+                # An unknown value is None in the panel, and NaN as a float.
+                ends = {name: scale * np.array(line[name], float) for name in ("values", "low", "high") if name in line}
+                axes.plot(line["steps"], ends["values"], style, color=colour, linewidth=1.1)
+                if "low" in ends:
+                    axes.fill_between(line["steps"], ends["low"], ends["high"], color=colour, alpha=0.15, linewidth=0)
+            frame(axes, panel["title"] + unit, "step" if place + 3 >= len(panels) else "")
             low, high = axes.get_ylim()
             axes.set_ylim(min(0, low), 100 if panel["percent"] else max(0, high))
         if len(names) > 1:

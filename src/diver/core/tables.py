@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -18,17 +18,11 @@ Format = Literal["markdown", "csv", "latex", "parquet"]
 SUFFIXES: Mapping[Format, str] = {"markdown": ".md", "csv": ".csv", "latex": ".tex", "parquet": ".parquet"}
 Uncertainty = Literal["interval", "plus-minus", "none"]
 Cell = str | int | float | Estimate | None
-_LATEX = str.maketrans(
-    {c: f"\\{c}" for c in "&%$#_{}"}
-    | {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "–": "--",
-        "−": "$-$",
-        "±": r"$\pm$",
-    }
-)
+_LATEX = str.maketrans({
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+})  # fmt: skip
+_IN_CELL = _LATEX | str.maketrans({"–": "--", "−": "$-$", "±": r"$\pm$"})
 _MINUS = re.compile(r"(?<!\w)-(?=[\d.])")  # of a number; not the hyphen of a name, nor that of 1e-05
 
 _FORMULA = re.compile("[=+\\-@\t\n\uff1d\uff0b\uff0d\uff20]")  # the last four are = + - @ of full width
@@ -109,23 +103,16 @@ class Table:
 
     def records(self) -> list[dict[str, Cell]]:
         """Each row as data: of an Estimate its mean, and its ends as NAME_low and NAME_high; None: not known."""
-        estimated = [
-            any(isinstance(cells[i], Estimate) for cells in self.rows.values()) for i in range(len(self.measures))
-        ]
-        records = []
-        for name, cells in self.rows.items():
-            record: dict[str, Cell] = {self.of: name}
-            for measure, cell, has_ends in zip(self.measures, cells, estimated, strict=True):
-                mean, *ends = cell if isinstance(cell, Estimate) else (cell, None, None)
-                record[measure.name] = _known(mean)
-                if has_ends:
-                    record |= {f"{measure.name}_{end}": _known(v) for end, v in zip(("low", "high"), ends, strict=True)}
-            records.append(record)
+        records: list[dict[str, Cell]] = [{self.of: name} for name in self.rows]
+        for i, measure in enumerate(self.measures):
+            cells = [cells[i] for cells in self.rows.values()]
+            ends = ("", "_low", "_high") if any(isinstance(cell, Estimate) for cell in cells) else ("",)
+            for record, cell in zip(records, cells, strict=True):
+                values = cell if isinstance(cell, Estimate) else (cell, None, None)
+                for end, value in zip(ends, values, strict=False):
+                    unknown = isinstance(value, float) and math.isnan(value)
+                    record[f"{measure.name}{end}"] = None if unknown else value
         return records
-
-
-def _known(cell: Cell) -> Cell:
-    return None if isinstance(cell, float) and math.isnan(cell) else cell
 
 
 def _inert(cell: Cell) -> Cell:
@@ -145,8 +132,10 @@ def export(table: Table, kind: Format) -> str:
         rows: list[list[Cell]] = [[*records[0]] if records else [table.of], *([*record.values()] for record in records)]
         csv.writer(out, lineterminator="\n").writerows([*map(_inert, row)] for row in rows)
         return out.getvalue()
+    if kind == "latex":
+        return _latex(table)
     header, *shown = table.text()
-    return markdown(header, shown) if kind == "markdown" else _latex(header, shown, table.best())
+    return markdown(header, shown)
 
 
 def write_table(table: Table, folder: Path, kind: Format, name: str = "table") -> Path:
@@ -164,22 +153,20 @@ def write_table(table: Table, folder: Path, kind: Format, name: str = "table") -
     return path
 
 
-def _latex(header: Sequence[str], rows: Sequence[Sequence[str]], bold: Collection[tuple[int, int]] = ()) -> str:
-    """A tabular with the rules of booktabs; the first column is text. `bold`: (row, measure) of bold means."""
-    body = [[_in_latex(row[0]), *(_MINUS.sub("$-$", _in_latex(cell)) for cell in row[1:])] for row in rows]
+def _latex(table: Table) -> str:
+    """A tabular with the rules of booktabs; the first column is text, and the best means are bold."""
+    titles, *body = [[_on_one_line(cell).translate(_IN_CELL) for cell in row] for row in table.text()]
+    body = [[name, *(_MINUS.sub("$-$", cell) for cell in cells)] for name, *cells in body]
+    bold = table.best()
     for row, column in bold:
         mean, space, rest = body[row][column + 1].partition(" ")
         body[row][column + 1] = rf"\textbf{{{mean}}}{space}{rest}"
-    lines = [" & ".join(cells) + r" \\" for cells in ([_in_latex(cell) for cell in header], *body)]
+    lines = [" & ".join(cells) + r" \\" for cells in (titles, *body)]
     lines = [f"{{}}{line}" if line.startswith(("[", "*")) else line for line in lines]  # no argument of the line above
-    rule = ["% Bold: the highest mean of the column, whether or not its difference from the others is significant."]
+    rule = "% Bold: the highest mean of the column, whether or not its difference from the others is significant.\n"
     ruled = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
-    begin = f"\\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}"
-    return "\n".join([*(rule if bold else []), begin, *ruled, r"\end{tabular}", ""])
-
-
-def _in_latex(cell: str) -> str:
-    return _on_one_line(cell).translate(_LATEX)
+    begin = f"\\begin{{tabular}}{{l{'r' * (len(titles) - 1)}}}"
+    return (rule if bold else "") + "\n".join([begin, *ruled, r"\end{tabular}", ""])
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], text: int = 1) -> str:
@@ -201,8 +188,7 @@ def _on_one_line(cell: str) -> str:
 
 def escape_latex(text: str) -> str:
     r"""Text that LaTeX prints as it is: `a_b & 5%` becomes `a\_b \& 5\%`."""
-    escapes = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return re.sub(r"[\\~^&%$#_{}]", lambda match: escapes.get(match[0], "\\" + match[0]), " ".join(text.split()))
+    return " ".join(text.split()).translate(_LATEX)
 
 
 def escape_markdown(text: str) -> str:

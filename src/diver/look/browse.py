@@ -15,7 +15,7 @@ from diver.core.figures import write_intervals, write_lines
 from diver.core.files import write_text
 from diver.core.run_folder import given_name
 from diver.core.settings import settings
-from diver.core.tables import export, markdown
+from diver.core.tables import markdown
 from diver.core.types import DiverError
 from diver.look import dump_page, run_page
 from diver.look.measure import paths_of
@@ -101,22 +101,20 @@ def browse_runs(config: Browse, folders: list[tuple[str, Path]], first: Path) ->
         return [dataclasses.replace(RunRecord.read(folder), name=name) for name, folder in folders]
 
     if config.watch:
-        seen: object = None
+        shown: list[object] = []  # the files of each run, as they were when the page was made
 
         def newest(version: str) -> str | None:
-            nonlocal seen
             runs = records()
-            now = [run.changed for run in runs]
-            if now == seen:
+            files = [run.changed for run in runs]
+            if files == shown:
                 return None
             page = run_page.render(runs, limit, version)
-            seen = now
+            shown[:] = files
             return page
 
         watch(config.port, newest)
         return
-    one = first / "report.html" if len(config.rollouts) == 1 else Path("comparison.html")
-    out = config.out or one
+    out = config.out or (first / "report.html" if len(config.rollouts) == 1 else Path("comparison.html"))
     check_page(out)
     runs = records()
     write_text(out, run_page.render(runs, limit))
@@ -142,8 +140,8 @@ def browse_rollouts(config: Browse) -> None:
         watch(config.port, newest)
         return
     out = config.out or Path("browse.html")
-    tables, figures = config.paths(out.parent, out.stem), config.figure_paths(out.parent, out.stem)
-    check_written([out, *tables], paths.values())
+    written, figures = config.paths(out.parent, out.stem), config.figure_paths(out.parent, out.stem)
+    check_written([out, *written], paths.values())
     check_page(out)
     for source in sources:
         source.look()
@@ -163,9 +161,9 @@ def browse_rollouts(config: Browse) -> None:
         write_lines(curves["panels"], [run.name for run in runs], *figures)
     elif figures:
         write_intervals(table, *figures)
-    header, *rows = table.upright()
-    config.show(table, export(table, "markdown") if len(table.rows) > 3 else markdown(header, rows))
-    note("\n".join(map(str, [out, *tables])))
+    header, *rows = table.upright() if dump_page.is_upright(table) else table.text()
+    config.show(table, markdown(header, rows))
+    note("\n".join(map(str, [out, *written])))
 
 
 def watch(port: int, newest: Callable[[str], str | None]) -> None:

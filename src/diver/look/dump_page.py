@@ -10,22 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from diver.core.run_folder import metrics_table
 from diver.core.tables import Measure, Table
 from diver.diversity import with_diversity
+from diver.look import page
 from diver.look.curves import Panel, panel_data, thinned
 from diver.look.groups import Shown, browser_data
 from diver.look.measure import with_page_name
-from diver.look.page import (
-    CURVES,
-    alerts_section,
-    document,
-    evenly_spaced,
-    facts,
-    groups_section,
-    header,
-    html_table,
-    section,
-    swatch,
-    text,
-)
 from diver.look.problems import owner
 from diver.look.source import MEASURED, Source
 from diver.look.tally import RIGHT, WRONG, Tally, entropy, merged, shared_ks
@@ -50,16 +38,14 @@ NO_ALERTS = (
 
 
 class Run(NamedTuple):
-    """Whose responses: those of a path, or of one value of --by in it. `steps` has a tally for each step."""
+    """Whose responses: those of a path, or of one value of --by in it. `steps` has a tally for each step, `total` that
+    of all."""
 
     name: str
     source: Source
     by: str
     steps: dict[int | None, Tally]
-
-    @property
-    def total(self) -> Tally:
-        return merged(self.steps.values())
+    total: Tally
 
     def metrics(self) -> pd.DataFrame:
         """float64, a row a step, a column a mean; empty where no step is known."""
@@ -80,19 +66,19 @@ def runs_of(sources: Sequence[Source]) -> list[Run]:
                     parts.setdefault(by, {}).setdefault(step, []).append(tally)
         for by, of in parts.items():
             name = source.name if len(parts) == 1 else f"{source.name}: {by}" if len(sources) > 1 else by
-            runs.append(Run(name, source, by, {step: merged(tallies) for step, tallies in of.items()}))
+            steps = {step: merged(tallies) for step, tallies in of.items()}
+            runs.append(Run(name, source, by, steps, merged(steps.values())))
     return runs
 
 
 def summary(runs: Sequence[Run]) -> Table:
     """A row a run."""
     totals = [run.total for run in runs]
-    measures = [Measure("groups"), Measure("responses")]
-    measures += [Measure(f"pass@{k}", f"Pass@{k}", 100) for k in _ends(shared_ks(totals, "pass"))]
-    measures += [
-        Measure(f"distinct@{k}", f"written differently@{k}") for k in shared_ks(totals, "distinct")[-1:] if k > 1
-    ]
-    measures += [
+    measures = [
+        Measure("groups"),
+        Measure("responses"),
+        *(Measure(f"pass@{k}", f"Pass@{k}", 100) for k in shared_ks(totals, "pass")),
+        *(Measure(f"distinct@{k}", f"written differently@{k}") for k in shared_ks(totals, "distinct")),
         Measure("group/solve_all", "all correct", 100),
         Measure("group/mixed", "some correct", 100),
         Measure("group/solve_none", "none correct", 100),
@@ -108,15 +94,15 @@ def summary(runs: Sequence[Run]) -> Table:
     counts = ("groups", "responses")
     known = [m for m in measures if m.name in counts or any(t.values.get(m.name) for t in totals)]
     rows = {
-        run.name: [getattr(t, m.name) if m.name in counts else t.estimate(m.name) for m in known]
-        for run, t in zip(runs, totals, strict=True)
+        run.name: [getattr(run.total, m.name) if m.name in counts else run.total.estimate(m.name) for m in known]
+        for run in runs
     }
     return Table("run", known, rows)
 
 
-def _ends(ks: Sequence[int]) -> list[int]:
-    """The smallest, one in the middle and the largest."""
-    return sorted({ks[0], ks[len(ks) // 2], ks[-1]}) if ks else []
+def is_upright(table: Table) -> bool:
+    """Whether the summary has a column a run, as one of few runs is read more easily."""
+    return len(table.rows) <= 3
 
 
 def render(sources: Sequence[Source], groups: int, threshold: float, version: str = "") -> str:
@@ -126,35 +112,34 @@ def render(sources: Sequence[Source], groups: int, threshold: float, version: st
     metrics = [run.metrics() for run in runs]
     found = [[*alerts(m), *filter(None, [_narrower(m)])] for m in metrics]
     browser = browser_data(_shown(runs, sources, groups, threshold), groups)
-    stepped = any(len(m) > 1 for m in metrics)
     total = sum(run.total.groups for run in runs)
-    lines = "".join(f"<li>{text(note)}</li>" for note in remarks(sources))
+    lines = "".join(f"<li>{page.text(note)}</li>" for note in remarks(sources))
     said = f"<ul class=note>{lines}</ul>" if lines else ""
-    over_steps = (alerts_section(found, names, NO_ALERTS), CURVES) if stepped else ()
+    stepped = any(len(m) > 1 for m in metrics)
     parts = (
         _head(runs, sources),
-        *over_steps,
+        page.alerts_section(found, names, NO_ALERTS) if stepped else "",
+        page.CURVES if stepped else "",
         _summary_section(runs),
-        groups_section(browser, total, drawn="drawn at random from those read"),
-        section("Files", facts({source.name: source.path for source in sources}) + said),
+        page.groups_section(browser, total, drawn="drawn at random from those read"),
+        page.section("Files", page.facts({source.name: source.path for source in sources}) + said),
     )
     data = {"runs": names, "curves": curves(runs, metrics, found), "browser": browser, "version": version}
-    return document(" · ".join(source.name for source in sources), parts, data)
+    return page.document(" · ".join(source.name for source in sources), parts, data)
 
 
 def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
-    totals = [run.total for run in runs]
     steps = sorted({step for run in runs for step in run.steps if step is not None})
     outcomes = dict.fromkeys(name for source in sources for name in source.outcomes)
     about = {
         "Read as": ", ".join(dict.fromkeys(name for source in sources for name in source.layouts)),
         **({"Outcome": ", ".join(outcomes)} if outcomes else {}),
-        "Groups": f"{sum(t.groups for t in totals):,}",
-        "Responses": f"{sum(t.responses for t in totals):,}",
+        "Groups": f"{sum(run.total.groups for run in runs):,}",
+        "Responses": f"{sum(run.total.responses for run in runs):,}",
         **({"Steps": f"{steps[0]:,} to {steps[-1]:,}" if len(steps) > 1 else f"{steps[0]:,}"} if steps else {}),
     }
-    notes = "".join(f'<p class="note">{text(line)}</p>' for line in map(part_read, sources) if line)
-    return header("diver browse", " · ".join(source.name for source in sources), facts(about) + notes)
+    notes = "".join(f'<p class="note">{page.text(line)}</p>' for line in map(part_read, sources) if line)
+    return page.header("diver browse", " · ".join(source.name for source in sources), page.facts(about) + notes)
 
 
 def part_read(source: Source) -> str:
@@ -177,21 +162,22 @@ def part_read(source: Source) -> str:
 
 def _summary_section(runs: Sequence[Run]) -> str:
     table = summary(runs)
-    upright = len(table.rows) <= 3
-    titles, *rows = table.upright() if upright else table.text()
+    titles, *rows = table.upright() if is_upright(table) else table.text()
 
     def cell(value: str) -> str:
         mean, _, ends = value.partition(" [")
-        return f"{text(mean)}<small>{text(f'[{ends}')}</small>" if ends else text(value)
+        return f"{page.text(mean)}<small>{page.text(f'[{ends}')}</small>" if ends else page.text(value)
 
-    run_cells = [f"{swatch(i)}{text(run.name)}" if len(runs) > 1 else text(run.name) for i, run in enumerate(runs)]
-    body = [[text(first), *map(cell, rest)] for first, *rest in rows]
-    if upright:
+    run_cells = [page.text(run.name) for run in runs]
+    if len(runs) > 1:
+        run_cells = [f"{page.swatch(i)}{name}" for i, name in enumerate(run_cells)]
+    body = [[page.text(first), *map(cell, rest)] for first, *rest in rows]
+    if is_upright(table):
         titles = ["", *run_cells]
     else:
         body = [[name, *rest] for name, (_, *rest) in zip(run_cells, body, strict=True)]
-        titles = ["", *map(text, titles[1:])]
-    return section("Summary", f"{html_table(titles, body, 'fit')}<p class='note'>{text(NOTE)}</p>")
+        titles = ["", *map(page.text, titles[1:])]
+    return page.section("Summary", f"{page.html_table(titles, body, 'fit')}<p class='note'>{page.text(NOTE)}</p>")
 
 
 def remarks(sources: Sequence[Source]) -> list[str]:
@@ -206,13 +192,10 @@ def remarks(sources: Sequence[Source]) -> list[str]:
 def curves(runs: Sequence[Run], metrics: Sequence[pd.DataFrame], found: Sequence[Sequence[Alert]]) -> dict[str, Any]:
     """The panels as the page draws them, see `diver.look.curves`."""
     totals = [run.total for run in runs]
-    panels = [Panel(f"pass@{k}", f"Pass@{k}", "of the rollouts", True) for k in _ends(shared_ks(totals, "pass"))]
-    panels += [
-        Panel(f"distinct@{k}", f"Written differently@{k}", "correct, by their formulas")
-        for k in shared_ks(totals, "distinct")[-1:]
-        if k > 1
-    ]
-    panels += [
+    distinct = shared_ks(totals, "distinct")
+    panels = [
+        *(Panel(f"pass@{k}", f"Pass@{k}", "of the rollouts", True) for k in shared_ks(totals, "pass")),
+        *(Panel(f"distinct@{k}", f"Written differently@{k}", "correct, by their formulas") for k in distinct),
         Panel("reward/outcome", "Outcome", "mean over the responses"),
         Panel("group/solve_all", "Groups all correct", "", True),
         Panel("group/mixed", "Groups some correct", "", True),
@@ -224,12 +207,12 @@ def curves(runs: Sequence[Run], metrics: Sequence[pd.DataFrame], found: Sequence
         Panel("response/words", "Words", BY_OUTCOME),
         Panel("response/truncated", "Truncated responses", "", True),
     ]
-    last = max((int(m.index[-1]) for m in metrics if len(m)), default=1)
-    drawn = [p for panel in panels if (p := _panel(panel, metrics, found))["lines"]]
-    return {"steps": max(last, 1), "panels": drawn, "more": []}
+    drawn = [panel_data(panel, lines, found) for panel in panels if (lines := _lines(panel, metrics))]
+    return {"steps": max([1, *(int(m.index[-1]) for m in metrics if len(m))]), "panels": drawn, "more": []}
 
 
-def _panel(panel: Panel, metrics: Sequence[pd.DataFrame], found: Sequence[Sequence[Alert]]) -> dict[str, Any]:
+def _lines(panel: Panel, metrics: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
+    """A line a run, or one of its correct responses and one of its wrong ones."""
     lines = []
     for i, of in enumerate(metrics):
         parts = [(f"{panel.metric}:{RIGHT}", RIGHT), (f"{panel.metric}:{WRONG}", WRONG)]
@@ -239,7 +222,7 @@ def _panel(panel: Panel, metrics: Sequence[pd.DataFrame], found: Sequence[Sequen
             # Files that do not say which responses were truncated would have a curve of zeros, as if none was.
             if name in of and len(values := of[name].dropna()) and (name != "response/truncated" or values.any()):
                 lines.append({"run": i, "of": label, "dashed": label == WRONG, **thinned(values.index, values=values)})
-    return panel_data(panel, lines, found)
+    return lines
 
 
 def _narrower(metrics: pd.DataFrame) -> Alert | None:
@@ -278,7 +261,7 @@ def _shown(runs: Sequence[Run], sources: Sequence[Source], limit: int, threshold
             if file in source.contents:
                 drawn += [(source, group) for group in source.contents[file].sample.groups()]
     shown = []
-    for source, group in (drawn[i] for i in evenly_spaced(len(drawn), limit)):
+    for source, group in (drawn[i] for i in page.evenly_spaced(len(drawn), limit)):
         bare = dataclasses.replace(group, problem=dataclasses.replace(group.problem, meta={}))
         named = with_page_name(bare, "", threshold, usual=len(group))
         named = named.with_each(entropy=[entropy(r) for r in group.rollouts])

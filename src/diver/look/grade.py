@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from diver.evaluate.config import parse_ks
 from diver.evaluate.grade import AUTO, CHUNK, SCORED, answer, grader_for
 from diver.evaluate.store import Log, MemoryLog
 from diver.look.known import known_problems
+from diver.look.problems import name_of
 from diver.look.read import Columns, Rollouts, read_rollouts
 from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
 from diver.tasks.verify import Verification, get_grader
@@ -74,7 +75,7 @@ class GradeConfig(Columns, Export):
         self.check_export(self.out)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Response:
     """A response with all that its grade depends on in `key`: equal keys have equal grades."""
 
@@ -82,21 +83,26 @@ class Response:
     group: int
     """The number of its group: the same problem at two steps has two."""
     rollout: Rollout
+    label: bool | None
+    """Whether the file says that it is correct; None where it says nothing."""
     thinking: bool
     """Whether the prompt ends inside a thought."""
     key: str
+    graded: Mapping[str, Any] = field(default_factory=dict)
+    """Its row of grades.jsonl, once it is graded."""
 
     @property
     def by(self) -> str:
         return str(self.problem.meta.get("by", ""))
 
     @property
-    def name(self) -> str:
-        """Its problem, whatever the step."""
-        return f"{self.problem.source}/{self.problem.id}"
+    def grade(self) -> Grade:
+        return Grade(self.graded["grade"])
 
-    def label(self, threshold: float) -> bool | None:
-        return None if self.rollout.reward is None else self.rollout.reward.outcome >= threshold
+    @property
+    def verdict(self) -> bool | None:
+        """Whether its grade is correct; None where it is unscored."""
+        return self.grade is Grade.CORRECT if self.grade in SCORED else None
 
 
 class Graded(WorkFolder):
@@ -121,30 +127,27 @@ def run(config: GradeConfig) -> Table:
         print_note(note)
     responses = list(_responses(rollouts, known.problems, config))
     if config.out is None:
-        grades = _grade(responses, MemoryLog(), config)
+        _grade(responses, MemoryLog(), config)
     else:
         with (
             Graded(config.out, {}, {"rollouts": str(path.resolve())}) as folder,
             JsonlLog(folder.path / "grades.jsonl") as log,
         ):
-            grades = _grade(responses, log, config)
-    table = summary(responses, grades, config)
-    counts = Counter(grades[r.key]["grade"] for r in responses)
+            _grade(responses, log, config)
+    table = summary(responses, config)
+    counts = Counter(r.grade for r in responses)
     print_note(", ".join(f"{counts[grade]:,} {grade}" for grade in Grade if counts[grade]))
-    labelled, said = confusion(responses, grades, config.threshold)
-    if labelled:
-        print_note(said)
-        if warning := doubt(labelled):
-            print_note(warning)
+    labelled, said = confusion(responses)
+    for line in said:
+        print_note(line)
     if config.out is not None:
-        write_jsonl(config.out / "samples.jsonl", _rows(responses, grades, config))
+        write_jsonl(config.out / "samples.jsonl", map(_row, responses))
         results = {"grades": counts, "confusion": labelled, "table": table.records()}
         write_text(config.out / "summary.json", to_json(results, indent=1) + "\n")
-        written = [write_table(table, config.out, config.format)]
-        if config.figures:
-            write_intervals(table, *(paths := config.figure_paths(config.out, "table")))
-            written += paths
-        names = ", ".join(path.name for path in written)
+        written, figures = write_table(table, config.out, config.format), config.figure_paths(config.out)
+        if figures:
+            write_intervals(table, *figures)
+        names = ", ".join(path.name for path in [written, *figures])
         print_note(f"written: {names}, samples.jsonl, summary.json in {config.out}")
     config.show(table, f"\n{export(table, 'markdown')}\n{NOTE}")
     return table
@@ -157,11 +160,12 @@ def _responses(rollouts: Rollouts, problems: Sequence[Problem], config: GradeCon
         thinking = in_thought(group.prompt)
         for rollout in group.rollouts:
             key = digest(*about, rollout.response, rollout.truncated, *([thinking] if thinking else []))
-            yield Response(problem, number, rollout, thinking, key)
+            label = None if rollout.reward is None else rollout.reward.outcome >= config.threshold
+            yield Response(problem, number, rollout, label, thinking, key)
 
 
-def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> dict[str, dict[str, Any]]:
-    """The row of grades of every key; those that the log lacks, or has as timeout or error, are graded and appended."""
+def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> None:
+    """Grade the responses that the log lacks, or has as timeout or error, and append their rows to it."""
     known = {row["key"]: row for row in log.rows()}
     scored = {key for key, row in known.items() if Grade(row["grade"]) in SCORED}
     ungraded = {r.key: r for r in responses if r.key not in scored}
@@ -172,8 +176,7 @@ def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> dict
             pairs = [(r.rollout.response, r.problem) for r in chunk]
             truncated, thinking = [r.rollout.truncated for r in chunk], [r.thinking for r in chunk]
             found = verify_grade(pairs, config.verify, grader=named, truncated=truncated, thinking=thinking)
-            for response, grade in zip(chunk, found, strict=True):
-                problem, text = response.problem, response.rollout.response
+            for response, (text, problem), grade in zip(chunk, pairs, found, strict=True):
                 known[response.key] = {
                     "key": response.key,
                     "grader": str(grader_for(problem, config.grader)),
@@ -182,43 +185,43 @@ def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> dict
                 }
                 log.append(known[response.key])
             bar.update(len(chunk))
-    return known
+    for response in responses:
+        response.graded = known[response.key]
 
 
-def summary(responses: Sequence[Response], grades: Mapping[str, Mapping[str, Any]], config: GradeConfig) -> Table:
+def summary(responses: Sequence[Response], config: GradeConfig) -> Table:
     """A row for each value of --by, or one: problems, samples, Pass@k by grades, Pass@1 by labels, how they agree."""
     largest = max(Counter(r.group for r in responses).values())
     ks = [k for k in parse_ks(config.k) if k <= largest]  # of a larger k nothing is known
-    measures = [Measure("problems"), Measure("samples")]
-    measures += [Measure(f"pass@{k}", f"Pass@{k}", 100) for k in ks]
-    measures += [
+    measures = [
+        Measure("problems"),
+        Measure("samples"),
+        *(Measure(f"pass@{k}", f"Pass@{k}", 100) for k in ks),
         Measure("label_pass@1", "Pass@1 by labels", 100),
         Measure("agreement", "agreement", 100),
         Measure("unscored"),
     ]
-    rows: dict[str, list[Cell]] = {}
-    groups: dict[str, list[Response]] = {}
+    owners: dict[str, list[Response]] = {}
     for response in responses:
-        groups.setdefault(response.by, []).append(response)
-    for by, of in groups.items():
-        found = [Grade(grades[r.key]["grade"]) for r in of]
-        labels = [r.label(config.threshold) for r in of]
-        verdicts = [None if g not in SCORED else g is Grade.CORRECT for g in found]
-        both = [verdict == v for verdict, v in zip(verdicts, labels, strict=True) if None not in (verdict, v)]
+        owners.setdefault(response.by, []).append(response)
+    rows: dict[str, list[Cell]] = {}
+    for by, of in owners.items():
+        verdicts, labels = [r.verdict for r in of], [r.label for r in of]
+        agree = [v == label for v, label in zip(verdicts, labels, strict=True) if None not in (v, label)]
         rows[by or Path(config.rollouts).stem] = [
-            len({r.name for r in of}),
+            len({name_of(r.problem) for r in of}),
             len(of),
             *(_pass_at_k(of, verdicts, k) for k in ks),
             _pass_at_k(of, labels, 1),
-            sum(both) / len(both) if both else None,
-            sum(g not in SCORED for g in found),
+            sum(agree) / len(agree) if agree else None,
+            verdicts.count(None),
         ]
     return Table(config.by or "rollouts", measures, rows)
 
 
 def _pass_at_k(responses: Sequence[Response], verdicts: Sequence[bool | None], k: int) -> Estimate | None:
     """Pass@k within each group of known verdicts, then the mean per problem; None where no verdict is known."""
-    problems = {r.group: r.name for r in responses}
+    problems = {r.group: name_of(r.problem) for r in responses}
     known, correct = Counter[int](), Counter[int]()
     for response, verdict in zip(responses, verdicts, strict=True):
         known[response.group] += verdict is not None
@@ -228,64 +231,50 @@ def _pass_at_k(responses: Sequence[Response], verdicts: Sequence[bool | None], k
     return None if np.isnan(values).all() else interval(values, bounds_of(f"pass@{k}"))
 
 
-def confusion(
-    responses: Sequence[Response], grades: Mapping[str, Mapping[str, Any]], threshold: float
-) -> tuple[dict[str, int], str]:
-    """How often each grade meets each label, by "LABEL labelled, GRADE", and in words; empty without labels."""
-    counts: Counter[tuple[bool, str]] = Counter()
-    for response in responses:
-        if (label := response.label(threshold)) is not None:
-            counts[label, str(grades[response.key]["grade"])] += 1
+def confusion(responses: Sequence[Response]) -> tuple[dict[str, int], list[str]]:
+    """How often each grade meets each label, by "LABEL labelled, GRADE", and in words; empty without labels.
+
+    A warning follows where the grades contradict most labels, of all or of those that say correct.
+    """
+    counts = Counter((r.label, r.grade) for r in responses if r.label is not None)
     if not counts:
-        return {}, ""
+        return {}, []
     words = {True: "correct", False: "wrong"}
     table = {f"{words[label]} labelled, {grade}": n for (label, grade), n in sorted(counts.items(), reverse=True)}
-    missed = sum(
-        n for (label, grade), n in counts.items() if label and grade != Grade.CORRECT and Grade(grade) in SCORED
-    )
-    extra = counts[False, str(Grade.CORRECT)]
-    scored = sum(n for (_, grade), n in counts.items() if Grade(grade) in SCORED)
-    return table, (
-        f"labels: {scored - missed - extra:,} of {scored:,} agree; labelled correct but not graded so: {missed:,}; "
+    right, wrong = (sum(counts[label, grade] for grade in SCORED) for label in (True, False))
+    missed, extra = right - counts[True, Grade.CORRECT], counts[False, Grade.CORRECT]
+    contradicted, scored = missed + extra, right + wrong
+    lines = [
+        f"labels: {scored - contradicted:,} of {scored:,} agree; labelled correct but not graded so: {missed:,}; "
         f"graded correct but labelled wrong: {extra:,}"
-    )
-
-
-def doubt(confusion: Mapping[str, int]) -> str:
-    """A warning where the grades contradict most labels, of all or of those that say correct; else empty."""
-    labelled = {
-        label: {g: confusion.get(f"{label} labelled, {g}", 0) for g in SCORED} for label in ("correct", "wrong")
-    }
-    right, wrong = (sum(counts.values()) for counts in labelled.values())
-    missed, extra = right - labelled["correct"][Grade.CORRECT], labelled["wrong"][Grade.CORRECT]
+    ]
+    found = ""
     if 2 * missed > right:
         found = f"{missed:,} of {right:,} responses that the labels call correct are not so by these grades"
-    elif 2 * (missed + extra) > right + wrong:
-        found = f"the grades say something else than the labels of {missed + extra:,} of {right + wrong:,} responses"
-    else:
-        return ""
-    return (
-        f"warning: {found}; if the labels are right, name another --grader, or the column of the answer with --answer"
-    )
+    elif 2 * contradicted > scored:
+        found = f"the grades say something else than the labels of {contradicted:,} of {scored:,} responses"
+    if found:
+        lines.append(
+            f"warning: {found}; if the labels are right, name another --grader, or the column of the answer with "
+            "--answer"
+        )
+    return table, lines
 
 
-def _rows(
-    responses: Sequence[Response], grades: Mapping[str, Mapping[str, Any]], config: GradeConfig
-) -> Iterator[dict[str, Any]]:
-    """samples.jsonl: a row a response, in the order of the file; `correct` is by its grade, `label` what was there."""
-    for r in responses:
-        row = grades[r.key]
-        yield {
-            **({"by": r.by} if r.by else {}),
-            **({"step": r.problem.meta["step"]} if "step" in r.problem.meta else {}),
-            **({"source": r.problem.source} if r.problem.source else {}),
-            "problem": r.problem.id,
-            "prompt": r.problem.prompt,
-            "answer": r.problem.answer,
-            "index": r.rollout.index,
-            "response": r.rollout.response,
-            "truncated": r.rollout.truncated,
-            "correct": row["grade"] == Grade.CORRECT if Grade(row["grade"]) in SCORED else None,
-            "label": r.label(config.threshold),
-            **{name: row[name] for name in ("grade", "grader", "extracted")},
-        }
+def _row(response: Response) -> dict[str, Any]:
+    """A row of samples.jsonl: `correct` is by its grade, `label` what was there."""
+    problem, rollout = response.problem, response.rollout
+    return {
+        **({"by": response.by} if response.by else {}),
+        **({"step": problem.meta["step"]} if "step" in problem.meta else {}),
+        **({"source": problem.source} if problem.source else {}),
+        "problem": problem.id,
+        "prompt": problem.prompt,
+        "answer": problem.answer,
+        "index": rollout.index,
+        "response": rollout.response,
+        "truncated": rollout.truncated,
+        "correct": response.verdict,
+        "label": response.label,
+        **{name: response.graded[name] for name in ("grade", "grader", "extracted")},
+    }

@@ -14,13 +14,11 @@ MAX_FORMULAS = 12_000  # formulas converted for one page, a few seconds of work
 # What may stand in a page. latex2mathml also writes href (of \href), style and class: they are left out here.
 ELEMENTS = frozenset(
     "math mrow mi mn mo ms mtext mspace mfrac msqrt mroot mstyle mpadded mphantom menclose msub msup msubsup munder "
-    "mover "
-    "munderover mmultiscripts mprescripts none mtable mtr mtd".split()
+    "mover munderover mmultiscripts mprescripts none mtable mtr mtd".split()
 )
 ATTRIBUTES = frozenset(
     "display mathvariant stretchy symmetric fence separator form accent largeop movablelimits lspace rspace "
-    "linethickness "
-    "displaystyle scriptlevel notation columnalign".split()
+    "linethickness displaystyle scriptlevel notation columnalign".split()
 )
 CHILDREN = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2, "msubsup": 3, "munderover": 3}
 _MACROS = re.compile(r"\\(?:newcommand|renewcommand|def|newenvironment|DeclareMathOperator|let)(?![A-Za-z])")

@@ -1,11 +1,11 @@
 """`diver measure`: read rollouts, measure their diversity, print a table and write the results."""
 
 import dataclasses
-import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tyro.conf import Positional
@@ -24,29 +24,9 @@ from diver.core.text import clean
 from diver.core.types import DiverError, Grade, Group
 from diver.diversity import Diversity, Until, resolve, unspaced_note, with_diversity
 from diver.evaluate.config import parse_ks
+from diver.look import page
 from diver.look.groups import GROUPS, Shown, browser_data
-from diver.look.page import (
-    check_page,
-    document,
-    evenly_spaced,
-    facts,
-    groups_section,
-    header,
-    section,
-    text,
-    text_table,
-)
-from diver.look.problems import (
-    SINGLE,
-    ProblemTable,
-    column,
-    group_row,
-    name_of,
-    owner,
-    problem_table,
-    summary,
-    title,
-)  # fmt: skip
+from diver.look.problems import SINGLE, ProblemTable, column, group_row, name_of, owner, problem_table, summary, title
 from diver.look.read import Columns, read_rollouts
 from diver.look.read.files import check_written
 from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
@@ -106,21 +86,19 @@ class Measure(Columns, Export):
 def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     """Measure the rollouts, log the summary, and write the results where `out` names a folder; the tables by name."""
     out = config.out
-    if out is not None and out.exists() and not out.is_dir():
-        raise DiverError(f"--out {out}: is a file; name a folder")
     if out is not None:
+        if out.exists() and not out.is_dir():
+            raise DiverError(f"--out {out}: is a file; name a folder")
         if (out / "config.json").exists():  # of a run, an evaluation or grades, which have a summary.json of their own
             raise DiverError(f"--out {out}: has other work, that of its config.json; choose another --out")
         check_written([*(out / name for name in FILES), *config.paths(out)], paths_of(config.rollouts).values())
-        check_page(out / "index.html")
+        page.check_page(out / "index.html")
     require("scipy")  # of the intervals
     show, log = log, config.notes(log)
     ks = parse_ks(config.k)
+    unknown = [dict.fromkeys(config.names, math.nan)]  # of a single response: not that of equal responses
     groups = {}
     for name, read in _read(config, log):
-        unknown = [
-            dict.fromkeys(config.names, math.nan)
-        ]  # of a single response: not that of responses which are all the same
         groups[name] = [
             with_diversity(group, config.names, config.diversity)
             if len(group) > 1
@@ -129,14 +107,14 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
         ]
         for note in _remarks(groups[name], config.diversity.tokenize):
             log(f"{name}: {note}")
-    every = itertools.chain.from_iterable(groups.values())
+    every = [group for of_path in groups.values() for group in of_path]
     largest = max((len(group) for group in every if any(r.reward for r in group.rollouts)), default=0)
     if largest and (beyond := [str(k) for k in ks if k > largest]):
         log(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {largest}")
     tables = {name: problem_table(measured_groups, ks, config.threshold) for name, measured_groups in groups.items()}
     result = table_of(tables)
-    names, *rows = result.upright()
-    config.show(result, f"\n{markdown(names, rows)}\n{NOTE}", show)
+    upright = result.upright()
+    config.show(result, f"\n{markdown(upright[0], upright[1:])}\n{NOTE}", show)
     if out is not None:
         write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
         of_paths = {
@@ -145,31 +123,29 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
         }
         summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": of_paths}
         write_text(out / "summary.json", to_json(summaries) + "\n")
-        shown = [
-            with_page_name(group, f"{name}: " if len(groups) > 1 else "", config.threshold, size)
-            for name, of_path in groups.items()
-            for size in [usual_size(of_path)]
-            for group in of_path
-        ]
-        about = {
-            "groups": len(shown),
-            "responses": sum(map(len, shown)),
-            "metrics": ", ".join(map(title, config.names)),
-        }
+        shown = []
+        for name, of_path in groups.items():
+            prefix, usual = f"{name}: " if len(groups) > 1 else "", usual_size(of_path)
+            shown += [with_page_name(group, prefix, config.threshold, usual) for group in of_path]
         write_browser(
             out / "index.html",
             shown,
             title=", ".join(groups),
-            about={**about, **({"steps": config.steps} if config.steps else {})},
-            table=result.upright(),
+            about={
+                "groups": len(shown),
+                "responses": sum(map(len, shown)),
+                "metrics": ", ".join(map(title, config.names)),
+                **({"steps": config.steps} if config.steps else {}),
+            },
+            table=upright,
             note=NOTE,
             limit=config.groups,
             tokenize=config.diversity.tokenize,
             until=config.diversity.until,
         )
         config.write(result, out)
-        if config.figures:
-            write_intervals(result, *config.figure_paths(out, "table"))
+        if figures := config.figure_paths(out):
+            write_intervals(result, *figures)
         log(f"written: {', '.join([*FILES, *(path.name for path in config.paths(out))])} in {out}")
     return tables
 
@@ -235,7 +211,7 @@ def write_browser(
     groups: Sequence[Group],
     *,
     title: str,
-    about: Mapping[str, object] | None = None,
+    about: Mapping[str, object] = MappingProxyType({}),
     table: Sequence[Sequence[str]] = (),
     note: str = "",
     limit: int = GROUPS,
@@ -248,13 +224,14 @@ def write_browser(
     At most `limit` groups are shown, evenly spaced. tokenize, until: those of `diversity`, for the matrix and the
     formulas.
     """
-    index = evenly_spaced(len(groups), limit)
+    index = page.evenly_spaced(len(groups), limit)
     browser = browser_data([Shown(groups[i], tokenize=tokenize, until=until) for i in index], limit)
-    summary = ""
-    if table:
-        summary = section("Summary", f'{text_table(table)}<p class="note">{text(note)}</p>')
-    parts = (header("diver measure", title, facts(about or {})), summary, groups_section(browser, len(groups)))
-    write_text(Path(path), document(title, parts, {"runs": [""], "browser": browser}))
+    parts = (
+        page.header("diver measure", title, page.facts(about)),
+        page.section("Summary", f'{page.text_table(table)}<p class="note">{page.text(note)}</p>') if table else "",
+        page.groups_section(browser, len(groups)),
+    )
+    write_text(Path(path), page.document(title, parts, {"runs": [""], "browser": browser}))
     return Path(path)
 
 

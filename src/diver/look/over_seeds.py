@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,6 +94,26 @@ def settings_of(run: RunRecord) -> dict[str, str]:
     return {key: str(value) for key, value in flatten(identity).items() if key != "run.seed"}
 
 
+class Compared(NamedTuple):
+    """Variants after training, and what the tables of them leave to be said."""
+
+    evaluations: Mapping[str, Runs]
+    tables: dict[str, Table]
+    """`levels`, and `differences` from the baseline where there is another variant."""
+    notes: list[str]
+
+
+def compare_variants(variants: Mapping[str, Mapping[int, RunRecord]], baseline: str | None = None) -> Compared:
+    """Each variant of `by_variant`, and all of them against `baseline`: by default the first, or of one alone the
+    policy before training."""
+    found = evaluations(variants)
+    baseline = baseline or (BEFORE if len(variants) == 1 and BEFORE in found else next(iter(variants)))
+    if baseline not in found:
+        raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, found))}")
+    tables = {"levels": levels(found), "differences": differences(found, baseline)}
+    return Compared(found, {name: t for name, t in tables.items() if t.rows}, notes(variants, found, baseline))
+
+
 def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
     """Label -> seed -> run, in the order given.
 
@@ -106,7 +126,10 @@ def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
     heads = [name or of.get("method.name", "") for (name, _), of in zip(groups, settings, strict=True)]
     named: dict[str, dict[int, RunRecord]] = {}
     for head, mine, members in zip(heads, settings, groups.values(), strict=True):
-        label = _label(head, mine, [of for other, of in zip(heads, settings, strict=True) if other == head])
+        alike = [of for other, of in zip(heads, settings, strict=True) if other == head]
+        names = sorted({name for of in alike for name in of})
+        differ = [name for name in names if len({of.get(name) for of in alike}) > 1]
+        label = ", ".join([head, *(f"{name} {mine.get(name, 'not set')}" for name in differ)])
         if label in named:
             raise DiverError(
                 f"{members[0].folder}: its variant would be called {label!r}, as another one is; name it otherwise"
@@ -124,13 +147,6 @@ def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
     return named
 
 
-def _label(head: str, mine: Mapping[str, str], alike: Sequence[Mapping[str, str]]) -> str:
-    """`head`, and the keys in which the variants of this head differ, with their values in this one."""
-    names = sorted({name for other in alike for name in other})
-    differ = [name for name in names if len({other.get(name) for other in alike}) > 1]
-    return ", ".join([head, *(f"{name} {mine.get(name, 'not set')}" for name in differ)])
-
-
 def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Runs]:
     """Label -> seed -> the last evaluation; first, the policy before training where every run began with the same one.
 
@@ -138,8 +154,6 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
     """
     runs = {label: {seed: run.trained for seed, run in of.items()} for label, of in variants.items()}
     base = _before(variants)
-    found: dict[str, Runs] = {BEFORE: base} if base else {}
-    found |= runs
     reference = next(iter(next(iter(runs.values())).values()))
     for label, seed, evaluation in ((la, s, e) for la, of in runs.items() for s, e in of.items()):
         for key in SAME:
@@ -152,7 +166,7 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
         first, these = digests(reference), digests(evaluation)
         if [*first] != [*these] or other_problems(first, these):
             raise DiverError(f"{variants[label][seed].folder}: its held-out problems are not those of the other runs")
-    return found
+    return {**({BEFORE: base} if base else {}), **runs}
 
 
 def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:

@@ -88,14 +88,13 @@ def check_page(path: Path) -> None:
     """DiverError where there is something at `path` that is no page of ours: it would be lost."""
     if path.is_dir():
         raise DiverError(f"--out {path}: is a folder; name the page, such as {path / 'page.html'}")
-    if not path.exists():
-        return
-    beginning = _asset("page.html").partition("$")[0].encode()
-    with path.open("rb") as file:
-        if file.read(len(beginning)) != beginning:
-            raise DiverError(
-                f"--out {path}: exists and is not a page that diver wrote; name another file, or delete it"
-            )
+    if path.exists():
+        beginning = _asset("page.html").partition("$")[0].encode()
+        with path.open("rb") as file:
+            if file.read(len(beginning)) != beginning:
+                raise DiverError(
+                    f"--out {path}: exists and is not a page that diver wrote; name another file, or delete it"
+                )
 
 
 def header(eyebrow: str, headline: str, details: str) -> str:

@@ -13,41 +13,18 @@ from diver.core.types import DiverError
 from diver.diversity import Until
 from diver.evaluate.comparison import Comparison, legend
 from diver.evaluate.evaluate import duration
+from diver.look import page
 from diver.look.curves import curves_data
 from diver.look.groups import GROUPS, Shown, browser_data
-from diver.look.over_seeds import (
-    BEFORE,
-    by_variant,
-    check_evaluated,
-    differences,
-    evaluations,
-    levels,
-    notes,
-    settings_of,
-)
-from diver.look.page import (
-    CURVES,
-    alerts_section,
-    document,
-    evenly_spaced,
-    facts,
-    groups_section,
-    header,
-    html_table,
-    section,
-    swatch,
-    text,
-    text_table,
-)
+from diver.look.over_seeds import by_variant, check_evaluated, compare_variants, settings_of
 from diver.look.run_record import RunRecord
 from diver.look.run_summary import compare, conclusion, conditions, model_and_method, progress, run_alerts
 
 STEPS = 20  # of a run from which groups are shown
 NO_ALERTS = (
     "No alerts: gradients, the reward and the advantage, log-probabilities, entropy, response length, truncation, "
-    "groups "
-    "without a correct response and verifier failures stayed within their limits, and diversity did not rise while the "
-    "outcome reward fell."
+    "groups without a correct response and verifier failures stayed within their limits, and diversity did not rise "
+    "while the outcome reward fell."
 )
 
 
@@ -75,13 +52,13 @@ def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -
         head(runs, names),
         comparison(runs, names),
         against_each_other(runs, names) if len(runs) > 1 else "",
-        alerts_section(of_runs, names, NO_ALERTS),
-        CURVES if any(len(run.metrics) or run.evaluations for run in runs) else "",
-        groups_section(browser),
+        page.alerts_section(of_runs, names, NO_ALERTS),
+        page.CURVES if any(len(run.metrics) or run.evaluations for run in runs) else "",
+        page.groups_section(browser),
         provenance(runs, names),
     )
     data = {"runs": names, "curves": curves_data(runs, of_runs), "browser": browser, "version": version}
-    return document(title, parts, data)
+    return page.document(title, parts, data)
 
 
 def labels(runs: Sequence[RunRecord]) -> list[str]:
@@ -104,16 +81,14 @@ def head(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     """The headline, and under it what the runs are: facts of one, a table of several."""
     of_runs = [_facts(run) for run in runs]
     if len(runs) == 1:
-        eyebrow, headline, details = " · ".join(model_and_method(runs[0])), conclusion(runs[0]), facts(of_runs[0])
-    else:
-        columns = list(dict.fromkeys(key for row in of_runs for key in row))
-        rows = [
-            [f"{swatch(i)}{text(name)}", *(text(row.get(key, "")) for key in columns)]
-            for i, (name, row) in enumerate(zip(names, of_runs, strict=True))
-        ]
-        eyebrow, headline = f"{len(runs)} runs", " · ".join(names)
-        details = html_table(["Run", *map(text, columns)], rows, "words")
-    return header(eyebrow, headline, details)
+        return page.header(" · ".join(model_and_method(runs[0])), conclusion(runs[0]), page.facts(of_runs[0]))
+    columns = list(dict.fromkeys(key for row in of_runs for key in row))
+    rows = [
+        [f"{page.swatch(i)}{page.text(name)}", *(page.text(row.get(key, "")) for key in columns)]
+        for i, (name, row) in enumerate(zip(names, of_runs, strict=True))
+    ]
+    details = page.html_table(["Run", *map(page.text, columns)], rows, "words")
+    return page.header(f"{len(runs)} runs", " · ".join(names), details)
 
 
 def _facts(run: RunRecord) -> dict[str, object]:
@@ -132,26 +107,25 @@ def _facts(run: RunRecord) -> dict[str, object]:
 
 
 def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
-    tables = [{row.label: row for row in compare(run)} for run in runs]
-    order = list(dict.fromkeys(label for table in tables for label in table))
-    if not order:
+    every = [(i, row) for i, run in enumerate(runs) for row in compare(run)]
+    if not every:
         return ""
-    every = [row for table in tables for row in table.values() if not row.percent]
-    scale = 1.1 * max((e.high for r in every for e in (r.base, r.trained) if e.high > 0), default=1.0)
+    counts = [row for _, row in every if not row.percent]
+    scale = 1.1 * max((e.high for r in counts for e in (r.base, r.trained) if e.high > 0), default=1.0)
     several = len(runs) > 1
     body = ""
-    for label in order:
-        shown = [(i, table[label]) for i, table in enumerate(tables) if label in table]
+    for label in dict.fromkeys(row.label for _, row in every):
+        shown = [(i, row) for i, row in every if row.label == label]
         for number, (i, row) in enumerate(shown):
             span = f' rowspan="{len(shown)}"' if len(shown) > 1 else ""
-            first = f'<th scope="rowgroup"{span}>{text(label)}</th>' if number == 0 else ""
-            run_cell = f'<th scope="row">{swatch(i)}{text(names[i])}</th>' if several else ""
+            first = f'<th scope="rowgroup"{span}>{page.text(label)}</th>' if number == 0 else ""
+            run_cell = f'<th scope="row">{page.swatch(i)}{page.text(names[i])}</th>' if several else ""
             start = ' class="first"' if number == 0 else ""
             body += f"<tr{start}>{first}{run_cell}{_cells(row, 1.0 if row.percent else scale, i)}</tr>"
     basis = "; ".join(dict.fromkeys(filter(None, map(conditions, runs))))
     return (
-        f'<section><h2>Base vs. trained</h2>\n<p class="note">{text(basis)}. Pass@k in percent. '
-        f"{text(legend([row for table in tables for row in table.values()]))} In brackets 95 % intervals over "
+        f'<section><h2>Base vs. trained</h2>\n<p class="note">{page.text(basis)}. Pass@k in percent. '
+        f"{page.text(legend([row for _, row in every]))} In brackets 95 % intervals over "
         "problems; that of the change is paired by problem. A coloured change: its interval excludes 0.</p>\n"
         f'<div class="scroll"><table class="{"many" if several else "one"}"><thead><tr><th></th>'
         f"{'<th>Run</th>' if several else ''}"
@@ -199,36 +173,31 @@ def against_each_other(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
         seeds = {(recipe, run.recipe("run").get("seed", 0)) for recipe, run in zip(recipes, runs, strict=True)}
         if not len({*recipes}) < len(runs) == len(seeds):
             runs = [dataclasses.replace(run, name=name) for run, name in zip(runs, names, strict=True)]
-        variants = by_variant(runs)
-        found = evaluations(variants)
+        compared = compare_variants(by_variant(runs))
     except DiverError as error:
-        note, tables = f"Not compared with each other: {text(error)}.", ""
+        note, tables = f"Not compared with each other: {page.text(error)}.", ""
     else:
-        baseline = BEFORE if len(variants) == 1 and BEFORE in found else next(iter(variants))
-        shown = (levels(found), differences(found, baseline))
-        tables = "".join(text_table(table.text()) for table in shown if table.rows)
-        said = "".join(f"{text(note)}. " for note in notes(variants, found, baseline))
+        tables = "".join(page.text_table(table.text()) for table in compared.tables.values())
+        said = "".join(f"{page.text(note)}. " for note in compared.notes)
         note = (
             "Pass@k in percent, differences in points, after training. In brackets 95 % intervals over seeds and "
             f"problems, paired in differences. {said}"
         )
-    return section("Against each other", f'<p class="note">{note}</p>\n{tables}')
+    return page.section("Against each other", f'<p class="note">{note}</p>\n{tables}')
 
 
 def _shown(run: RunRecord, index: int, limit: int) -> list[Shown]:
     """At most `limit` groups of a run: of up to STEPS steps evenly spaced, as many of each, evenly spaced too."""
     recorded = list(run.rollout_files)
-    steps = [recorded[i] for i in evenly_spaced(len(recorded), min(STEPS, limit))]
+    steps = [recorded[i] for i in page.evenly_spaced(len(recorded), min(STEPS, limit))]
     diversity = table(run.config, "recipe", "method", "diversity")
     tokenize = str(diversity.get("tokenize", ""))
     until: Until = "answer" if diversity.get("until") == "answer" else "end"
-    shown = []
-    for step in steps:
-        groups = run.groups(step)
-        shown += [
-            Shown(groups[i], index, step, tokenize, until) for i in evenly_spaced(len(groups), limit // len(steps))
-        ]
-    return shown
+    return [
+        Shown(groups[i], index, step, tokenize, until)
+        for step, groups in ((step, run.groups(step)) for step in steps)
+        for i in page.evenly_spaced(len(groups), limit // len(steps))
+    ]
 
 
 def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
@@ -239,7 +208,7 @@ def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
         rows = {"Run": name, "Command": run.config.get("command"), "Commit": run.config.get("commit")}
         recipe = json.dumps(run.config.get("recipe"), indent=2, ensure_ascii=False, default=str)
         parts.append(
-            f"{facts({key: value for key, value in {**rows, 'Versions': versions}.items() if value})}\n"
-            f'<details><summary>The resolved recipe</summary><pre class="text">{text(recipe)}</pre></details>'
+            f"{page.facts({key: value for key, value in {**rows, 'Versions': versions}.items() if value})}\n"
+            f'<details><summary>The resolved recipe</summary><pre class="text">{page.text(recipe)}</pre></details>'
         )
-    return section("Provenance", "".join(parts))
+    return page.section("Provenance", "".join(parts))

@@ -47,7 +47,11 @@ def conclusion(run: RunRecord) -> str:
     """The result of the run so far in one sentence."""
     norms = run.column("policy/grad_norm")
     if len(norms) and not norms.any():
-        return f"None of the {len(norms):,} steps had a gradient, so nothing was learned{_without_signal(run)}"
+        shares = {words: run.column(f"group/solve_{words}").mean() for words in ("none", "all")}
+        words, share = max(shares.items(), key=lambda item: -1.0 if math.isnan(item[1]) else item[1])
+        which = {"none": "no response was correct", "all": "every response was correct"}[words]
+        why = "" if math.isnan(share) else f": in {share:.0%} of the groups {which}"
+        return f"None of the {len(norms):,} steps had a gradient, so nothing was learned{why}"
     known = [row for row in compare(run) if row.percent and not math.isnan(row.change.mean)]
     if not known:
         return f"A run of {progress(run)}, not evaluated after training yet"
@@ -59,14 +63,6 @@ def conclusion(run: RunRecord) -> str:
     verb = "rose" if first.change.mean > 0 else "fell"
     before = "" if first is known[0] else f"; {known[0].label} cannot be told apart"
     return f"{first.label} {verb} from {base} to {trained} in {steps}{before}"
-
-
-def _without_signal(run: RunRecord) -> str:
-    """Why: how many of the groups had no correct response, or only correct ones; empty where that is not known."""
-    means = {words: run.column(f"group/solve_{words}").mean() for words in ("none", "all")}
-    words, fraction = max(means.items(), key=lambda item: -1.0 if math.isnan(item[1]) else item[1])
-    which = {"none": "no response was correct", "all": "every response was correct"}[words]
-    return "" if math.isnan(fraction) else f": in {fraction:.0%} of the groups {which}"
 
 
 def progress(run: RunRecord) -> str:

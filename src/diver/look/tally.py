@@ -147,11 +147,14 @@ def merged(tallies: Iterable[Tally]) -> Tally:
 
 
 def shared_ks(tallies: Sequence[Tally], kind: str) -> list[int]:
-    """The values of k that most groups have, of pass or distinct: 1 and larger ones."""
-    counts: dict[int, int] = {}
+    """The values of k that most groups have: of pass the smallest, one in the middle and the largest; of distinct the
+    largest, if it is above 1."""
+    counts = Counter[int]()
     for tally in tallies:
         for name, values in tally.values.items():
             if name.startswith(f"{kind}@"):
-                k = int(name.partition("@")[2])
-                counts[k] = counts.get(k, 0) + len(values)
-    return sorted(k for k, n in counts.items() if 2 * n > max(counts.values()))
+                counts[int(name.partition("@")[2])] += len(values)
+    ks = sorted(k for k, n in counts.items() if 2 * n > max(counts.values()))
+    if kind == "distinct":
+        return [k for k in ks[-1:] if k > 1]
+    return sorted({ks[0], ks[len(ks) // 2], ks[-1]}) if ks else []
