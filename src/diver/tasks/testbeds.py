@@ -1,6 +1,7 @@
 """Problems of testbeds, which are generated, and their starting policies."""
 
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,5 +40,16 @@ def generate(path: str, data: Data, count: int | None, *, held_out: bool) -> lis
 
 
 def policy_folder(name: str = "countdown") -> Path | None:
-    """The bundled policy of that name, a small Llama-architecture checkpoint; None if there is none."""
-    return Path(str(files("diver.tasks") / f"{name.replace('-', '_')}_policy")) if name in POLICIES else None
+    """The starting policy of that name, a small Llama-architecture checkpoint; None if there is none.
+
+    Raises:
+        DiverError: The policy comes with diver-studies, which is not installed.
+    """
+    if name == "countdown":
+        return Path(str(files("diver.tasks") / "countdown_policy"))
+    if name not in POLICIES:
+        return None
+    installed = entry_points(group="diver.policies", name=name)
+    if not installed:
+        raise DiverError(f"the policy {name!r} comes with the studies: pip install ./studies in a clone of DIVER")
+    return installed[name].load()
