@@ -77,7 +77,11 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
         raise DiverError(f"{error}{'' if name else _options(error, prefix)}") from error  # a benchmark has no such keys
     for problem in problems:
         get_grader(problem.verifier, f"{prefix}verifier").check(problem, f"{source.path}: ")
-    prose = [p for p in problems if p.verifier in ("math", "gsm8k") and _in_words(p.answer)]
+    prose = [  # three words in a row and no formula, which would be read
+        p
+        for p in problems
+        if p.verifier in ("math", "gsm8k") and not {"$", "\\"} & {*p.answer} and THREE_WORDS.search(p.answer)
+    ]
     if prose:
         problems.notes.append(
             f"{source.path}: {len(prose)} reference answers are sentences, such as {prose[0].answer[:60]!r} of problem "
@@ -85,11 +89,6 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
             "or end with it in a box or after ####"
         )
     return problems
-
-
-def _in_words(answer: str) -> bool:
-    """Whether it has three words in a row and no formula, which would be read."""
-    return "$" not in answer and "\\" not in answer and THREE_WORDS.search(answer) is not None
 
 
 def _options(error: InvalidRow, prefix: str) -> str:
