@@ -11,6 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import diver
+from diver.core.types import DiverError
+from diver.recipe.testbeds import POLICIES
+from diver.tasks.testbeds import policy_folder
 
 ROWS = [{"problem": f"{i}?", "response": f"so ${i}+{j}$", "correct": j == 0} for i in range(4) for j in range(3)]
 
@@ -42,10 +45,18 @@ def core() -> None:
     study = subprocess.run(["diver", "reproduce", "--list"], capture_output=True, text=True)
     told = "diver: diver reproduce comes with the studies: pip install ./studies in a clone of DIVER\n"
     assert (study.returncode, study.stderr) == (2, told), study.stderr
+    try:
+        policy_folder("maze")
+        raise AssertionError("the core has the policy of the mazes")
+    except DiverError as error:
+        assert str(error).endswith("comes with the studies: pip install ./studies in a clone of DIVER"), error
 
 
 def studies() -> None:
-    """Their commands beside those of the core; without the extras that they bring, one is named in one line."""
+    """Their commands beside those of the core, and their policies; without the extras that they bring, one is named in
+    one line."""
+    folders = [policy_folder(name) for name in POLICIES]
+    assert all(folder and (folder / "model.safetensors").is_file() for folder in folders), folders
     printed = subprocess.run(["diver", "--help"], capture_output=True, text=True).stdout
     assert "  reproduce " in printed and "  validity " in printed, printed
     missing = subprocess.run(["diver", "reproduce", "--list"], capture_output=True, text=True)

@@ -7,13 +7,15 @@ import sys
 import tomllib
 from fnmatch import fnmatch
 from importlib.metadata import EntryPoint
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
 from diver.cli.main import GROUP, main
 from diver.cli.main import OF_STUDIES as STUDY_VERBS
 from diver.core.extras import EXTRAS, PACKAGES, install, missing
+from diver.recipe.testbeds import POLICIES
+from diver.tasks.testbeds import policy_folder
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "diver"
@@ -118,8 +120,10 @@ def test_all_packages_and_files_of_the_studies_are_in_their_wheel():
     assert {name.rstrip("*") for name in tables["packages"]["find"]["include"]} == PACKAGES_OF_STUDIES
     paths = [path for name in PACKAGES_OF_STUDIES for path in (STUDIES / name).rglob("*")]
     files = [path for path in paths if path.is_file() and path.suffix not in (".py", ".pyc")]
-    patterns = tables["package-data"]["*"]
-    assert all(fnmatch(path.name, pattern) for path in files for pattern in patterns)
+    for path in files:
+        name, file = path.relative_to(STUDIES).as_posix().split("/", 1)
+        patterns = tables["package-data"]["*"] + tables["package-data"].get(name, [])
+        assert any(PurePath(file).match(pattern) for pattern in patterns), path
 
 
 def test_without_the_studies_their_commands_say_how_to_install_them(monkeypatch, capsys):
@@ -130,6 +134,30 @@ def test_without_the_studies_their_commands_say_how_to_install_them(monkeypatch,
             main()
         told = f"diver: diver {verb} comes with the studies: pip install ./studies in a clone of DIVER\n"
         assert stop.value.code == 2 and capsys.readouterr().err == told
+
+
+def test_the_starting_policies_beside_countdown_come_with_the_studies(monkeypatch, capsys, tmp_path):
+    policies = OF_STUDIES["project"]["entry-points"]["diver.policies"]
+    assert list(POLICIES) == ["countdown", *policies]
+    for name, value in policies.items():
+        folder = EntryPoint(name, value, "diver.policies").load()
+        assert folder.parents[1] == STUDIES and (folder / "config.json").is_file() and policy_folder(name) == folder
+    monkeypatch.setattr("diver.tasks.testbeds.entry_points", lambda **group: ())
+    monkeypatch.chdir(tmp_path)
+    for words in (["train", ROOT / "recipes/testbeds/maze.toml"], ["eval", "--model", "maze", "--benchmarks", "maze"]):
+        monkeypatch.setattr("sys.argv", ["diver", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        told = "diver: the policy 'maze' comes with the studies: pip install ./studies in a clone of DIVER\n"
+        assert stop.value.code == 2 and capsys.readouterr().err == told
+
+
+def test_the_source_archive_leaves_out_what_is_large():
+    """`make package` builds it and measures less than 5 MB."""
+    left_out = (ROOT / "MANIFEST.in").read_text().splitlines()
+    assert {"prune docs/results/records", "recursive-exclude docs *.png", "prune studies", "prune tests"} <= {*left_out}
+    large = [path for path in SOURCE.rglob("*") if path.is_file() and path.stat().st_size > 100_000]
+    assert large == [SOURCE / "tasks/countdown_policy/model.safetensors"]
 
 
 def test_all_files_of_the_package_are_in_the_wheel():

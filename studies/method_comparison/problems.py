@@ -8,6 +8,7 @@ them, and none is held out. Of a testbed that is like another, with problems of 
 from __future__ import annotations
 
 from diver.core.types import Problem
+from diver.recipe.data import Source
 from diver.recipe.recipe import make_recipe
 from diver.recipe.testbeds import TESTBEDS
 from diver.tasks.testbeds import generate
@@ -25,4 +26,4 @@ def maze() -> list[Problem]:
 def _after_training(testbed: str) -> list[Problem]:
     data = make_recipe(load_plan().regime(testbed)).data
     trained = getattr(data, TESTBEDS[data.path.partition(":")[0]].settings).problems
-    return generate(data.path, data, 2 * trained, held_out=False)[trained:]
+    return generate(Source(path=data.path), data, 2 * trained, held_out=False)[trained:]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache, partial
 
 from diver.core.types import Problem
+from diver.recipe.data import Source
 from diver.recipe.recipe import make_recipe
 from diver.tasks.testbeds import generate
 from method_comparison.plan import load_plan
@@ -21,7 +22,8 @@ TURN = {"tuning": 0, "final": 1}
 @cache
 def stream(testbed: str, first: int, end: int) -> list[Problem]:
     """Training problems `first` to `end` of a testbed."""
-    return generate(testbed, make_recipe(load_plan().regime(testbed)).data, end, held_out=False)[first:end]
+    data = make_recipe(load_plan().regime(testbed)).data
+    return generate(Source(path=testbed), data, end, held_out=False)[first:end]
 
 
 @cache
@@ -32,8 +34,9 @@ def held_out_stream(testbed: str) -> list[Problem]:
     alike = [name for name, bed in plan.testbeds.items() if bed.rates_of == testbed]
     count = plan.evaluation.problems
     datas = {name: make_recipe(plan.regime(name)).data for name in alike}
-    seen = {p.id for data in datas.values() for p in generate(testbed, data, count, held_out=True)}
-    candidates = generate(testbed, datas[testbed], count + 4 * HELD_OUT, held_out=True)
+    source = Source(path=testbed)
+    seen = {p.id for data in datas.values() for p in generate(source, data, count, held_out=True)}
+    candidates = generate(source, datas[testbed], count + 4 * HELD_OUT, held_out=True)
     return [problem for problem in candidates if problem.id not in seen][: 2 * HELD_OUT]
 
 

@@ -14,6 +14,7 @@ from waiting import until
 
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.methods import method_named
+from diver.recipe.data import Source
 from diver.recipe.load import load_recipe
 from diver.recipe.recipe import make_recipe
 from diver.tasks.testbeds import generate
@@ -92,8 +93,8 @@ def test_the_best_rate_or_that_of_clip_higher():
 @pytest.mark.parametrize(("testbed", "count"), [("countdown", 8192), ("maze", 512)])
 def test_rates_are_chosen_on_problems_that_no_other_run_of_the_testbed_sees(testbed, count):
     data = make_recipe(PLAN.regime(testbed)).data
-    trained = {p.id for p in generate(data.path, data, None, held_out=False)}
-    held_out = {p.id for p in generate(data.path, data, PLAN.evaluation.problems, held_out=True)}
+    trained = {p.id for p in generate(Source(path=data.path), data, None, held_out=False)}
+    held_out = {p.id for p in generate(Source(path=data.path), data, PLAN.evaluation.problems, held_out=True)}
     found = [p.id for p in getattr(choice_problems, testbed)()]
     assert len({*found}) == len(found) == len(trained) == count and not {*found} & (trained | held_out)
 
@@ -102,8 +103,10 @@ def test_rates_are_chosen_on_problems_that_no_other_run_of_the_testbed_sees(test
 def test_what_the_other_problems_share_with_those_of_stage_a():
     """The counts of study.toml: a part of the held-out problems is the same, and none is trained on."""
     datas = [make_recipe(PLAN.regime(name)).data for name in ("countdown", "countdown-new")]
-    held, new_held = ({p.id for p in generate(data.path, data, 1024, held_out=True)} for data in datas)
-    trained, new_trained = ({p.id for p in generate(data.path, data, None, held_out=False)} for data in datas)
+    held, new_held = ({p.id for p in generate(Source(path=data.path), data, 1024, held_out=True)} for data in datas)
+    trained, new_trained = (
+        {p.id for p in generate(Source(path=data.path), data, None, held_out=False)} for data in datas
+    )
     assert len(held & new_held) == 145 and not (held | new_held) & (trained | new_trained)
     assert len(new_trained & {p.id for p in choice_problems.countdown()}) == 968
     assert " 145 are also " in PLAN.testbeds["countdown-new"].note

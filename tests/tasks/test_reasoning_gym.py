@@ -10,7 +10,7 @@ from diver_command import fails, succeeds
 
 from diver.core.jsonl import read_jsonl
 from diver.core.types import DiverError, Grade, Group, Rollout
-from diver.recipe.data import Data, ReasoningGym
+from diver.recipe.data import Data, ReasoningGym, Source
 from diver.tasks.testbeds import generate, is_testbed
 from diver.tasks.verify import Verification, grade, verify, with_keys
 
@@ -20,7 +20,7 @@ PATIENT = Verification(timeout_s=120.0)  # on a busy machine 5 seconds of the cl
 def test_without_the_library_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)
     with pytest.raises(DiverError, match=r"reasoning-gym:graph_color: needs an extra: pip install .*\[reasoning-gym\]"):
-        generate("reasoning-gym:graph_color", Data(), 1, held_out=False)
+        generate(Source(path="reasoning-gym:graph_color"), Data(), 1, held_out=False)
 
 
 def test_a_function_in_a_module_that_is_called_as_a_testbed_is_no_testbed():
@@ -33,7 +33,9 @@ NO_ANSWER = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rus
 
 
 def one(task, **sizes):
-    (problem,) = generate(f"reasoning-gym:{task}", Data(reasoning_gym=ReasoningGym(sizes=sizes)), 1, held_out=False)
+    (problem,) = generate(
+        Source(path=f"reasoning-gym:{task}"), Data(reasoning_gym=ReasoningGym(sizes=sizes)), 1, held_out=False
+    )
     return problem
 
 
@@ -241,7 +243,9 @@ def test_wrong_tasks_and_sizes_are_named(gym):
             one(task, **sizes)
     with pytest.raises(DiverError, match="only .* different problems, fewer than 100"):
         sizes = {"min_num_vertices": 2, "max_num_vertices": 2}
-        generate("reasoning-gym:graph_color", Data(reasoning_gym=ReasoningGym(sizes=sizes)), 100, held_out=False)
+        generate(
+            Source(path="reasoning-gym:graph_color"), Data(reasoning_gym=ReasoningGym(sizes=sizes)), 100, held_out=False
+        )
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from transformers import AutoTokenizer
 
 from diver.core.settings import read
 from diver.core.types import DiverError, Grade
-from diver.recipe.data import Data
+from diver.recipe.data import Data, Source
 from diver.recipe.testbeds import POLICIES, TESTBEDS
 from diver.tasks.splits import load
 from diver.tasks.testbeds import generate, policy_folder
@@ -39,7 +39,7 @@ HOSTILE = [
 
 def drawn(name, section, count, held_out, seed=0):
     table = {TESTBEDS[name.partition(":")[0]].settings: {**section, "seed": seed}}
-    return generate(name, read(Data, table, "data"), count, held_out=held_out)
+    return generate(Source(path=name), read(Data, table, "data"), count, held_out=held_out)
 
 
 def test_every_testbed_is_tested_here():

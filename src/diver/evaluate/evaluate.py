@@ -39,22 +39,6 @@ class Task:
     info: Mapping[str, Any] = field(default_factory=dict)
     """What the results say besides: title, source, ..."""
 
-    def settings(self) -> dict[str, Any]:
-        """The settings as the results have them."""
-        return {
-            "title": self.name,
-            **self.info,
-            "problems": len(self.problems),
-            "samples": self.samples,
-            "seed": self.seed,
-            "template": self.template,
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            **({"stop_token_ids": list(self.stop_token_ids)} if self.stop_token_ids else {}),
-            "graders": sorted({str(grader_for(p, self.grader)) for p in self.problems}),
-            "k": list(self.ks),
-        }
-
 
 def evaluate(
     task: Task,
@@ -76,8 +60,9 @@ def evaluate(
     generations, grades = generations or MemoryLog(), grades or MemoryLog()
     problems = {problem.id: problem for problem in task.problems}
     keys = {name: task.keys.get(name, "") for name in problems}
+    graders = {problem.id: grader_for(problem, task.grader) for problem in task.problems}
     graded_keys = {  # all that a grade depends on: the sampling, the reference answer, the grader and its version
-        p.id: digest(keys[p.id], p.answer, {k: str(v) for k, v in p.meta.items()}, str(grader_for(p, task.grader)))
+        p.id: digest(keys[p.id], p.answer, {k: str(v) for k, v in p.meta.items()}, str(graders[p.id]))
         for p in task.problems
     }
     total = len(problems) * task.samples
@@ -102,7 +87,20 @@ def evaluate(
     samples: dict[str, list[Sample]] = {name: [] for name in problems}
     for name, index in sorted(known):
         samples[name].append(known[name, index])
-    return {**task.settings(), **reduce(task.problems, samples, task.ks, task.grader, solutions)}
+    return {
+        "title": task.name,
+        **task.info,
+        "problems": len(task.problems),
+        "samples": task.samples,
+        "seed": task.seed,
+        "template": task.template,
+        "temperature": task.temperature,
+        "max_tokens": task.max_tokens,
+        **({"stop_token_ids": list(task.stop_token_ids)} if task.stop_token_ids else {}),
+        "graders": sorted({str(by) for by in graders.values()}),
+        "k": list(task.ks),
+        **reduce(task.problems, samples, task.ks, task.grader, solutions),
+    }
 
 
 def _rows(task: Task, log: Log, keys: Mapping[str, str]) -> Iterator[dict[str, Any]]:

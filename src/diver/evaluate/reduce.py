@@ -40,7 +40,13 @@ def reduce(
     written. `solutions` adds to each row how often each distinct correct solution was sampled, most frequent first.
     """
     scored = {name: [s for s in sampled if s.grade in SCORED] for name, sampled in samples.items()}
-    solution_counts = [_solutions(scored[problem.id]) for problem in problems]
+    solution_counts: list[list[int]] = []
+    for problem in problems:
+        found: Counter[str] = Counter()
+        for sample in scored[problem.id]:
+            if sample.solution is not None:
+                found[sample.solution] += sample.count
+        solution_counts.append(sorted(found.values(), reverse=True))
     rows: list[dict[str, Any]] = [
         {
             "id": p.id,
@@ -74,15 +80,6 @@ def reduce(
         "exact_solutions": all(grader_for(p, grader).exact_solutions for p in problems),
         "per_problem": rows,
     }
-
-
-def _solutions(scored: Sequence[Sample]) -> list[int]:
-    """How often each distinct correct solution was sampled, most frequent first."""
-    counts: Counter[str] = Counter()
-    for sample in scored:
-        if sample.solution is not None:
-            counts[sample.solution] += sample.count
-    return sorted(counts.values(), reverse=True)
 
 
 def problem_digest(problem: Problem) -> str:

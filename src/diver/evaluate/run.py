@@ -20,7 +20,7 @@ from diver.evaluate.samplers import SamplerHandle, sampler, sampler_metadata
 from diver.evaluate.store import ResultFolder, read_results
 from diver.evaluate.tables import benchmark_table, table_of, write_curves
 from diver.recipe.sections import Model
-from diver.tasks.benchmarks import Benchmark, Loaded, load
+from diver.tasks.benchmarks import Loaded, load
 from diver.tasks.templates import TEMPLATES, check_used, prompted
 from diver.tasks.verify import DEFAULT, Verification
 
@@ -65,13 +65,10 @@ def run(
         titles = Counter(result["title"] for result in every.values())
         every = {name: {**r, "title": name if titles[r["title"]] > 1 else r["title"]} for name, r in every.items()}
         write_text(file, to_json({"model": generator.model, "benchmarks": every}, indent=1) + "\n")
-        table = benchmark_table(every)
-        write_text(out / "table.md", table)
-        written = [
-            *config.write(table_of(every), out),
-            *write_curves(every, *config.figure_paths(out, "pass_at_k")),
-        ]
-    config.show(table_of(every), f"\n{table}", show)
+        table, text = table_of(every), benchmark_table(every)
+        write_text(out / "table.md", text)
+        written = [*config.write(table, out), *write_curves(every, *config.figure_paths(out, "pass_at_k"))]
+    config.show(table, f"\n{text}", show)
     for name, result in results.items():
         log(f"{name}: " + ", ".join(f"{count} {grade}" for grade, count in result["grades"].items()))
         if result["unscored"]:
@@ -106,7 +103,15 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
     # Those of the model's chat template; an endpoint is sent them.
     of_template = dict(model.policy.chat_template_kwargs) if model.policy else {}
     variables = {"chat_template_kwargs": of_template} if of_template else {}
-    samples, ks = _samples(config, benchmark)
+    ks = parse_ks(config.k)
+    if benchmark.temperature == 0 and max(config.samples or 1, *ks, 1) > 1:
+        raise DiverError(
+            f"{benchmark.name}: temperature 0 is greedy, so a problem has one response; leave out --samples and --k, "
+            "or give another --temperature"
+        )
+    samples = 1 if benchmark.temperature == 0 else config.samples or max([benchmark.samples, *ks])
+    if ks and max(ks) > samples:
+        raise DiverError(f"{benchmark.name}: k = {max(ks)} needs more than {samples} samples; raise --samples")
     depends_on = {
         "model": model.model,
         "template": dataclasses.asdict(TEMPLATES[template]),
@@ -125,7 +130,7 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
         max_tokens=benchmark.max_tokens,
         stop_token_ids=config.stop_token_ids,
         samples=samples,
-        ks=ks,
+        ks=ks or [1 << i for i in range(samples.bit_length())],
         seed=config.seed or 0,
         grader=benchmark.grader,
         keys={p.id: digest(depends_on, p.prompt) for p in loaded.problems},
@@ -139,20 +144,6 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
             **sampler_metadata(config),
         },
     )
-
-
-def _samples(config: EvalConfig, benchmark: Benchmark) -> tuple[int, list[int]]:
-    """How many samples of each problem, and the values of k."""
-    ks = parse_ks(config.k)
-    if benchmark.temperature == 0 and max(config.samples or 1, *ks, 1) > 1:
-        raise DiverError(
-            f"{benchmark.name}: temperature 0 is greedy, so a problem has one response; leave out --samples and --k, "
-            "or give another --temperature"
-        )
-    samples = 1 if benchmark.temperature == 0 else config.samples or max([benchmark.samples, *ks])
-    if ks and max(ks) > samples:
-        raise DiverError(f"{benchmark.name}: k = {max(ks)} needs more than {samples} samples; raise --samples")
-    return samples, ks or [1 << i for i in range(samples.bit_length())]
 
 
 def _skip_long_prompts(task: Task, model: SamplerHandle, context: int | None) -> Task:

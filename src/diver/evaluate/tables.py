@@ -26,14 +26,17 @@ def table_of(results: Results) -> Table:
     names = ["avg@n", *(f"{kind}@{k}" for kind in ("pass", "maj") for k in _ks(results, kind))]
     columns = [*counts, *(Column(name, name.capitalize(), 100) for name in names)]
     largest = [f"distinct@{k}" for k in _ks(results, "distinct")[-1:]]
-    labels = {True: "distinct", False: "written differently"}
-    kinds = [(label, exact) for exact, label in labels.items() if any(_exact(r) is exact for r in results.values())]
-    columns += [Column(f"{label}@{name.partition('@')[2]}") for name in largest for label, _ in kinds]
+    labels = {True: "distinct", False: "written differently"}  # by whether solutions are counted
+    counted = {r["title"]: r.get("exact_solutions", True) for r in results.values()}
+    kinds = [exact for exact in labels if exact in counted.values()]
+    columns += [Column(f"{labels[exact]}@{name.partition('@')[2]}") for name in largest for exact in kinds]
     columns += [Column("random_baseline", "random baseline", 100), Column("unscored")]
     rows = {}
     for r in results.values():
         estimates = [_estimate(r, f"avg@{r['samples']}"), *(_estimate(r, name) for name in names[1:])]
-        estimates += [_estimate(r, name) if _exact(r) is exact else UNKNOWN for name in largest for _, exact in kinds]
+        estimates += [
+            _estimate(r, name) if counted[r["title"]] is exact else UNKNOWN for name in largest for exact in kinds
+        ]
         rows[r["title"]] = [r["problems"], r["samples"], *estimates, r["random_baseline"], r["unscored"]]
     return Table("benchmark", columns, rows)
 
@@ -43,11 +46,6 @@ def benchmark_table(results: Results) -> str:
     header, _, _, *rows = table_of(results).upright()
     sizes = ["problems x samples", *(f"{r['problems']} x {r['samples']}" for r in results.values())]
     return markdown(header, [sizes, *rows]) + f"\n{NOTE}\n"
-
-
-def _exact(result: Mapping[str, Any]) -> bool:
-    """Whether `distinct` counts solutions, not ways of writing them."""
-    return result.get("exact_solutions", True)
 
 
 def _ks(results: Results, kind: str) -> list[int]:

@@ -21,4 +21,4 @@ TESTBEDS = {
 }
 
 POLICIES = ("countdown", "maze", "graph-coloring")
-"""Starting policies inside the package, made by `scripts/starting_policy.py`."""
+"""Starting policies, made by `scripts/starting_policy.py`: the first is in this package, the others in `studies/`."""

@@ -16,8 +16,8 @@ from diver.core.types import DiverError, Problem
 from diver.recipe.data import Data, Source
 from diver.tasks.formats import READERS
 from diver.tasks.rows import IMPORT_PATH, Adapt
-from diver.tasks.sources import generate, load_problems, question_only
-from diver.tasks.testbeds import is_testbed
+from diver.tasks.sources import load_problems, question_only
+from diver.tasks.testbeds import generate, is_testbed
 from diver.tasks.verify.choice import LETTERS, Listed, listed, options_of
 from diver.tasks.verify.custom import check_function
 
@@ -137,7 +137,8 @@ def load(name: str, seed: int, limit: int | None = None) -> Loaded:
     source = dataclasses.replace(benchmark.source, limit=limit or benchmark.source.limit)
     benchmark = dataclasses.replace(benchmark, source=source)
     if is_testbed(source.path):
-        return Loaded(benchmark, tuple(generate(source, Data(), source.limit, True, benchmark.name)), [], None)
+        generated = generate(source, Data(), source.limit, held_out=True, key=benchmark.name)
+        return Loaded(benchmark, tuple(generated), [], None)
     loaded = load_problems(source, benchmark.name, benchmark.name, benchmark.adapt)
     notes = loaded.notes
     problems = tuple(question_only(p) if benchmark.messages == "question" else p for p in loaded)

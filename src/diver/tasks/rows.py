@@ -36,16 +36,11 @@ def row_files(path: Path) -> tuple[list[Path], list[str]]:
     return files, [f"{path}: {note}"] if note else []
 
 
-def hub_settings(source: Source) -> list[str]:
-    """Which settings of a source are given that only a data set on the hub has."""
-    return [name for name in ("config", "split", "revision") if getattr(source, name) != getattr(Source, name)]
-
-
 def read_rows(source: Source, key: str) -> tuple[Rows, list[str]]:
     """The rows of a source, and notes for the log: the commit of one on the hub,
     files of a folder that were not read."""
     path = Path(source.path).expanduser()
-    given = hub_settings(source)
+    given = [name for name in ("config", "split", "revision") if getattr(source, name) != getattr(Source, name)]
     ignored = [f"{source.path}: every row is read; {', '.join(given)} is for a data set on the hub"] if given else []
     if path.exists():
         files, notes = row_files(path)

@@ -25,19 +25,20 @@ from typing import Any
 
 from diver.core.jsonl import InvalidRow
 from diver.core.types import DiverError, Problem
-from diver.recipe.data import Data, Source
-from diver.tasks import testbeds
+from diver.recipe.data import Source
 from diver.tasks.formats import Rows
 from diver.tasks.references import after_hashes, answer_and_verifier, options_in
-from diver.tasks.rows import Adapt, adapted, hub_settings, read_rows
+from diver.tasks.rows import Adapt, adapted, read_rows
 from diver.tasks.verify import get_grader
 
 NONE_GIVEN = ("proof", "notfound")
-PROMPTS = ("problem", "question", "prompt", "messages")
-ANSWERS = ("answer", "solution", "reward_model.ground_truth", "ground_truth")
-SOURCES = ("source", "data_source")
-IDS = ("id", "extra_info.index")
-NAMES = ("prompt", "answer", "id", "source")
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "prompt": ("problem", "question", "prompt", "messages"),
+    "answer": ("answer", "solution", "reward_model.ground_truth", "ground_truth"),
+    "id": ("id", "extra_info.index"),
+    "source": ("source", "data_source"),
+}
+"""What a row gives, and the names under which it may stand, in the order in which they are tried."""
 THREE_WORDS = re.compile(r"(?:\b[A-Za-z]{2,}[,;:.]? +){3}")
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -63,8 +64,8 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
         )
     if source.verifier != "auto":
         get_grader(source.verifier, f"{prefix}verifier")
-    if unknown := set(source.columns) - set(NAMES):
-        raise DiverError(f"{prefix}columns: unknown {', '.join(sorted(unknown))}; choose from {', '.join(NAMES)}")
+    if unknown := set(source.columns) - set(COLUMNS):
+        raise DiverError(f"{prefix}columns: unknown {', '.join(sorted(unknown))}; choose from {', '.join(COLUMNS)}")
     if source.limit is not None and source.limit < 1:
         raise DiverError(f"{prefix}limit: must be at least 1, is {source.limit}")
     rows, notes = read_rows(source, f"{prefix}path")
@@ -76,7 +77,11 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
         raise DiverError(f"{error}{'' if name else _options(error, prefix)}") from error  # a benchmark has no such keys
     for problem in problems:
         get_grader(problem.verifier, f"{prefix}verifier").check(problem, f"{source.path}: ")
-    prose = [p for p in problems if p.verifier in ("math", "gsm8k") and _in_words(p.answer)]
+    prose = [  # three words in a row and no formula, which would be read
+        p
+        for p in problems
+        if p.verifier in ("math", "gsm8k") and not {"$", "\\"} & {*p.answer} and THREE_WORDS.search(p.answer)
+    ]
     if prose:
         problems.notes.append(
             f"{source.path}: {len(prose)} reference answers are sentences, such as {prose[0].answer[:60]!r} of problem "
@@ -86,28 +91,12 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
     return problems
 
 
-def _in_words(answer: str) -> bool:
-    """Whether it has three words in a row and no formula, which would be read."""
-    return "$" not in answer and "\\" not in answer and THREE_WORDS.search(answer) is not None
-
-
 def _options(error: InvalidRow, prefix: str) -> str:
     if error.reason.startswith("no column "):
         return f"; {prefix}columns names it"
-    missing = error.reason in {f"no {part}" for part in NAMES}
+    missing = error.reason in {f"no {part}" for part in COLUMNS}
     columns = f"; {prefix}columns names other columns" if missing else ""
     return f"{columns}; {prefix}skip_invalid_rows = true leaves out such rows"
-
-
-def generate(source: Source, data: Data, count: int | None, held_out: bool, key: str) -> list[Problem]:
-    """`count` problems of the testbed that `source` names, with its verifier; `key` is the source's in the recipe."""
-    if source.verifier != "auto":
-        get_grader(source.verifier, f"{key}.verifier")
-    of_rows = [name for name in ("columns", "skip_invalid_rows") if getattr(source, name)]
-    if given := [*of_rows, *hub_settings(source)]:
-        raise DiverError(f"{key}.{given[0]}: is for problems that are read from rows; {source.path} generates its own")
-    problems = testbeds.generate(source.path, data, count, held_out=held_out)[: source.limit]
-    return [_with_verifier(problem, source.verifier) for problem in problems]
 
 
 # ---- from a row to a problem -----------------------------------------------------------------------------------------
@@ -168,11 +157,12 @@ def _valid(rows: Rows, source: Source, invalid: list[InvalidRow]) -> Iterator[Pr
 def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, number: int = 0) -> Problem:
     """One row as a problem. InvalidRow, which `where` begins, if that cannot be."""
     if isinstance(row, Problem):
-        return _with_verifier(row, source.verifier)
+        return row if source.verifier == "auto" else replace(row, verifier=source.verifier)
     if not isinstance(row, Mapping):
         raise InvalidRow(where, f"a {type(row).__name__}, not a Problem or a dict")
-    prompt = _prompt(needed(row, "prompt", _columns(source, "prompt", PROMPTS), where), where)
-    raw = needed(row, "answer", _columns(source, "answer", ANSWERS), where)
+    columns = COLUMNS | {name: (column,) for name, column in source.columns.items()}
+    prompt = _prompt(needed(row, "prompt", columns["prompt"], where), where)
+    raw = needed(row, "answer", columns["answer"], where)
     if isinstance(raw, list) and len(raw) == 1:
         raw = raw[0]
     if isinstance(raw, float) and raw.is_integer():  # a column of numbers, some of which are missing
@@ -184,7 +174,7 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
         raise InvalidRow(where, "no answer", f": {raw!r} says that none is given, as in NuminaMath-1.5")
     if isinstance(images := row.get("images"), list) and images:
         raise InvalidRow(where, "images", ", and only text is read")
-    name = str(first_value(row, _columns(source, "source", SOURCES)) or "")
+    name = str(first_value(row, columns["source"]) or "")
     text = prompt if isinstance(prompt, str) else str(prompt[-1]["content"])
     options = options_in(row, value_at)
     answer, verifier, _ = answer_and_verifier(text, str(raw), f"{name} {source.path}", options)
@@ -196,7 +186,7 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
     meta = dict(meta) if isinstance(meta, Mapping) else {"meta": meta}
     if options is not None:
         meta["options"] = options
-    identity = first_value(row, _columns(source, "id", IDS))
+    identity = first_value(row, columns["id"])
     return Problem(
         id=str(identity) if identity is not None else f"{Path(source.path).stem}-{number}",
         prompt=prompt,
@@ -205,10 +195,6 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
         verifier=verifier,
         meta=meta,
     )
-
-
-def _with_verifier(problem: Problem, verifier: str) -> Problem:
-    return problem if verifier == "auto" else replace(problem, verifier=verifier)
 
 
 def question_only(problem: Problem) -> Problem:
@@ -233,15 +219,11 @@ def _prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
 
 def _content(content: Any, where: str) -> str:
     """The text of a message, or its parts of type text, one after the other."""
-    if isinstance(content, list) and content and all(_is_text(part) for part in content):
-        return "".join(part["text"] for part in content)
-    if not isinstance(content, str):
-        raise InvalidRow(where, "the content of a message must be text or parts of text", f", not {content!r:.60}")
-    return content
-
-
-def _is_text(part: Any) -> bool:
-    return isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)
+    parts = content if isinstance(content, list) and content else [{"type": "text", "text": content}]
+    for part in parts:
+        if not (isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)):
+            raise InvalidRow(where, "the content of a message must be text or parts of text", f", not {content!r:.60}")
+    return "".join(part["text"] for part in parts)
 
 
 def _check_text(problem: Problem, where: str) -> None:
@@ -254,11 +236,6 @@ def _check_text(problem: Problem, where: str) -> None:
             raise InvalidRow(
                 where, f"the {name} has half of a surrogate pair", f", {half[0]!r}; write the whole character"
             )
-
-
-def _columns(source: Source, name: str, known: Sequence[str]) -> Sequence[str]:
-    """Where `name` may stand."""
-    return (source.columns[name],) if name in source.columns else known
 
 
 def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str = "") -> Any:

@@ -7,8 +7,8 @@ from functools import lru_cache
 from diver.core.seeds import stream_seed
 from diver.core.types import Problem
 from diver.recipe.data import Data, Source
-from diver.tasks.sources import generate, load_problems, question_only
-from diver.tasks.testbeds import is_testbed
+from diver.tasks.sources import load_problems, question_only
+from diver.tasks.testbeds import generate, is_testbed
 
 
 def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[Problem], list[Problem], list[str]]:
@@ -43,7 +43,7 @@ def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[
 def _read(source: Source, data: Data, key: str, eval_count: int = 0) -> tuple[list[Problem], list[str]]:
     """The problems of a source; of a testbed those for training, or `eval_count` held-out ones."""
     if is_testbed(source.path):
-        return generate(source, data, eval_count or None, bool(eval_count), key), []
+        return generate(source, data, eval_count or None, held_out=bool(eval_count), key=key), []
     loaded = load_problems(source, key)
     return list(loaded)[: eval_count or None], loaded.notes
 

@@ -1,15 +1,17 @@
 """Problems of testbeds, which are generated, and their starting policies."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
 from diver.core.extras import EXTRAS, install
 from diver.core.types import DiverError, Problem
-from diver.recipe.data import Data
+from diver.recipe.data import Data, Source
 from diver.recipe.testbeds import POLICIES, TESTBEDS
-from diver.tasks.verify import countdown, maze, reasoning_gym
+from diver.tasks.verify import countdown, get_grader, maze, reasoning_gym
 
 PROBLEMS: dict[str, Callable[..., list[Problem]]] = {
     "countdown": countdown.problems,
@@ -28,16 +30,36 @@ def is_testbed(path: str) -> bool:
     return name in TESTBEDS and (not task or bool(TESTBEDS[name].extra))
 
 
-def generate(path: str, data: Data, count: int | None, *, held_out: bool) -> list[Problem]:
-    """`count` problems of the testbed that `path` names; as many as its settings say without a count."""
-    name, _, task = path.partition(":")
+def generate(source: Source, data: Data, count: int | None, *, held_out: bool, key: str = "data") -> list[Problem]:
+    """`count` problems of the testbed that `source` names, with its verifier; `key` is the source's in the recipe.
+
+    Without a count as many as the settings of the testbed say, in `data`.
+    """
+    if source.verifier != "auto":
+        get_grader(source.verifier, f"{key}.verifier")
+    of_rows = ("columns", "skip_invalid_rows", "config", "split", "revision")
+    if given := [name for name in of_rows if getattr(source, name) != getattr(Source(), name)]:
+        raise DiverError(f"{key}.{given[0]}: is for problems that are read from rows; {source.path} generates its own")
+    name, _, task = source.path.partition(":")
     section, extra = TESTBEDS[name]
     if extra and find_spec(EXTRAS[extra][0]) is None:
-        raise DiverError(f"{path}: needs an extra: {install(extra)}")
-    settings = getattr(data, section)
-    return PROBLEMS[name](settings, count or settings.problems, held_out=held_out, **({"task": task} if task else {}))
+        raise DiverError(f"{source.path}: needs an extra: {install(extra)}")
+    settings, named = getattr(data, section), {"task": task} if task else {}
+    problems = PROBLEMS[name](settings, count or settings.problems, held_out=held_out, **named)[: source.limit]
+    return problems if source.verifier == "auto" else [replace(p, verifier=source.verifier) for p in problems]
 
 
 def policy_folder(name: str = "countdown") -> Path | None:
-    """The bundled policy of that name, a small Llama-architecture checkpoint; None if there is none."""
-    return Path(str(files("diver.tasks") / f"{name.replace('-', '_')}_policy")) if name in POLICIES else None
+    """The starting policy of that name, a small Llama-architecture checkpoint; None if there is none.
+
+    Raises:
+        DiverError: The policy comes with diver-studies, which is not installed.
+    """
+    if name == "countdown":
+        return Path(str(files("diver.tasks") / "countdown_policy"))
+    if name not in POLICIES:
+        return None
+    installed = entry_points(group="diver.policies", name=name)
+    if not installed:
+        raise DiverError(f"the policy {name!r} comes with the studies: pip install ./studies in a clone of DIVER")
+    return installed[name].load()
