@@ -6,7 +6,8 @@ That is a round; a round counts only as a whole, because without one of its orde
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 from diver.core.jsonl import JsonlLog
@@ -45,17 +46,16 @@ def comparisons(
     cases: Sequence[Case], rounds: int, max_chars: int, config: Mapping[str, Any], seed: int
 ) -> list[Comparison]:
     """All questions; `config` is the judge and its settings, `structured_output` among them where it is set."""
-    return [c for case in cases for r in range(rounds) for c in _round(case, r, max_chars, config, seed)]
-
-
-def _round(case: Case, number: int, max_chars: int, config: Mapping[str, Any], seed: int) -> Iterator[Comparison]:
-    n = len(case.answers)
-    structured = config.get("structured_output", False)
-    start = random.Random(stream_seed(seed, "judge", case.benchmark, case.problem_id, number)).sample(range(n), n)
-    for shift in range(n):
-        order = tuple(start[shift:] + start[:shift])
-        messages = question(case.problem, [case.answers[m] for m in order], max_chars, structured)
-        yield Comparison(case, number, order, digest(dict(config), number, messages), messages, structured)
+    structured, requested = config.get("structured_output", False), []
+    for case, number in product(cases, range(rounds)):
+        n = len(case.answers)
+        start = random.Random(stream_seed(seed, "judge", case.benchmark, case.problem_id, number)).sample(range(n), n)
+        for shift in range(n):
+            order = tuple(start[shift:] + start[:shift])
+            messages = question(case.problem, [case.answers[m] for m in order], max_chars, structured)
+            key = digest(dict(config), number, messages)
+            requested.append(Comparison(case, number, order, key, messages, structured))
+    return requested
 
 
 class Counting(EndpointGenerator):
@@ -72,26 +72,27 @@ class Counting(EndpointGenerator):
 
 def ask(
     requested: Sequence[Comparison],
+    replies: dict[tuple[str, int], dict[str, Any]],
     log: JsonlLog,
     connect: Callable[[int], Counting],
     config: Mapping[str, Any],
-    progress: Callable[[int], Any] = lambda replies: None,
+    progress: Callable[[int], Any],
 ) -> None:
-    """Request what has no stored reply yet, and once more where the reply cannot be parsed; `connect` takes the
+    """Request what is not in `replies` yet, and once more where the reply cannot be parsed; `connect` takes the
     attempt."""
-    replies = stored(log)
     for attempt in (0, 1):
         requests: dict[str, Request] = {}  # equal answers make equal questions: one reply serves them
         for c in requested:
-            messages: list[Message] | None = c.messages
+            if (c.key, attempt) in replies:
+                continue
+            messages = c.messages
             if attempt:
                 first = replies[c.key, 0]["reply"]
-                failed = read_ranks(first, len(c.order), c.structured)
-                messages = (
-                    repair(c.messages, first, failed, len(c.order), c.structured) if isinstance(failed, str) else None
-                )
-            if messages and (c.key, attempt) not in replies:
-                requests[c.key] = Request(c.key, attempt, messages, stream_seed(0, "judge", c.key, attempt))
+                reason = read_ranks(first, len(c.order), c.structured)
+                if not isinstance(reason, str):
+                    continue
+                messages = repair(c.messages, first, reason, len(c.order), c.structured)
+            requests[c.key] = Request(c.key, attempt, messages, stream_seed(0, "judge", c.key, attempt))
         if not requests:
             continue
         judge, by_key = connect(attempt), {c.key: c for c in requested}

@@ -11,25 +11,15 @@ import numpy as np
 from tyro.conf import Positional
 
 from diver.core.files import lock, write_text
-from diver.core.jsonl import JsonlLog, to_json
+from diver.core.jsonl import JsonlLog, to_json, write_jsonl
 from diver.core.progress import progress_bar
 from diver.core.settings import settings
 from diver.core.types import DiverError
 from diver.evaluate.config import read_json_flag
 from diver.look.judge.answers import Case, read_cases
-from diver.look.judge.comparisons import (
-    Comparison,
-    Counting,
-    Decision,
-    ask,
-    comparisons,
-    decide,
-    stored,
-    whole_rounds,
-)
+from diver.look.judge.comparisons import Comparison, Counting, Decision, ask, comparisons, decide, stored, whole_rounds
 from diver.look.judge.prompt import LETTERS, MAX_STRUCTURED, response_format
-from diver.look.judge.ranks import Standing, by_position, standings, unranked
-from diver.look.judge.tables import OVERALL, Blocks, ranks_latex, ranks_markdown
+from diver.look.judge.ranks import OVERALL, Blocks, Standing, by_position, ranks_latex, ranks_markdown, standings
 from diver.look.read.files import check_written
 from diver.sample.endpoint import Endpoint
 
@@ -160,40 +150,35 @@ def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -
     @functools.cache
     def connect(attempt: int) -> Counting:
         # A repair has no tokens left for thoughts: a judge that was cut off in its thoughts has a verdict all the same.
-        form = {}
+        extra = judge.body
         if judge.structured_output:
-            form = {"response_format": response_format(len(judge.named), thinking=not attempt)}
-        extra = judge.body | form
+            extra |= {"response_format": response_format(len(judge.named), thinking=not attempt)}
         return Counting(Endpoint(url=judge.url, model=judge.judge, concurrency=judge.concurrency, extra=extra))
 
     name = judge.judge or connect(0).name
     config = {"judge": name, "temperature": judge.temperature, "max_tokens": judge.max_tokens, "extra": judge.body}
     config |= {"structured_output": True} if judge.structured_output else {}
     requested = comparisons(cases, judge.rounds, judge.max_chars, config, judge.seed)
-    replies = stored(replies_log)
-    keys = {c.key for c in requested}
+    replies, keys = stored(replies_log), {c.key for c in requested}
     missing = sum((key, 0) not in replies for key in keys)
     log(
         f"{len(cases)} problems, {len(judge.named)} answers to each in {judge.rounds * len(judge.named)} orders: "
         f"{len(requested)} comparisons by {name}; {missing} to request, {len(keys) - missing} replies stored"
     )
     with progress_bar(missing, "judge", "reply") as bar:
-        ask(requested, replies_log, connect, config, bar.update)
+        ask(requested, replies, replies_log, connect, config, bar.update)
     return requested, name
 
 
 def _blocks(cases: Sequence[Case], decisions: Sequence[Decision]) -> dict[str, list[Standing]]:
     """Overall, then each benchmark where there are several; empty where there is no whole round."""
-    ranks: dict[int, list[tuple[int, ...]]] = {}
-    number = {case: i for i, case in enumerate(cases)}
+    ranks: dict[Case, list[tuple[int, ...]]] = {}
     for d in whole_rounds(decisions):
-        ranks.setdefault(number[d.comparison.case], []).append(d.ranks or ())
-    models = len(cases[0].answers)
+        ranks.setdefault(d.comparison.case, []).append(d.ranks or ())
 
     def block(benchmark: str | None) -> list[Standing]:
-        of_benchmark = {str(i): np.array(r) for i, r in ranks.items() if benchmark in (None, cases[i].benchmark)}
-        benchmarks = {p: cases[int(p)].benchmark for p in of_benchmark}
-        return standings(of_benchmark, benchmarks) or [unranked(models)] * models
+        of_benchmark = {case: np.array(r) for case, r in ranks.items() if benchmark in (None, case.benchmark)}
+        return standings(of_benchmark, {case: case.benchmark for case in of_benchmark}, len(cases[0].answers))
 
     names = list(dict.fromkeys(case.benchmark for case in cases))
     return {OVERALL: block(None)} | ({name: block(name) for name in names} if len(names) > 1 else {})
@@ -233,23 +218,22 @@ def _write(judge: Judge, result: Mapping[str, Any], blocks: Blocks, decisions: S
         }
         for benchmark, standings in blocks.items()
     }
-    write_text(judge.out / "comparisons.jsonl", "".join(to_json(_row(d, models)) + "\n" for d in decisions))
+    rows = [
+        {
+            "benchmark": d.comparison.case.benchmark,
+            "problem": d.comparison.case.problem_id,
+            "round": d.comparison.round,
+            "shown": [models[m] for m in d.comparison.order],
+            "ranks": None if d.ranks is None else dict(zip(models, d.ranks, strict=True)),
+            "no_verdict": d.reason or None,
+            "key": d.comparison.key,
+        }
+        for d in decisions
+    ]
+    write_jsonl(judge.out / "comparisons.jsonl", rows)
     write_text(judge.out / "ranks.json", to_json({**result, "standings": ranked}) + "\n")
     write_text(judge.out / "table.md", table)
     write_text(judge.out / "table.tex", ranks_latex(blocks, models))
-
-
-def _row(d: Decision, models: Sequence[str]) -> dict[str, Any]:
-    case = d.comparison.case
-    return {
-        "benchmark": case.benchmark,
-        "problem": case.problem_id,
-        "round": d.comparison.round,
-        "shown": [models[m] for m in d.comparison.order],
-        "ranks": None if d.ranks is None else dict(zip(models, d.ranks, strict=True)),
-        "no_verdict": d.reason or None,
-        "key": d.comparison.key,
-    }
 
 
 def _summary(result: Mapping[str, Any], decisions: Sequence[Decision]) -> str:
