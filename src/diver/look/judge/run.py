@@ -17,11 +17,12 @@ from diver.core.settings import settings
 from diver.core.types import DiverError
 from diver.evaluate.config import read_json_flag
 from diver.look.judge.answers import Case, read_cases
-from diver.look.judge.comparisons import Comparison, Counting, Decision, ask, comparisons, decide, stored, whole_rounds
+from diver.look.judge.comparisons import Comparison, Decision, comparisons, decide, requests_for, stored, whole_rounds
 from diver.look.judge.prompt import LETTERS, MAX_STRUCTURED, response_format
 from diver.look.judge.ranks import OVERALL, Blocks, Standing, by_position, ranks_latex, ranks_markdown, standings
 from diver.look.read.files import check_written
-from diver.sample.endpoint import Endpoint
+from diver.sample.base import Generation, Request, SamplingParams
+from diver.sample.endpoint import Endpoint, EndpointGenerator
 
 FILES = ("table.md", "table.tex", "ranks.json", "comparisons.jsonl", "replies.jsonl")  # of --out
 Log = Callable[[str], Any]
@@ -117,6 +118,18 @@ class Judge:
         return prices  # type: ignore[return-value]
 
 
+class Counting(EndpointGenerator):
+    """An endpoint that records the length of each prompt, where the server reports it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint)
+        self.prompt_tokens: dict[str, int | None] = {}
+
+    def _generation(self, request: Request, answer: Any) -> Generation:
+        self.prompt_tokens[request.problem_id] = getattr(answer.usage, "prompt_tokens", None)
+        return super()._generation(request, answer)
+
+
 def run(judge: Judge, log: Log = print) -> None:
     """Have the answers ranked; write FILES."""
     cases = read_cases(judge.named, judge.benchmarks, judge.answer, judge.limit, log)
@@ -145,7 +158,7 @@ def run(judge: Judge, log: Log = print) -> None:
 
 
 def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -> tuple[list[Comparison], str]:
-    """All comparisons, their replies stored; and the judge's name."""
+    """All comparisons, each requested once and its reply stored as it arrives; and the judge's name."""
 
     @functools.cache
     def connect(attempt: int) -> Counting:
@@ -159,14 +172,34 @@ def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -
     config = {"judge": name, "temperature": judge.temperature, "max_tokens": judge.max_tokens, "extra": judge.body}
     config |= {"structured_output": True} if judge.structured_output else {}
     requested = comparisons(cases, judge.rounds, judge.max_chars, config, judge.seed)
-    replies, keys = stored(replies_log), {c.key for c in requested}
-    missing = sum((key, 0) not in replies for key in keys)
+    replies, by_key = stored(replies_log), {c.key: c for c in requested}
+    missing = len(requests_for(requested, replies, 0))
     log(
         f"{len(cases)} problems, {len(judge.named)} answers to each in {judge.rounds * len(judge.named)} orders: "
-        f"{len(requested)} comparisons by {name}; {missing} to request, {len(keys) - missing} replies stored"
+        f"{len(requested)} comparisons by {name}; {missing} to request, {len(by_key) - missing} replies stored"
     )
     with progress_bar(missing, "judge", "reply") as bar:
-        ask(requested, replies, replies_log, connect, config, bar.update)
+        for attempt in (0, 1):
+            if not (requests := requests_for(requested, replies, attempt)):
+                continue
+            endpoint = connect(attempt)
+            for g in endpoint.generate(requests, SamplingParams(judge.temperature, judge.max_tokens)):
+                c = by_key[g.problem_id]
+                row = {
+                    "key": c.key,
+                    "attempt": attempt,
+                    "benchmark": c.case.benchmark,
+                    "problem": c.case.problem_id,
+                    "round": c.round,
+                    "order": c.order,
+                    "reply": g.rollout.response,
+                    "tokens": g.rollout.length,
+                    "prompt_tokens": endpoint.prompt_tokens.pop(c.key, None),
+                    "truncated": g.rollout.truncated,
+                }
+                replies_log.append(row)
+                replies[c.key, attempt] = row
+                bar.update(1)
     return requested, name
 
 

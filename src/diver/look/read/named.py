@@ -33,9 +33,7 @@ def named_columns(file: File) -> Iterator[Part]:
     has_text = False
     for where, row in file.rows:
         group, turns = _first(row, names["group"], values.identity), _conversation(row.get("messages"))
-        given = _given(row, names["response"], turns)
-        if file.path.suffix == ".csv":
-            _check_is_one(where, row, names["response"], given)
+        given = _given(file, where, row, turns)
         value = _problem_value(row, names["problem"], given, turns)
         if value is None:
             value = needed(row, "problem", names["problem"], where, "--problem")
@@ -80,28 +78,28 @@ def _conversation(messages: Any) -> tuple[list[Any], list[Any]] | None:
     return (messages[:first], messages[first:]) if answers else None
 
 
-def _given(row: Row, names: Sequence[str], turns: tuple[list[Any], list[Any]] | None) -> Any:
-    """What a row has as its response, or as several; None where that is no text."""
-    given = next((v for name in names if not values.is_missing(v := value_at(row, name))), None)
-    if given is None and turns is not None:
-        return turns[1]
-    choices = row.get("choices")
-    if given is not None or not isinstance(choices, list) or not choices:
-        return given
-    # A row that is a chat completion; choices may also be the options of a question.
-    completion = all(isinstance(c, Mapping) and not c.keys().isdisjoint({"message", "finish_reason"}) for c in choices)
-    return {"choices": choices} if completion else None
+def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] | None) -> Any:
+    """What a row has as its response, or as several; None where that is no text.
 
-
-def _check_is_one(where: str, row: Row, names: Sequence[str], given: Any) -> None:
-    """DiverError for a cell of several responses, such as pandas writes a list: where each ends is not certain."""
-    if isinstance(given, str) and LIST.fullmatch(given.strip()):
-        column = next((name for name in names if value_at(row, name) is given), "")
-        if column.endswith("s"):
+    DiverError for a CSV's cell of several, such as pandas writes a list: where each ends is not certain.
+    """
+    of_texts = file.path.suffix == ".csv"
+    for name in file.names["response"]:
+        if values.is_missing(given := value_at(row, name)):
+            continue
+        if of_texts and name.endswith("s") and LIST.fullmatch(given.strip()):
             raise DiverError(
-                f"{where}: column {column!r} has a list written as one text; write a row for each response, or the "
+                f"{where}: column {name!r} has a list written as one text; write a row for each response, or the "
                 "file as JSON Lines or parquet, whose lists are read"
             )
+        return given
+    if turns is not None:
+        return turns[1]
+    choices = row.get("choices")  # of a row that is a chat completion; they may also be the options of a question
+    completion = isinstance(choices, list) and all(
+        isinstance(c, Mapping) and not c.keys().isdisjoint({"message", "finish_reason"}) for c in choices
+    )
+    return {"choices": choices} if choices and completion else None
 
 
 def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
