@@ -52,7 +52,11 @@ def by_position(ranks: Sequence[Sequence[int]]) -> list[float]:
 
 def ranks_markdown(blocks: Blocks, models: Sequence[str]) -> str:
     rows = [
-        [escape_markdown(f"{benchmark}: {model}"), *_cells(standing)]
+        [
+            escape_markdown(f"{benchmark}: {model}"),
+            _cell(standing.rank, 1, 2),
+            *(_cell(share, 100, 1) for share in standing.shares),
+        ]
         for benchmark, standings in blocks.items()
         for model, standing in zip(models, standings, strict=True)
     ]
@@ -80,10 +84,6 @@ def ranks_latex(blocks: Blocks, models: Sequence[str]) -> str:
 def _rank_titles(n: int) -> list[str]:
     ends = {1: " (best)", n: " (worst)"}
     return [f"Rank {rank}{ends.get(rank, '')}" for rank in range(1, n + 1)]
-
-
-def _cells(standing: Standing) -> list[str]:
-    return [_cell(standing.rank, 1, 2), *(_cell(share, 100, 1) for share in standing.shares)]
 
 
 def _cell(estimate: Estimate, scale: float, digits: int) -> str:

@@ -139,8 +139,7 @@ def run(judge: Judge, log: Log = print) -> None:
         raise DiverError(f"--out {judge.out}: has other work, that of its config.json; choose another --out")
     check_written((judge.out / name for name in FILES), judge.named.values())
     judge.out.mkdir(parents=True, exist_ok=True)
-    lock_file = lock(judge.out)
-    try:
+    with lock(judge.out):
         with JsonlLog(judge.out / "replies.jsonl") as replies_log:
             requested, name = _ask(judge, cases, replies_log, log)
             replies = stored(replies_log)
@@ -151,8 +150,6 @@ def run(judge: Judge, log: Log = print) -> None:
         blocks = _blocks(cases, decisions)
         table = ranks_markdown(blocks, list(judge.named))
         _write(judge, result, blocks, decisions, table)
-    finally:
-        lock_file.close()
     log(f"\n{table}\n{_summary(result, decisions)}")
     log(f"written: {', '.join(FILES)} in {judge.out}")
 

@@ -52,39 +52,31 @@ def _of_log(sample: Any, header: Mapping[str, Any]) -> Any:
 def _logtree_attempts(root: Row) -> Iterator[dict[str, Any]]:
     """The attempts that `ProblemEnv` of tinker-cookbook logs: sections Prompt, Policy Response and Reward in order."""
     attempt: dict[str, Any] = {}
-    for title, section in _sections(root):
+    sections = (node for node in _nodes(root) if table(node).get("tag") == "section")
+    for section in sections:
+        inside = (node for node in section.get("children", ()) if isinstance(node, Mapping))
+        title = _text(next((node for node in inside if str(node.get("tag", "")).startswith("h")), None))
         messages = next((table(n, "data").get("messages") for n in _nodes(section) if table(n, "data")), None)
         if title == "Prompt":
             attempt = {"prompt": messages}
         elif title == "Policy Response" and attempt:
             attempt["response"] = "\n".join(content_text(m.get("content")) for m in messages or ())
         elif title == "Reward" and "response" in attempt:
-            cells = [html.unescape("".join(_texts(n))) for n in _nodes(section) if n.get("tag") == "td"]
+            cells = [html.unescape(_text(node)) for node in _nodes(section) if table(node).get("tag") == "td"]
             yield {**attempt, **dict(zip(cells[::2], cells[1::2], strict=False))}
             attempt = {}
 
 
-def _sections(node: Any) -> Iterator[tuple[str, Row]]:
-    for part in _nodes(node):
-        if part.get("tag") == "section":
-            inside = (n for n in part.get("children", ()) if isinstance(n, Mapping))
-            heading = next((n for n in inside if str(n.get("tag", "")).startswith("h")), None)
-            yield "".join(_texts(heading)), part
-
-
-def _nodes(node: Any) -> Iterator[Row]:
+def _nodes(node: Any) -> Iterator[Any]:
+    """A node and all below it, in their order: tables and texts."""
+    yield node
     if isinstance(node, Mapping):
-        yield node
         for child in node.get("children") or ():
             yield from _nodes(child)
 
 
-def _texts(node: Any) -> Iterator[str]:
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, Mapping):
-        for child in node.get("children") or ():
-            yield from _texts(child)
+def _text(node: Any) -> str:
+    return "".join(text for text in _nodes(node) if isinstance(text, str))
 
 
 def _eval(path: Path) -> Rows:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from diver.core.jsonl import InvalidRow, table
+from diver.core.jsonl import InvalidRow
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.look.read import values
 from diver.look.read.columns import INSIDE, OUTCOMES, PROBLEM_ID, ROW_ID, SESSION, SOURCES, File, Names, Part, Row
@@ -190,8 +190,6 @@ def _ids(row: Row) -> dict[str, int]:
     nested = {name: value for inside in INSIDE for name, value in _inside(row, inside).items()}
     fields = {**row, **nested, **row}  # in the order of the row, whose values count
     columns = sorted((name for name in fields if rank_of_id(name) < 2), key=rank_of_id)
-    if not columns:
-        return {}
     found = {name: str(value) for name in columns if (value := values.identity(fields[name])) is not None}
     shorter = {
         f"{name} without the number at its end": match[1]
@@ -208,8 +206,8 @@ def _inside(row: Row, column: str) -> Mapping[str, Any]:
     value = row.get(column)
     if isinstance(value, str) and value.startswith("{") and len(value) <= LONGEST_JSON:
         with suppress(ValueError, RecursionError):
-            return table({column: json.loads(value)}, column)
-    return table(row, column)
+            value = json.loads(value)
+    return value if isinstance(value, Mapping) else {}
 
 
 @lru_cache(1000)
