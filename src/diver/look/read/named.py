@@ -224,26 +224,26 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
         number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
         if not (number or column == "id" or column.endswith(("_id", ".id"))) or not _is_name(found["source"]):
             found["source"] = None
-    step = values.integer(found["step"])
-    meta: dict[str, Any] = {"step": file.step if step is None else step}
-    meta |= {name: None if found[name] is None else str(found[name]) for name in ("by", "grader")}
-    if len(meta["by"] or "") > LONGEST_NAME:
+    if isinstance(found["answer"], list) and len(found["answer"]) == 1:
+        found["answer"] = found["answer"][0]
+    texts = {name: str(known) for name, known in found.items() if known is not None}
+    if len(texts.get("by", "")) > LONGEST_NAME:
         raise DiverError(
-            f"{where}: --by names a column of long texts ({meta['by']!r:.40}...); name one that says whose a "
+            f"{where}: --by names a column of long texts ({texts['by']!r:.40}...); name one that says whose a "
             "response is"
         )
-    if (options := options_in(row, value_at)) is not None:
-        meta["options"] = options
-    name, source = ("" if found[key] is None else str(found[key]) for key in ("id", "source"))
-    known = found["answer"]
-    if isinstance(known, list) and len(known) == 1:
-        known = known[0]
-    if isinstance(known, list | dict):  # only who grades needs it, and is told
-        meta["answer_kind"] = type(known).__name__
-    answer = "" if known is None else str(known)
-    return Problem(
-        name, values.prompt(value, where), answer, source, meta={k: v for k, v in meta.items() if v is not None}
-    )
+    step, answer = values.integer(found["step"]), found["answer"]
+    meta = {
+        "step": file.step if step is None else step,
+        "by": texts.get("by"),
+        "grader": texts.get("grader"),
+        "options": options_in(row, value_at),
+        # only who grades needs it, and is told
+        "answer_kind": type(answer).__name__ if isinstance(answer, list | dict) else None,
+    }
+    meta = {name: known for name, known in meta.items() if known is not None}
+    prompt = values.prompt(value, where)
+    return Problem(texts.get("id", ""), prompt, texts.get("answer", ""), texts.get("source", ""), meta=meta)
 
 
 def _rollouts(row: Row, scored: Sequence[tuple[Any, float | None]], names: Names, where: str) -> Iterator[Rollout]:
