@@ -5,7 +5,7 @@ answer, such as the numbers of Countdown. Others answer what their rows say.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +22,8 @@ from diver.tasks.verify.choice import LETTERS
 
 BY_ANSWER = ("math", "gsm8k", "choice", "math-verify")  # they need nothing but the reference answer
 OTHERWISE = "--grader math grades by the reference answers in the rollouts"
+Reasoned = tuple[Problem, str]
+"""The problem of a row, and why its verifier grades it."""
 
 
 class Known(NamedTuple):
@@ -39,101 +41,80 @@ def known_problems(rollouts: Rollouts, path: Path, grader: str) -> Known:
             "them, and the same `diver eval` command with --grader NAME adds those of another grader"
         )
     if TRAIN in rollouts.layouts and grader not in BY_ANSWER:
-        of_run = _of_run(path)
-        problems = [_of_recipe(group, path, of_run) for group in rollouts]
-        reasons = ["as the recipe of the run says"] * len(problems)
+        found = [(problem, "as the recipe of the run says") for problem in _of_recipe(rollouts, path)]
     else:
-        rows = [_of_row(group, path, grader) for group in rollouts]
-        problems, reasons = [problem for problem, _ in rows], [reason for _, reason in rows]
-        if grader == AUTO:
-            problems, reasons = _by_letters(rollouts, *_by_index(rollouts, problems, reasons))
+        found = [_of_row(group, path, grader) for group in rollouts]
+        for by_options in (_by_index, _by_letters) if grader == AUTO else ():
+            chosen = by_options(rollouts, found)
+            found = [chosen.get(i, one) for i, one in enumerate(found)]
+    problems = [problem for problem, _ in found]
     testbed = "" if grader == AUTO else get_grader(grader).testbed
     if testbed and testbed not in {get_grader(problem.verifier).testbed for problem in problems}:
         raise DiverError(
             f"--grader {grader}: needs the generated problems of its testbed, which only the folder of a `diver "
             f"train` run on them has; {path} has others"
         )
-    return Known(problems, _note(path, problems, reasons) if grader == AUTO else "")
-
-
-def _note(path: Path, problems: Sequence[Problem], reasons: Sequence[str]) -> str:
-    counts = Counter((p.verifier, reason) for p, reason in zip(problems, reasons, strict=True))
+    if grader != AUTO:
+        return Known(problems, "")
+    counts = Counter((problem.verifier, reason) for problem, reason in found)
     parts = [
         f"{verifier} grades {n:,} of {len(problems):,} problems ({why})" for (verifier, why), n in counts.most_common()
     ]
-    return f"{path.name}: --grader auto: {'; '.join(parts)}"
+    return Known(problems, f"{path.name}: --grader auto: {'; '.join(parts)}")
 
 
-def _by_index(rollouts: Rollouts, problems: list[Problem], reasons: list[str]) -> tuple[list[Problem], list[str]]:
+def _by_index(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:
     """Reference answers that count the options become letters, unless more responses say a number than choose an
     option.
 
     All must count from 0, as MMLU's do, and one be 0; or all from 1, and one be the last option.
     """
-    counted = [
-        p.verifier == "math" and isinstance(p.meta.get("options"), list) and p.answer.isdecimal() for p in problems
-    ]
-    indices = [int(p.answer) for p, is_one in zip(problems, counted, strict=True) if is_one]
-    sizes = [len(p.meta["options"]) for p, is_one in zip(problems, counted, strict=True) if is_one]
-    beyond = max((index - size for index, size in zip(indices, sizes, strict=True)), default=1)
-    first = 0 if 0 in indices else 1
+    counted = {
+        i: p
+        for i, (p, _) in enumerate(found)
+        if p.verifier == "math" and isinstance(p.meta.get("options"), list) and p.answer.isdecimal()
+    }
+    first = 0 if any(int(p.answer) == 0 for p in counted.values()) else 1
+    beyond = max((int(p.answer) - len(p.meta["options"]) for p in counted.values()), default=1)
     if (beyond >= 0) if first == 0 else (beyond != 0):
-        return problems, reasons
-    pairs = [
-        (r.response, p)
-        for group, p, is_one in zip(rollouts, problems, counted, strict=True)
-        if is_one
-        for r in group.rollouts
-    ]
+        return {}
+    pairs = [(r.response, p) for i, p in counted.items() for r in rollouts[i].rollouts]
     numbers = sum((answer(p, text, AUTO) or "").isdecimal() for text, p in pairs)
     if numbers > sum(get_grader("choice").final_answer(text, p) is not None for text, p in pairs):
-        return problems, reasons
+        return {}
     why = f"the reference answer counts the options in a column from {first}"
-    return (
-        [
-            replace(p, answer=LETTERS[int(p.answer) - first], verifier="choice") if is_one else p
-            for p, is_one in zip(problems, counted, strict=True)
-        ],
-        [why if is_one else reason for reason, is_one in zip(reasons, counted, strict=True)],
-    )
+    return {i: (replace(p, answer=LETTERS[int(p.answer) - first], verifier="choice"), why) for i, p in counted.items()}
 
 
-def _by_letters(rollouts: Rollouts, problems: list[Problem], reasons: list[str]) -> tuple[list[Problem], list[str]]:
+def _by_letters(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:
     """A letter as the reference answer, without options, is multiple choice where most responses choose a letter."""
-    lettered = [p.verifier == "math" and is_letter(p.answer) for p in problems]
-    texts = [r.response for group, is_one in zip(rollouts, lettered, strict=True) if is_one for r in group.rollouts]
+    lettered = {i: p for i, (p, _) in enumerate(found) if p.verifier == "math" and is_letter(p.answer)}
+    texts = [r.response for i in lettered for r in rollouts[i].rollouts]
     nothing = Problem("", "", "")
     chosen = sum(get_grader("choice").final_answer(text, nothing) is not None for text in texts)
     if 2 * chosen <= len(texts):
-        return problems, reasons
+        return {}
     why = f"the reference answer is a letter, and {chosen:,} of {len(texts):,} responses choose one"
-    return (
-        [replace(p, verifier="choice") if is_one else p for p, is_one in zip(problems, lettered, strict=True)],
-        [why if is_one else reason for reason, is_one in zip(reasons, lettered, strict=True)],
-    )
+    return {i: (replace(p, verifier="choice"), why) for i, p in lettered.items()}
 
 
-def _of_run(path: Path) -> dict[str, Problem]:
-    """The problems of the run in whose folder `path` is, by their ids."""
+def _of_recipe(rollouts: Rollouts, path: Path) -> Iterator[Problem]:
+    """The problem of each group, as the run in whose folder `path` is has it."""
     try:
-        recipe = read_run(path.resolve()).recipe
-        problems, *_ = load(recipe.data, None, 0)
+        problems, *_ = load(read_run(path.resolve()).recipe.data, None, 0)
     except DiverError as error:
         raise DiverError(f"{path}: the problems of its run cannot be read ({error}); {OTHERWISE}") from error
-    return {problem.id: problem for problem in problems}
+    by_id = {problem.id: problem for problem in problems}
+    for group in rollouts:
+        given, known = group.problem, by_id.get(group.problem.id)
+        if known is None or known.answer != given.answer:
+            raise DiverError(f"{path}: the data of its run no longer has problem {given.id!r} as it was; {OTHERWISE}")
+        yield replace(known, meta={**known.meta, **given.meta})
 
 
-def _of_recipe(group: Group, path: Path, problems: dict[str, Problem]) -> Problem:
-    given, found = group.problem, problems.get(group.problem.id)
-    if found is None or found.answer != given.answer:
-        raise DiverError(f"{path}: the data of its run no longer has problem {given.id!r} as it was; {OTHERWISE}")
-    return replace(found, meta={**found.meta, **given.meta})
-
-
-def _of_row(group: Group, path: Path, grader: str) -> tuple[Problem, str]:
-    """The problem of a row, and why its verifier grades it."""
+def _of_row(group: Group, path: Path, grader: str) -> Reasoned:
     problem = group.problem
-    if "answers" in problem.meta:  # see rollouts.reader
+    if "answers" in problem.meta:  # see diver.look.read.grouping
         one, other, *_ = problem.meta["answers"]
         raise DiverError(
             f"{path}: responses to problem {problem.id!r} have different reference answers, {one[:60]!r} and "

@@ -4,6 +4,8 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from diver.core.seeds import stream_seed
@@ -77,6 +79,7 @@ class Drawn:
         return [group for sample in self._samples for group in sample.groups()]
 
 
+@dataclass(eq=False)
 class Content:
     """What one file has: a tally for each key, a sample of its groups, notes and the largest outcome, if that is above
     0.
@@ -84,12 +87,11 @@ class Content:
     `whole`: all of it was read.
     """
 
-    def __init__(self, groups: int, chars: int) -> None:
-        self.tallies: dict[Key, Tally] = {}
-        self.sample = Sample(groups, chars)
-        self.notes: list[str] = []
-        self.largest = 0.0
-        self.whole = True
+    sample: Sample
+    tallies: dict[Key, Tally] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    largest: float = 0.0
+    whole: bool = True
 
 
 class Source:
@@ -102,6 +104,7 @@ class Source:
         self.contents: dict[RolloutFile, Content] = {}
         self.names: dict[str, str] = {}
         self._reader = Reader(columns)  # one for all files: TRL writes some twice
+        self.layouts, self.outcomes = self._reader.layouts, self._reader.outcomes
         self._said: list[str] = []  # by the last look
         self._shares: dict[Path, int] = {}  # how much was read of each file, in bytes
 
@@ -124,14 +127,6 @@ class Source:
         else:
             read = self.read(size, measured, growing=True)
         return read or before != (self.notes, {*self.contents})
-
-    @property
-    def layouts(self) -> list[str]:
-        return [*self._reader.layouts]
-
-    @property
-    def outcomes(self) -> list[str]:
-        return [*self._reader.outcomes]
 
     @property
     def notes(self) -> list[str]:
@@ -173,13 +168,13 @@ class Source:
         measured //= max(1, len(self.contents) + len(chosen))
         for file in chosen:
             limits, said = (-(-self.groups // len(chosen)), SAMPLE_CHARS // len(chosen)), len(notes)
-            content = Content(*limits)
+            content = Content(Sample(*limits))
             try:
                 self._fill(content, file, share, max(1, measured))
             except (DiverError, OSError) as error:
                 if not growing and (len(self.files) == 1 or isinstance(error, OSError)):
                     raise
-                content = Content(*limits)
+                content = Content(Sample(*limits))
                 notes.append(f"{error}: left out")
             content.notes = notes[said:]
             self.contents[file] = content
@@ -225,18 +220,16 @@ class Source:
 
     def _groups(self, content: Content, file: RolloutFile, share: int | None) -> Iterable[Group]:
         """Those of about the first `share` bytes; of more, until there is one that is known to be whole."""
-
-        def of(parts: Iterable[Part]) -> Iterator[Group]:
-            return grouped(parts, self.names, self._reader.notes, file.path, OPEN_CHARS)
-
-        share = None if share is None else max(share, self._shares.get(file.path, 1))
-        while share is not None and share < file.size and file.path.suffix not in UNDIVIDED:
+        notes, path = self._reader.notes, file.path
+        of = partial(grouped, names=self.names, notes=notes, path=path, open_chars=OPEN_CHARS)
+        share = None if share is None else max(share, self._shares.get(path, 1))
+        while share is not None and share < file.size and path.suffix not in UNDIVIDED:
             begun = list(of(_beginning(self._reader.parts(file, share), share)))
             if (complete := _complete(begun)) or not begun:
-                content.whole, self._shares[file.path] = False, share
+                content.whole, self._shares[path] = False, share
                 return complete
             share *= 2
-        self._shares[file.path] = file.size
+        self._shares[path] = file.size
         return of(self._reader.parts(file))
 
 

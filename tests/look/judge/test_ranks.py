@@ -1,16 +1,13 @@
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from diver.look.judge.ranks import by_position, standings, unranked
-from diver.look.judge.tables import OVERALL, ranks_latex, ranks_markdown
+from diver.look.judge.ranks import OVERALL, by_position, ranks_latex, ranks_markdown, standings
 
 
 def test_by_hand():
     ranks = {"p": np.array([[1, 2], [1, 2]]), "q": np.array([[2, 1], [1, 1]])}
-    first, second = standings(ranks, {"p": "x", "q": "x"})
+    first, second = standings(ranks, {"p": "x", "q": "x"}, 2)
     assert first.rank.mean == pytest.approx((1 + 1.5) / 2)
     assert second.rank.mean == pytest.approx((2 + 1) / 2)
     assert [s.mean for s in first.shares] == pytest.approx([(1 + 0.5) / 2, 0.25])
@@ -21,7 +18,7 @@ def test_by_hand():
 
 def test_overall_is_the_mean_over_benchmarks():
     ranks = {"p": np.array([[1, 2]]), "q": np.array([[1, 2]]), "r": np.array([[2, 1]])}
-    first, _ = standings(ranks, {"p": "x", "q": "x", "r": "y"})
+    first, _ = standings(ranks, {"p": "x", "q": "x", "r": "y"}, 2)
     assert first.rank.mean == pytest.approx((1 + 2) / 2)
     assert first.shares[0].mean == pytest.approx(0.5)
 
@@ -31,13 +28,13 @@ def test_the_interval_is_of_problems_within_benchmarks():
     degrees."""
     rows = {"p": [1, 2], "q": [2, 1], "r": [1, 2], "s": [1, 2], "t": [2, 1], "u": [2, 1]}
     ranks = {name: np.array([row]) for name, row in rows.items()}
-    first, _ = standings(ranks, dict(zip(ranks, "xxyyyy", strict=True)))
+    first, _ = standings(ranks, dict(zip(ranks, "xxyyyy", strict=True)), 2)
     freedom = (1 / 12) ** 2 / ((1 / 16) ** 2 / 1 + (1 / 48) ** 2 / 3)
     half = stats.t.ppf(0.975, freedom) / 12**0.5
     assert 0.5 < half < 1.5
     assert first.rank == (1.5, 1, 2)
     many = {f"{name}{i}": rank for name, rank in ranks.items() for i in range(100)}
-    first, _ = standings(many, {name: "x" if name[0] in "pq" else "y" for name in many})
+    first, _ = standings(many, {name: "x" if name[0] in "pq" else "y" for name in many}, 2)
     x, y = (
         1 / 4 / 199 / 4,
         1 / 4 / 399 / 4,
@@ -45,12 +42,14 @@ def test_the_interval_is_of_problems_within_benchmarks():
     half = stats.t.ppf(0.975, (x + y) ** 2 / (x**2 / 199 + y**2 / 399)) * (x + y) ** 0.5
     assert first.rank == pytest.approx((1.5, 1.5 - half, 1.5 + half))
     same = {str(i): np.array([[2, 1]]) for i in range(40)}
-    assert standings(same, {name: "x" if int(name) < 4 else "y" for name in same})[0].rank == (2, 2, 2)
+    assert standings(same, {name: "x" if int(name) < 4 else "y" for name in same}, 2)[0].rank == (2, 2, 2)
 
 
 def test_nothing_ranked():
-    assert standings({}, {}) == [] and by_position([]) == []
-    assert math.isnan(unranked(3).rank.mean) and len(unranked(3).shares) == 3
+    assert by_position([]) == []
+    unranked = standings({}, {}, 3)
+    assert len(unranked) == 3
+    assert all(np.isnan([*s.rank, *np.ravel(s.shares)]).all() and len(s.shares) == 3 for s in unranked)
 
 
 def test_places():
@@ -59,7 +58,7 @@ def test_places():
 
 def test_tables():
     ranks = {str(i): np.array([[1, 2], [1, 2]]) for i in range(3)}
-    blocks = {OVERALL: standings(ranks, dict.fromkeys(ranks, "x")), "a_b": [unranked(2)] * 2}
+    blocks = {OVERALL: standings(ranks, dict.fromkeys(ranks, "x"), 2), "a_b": standings({}, {}, 2)}
     table = " ".join(ranks_markdown(blocks, ["ours", "the|other"]).split())
     assert r"| Overall Avg.: the\|other | 2.00 (2.00–2.00) | 0.0% (0.0–0.0) | 100.0% (100.0–100.0) |" in table
     assert "Rank 1 (best)" in table and "Rank 2 (worst)" in table and "a\\_b: ours" in table

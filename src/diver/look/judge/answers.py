@@ -1,9 +1,10 @@
 """One answer of each model to each problem, from rollouts of any origin."""
 
-import dataclasses
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,22 +26,6 @@ class Case(NamedTuple):
     answers: tuple[str, ...]
 
 
-def first(rollouts: Sequence[Rollout]) -> Rollout:
-    return rollouts[0]
-
-
-def first_correct(rollouts: Sequence[Rollout]) -> Rollout:
-    """The first one graded correct; the first of all where none is."""
-    return next((r for r in rollouts if _correct(r)), rollouts[0])
-
-
-RULES: Mapping[str, Callable[[Sequence[Rollout]], Rollout]] = {"first": first, "correct": first_correct}
-
-
-def _correct(rollout: Rollout) -> bool:
-    return rollout.grade is Grade.CORRECT or bool(rollout.reward and rollout.reward.outcome >= 0.5)
-
-
 def read_cases(
     models: Mapping[str, Path], benchmarks: str, rule: str, limit: int | None, log: Callable[[str], object]
 ) -> list[Case]:
@@ -50,13 +35,15 @@ def read_cases(
     Problems are the same if their texts are, or, where no text is common to all models, their benchmarks and ids. Of
     several steps of a run the last one counts.
     """
-    loaded = _loaded(benchmarks, log)
-    groups = _with_sources({name: _groups(path, log) for name, path in models.items()})
+    loaded = [load(name, seed=0) for name in benchmarks.split(",") if name]
+    rollouts = {name: read_rollouts(path.expanduser()) for name, path in models.items()}
+    notes = [of.notes for of in loaded] + [of.notes for of in rollouts.values()]
+    for note in chain.from_iterable(notes):
+        log(note)
+    groups = _with_sources(rollouts)
     texts = _texts(loaded, {group.problem.source for of_model in groups.values() for group in of_model} - {""})
-    for key in (_text, _id):
-        by_key = {
-            name: {key(g): g for g in of_model if key(g)} for name, of_model in groups.items()
-        }  # the last step wins
+    for key in (as_text, _id):
+        by_key = {name: _by_key(of_model, key) for name, of_model in groups.items()}
         first_model, *others = by_key.values()
         if common := [k for k in first_model if all(k in other for other in others)]:
             break
@@ -72,11 +59,10 @@ def read_cases(
     return [_case([of_model[k] for of_model in by_key.values()], texts, rule) for k in common[:limit]]
 
 
-def _groups(path: Path, log: Callable[[str], object]) -> list[Group]:
-    rollouts = read_rollouts(path.expanduser())
-    for note in rollouts.notes:
-        log(note)
-    return sorted(rollouts, key=lambda g: g.problem.meta.get("step") or 0)
+def _by_key(groups: Iterable[Group], key: Callable[[Problem], Hashable]) -> dict[Hashable, Group]:
+    """The group of each problem, at its last step."""
+    by_step = sorted(groups, key=lambda g: g.problem.meta.get("step") or 0)
+    return {name: g for g in by_step if (name := key(g.problem))}
 
 
 def _with_sources(groups: Mapping[str, Sequence[Group]]) -> dict[str, list[Group]]:
@@ -89,16 +75,9 @@ def _with_sources(groups: Mapping[str, Sequence[Group]]) -> dict[str, list[Group
         known = sources.get(group.problem.id, ())
         if group.problem.source or len(known) != 1:
             return group
-        return dataclasses.replace(group, problem=dataclasses.replace(group.problem, source=next(iter(known))))
+        return replace(group, problem=replace(group.problem, source=next(iter(known))))
 
     return {name: [with_source(group) for group in of_model] for name, of_model in groups.items()}
-
-
-def _loaded(benchmarks: str, log: Callable[[str], object]) -> list[Loaded]:
-    problems = [load(name, seed=0) for name in benchmarks.split(",") if name]
-    for note in (note for loaded in problems for note in loaded.notes):
-        log(note)
-    return problems
 
 
 def _texts(problems: Iterable[Loaded], sources: Collection[str]) -> Texts:
@@ -114,14 +93,10 @@ def _texts(problems: Iterable[Loaded], sources: Collection[str]) -> Texts:
     return texts
 
 
-def _id(group: Group) -> tuple[str, str] | None:
+def _id(problem: Problem) -> tuple[str, str] | None:
     """None where the id is only the number that `read_rollouts` gave to a text."""
-    numbered = _text(group) and _NUMBERED.fullmatch(group.problem.id)
-    return None if numbered else (group.problem.source, group.problem.id)
-
-
-def _text(group: Group) -> str:
-    return as_text(group.problem)
+    numbered = as_text(problem) and _NUMBERED.fullmatch(problem.id)
+    return None if numbered else (problem.source, problem.id)
 
 
 def as_text(problem: Problem) -> str:
@@ -136,10 +111,16 @@ def _case(groups: Sequence[Group], texts: Texts, rule: str) -> Case:
     # No benchmark where --benchmarks has no text: orders are drawn by its name, and those of stored comparisons must
     # not change.
     benchmark, known = texts.get((problem.source, problem_id)) or texts.get(("", problem_id)) or ("", problem)
-    text = as_text(known) or next(filter(None, map(_text, groups)), "")
+    text = next(filter(None, map(as_text, (known, *(group.problem for group in groups)))), "")
     if not text:
         raise DiverError(
             f"problem {problem_id!r}{problem.source and f' of {problem.source}'}: its text is not in these rollouts; "
             "--benchmarks names the benchmark or file that has it"
         )
-    return Case(benchmark, problem_id, text, tuple(RULES[rule](g.rollouts).response for g in groups))
+    return Case(benchmark, problem_id, text, tuple(_chosen(g.rollouts, rule).response for g in groups))
+
+
+def _chosen(rollouts: Sequence[Rollout], rule: str) -> Rollout:
+    """The first one; by the rule `correct` the first one graded correct, if there is one."""
+    correct = (r for r in rollouts if r.grade is Grade.CORRECT or (r.reward and r.reward.outcome >= 0.5))
+    return next(correct, rollouts[0]) if rule == "correct" else rollouts[0]

@@ -1,4 +1,4 @@
-"""Every comparison, requested once, its reply stored as it arrives.
+"""Every comparison: what is asked, and what the replies decide.
 
 The answers of a problem are shown in as many orders as there are models, each rotated by one position from the last: so
 every answer is shown once at every position, and a judge with a pure position bias gives every model every rank once.
@@ -6,7 +6,8 @@ That is a round; a round counts only as a whole, because without one of its orde
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 from diver.core.jsonl import JsonlLog
@@ -14,8 +15,10 @@ from diver.core.seeds import digest, stream_seed
 from diver.core.types import DiverError
 from diver.look.judge.answers import Case
 from diver.look.judge.prompt import Message, question, read_ranks, repair
-from diver.sample.base import Generation, Request, SamplingParams
-from diver.sample.endpoint import Endpoint, EndpointGenerator
+from diver.sample.base import Request
+
+Replies = Mapping[tuple[str, int], Mapping[str, Any]]
+"""The rows of the stored replies, by the key of the comparison and the attempt."""
 
 
 class Comparison(NamedTuple):
@@ -45,74 +48,33 @@ def comparisons(
     cases: Sequence[Case], rounds: int, max_chars: int, config: Mapping[str, Any], seed: int
 ) -> list[Comparison]:
     """All questions; `config` is the judge and its settings, `structured_output` among them where it is set."""
-    return [c for case in cases for r in range(rounds) for c in _round(case, r, max_chars, config, seed)]
+    structured, requested = config.get("structured_output", False), []
+    for case, number in product(cases, range(rounds)):
+        n = len(case.answers)
+        start = random.Random(stream_seed(seed, "judge", case.benchmark, case.problem_id, number)).sample(range(n), n)
+        for shift in range(n):
+            order = tuple(start[shift:] + start[:shift])
+            messages = question(case.problem, [case.answers[m] for m in order], max_chars, structured)
+            key = digest(dict(config), number, messages)
+            requested.append(Comparison(case, number, order, key, messages, structured))
+    return requested
 
 
-def _round(case: Case, number: int, max_chars: int, config: Mapping[str, Any], seed: int) -> Iterator[Comparison]:
-    n = len(case.answers)
-    structured = config.get("structured_output", False)
-    start = random.Random(stream_seed(seed, "judge", case.benchmark, case.problem_id, number)).sample(range(n), n)
-    for shift in range(n):
-        order = tuple(start[shift:] + start[:shift])
-        messages = question(case.problem, [case.answers[m] for m in order], max_chars, structured)
-        yield Comparison(case, number, order, digest(dict(config), number, messages), messages, structured)
-
-
-class Counting(EndpointGenerator):
-    """An endpoint that records the length of each prompt, where the server reports it."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(endpoint)
-        self.prompt_tokens: dict[tuple[str, int], int | None] = {}
-
-    def _generation(self, request: Request, answer: Any) -> Generation:
-        self.prompt_tokens[request.problem_id, request.sample] = getattr(answer.usage, "prompt_tokens", None)
-        return super()._generation(request, answer)
-
-
-def ask(
-    requested: Sequence[Comparison],
-    log: JsonlLog,
-    connect: Callable[[int], Counting],
-    config: Mapping[str, Any],
-    progress: Callable[[int], Any] = lambda replies: None,
-) -> None:
-    """Request what has no stored reply yet, and once more where the reply cannot be parsed; `connect` takes the
-    attempt."""
-    replies = stored(log)
-    for attempt in (0, 1):
-        requests: dict[str, Request] = {}  # equal answers make equal questions: one reply serves them
-        for c in requested:
-            messages: list[Message] | None = c.messages
-            if attempt:
-                first = replies[c.key, 0]["reply"]
-                failed = read_ranks(first, len(c.order), c.structured)
-                messages = (
-                    repair(c.messages, first, failed, len(c.order), c.structured) if isinstance(failed, str) else None
-                )
-            if messages and (c.key, attempt) not in replies:
-                requests[c.key] = Request(c.key, attempt, messages, stream_seed(0, "judge", c.key, attempt))
-        if not requests:
+def requests_for(requested: Sequence[Comparison], replies: Replies, attempt: int) -> list[Request]:
+    """What has no stored reply yet; at attempt 1, what asks again where the first reply cannot be parsed."""
+    requests: dict[str, Request] = {}  # equal answers make equal questions: one reply serves them
+    for c in requested:
+        if (c.key, attempt) in replies:
             continue
-        judge, by_key = connect(attempt), {c.key: c for c in requested}
-        params = SamplingParams(config["temperature"], config["max_tokens"])
-        for g in judge.generate(list(requests.values()), params):
-            c = by_key[g.problem_id]
-            row = {
-                "key": c.key,
-                "attempt": g.sample,
-                "benchmark": c.case.benchmark,
-                "problem": c.case.problem_id,
-                "round": c.round,
-                "order": c.order,
-                "reply": g.rollout.response,
-                "tokens": g.rollout.length,
-                "prompt_tokens": judge.prompt_tokens.pop((g.problem_id, g.sample), None),
-                "truncated": g.rollout.truncated,
-            }
-            log.append(row)
-            replies[c.key, g.sample] = row
-            progress(1)
+        messages = c.messages
+        if attempt:
+            first = replies[c.key, 0]["reply"]
+            reason = read_ranks(first, len(c.order), c.structured)
+            if not isinstance(reason, str):
+                continue
+            messages = repair(c.messages, first, reason, len(c.order), c.structured)
+        requests[c.key] = Request(c.key, attempt, messages, stream_seed(0, "judge", c.key, attempt))
+    return [*requests.values()]
 
 
 def stored(replies: JsonlLog) -> dict[tuple[str, int], dict[str, Any]]:
@@ -123,7 +85,7 @@ def stored(replies: JsonlLog) -> dict[tuple[str, int], dict[str, Any]]:
         raise DiverError(f"{replies.path}: has rows that are no replies of a judge; choose another --out") from None
 
 
-def decide(comparison: Comparison, replies: Mapping[tuple[str, int], Mapping[str, Any]]) -> Decision:
+def decide(comparison: Comparison, replies: Replies) -> Decision:
     """The ranks by the last reply to this comparison."""
     rows = [replies[comparison.key, a] for a in (0, 1) if (comparison.key, a) in replies]
     if not rows:
@@ -132,8 +94,8 @@ def decide(comparison: Comparison, replies: Mapping[tuple[str, int], Mapping[str
     if isinstance(shown, str):
         cut = "; the reply was cut off, so --max-tokens may be too low" if rows[-1]["truncated"] else ""
         return Decision(comparison, None, shown + cut)
-    position = {model: i for i, model in enumerate(comparison.order)}
-    return Decision(comparison, tuple(shown[position[m]] for m in range(len(shown))), "", tuple(shown))
+    ranks = tuple(shown[comparison.order.index(model)] for model in range(len(shown)))
+    return Decision(comparison, ranks, "", tuple(shown))
 
 
 def whole_rounds(decisions: Sequence[Decision]) -> list[Decision]:

@@ -1,11 +1,16 @@
-"""Average ranks and shares of each rank, with intervals over problems."""
+"""Average ranks and shares of each rank, with intervals over problems, in the layout of the paper's table, as Markdown
+and LaTeX."""
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.core.statistics import UNKNOWN, Estimate, over_strata
+from diver.core.statistics import Estimate, over_strata
+from diver.core.tables import escape_latex, escape_markdown, markdown
+
+OVERALL = "Overall Avg."
 
 
 class Standing(NamedTuple):
@@ -15,13 +20,16 @@ class Standing(NamedTuple):
     shares: tuple[Estimate, ...]
 
 
-def standings(ranks: Mapping[str, np.ndarray], benchmarks: Mapping[str, str]) -> list[Standing]:
-    """A standing for each model, from the ranks int [comparisons, models] of each problem.
+Blocks = Mapping[str, Sequence[Standing]]
+"""Benchmark, or OVERALL, -> a standing for each model."""
+
+
+def standings(ranks: Mapping[Any, np.ndarray], benchmarks: Mapping[Any, str], models: int) -> list[Standing]:
+    """A standing for each of so many models, from the ranks int [comparisons, models] of each problem.
 
     A problem counts once, however often it was compared, and a benchmark (`benchmarks`: problem -> benchmark) once,
     however many problems it has: the paper's overall average is the mean over benchmarks. Without problems all is NaN.
     """
-    models = next((r.shape[1] for r in ranks.values()), 0)
     names = np.array([benchmarks[p] for p in ranks])
 
     def estimate(values: Sequence[float], low: float, high: float) -> Estimate:
@@ -36,12 +44,56 @@ def standings(ranks: Mapping[str, np.ndarray], benchmarks: Mapping[str, str]) ->
     ]
 
 
-def unranked(models: int) -> Standing:
-    """The standing of each of so many models that were never ranked."""
-    return Standing(UNKNOWN, (UNKNOWN,) * models)
-
-
 def by_position(ranks: Sequence[Sequence[int]]) -> list[float]:
     """The mean rank of the answer shown first, second, ..., from the ranks in the order shown; equal without position
     bias."""
     return np.array(ranks, dtype=float).mean(axis=0).tolist() if len(ranks) else []
+
+
+def ranks_markdown(blocks: Blocks, models: Sequence[str]) -> str:
+    rows = [
+        [
+            escape_markdown(f"{benchmark}: {model}"),
+            _cell(standing.rank, 1, 2),
+            *(_cell(share, 100, 1) for share in standing.shares),
+        ]
+        for benchmark, standings in blocks.items()
+        for model, standing in zip(models, standings, strict=True)
+    ]
+    return markdown(["", "Avg. Rank (↓)", *_rank_titles(len(models))], rows)
+
+
+def ranks_latex(blocks: Blocks, models: Sequence[str]) -> str:
+    """For booktabs and multirow; means only, as in the paper."""
+    lines = [
+        r"\begin{tabular}{l|l|" + "|".join("c" * (len(models) + 1)) + "}",
+        r"\toprule",
+        " & ".join([r"Benchmark & Model & Avg.\ Rank ($\downarrow$)", *_rank_titles(len(models))]) + r" \\",
+    ]
+    for benchmark, standings in blocks.items():
+        lines += [r"\midrule", rf"\multirow{{{len(models)}}}{{*}}{{{escape_latex(benchmark)}}}"]
+        best = min((round(s.rank.mean, 2) for s in standings if not math.isnan(s.rank.mean)), default=math.nan)
+        for model, standing in zip(models, standings, strict=True):
+            rank = _number(standing.rank, 1, 2)
+            cells = [rf"\textbf{{{rank}}}" if round(standing.rank.mean, 2) == best else rank]
+            cells += [_number(share, 100, 1).replace("%", r"\%") for share in standing.shares]
+            lines.append(" & ".join(["", escape_latex(model), *cells]) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def _rank_titles(n: int) -> list[str]:
+    ends = {1: " (best)", n: " (worst)"}
+    return [f"Rank {rank}{ends.get(rank, '')}" for rank in range(1, n + 1)]
+
+
+def _cell(estimate: Estimate, scale: float, digits: int) -> str:
+    mean = _number(estimate, scale, digits)
+    if math.isnan(estimate.low):
+        return mean
+    return f"{mean} ({scale * estimate.low:.{digits}f}–{scale * estimate.high:.{digits}f})"
+
+
+def _number(estimate: Estimate, scale: float, digits: int) -> str:
+    if math.isnan(estimate.mean):
+        return "–"
+    return f"{scale * estimate.mean:.{digits}f}" + ("%" if scale == 100 else "")

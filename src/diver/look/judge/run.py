@@ -11,27 +11,18 @@ import numpy as np
 from tyro.conf import Positional
 
 from diver.core.files import lock, write_text
-from diver.core.jsonl import JsonlLog, to_json
+from diver.core.jsonl import JsonlLog, to_json, write_jsonl
 from diver.core.progress import progress_bar
 from diver.core.settings import settings
 from diver.core.types import DiverError
 from diver.evaluate.config import read_json_flag
 from diver.look.judge.answers import Case, read_cases
-from diver.look.judge.comparisons import (
-    Comparison,
-    Counting,
-    Decision,
-    ask,
-    comparisons,
-    decide,
-    stored,
-    whole_rounds,
-)
+from diver.look.judge.comparisons import Comparison, Decision, comparisons, decide, requests_for, stored, whole_rounds
 from diver.look.judge.prompt import LETTERS, MAX_STRUCTURED, response_format
-from diver.look.judge.ranks import Standing, by_position, standings, unranked
-from diver.look.judge.tables import OVERALL, Blocks, ranks_latex, ranks_markdown
+from diver.look.judge.ranks import OVERALL, Blocks, Standing, by_position, ranks_latex, ranks_markdown, standings
 from diver.look.read.files import check_written
-from diver.sample.endpoint import Endpoint
+from diver.sample.base import Generation, Request, SamplingParams
+from diver.sample.endpoint import Endpoint, EndpointGenerator
 
 FILES = ("table.md", "table.tex", "ranks.json", "comparisons.jsonl", "replies.jsonl")  # of --out
 Log = Callable[[str], Any]
@@ -127,6 +118,18 @@ class Judge:
         return prices  # type: ignore[return-value]
 
 
+class Counting(EndpointGenerator):
+    """An endpoint that records the length of each prompt, where the server reports it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint)
+        self.prompt_tokens: dict[str, int | None] = {}
+
+    def _generation(self, request: Request, answer: Any) -> Generation:
+        self.prompt_tokens[request.problem_id] = getattr(answer.usage, "prompt_tokens", None)
+        return super()._generation(request, answer)
+
+
 def run(judge: Judge, log: Log = print) -> None:
     """Have the answers ranked; write FILES."""
     cases = read_cases(judge.named, judge.benchmarks, judge.answer, judge.limit, log)
@@ -136,8 +139,7 @@ def run(judge: Judge, log: Log = print) -> None:
         raise DiverError(f"--out {judge.out}: has other work, that of its config.json; choose another --out")
     check_written((judge.out / name for name in FILES), judge.named.values())
     judge.out.mkdir(parents=True, exist_ok=True)
-    lock_file = lock(judge.out)
-    try:
+    with lock(judge.out):
         with JsonlLog(judge.out / "replies.jsonl") as replies_log:
             requested, name = _ask(judge, cases, replies_log, log)
             replies = stored(replies_log)
@@ -148,52 +150,65 @@ def run(judge: Judge, log: Log = print) -> None:
         blocks = _blocks(cases, decisions)
         table = ranks_markdown(blocks, list(judge.named))
         _write(judge, result, blocks, decisions, table)
-    finally:
-        lock_file.close()
     log(f"\n{table}\n{_summary(result, decisions)}")
     log(f"written: {', '.join(FILES)} in {judge.out}")
 
 
 def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -> tuple[list[Comparison], str]:
-    """All comparisons, their replies stored; and the judge's name."""
+    """All comparisons, each requested once and its reply stored as it arrives; and the judge's name."""
 
     @functools.cache
     def connect(attempt: int) -> Counting:
         # A repair has no tokens left for thoughts: a judge that was cut off in its thoughts has a verdict all the same.
-        form = {}
+        extra = judge.body
         if judge.structured_output:
-            form = {"response_format": response_format(len(judge.named), thinking=not attempt)}
-        extra = judge.body | form
+            extra |= {"response_format": response_format(len(judge.named), thinking=not attempt)}
         return Counting(Endpoint(url=judge.url, model=judge.judge, concurrency=judge.concurrency, extra=extra))
 
     name = judge.judge or connect(0).name
     config = {"judge": name, "temperature": judge.temperature, "max_tokens": judge.max_tokens, "extra": judge.body}
     config |= {"structured_output": True} if judge.structured_output else {}
     requested = comparisons(cases, judge.rounds, judge.max_chars, config, judge.seed)
-    replies = stored(replies_log)
-    keys = {c.key for c in requested}
-    missing = sum((key, 0) not in replies for key in keys)
+    replies, by_key = stored(replies_log), {c.key: c for c in requested}
+    missing = len(requests_for(requested, replies, 0))
     log(
         f"{len(cases)} problems, {len(judge.named)} answers to each in {judge.rounds * len(judge.named)} orders: "
-        f"{len(requested)} comparisons by {name}; {missing} to request, {len(keys) - missing} replies stored"
+        f"{len(requested)} comparisons by {name}; {missing} to request, {len(by_key) - missing} replies stored"
     )
     with progress_bar(missing, "judge", "reply") as bar:
-        ask(requested, replies_log, connect, config, bar.update)
+        for attempt in (0, 1):
+            if not (requests := requests_for(requested, replies, attempt)):
+                continue
+            endpoint = connect(attempt)
+            for g in endpoint.generate(requests, SamplingParams(judge.temperature, judge.max_tokens)):
+                c = by_key[g.problem_id]
+                row = {
+                    "key": c.key,
+                    "attempt": attempt,
+                    "benchmark": c.case.benchmark,
+                    "problem": c.case.problem_id,
+                    "round": c.round,
+                    "order": c.order,
+                    "reply": g.rollout.response,
+                    "tokens": g.rollout.length,
+                    "prompt_tokens": endpoint.prompt_tokens.pop(c.key, None),
+                    "truncated": g.rollout.truncated,
+                }
+                replies_log.append(row)
+                replies[c.key, attempt] = row
+                bar.update(1)
     return requested, name
 
 
 def _blocks(cases: Sequence[Case], decisions: Sequence[Decision]) -> dict[str, list[Standing]]:
     """Overall, then each benchmark where there are several; empty where there is no whole round."""
-    ranks: dict[int, list[tuple[int, ...]]] = {}
-    number = {case: i for i, case in enumerate(cases)}
+    ranks: dict[Case, list[tuple[int, ...]]] = {}
     for d in whole_rounds(decisions):
-        ranks.setdefault(number[d.comparison.case], []).append(d.ranks or ())
-    models = len(cases[0].answers)
+        ranks.setdefault(d.comparison.case, []).append(d.ranks or ())
 
     def block(benchmark: str | None) -> list[Standing]:
-        of_benchmark = {str(i): np.array(r) for i, r in ranks.items() if benchmark in (None, cases[i].benchmark)}
-        benchmarks = {p: cases[int(p)].benchmark for p in of_benchmark}
-        return standings(of_benchmark, benchmarks) or [unranked(models)] * models
+        of_benchmark = {case: np.array(r) for case, r in ranks.items() if benchmark in (None, case.benchmark)}
+        return standings(of_benchmark, {case: case.benchmark for case in of_benchmark}, len(cases[0].answers))
 
     names = list(dict.fromkeys(case.benchmark for case in cases))
     return {OVERALL: block(None)} | ({name: block(name) for name in names} if len(names) > 1 else {})
@@ -233,23 +248,22 @@ def _write(judge: Judge, result: Mapping[str, Any], blocks: Blocks, decisions: S
         }
         for benchmark, standings in blocks.items()
     }
-    write_text(judge.out / "comparisons.jsonl", "".join(to_json(_row(d, models)) + "\n" for d in decisions))
+    rows = [
+        {
+            "benchmark": d.comparison.case.benchmark,
+            "problem": d.comparison.case.problem_id,
+            "round": d.comparison.round,
+            "shown": [models[m] for m in d.comparison.order],
+            "ranks": None if d.ranks is None else dict(zip(models, d.ranks, strict=True)),
+            "no_verdict": d.reason or None,
+            "key": d.comparison.key,
+        }
+        for d in decisions
+    ]
+    write_jsonl(judge.out / "comparisons.jsonl", rows)
     write_text(judge.out / "ranks.json", to_json({**result, "standings": ranked}) + "\n")
     write_text(judge.out / "table.md", table)
     write_text(judge.out / "table.tex", ranks_latex(blocks, models))
-
-
-def _row(d: Decision, models: Sequence[str]) -> dict[str, Any]:
-    case = d.comparison.case
-    return {
-        "benchmark": case.benchmark,
-        "problem": case.problem_id,
-        "round": d.comparison.round,
-        "shown": [models[m] for m in d.comparison.order],
-        "ranks": None if d.ranks is None else dict(zip(models, d.ranks, strict=True)),
-        "no_verdict": d.reason or None,
-        "key": d.comparison.key,
-    }
 
 
 def _summary(result: Mapping[str, Any], decisions: Sequence[Decision]) -> str:

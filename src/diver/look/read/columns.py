@@ -121,9 +121,6 @@ class Part(NamedTuple):
     """
 
 
-Read = Callable[[File], Iterator[Part]]
-
-
 class Layout(NamedTuple):
     required: frozenset[str]
     """The columns by which it is recognised; every row has them."""
@@ -131,7 +128,7 @@ class Layout(NamedTuple):
     """What it calls the parts of a rollout, where that is not among `NAMES`."""
     plain: Callable[[str, Row], Iterator[Row]] | None = None
     """From its row to plain ones."""
-    read: Read | None = None
+    read: Callable[[File], Iterator[Part]] | None = None
     """Its reader, where names are not enough."""
     numbered: bool = False
     """The number in the name of a file is the step."""

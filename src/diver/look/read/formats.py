@@ -4,13 +4,14 @@
 `.eval` (a zip of inspect_ai) and `.pt` (slime's torch.save) are read here without the packages that wrote them.
 """
 
+import html
 import json
 import pickle
 import struct
 import zipfile
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate, takewhile
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 
 from diver.core.jsonl import table
 from diver.core.types import DiverError
-from diver.look.read.unpack import logtree_attempts
+from diver.look.read.values import content_text
 from diver.tasks import formats
 from diver.tasks.formats import load_json, numbered
 
@@ -34,7 +35,7 @@ ZSTD = 93  # a method of zip that zipfile of Python 3.11 to 3.13 does not have; 
 def _json(path: Path) -> Rows:
     content = load_json(path)
     if isinstance(content, dict) and {"title", "root"} <= content.keys():
-        return numbered(path, list(logtree_attempts(content["root"])))
+        return numbered(path, list(_logtree_attempts(content["root"])))
     if isinstance(content, dict) and isinstance(content.get("samples"), list) and "eval" in content:
         return numbered(path, [_of_log(row, content) for row in content["samples"]])
     return numbered(path, content)
@@ -42,12 +43,40 @@ def _json(path: Path) -> Rows:
 
 def _of_log(sample: Any, header: Mapping[str, Any]) -> Any:
     """A sample of an inspect_ai log and whose it is. One that failed may lack its output and its scores."""
+    if not isinstance(sample, dict):
+        return sample
     about = table(header, "eval")
-    return (
-        {"output": None, "scores": None, **sample, "model": about.get("model"), "task": about.get("task")}
-        if isinstance(sample, dict)
-        else sample
-    )
+    return {"output": None, "scores": None, **sample, "model": about.get("model"), "task": about.get("task")}
+
+
+def _logtree_attempts(root: Row) -> Iterator[dict[str, Any]]:
+    """The attempts that `ProblemEnv` of tinker-cookbook logs: sections Prompt, Policy Response and Reward in order."""
+    attempt: dict[str, Any] = {}
+    sections = (node for node in _nodes(root) if table(node).get("tag") == "section")
+    for section in sections:
+        inside = (node for node in section.get("children", ()) if isinstance(node, Mapping))
+        title = _text(next((node for node in inside if str(node.get("tag", "")).startswith("h")), None))
+        messages = next((table(n, "data").get("messages") for n in _nodes(section) if table(n, "data")), None)
+        if title == "Prompt":
+            attempt = {"prompt": messages}
+        elif title == "Policy Response" and attempt:
+            attempt["response"] = "\n".join(content_text(m.get("content")) for m in messages or ())
+        elif title == "Reward" and "response" in attempt:
+            cells = [html.unescape(_text(node)) for node in _nodes(section) if table(node).get("tag") == "td"]
+            yield {**attempt, **dict(zip(cells[::2], cells[1::2], strict=False))}
+            attempt = {}
+
+
+def _nodes(node: Any) -> Iterator[Any]:
+    """A node and all below it, in their order: tables and texts."""
+    yield node
+    if isinstance(node, Mapping):
+        for child in node.get("children") or ():
+            yield from _nodes(child)
+
+
+def _text(node: Any) -> str:
+    return "".join(text for text in _nodes(node) if isinstance(text, str))
 
 
 def _eval(path: Path) -> Rows:

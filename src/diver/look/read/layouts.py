@@ -1,20 +1,25 @@
 """The layouts: what each trainer and each evaluation calls the parts of a rollout. The first row of a file decides.
 
-A new layout is a line of `LAYOUTS`; rows that are nested are first made plain by a function of `unpack`.
+A new layout is a line of `LAYOUTS`; rows that are nested are first made plain by a function of its own.
 """
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
 from diver.core import rollout_rows
-from diver.core.jsonl import read_jsonl
+from diver.core.jsonl import number, read_jsonl, table
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
-from diver.look.read import unpack, values
-from diver.look.read.columns import NAMES, NO_OUTCOMES, ROW_NUMBER, SOURCES, Columns, File, Layout, Part, Row
+from diver.look.read import values
+from diver.look.read.columns import NAMES, NO_OUTCOMES, ROW_NUMBER, SESSION, SOURCES, Columns, File, Layout, Part, Row
 from diver.look.read.named import named_columns, rank_of_id
+
+# Correct, incorrect, partial, no answer. Half for a partial one, as in inspect's mean, would be correct;
+# its pass_at says it is not.
+INSPECT_VALUES = {"C": 1.0, "I": 0.0, "P": 0.0, "N": 0.0}
 
 
 def diver_train(file: File) -> Iterator[Part]:
@@ -79,13 +84,13 @@ def lm_eval(file: File) -> Iterator[Part]:
     """
     named = re.fullmatch(r"samples_(.+)_\d{4}-\d\d-\d\d(?:T[\d.-]+)?", file.path.stem)
     task = named[1] if named else ""
-    where_first, first = next(file.rows)
-    name = first.get("filter")  # versions before 0.4.1 have none
-    repeated = f"{file.path}: the rows of filter {name!r}; the others repeat their responses"
 
     def of_filter() -> Iterator[tuple[str, Row]]:
-        for where, row in chain([(where_first, first)], file.rows):
-            if row.get("filter") == name:
+        first: Row = {}
+        for where, row in file.rows:
+            first = first or row
+            repeated = f"{file.path}: the rows of filter {first['filter']!r}; the others repeat their responses"
+            if row["filter"] == first["filter"]:
                 yield where, {**row, "source": task}
             elif repeated not in file.notes:
                 file.notes.append(repeated)
@@ -95,21 +100,174 @@ def lm_eval(file: File) -> Iterator[Part]:
 
 def inspect_ai(file: File) -> Iterator[Part]:
     """Samples that failed are left out, as inspect_ai leaves them out of its scores, and counted in a note."""
-    failed = 0
 
     def scored() -> Iterator[tuple[str, Row]]:
-        nonlocal failed
+        failed = 0
         for where, row in file.rows:
-            if row["failed"]:
-                failed += 1
-            else:
+            failed += row["failed"]
+            if not row["failed"]:
                 yield where, row
+        if failed:
+            are = "sample that failed is" if failed == 1 else "samples that failed are"
+            file.notes.append(f"{file.path}: {failed} {are} left out")
 
-    yield from named_columns(file._replace(rows=scored()))
-    if failed:
-        are = "sample that failed is" if failed == 1 else "samples that failed are"
-        file.notes.append(f"{file.path}: {failed} {are} left out")
+    return named_columns(file._replace(rows=scored()))
 
+
+# ---- nested rows of one project each, as plain ones ------------------------------------------------------------------
+
+
+def verl_row(where: str, row: Row) -> Iterator[Row]:
+    """The group of a `uid` is what stands before the numbers of the rollout and of the output.
+
+    A `uid` without them tells problems with equal inputs apart, as other ids do.
+    """
+    found = SESSION.fullmatch(str(row.get("uid")))
+    yield {**row, "session": found and found[1]}
+
+
+def slime_row(where: str, row: Row) -> Iterator[Row]:
+    yield {**row, "truncated": row["status"] == "truncated"}
+
+
+def skyrl_row(where: str, row: Row) -> Iterator[Row]:
+    """A score is a number, or one of each token."""
+    score = row["score"]
+    total = math.fsum(map(number, score)) if isinstance(score, list) else score
+    yield {**row, "score": total, "truncated": row["stop_reason"] == "length"}
+
+
+def nemo_rl_row(where: str, row: Row) -> Iterator[Row]:
+    """`content` is in training the prompt, then responses and observations by turns; in validation messages.
+
+    Every value stands in a list of its own; padded log-probs and advantages are those of the tokens of the loss mask.
+    """
+    one = {key: value[0] if isinstance(value, list) and len(value) == 1 else value for key, value in row.items()}
+    content = one["content"]
+    if not isinstance(content, list) or not content:
+        raise DiverError(f"{where}: content must be a list of texts or of messages, not {content!r:.60}")
+    if all(isinstance(part, str) for part in content):
+        prompt: Any = content[0]
+        response: Any = "\n".join(content[1::2])
+    else:
+        first = next((i for i, m in enumerate(content) if m.get("role") == "assistant"), len(content))
+        prompt, response = content[:first], content[first:] or ""
+    mask = one.get("token_loss_mask") or []
+    of_mask = {
+        name: [value for value, kept in zip(one[name], mask, strict=False) if kept]
+        for name in ("generation_logprobs", "advantages")
+        if isinstance(one.get(name), list)
+    }
+    yield {
+        "prompt": prompt,
+        "response": response,
+        "reward": one["rewards"],
+        "logprobs": of_mask.get("generation_logprobs") or None,
+        "advantage": next(iter(of_mask.get("advantages", ())), None),
+        "length": sum(map(bool, mask)) or None,
+    }
+
+
+def prime_rl_row(where: str, row: Row) -> Iterator[Row]:
+    """An episode of verifiers: a row for each trace of an agent that is trained."""
+    about = {
+        "group": table(row, "group").get("id"),
+        "step": table(row, "run", "work").get("step"),
+        "source": table(row, "env").get("name") or table(row, "env").get("id"),
+        "answer": table(row, "task", "data").get("answer"),
+    }
+    for trace in row["traces"]:
+        if table(trace, "agent").get("trainable", True) is False:
+            continue
+        nodes = [node for node in trace.get("nodes") or [] if isinstance(node.get("message"), Mapping)]
+        sampled = [node for node in nodes if node.get("sampled")]
+        first = next((i for i, node in enumerate(nodes) if node.get("sampled")), len(nodes))
+        rewards = [r for r in (trace.get("rewards") or {}).values() if isinstance(r, Mapping)]
+        ends = [call.get("finish_reason") for call in trace.get("calls") or [] if isinstance(call, Mapping)]
+        yield {
+            **about,
+            "prompt": [
+                {"role": str(m.get("role", "user")), "content": values.content_text(m.get("content"))}
+                for m in (node["message"] for node in nodes[:first])
+            ]
+            or table(row, "task", "data").get("prompt"),
+            "response": "\n".join(values.content_text(node["message"].get("content")) for node in sampled),
+            "reward": math.fsum(r["score"] * r.get("weight", 1.0) for r in rewards) if rewards else None,
+            "logprobs": [x for node in sampled for x in node.get("logprobs") or ()] or None,
+            "advantage": next((x for node in sampled for x in node.get("advantages") or ()), None),
+            "truncated": ends[-1:] == ["length"],
+        }
+
+
+def inspect_ai_row(where: str, row: Row) -> Iterator[Row]:
+    """A sample of a log: a row per choice. It `failed` where it has an error, or neither a choice nor a score.
+
+    A score of several choices does not say whose it is.
+    """
+    scores = table(row, "scores")
+    choices = table(row, "output").get("choices") or []
+    known = scores if len(choices) < 2 else {}
+    target = row["target"]
+    about = {
+        "model": row.get("model"),
+        "task": row.get("task"),
+        "id": row["id"],
+        "prompt": row["input"],
+        "answer": ", ".join(map(str, target)) if isinstance(target, list) else target,
+        "options": row.get("choices"),
+        "scores": {name: _inspect_value(table(score).get("value")) for name, score in known.items()},
+        "score": _inspect_value(table(next(iter(known.values()), None)).get("value")) if len(known) == 1 else None,
+        "failed": row.get("error") is not None or not (choices or scores),
+    }
+    for choice in choices or [{}]:
+        yield {
+            **about,
+            "response": values.content_text(table(choice, "message").get("content")),
+            "truncated": choice.get("stop_reason") in ("max_tokens", "model_length"),
+        }
+
+
+def _inspect_value(value: Any) -> Any:
+    """An outcome; None for a score of words or of several parts."""
+    value = INSPECT_VALUES.get(value, value) if isinstance(value, str) else value
+    return value if values.is_outcome(value) else None
+
+
+def lm_eval_row(where: str, row: Row) -> Iterator[Row]:
+    """A document, with all its responses. Of several the metric scores one, and does not say which.
+
+    Versions before 0.4.1 have the arguments as a list, and no names of the metrics.
+    """
+    arguments, resps = row["arguments"], row["resps"]
+    if isinstance(arguments, list):
+        request = arguments[0] if arguments and isinstance(arguments[0], list) else arguments
+        prompt, settings = request if len(request) == 2 else (None, None)
+    else:
+        prompt, settings = (table(arguments, "gen_args_0").get(name) for name in ("arg_0", "arg_1"))
+    if not isinstance(settings, Mapping):
+        raise DiverError(f"{where}: a task of log-likelihoods has no responses; give samples of one that generates")
+    if not isinstance(resps, list):
+        raise DiverError(f"{where}: resps must be a list of lists of texts, not {resps!r:.60}")
+    texts = [text for of_request in resps for text in (of_request if isinstance(of_request, list) else [of_request])]
+    metrics = row.get("metrics") or [
+        name for name, value in row.items() if name != "doc_id" and name not in NO_OUTCOMES and values.is_number(value)
+    ]
+    single = len(texts) == 1
+    known = {name: row.get(name) if single else None for name in metrics}
+    target, name = row.get("target"), values.identity(row.get("doc_id"))
+    yield {
+        **known,
+        "filter": row.get("filter"),
+        "group": values.identity(row.get("doc_hash")) or name,
+        "id": None if name is None else f"doc-{name}",
+        "prompt": prompt,
+        "answer": "" if target is None else str(target),
+        "response": texts,
+        "score": row.get(metrics[0]) if single and len(metrics) == 1 else None,
+    }
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
 
 TRAIN, EVAL, NAMED = "diver train", "diver eval", "named columns"
 LAYOUTS = {
@@ -125,14 +283,12 @@ LAYOUTS = {
             "problem": ("input",), "response": ("output",), "outcome": ("acc", "score"), "answer": ("gts",),
             "group": ("session",),
         },
-        unpack.verl,
+        verl_row,
     ),
     "TRL": Layout(
         frozenset({"prompt", "completion", "advantage"}),
         {"problem": ("prompt",), "response": ("completion",)},
-        read=trl,
-        numbered=True,
-        repeats=True,
+        read=trl, numbered=True, repeats=True,
     ),
     "slime": Layout(
         frozenset({"group_index", "prompt", "response", "label", "reward", "status"}),
@@ -140,7 +296,7 @@ LAYOUTS = {
             "problem": ("prompt",), "response": ("response",), "outcome": ("reward",), "answer": ("label",),
             "group": ("group_index",), "logprobs": ("rollout_log_probs",), "length": ("response_length",),
         },
-        unpack.slime,
+        slime_row,
     ),
     "SkyRL": Layout(
         frozenset({"input_prompt", "output_response", "score", "stop_reason", "env_extras"}),
@@ -149,37 +305,31 @@ LAYOUTS = {
             "answer": ("env_extras.reward_model.ground_truth", "env_extras.reward_spec.ground_truth"),
             "source": ("data_source",),
         },
-        unpack.skyrl,
-        numbered=True,
+        skyrl_row, numbered=True,
     ),
     "NeMo-RL": Layout(
         frozenset({"content", "rewards", "idx"}),
         {"outcome": ("reward",), "length": ("length",)},
-        unpack.nemo_rl,
-        numbered=True,
+        nemo_rl_row, numbered=True,
     ),
     "prime-rl": Layout(
         frozenset({"env", "task", "traces"}),
         {"outcome": ("reward",), "group": ("group",), "source": ("source",)},
-        unpack.prime_rl,
-        numbered=True,
+        prime_rl_row, numbered=True,
     ),
     "tinker-cookbook": Layout(
         frozenset({"prompt", "response", "correct", "reference_answer"}),
-        {"answer": ("reference_answer",)},
-        numbered=True,
+        {"answer": ("reference_answer",)}, numbered=True,
     ),
     "inspect_ai": Layout(
         frozenset({"id", "epoch", "input", "target", "output", "scores"}),
         {"outcome": ("score",), "id": ("id",), "group": ("id",), "by": ("model",), "source": ("task",)},
-        unpack.inspect_ai,
-        read=inspect_ai,
+        inspect_ai_row, read=inspect_ai,
     ),
     "lm-eval": Layout(
         frozenset({"doc_id", "arguments", "resps"}),
         {"outcome": ("score",), "group": ("group",), "id": ("id",), "source": ("source",)},
-        unpack.lm_eval,
-        read=lm_eval,
+        lm_eval_row, read=lm_eval,
     ),
     "GAOKAO-Bench": Layout(
         frozenset({"question", "score", "standard_answer", "model_output"}),
@@ -200,29 +350,28 @@ def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
             "--problem and --response, too, to read other columns"
         )
     heads = {path: path.partition(".")[0] for path in given.values()}
-    absent = {key: path for key, path in given.items() if key not in ("problem", "response")}
-    found: list[Row] = []
+    first: list[str] = []  # the columns of the first row
+    seen: set[str] = set()  # those of all rows
     nested = file.rows
 
     def plain_rows() -> Iterator[tuple[str, Row]]:
         for where, row in nested:
             if missing := layout.required - row.keys():
                 raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, which the first row of {name} has")
-            found[:] = found or [row]
+            first[:] = first or row
             rows = [row]
             if layout.plain is not None:
-                kept = {column: row[column] for column in heads.values() if column in row}
+                kept = {head: row[head] for head in heads.values() if head in row}
                 try:
                     rows = [{**kept, **made} for made in layout.plain(where, row)]
                 except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
                     raise DiverError(f"{where}: not a row of {name} ({type(error).__name__}: {error})") from error
-            for key in [k for k, path in absent.items() if any({path, heads[path]} & r.keys() for r in (row, *rows))]:
-                del absent[key]
+            seen.update(row, *rows)
             yield from ((where, one) for one in rows)
 
     names = {**NAMES, **layout.names, **{key: (path,) for key, path in given.items()}}
     file = file._replace(rows=plain_rows(), names=names, problem_is_named="problem" in given)
     yield from (layout.read or named_columns)(file)
-    if absent and found:  # a column named by mistake is an error, not one without values
-        key, column = next(iter(absent.items()))
-        raise DiverError(f"{file.path}: no column {column!r}, which --{key} names: found {', '.join(found[0])}")
+    for key, path in given.items():  # a column named by mistake is an error, not one without values
+        if key not in ("problem", "response") and first and seen.isdisjoint({path, heads[path]}):
+            raise DiverError(f"{file.path}: no column {path!r}, which --{key} names: found {', '.join(first)}")

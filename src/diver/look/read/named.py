@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from diver.core.jsonl import InvalidRow, table
+from diver.core.jsonl import InvalidRow
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.look.read import values
 from diver.look.read.columns import INSIDE, OUTCOMES, PROBLEM_ID, ROW_ID, SESSION, SOURCES, File, Names, Part, Row
@@ -33,9 +33,7 @@ def named_columns(file: File) -> Iterator[Part]:
     has_text = False
     for where, row in file.rows:
         group, turns = _first(row, names["group"], values.identity), _conversation(row.get("messages"))
-        given = _given(row, names["response"], turns)
-        if file.path.suffix == ".csv":
-            _check_is_one(where, row, names["response"], given)
+        given = _given(file, where, row, turns)
         value = _problem_value(row, names["problem"], given, turns)
         if value is None:
             value = needed(row, "problem", names["problem"], where, "--problem")
@@ -80,28 +78,28 @@ def _conversation(messages: Any) -> tuple[list[Any], list[Any]] | None:
     return (messages[:first], messages[first:]) if answers else None
 
 
-def _given(row: Row, names: Sequence[str], turns: tuple[list[Any], list[Any]] | None) -> Any:
-    """What a row has as its response, or as several; None where that is no text."""
-    given = next((v for name in names if not values.is_missing(v := value_at(row, name))), None)
-    if given is None and turns is not None:
-        return turns[1]
-    choices = row.get("choices")
-    if given is not None or not isinstance(choices, list) or not choices:
-        return given
-    # A row that is a chat completion; choices may also be the options of a question.
-    completion = all(isinstance(c, Mapping) and not c.keys().isdisjoint({"message", "finish_reason"}) for c in choices)
-    return {"choices": choices} if completion else None
+def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] | None) -> Any:
+    """What a row has as its response, or as several; None where that is no text.
 
-
-def _check_is_one(where: str, row: Row, names: Sequence[str], given: Any) -> None:
-    """DiverError for a cell of several responses, such as pandas writes a list: where each ends is not certain."""
-    if isinstance(given, str) and LIST.fullmatch(given.strip()):
-        column = next((name for name in names if value_at(row, name) is given), "")
-        if column.endswith("s"):
+    DiverError for a CSV's cell of several, such as pandas writes a list: where each ends is not certain.
+    """
+    of_texts = file.path.suffix == ".csv"
+    for name in file.names["response"]:
+        if values.is_missing(given := value_at(row, name)):
+            continue
+        if of_texts and name.endswith("s") and LIST.fullmatch(given.strip()):
             raise DiverError(
-                f"{where}: column {column!r} has a list written as one text; write a row for each response, or the "
+                f"{where}: column {name!r} has a list written as one text; write a row for each response, or the "
                 "file as JSON Lines or parquet, whose lists are read"
             )
+        return given
+    if turns is not None:
+        return turns[1]
+    choices = row.get("choices")  # of a row that is a chat completion; they may also be the options of a question
+    completion = isinstance(choices, list) and all(
+        isinstance(c, Mapping) and not c.keys().isdisjoint({"message", "finish_reason"}) for c in choices
+    )
+    return {"choices": choices} if choices and completion else None
 
 
 def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
@@ -192,8 +190,6 @@ def _ids(row: Row) -> dict[str, int]:
     nested = {name: value for inside in INSIDE for name, value in _inside(row, inside).items()}
     fields = {**row, **nested, **row}  # in the order of the row, whose values count
     columns = sorted((name for name in fields if rank_of_id(name) < 2), key=rank_of_id)
-    if not columns:
-        return {}
     found = {name: str(value) for name in columns if (value := values.identity(fields[name])) is not None}
     shorter = {
         f"{name} without the number at its end": match[1]
@@ -210,8 +206,8 @@ def _inside(row: Row, column: str) -> Mapping[str, Any]:
     value = row.get(column)
     if isinstance(value, str) and value.startswith("{") and len(value) <= LONGEST_JSON:
         with suppress(ValueError, RecursionError):
-            return table({column: json.loads(value)}, column)
-    return table(row, column)
+            value = json.loads(value)
+    return value if isinstance(value, Mapping) else {}
 
 
 @lru_cache(1000)
@@ -228,26 +224,26 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
         number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
         if not (number or column == "id" or column.endswith(("_id", ".id"))) or not _is_name(found["source"]):
             found["source"] = None
-    step = values.integer(found["step"])
-    meta: dict[str, Any] = {"step": file.step if step is None else step}
-    meta |= {name: None if found[name] is None else str(found[name]) for name in ("by", "grader")}
-    if len(meta["by"] or "") > LONGEST_NAME:
+    if isinstance(found["answer"], list) and len(found["answer"]) == 1:
+        found["answer"] = found["answer"][0]
+    texts = {name: str(known) for name, known in found.items() if known is not None}
+    if len(texts.get("by", "")) > LONGEST_NAME:
         raise DiverError(
-            f"{where}: --by names a column of long texts ({meta['by']!r:.40}...); name one that says whose a "
+            f"{where}: --by names a column of long texts ({texts['by']!r:.40}...); name one that says whose a "
             "response is"
         )
-    if (options := options_in(row, value_at)) is not None:
-        meta["options"] = options
-    name, source = ("" if found[key] is None else str(found[key]) for key in ("id", "source"))
-    known = found["answer"]
-    if isinstance(known, list) and len(known) == 1:
-        known = known[0]
-    if isinstance(known, list | dict):  # only who grades needs it, and is told
-        meta["answer_kind"] = type(known).__name__
-    answer = "" if known is None else str(known)
-    return Problem(
-        name, values.prompt(value, where), answer, source, meta={k: v for k, v in meta.items() if v is not None}
-    )
+    step, answer = values.integer(found["step"]), found["answer"]
+    meta = {
+        "step": file.step if step is None else step,
+        "by": texts.get("by"),
+        "grader": texts.get("grader"),
+        "options": options_in(row, value_at),
+        # only who grades needs it, and is told
+        "answer_kind": type(answer).__name__ if isinstance(answer, list | dict) else None,
+    }
+    meta = {name: known for name, known in meta.items() if known is not None}
+    prompt = values.prompt(value, where)
+    return Problem(texts.get("id", ""), prompt, texts.get("answer", ""), texts.get("source", ""), meta=meta)
 
 
 def _rollouts(row: Row, scored: Sequence[tuple[Any, float | None]], names: Names, where: str) -> Iterator[Rollout]:

@@ -135,10 +135,10 @@ def known(value: Any) -> Any:
 
 def outcome(value: Any, where: str) -> float | None:
     """true is 1, false 0, as a word too; a text may be a number, as in CSV. None, NaN and "" are unknown."""
-    if isinstance(value, str):
-        known = TRUTH.get(value.strip().lower())
-        value = _as_number(value) if known is None else known
-    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
+    if isinstance(value, str) and (word := value.strip().lower()) in TRUTH:
+        return TRUTH[word]
+    value = known(_as_number(value))
+    if value is None:
         return None
     if not is_number(value) or not abs(value) <= sys.float_info.max:
         several = f"; --outcome COLUMN.KEY names one of {', '.join(map(str, value))}" if isinstance(value, dict) else ""
@@ -146,18 +146,17 @@ def outcome(value: Any, where: str) -> float | None:
     return float(value)
 
 
-def _as_number(value: str) -> float | str:
+def _as_number(value: Any) -> Any:
+    """A text that is a number, as in CSV; other values as they are."""
     try:
-        return float(value)
+        return float(value) if isinstance(value, str) else value
     except ValueError:
         return value.strip()
 
 
 def is_outcome(value: Any) -> bool:
     """Whether it can be an outcome: other people's `score` may be a word or a table."""
-    return is_number(value) or (
-        isinstance(value, str) and (value.strip().lower() in TRUTH or is_number(_as_number(value)))
-    )
+    return is_number(_as_number(value)) or (isinstance(value, str) and value.strip().lower() in TRUTH)
 
 
 def is_number(value: Any) -> bool:
@@ -168,22 +167,21 @@ def integer(value: Any) -> int | None:
     """A step or a length; a text may be one, as in CSV."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:  # Python refuses thousands of digits
         value = int(value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+    value = known(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def mean_of(value: Any) -> float:
     """A number, or the mean of those of the tokens; NaN where it is not known."""
     if isinstance(value, list):
-        known = [x for x in map(number, value) if not math.isnan(x)]
-        return math.fsum(known) / len(known) if known else math.nan
-    return number(_as_number(value) if isinstance(value, str) else value)
+        numbers = [x for x in map(number, value) if not math.isnan(x)]
+        return math.fsum(numbers) / len(numbers) if numbers else math.nan
+    return number(_as_number(value))
 
 
 def by_token(value: Any) -> np.ndarray | None:
     """Log-probabilities of the tokens, float32 [T]; None where there are none, or one of them is not finite."""
-    if not isinstance(value, list) or not value or not all(is_number(x) for x in value):
+    if not isinstance(value, list) or not value:
         return None
     with np.errstate(over="ignore"):
         found = np.array(list(map(number, value)), dtype=np.float32)
