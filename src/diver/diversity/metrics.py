@@ -131,9 +131,11 @@ def measure(
             given = [ids[: settings.horizon] for ids in _token_ids(group, settings.until, decode)]
         else:
             given = [spaced(text, settings.tokenize) for text in _texts(group, settings, decode)]
-        what = f"diversity metric {name!r}, problem {group.problem.id!r}"
-        values = metric(given) if name in METRICS else call_own(what, metric, given)
-        measured[name] = _checked(values, name, len(group))
+        if name in METRICS:
+            measured[name] = metric(given)
+        else:
+            values = call_own(f"diversity metric {name!r}, problem {group.problem.id!r}", metric, given)
+            measured[name] = _checked(values, name, len(group))
     return measured
 
 
@@ -145,25 +147,26 @@ def _takes_group(metric: Callable[[Any], Any]) -> bool:
 
 
 def with_diversity(
-    group: Group, names: Iterable[str], settings: Diversity = DEFAULT, decode: Decode | None = None
+    group: Group,
+    names: Iterable[str],
+    settings: Diversity = DEFAULT,
+    decode: Decode | None = None,
+    *,
+    when_read: bool = False,
 ) -> Group:
-    """The group, every rollout with these metrics in its `diversity` and no others. Arguments and errors: `measure`."""
-    columns = measure(group, names, settings, decode)
-    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-    return group.with_each(diversity=[dict(zip(columns, row, strict=True)) for row in rows])
+    """The group, every rollout with these metrics in its `diversity` and no others. Arguments and errors: `measure`.
 
-
-def with_diversity_when_read(
-    group: Group, names: Iterable[str], settings: Diversity = DEFAULT, decode: Decode | None = None
-) -> Group:
-    """As `with_diversity`, but each metric is measured when it is first read, and never where nobody reads it."""
-    known = list(names)
+    With `when_read` each metric is measured when it is first read, and never where nobody reads it.
+    """
+    known, rows = list(names), range(len(group))
 
     @cache
     def column(name: str) -> list[float]:
         return measure(group, [name], settings, decode)[name].tolist()
 
-    return group.with_each(diversity=[_WhenRead(known, column, i) for i in range(len(group))])
+    if when_read:
+        return group.with_each(diversity=[_WhenRead(known, column, i) for i in rows])
+    return group.with_each(diversity=[{name: column(name)[i] for name in known} for i in rows])
 
 
 class _WhenRead(Mapping[str, float]):

@@ -11,7 +11,6 @@ import numpy as np
 
 Response = str | Sequence[int] | np.ndarray
 Tokenize = Literal["whitespace", "zh", "char", "policy"]
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / the golden ratio: a product with it scatters keys (Fibonacci hashing)
 LONG = 20  # a text with more characters than this for each of its words is written without spaces
 
 # Chinese characters, their radicals, strokes, punctuation and full-width forms, as in sacrebleu's zh; neither kana nor
@@ -111,20 +110,8 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
 
 
 def _numbered(keys: np.ndarray) -> np.ndarray:
-    """0, 1, ... for the different keys, int64 [n], equal for equal ones, int64 [n].
-
-    By a hash table: the last key of a slot stands for all that are equal to it, and those that met another one there,
-    about a fifth where all are different, are sorted.
-    """
-    bits = max(1, 2 * len(keys) - 1).bit_length()
-    slot = (keys.astype(np.uint64) * GOLDEN >> np.uint64(64 - bits)).astype(np.int64)
-    own, table = np.arange(len(keys)), np.empty(1 << bits, np.int64)
-    table[slot] = own
-    same = table[slot]
-    others = np.flatnonzero(keys[same] != keys)
-    _, first, inverse = np.unique(keys[others], return_index=True, return_inverse=True)
-    same[others] = others[first][inverse]
-    return (np.cumsum(same == own) - 1)[same]
+    """0, 1, ... for the different keys, int64 [n], equal for equal ones, int64 [n]."""
+    return np.unique(keys, return_inverse=True)[1]
 
 
 def order_weights(orders: int, weights: Sequence[float] | None) -> np.ndarray:

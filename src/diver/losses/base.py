@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Aggregation = Literal["token-mean", "sequence-mean", "token-sum"]
+Given = Any  # a tensor or a number where the loss declares that it needs it, else None
 
 
 class Tokens(NamedTuple):
@@ -34,13 +35,13 @@ class Tokens(NamedTuple):
     logprobs: Tensor
     old_logprobs: Tensor
     advantages: Tensor
-    entropy: Tensor | None = None
-    mask: Tensor | None = None
-    selected: Tensor | None = None
-    uniform: Tensor | None = None
-    lengths: Tensor | None = None
-    weights: Tensor | None = None
-    anchor: float | None = None
+    entropy: Given = None
+    mask: Given = None
+    selected: Given = None
+    uniform: Given = None
+    lengths: Given = None
+    weights: Given = None
+    anchor: Given = None
 
 
 @settings
@@ -74,8 +75,7 @@ class PolicyLoss:
     """What it has in the frame in which methods are compared (`method.frame`); the rest is its own."""
 
     def __post_init__(self) -> None:
-        if self.kl_coef < 0:
-            raise ValueError(f"kl_coef must be at least 0, not {self.kl_coef}")
+        at_least(0, kl_coef=self.kl_coef)
 
     @property
     def entropy_top_p(self) -> float:

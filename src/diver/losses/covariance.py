@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.losses.base import PolicyLoss, Tokens, check_fraction, top_fraction
 from diver.losses.clip import ClipLoss, clipped_surrogate
 
@@ -54,11 +54,9 @@ class ClipCovLoss(ClipLoss):
         products = covariance(tokens.logprobs, tokens.advantages)
         _, is_clipped = clipped_surrogate(*tokens[:3], self.clip_low, self.clip_high)
         candidates = (products > self.low) & (products < self.high) & ~is_clipped
-        assert tokens.uniform is not None
         return candidates & top_fraction((-tokens.uniform).masked_fill(~candidates, -np.inf), self.fraction)
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        assert tokens.selected is not None
         loss, metrics = super().forward(tokens)
         return loss.masked_fill(tokens.selected, 0.0), {"clip_fraction": metrics["clip_fraction"] & ~tokens.selected}
 
@@ -84,14 +82,12 @@ class KlCovLoss(PolicyLoss):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_fraction("fraction", self.fraction)
-        if self.coef < 0:
-            raise ValueError(f"coef must be at least 0, not {self.coef}")
+        at_least(0, coef=self.coef)
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
         return top_fraction(covariance(tokens.logprobs, tokens.advantages), self.fraction)
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        assert tokens.selected is not None
         log_ratio = tokens.logprobs - tokens.old_logprobs
         loss = -log_ratio.exp() * tokens.advantages + self.coef * log_ratio.abs() * tokens.selected
         return loss, {"clip_fraction": tokens.selected.new_zeros(tokens.selected.shape)}

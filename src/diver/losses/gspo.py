@@ -34,7 +34,6 @@ class GspoLoss(ClipLoss):
     common: ClassVar[Mapping[str, Any]] = {**PolicyLoss.common, "aggregation": "sequence-mean"}
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        assert tokens.mask is not None
         fixed = tokens.logprobs.detach()
         lengths = tokens.mask.sum(-1, keepdim=True).clamp(min=1)
         log_s = ((fixed - tokens.old_logprobs) * tokens.mask).sum(-1, keepdim=True) / lengths

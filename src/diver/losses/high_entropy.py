@@ -33,10 +33,8 @@ class HighEntropyLoss(ClipLoss):
         check_fraction("top_entropy_fraction", self.top_entropy_fraction)
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
-        assert tokens.entropy is not None
         return top_fraction(tokens.entropy, self.top_entropy_fraction)
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        assert tokens.selected is not None
         loss, metrics = super().forward(tokens)
         return loss.masked_fill(~tokens.selected, 0.0), {"clip_fraction": metrics["clip_fraction"] & tokens.selected}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.losses.base import Tokens, check_fraction
 from diver.losses.clip import ClipLoss
 
@@ -50,8 +50,7 @@ class SirenLoss(ClipLoss):
         check_fraction("top_p", self.top_p)
         if not 0 <= self.quantile < 1:
             raise ValueError(f"quantile must be at least 0 and below 1, not {self.quantile}")
-        if self.beta < 0:
-            raise ValueError(f"beta must be at least 0, not {self.beta}")
+        at_least(0, beta=self.beta)
         if self.entropy_coef:
             raise ValueError("entropy_coef must be 0: the entropies of this loss are those of a nucleus")
 
@@ -60,18 +59,15 @@ class SirenLoss(ClipLoss):
         return self.top_p
 
     def measure_anchor(self, tokens: Tokens) -> float:
-        assert tokens.entropy is not None
         return float((self._share(tokens) * tokens.entropy).sum())
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
         """What multiplies the entropy of each token in its loss, so that the gradient is that of the term: [N]."""
-        assert tokens.entropy is not None and tokens.weights is not None and tokens.anchor is not None
         share = self._share(tokens)
         mean = (share * tokens.entropy).sum()
         return 2 * self.beta * (mean - tokens.anchor) * share / tokens.weights
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        assert tokens.selected is not None and tokens.entropy is not None
         loss, metrics = super().forward(tokens)
         return loss + tokens.selected * tokens.entropy, metrics
 
@@ -82,7 +78,6 @@ class SirenLoss(ClipLoss):
         """The part of each token in H: 1 / (peaks of its response x responses) at a peak, else 0: [N]."""
         import torch
 
-        assert tokens.entropy is not None and tokens.lengths is not None
         shares = []
         for entropy in tokens.entropy.split(tokens.lengths.tolist()):
             peaks = entropy > torch.quantile(entropy, self.quantile) if len(entropy) else entropy > 0

@@ -15,7 +15,7 @@ import numpy as np
 
 from diver.core.settings import own_place, settings
 from diver.core.types import DiverError, Group, Progress, Reward, State
-from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity, with_diversity_when_read
+from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.overlong import Overlong
 from diver.methods.replay import Replay
@@ -75,6 +75,9 @@ class Method:
     counts_correct: ClassVar[bool] = False
     """Whether advantages depend on which outcomes reach `threshold`."""
 
+    formula_needs: ClassVar[frozenset[str]] = frozenset()
+    """Which of NEEDS the formula of the class reads; `needs` adds those of its settings."""
+
     @property
     def unit_outcomes(self) -> bool:
         """Whether outcomes must be from 0 (wrong) to 1 (correct), because a coefficient is in units of reward."""
@@ -83,7 +86,8 @@ class Method:
     @property
     def needs(self) -> frozenset[str]:
         """Which of NEEDS this method, as it is configured, must be given."""
-        needs = {"responses"} if self.selection.keep != "all" else set()
+        needs = {*self.formula_needs}
+        needs |= {"responses"} if self.selection.keep != "all" else set()
         needs |= {"tokens"} if self.overlong or self.diversity.tokenize == "policy" else set()
         needs |= {"tokens", "decode"} if self.diversity.horizon is not None else set()
         needs |= {"tokens", "grades", "keys", "state"} if self.replay else set()
@@ -176,15 +180,9 @@ class Method:
         result, sampled = [], list(groups)
         context = Context(progress, {} if state is None else state, decode)
         for group in sampled:
-            for i, outcome in enumerate(group.outcomes):
-                if not math.isfinite(outcome):
-                    raise ValueError(
-                        f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; every rollout needs a "
-                        "finite outcome before it is shaped"
-                    )
             self._check_given(group, needs)
-            measured = with_diversity if measure_all else with_diversity_when_read
-            group = measured(group, dict.fromkeys(self.metric_names), self.diversity, decode)
+            names = dict.fromkeys(self.metric_names)
+            group = with_diversity(group, names, self.diversity, decode, when_read=not measure_all)
             rewards = self._call(self.rewards, group, context)
             if len(rewards) != len(group) or not all(isinstance(reward, Reward) for reward in rewards):
                 raise self._error(group, f"rewards must give {len(group)} Reward, one for each rollout")
@@ -231,7 +229,13 @@ class Method:
             raise
 
     def _check_given(self, group: Group, needs: Collection[str]) -> None:
-        """What the method `needs` of every rollout is there."""
+        """Every rollout has a finite outcome, and what the method `needs`."""
+        for i, outcome in enumerate(group.outcomes):
+            if not math.isfinite(outcome):
+                raise ValueError(
+                    f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; every rollout needs a "
+                    "finite outcome before it is shaped"
+                )
         if "keys" in needs and any(rollout.key is None for rollout in group.rollouts):
             raise self._error(
                 group, "every rollout needs a key: diver.tasks.verify.with_keys(groups), or set Rollout.key"

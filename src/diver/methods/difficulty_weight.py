@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import Group
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context
@@ -41,8 +41,7 @@ class DifficultyWeight(Grpo):
         super().__post_init__()
         if not 0 <= self.low <= self.high:
             raise ValueError(f"low and high must be 0 <= low <= high, not {self.low} and {self.high}")
-        if self.steepness < 0:
-            raise ValueError(f"steepness must be at least 0, not {self.steepness}")
+        at_least(0, steepness=self.steepness)
 
     zero_mean = False
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import above, at_least, settings
 from diver.core.types import DiverError, Group, Progress, Reward
 from diver.diversity import resolve
 from diver.methods.base import Context
@@ -70,10 +70,8 @@ class DiversityReward:
     """Its own sigma; none: `shaping.clip_max`."""
 
     def __post_init__(self) -> None:
-        if self.weight < 0:
-            raise ValueError(f"weight must be at least 0, not {self.weight}")
-        if self.clip_max is not None and self.clip_max <= 0:
-            raise ValueError(f"clip_max must be above 0, not {self.clip_max}")
+        at_least(0, weight=self.weight)
+        above(0, clip_max=self.clip_max)
 
 
 @settings

@@ -35,9 +35,7 @@ class EvolRl(ClipHigher):
         if self.divisor == "mean":
             raise ValueError("divisor = 'mean' needs rewards of at least 0, and that of a wrong response is below")
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"responses", "grades"}
+    formula_needs = frozenset({"responses", "grades"})
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r = group.outcomes

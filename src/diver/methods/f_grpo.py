@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import Group
 from diver.methods.base import Context
 from diver.methods.grpo import Grpo
@@ -25,8 +25,7 @@ class FGrpo(Grpo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.gamma < 0:
-            raise ValueError(f"gamma must be at least 0, not {self.gamma}")
+        at_least(0, gamma=self.gamma)
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         p = float((group.outcomes >= self.threshold).mean())

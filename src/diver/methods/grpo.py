@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import Group
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, Method
@@ -33,8 +33,7 @@ class Grpo(Method):
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20)
 
     def __post_init__(self) -> None:
-        if self.tolerance < 0:
-            raise ValueError(f"tolerance must be at least 0, not {self.tolerance}")
+        at_least(0, tolerance=self.tolerance)
         check_divisor(self.divisor, self.overlong)
 
     @property

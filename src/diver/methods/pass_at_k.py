@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import DiverError, Group
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, Method
@@ -36,12 +36,9 @@ class PassAtK(Method):
     counts_correct: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ValueError(f"k must be at least 1, not {self.k}")
+        at_least(1, k=self.k, sets=self.sets)
         if self.selection.outcomes != "all":
             raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
-        if self.sets is not None and self.sets < 1:
-            raise ValueError(f"sets must be at least 1, not {self.sets}")
         if self.sets is not None and self.form == "analytic":
             raise ValueError(
                 f"sets = {self.sets} has no effect with form = 'analytic', which has all sets; form = 'bootstrap'"

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import DiverError, Group
 from diver.methods.base import Context, Method
 
@@ -29,8 +29,7 @@ class Pkpo(Method):
     counts_correct: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ValueError(f"k must be at least 1, not {self.k}")
+        at_least(1, k=self.k)
         if self.selection.outcomes != "all":
             raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import above, at_least, settings
 from diver.core.types import Group, Progress, Reward
 from diver.diversity.vectors import hidden_states
 from diver.methods.base import Context, with_diversity_reward
@@ -39,18 +39,13 @@ class RepExp(Grpo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.beta < 0:
-            raise ValueError(f"beta must be at least 0, not {self.beta}")
-        if self.ridge <= 0:
-            raise ValueError(f"ridge must be above 0, not {self.ridge}")
-        if self.dimensions < 1:
-            raise ValueError(f"dimensions must be at least 1, not {self.dimensions}")
+        at_least(0, beta=self.beta)
+        above(0, ridge=self.ridge)
+        at_least(1, dimensions=self.dimensions)
 
     unit_outcomes = True  # beta is in units of reward
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"responses"}
+    formula_needs = frozenset({"responses"})
 
     def shaping_coef(self, progress: Progress | float) -> float:
         return self.beta

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import between, settings
 from diver.core.types import Group
 from diver.methods.base import Context
 from diver.methods.grpo import Grpo
@@ -31,12 +31,9 @@ class Ucpo(Grpo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.tau <= 1:
-            raise ValueError(f"tau must be between 0 and 1, not {self.tau}")
+        between(0, 1, tau=self.tau)
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"logprobs"}
+    formula_needs = frozenset({"logprobs"})
 
     @property
     def zero_mean(self) -> bool:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import above, at_least, settings
 from diver.core.types import Group, Progress, Reward
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, with_diversity_reward
@@ -33,16 +33,12 @@ class Cde(Grpo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.kappa <= 0:
-            raise ValueError(f"kappa must be above 0, not {self.kappa}")
-        if self.alpha < 0:
-            raise ValueError(f"alpha must be at least 0, not {self.alpha}")
+        above(0, kappa=self.kappa)
+        at_least(0, alpha=self.alpha)
 
     unit_outcomes = True
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"logprobs"}
+    formula_needs = frozenset({"logprobs"})
 
     def shaping_coef(self, progress: Progress | float) -> float:
         return self.schedule.factor(progress)

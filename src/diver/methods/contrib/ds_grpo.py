@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import Group
 from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher
@@ -31,16 +31,13 @@ class DsGrpo(ClipHigher):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if min(self.gamma_p, self.gamma_n) < 0:
-            raise ValueError(f"gamma_p and gamma_n must be at least 0, not {self.gamma_p} and {self.gamma_n}")
+        at_least(0, gamma_p=self.gamma_p, gamma_n=self.gamma_n)
 
     @property
     def unit_outcomes(self) -> bool:
         return self.divisor == "none" or super().unit_outcomes  # gamma log pi is added to A
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"logprobs"}
+    formula_needs = frozenset({"logprobs"})
 
     zero_mean = False
 

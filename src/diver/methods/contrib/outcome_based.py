@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import Group, State
 from diver.methods.base import Context, Decode, Method
 from diver.methods.grpo import Divisor, check_divisor, group_advantage
@@ -37,10 +37,10 @@ class OutcomeBased(Method):
     was not found)."""
 
     counts_correct: ClassVar[bool] = True
+    formula_needs = frozenset({"keys"})
 
     def __post_init__(self) -> None:
-        if self.coef < 0:
-            raise ValueError(f"coef must be at least 0, not {self.coef}")
+        at_least(0, coef=self.coef)
         check_divisor(self.divisor, self.overlong)
 
     @property
@@ -49,7 +49,7 @@ class OutcomeBased(Method):
 
     @property
     def needs(self) -> frozenset[str]:
-        return super().needs | {"keys"} | ({"tokens", "decode"} if self.mask_answer else set())
+        return super().needs | ({"tokens", "decode"} if self.mask_answer else set())
 
     @property
     def per_token(self) -> bool:
@@ -98,9 +98,7 @@ class OutcomeUcb(OutcomeBased):
 
     mask_answer: bool = True
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"state"}
+    formula_needs = frozenset({"keys", "state"})
 
     def update_state(self, group: Group, state: State) -> None:
         counts = state.setdefault("counts", {}).setdefault(group.problem.id, {})

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import Group
 from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher
@@ -31,16 +31,13 @@ class Xrpo(ClipHigher):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if min(self.novelty, self.limit) < 0:
-            raise ValueError(f"novelty and limit must be at least 0, not {self.novelty} and {self.limit}")
+        at_least(0, novelty=self.novelty, limit=self.limit)
 
     @property
     def unit_outcomes(self) -> bool:
         return self.divisor == "none" or super().unit_outcomes  # `novelty` is not multiplied by A
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"logprobs"}
+    formula_needs = frozenset({"logprobs"})
 
     zero_mean = False
 
