@@ -36,16 +36,13 @@ def spaced(text: str, tokenize: str) -> str:
     zh: every Chinese character and symbol is a token, point, comma and dash unless in a number (sacrebleu's zh). char:
     every character is one (sacrebleu's char). Otherwise the text as it is.
     """
-    match tokenize:
-        case "zh":
-            text = text.strip()
-            for pattern, replacement in _ZH:
-                text = pattern.sub(replacement, text)
-            return text
-        case "char":
-            return " ".join(text)
-        case _:
-            return text
+    if tokenize == "char":
+        return " ".join(text)
+    if tokenize == "zh":
+        text = text.strip()
+        for pattern, replacement in _ZH:
+            text = pattern.sub(replacement, text)
+    return text
 
 
 def unspaced_note(texts: Sequence[str], tokenize: str) -> str:

@@ -5,6 +5,7 @@ advantages. A subclass is one file: its settings, its formula with the source, a
 """
 
 import dataclasses
+import hashlib
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -302,6 +303,23 @@ class Method:
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
         """The fraction of intrinsic rewards that clip_max clips; 0 for a method without them."""
         return 0.0
+
+
+def sum_logprobs(group: Group) -> np.ndarray:
+    """log pi(o) under the sampler, the sum over the tokens of each response, float64 [G]; 0 of no token."""
+    return np.array([np.asarray(rollout.logprobs, np.float64).sum() for rollout in group.rollouts])
+
+
+def mean_logprobs(group: Group) -> np.ndarray:
+    """log pi(o) / T, the mean over the tokens of each response, float64 [G]; 0 of no token."""
+    lengths = np.array([len(np.asarray(rollout.logprobs)) for rollout in group.rollouts])
+    return sum_logprobs(group) / np.maximum(lengths, 1)
+
+
+def random_stream(*key: object) -> "np.random.Generator":
+    """The random generator of this key, such as a problem and a step: a resumed run draws the same numbers."""
+    digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
+    return np.random.default_rng(int.from_bytes(digest))
 
 
 def with_diversity_reward(outcomes: np.ndarray, diversity: np.ndarray) -> list[Reward]:

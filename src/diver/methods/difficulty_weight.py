@@ -1,5 +1,5 @@
-"""The difficulty weight of GRPO-LEAD (arXiv 2504.09696): what is rare in a group counts more, whether right or
-wrong."""
+"""The difficulty weights of GRPO-LEAD (arXiv 2504.09696) and F-GRPO (arXiv 2602.06717): GRPO's advantage times a weight
+that depends on how often the group is solved."""
 
 import math
 from typing import ClassVar
@@ -52,3 +52,25 @@ class DifficultyWeight(Grpo):
 
     def _weight(self, x: float) -> float:
         return self.low + (self.high - self.low) / (1 + math.exp(min(self.steepness * (x - self.midpoint), LARGEST)))
+
+
+@settings
+class FGrpo(Grpo):
+    """Correctness, times (1 - p)^gamma with p the fraction of the group that is correct. F-GRPO (arXiv 2602.06717).
+
+    Clip 0.20 / 0.20, as in the source, whose F-DAPO and F-CISPO are this with the loss of clip-higher and cispo.
+    """
+
+    name: str = "f-grpo"
+    gamma: float = 0.5
+    """The exponent, of 0.5, 1 and 2 the source's choice for its three models. 0 is grpo."""
+
+    counts_correct: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(0, gamma=self.gamma)
+
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
+        p = float((group.outcomes >= self.threshold).mean())
+        return (1 - p) ** self.gamma * super().advantages(group, context)

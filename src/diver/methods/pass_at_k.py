@@ -2,7 +2,6 @@
 
 from __future__ import annotations  # so that numpy.random is imported only where it is used
 
-import hashlib
 import math
 from typing import ClassVar, Literal
 
@@ -11,7 +10,7 @@ import numpy as np
 from diver.core.settings import at_least, settings
 from diver.core.types import DiverError, Group
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Context, Method
+from diver.methods.base import Context, Method, random_stream
 from diver.methods.grpo import group_advantage, one_group
 
 
@@ -54,10 +53,7 @@ class PassAtK(Method):
         if self.form == "analytic":
             return pass_at_k_advantage(group.outcomes, self.k, self.threshold)
         # A stream of the problem, step and responses: a resumed run draws the same sets, one of another seed does not.
-        key = hashlib.blake2b(
-            repr((group.problem.id, context.progress, group.responses)).encode(), digest_size=8
-        ).digest()
-        random = np.random.default_rng(int.from_bytes(key))
+        random = random_stream(group.problem.id, context.progress, group.responses)
         return bootstrap_pass_at_k_advantage(group.outcomes, self.k, self.sets or len(group), random, self.threshold)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations  # so that numpy.random is imported only where it is used
 
-import hashlib
 import math
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from diver.core.settings import above, at_least, settings
 from diver.core.types import Group, Progress, Reward
 from diver.diversity.vectors import hidden_states
-from diver.methods.base import Context, with_diversity_reward
+from diver.methods.base import Context, random_stream, with_diversity_reward
 from diver.methods.grpo import Grpo
 
 
@@ -54,7 +53,8 @@ class RepExp(Grpo):
         r, bonus = group.outcomes, np.zeros(len(group))
         if (r >= self.threshold).any():
             states = hidden_states(self.diversity.texts(group), self.diversity.hidden_state, group.prompt)
-            projection = sparse_projection(states.shape[1], self.dimensions, _stream(context.progress))
+            step = context.progress.step if isinstance(context.progress, Progress) else context.progress
+            projection = sparse_projection(states.shape[1], self.dimensions, random_stream("rep-exp", step))
             bonus = self.shaping_coef(context.progress) * elliptical_bonus(states @ projection, self.ridge)
         return with_diversity_reward(r, bonus)
 
@@ -78,10 +78,3 @@ def sparse_projection(features: int, dimensions: int, random: np.random.Generato
     density = 1 / math.sqrt(features)
     signs = random.choice([-1.0, 0.0, 1.0], (features, dimensions), p=[density / 2, 1 - density, density / 2])
     return signs / math.sqrt(density * dimensions)
-
-
-def _stream(progress: Progress | float) -> np.random.Generator:
-    """The random generator of the step, so that a resumed run draws the same numbers."""
-    step = progress.step if isinstance(progress, Progress) else progress
-    key = hashlib.blake2b(repr(("rep-exp", step)).encode(), digest_size=8).digest()
-    return np.random.default_rng(int.from_bytes(key))

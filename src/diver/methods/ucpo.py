@@ -7,9 +7,8 @@ import numpy as np
 
 from diver.core.settings import between, settings
 from diver.core.types import Group
-from diver.methods.base import Context
+from diver.methods.base import Context, mean_logprobs
 from diver.methods.grpo import Grpo
-from diver.methods.likelihood import mean_logprobs
 
 
 @settings
@@ -46,7 +45,7 @@ class Ucpo(Grpo):
             return a
         if len(set(outcomes := group.outcomes[correct].tolist())) > 1:
             raise self._error(group, f"correct responses need equal outcomes, not {outcomes}: their sum is shared out")
-        logprob = mean_logprobs(group.rollouts)[correct]
+        logprob = mean_logprobs(group)[correct]
         q = np.exp(logprob - logprob.max())
         inverse = 1 / np.maximum(q / q.sum(), 1e-6)
         a[correct] *= len(correct) * ((1 - self.tau) / len(correct) + self.tau * inverse / inverse.sum())

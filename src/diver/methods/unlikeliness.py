@@ -5,9 +5,8 @@ import numpy as np
 from diver.core.settings import between, settings
 from diver.core.types import Group, Reward
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Context, with_diversity_reward
+from diver.methods.base import Context, sum_logprobs, with_diversity_reward
 from diver.methods.grpo import Grpo
-from diver.methods.likelihood import sum_logprobs
 
 
 @settings
@@ -34,7 +33,7 @@ class Unlikeliness(Grpo):
     formula_needs = frozenset({"logprobs"})
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
-        logprob = sum_logprobs(group.rollouts)
+        logprob = sum_logprobs(group)
         likelier, equal = logprob > logprob[:, None], logprob == logprob[:, None]
         rank = likelier.sum(axis=1) + (equal.sum(axis=1) - 1) / 2
         discount = self.beta * (len(group) - rank) / len(group)

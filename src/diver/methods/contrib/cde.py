@@ -5,9 +5,8 @@ import numpy as np
 from diver.core.settings import above, at_least, settings
 from diver.core.types import Group, Progress, Reward
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Context, with_diversity_reward
+from diver.methods.base import Context, mean_logprobs, with_diversity_reward
 from diver.methods.grpo import Grpo
-from diver.methods.likelihood import mean_logprobs
 from diver.methods.schedule import Schedule
 
 
@@ -45,5 +44,5 @@ class Cde(Grpo):
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r = self.outcomes_within_1(group)
-        bonus = np.minimum(np.abs(2 * r - 1) / self.kappa, -self.alpha * mean_logprobs(group.rollouts))
+        bonus = np.minimum(np.abs(2 * r - 1) / self.kappa, -self.alpha * mean_logprobs(group))
         return with_diversity_reward(r, self.shaping_coef(context.progress) * bonus / 2)

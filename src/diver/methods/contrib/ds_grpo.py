@@ -6,9 +6,8 @@ import numpy as np
 
 from diver.core.settings import at_least, settings
 from diver.core.types import Group
-from diver.methods.base import Context
+from diver.methods.base import Context, sum_logprobs
 from diver.methods.grpo import ClipHigher
-from diver.methods.likelihood import sum_logprobs
 
 
 @settings
@@ -43,5 +42,5 @@ class DsGrpo(ClipHigher):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         correct = group.outcomes >= self.threshold
-        logprob = sum_logprobs(group.rollouts)
+        logprob = sum_logprobs(group)
         return super().advantages(group, context) + np.where(correct, -self.gamma_p, self.gamma_n) * logprob

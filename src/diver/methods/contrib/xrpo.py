@@ -6,9 +6,8 @@ import numpy as np
 
 from diver.core.settings import at_least, settings
 from diver.core.types import Group
-from diver.methods.base import Context
+from diver.methods.base import Context, mean_logprobs
 from diver.methods.grpo import ClipHigher
-from diver.methods.likelihood import mean_logprobs
 
 
 @settings
@@ -43,7 +42,7 @@ class Xrpo(ClipHigher):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         a = super().advantages(group, context)
-        logprob = mean_logprobs(group.rollouts)
+        logprob = mean_logprobs(group)
         eta = np.exp(logprob - logprob.mean())
         gain = np.minimum(np.maximum(self.novelty * (1 - eta), 0), self.limit * a)
         return np.where(group.outcomes >= self.threshold, a + np.maximum(gain, 0), a)
