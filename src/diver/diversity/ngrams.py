@@ -73,13 +73,14 @@ def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray
     if strings:
         number = defaultdict[str, int](count().__next__).__getitem__  # the next number for a word that is new
         words = (r.split() for r in responses if isinstance(r, str))
-        numbers = [np.fromiter(map(number, of_response), np.int64, len(of_response)) for of_response in words]
-        return np.concatenate(numbers), np.array([len(r) for r in numbers])
+        numbered = [np.fromiter(map(number, of_response), np.int64, len(of_response)) for of_response in words]
+        return np.concatenate(numbered), np.array([len(r) for r in numbered])
     tokens = [np.asarray(r) for r in responses]
     for i, ids in enumerate(tokens):
         if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
             raise ValueError(f"response {i} is neither a string nor a flat sequence of integer token ids")
-    return _numbered(np.concatenate([ids.astype(np.int64) for ids in tokens])), np.array([len(ids) for ids in tokens])
+    _, numbers = np.unique(np.concatenate([ids.astype(np.int64) for ids in tokens]), return_inverse=True)
+    return numbers, np.array([len(ids) for ids in tokens])
 
 
 def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iterator[tuple[np.ndarray, ...]]:
@@ -99,16 +100,11 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
     start, gram = np.arange(len(tokens)), tokens
     for n in range(orders):
         if n:
-            gram = _numbered(gram * base + tokens[start + n])
+            _, gram = np.unique(gram * base + tokens[start + n], return_inverse=True)
         seen = np.bincount(gram)
         again = np.flatnonzero((seen > 1)[gram])
         start, gram = start[again], gram[again]
         yield gram, doc[start], seen
-
-
-def _numbered(keys: np.ndarray) -> np.ndarray:
-    """0, 1, ... for the different keys, int64 [n], equal for equal ones, int64 [n]."""
-    return np.unique(keys, return_inverse=True)[1]
 
 
 def order_weights(orders: int, weights: Sequence[float] | None) -> np.ndarray:

@@ -76,6 +76,13 @@ class Method:
     counts_correct: ClassVar[bool] = False
     """Whether advantages depend on which outcomes reach `threshold`."""
 
+    zero_mean: ClassVar[bool] = False
+    """Whether the advantages of every group sum to 0, so that a trainer that subtracts the mean leaves them as they
+    are."""
+
+    per_token: ClassVar[bool] = False
+    """Whether `advantages` has one for each token of a response."""
+
     formula_needs: ClassVar[frozenset[str]] = frozenset()
     """Which of NEEDS the formula of the class reads; `needs` adds those of its settings."""
 
@@ -94,17 +101,6 @@ class Method:
         needs |= {"tokens", "grades", "keys", "state"} if self.replay else set()
         needs |= {"replay"} if self.replay or type(self).replayed is not Method.replayed else set()
         return frozenset(needs.union(*(needs_of(name, self.diversity) for name in {*self.metric_names} - {*OBSERVED})))
-
-    @property
-    def zero_mean(self) -> bool:
-        """Whether the advantages of every group sum to 0, so that a trainer that subtracts the mean leaves them as they
-        are."""
-        return False
-
-    @property
-    def per_token(self) -> bool:
-        """Whether `advantages` has one for each token of a response."""
-        return False
 
     def in_common_frame(self) -> Self:
         """This method with the defaults of `frame = "common"`."""
@@ -330,12 +326,11 @@ def with_diversity_reward(outcomes: np.ndarray, diversity: np.ndarray) -> list[R
 def _sampled_of(groups: Sequence[Group], sampled: Sequence[Group]) -> list[Group]:
     """The groups given to `apply` for those that it returned, with the rollouts that a selection drops."""
 
-    def holds(whole: Group, part: Group) -> bool:
-        found = {(rollout.index, rollout.response) for rollout in whole.rollouts}
-        return whole.problem.id == part.problem.id and found.issuperset((r.index, r.response) for r in part.rollouts)
+    def rows(group: Group) -> set[tuple[str, int, str]]:
+        return {(group.problem.id, rollout.index, rollout.response) for rollout in group.rollouts}
 
     waiting = iter(sampled)  # both are in one order
-    return [next((whole for whole in waiting if holds(whole, part)), part) for part in groups]
+    return [next((whole for whole in waiting if rows(part) <= rows(whole)), part) for part in groups]
 
 
 def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:

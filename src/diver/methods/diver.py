@@ -117,15 +117,8 @@ class Diver(ClipHigher):
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         clipped = diversity_reward(self._intrinsic(group), self._rewarded, self.shaping.clip_max, self.combine)
-        return shape(
-            group.outcomes,
-            clipped,
-            self.shaping_coef(context.progress),
-            self.shaping,
-            self._lengths(group),
-            self.threshold,
-            group.truncated,
-        )
+        coef, lengths = self.shaping_coef(context.progress), self._lengths(group)
+        return shape(group.outcomes, clipped, coef, self.shaping, lengths, self.threshold, group.truncated)
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         min_std = self._smallest_mixed_std(group) if self.std_floor else 0.0

@@ -36,9 +36,7 @@ class Grpo(Method):
         at_least(0, tolerance=self.tolerance)
         check_divisor(self.divisor, self.overlong)
 
-    @property
-    def zero_mean(self) -> bool:
-        return True
+    zero_mean = True
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         return group_advantage(group.rewards, self.divisor, self.tolerance)

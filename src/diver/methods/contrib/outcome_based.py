@@ -52,7 +52,7 @@ class OutcomeBased(Method):
         return super().needs | ({"tokens", "decode"} if self.mask_answer else set())
 
     @property
-    def per_token(self) -> bool:
+    def per_token(self) -> bool:  # type: ignore[override]  # by its settings
         return self.mask_answer
 
     def advantages(self, group: Group, context: Context) -> np.ndarray | Sequence[np.ndarray]:
@@ -136,7 +136,7 @@ class OutcomeUcbMean(OutcomeUcb):
     name: str = "outcome-ucb-mean"
 
     @property
-    def zero_mean(self) -> bool:
+    def zero_mean(self) -> bool:  # type: ignore[override]  # by its settings
         return not self.mask_answer
 
     def exploration(self, group: Group, context: Context) -> np.ndarray:
