@@ -8,7 +8,6 @@ gradient. torch is imported where numbers are computed, so that naming a loss ne
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -71,7 +70,7 @@ class PolicyLoss:
     selects_on_policy: ClassVar[bool] = True
     """Whether also in the first mini-batch of a step, where the policy still is the one that sampled."""
 
-    common: ClassVar[Mapping[str, Any]] = {"aggregation": "token-mean", "kl_coef": 0.0, "entropy_coef": 0.0}
+    common: ClassVar[dict[str, Any]] = {"aggregation": "token-mean", "kl_coef": 0.0, "entropy_coef": 0.0}
     """What it has in the frame in which methods are compared (`method.frame`); the rest is its own."""
 
     def __post_init__(self) -> None:

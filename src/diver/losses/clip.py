@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from diver.core.settings import at_least, between, settings
@@ -23,8 +22,8 @@ class ClipLoss(PolicyLoss):
     clip_high: float = 0.28
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
 
-    metric_names: ClassVar[tuple[str, ...]] = ("clip_fraction",)
-    common: ClassVar[Mapping[str, Any]] = {**PolicyLoss.common, "clip_low": 0.20, "clip_high": 0.28}
+    metric_names = ("clip_fraction",)
+    common: ClassVar[dict[str, Any]] = {**PolicyLoss.common, "clip_low": 0.20, "clip_high": 0.28}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,8 +40,8 @@ class ClipCovLoss(ClipLoss):
     high: float = 5.0
     """and below this; among them the choice is random."""
 
-    common: ClassVar[Mapping[str, Any]] = PolicyLoss.common
-    selects_tokens: ClassVar[bool] = True
+    common = PolicyLoss.common
+    selects_tokens = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,9 +74,9 @@ class KlCovLoss(PolicyLoss):
     coef: float = 1.0
     """What |log rho|, the estimate of the KL divergence at a token, is multiplied by."""
 
-    metric_names: ClassVar[tuple[str, ...]] = ("clip_fraction",)
-    selects_tokens: ClassVar[bool] = True
-    selects_on_policy: ClassVar[bool] = False
+    metric_names = ("clip_fraction",)
+    selects_tokens = True
+    selects_on_policy = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

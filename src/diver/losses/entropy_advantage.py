@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from diver.core.settings import at_least, settings
 from diver.losses.base import Tokens
@@ -26,7 +26,7 @@ class EntropyAdvantageLoss(ClipLoss):
     kappa: float = 2.0
     """A token gains at most |A| / kappa."""
 
-    needs_entropy: ClassVar[bool] = True
+    needs_entropy = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from diver.core.settings import at_least, settings
 from diver.losses.base import Tokens, check_fraction
@@ -41,9 +41,9 @@ class SirenLoss(ClipLoss):
     beta: float = 0.005
     """The coefficient of the term."""
 
-    selects_tokens: ClassVar[bool] = True
-    needs_entropy: ClassVar[bool] = True
-    has_anchor: ClassVar[bool] = True
+    selects_tokens = True
+    needs_entropy = True
+    has_anchor = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

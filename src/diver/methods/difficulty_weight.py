@@ -2,7 +2,6 @@
 that depends on how often the group is solved."""
 
 import math
-from typing import ClassVar
 
 import numpy as np
 
@@ -35,7 +34,7 @@ class DifficultyWeight(Grpo):
     """The slope of the logistic function."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, entropy_coef=0.001)
 
-    counts_correct: ClassVar[bool] = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,7 +64,7 @@ class FGrpo(Grpo):
     gamma: float = 0.5
     """The exponent, of 0.5, 1 and 2 the source's choice for its three models. 0 is grpo."""
 
-    counts_correct: ClassVar[bool] = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,13 +3,12 @@
 from __future__ import annotations  # so that numpy.random is imported only where it is used
 
 import math
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from diver.core.settings import at_least, settings
 from diver.core.types import DiverError, Group
-from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, Method, random_stream
 from diver.methods.grpo import group_advantage, one_group
 
@@ -29,10 +28,9 @@ class PassAtK(Method):
     """analytic: the exact mean over all sets; bootstrap: over random sets."""
     sets: int | None = None
     """How many random sets `form` bootstrap draws; none: as many as the group has responses."""
-    loss: PolicyLoss = ClipLoss()
 
-    outcomes_only: ClassVar[bool] = True
-    counts_correct: ClassVar[bool] = True
+    outcomes_only = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
         at_least(1, k=self.k, sets=self.sets)

@@ -2,7 +2,6 @@
 baseline."""
 
 import math
-from typing import ClassVar
 
 import numpy as np
 
@@ -25,8 +24,8 @@ class Pkpo(Method):
     k: int = 4
     """The k of Pass@k (ours, as pass-at-k). With k = 1 it is REINFORCE without a baseline."""
 
-    outcomes_only: ClassVar[bool] = True
-    counts_correct: ClassVar[bool] = True
+    outcomes_only = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
         at_least(1, k=self.k)

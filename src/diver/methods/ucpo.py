@@ -1,8 +1,6 @@
 """After UCPO (arXiv 2605.00365): the advantage of the correct responses is shared out in favour of the unlikely
 ones."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from diver.core.settings import between, settings
@@ -26,7 +24,7 @@ class Ucpo(Grpo):
     tau: float = 0.2
     """0 is grpo, 1 shares by 1/q alone."""
 
-    counts_correct: ClassVar[bool] = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,7 +4,6 @@ import numpy as np
 
 from diver.core.settings import above, at_least, settings
 from diver.core.types import Group, Progress, Reward
-from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, mean_logprobs, with_diversity_reward
 from diver.methods.grpo import Grpo
 from diver.methods.schedule import Schedule
@@ -28,7 +27,6 @@ class Cde(Grpo):
     """The coefficient of B."""
     schedule: Schedule = Schedule(kind="step", end=0.5)
     """How omega falls from 1: to 0 half-way (ours)."""
-    loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20)
 
     def __post_init__(self) -> None:
         super().__post_init__()

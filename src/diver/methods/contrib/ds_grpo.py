@@ -1,7 +1,5 @@
 """After differential smoothing, DS-GRPO (arXiv 2511.19942, Eq. 6): the unlikely gain if correct, and lose if wrong."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from diver.core.settings import at_least, settings
@@ -26,7 +24,7 @@ class DsGrpo(ClipHigher):
     gamma_n: float = 0.001
     """Weight for wrong responses (ours)."""
 
-    counts_correct: ClassVar[bool] = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,7 +8,6 @@ and constants are those that notes and a review of the paper quote (hence "after
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -36,7 +35,7 @@ class OutcomeBased(Method):
     another number. The answer is the last \\boxed{...}; a response without one has no such tokens (ours: which they are
     was not found)."""
 
-    counts_correct: ClassVar[bool] = True
+    counts_correct = True
     formula_needs = frozenset({"keys"})
 
     def __post_init__(self) -> None:

@@ -1,7 +1,5 @@
 """After XRPO's novelty sharpening (arXiv 2510.06672): a correct response that is unlikely has more advantage."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from diver.core.settings import at_least, settings
@@ -26,7 +24,7 @@ class Xrpo(ClipHigher):
     limit: float = 0.5
     """What a response may gain at most, as a multiple of its advantage (kappa)."""
 
-    counts_correct: ClassVar[bool] = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
