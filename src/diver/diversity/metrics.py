@@ -189,20 +189,16 @@ class _WhenRead(Mapping[str, float]):
 
 def _token_ids(group: Group, until: Until, decode: Decode | None) -> list[Sequence[int]]:
     """The policy tokens of each response that are measured, before a horizon."""
-    ids = []
     for i, rollout in enumerate(group.rollouts):
         if rollout.tokens is None:
             raise ValueError(f"problem {group.problem.id!r}, rollout {i} has no policy tokens: give `tokens`")
-        if until == "answer" and _has_tail(rollout):
-            if decode is None:
-                raise ValueError(
-                    f"problem {group.problem.id!r}, rollout {i}: its answer ends before its text, so tokens need "
-                    "`decode` to be cut there; or set diversity.until to end"
-                )
-            ids.append(rollout.tokens[: _answer_tokens(rollout, decode)])
-        else:
-            ids.append(rollout.tokens)
-    return ids
+        if until == "answer" and decode is None and _has_tail(rollout):
+            raise ValueError(
+                f"problem {group.problem.id!r}, rollout {i}: its answer ends before its text, so tokens need `decode` "
+                "to be cut there; or set diversity.until to end"
+            )
+    measured = group if until == "end" else _until_answer(group, decode)
+    return [rollout.tokens or () for rollout in measured.rollouts]
 
 
 def _texts(group: Group, settings: Diversity, decode: Decode | None) -> list[str]:
@@ -226,11 +222,12 @@ def _until_answer(group: Group, decode: Decode | None) -> Group:
     def cut(rollout: Rollout) -> Rollout:
         if not _has_tail(rollout):
             return rollout
-        if rollout.tokens is None or decode is None:
-            return rollout.replace(response=rollout.until_answer, tokens=None, logprobs=None, num_tokens=None)
-        count = _answer_tokens(rollout, decode)
-        logprobs = None if rollout.logprobs is None else rollout.logprobs[:count]
-        tokens = rollout.tokens[:count]
+        tokens = logprobs = None
+        if rollout.tokens is not None and decode is not None:
+            # The fewest first tokens whose text holds the answer; the text grows with the tokens.
+            ids = list(rollout.tokens)
+            count = bisect_left(range(len(ids)), rollout.answer_end or 0, key=lambda n: len(decode(ids[:n])))
+            tokens, logprobs = rollout.tokens[:count], None if rollout.logprobs is None else rollout.logprobs[:count]
         return rollout.replace(response=rollout.until_answer, tokens=tokens, logprobs=logprobs, num_tokens=None)
 
     return dataclasses.replace(group, rollouts=tuple(map(cut, group.rollouts)))
@@ -238,13 +235,6 @@ def _until_answer(group: Group, decode: Decode | None) -> Group:
 
 def _has_tail(rollout: Rollout) -> bool:
     return rollout.answer_end is not None and rollout.answer_end < len(rollout.response)
-
-
-def _answer_tokens(rollout: Rollout, decode: Decode) -> int:
-    """The fewest first tokens whose text holds the answer; the text grows with the tokens,
-    so a bisection finds them."""
-    tokens = list(rollout.tokens or ())
-    return bisect_left(range(len(tokens)), rollout.answer_end or 0, key=lambda n: len(decode(tokens[:n])))
 
 
 def _checked(values: Any, name: str, size: int) -> np.ndarray:
