@@ -67,6 +67,8 @@ class PolicyLoss:
     recomputes_logprobs: ClassVar[bool] = False
     """Whether the old log-probs are computed anew before the first update: bfloat16 rounds by more than its bounds
     allow."""
+    selected_have_gradient: ClassVar[bool] = False
+    """Whether a selected token has a gradient without an advantage too."""
     selects_on_policy: ClassVar[bool] = True
     """Whether also in the first mini-batch of a step, where the policy still is the one that sampled."""
 
@@ -98,6 +100,8 @@ class PolicyLoss:
 
     def has_gradient(self, advantages: np.ndarray | float, selected: Tensor | None = None) -> bool:
         """Whether a row may have a gradient that is not exactly zero; `selected` bool [T] of its tokens."""
+        if self.selected_have_gradient and selected is not None and selected.any():
+            return True
         return bool(np.any(advantages)) or self.kl_coef > 0 or self.entropy_coef != 0
 
 

@@ -77,6 +77,7 @@ class KlCovLoss(PolicyLoss):
     metric_names = ("clip_fraction",)
     selects_tokens = True
     selects_on_policy = False
+    selected_have_gradient = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,6 +91,3 @@ class KlCovLoss(PolicyLoss):
         log_ratio = tokens.logprobs - tokens.old_logprobs
         loss = -log_ratio.exp() * tokens.advantages + self.coef * log_ratio.abs() * tokens.selected
         return loss, {"clip_fraction": tokens.selected.new_zeros(tokens.selected.shape)}
-
-    def has_gradient(self, advantages: np.ndarray | float, selected: Tensor | None = None) -> bool:
-        return super().has_gradient(advantages) or (selected is not None and bool(selected.any()))

@@ -9,7 +9,6 @@ from diver.losses.base import Tokens, check_fraction
 from diver.losses.clip import ClipLoss
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor
 
 
@@ -44,6 +43,7 @@ class SirenLoss(ClipLoss):
     selects_tokens = True
     needs_entropy = True
     has_anchor = True
+    selected_have_gradient = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,9 +70,6 @@ class SirenLoss(ClipLoss):
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         loss, metrics = super().forward(tokens)
         return loss + tokens.selected * tokens.entropy, metrics
-
-    def has_gradient(self, advantages: np.ndarray | float, selected: Tensor | None = None) -> bool:
-        return super().has_gradient(advantages) or (selected is not None and bool(selected.any()))
 
     def _share(self, tokens: Tokens) -> Tensor:
         """The part of each token in H: 1 / (peaks of its response x responses) at a peak, else 0: [N]."""

@@ -6,7 +6,6 @@ import numpy as np
 from diver.core.settings import above, settings
 from diver.core.types import Group
 from diver.methods.base import Context, Method
-from diver.methods.grpo import one_group
 
 
 @settings
@@ -29,6 +28,6 @@ class RsGrpo(Method):
     zero_mean = True
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
-        r = one_group(group.rewards)
+        r = group.rewards
         weight = np.exp(self.beta * (r - r.max()))  # the largest cancels in the quotient
         return (weight / weight.mean() - 1) / self.beta
