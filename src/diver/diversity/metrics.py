@@ -23,8 +23,7 @@ from diver.diversity.textual import distinct_n, self_bleu_diversity, textual_div
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
 
 TextMetric = Callable[[Sequence[str]], np.ndarray]
-GroupMetric = Callable[[Group], np.ndarray]
-Metric = TextMetric | GroupMetric
+Metric = TextMetric | Callable[[Group], np.ndarray]
 Decode = Callable[[list[int]], str]
 Until = Literal["answer", "end"]
 
@@ -108,10 +107,7 @@ def needs_of(name: str, settings: Diversity = DEFAULT) -> frozenset[str]:
 
 
 def measure(
-    group: Group,
-    names: Iterable[str],
-    settings: Diversity = DEFAULT,
-    decode: Decode | None = None,
+    group: Group, names: Iterable[str], settings: Diversity = DEFAULT, decode: Decode | None = None
 ) -> dict[str, np.ndarray]:
     """Each metric of a group, {name: float64 [G]}.
 
