@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import inspect
 import io
 import json
 import re
@@ -139,6 +140,7 @@ def profiled(inside: Callable[[], bool] = lambda: True) -> Iterator[dict[str, se
         code = frame.f_code
         if (
             event == "call"
+            and code.co_flags & inspect.CO_OPTIMIZED  # not a module or the body of a class, which run at import
             and inside()
             and code.co_filename.startswith(f"{SOURCE}/")
             and not code.co_name.startswith("<")

@@ -546,7 +546,7 @@ def test_a_smoke_test_deletes_its_folder_unless_a_run_fails(tmp_path, monkeypatc
 def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_process):
     """A method from outside the package beside clip-higher; what is finished is not made again."""
     (tmp_path / "mine.py").write_text(
-        "from diver.methods.max_rl import MaxRl\nfrom diver.core.settings import settings\n\n\n"
+        "from diver.methods.grpo import MaxRl\nfrom diver.core.settings import settings\n\n\n"
         "@settings\nclass Mine(MaxRl):\n    name: str = 'mine:Mine'\n"
     )
     monkeypatch.chdir(tmp_path)

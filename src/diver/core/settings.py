@@ -27,6 +27,27 @@ def settings(cls: type) -> type:
     return dataclass(frozen=True, kw_only=True)(cls)
 
 
+def at_least(bound: float, **values: float | None) -> None:
+    """Raises ValueError, which names the value, for one that is below the bound. None is no value."""
+    for name, value in values.items():
+        if value is not None and value < bound:
+            raise ValueError(f"{name} must be at least {bound}, not {value}")
+
+
+def above(bound: float, **values: float | None) -> None:
+    """Raises ValueError for one that is not above the bound, as `at_least`."""
+    for name, value in values.items():
+        if value is not None and value <= bound:
+            raise ValueError(f"{name} must be above {bound}, not {value}")
+
+
+def between(low: float, high: float, **values: float) -> None:
+    """Raises ValueError for one that is below `low` or above `high`, as `at_least`."""
+    for name, value in values.items():
+        if not low <= value <= high:
+            raise ValueError(f"{name} must be between {low} and {high}, not {value}")
+
+
 def read(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     """`cls` made of `table`, types strict (an integer does for a float, "0.1" does not).
 

@@ -10,7 +10,6 @@ from diver.diversity.metrics import (
     needs_of,
     resolve,
     with_diversity,
-    with_diversity_when_read,
 )
 from diver.diversity.ngrams import spaced, unspaced_note
 from diver.diversity.textual import (
@@ -21,28 +20,3 @@ from diver.diversity.textual import (
     textual_diversity,
 )
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
-
-__all__ = [
-    "METRICS",
-    "Diversity",
-    "Embedding",
-    "HiddenState",
-    "Metric",
-    "Until",
-    "bleu_matrix",
-    "distinct_n",
-    "embedding_diversity",
-    "equational_diversity",
-    "formulas",
-    "hidden_state_diversity",
-    "measure",
-    "needs_of",
-    "resolve",
-    "self_bleu_diversity",
-    "spaced",
-    "textual_dissimilarity",
-    "textual_diversity",
-    "unspaced_note",
-    "with_diversity",
-    "with_diversity_when_read",
-]

@@ -23,8 +23,7 @@ from diver.diversity.textual import distinct_n, self_bleu_diversity, textual_div
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
 
 TextMetric = Callable[[Sequence[str]], np.ndarray]
-GroupMetric = Callable[[Group], np.ndarray]
-Metric = TextMetric | GroupMetric
+Metric = TextMetric | Callable[[Group], np.ndarray]
 Decode = Callable[[list[int]], str]
 Until = Literal["answer", "end"]
 
@@ -108,10 +107,7 @@ def needs_of(name: str, settings: Diversity = DEFAULT) -> frozenset[str]:
 
 
 def measure(
-    group: Group,
-    names: Iterable[str],
-    settings: Diversity = DEFAULT,
-    decode: Decode | None = None,
+    group: Group, names: Iterable[str], settings: Diversity = DEFAULT, decode: Decode | None = None
 ) -> dict[str, np.ndarray]:
     """Each metric of a group, {name: float64 [G]}.
 
@@ -131,9 +127,11 @@ def measure(
             given = [ids[: settings.horizon] for ids in _token_ids(group, settings.until, decode)]
         else:
             given = [spaced(text, settings.tokenize) for text in _texts(group, settings, decode)]
-        what = f"diversity metric {name!r}, problem {group.problem.id!r}"
-        values = metric(given) if name in METRICS else call_own(what, metric, given)
-        measured[name] = _checked(values, name, len(group))
+        if name in METRICS:
+            measured[name] = metric(given)
+        else:
+            values = call_own(f"diversity metric {name!r}, problem {group.problem.id!r}", metric, given)
+            measured[name] = _checked(values, name, len(group))
     return measured
 
 
@@ -145,25 +143,26 @@ def _takes_group(metric: Callable[[Any], Any]) -> bool:
 
 
 def with_diversity(
-    group: Group, names: Iterable[str], settings: Diversity = DEFAULT, decode: Decode | None = None
+    group: Group,
+    names: Iterable[str],
+    settings: Diversity = DEFAULT,
+    decode: Decode | None = None,
+    *,
+    when_read: bool = False,
 ) -> Group:
-    """The group, every rollout with these metrics in its `diversity` and no others. Arguments and errors: `measure`."""
-    columns = measure(group, names, settings, decode)
-    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-    return group.with_each(diversity=[dict(zip(columns, row, strict=True)) for row in rows])
+    """The group, every rollout with these metrics in its `diversity` and no others. Arguments and errors: `measure`.
 
-
-def with_diversity_when_read(
-    group: Group, names: Iterable[str], settings: Diversity = DEFAULT, decode: Decode | None = None
-) -> Group:
-    """As `with_diversity`, but each metric is measured when it is first read, and never where nobody reads it."""
-    known = list(names)
+    With `when_read` each metric is measured when it is first read, and never where nobody reads it.
+    """
+    known, rows = list(names), range(len(group))
 
     @cache
     def column(name: str) -> list[float]:
         return measure(group, [name], settings, decode)[name].tolist()
 
-    return group.with_each(diversity=[_WhenRead(known, column, i) for i in range(len(group))])
+    if when_read:
+        return group.with_each(diversity=[_WhenRead(known, column, i) for i in rows])
+    return group.with_each(diversity=[{name: column(name)[i] for name in known} for i in rows])
 
 
 class _WhenRead(Mapping[str, float]):
@@ -186,20 +185,16 @@ class _WhenRead(Mapping[str, float]):
 
 def _token_ids(group: Group, until: Until, decode: Decode | None) -> list[Sequence[int]]:
     """The policy tokens of each response that are measured, before a horizon."""
-    ids = []
     for i, rollout in enumerate(group.rollouts):
         if rollout.tokens is None:
             raise ValueError(f"problem {group.problem.id!r}, rollout {i} has no policy tokens: give `tokens`")
-        if until == "answer" and _has_tail(rollout):
-            if decode is None:
-                raise ValueError(
-                    f"problem {group.problem.id!r}, rollout {i}: its answer ends before its text, so tokens need "
-                    "`decode` to be cut there; or set diversity.until to end"
-                )
-            ids.append(rollout.tokens[: _answer_tokens(rollout, decode)])
-        else:
-            ids.append(rollout.tokens)
-    return ids
+        if until == "answer" and decode is None and _has_tail(rollout):
+            raise ValueError(
+                f"problem {group.problem.id!r}, rollout {i}: its answer ends before its text, so tokens need `decode` "
+                "to be cut there; or set diversity.until to end"
+            )
+    measured = group if until == "end" else _until_answer(group, decode)
+    return [rollout.tokens or () for rollout in measured.rollouts]
 
 
 def _texts(group: Group, settings: Diversity, decode: Decode | None) -> list[str]:
@@ -223,11 +218,12 @@ def _until_answer(group: Group, decode: Decode | None) -> Group:
     def cut(rollout: Rollout) -> Rollout:
         if not _has_tail(rollout):
             return rollout
-        if rollout.tokens is None or decode is None:
-            return rollout.replace(response=rollout.until_answer, tokens=None, logprobs=None, num_tokens=None)
-        count = _answer_tokens(rollout, decode)
-        logprobs = None if rollout.logprobs is None else rollout.logprobs[:count]
-        tokens = rollout.tokens[:count]
+        tokens = logprobs = None
+        if rollout.tokens is not None and decode is not None:
+            # The fewest first tokens whose text holds the answer; the text grows with the tokens.
+            ids = list(rollout.tokens)
+            count = bisect_left(range(len(ids)), rollout.answer_end or 0, key=lambda n: len(decode(ids[:n])))
+            tokens, logprobs = rollout.tokens[:count], None if rollout.logprobs is None else rollout.logprobs[:count]
         return rollout.replace(response=rollout.until_answer, tokens=tokens, logprobs=logprobs, num_tokens=None)
 
     return dataclasses.replace(group, rollouts=tuple(map(cut, group.rollouts)))
@@ -235,13 +231,6 @@ def _until_answer(group: Group, decode: Decode | None) -> Group:
 
 def _has_tail(rollout: Rollout) -> bool:
     return rollout.answer_end is not None and rollout.answer_end < len(rollout.response)
-
-
-def _answer_tokens(rollout: Rollout, decode: Decode) -> int:
-    """The fewest first tokens whose text holds the answer; the text grows with the tokens,
-    so a bisection finds them."""
-    tokens = list(rollout.tokens or ())
-    return bisect_left(range(len(tokens)), rollout.answer_end or 0, key=lambda n: len(decode(tokens[:n])))
 
 
 def _checked(values: Any, name: str, size: int) -> np.ndarray:

@@ -11,7 +11,6 @@ import numpy as np
 
 Response = str | Sequence[int] | np.ndarray
 Tokenize = Literal["whitespace", "zh", "char", "policy"]
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / the golden ratio: a product with it scatters keys (Fibonacci hashing)
 LONG = 20  # a text with more characters than this for each of its words is written without spaces
 
 # Chinese characters, their radicals, strokes, punctuation and full-width forms, as in sacrebleu's zh; neither kana nor
@@ -37,16 +36,13 @@ def spaced(text: str, tokenize: str) -> str:
     zh: every Chinese character and symbol is a token, point, comma and dash unless in a number (sacrebleu's zh). char:
     every character is one (sacrebleu's char). Otherwise the text as it is.
     """
-    match tokenize:
-        case "zh":
-            text = text.strip()
-            for pattern, replacement in _ZH:
-                text = pattern.sub(replacement, text)
-            return text
-        case "char":
-            return " ".join(text)
-        case _:
-            return text
+    if tokenize == "char":
+        return " ".join(text)
+    if tokenize == "zh":
+        text = text.strip()
+        for pattern, replacement in _ZH:
+            text = pattern.sub(replacement, text)
+    return text
 
 
 def unspaced_note(texts: Sequence[str], tokenize: str) -> str:
@@ -77,13 +73,14 @@ def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray
     if strings:
         number = defaultdict[str, int](count().__next__).__getitem__  # the next number for a word that is new
         words = (r.split() for r in responses if isinstance(r, str))
-        numbers = [np.fromiter(map(number, of_response), np.int64, len(of_response)) for of_response in words]
-        return np.concatenate(numbers), np.array([len(r) for r in numbers])
+        numbered = [np.fromiter(map(number, of_response), np.int64, len(of_response)) for of_response in words]
+        return np.concatenate(numbered), np.array([len(r) for r in numbered])
     tokens = [np.asarray(r) for r in responses]
     for i, ids in enumerate(tokens):
         if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
             raise ValueError(f"response {i} is neither a string nor a flat sequence of integer token ids")
-    return _numbered(np.concatenate([ids.astype(np.int64) for ids in tokens])), np.array([len(ids) for ids in tokens])
+    _, numbers = np.unique(np.concatenate([ids.astype(np.int64) for ids in tokens]), return_inverse=True)
+    return numbers, np.array([len(ids) for ids in tokens])
 
 
 def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iterator[tuple[np.ndarray, ...]]:
@@ -103,28 +100,11 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
     start, gram = np.arange(len(tokens)), tokens
     for n in range(orders):
         if n:
-            gram = _numbered(gram * base + tokens[start + n])
+            _, gram = np.unique(gram * base + tokens[start + n], return_inverse=True)
         seen = np.bincount(gram)
         again = np.flatnonzero((seen > 1)[gram])
         start, gram = start[again], gram[again]
         yield gram, doc[start], seen
-
-
-def _numbered(keys: np.ndarray) -> np.ndarray:
-    """0, 1, ... for the different keys, int64 [n], equal for equal ones, int64 [n].
-
-    By a hash table: the last key of a slot stands for all that are equal to it, and those that met another one there,
-    about a fifth where all are different, are sorted.
-    """
-    bits = max(1, 2 * len(keys) - 1).bit_length()
-    slot = (keys.astype(np.uint64) * GOLDEN >> np.uint64(64 - bits)).astype(np.int64)
-    own, table = np.arange(len(keys)), np.empty(1 << bits, np.int64)
-    table[slot] = own
-    same = table[slot]
-    others = np.flatnonzero(keys[same] != keys)
-    _, first, inverse = np.unique(keys[others], return_index=True, return_inverse=True)
-    same[others] = others[first][inverse]
-    return (np.cumsum(same == own) - 1)[same]
 
 
 def order_weights(orders: int, weights: Sequence[float] | None) -> np.ndarray:

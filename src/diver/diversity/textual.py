@@ -66,18 +66,10 @@ def bleu_matrix(responses: Sequence[Response], orders: int = 4, weights: Sequenc
 def _overlaps(gram: np.ndarray, doc: np.ndarray, seen: np.ndarray, size: int) -> np.ndarray:
     """Sum over n-grams g of min(count_i(g), count_j(g)), float64 [G, G], from each occurrence's n-gram and response."""
     common = seen > max(1, size // DENSE_FRACTION)
-    rare = (seen > 1) & ~common
-    if not rare.any():
-        return _dense(_renumbered(gram, common), doc, int(common.sum()), size)
-    is_common = common[gram]
-    c, r = np.flatnonzero(is_common), np.flatnonzero(~is_common)
-    overlap = _dense(_renumbered(gram[c], common), doc[c], int(common.sum()), size)
-    return overlap + _pairs(gram[r], doc[r], size)
-
-
-def _renumbered(gram: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """0, 1, ... for the n-grams that are kept, in their order."""
-    return (np.cumsum(kept) - 1)[gram]
+    column = (np.cumsum(common) - 1)[gram]  # of an n-gram that is common
+    c, r = np.flatnonzero(common[gram]), np.flatnonzero(~common[gram])
+    overlap = _dense(column[c], doc[c], int(common.sum()), size)
+    return overlap + _pairs(gram[r], doc[r], size) if len(r) else overlap
 
 
 def _dense(gram: np.ndarray, doc: np.ndarray, columns: int, size: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from diver.core.extras import install
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import DiverError
 
 
@@ -31,8 +31,7 @@ class Embedding:
     """Responses at a time."""
 
     def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise ValueError(f"batch must be at least 1, not {self.batch}")
+        at_least(1, batch=self.batch)
 
 
 @settings
@@ -47,8 +46,7 @@ class HiddenState:
     """The maximum number of tokens read from a response; none: as many as the model has positions."""
 
     def __post_init__(self) -> None:
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}")
+        at_least(1, max_tokens=self.max_tokens)
 
 
 def embedding_diversity(responses: Sequence[str], settings: Embedding | None = None) -> np.ndarray:

@@ -19,16 +19,3 @@ LOSSES: dict[str, type[PolicyLoss]] = {
     "entropy-advantage": EntropyAdvantageLoss,
     "siren": SirenLoss,
 }
-
-__all__ = [
-    "LOSSES",
-    "CispoLoss",
-    "ClipCovLoss",
-    "ClipLoss",
-    "EntropyAdvantageLoss",
-    "GspoLoss",
-    "HighEntropyLoss",
-    "KlCovLoss",
-    "PolicyLoss",
-    "SirenLoss",
-]

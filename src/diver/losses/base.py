@@ -8,17 +8,17 @@ gradient. torch is imported where numbers are computed, so that naming a loss ne
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Aggregation = Literal["token-mean", "sequence-mean", "token-sum"]
+Given = Any  # a tensor or a number where the loss declares that it needs it, else None
 
 
 class Tokens(NamedTuple):
@@ -34,13 +34,13 @@ class Tokens(NamedTuple):
     logprobs: Tensor
     old_logprobs: Tensor
     advantages: Tensor
-    entropy: Tensor | None = None
-    mask: Tensor | None = None
-    selected: Tensor | None = None
-    uniform: Tensor | None = None
-    lengths: Tensor | None = None
-    weights: Tensor | None = None
-    anchor: float | None = None
+    entropy: Given = None
+    mask: Given = None
+    selected: Given = None
+    uniform: Given = None
+    lengths: Given = None
+    weights: Given = None
+    anchor: Given = None
 
 
 @settings
@@ -67,15 +67,16 @@ class PolicyLoss:
     recomputes_logprobs: ClassVar[bool] = False
     """Whether the old log-probs are computed anew before the first update: bfloat16 rounds by more than its bounds
     allow."""
+    selected_have_gradient: ClassVar[bool] = False
+    """Whether a selected token has a gradient without an advantage too."""
     selects_on_policy: ClassVar[bool] = True
     """Whether also in the first mini-batch of a step, where the policy still is the one that sampled."""
 
-    common: ClassVar[Mapping[str, Any]] = {"aggregation": "token-mean", "kl_coef": 0.0, "entropy_coef": 0.0}
+    common: ClassVar[dict[str, Any]] = {"aggregation": "token-mean", "kl_coef": 0.0, "entropy_coef": 0.0}
     """What it has in the frame in which methods are compared (`method.frame`); the rest is its own."""
 
     def __post_init__(self) -> None:
-        if self.kl_coef < 0:
-            raise ValueError(f"kl_coef must be at least 0, not {self.kl_coef}")
+        at_least(0, kl_coef=self.kl_coef)
 
     @property
     def entropy_top_p(self) -> float:
@@ -99,6 +100,8 @@ class PolicyLoss:
 
     def has_gradient(self, advantages: np.ndarray | float, selected: Tensor | None = None) -> bool:
         """Whether a row may have a gradient that is not exactly zero; `selected` bool [T] of its tokens."""
+        if self.selected_have_gradient and selected is not None and selected.any():
+            return True
         return bool(np.any(advantages)) or self.kl_coef > 0 or self.entropy_coef != 0
 
 

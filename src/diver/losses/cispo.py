@@ -3,8 +3,7 @@ gradient."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 from diver.core.settings import settings
 from diver.losses.base import PolicyLoss, Tokens
@@ -27,7 +26,7 @@ class CispoLoss(ClipLoss):
     clip_low: float = 1.0
     clip_high: float = 4.0
 
-    common: ClassVar[Mapping[str, Any]] = PolicyLoss.common
+    common = PolicyLoss.common
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         ratio = (tokens.logprobs - tokens.old_logprobs).exp().detach()

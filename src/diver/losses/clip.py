@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, between, settings
 from diver.losses.base import PolicyLoss, Tokens
 
 if TYPE_CHECKING:
@@ -23,15 +22,13 @@ class ClipLoss(PolicyLoss):
     clip_high: float = 0.28
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
 
-    metric_names: ClassVar[tuple[str, ...]] = ("clip_fraction",)
-    common: ClassVar[Mapping[str, Any]] = {**PolicyLoss.common, "clip_low": 0.20, "clip_high": 0.28}
+    metric_names = ("clip_fraction",)
+    common: ClassVar[dict[str, Any]] = {**PolicyLoss.common, "clip_low": 0.20, "clip_high": 0.28}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.clip_low <= 1:
-            raise ValueError(f"clip_low must be between 0 and 1, not {self.clip_low}")
-        if self.clip_high < 0:
-            raise ValueError(f"clip_high must be at least 0, not {self.clip_high}")
+        between(0, 1, clip_low=self.clip_low)
+        at_least(0, clip_high=self.clip_high)
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         loss, is_clipped = clipped_surrogate(*tokens[:3], self.clip_low, self.clip_high)

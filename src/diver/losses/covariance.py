@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.losses.base import PolicyLoss, Tokens, check_fraction, top_fraction
 from diver.losses.clip import ClipLoss, clipped_surrogate
 
@@ -41,8 +40,8 @@ class ClipCovLoss(ClipLoss):
     high: float = 5.0
     """and below this; among them the choice is random."""
 
-    common: ClassVar[Mapping[str, Any]] = PolicyLoss.common
-    selects_tokens: ClassVar[bool] = True
+    common = PolicyLoss.common
+    selects_tokens = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,11 +53,9 @@ class ClipCovLoss(ClipLoss):
         products = covariance(tokens.logprobs, tokens.advantages)
         _, is_clipped = clipped_surrogate(*tokens[:3], self.clip_low, self.clip_high)
         candidates = (products > self.low) & (products < self.high) & ~is_clipped
-        assert tokens.uniform is not None
         return candidates & top_fraction((-tokens.uniform).masked_fill(~candidates, -np.inf), self.fraction)
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        assert tokens.selected is not None
         loss, metrics = super().forward(tokens)
         return loss.masked_fill(tokens.selected, 0.0), {"clip_fraction": metrics["clip_fraction"] & ~tokens.selected}
 
@@ -77,24 +74,20 @@ class KlCovLoss(PolicyLoss):
     coef: float = 1.0
     """What |log rho|, the estimate of the KL divergence at a token, is multiplied by."""
 
-    metric_names: ClassVar[tuple[str, ...]] = ("clip_fraction",)
-    selects_tokens: ClassVar[bool] = True
-    selects_on_policy: ClassVar[bool] = False
+    metric_names = ("clip_fraction",)
+    selects_tokens = True
+    selects_on_policy = False
+    selected_have_gradient = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_fraction("fraction", self.fraction)
-        if self.coef < 0:
-            raise ValueError(f"coef must be at least 0, not {self.coef}")
+        at_least(0, coef=self.coef)
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
         return top_fraction(covariance(tokens.logprobs, tokens.advantages), self.fraction)
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        assert tokens.selected is not None
         log_ratio = tokens.logprobs - tokens.old_logprobs
         loss = -log_ratio.exp() * tokens.advantages + self.coef * log_ratio.abs() * tokens.selected
         return loss, {"clip_fraction": tokens.selected.new_zeros(tokens.selected.shape)}
-
-    def has_gradient(self, advantages: np.ndarray | float, selected: Tensor | None = None) -> bool:
-        return super().has_gradient(advantages) or (selected is not None and bool(selected.any()))

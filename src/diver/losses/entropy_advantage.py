@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.losses.base import Tokens
 from diver.losses.clip import ClipLoss
 
@@ -26,16 +26,14 @@ class EntropyAdvantageLoss(ClipLoss):
     kappa: float = 2.0
     """A token gains at most |A| / kappa."""
 
-    needs_entropy: ClassVar[bool] = True
+    needs_entropy = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.alpha < 0:
-            raise ValueError(f"alpha must be at least 0, not {self.alpha}")
+        at_least(0, alpha=self.alpha)
         if self.kappa <= 1:
             raise ValueError(f"kappa must be above 1, or an advantage below 0 may change its sign, not {self.kappa}")
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        assert tokens.entropy is not None
         gain = (self.alpha * tokens.entropy.detach()).minimum(tokens.advantages.abs() / self.kappa)
         return super().forward(tokens._replace(advantages=tokens.advantages + gain))

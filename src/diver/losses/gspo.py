@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from diver.core.settings import settings
@@ -30,11 +29,10 @@ class GspoLoss(ClipLoss):
     clip_high: float = 4e-4
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
 
-    recomputes_logprobs: ClassVar[bool] = True
-    common: ClassVar[Mapping[str, Any]] = {**PolicyLoss.common, "aggregation": "sequence-mean"}
+    recomputes_logprobs = True
+    common: ClassVar[dict[str, Any]] = {**PolicyLoss.common, "aggregation": "sequence-mean"}
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        assert tokens.mask is not None
         fixed = tokens.logprobs.detach()
         lengths = tokens.mask.sum(-1, keepdim=True).clamp(min=1)
         log_s = ((fixed - tokens.old_logprobs) * tokens.mask).sum(-1, keepdim=True) / lengths

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from diver.core.settings import settings
 from diver.losses.base import Tokens, check_fraction, top_fraction
@@ -25,18 +25,16 @@ class HighEntropyLoss(ClipLoss):
     top_entropy_fraction: float = 0.2
     """How many count, those of highest entropy, as a fraction of the tokens of the mini-batch; at least one."""
 
-    selects_tokens: ClassVar[bool] = True
-    needs_entropy: ClassVar[bool] = True
+    selects_tokens = True
+    needs_entropy = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_fraction("top_entropy_fraction", self.top_entropy_fraction)
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
-        assert tokens.entropy is not None
         return top_fraction(tokens.entropy, self.top_entropy_fraction)
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        assert tokens.selected is not None
         loss, metrics = super().forward(tokens)
         return loss.masked_fill(~tokens.selected, 0.0), {"clip_fraction": metrics["clip_fraction"] & tokens.selected}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.losses.base import Tokens, check_fraction
 from diver.losses.clip import ClipLoss
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor
 
 
@@ -41,17 +40,17 @@ class SirenLoss(ClipLoss):
     beta: float = 0.005
     """The coefficient of the term."""
 
-    selects_tokens: ClassVar[bool] = True
-    needs_entropy: ClassVar[bool] = True
-    has_anchor: ClassVar[bool] = True
+    selects_tokens = True
+    needs_entropy = True
+    has_anchor = True
+    selected_have_gradient = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_fraction("top_p", self.top_p)
         if not 0 <= self.quantile < 1:
             raise ValueError(f"quantile must be at least 0 and below 1, not {self.quantile}")
-        if self.beta < 0:
-            raise ValueError(f"beta must be at least 0, not {self.beta}")
+        at_least(0, beta=self.beta)
         if self.entropy_coef:
             raise ValueError("entropy_coef must be 0: the entropies of this loss are those of a nucleus")
 
@@ -60,29 +59,22 @@ class SirenLoss(ClipLoss):
         return self.top_p
 
     def measure_anchor(self, tokens: Tokens) -> float:
-        assert tokens.entropy is not None
         return float((self._share(tokens) * tokens.entropy).sum())
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
         """What multiplies the entropy of each token in its loss, so that the gradient is that of the term: [N]."""
-        assert tokens.entropy is not None and tokens.weights is not None and tokens.anchor is not None
         share = self._share(tokens)
         mean = (share * tokens.entropy).sum()
         return 2 * self.beta * (mean - tokens.anchor) * share / tokens.weights
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        assert tokens.selected is not None and tokens.entropy is not None
         loss, metrics = super().forward(tokens)
         return loss + tokens.selected * tokens.entropy, metrics
-
-    def has_gradient(self, advantages: np.ndarray | float, selected: Tensor | None = None) -> bool:
-        return super().has_gradient(advantages) or (selected is not None and bool(selected.any()))
 
     def _share(self, tokens: Tokens) -> Tensor:
         """The part of each token in H: 1 / (peaks of its response x responses) at a peak, else 0: [N]."""
         import torch
 
-        assert tokens.entropy is not None and tokens.lengths is not None
         shares = []
         for entropy in tokens.entropy.split(tokens.lengths.tolist()):
             peaks = entropy > torch.quantile(entropy, self.quantile) if len(entropy) else entropy > 0

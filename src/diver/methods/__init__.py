@@ -7,20 +7,3 @@ from diver.methods.grpo import ClipHigher, Grpo
 from diver.methods.outcomes import check_outcomes
 from diver.methods.registry import METHODS, method_named
 from diver.methods.selection import Selection
-
-__all__ = [
-    "METHODS",
-    "NEEDS",
-    "OBSERVED",
-    "ClipHigher",
-    "Context",
-    "Decode",
-    "Diver",
-    "Grpo",
-    "Method",
-    "Selection",
-    "check_needs",
-    "check_outcomes",
-    "method_named",
-    "settings",
-]

@@ -5,6 +5,7 @@ advantages. A subclass is one file: its settings, its formula with the source, a
 """
 
 import dataclasses
+import hashlib
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 
 from diver.core.settings import own_place, settings
 from diver.core.types import DiverError, Group, Progress, Reward, State
-from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity, with_diversity_when_read
+from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.overlong import Overlong
 from diver.methods.replay import Replay
@@ -75,6 +76,16 @@ class Method:
     counts_correct: ClassVar[bool] = False
     """Whether advantages depend on which outcomes reach `threshold`."""
 
+    zero_mean: ClassVar[bool] = False
+    """Whether the advantages of every group sum to 0, so that a trainer that subtracts the mean leaves them as they
+    are."""
+
+    per_token: ClassVar[bool] = False
+    """Whether `advantages` has one for each token of a response."""
+
+    formula_needs: ClassVar[frozenset[str]] = frozenset()
+    """Which of NEEDS the formula of the class reads; `needs` adds those of its settings."""
+
     @property
     def unit_outcomes(self) -> bool:
         """Whether outcomes must be from 0 (wrong) to 1 (correct), because a coefficient is in units of reward."""
@@ -83,23 +94,13 @@ class Method:
     @property
     def needs(self) -> frozenset[str]:
         """Which of NEEDS this method, as it is configured, must be given."""
-        needs = {"responses"} if self.selection.keep != "all" else set()
+        needs = {*self.formula_needs}
+        needs |= {"responses"} if self.selection.keep != "all" else set()
         needs |= {"tokens"} if self.overlong or self.diversity.tokenize == "policy" else set()
         needs |= {"tokens", "decode"} if self.diversity.horizon is not None else set()
         needs |= {"tokens", "grades", "keys", "state"} if self.replay else set()
         needs |= {"replay"} if self.replay or type(self).replayed is not Method.replayed else set()
         return frozenset(needs.union(*(needs_of(name, self.diversity) for name in {*self.metric_names} - {*OBSERVED})))
-
-    @property
-    def zero_mean(self) -> bool:
-        """Whether the advantages of every group sum to 0, so that a trainer that subtracts the mean leaves them as they
-        are."""
-        return False
-
-    @property
-    def per_token(self) -> bool:
-        """Whether `advantages` has one for each token of a response."""
-        return False
 
     def in_common_frame(self) -> Self:
         """This method with the defaults of `frame = "common"`."""
@@ -176,15 +177,9 @@ class Method:
         result, sampled = [], list(groups)
         context = Context(progress, {} if state is None else state, decode)
         for group in sampled:
-            for i, outcome in enumerate(group.outcomes):
-                if not math.isfinite(outcome):
-                    raise ValueError(
-                        f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; every rollout needs a "
-                        "finite outcome before it is shaped"
-                    )
             self._check_given(group, needs)
-            measured = with_diversity if measure_all else with_diversity_when_read
-            group = measured(group, dict.fromkeys(self.metric_names), self.diversity, decode)
+            names = dict.fromkeys(self.metric_names)
+            group = with_diversity(group, names, self.diversity, decode, when_read=not measure_all)
             rewards = self._call(self.rewards, group, context)
             if len(rewards) != len(group) or not all(isinstance(reward, Reward) for reward in rewards):
                 raise self._error(group, f"rewards must give {len(group)} Reward, one for each rollout")
@@ -231,7 +226,13 @@ class Method:
             raise
 
     def _check_given(self, group: Group, needs: Collection[str]) -> None:
-        """What the method `needs` of every rollout is there."""
+        """Every rollout has a finite outcome, and what the method `needs`."""
+        for i, outcome in enumerate(group.outcomes):
+            if not math.isfinite(outcome):
+                raise ValueError(
+                    f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; every rollout needs a "
+                    "finite outcome before it is shaped"
+                )
         if "keys" in needs and any(rollout.key is None for rollout in group.rollouts):
             raise self._error(
                 group, "every rollout needs a key: diver.tasks.verify.with_keys(groups), or set Rollout.key"
@@ -300,6 +301,23 @@ class Method:
         return 0.0
 
 
+def sum_logprobs(group: Group) -> np.ndarray:
+    """log pi(o) under the sampler, the sum over the tokens of each response, float64 [G]; 0 of no token."""
+    return np.array([np.asarray(rollout.logprobs, np.float64).sum() for rollout in group.rollouts])
+
+
+def mean_logprobs(group: Group) -> np.ndarray:
+    """log pi(o) / T, the mean over the tokens of each response, float64 [G]; 0 of no token."""
+    lengths = np.array([len(np.asarray(rollout.logprobs)) for rollout in group.rollouts])
+    return sum_logprobs(group) / np.maximum(lengths, 1)
+
+
+def random_stream(*key: object) -> "np.random.Generator":
+    """The random generator of this key, such as a problem and a step: a resumed run draws the same numbers."""
+    digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
+    return np.random.default_rng(int.from_bytes(digest))
+
+
 def with_diversity_reward(outcomes: np.ndarray, diversity: np.ndarray) -> list[Reward]:
     """The rewards of a group from these two parts, float64 [G] each."""
     return [Reward(r, d) for r, d in zip(outcomes.tolist(), diversity.tolist(), strict=True)]
@@ -308,12 +326,11 @@ def with_diversity_reward(outcomes: np.ndarray, diversity: np.ndarray) -> list[R
 def _sampled_of(groups: Sequence[Group], sampled: Sequence[Group]) -> list[Group]:
     """The groups given to `apply` for those that it returned, with the rollouts that a selection drops."""
 
-    def holds(whole: Group, part: Group) -> bool:
-        found = {(rollout.index, rollout.response) for rollout in whole.rollouts}
-        return whole.problem.id == part.problem.id and found.issuperset((r.index, r.response) for r in part.rollouts)
+    def rows(group: Group) -> set[tuple[str, int, str]]:
+        return {(group.problem.id, rollout.index, rollout.response) for rollout in group.rollouts}
 
     waiting = iter(sampled)  # both are in one order
-    return [next((whole for whole in waiting if holds(whole, part)), part) for part in groups]
+    return [next((whole for whole in waiting if rows(part) <= rows(whole)), part) for part in groups]
 
 
 def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from diver.core.settings import call_own, import_object, settings
+from diver.core.settings import between, call_own, import_object, settings
 from diver.core.types import DiverError, Group, Reward
 from diver.methods.base import Context, with_diversity_reward
 from diver.methods.grpo import Divisor, Grpo
@@ -35,8 +35,7 @@ class Darling(Grpo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.floor <= 1:
-            raise ValueError(f"floor must be between 0 and 1, not {self.floor}")
+        between(0, 1, floor=self.floor)
         if self.same and not callable(import_object(self.same, "method.same")):
             raise DiverError(f"method.same: {self.same!r} is not a function of two responses")
 

@@ -1,12 +1,11 @@
-"""The difficulty weight of GRPO-LEAD (arXiv 2504.09696): what is rare in a group counts more, whether right or
-wrong."""
+"""The difficulty weights of GRPO-LEAD (arXiv 2504.09696) and F-GRPO (arXiv 2602.06717): GRPO's advantage times a weight
+that depends on how often the group is solved."""
 
 import math
-from typing import ClassVar
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import Group
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context
@@ -35,14 +34,13 @@ class DifficultyWeight(Grpo):
     """The slope of the logistic function."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, entropy_coef=0.001)
 
-    counts_correct: ClassVar[bool] = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.low <= self.high:
             raise ValueError(f"low and high must be 0 <= low <= high, not {self.low} and {self.high}")
-        if self.steepness < 0:
-            raise ValueError(f"steepness must be at least 0, not {self.steepness}")
+        at_least(0, steepness=self.steepness)
 
     zero_mean = False
 
@@ -53,3 +51,25 @@ class DifficultyWeight(Grpo):
 
     def _weight(self, x: float) -> float:
         return self.low + (self.high - self.low) / (1 + math.exp(min(self.steepness * (x - self.midpoint), LARGEST)))
+
+
+@settings
+class FGrpo(Grpo):
+    """Correctness, times (1 - p)^gamma with p the fraction of the group that is correct. F-GRPO (arXiv 2602.06717).
+
+    Clip 0.20 / 0.20, as in the source, whose F-DAPO and F-CISPO are this with the loss of clip-higher and cispo.
+    """
+
+    name: str = "f-grpo"
+    gamma: float = 0.5
+    """The exponent, of 0.5, 1 and 2 the source's choice for its three models. 0 is grpo."""
+
+    counts_correct = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(0, gamma=self.gamma)
+
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
+        p = float((group.outcomes >= self.threshold).mean())
+        return (1 - p) ** self.gamma * super().advantages(group, context)

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import above, at_least, settings
 from diver.core.types import DiverError, Group, Progress, Reward
 from diver.diversity import resolve
 from diver.methods.base import Context
@@ -70,10 +70,8 @@ class DiversityReward:
     """Its own sigma; none: `shaping.clip_max`."""
 
     def __post_init__(self) -> None:
-        if self.weight < 0:
-            raise ValueError(f"weight must be at least 0, not {self.weight}")
-        if self.clip_max is not None and self.clip_max <= 0:
-            raise ValueError(f"clip_max must be above 0, not {self.clip_max}")
+        at_least(0, weight=self.weight)
+        above(0, clip_max=self.clip_max)
 
 
 @settings
@@ -119,15 +117,8 @@ class Diver(ClipHigher):
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         clipped = diversity_reward(self._intrinsic(group), self._rewarded, self.shaping.clip_max, self.combine)
-        return shape(
-            group.outcomes,
-            clipped,
-            self.shaping_coef(context.progress),
-            self.shaping,
-            self._lengths(group),
-            self.threshold,
-            group.truncated,
-        )
+        coef, lengths = self.shaping_coef(context.progress), self._lengths(group)
+        return shape(group.outcomes, clipped, coef, self.shaping, lengths, self.threshold, group.truncated)
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         min_std = self._smallest_mixed_std(group) if self.std_floor else 0.0

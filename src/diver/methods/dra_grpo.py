@@ -27,9 +27,7 @@ class DraGrpo(ClipHigher):
 
     unit_outcomes = True
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"responses"}
+    formula_needs = frozenset({"responses"})
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r = self.outcomes_within_1(group)

@@ -1,7 +1,5 @@
 """After EVOL-RL (arXiv 2509.15194): among the correct responses, and among the wrong, the novel have more reward."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from diver.core.settings import settings
@@ -28,16 +26,14 @@ class EvolRl(ClipHigher):
     """How the diversity metrics are measured; `embedding` is the encoder of this method."""
     loss: PolicyLoss = ClipLoss(kl_coef=0.001, entropy_coef=0.003)
 
-    counts_correct: ClassVar[bool] = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.divisor == "mean":
             raise ValueError("divisor = 'mean' needs rewards of at least 0, and that of a wrong response is below")
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"responses", "grades"}
+    formula_needs = frozenset({"responses", "grades"})
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r = group.outcomes

@@ -1,12 +1,12 @@
-"""GRPO (arXiv 2402.03300; paper Eq. 2), A_i = (r_i - mean) / std over the group, and two methods with other loss
-settings."""
+"""GRPO (arXiv 2402.03300; paper Eq. 2), A_i = (r_i - mean) / std over the group, and the methods with
+another divisor or other settings of the loss."""
 
 import dataclasses
 from typing import Literal, Self
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import Group
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, Method
@@ -33,16 +33,38 @@ class Grpo(Method):
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20)
 
     def __post_init__(self) -> None:
-        if self.tolerance < 0:
-            raise ValueError(f"tolerance must be at least 0, not {self.tolerance}")
+        at_least(0, tolerance=self.tolerance)
         check_divisor(self.divisor, self.overlong)
 
-    @property
-    def zero_mean(self) -> bool:
-        return True
+    zero_mean = True
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         return group_advantage(group.rewards, self.divisor, self.tolerance)
+
+
+@settings
+class MaxRl(Grpo):
+    """Correctness, divided by its mean in the group. MaxRL (arXiv 2602.02710): A_i = (r_i - p) / p, p the mean reward.
+
+    The less often a group is solved, the larger. Clip 0.20 / 0.20, as in the authors' runs. No correct response gives
+    exact zeros, and so does a group all correct. Departure: the source adds 1e-6 to p; here nothing is added.
+    """
+
+    name: str = "max-rl"
+    divisor: Divisor = "mean"
+
+
+@settings
+class DrGrpo(Grpo):
+    """Correctness. A_i = r_i - mean (Dr. GRPO, arXiv 2503.20783): groups of every solve rate count alike.
+
+    They do so per unit of reward. Leave-one-out (RLOO, arXiv 2402.14740) is G / (G - 1) times this. Departure: the
+    source also divides the loss by a constant length instead of the tokens of the mini-batch; `loss.aggregation =
+    "token-sum"` is that, up to the constant.
+    """
+
+    name: str = "dr-grpo"
+    divisor: Divisor = "none"
 
 
 @settings

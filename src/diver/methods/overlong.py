@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, between, settings
 
 
 @settings
@@ -18,10 +18,8 @@ class Overlong:
     """L, in policy tokens; 0 is the limit of the engine, sample.max_tokens."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.buffer <= 1:
-            raise ValueError(f"buffer must be between 0 and 1, not {self.buffer}")
-        if min(self.penalty, self.max_tokens) < 0:
-            raise ValueError(f"penalty and max_tokens must be at least 0, not {self.penalty} and {self.max_tokens}")
+        between(0, 1, buffer=self.buffer)
+        at_least(0, penalty=self.penalty, max_tokens=self.max_tokens)
 
     def __bool__(self) -> bool:
         return self.buffer > 0 and self.penalty > 0

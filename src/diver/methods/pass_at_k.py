@@ -2,16 +2,14 @@
 
 from __future__ import annotations  # so that numpy.random is imported only where it is used
 
-import hashlib
 import math
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import DiverError, Group
-from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Context, Method
+from diver.methods.base import Context, Method, random_stream
 from diver.methods.grpo import group_advantage, one_group
 
 
@@ -30,18 +28,14 @@ class PassAtK(Method):
     """analytic: the exact mean over all sets; bootstrap: over random sets."""
     sets: int | None = None
     """How many random sets `form` bootstrap draws; none: as many as the group has responses."""
-    loss: PolicyLoss = ClipLoss()
 
-    outcomes_only: ClassVar[bool] = True
-    counts_correct: ClassVar[bool] = True
+    outcomes_only = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ValueError(f"k must be at least 1, not {self.k}")
+        at_least(1, k=self.k, sets=self.sets)
         if self.selection.outcomes != "all":
             raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
-        if self.sets is not None and self.sets < 1:
-            raise ValueError(f"sets must be at least 1, not {self.sets}")
         if self.sets is not None and self.form == "analytic":
             raise ValueError(
                 f"sets = {self.sets} has no effect with form = 'analytic', which has all sets; form = 'bootstrap'"
@@ -57,10 +51,7 @@ class PassAtK(Method):
         if self.form == "analytic":
             return pass_at_k_advantage(group.outcomes, self.k, self.threshold)
         # A stream of the problem, step and responses: a resumed run draws the same sets, one of another seed does not.
-        key = hashlib.blake2b(
-            repr((group.problem.id, context.progress, group.responses)).encode(), digest_size=8
-        ).digest()
-        random = np.random.default_rng(int.from_bytes(key))
+        random = random_stream(group.problem.id, context.progress, group.responses)
         return bootstrap_pass_at_k_advantage(group.outcomes, self.k, self.sets or len(group), random, self.threshold)
 
 

@@ -2,11 +2,10 @@
 baseline."""
 
 import math
-from typing import ClassVar
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import DiverError, Group
 from diver.methods.base import Context, Method
 
@@ -25,12 +24,11 @@ class Pkpo(Method):
     k: int = 4
     """The k of Pass@k (ours, as pass-at-k). With k = 1 it is REINFORCE without a baseline."""
 
-    outcomes_only: ClassVar[bool] = True
-    counts_correct: ClassVar[bool] = True
+    outcomes_only = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ValueError(f"k must be at least 1, not {self.k}")
+        at_least(1, k=self.k)
         if self.selection.outcomes != "all":
             raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
 

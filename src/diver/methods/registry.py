@@ -16,14 +16,11 @@ from diver.methods.base import Method
 from diver.methods.contrib import CONTRIB
 from diver.methods.dapo import Dapo
 from diver.methods.darling import Darling
-from diver.methods.difficulty_weight import DifficultyWeight
+from diver.methods.difficulty_weight import DifficultyWeight, FGrpo
 from diver.methods.diver import DiverAnnealed, DiverEd, DiverMix, DiverTd
-from diver.methods.dr_grpo import DrGrpo
 from diver.methods.dra_grpo import DraGrpo
 from diver.methods.evol_rl import EvolRl
-from diver.methods.f_grpo import FGrpo
-from diver.methods.grpo import ClipHigher, EntropyBonus, Grpo
-from diver.methods.max_rl import MaxRl
+from diver.methods.grpo import ClipHigher, DrGrpo, EntropyBonus, Grpo, MaxRl
 from diver.methods.pass_at_k import PassAtK
 from diver.methods.pkpo import Pkpo
 from diver.methods.rep_exp import RepExp

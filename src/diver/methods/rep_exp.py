@@ -2,15 +2,14 @@
 
 from __future__ import annotations  # so that numpy.random is imported only where it is used
 
-import hashlib
 import math
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import above, at_least, settings
 from diver.core.types import Group, Progress, Reward
 from diver.diversity.vectors import hidden_states
-from diver.methods.base import Context, with_diversity_reward
+from diver.methods.base import Context, random_stream, with_diversity_reward
 from diver.methods.grpo import Grpo
 
 
@@ -39,18 +38,13 @@ class RepExp(Grpo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.beta < 0:
-            raise ValueError(f"beta must be at least 0, not {self.beta}")
-        if self.ridge <= 0:
-            raise ValueError(f"ridge must be above 0, not {self.ridge}")
-        if self.dimensions < 1:
-            raise ValueError(f"dimensions must be at least 1, not {self.dimensions}")
+        at_least(0, beta=self.beta)
+        above(0, ridge=self.ridge)
+        at_least(1, dimensions=self.dimensions)
 
     unit_outcomes = True  # beta is in units of reward
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"responses"}
+    formula_needs = frozenset({"responses"})
 
     def shaping_coef(self, progress: Progress | float) -> float:
         return self.beta
@@ -59,7 +53,8 @@ class RepExp(Grpo):
         r, bonus = group.outcomes, np.zeros(len(group))
         if (r >= self.threshold).any():
             states = hidden_states(self.diversity.texts(group), self.diversity.hidden_state, group.prompt)
-            projection = sparse_projection(states.shape[1], self.dimensions, _stream(context.progress))
+            step = context.progress.step if isinstance(context.progress, Progress) else context.progress
+            projection = sparse_projection(states.shape[1], self.dimensions, random_stream("rep-exp", step))
             bonus = self.shaping_coef(context.progress) * elliptical_bonus(states @ projection, self.ridge)
         return with_diversity_reward(r, bonus)
 
@@ -83,10 +78,3 @@ def sparse_projection(features: int, dimensions: int, random: np.random.Generato
     density = 1 / math.sqrt(features)
     signs = random.choice([-1.0, 0.0, 1.0], (features, dimensions), p=[density / 2, 1 - density, density / 2])
     return signs / math.sqrt(density * dimensions)
-
-
-def _stream(progress: Progress | float) -> np.random.Generator:
-    """The random generator of the step, so that a resumed run draws the same numbers."""
-    step = progress.step if isinstance(progress, Progress) else progress
-    key = hashlib.blake2b(repr(("rep-exp", step)).encode(), digest_size=8).digest()
-    return np.random.default_rng(int.from_bytes(key))

@@ -76,17 +76,20 @@ class Replay:
         """Enter the correct, finished rollouts of a sampled group into the bank, in place. `step` is their rollout
         step."""
         bank = state.setdefault(KEY, {})
+        name, prompt = group.problem.id, np.array(group.prompt_tokens, np.int32)
+        if name in bank and not np.array_equal(bank[name]["prompt"], prompt):  # the id stands for another prompt
+            name = f"{name} {hashlib.blake2b(prompt.tobytes(), digest_size=8).hexdigest()}"
         for rollout in group.rollouts:
             if rollout.grade is not Grade.CORRECT or rollout.truncated or not rollout.length:
                 continue
-            entry = bank.setdefault(_name(group, bank), {"prompt": _int32(group.prompt_tokens), "responses": {}})
-            responses: dict[str, dict[str, Any]] = entry["responses"]
-            number = str(int(next(reversed(responses), "0")) + 1) if self.keep == "latest" else ""
-            name = number or solution_of(rollout)
-            if name in responses:
-                responses[name]["seen"] += 1
-            elif self.keep == "latest" or len(responses) < self.capacity:
-                responses[name] = {"tokens": _int32(rollout.tokens), "found": step, "seen": 1}
+            responses = bank.setdefault(name, {"prompt": prompt, "responses": {}})["responses"]
+            found = {"tokens": np.array(rollout.tokens, np.int32), "found": step, "seen": 1}
+            if self.keep == "latest":
+                responses[str(int(next(reversed(responses), "0")) + 1)] = found
+            elif (solution := solution_of(rollout)) in responses:
+                responses[solution]["seen"] += 1
+            elif len(responses) < self.capacity:
+                responses[solution] = found
             if len(responses) > self.capacity:
                 del responses[next(iter(responses))]
 
@@ -161,14 +164,6 @@ def solution_of(rollout: Rollout) -> str:
     return hashlib.blake2b("\n".join([rollout.key or "", *sorted(written)]).encode(), digest_size=16).hexdigest()
 
 
-def _name(group: Group, bank: dict[str, Any]) -> str:
-    """The key of a problem in the bank: its id, with a digest of the prompt where that id stands for another prompt."""
-    prompt, entry = _int32(group.prompt_tokens), bank.get(group.problem.id)
-    if entry is None or np.array_equal(entry["prompt"], prompt):
-        return group.problem.id
-    return f"{group.problem.id} {hashlib.blake2b(prompt.tobytes(), digest_size=8).hexdigest()}"
-
-
 def weights_of(groups: Sequence[Group]) -> list[float]:
     """The weight of each token's loss, for every rollout in order: the mean over groups, over their rollouts, over
     tokens."""
@@ -198,7 +193,3 @@ def replay_metrics(groups: Sequence[Group], replayed: float, sampled: float) -> 
 def _size(entry: dict[str, Any]) -> int:
     """Bytes of the tokens of a problem's entry."""
     return int(entry["prompt"].nbytes + sum(response["tokens"].nbytes for response in entry["responses"].values()))
-
-
-def _int32(tokens: Any) -> np.ndarray:
-    return np.array(tokens, np.int32)

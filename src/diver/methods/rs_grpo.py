@@ -3,10 +3,9 @@ r)]."""
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import above, settings
 from diver.core.types import Group
 from diver.methods.base import Context, Method
-from diver.methods.grpo import one_group
 
 
 @settings
@@ -22,14 +21,13 @@ class RsGrpo(Method):
     """The source recommends 2; towards 0 it is Dr. GRPO."""
 
     def __post_init__(self) -> None:
-        if self.beta <= 0:
-            raise ValueError(f"beta must be above 0, not {self.beta}")
+        above(0, beta=self.beta)
 
     unit_outcomes = True  # beta is per unit of reward
 
     zero_mean = True
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
-        r = one_group(group.rewards)
+        r = group.rewards
         weight = np.exp(self.beta * (r - r.max()))  # the largest cancels in the quotient
         return (weight / weight.mean() - 1) / self.beta

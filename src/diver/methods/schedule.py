@@ -3,7 +3,7 @@
 import math
 from typing import Literal
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import Progress
 
 
@@ -37,8 +37,7 @@ class Schedule:
             )
         if self.unit == "run" and self.end > 1:
             raise ValueError(f'end must be at most 1 with unit = "run" (a fraction of the run), not {self.end}')
-        if self.final < 0:
-            raise ValueError(f"final must be at least 0, not {self.final}")
+        at_least(0, final=self.final)
 
     def factor(self, progress: Progress | float) -> float:
         """What lambda is multiplied by at `progress`: a `Progress`, or the fraction t/T of the run that is done."""

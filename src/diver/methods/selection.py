@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import Group
 
 
@@ -27,9 +27,7 @@ class Selection:
     there."""
 
     def __post_init__(self) -> None:
-        for name in ("samples", "max_num_gen_batches"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(1, samples=self.samples, max_num_gen_batches=self.max_num_gen_batches)
 
     @property
     def multiplier(self) -> int:

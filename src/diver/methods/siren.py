@@ -5,7 +5,7 @@ from typing import Self
 
 from diver.core.settings import settings
 from diver.losses import PolicyLoss, SirenLoss
-from diver.methods.dr_grpo import DrGrpo
+from diver.methods.grpo import DrGrpo
 
 
 @settings

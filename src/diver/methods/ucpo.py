@@ -1,15 +1,12 @@
 """After UCPO (arXiv 2605.00365): the advantage of the correct responses is shared out in favour of the unlikely
 ones."""
 
-from typing import ClassVar
-
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import between, settings
 from diver.core.types import Group
-from diver.methods.base import Context
+from diver.methods.base import Context, mean_logprobs
 from diver.methods.grpo import Grpo
-from diver.methods.likelihood import mean_logprobs
 
 
 @settings
@@ -27,19 +24,16 @@ class Ucpo(Grpo):
     tau: float = 0.2
     """0 is grpo, 1 shares by 1/q alone."""
 
-    counts_correct: ClassVar[bool] = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.tau <= 1:
-            raise ValueError(f"tau must be between 0 and 1, not {self.tau}")
+        between(0, 1, tau=self.tau)
+
+    formula_needs = frozenset({"logprobs"})
 
     @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"logprobs"}
-
-    @property
-    def zero_mean(self) -> bool:
+    def zero_mean(self) -> bool:  # type: ignore[override]  # by its settings
         return not self.overlong  # with a penalty the correct ones differ in A: other shares of it have another sum
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
@@ -49,7 +43,7 @@ class Ucpo(Grpo):
             return a
         if len(set(outcomes := group.outcomes[correct].tolist())) > 1:
             raise self._error(group, f"correct responses need equal outcomes, not {outcomes}: their sum is shared out")
-        logprob = mean_logprobs(group.rollouts)[correct]
+        logprob = mean_logprobs(group)[correct]
         q = np.exp(logprob - logprob.max())
         inverse = 1 / np.maximum(q / q.sum(), 1e-6)
         a[correct] *= len(correct) * ((1 - self.tau) / len(correct) + self.tau * inverse / inverse.sum())

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import between, settings
 from diver.core.types import Group, Reward
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Context, with_diversity_reward
+from diver.methods.base import Context, sum_logprobs, with_diversity_reward
 from diver.methods.grpo import Grpo
-from diver.methods.likelihood import sum_logprobs
 
 
 @settings
@@ -27,17 +26,14 @@ class Unlikeliness(Grpo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.beta <= 1:
-            raise ValueError(f"beta must be between 0 and 1, not {self.beta}")
+        between(0, 1, beta=self.beta)
 
     unit_outcomes = True
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"logprobs"}
+    formula_needs = frozenset({"logprobs"})
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
-        logprob = sum_logprobs(group.rollouts)
+        logprob = sum_logprobs(group)
         likelier, equal = logprob > logprob[:, None], logprob == logprob[:, None]
         rank = likelier.sum(axis=1) + (equal.sum(axis=1) - 1) / 2
         discount = self.beta * (len(group) - rank) / len(group)

@@ -1,8 +1,6 @@
 """PSR, NSR and W-REINFORCE (arXiv 2506.01347): correct and wrong responses with constant weights, whatever their
 group."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from diver.core.settings import settings
@@ -27,8 +25,8 @@ class WReinforce(Method):
     """The weight of wrong ones."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, entropy_coef=0.001)
 
-    outcomes_only: ClassVar[bool] = True
-    counts_correct: ClassVar[bool] = True
+    outcomes_only = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
         if min(self.positive, self.negative) < 0 or self.positive == self.negative == 0:

@@ -2,12 +2,10 @@
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import above, at_least, settings
 from diver.core.types import Group, Progress, Reward
-from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Context, with_diversity_reward
+from diver.methods.base import Context, mean_logprobs, with_diversity_reward
 from diver.methods.grpo import Grpo
-from diver.methods.likelihood import mean_logprobs
 from diver.methods.schedule import Schedule
 
 
@@ -29,25 +27,20 @@ class Cde(Grpo):
     """The coefficient of B."""
     schedule: Schedule = Schedule(kind="step", end=0.5)
     """How omega falls from 1: to 0 half-way (ours)."""
-    loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.kappa <= 0:
-            raise ValueError(f"kappa must be above 0, not {self.kappa}")
-        if self.alpha < 0:
-            raise ValueError(f"alpha must be at least 0, not {self.alpha}")
+        above(0, kappa=self.kappa)
+        at_least(0, alpha=self.alpha)
 
     unit_outcomes = True
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"logprobs"}
+    formula_needs = frozenset({"logprobs"})
 
     def shaping_coef(self, progress: Progress | float) -> float:
         return self.schedule.factor(progress)
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r = self.outcomes_within_1(group)
-        bonus = np.minimum(np.abs(2 * r - 1) / self.kappa, -self.alpha * mean_logprobs(group.rollouts))
+        bonus = np.minimum(np.abs(2 * r - 1) / self.kappa, -self.alpha * mean_logprobs(group))
         return with_diversity_reward(r, self.shaping_coef(context.progress) * bonus / 2)

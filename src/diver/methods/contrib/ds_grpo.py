@@ -1,14 +1,11 @@
 """After differential smoothing, DS-GRPO (arXiv 2511.19942, Eq. 6): the unlikely gain if correct, and lose if wrong."""
 
-from typing import ClassVar
-
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import Group
-from diver.methods.base import Context
+from diver.methods.base import Context, sum_logprobs
 from diver.methods.grpo import ClipHigher
-from diver.methods.likelihood import sum_logprobs
 
 
 @settings
@@ -27,24 +24,21 @@ class DsGrpo(ClipHigher):
     gamma_n: float = 0.001
     """Weight for wrong responses (ours)."""
 
-    counts_correct: ClassVar[bool] = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if min(self.gamma_p, self.gamma_n) < 0:
-            raise ValueError(f"gamma_p and gamma_n must be at least 0, not {self.gamma_p} and {self.gamma_n}")
+        at_least(0, gamma_p=self.gamma_p, gamma_n=self.gamma_n)
 
     @property
     def unit_outcomes(self) -> bool:
         return self.divisor == "none" or super().unit_outcomes  # gamma log pi is added to A
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"logprobs"}
+    formula_needs = frozenset({"logprobs"})
 
     zero_mean = False
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         correct = group.outcomes >= self.threshold
-        logprob = sum_logprobs(group.rollouts)
+        logprob = sum_logprobs(group)
         return super().advantages(group, context) + np.where(correct, -self.gamma_p, self.gamma_n) * logprob

@@ -8,11 +8,10 @@ and constants are those that notes and a review of the paper quote (hence "after
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import Group, State
 from diver.methods.base import Context, Decode, Method
 from diver.methods.grpo import Divisor, check_divisor, group_advantage
@@ -36,11 +35,11 @@ class OutcomeBased(Method):
     another number. The answer is the last \\boxed{...}; a response without one has no such tokens (ours: which they are
     was not found)."""
 
-    counts_correct: ClassVar[bool] = True
+    counts_correct = True
+    formula_needs = frozenset({"keys"})
 
     def __post_init__(self) -> None:
-        if self.coef < 0:
-            raise ValueError(f"coef must be at least 0, not {self.coef}")
+        at_least(0, coef=self.coef)
         check_divisor(self.divisor, self.overlong)
 
     @property
@@ -49,10 +48,10 @@ class OutcomeBased(Method):
 
     @property
     def needs(self) -> frozenset[str]:
-        return super().needs | {"keys"} | ({"tokens", "decode"} if self.mask_answer else set())
+        return super().needs | ({"tokens", "decode"} if self.mask_answer else set())
 
     @property
-    def per_token(self) -> bool:
+    def per_token(self) -> bool:  # type: ignore[override]  # by its settings
         return self.mask_answer
 
     def advantages(self, group: Group, context: Context) -> np.ndarray | Sequence[np.ndarray]:
@@ -98,9 +97,7 @@ class OutcomeUcb(OutcomeBased):
 
     mask_answer: bool = True
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"state"}
+    formula_needs = frozenset({"keys", "state"})
 
     def update_state(self, group: Group, state: State) -> None:
         counts = state.setdefault("counts", {}).setdefault(group.problem.id, {})
@@ -138,7 +135,7 @@ class OutcomeUcbMean(OutcomeUcb):
     name: str = "outcome-ucb-mean"
 
     @property
-    def zero_mean(self) -> bool:
+    def zero_mean(self) -> bool:  # type: ignore[override]  # by its settings
         return not self.mask_answer
 
     def exploration(self, group: Group, context: Context) -> np.ndarray:

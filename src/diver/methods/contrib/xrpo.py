@@ -1,14 +1,11 @@
 """After XRPO's novelty sharpening (arXiv 2510.06672): a correct response that is unlikely has more advantage."""
 
-from typing import ClassVar
-
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import at_least, settings
 from diver.core.types import Group
-from diver.methods.base import Context
+from diver.methods.base import Context, mean_logprobs
 from diver.methods.grpo import ClipHigher
-from diver.methods.likelihood import mean_logprobs
 
 
 @settings
@@ -27,26 +24,23 @@ class Xrpo(ClipHigher):
     limit: float = 0.5
     """What a response may gain at most, as a multiple of its advantage (kappa)."""
 
-    counts_correct: ClassVar[bool] = True
+    counts_correct = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if min(self.novelty, self.limit) < 0:
-            raise ValueError(f"novelty and limit must be at least 0, not {self.novelty} and {self.limit}")
+        at_least(0, novelty=self.novelty, limit=self.limit)
 
     @property
     def unit_outcomes(self) -> bool:
         return self.divisor == "none" or super().unit_outcomes  # `novelty` is not multiplied by A
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"logprobs"}
+    formula_needs = frozenset({"logprobs"})
 
     zero_mean = False
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         a = super().advantages(group, context)
-        logprob = mean_logprobs(group.rollouts)
+        logprob = mean_logprobs(group)
         eta = np.exp(logprob - logprob.mean())
         gain = np.minimum(np.maximum(self.novelty * (1 - eta), 0), self.limit * a)
         return np.where(group.outcomes >= self.threshold, a + np.maximum(gain, 0), a)
