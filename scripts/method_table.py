@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ COLUMNS = {
 def choice_problems() -> list[Problem]:
     """Problems of the same levels that come after the training problems of the recipe in the stream."""
     settings = recipe("clip-higher", RATES[0], 1, choice=False).data.countdown
-    return list(islice(countdown.generate(settings, held_out=False), settings.problems, settings.problems + CHOICE))
+    return countdown.problems(settings, settings.problems + CHOICE, held_out=False)[settings.problems :]
 
 
 def models(method: str) -> dict[str, Any]:

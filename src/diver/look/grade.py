@@ -32,7 +32,7 @@ from diver.look.read import Columns, Rollouts, read_rollouts
 from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
 from diver.tasks.verify import Verification, get_grader
 from diver.tasks.verify import grade as verify_grade
-from diver.tasks.verify.thought import in_thought
+from diver.tasks.verify.extraction import in_thought
 
 NOTE = (
     "Per cent, with 95 % intervals over problems; Pass@k is the unbiased estimate from all samples. Agreement: of the "

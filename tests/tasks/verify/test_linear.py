@@ -33,7 +33,6 @@ from diver.tasks.verify import (
     prose,
     readings,
     signs,
-    thought,
 )
 
 SMALL, LARGE = 300, 1_200  # characters; longer than the bounds of repetitions, up to which work may grow faster
@@ -42,9 +41,9 @@ HUGE = 200_000  # steps that no linear work takes on SMALL characters
 
 MATH, OPTIONS = Problem("p", "q", "5"), Problem("p", "Which?\nA) red\nB) green", "B", verifier="choice")
 SCANNERS = [
-    *(extraction.stated, extraction.is_stated, extraction.boxed, extraction.last_line, extraction.last_number),
+    *(extraction.stated, extraction.boxed, extraction.last_line, extraction.last_number),
     *(extraction.last_box, extraction.unboxed, notation.unify, notation.respell, exact.plain, exact.plain_number),
-    *(prose.picked_number, thought.in_thought, thought.after_thought, equivalence._parts, notation.content_of),
+    *(prose.picked_number, extraction.in_thought, extraction.after_thought, equivalence._parts, notation.content_of),
     *(
         equivalence._counted,
         equivalence._name,

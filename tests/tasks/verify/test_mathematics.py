@@ -7,9 +7,8 @@ from diver.core.types import Grade, Problem
 from diver.recipe.verification import Bounds
 from diver.tasks.verify.bounds import PendingComparison, bounded, within
 from diver.tasks.verify.equivalence import equivalent
-from diver.tasks.verify.extraction import boxed, last_number
+from diver.tasks.verify.extraction import after_thought, boxed, last_number
 from diver.tasks.verify.mathematics import GSM8K, Mathematics, gold_texts
-from diver.tasks.verify.thought import after_thought
 
 
 def problem(answer):

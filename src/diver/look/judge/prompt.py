@@ -12,7 +12,7 @@ from importlib.resources import files
 from itertools import combinations
 from typing import Any
 
-from diver.tasks.verify.thought import after_thought, in_thought
+from diver.tasks.verify.extraction import after_thought, in_thought
 
 LETTERS = "ABCDEFGHIJ"
 MAX_STRUCTURED = 5  # models; OpenAI takes at most 1,000 choices; the rankings of five are 541, of six 4,683

@@ -2,10 +2,10 @@
 
 from diver.recipe.verification import Verification
 from diver.tasks.verify.base import Grader
+from diver.tasks.verify.extraction import in_thought
 from diver.tasks.verify.graders import GRADERS, get_grader
 from diver.tasks.verify.grading import DEFAULT, Verdict, grade, verdicts, verify
 from diver.tasks.verify.keys import with_keys
-from diver.tasks.verify.thought import in_thought
 
 __all__ = [
     "DEFAULT",

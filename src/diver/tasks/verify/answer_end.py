@@ -23,6 +23,7 @@ from diver.tasks.verify.exact import compare, plain
 from diver.tasks.verify.extraction import (
     NUMBER,
     Box,
+    after_thought,
     answer_tags,
     bare,
     box_lists,
@@ -32,7 +33,6 @@ from diver.tasks.verify.extraction import (
     unboxed,
 )
 from diver.tasks.verify.prose import DELIMITED, SAID
-from diver.tasks.verify.thought import after_thought
 
 _LAST_LINE = re.compile(r"####[ \t]*")
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from diver.core.types import DiverError, Grade, Problem
 from diver.diversity import formulas
 from diver.tasks.verify.bounds import PendingComparison
-from diver.tasks.verify.extraction import is_stated
-from diver.tasks.verify.thought import after_thought
+from diver.tasks.verify.extraction import after_thought, stated
 
 
 class PendingCall(NamedTuple):
@@ -76,7 +75,8 @@ class Grader:
 
     def holds_answer(self, response: str) -> bool:
         """Whether a response that was cut at its length limit is graded: whether it had finished an explicit answer."""
-        return is_stated(after_thought(response))
+        statement = stated(after_thought(response))
+        return statement is not None and statement.finished
 
     def grade(self, response: str, problem: Problem) -> Grade | PendingComparison | PendingCall:
         """The grade, or what a worker process has to decide."""

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from diver.core.types import Grade, Problem
 from diver.tasks.verify.answer_end import marked_answers
 from diver.tasks.verify.base import Grader
-from diver.tasks.verify.extraction import Statement, stated
+from diver.tasks.verify.extraction import Statement, after_thought, stated
 from diver.tasks.verify.languages import (
     AFTER_ANSWER,
     AND_OR,
@@ -42,7 +42,6 @@ from diver.tasks.verify.languages import (
     word,
 )
 from diver.tasks.verify.languages import LETTERS as OTHER_LETTERS
-from diver.tasks.verify.thought import after_thought
 
 LETTERS = "ABCDEFGHIJ"
 NUMBERS = "123456789"
@@ -192,12 +191,9 @@ def _said(text: str, options: Mapping[str, str], alone: bool = True) -> str | No
         found = _last(_STATEMENT, text, options)
     if found is None:
         found = _label(last_line, options)
-    if found is None:
-        found = _last(_MENTION, text, options)
-    if found is None:
-        found = _last(_MARKED, text, options)
-    if found is None and alone:
-        found = _last(_ALONE, text, options)
+    for pattern in (_MENTION, _MARKED, _ALONE) if alone else (_MENTION, _MARKED):
+        if found is None:
+            found = _last(pattern, text, options)
     return found or None
 
 
@@ -276,15 +272,13 @@ def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
 
 
 def _labelled(text: str, options: Mapping[str, str]) -> str | None:
-    named = [label for label, other in options.items() if _same_text(other, text)]
+    wanted = _plain(text)
+    named = [label for label, other in options.items() if wanted and _plain(other) == wanted]
     return named[0] if len(named) == 1 else None
 
 
-def _same_text(left: str, right: str) -> bool:
-    plain = [
-        " ".join(re.sub(r"\\text\{|[${}*\\]", "", text).split()).strip(" .。()").casefold() for text in (left, right)
-    ]
-    return plain[0] == plain[1] != ""
+def _plain(text: str) -> str:
+    return " ".join(re.sub(r"\\text\{|[${}*\\]", "", text).split()).strip(" .。()").casefold()
 
 
 # ---- the options that a prompt lists --------------------------------------------------------------------------------
@@ -318,16 +312,12 @@ def listed(prompt: str) -> Listed | None:
             elif matches and len(matches) < len(labels) and match["label"] == labels[len(matches)]:
                 matches.append(match)
         if len(matches) > 1:
-            return _listed(prompt, matches)
+            first, tail = matches[0], prompt[matches[-1].end() :].lstrip()
+            last = re.split(r"\n[ \t]*\n", tail, maxsplit=1)[0].rstrip()
+            texts = [prompt[match.end() : after.start()].strip() for match, after in itertools.pairwise(matches)]
+            options = {match["label"]: text for match, text in zip(matches, [*texts, last], strict=True)}
+            return Listed(prompt[: first.start()], options, tail[len(last) :], (first["open"], first["close"]))
     return None
-
-
-def _listed(prompt: str, matches: Sequence[re.Match[str]]) -> Listed:
-    tail = prompt[matches[-1].end() :].lstrip()
-    last = re.split(r"\n[ \t]*\n", tail, maxsplit=1)[0].rstrip()
-    texts = [prompt[match.end() : after.start()].strip() for match, after in itertools.pairwise(matches)] + [last]
-    options = {match["label"]: text for match, text in zip(matches, texts, strict=True)}
-    return Listed(prompt[: matches[0].start()], options, tail[len(last) :], (matches[0]["open"], matches[0]["close"]))
 
 
 def options_of(problem: Problem) -> dict[str, str]:
@@ -337,15 +327,12 @@ def options_of(problem: Problem) -> dict[str, str]:
         # parquet gives each row the labels of all rows, with None where a row has no such option
         return {str(label).upper(): str(text) for label, text in given.items() if text is not None}
     if isinstance(given, Sequence) and not isinstance(given, str):
-        return dict(zip(LETTERS, map(_unlabelled, LETTERS, map(str, given)), strict=False))
+        # A text may begin with its label: "A) iron".
+        lettered = zip(LETTERS, map(str, given), strict=False)
+        return {label: re.sub(rf"^\s*\(?{label}[).:]\s+", "", text) for label, text in lettered}
     prompt = problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1].get("content", "")
     parts = listed(prompt)
     return dict(parts.options) if parts else _in_line(prompt)
-
-
-def _unlabelled(letter: str, option: str) -> str:
-    """An option without the label that its text begins with: "A) iron"."""
-    return re.sub(rf"^\s*\(?{letter}[).:]\s+", "", option)
 
 
 def _in_line(prompt: str) -> dict[str, str]:

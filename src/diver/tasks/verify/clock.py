@@ -106,19 +106,12 @@ def compare(answer: str, gold: str) -> Grade | None:
 
 
 def _same_time(given: Time, known: Time) -> bool:
-    if given.half == known.half:
-        return given[:2] == known[:2]
-    return given[:2] == known[:2] or (_on_a_dial(given) == _on_a_dial(known) and _may_be_halved(given, known))
-
-
-def _may_be_halved(given: Time, known: Time) -> bool:
     """3:15 is a quarter past three in either half; 14:30 is not, and neither is 03:15 known as such."""
-    without = given if not given.half else known
-    return 60 <= without.minutes < 13 * 60
-
-
-def _on_a_dial(time: Time) -> tuple[int, int]:
-    return time.minutes % 720, time.seconds
+    if given[:2] == known[:2] or given.half == known.half:
+        return given[:2] == known[:2]
+    without = known if given.half else given
+    same_dial = given.minutes % 720 == known.minutes % 720 and given.seconds == known.seconds
+    return same_dial and 60 <= without.minutes < 13 * 60
 
 
 def _same_date(given: Date, known: Date) -> bool:

@@ -19,10 +19,9 @@ from diver.core.types import Grade, Problem
 from diver.recipe.data import LEVELS, STANDARD_MIX, Countdown, Level
 from diver.tasks.verify.answer_end import boxed_answer
 from diver.tasks.verify.base import Grader
-from diver.tasks.verify.extraction import last_box
-from diver.tasks.verify.held_out import distinct, first
+from diver.tasks.verify.extraction import after_thought, last_box
+from diver.tasks.verify.held_out import distinct
 from diver.tasks.verify.held_out import is_held_out as hashed
-from diver.tasks.verify.thought import after_thought
 
 OPERATIONS = ("+", "-", r"\times", r"\div")
 LARGEST_RESULT = 400  # of any step; the bundled policy's vocabulary ends here
@@ -96,28 +95,21 @@ def candidates(settings: Countdown, rng: random.Random) -> Iterator[tuple[str, P
         numbers, steps = draw(LEVELS[name], rng)
         target = steps[-1].result
         identity = key(numbers, target)
-        yield (
-            identity,
-            Problem(
-                id=f"countdown-{identity.replace(' ', '-')}",
-                prompt=question(numbers, target),
-                answer=str(target),
-                source=f"countdown/{name}",
-                verifier="countdown",
-                meta={"numbers": numbers, "target": target},
-            ),
+        problem = Problem(
+            id=f"countdown-{identity.replace(' ', '-')}",
+            prompt=question(numbers, target),
+            answer=str(target),
+            source=f"countdown/{name}",
+            verifier="countdown",
+            meta={"numbers": numbers, "target": target},
         )
-
-
-def generate(settings: Countdown, *, held_out: bool) -> Iterator[Problem]:
-    """Different problems, either all held out or all for training."""
-    rng = random.Random(f"countdown {settings.seed} {'held out' if held_out else 'train'}")
-    return distinct(candidates(settings, rng), held_out=held_out)
+        yield identity, problem
 
 
 def problems(settings: Countdown, count: int, *, held_out: bool) -> list[Problem]:
-    """The first `count` problems of the stream."""
-    return first(generate(settings, held_out=held_out), count, "countdown")
+    """The first `count` different problems of the stream, either all held out or all for training."""
+    rng = random.Random(f"countdown {settings.seed} {'held out' if held_out else 'train'}")
+    return distinct(candidates(settings, rng), count, held_out=held_out, name="countdown")
 
 
 _FORMULA = re.compile(r"\\\((.{0,60}?)\\\)", re.DOTALL)

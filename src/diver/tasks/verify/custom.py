@@ -110,17 +110,15 @@ def call(function: str, response: str, problem: str) -> Judged:
         raise TypeError(
             f"{function} returned {end!r:.40} as the end of the answer, not an offset in the response or None"
         )
-    return Judged(_grade(function, value), None if end is None else int(end))
-
-
-def _grade(function: str, value: Any) -> str:
     if value is None:
-        return Grade.NO_ANSWER
-    if isinstance(value, str):
-        return Grade(value)
-    if value not in (0, 1):
+        grade = Grade.NO_ANSWER
+    elif isinstance(value, str):
+        grade = Grade(value)
+    elif value in (0, 1):
+        grade = Grade.CORRECT if value else Grade.WRONG
+    else:
         raise TypeError(
             f"{function} returned {value!r:.40}, not 0 or 1 (or False or True), None or the name of a grade; "
             "there is no partial credit"
         )
-    return Grade.CORRECT if value else Grade.WRONG
+    return Judged(grade, None if end is None else int(end))

@@ -29,6 +29,13 @@ from functools import cache, lru_cache
 from typing import Any
 from zlib import crc32
 
+from antlr4.atn.PredictionMode import PredictionMode
+from latex2sympy2_extended import NormalizationConfig
+from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
+from math_verify import LatexExtractionConfig, parse, verify
+from sympy import Basic, Expr, FiniteSet, I, Interval, MatrixBase, Or, Symbol, Tuple, UnevaluatedExpr
+from sympy.core.relational import Relational
+
 from diver.tasks.verify.brackets import outer_parts
 from diver.tasks.verify.measures import POWERS_OF_TEN, has_glued_letters
 from diver.tasks.verify.notation import box, content_of
@@ -75,9 +82,6 @@ def _predict_without_context() -> None:
 
     Where SLL finds none its tree is that of LL (ANTLR's PredictionMode.SLL), and only its decisions are cached.
     """
-    from antlr4.atn.PredictionMode import PredictionMode
-    from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
-
     create_parser = _Latex2Sympy.create_parser
 
     def create(converter: Any, latex: str) -> Any:
@@ -218,9 +222,6 @@ def _name(text: str) -> str:
 
 @lru_cache(maxsize=1024)  # a reference answer comes with every answer to it
 def _parse(text: str) -> list[Any]:
-    from latex2sympy2_extended import NormalizationConfig
-    from math_verify import LatexExtractionConfig, parse
-
     if not text.startswith(r"\boxed{"):
         return parse(text, parsing_timeout=None)
     content = content_of(text)
@@ -237,8 +238,6 @@ def _parse(text: str) -> list[Any]:
 
 
 def _equal(golds: Sequence[Any], answers: Sequence[Any]) -> bool:
-    from math_verify import verify
-
     correct_math_verify()
     pairs = ((gold, answer) for gold in golds for answer in answers if not _apart(gold, answer))
     return any(
@@ -252,8 +251,6 @@ def _apart(gold: Any, answer: Any) -> bool:
     Each letter has a positive value of its own there, so that roots and logarithms of products agree where they should.
     A letter alone is left to math-verify, which also compares it by its name, and so are letters that are integers.
     """
-    from sympy import Expr, Symbol, UnevaluatedExpr
-
     if not all(isinstance(e, Expr) and not isinstance(e, Symbol) for e in (gold, answer)):
         return False
     letters = gold.free_symbols | answer.free_symbols
@@ -311,8 +308,6 @@ def _counted(text: str) -> str:
 
 def _other_kinds(golds: Sequence[Any], answers: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
     """(gold, answer) as objects that mean the same: i as the imaginary unit, a row or column as a tuple, a union."""
-    from sympy import Basic, FiniteSet, I, Interval, MatrixBase, Or, Symbol, Tuple
-    from sympy.core.relational import Relational
 
     def entries(expression: Any) -> Any:
         if isinstance(expression, MatrixBase) and 1 in expression.shape:
@@ -352,8 +347,6 @@ def _other_kinds(golds: Sequence[Any], answers: Sequence[Any]) -> Iterator[tuple
 
 def _coordinates(combination: Any, vector: Any) -> tuple[Any, Any] | None:
     """A sum of multiples of the unit vectors i, j, k, and a vector, as tuples; None for other expressions."""
-    from sympy import Expr, Interval, MatrixBase, Tuple
-
     if isinstance(vector, Interval) and vector.left_open and vector.right_open:
         entries = [vector.start, vector.end]
     elif (isinstance(vector, MatrixBase) and 1 in vector.shape) or isinstance(vector, Tuple):

@@ -101,16 +101,24 @@ class Box(NamedTuple):
     end: int
 
 
+def in_thought(text: str, opened: bool = False) -> bool:
+    """Whether a text, a response or the prompt that the model saw, ends inside a thought that it opened.
+
+    `opened`: the text goes on inside a thought, as a response does to a chat template that ends with `<think>`.
+    """
+    _, closed, after = text.rpartition("</think>")
+    return "<think>" in after or (opened and not closed)
+
+
+def after_thought(response: str) -> str:
+    """What follows the thought, `<think> ... </think>`: what stands in it is no answer."""
+    return response.rpartition("</think>")[2]
+
+
 def stated(text: str) -> Statement | None:
     """The last answer that a text marks as its own, by boxes, `<answer>` tags or Minerva's sentence."""
     found = [statement for read in (_in_boxes, _in_tags, _closing) if (statement := read(text))]
     return max(found, key=lambda statement: statement.end, default=None)
-
-
-def is_stated(text: str) -> bool:
-    """Whether a text that was cut had finished stating its answer."""
-    statement = stated(text)
-    return statement is not None and statement.finished
 
 
 def boxed(text: str) -> list[str]:

@@ -1,24 +1,26 @@
 """From a response to a `Grade`: `verify` for groups in training, `verdicts` and `grade` for any responses."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from diver.core.extras import require
 from diver.core.text import clean
 from diver.core.types import DiverError, Grade, Group, Problem, Reward
 from diver.recipe.verification import Verification
-from diver.tasks.verify import custom
 from diver.tasks.verify.base import Grader, PendingCall
 from diver.tasks.verify.bounds import PendingComparison, bounded
-from diver.tasks.verify.equivalence import equivalent
+from diver.tasks.verify.custom import Judged
+from diver.tasks.verify.extraction import in_thought
 from diver.tasks.verify.graders import get_grader
-from diver.tasks.verify.thought import in_thought
 from diver.tasks.verify.workers import Failure, Pool, shared_pool
 
 logger = logging.getLogger(__name__)
 
 DEFAULT = Verification()
+CALL = "diver.tasks.verify.custom:call"
+EQUIVALENT, WARM = "diver.tasks.verify.equivalence:equivalent", "diver.tasks.verify.equivalence:warm"
+"""Functions of a worker, by name: the module of the second imports SymPy, which this process does without."""
 Pending = PendingComparison | PendingCall
 Case = tuple[str, int, bool, bool]
 """A response, the identity of its problem, whether it was cut, and whether its prompt ends inside a thought."""
@@ -77,7 +79,7 @@ def verdicts(
 
     Equal answers to one problem are graded once. `truncated` says which responses hit their length limit: one that
     holds no explicit answer (`Grader.holds_answer`) is truncated. `thinking` says which prompts end inside a thought
-    (`thought.in_thought`): a response that ends inside one is no answer, or truncated. A timeout and an error are
+    (`extraction.in_thought`): a response that ends inside one is no answer, or truncated. A timeout and an error are
     grades of their own. Without a `pool` this process's shared ones are used.
     """
     none = [False] * len(pairs)
@@ -97,25 +99,23 @@ def verdicts(
         cases.append(case)
         if case not in read:
             read[case] = _read(graders[id(problem)], response, problem, cut, opened)
-    decided = _decide([result for result in read.values() if not isinstance(result, Grade)], settings, pool)
+    pending = list(dict.fromkeys(result for result in read.values() if not isinstance(result, Grade)))
+    decided = _decide(pending, settings, pool) if pending else {}
     problems = {id(problem): problem for _, problem in pairs}
     found = {}
     for case, result in read.items():
         response, problem_id, cut, _ = case
         verdict = Verdict(result) if isinstance(result, Grade) else decided[result]
-        found[case] = _ended(verdict, graders[problem_id], response, problems[problem_id], cut)
+        if verdict.grade is Grade.NO_ANSWER and cut:
+            verdict = Verdict(Grade.TRUNCATED)
+        elif verdict.grade not in (Grade.CORRECT, Grade.WRONG):
+            verdict = Verdict(verdict.grade)  # a response without an answer has no end of one
+        elif verdict.answer_end is None:
+            correct = verdict.grade is Grade.CORRECT
+            end = graders[problem_id].answer_end(response, problems[problem_id], correct)
+            verdict = Verdict(verdict.grade, end)
+        found[case] = verdict
     return [found[case] for case in cases]
-
-
-def _ended(verdict: Verdict, grader: Grader, response: str, problem: Problem, cut: bool) -> Verdict:
-    """The verdict with the end of the answer, which a response without an answer does not have."""
-    if verdict.grade is Grade.NO_ANSWER and cut:
-        return Verdict(Grade.TRUNCATED)
-    if verdict.grade not in (Grade.CORRECT, Grade.WRONG):
-        return Verdict(verdict.grade)
-    if verdict.answer_end is not None:
-        return verdict
-    return verdict._replace(answer_end=grader.answer_end(response, problem, verdict.grade is Grade.CORRECT))
 
 
 def _read(grader: Grader, response: str, problem: Problem, cut: bool, opened: bool) -> Grade | Pending:
@@ -134,28 +134,19 @@ def _read(grader: Grader, response: str, problem: Problem, cut: bool, opened: bo
 def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | None) -> dict[Pending, Verdict]:
     """The verdicts that worker processes give."""
     decided: dict[Pending, Verdict] = {}
-    comparisons: dict[Pending, PendingComparison] = {}
-    calls: dict[str, list[PendingCall]] = {}
-    for item in dict.fromkeys(pending):
+    jobs: dict[tuple[str, str], dict[Pending, tuple[Any, ...]]] = {}  # (function, warm) -> the arguments for each
+    for item in pending:
         if isinstance(item, PendingCall):
-            calls.setdefault(item.warm, []).append(item)
+            jobs.setdefault((CALL, item.warm), {})[item] = (item.function, item.response, item.problem)
         elif isinstance(comparison := bounded(item, settings.bounds), Grade):
             decided[item] = Verdict(comparison)
         else:
-            comparisons[item] = comparison
-
-    def run(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], warm: str) -> list[Any]:
+            require("math_verify")
+            jobs.setdefault((EQUIVALENT, WARM), {})[item] = comparison
+    for (function, warm), arguments in jobs.items():
         workers = pool or shared_pool(settings.workers, settings.memory_mb, warm)
-        return workers.map(function, jobs, settings.timeout_s) if jobs else []
-
-    jobs = [(comparison.answers, comparison.golds) for comparison in comparisons.values()]
-    if jobs:
-        require("math_verify")
-    values = run(equivalent, jobs, "diver.tasks.verify.equivalence:warm")
-    decided |= {item: _verdict_of(value, item) for item, value in zip(comparisons, values, strict=True)}
-    for warm, items in calls.items():
-        values = run(custom.call, [item[:3] for item in items], warm)
-        decided |= {item: _verdict_of(value, item) for item, value in zip(items, values, strict=True)}
+        values = workers.map(function, list(arguments.values()), settings.timeout_s)
+        decided |= {item: _verdict_of(value, item) for item, value in zip(arguments, values, strict=True)}
     return decided
 
 
@@ -165,6 +156,6 @@ def _verdict_of(value: Any, item: Pending) -> Verdict:
         logger.warning("answer %.80r: %s (%s)", text, value.grade, clean(value.reason))
         return Verdict(value.grade)
     if isinstance(item, PendingCall):
-        judged = custom.Judged(*value)
+        judged = Judged(*value)
         return Verdict(Grade(judged.grade), judged.end)
     return Verdict({True: Grade.CORRECT, False: Grade.WRONG, None: Grade.NO_ANSWER}[value])

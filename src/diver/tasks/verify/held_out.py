@@ -4,8 +4,7 @@ Problems for training and held-out ones are so disjoint whatever the seeds, the 
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 
 from diver.core.types import DiverError, Problem
 
@@ -18,24 +17,20 @@ def is_held_out(key: str) -> bool:
     return hashlib.blake2b(key.encode(), digest_size=8).digest()[0] % EVERY == 0
 
 
-def distinct(candidates: Iterable[tuple[str, Problem]], *, held_out: bool) -> Iterator[Problem]:
-    """The problems of (key, problem) that are held out, or those that are not, each key once."""
-    seen: set[str] = set()
+def distinct(candidates: Iterator[tuple[str, Problem]], count: int, *, held_out: bool, name: str) -> list[Problem]:
+    """The first `count` problems of endless (key, problem) that are held out, or that are not, each key once.
+
+    Raises:
+        DiverError: There are fewer; with the `name` of the testbed.
+    """
+    found: dict[str, Problem] = {}
     misses = 0
-    for key, problem in candidates:
-        if is_held_out(key) != held_out or key in seen:
+    while len(found) < count and misses < PATIENCE:
+        key, problem = next(candidates)
+        if is_held_out(key) != held_out or key in found:
             misses += 1
-            if misses == PATIENCE:
-                return
-            continue
-        misses = 0
-        seen.add(key)
-        yield problem
-
-
-def first(problems: Iterator[Problem], count: int, name: str) -> list[Problem]:
-    """The first `count`; DiverError, with the name of the testbed, if there are fewer."""
-    result = list(islice(problems, count))
-    if len(result) < count:
-        raise DiverError(f"{name}: these settings have only {len(result)} different problems, fewer than {count}")
-    return result
+        else:
+            misses, found[key] = 0, problem
+    if len(found) < count:
+        raise DiverError(f"{name}: these settings have only {len(found)} different problems, fewer than {count}")
+    return [*found.values()]

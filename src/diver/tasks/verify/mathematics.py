@@ -28,10 +28,9 @@ from diver.tasks.verify import answer_end, clock
 from diver.tasks.verify.base import Grader, PendingCall
 from diver.tasks.verify.bounds import PendingComparison
 from diver.tasks.verify.exact import compare, plain, plain_number
-from diver.tasks.verify.extraction import TAIL, WORD, boxed, is_stated, known_answer, last_line, last_number, stated
+from diver.tasks.verify.extraction import TAIL, WORD, after_thought, boxed, known_answer, last_line, last_number, stated
 from diver.tasks.verify.notation import box
 from diver.tasks.verify.prose import free, moment, picked_formula, picked_number, said, says, without_denied
-from diver.tasks.verify.thought import after_thought
 
 _DELIMITER = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 
@@ -74,8 +73,7 @@ class GSM8K(Mathematics):
     name = "gsm8k"
 
     def holds_answer(self, response: str) -> bool:
-        text = after_thought(response)
-        return is_stated(text) or bool(last_line(text, ended=True))
+        return super().holds_answer(response) or bool(last_line(after_thought(response), ended=True))
 
     def grade(self, response: str, problem: Problem) -> Grade | PendingComparison:
         answers = self._answers(response)

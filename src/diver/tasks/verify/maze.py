@@ -17,9 +17,8 @@ from diver.core.types import Grade, Problem
 from diver.recipe.data import MAZES, STANDARD_MAZES, Maze, MazeLevel
 from diver.tasks.verify.answer_end import boxed_answer
 from diver.tasks.verify.base import Grader
-from diver.tasks.verify.extraction import last_box
-from diver.tasks.verify.held_out import distinct, first
-from diver.tasks.verify.thought import after_thought
+from diver.tasks.verify.extraction import after_thought, last_box
+from diver.tasks.verify.held_out import distinct
 
 Cell = tuple[int, int]
 """Column and row, from 0."""
@@ -110,7 +109,7 @@ def candidates(settings: Maze, rng: random.Random) -> Iterator[tuple[str, Proble
 def problems(settings: Maze, count: int, *, held_out: bool) -> list[Problem]:
     """The first `count` problems of the stream."""
     rng = random.Random(f"maze {settings.seed} {'held out' if held_out else 'train'}")
-    return first(distinct(candidates(settings, rng), held_out=held_out), count, "maze")
+    return distinct(candidates(settings, rng), count, held_out=held_out, name="maze")
 
 
 _CELL = re.compile(r"([a-z])([1-9])", re.ASCII)

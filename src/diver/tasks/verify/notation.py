@@ -6,13 +6,12 @@ math-verify takes most of these for different answers, or for something else. Li
 """
 
 import re
-from collections.abc import Callable
 from decimal import Decimal
 
 from diver.tasks.verify.measures import POWERS_OF_TEN, unit_free
 from diver.tasks.verify.names import with_backslashes
 from diver.tasks.verify.numerals import one_spelling
-from diver.tasks.verify.shorthands import SHORTHANDS
+from diver.tasks.verify.shorthands import SHORTHANDS, Rules, compiled
 from diver.tasks.verify.signs import plain_signs
 
 _SYNONYMS = {
@@ -64,42 +63,32 @@ _SYNONYMS = {
     }.items()
     for name in names.split()
 }
-_COMMAND = re.compile(r"\\[A-Za-z]+")
-_Rules = list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]
-_SPELLING: _Rules = [
-    (re.compile(r"\\not\s?(?:=|\\(?:approx|sim|equiv)(?![A-Za-z]))"), r"\\neq "),
-    (re.compile(r"\\(?:tiny|small|normalsize|[lL]arge|LARGE|[hH]uge|textstyle|bf|rm|sf|it)(?![A-Za-z])\s*"), ""),
-    (re.compile(r"\\[bB]igg?[lrm]?(?![A-Za-z])|\\[hm]space\*?\{[^{}]*\}"), ""),
+_SPELLING = compiled(
+    (r"\\not\s?(?:=|\\(?:approx|sim|equiv)(?![A-Za-z]))", r"\\neq "),
+    (r"\\(?:tiny|small|normalsize|[lL]arge|LARGE|[hH]uge|textstyle|bf|rm|sf|it)(?![A-Za-z])\s*", ""),
+    (r"\\[bB]igg?[lrm]?(?![A-Za-z])|\\[hm]space\*?\{[^{}]*\}", ""),
     (
-        re.compile(
-            r"\\(?:text)?color\{\w{1,20}\}|\\underline(?=\s*\{)"
-            r"|\\(?:checkmark|square|blacksquare|pounds|euro|yen|text(?:euro|sterling|yen))(?![A-Za-z])"
-        ),
+        r"\\(?:text)?color\{\w{1,20}\}|\\underline(?=\s*\{)"
+        r"|\\(?:checkmark|square|blacksquare|pounds|euro|yen|text(?:euro|sterling|yen))(?![A-Za-z])",
         "",
     ),
-    (re.compile(r"\\q?quad(?![A-Za-z])"), " "),
-    (re.compile(r"\\overset\s?\{\s?\.\s?\}\s?\{(\d)\}"), r"\\dot{\1}"),
-    (re.compile(r"(?<=\d)\{:\}(?=\d)"), ":"),
-    (re.compile(r"\\(?:text|mathrm|mbox)\{\s?\\\$\s?\}(?=\s?\d)"), r"\\$"),
+    (r"\\q?quad(?![A-Za-z])", " "),
+    (r"\\overset\s?\{\s?\.\s?\}\s?\{(\d)\}", r"\\dot{\1}"),
+    (r"(?<=\d)\{:\}(?=\d)", ":"),
+    (r"\\(?:text|mathrm|mbox)\{\s?\\\$\s?\}(?=\s?\d)", r"\\$"),
+    (r"\\operatorname\*?\{(arc(?:sin|cos|tan)|sinh?|cosh?|tanh?|cot|sec|csc|ln|log|exp|gcd)\}\s*", r"\\\1 "),
+    (r"\\(?:mathrm|text)\{(arc(?:sin|cos|tan)|sin|cos|tan|ln|log|exp)\}\s*", r"\\\1 "),  # min and sec are units
+    (r"\\(?:mathrm|text)\{([ei])\}", r" \1"),
+    (r"\\mathbb\s*([A-Z])(?![A-Za-z])", r"\\mathbb{\1}"),
     (
-        re.compile(r"\\operatorname\*?\{(arc(?:sin|cos|tan)|sinh?|cosh?|tanh?|cot|sec|csc|ln|log|exp|gcd)\}\s*"),
-        r"\\\1 ",
-    ),
-    (
-        re.compile(r"\\(?:mathrm|text)\{(arc(?:sin|cos|tan)|sin|cos|tan|ln|log|exp)\}\s*"),
-        r"\\\1 ",
-    ),  # min and sec are units
-    (re.compile(r"\\(?:mathrm|text)\{([ei])\}"), r" \1"),
-    (re.compile(r"\\mathbb\s*([A-Z])(?![A-Za-z])"), r"\\mathbb{\1}"),
-    (
-        re.compile(r"(?<![\d.,^_])\d{1,3}(?:(?: |\u00a0|\u2009|\u202f|\\,|\{,\}|,\\!\s?)\d{3})+(?!\d)"),
+        r"(?<![\d.,^_])\d{1,3}(?:(?: |\u00a0|\u2009|\u202f|\\,|\{,\}|,\\!\s?)\d{3})+(?!\d)",
         lambda number: re.sub(r"\D", "", number[0]),
     ),
-    (_COMMAND, lambda command: _SYNONYMS.get(command[0], command[0])),
-    (re.compile(r"\\frac ?(\d) ?(\d)"), r"\\frac{\1}{\2}"),
-    (re.compile(r"\\lg(?![A-Za-z])"), r"\\log_{10}"),
-    (re.compile(r"(?<=\d)\s?(?:\^\s?\{?o\}?|(?<!\^)\\circ)(?![A-Za-z}])"), r"^{\\circ}"),
-]
+    (r"\\[A-Za-z]+", lambda command: _SYNONYMS.get(command[0], command[0])),
+    (r"\\frac ?(\d) ?(\d)", r"\\frac{\1}{\2}"),
+    (r"\\lg(?![A-Za-z])", r"\\log_{10}"),
+    (r"(?<=\d)\s?(?:\^\s?\{?o\}?|(?<!\^)\\circ)(?![A-Za-z}])", r"^{\\circ}"),
+)
 
 
 def _improper(mixed: re.Match[str]) -> str:
@@ -153,62 +142,53 @@ _SCALE = (
 )
 _SMALL = r"(?:(?![A-Z])[^\W\d_])"
 _APPROXIMATELY = r"\\approx|\\sim(?:eq)?|\\cong|\\doteq|~|大?[约約](?:为|為|等于|等於)?|[Cc]a\."
-_MEANING: _Rules = [
-    *SHORTHANDS,
-    (re.compile(r"\\log\s?_\s?(?:\{\s?e\s?\}|e(?![A-Za-z]))"), r"\\ln "),
-    (re.compile(r"\\(max|min)\s?\\\{((?:[^{}():|<>=]|\{[^{}():|<>=]{0,40}\}){1,200})\\\}"), r"\\\1(\2)"),
-    (re.compile(r"(?<![\w.,/^{)}])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?=\s{0,4}\\pi(?![A-Za-z]))"), _improper),
-    (re.compile(r"(?<![\w.,/^{)}])(\d{1,9})/(\d{1,9})\s{1,4}\\pi(?![A-Za-z])"), r"\\frac{\1}{\2}\\pi"),
-    (re.compile(r"\\(?:text|mathrm)\{\s?[Ii]nfinity\s?\}"), r"\\infty "),
-    (re.compile(r"(?<![A-Za-z\\])([Ee])_"), r"\\mathcal{\1}_"),  # a name, and not the base of the logarithm
+_MEANING = SHORTHANDS + compiled(
+    (r"\\log\s?_\s?(?:\{\s?e\s?\}|e(?![A-Za-z]))", r"\\ln "),
+    (r"\\(max|min)\s?\\\{((?:[^{}():|<>=]|\{[^{}():|<>=]{0,40}\}){1,200})\\\}", r"\\\1(\2)"),
+    (r"(?<![\w.,/^{)}])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?=\s{0,4}\\pi(?![A-Za-z]))", _improper),
+    (r"(?<![\w.,/^{)}])(\d{1,9})/(\d{1,9})\s{1,4}\\pi(?![A-Za-z])", r"\\frac{\1}{\2}\\pi"),
+    (r"\\(?:text|mathrm)\{\s?[Ii]nfinity\s?\}", r"\\infty "),
+    (r"(?<![A-Za-z\\])([Ee])_", r"\\mathcal{\1}_"),  # a name, and not the base of the logarithm
     # A letter behind something else is a vector, and no unit: math-verify would leave it out.
-    (re.compile(r"(?<=[\w)}\s+-])\\(?:mathbf|textbf|mathit|hat)\{([A-Za-z])\}"), r"\\vec{\1}"),
-    (re.compile(r"^\\(?:text|mathrm)\{\s*([A-Z](?:\s*(?:,\s*and\b|,|\band\b)\s*[A-Z])+)\s*\}$"), _capitals),
-    (re.compile(r"^\\text(?:bf)?\{\s*\([A-J]\)\s*\}(?:\s|~|\\[,;: ])*(?=\S)"), ""),  # the label of a choice
+    (r"(?<=[\w)}\s+-])\\(?:mathbf|textbf|mathit|hat)\{([A-Za-z])\}", r"\\vec{\1}"),
+    (r"^\\(?:text|mathrm)\{\s*([A-Z](?:\s*(?:,\s*and\b|,|\band\b)\s*[A-Z])+)\s*\}$", _capitals),
+    (r"^\\text(?:bf)?\{\s*\([A-J]\)\s*\}(?:\s|~|\\[,;: ])*(?=\S)", ""),  # the label of a choice
     (
-        re.compile(
-            r"^(?:\\text\{[^{}]{0,40}\b(?:answer|total|about|around|roughly"
-            r"|approx(?:imately|\.)?|nearly|ca\.)(?!\w)[^{}]{0,20}\}"
-            r"|(?:about|around|roughly|approx(?:imately|\.)?|nearly)\s(?=\s?[-\d.\\$])"
-            r"|=|\\therefore(?![A-Za-z]))\s*(?=\S)",
-            re.IGNORECASE,
-        ),
+        r"(?i)^(?:\\text\{[^{}]{0,40}\b(?:answer|total|about|around|roughly"
+        r"|approx(?:imately|\.)?|nearly|ca\.)(?!\w)[^{}]{0,20}\}"
+        r"|(?:about|around|roughly|approx(?:imately|\.)?|nearly)\s(?=\s?[-\d.\\$])"
+        r"|=|\\therefore(?![A-Za-z]))\s*(?=\S)",
         "",
     ),
-    (re.compile(r"^(?:\\text\{\s*)?[Aa]ll real numbers\s*\}?$"), r"\\mathbb{R}"),
-    (re.compile(rf"^(?:\\text\{{\s*)?(?:{_NO_SOLUTION})\s*\}}?\.?$"), r"\\emptyset"),
-    (re.compile(r"(?<!\d)(\d{0,15})\.(\d{0,15})\\(?:overline|bar)\s?\{?(\d{1,15})\}?"), _repeating),
-    (re.compile(r"(?<![\w)\]}])\*\*(?=[^\s*])([^*\n]*[^\s*])\*\*(?![\w(])"), r"\1"),  # Markdown's emphasis
-    (
-        re.compile(r"(?<=[\w)\]}])(?:\*\*\s*|\s\*\*\s+)(\([^()]*\)|-?(?:\w+(?:\.\d+)?|\.\d+))"),
-        r"^{\1}",
-    ),  # Python's power
-    (re.compile(r"\^\{?(-?)(\d{0,3})\.(\d{1,6})\}?(?!\d)"), _root),
-    (re.compile(r"√\s*(?=\{)"), r"\\sqrt"),
-    (re.compile(r"√\s*(\d+|[A-Za-z]|\([^()]*\))"), r"\\sqrt{\1}"),
-    (re.compile(r"^\\(?:text|mathrm)\{\s*([-$\d][^{}]*)\}$"), r"\1"),
-    (re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)(?:[eE]| ?\\(?:times|cdot) ?10\^\{?)([+-]?\d{1,9})(?![\w.])\}?"), _decimal),
-    (re.compile(r"\\(?:gcd|lcm|operatorname\{lcm\})\s?\([^()]{0,200}\)"), _evaluated),
-    (re.compile(r"(?<![\d.])(\d{1,18}) ?\\frac\{(\d{1,18})\}\{(\d{1,18})\}(?=\\?%)"), _improper),
-    (re.compile(r"(?<![\w.,/^_)\]])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?![\w/^.{(])"), r"\1\\frac{\2}{\3}"),
-    (re.compile(r"_\{\s*\\(?:max|min|sup|inf|lim)\s*\}"), lambda m: m[0].replace("\\", "")),  # a name, no operator
-    (re.compile(rf"^(-?\\?\$?[\d.,/]+) ++(?!{_SCALE})[^\W\d_]{_SMALL}{{2,}}(?: {_SMALL}+)*$"), r"\1"),
+    (r"^(?:\\text\{\s*)?[Aa]ll real numbers\s*\}?$", r"\\mathbb{R}"),
+    (rf"^(?:\\text\{{\s*)?(?:{_NO_SOLUTION})\s*\}}?\.?$", r"\\emptyset"),
+    (r"(?<!\d)(\d{0,15})\.(\d{0,15})\\(?:overline|bar)\s?\{?(\d{1,15})\}?", _repeating),
+    (r"(?<![\w)\]}])\*\*(?=[^\s*])([^*\n]*[^\s*])\*\*(?![\w(])", r"\1"),  # Markdown's emphasis
+    (r"(?<=[\w)\]}])(?:\*\*\s*|\s\*\*\s+)(\([^()]*\)|-?(?:\w+(?:\.\d+)?|\.\d+))", r"^{\1}"),  # Python's power
+    (r"\^\{?(-?)(\d{0,3})\.(\d{1,6})\}?(?!\d)", _root),
+    (r"√\s*(?=\{)", r"\\sqrt"),
+    (r"√\s*(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt{\1}"),
+    (r"^\\(?:text|mathrm)\{\s*([-$\d][^{}]*)\}$", r"\1"),
+    (r"(?<![\w.])(\d+(?:\.\d+)?)(?:[eE]| ?\\(?:times|cdot) ?10\^\{?)([+-]?\d{1,9})(?![\w.])\}?", _decimal),
+    (r"\\(?:gcd|lcm|operatorname\{lcm\})\s?\([^()]{0,200}\)", _evaluated),
+    (r"(?<![\d.])(\d{1,18}) ?\\frac\{(\d{1,18})\}\{(\d{1,18})\}(?=\\?%)", _improper),
+    (r"(?<![\w.,/^_)\]])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?![\w/^.{(])", r"\1\\frac{\2}{\3}"),
+    (r"_\{\s*\\(?:max|min|sup|inf|lim)\s*\}", lambda m: m[0].replace("\\", "")),  # a name, no operator
+    (rf"^(-?\\?\$?[\d.,/]+) ++(?!{_SCALE})[^\W\d_]{_SMALL}{{2,}}(?: {_SMALL}+)*$", r"\1"),
     # math-verify takes the 5 of "5 \text{ cm}, 6 \text{ cm}" and of "5 \text{ cats and } 6 \text{ dogs}".
-    (re.compile(r",?\s{0,4}\\text\{\s{0,4},?\s{0,4}(?:and|or)\s{0,4}\}"), ", "),
-    (re.compile(r"\\text\{([^{}]{1,40}?)\s{1,4}(?:and|or)\s{0,4}\}"), r"\\text{\1}, "),
+    (r",?\s{0,4}\\text\{\s{0,4},?\s{0,4}(?:and|or)\s{0,4}\}", ", "),
+    (r"\\text\{([^{}]{1,40}?)\s{1,4}(?:and|or)\s{0,4}\}", r"\\text{\1}, "),
     (
-        re.compile(
-            rf"(?:(?<=\d)|(?<=\d\}}))(?:\s|~|\\[,;: ]){{0,4}}{_UNIT}"
-            rf"(?:(?:\s|\\[,;: ]|\\cdot|/){{0,4}}{_UNIT}){{0,3}}{_PART_END}"
-        ),
+        rf"(?:(?<=\d)|(?<=\d\}}))(?:\s|~|\\[,;: ]){{0,4}}{_UNIT}"
+        rf"(?:(?:\s|\\[,;: ]|\\cdot|/){{0,4}}{_UNIT}){{0,3}}{_PART_END}",
         "",
     ),
-    (re.compile(rf"(?<=\d)(?:\s{{0,4}}(?:[cdkm]m|ft|in|yd|mi)|\s{{1,4}}m)\s?\^\{{?[23]\}}?{_PART_END}"), ""),
-    (re.compile(r"^\\\{\s*[A-Za-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?[|:](.*(?:[<>]|\\[lg]eq).*)\\\}$"), r"\1"),
-    (re.compile(rf"^\s{{0,4}}(?:{_APPROXIMATELY})(?![A-Za-z])"), ""),
-    (re.compile(r"(?<=\d)\s{0,4}\\approx\s{0,4}$"), ""),
-    (re.compile(r"^([A-Za-z](?:_\w)?(?:\([^()]{1,20}\))?)\s{0,4}\\approx(?![A-Za-z])(?=[^=]*$)"), r"\1 ="),
-]
+    (rf"(?<=\d)(?:\s{{0,4}}(?:[cdkm]m|ft|in|yd|mi)|\s{{1,4}}m)\s?\^\{{?[23]\}}?{_PART_END}", ""),
+    (r"^\\\{\s*[A-Za-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?[|:](.*(?:[<>]|\\[lg]eq).*)\\\}$", r"\1"),
+    (rf"^\s{{0,4}}(?:{_APPROXIMATELY})(?![A-Za-z])", ""),
+    (r"(?<=\d)\s{0,4}\\approx\s{0,4}$", ""),
+    (r"^([A-Za-z](?:_\w)?(?:\([^()]{1,20}\))?)\s{0,4}\\approx(?![A-Za-z])(?=[^=]*$)", r"\1 ="),
+)
 _LISTED = re.compile(r",\s|;|\b(?:and|or)\b")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 
@@ -240,7 +220,7 @@ def respell(text: str) -> str:
     return r"\boxed{" * boxes + text + "}" * boxes
 
 
-def _replace(rules: _Rules, text: str) -> str:
+def _replace(rules: Rules, text: str) -> str:
     for pattern, replacement in rules:
         text = pattern.sub(replacement, text)
     return text

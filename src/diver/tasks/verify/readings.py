@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from diver.tasks.verify.measures import bare_number
 from diver.tasks.verify.notation import box, content_of
+from diver.tasks.verify.shorthands import arrangements
 
 MOST_PLACES = 16  # at which a condition may begin
 
@@ -138,7 +139,7 @@ def _least(congruence: re.Match[str]) -> str:
 def _chosen(known: str, given: str) -> Iterator[tuple[str, str]]:
     def written(call: re.Match[str]) -> str:
         n, k = int(call[2]), int(call[3])
-        return call[0] if k > n else rf"\binom{{{n}}}{{{k}}}" if call[1] == "C" else rf"\frac{{{n}!}}{{{n - k}!}}"
+        return call[0] if k > n else arrangements(call[1], n, k)
 
     left, right = _CHOSEN.sub(written, known), _CHOSEN.sub(written, given)
     if (left, right) != (known, given):

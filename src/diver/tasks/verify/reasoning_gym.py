@@ -30,9 +30,8 @@ from diver.tasks.verify.answer_end import tagged_answer
 from diver.tasks.verify.base import Grader, PendingCall
 from diver.tasks.verify.brackets import closing
 from diver.tasks.verify.custom import defer
-from diver.tasks.verify.extraction import last_tags
-from diver.tasks.verify.held_out import distinct, first
-from diver.tasks.verify.thought import after_thought
+from diver.tasks.verify.extraction import after_thought, last_tags
+from diver.tasks.verify.held_out import distinct
 from diver.tasks.verify.workers import Failure, Pool
 
 LONGEST = 16_384
@@ -180,17 +179,15 @@ def candidates(task: str, settings: ReasoningGym, seed: int) -> Iterator[tuple[s
             dataset = dataset_of(task, settings.sizes, seed + number)
         entry = _plain(dataset[number % SIZE])
         question, answer = entry.pop("question"), entry["answer"]
-        yield (
-            question,
-            Problem(
-                id=f"{task}-{seed}-{number}",
-                prompt=question,
-                answer=UNKNOWN if answer is None else answer,
-                source=f"reasoning-gym/{task}",
-                verifier=VERIFIERS.get(task, "reasoning-gym"),
-                meta={"task": task, "sizes": json.dumps(dict(settings.sizes)), "entry": repr(entry)},
-            ),
+        problem = Problem(
+            id=f"{task}-{seed}-{number}",
+            prompt=question,
+            answer=UNKNOWN if answer is None else answer,
+            source=f"reasoning-gym/{task}",
+            verifier=VERIFIERS.get(task, "reasoning-gym"),
+            meta={"task": task, "sizes": json.dumps(dict(settings.sizes)), "entry": repr(entry)},
         )
+        yield question, problem
 
 
 def _plain(value: Any) -> Any:
@@ -209,7 +206,7 @@ def problems(settings: ReasoningGym, count: int, *, held_out: bool, task: str = 
     if settings.sizes:
         _check_time(task, json.dumps(dict(settings.sizes)))
     seed = random.Random(f"{task} {settings.seed} {'held out' if held_out else 'train'}").getrandbits(31)
-    return first(distinct(candidates(task, settings, seed), held_out=held_out), count, f"reasoning-gym:{task}")
+    return distinct(candidates(task, settings, seed), count, held_out=held_out, name=f"reasoning-gym:{task}")
 
 
 class ReasoningGymGrader(Grader):

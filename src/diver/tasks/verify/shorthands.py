@@ -18,27 +18,31 @@ _FACTOR = re.compile(r"(?:[0-9)}\]]|(?<![\\A-Za-z])[A-Za-z])\s?\Z")
 _PRIME = r"(?:'|’|\^\s?\{\s?(?:\\prime\s?)+\}|\^\s?\\prime)"
 _EVENT = r"(?:=|<|>|\\[lg]eq|\\neq|\\mid|\||\\cap|\\cup|\\in(?![A-Za-z])|,)"
 
-
-def _indexed(found: re.Match[str]) -> str:
-    kind, n, k = (part for part in found.groups() if part)
-    return _arrangement(found, kind, int(n), int(k))
+Replacement = str | Callable[[re.Match[str]], str]
+Rules = list[tuple[re.Pattern[str], Replacement]]
 
 
-def _raised(found: re.Match[str]) -> str:
-    kind, k, n = (part for part in found.groups() if part)
-    return _arrangement(found, kind, int(n), int(k))
+def compiled(*rules: tuple[str, Replacement]) -> Rules:
+    return [(re.compile(pattern), replacement) for pattern, replacement in rules]
 
 
-def _around(found: re.Match[str]) -> str:
-    n, kind, k = (part for part in found.groups() if part)
-    return _arrangement(found, kind, int(n), int(k))
+def arrangements(kind: str, n: int, k: int) -> str:
+    """The number of combinations, C, or of permutations of `k` out of `n`."""
+    return rf"\binom{{{n}}}{{{k}}}" if kind == "C" else rf"\frac{{{n}!}}{{{n - k}!}}"
 
 
-def _arrangement(found: re.Match[str], kind: str, n: int, k: int) -> str:
-    if k > n:
-        return found[0]
-    times = r"\cdot " if _FACTOR.search(found.string, max(0, found.start() - 3), found.start()) else ""
-    return times + (rf"\binom{{{n}}}{{{k}}}" if kind == "C" else rf"\frac{{{n}!}}{{{n - k}!}}")
+def _chosen(order: str) -> Callable[[re.Match[str]], str]:
+    """The replacement of a match whose groups hold, in this order, C or A or P (`c`), `n` and `k`."""
+
+    def written(found: re.Match[str]) -> str:
+        parts = dict(zip(order, filter(None, found.groups()), strict=True))
+        n, k = int(parts["n"]), int(parts["k"])
+        if k > n:
+            return found[0]
+        times = r"\cdot " if _FACTOR.search(found.string, max(0, found.start() - 3), found.start()) else ""
+        return times + arrangements(parts["c"], n, k)
+
+    return written
 
 
 def _remainder(found: re.Match[str]) -> str:
@@ -58,32 +62,26 @@ def _probability(found: re.Match[str]) -> str:
     return f"P_{{{name}}}"
 
 
-SHORTHANDS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
-    (re.compile(rf"{_CHOICE}\s?_\s?{_N}\s?\^\s?{_N}"), _indexed),
-    (re.compile(rf"{_CHOICE}\s?\^\s?{_N}\s?_\s?{_N}"), _raised),
-    (re.compile(rf"(?<![\w}}])(?:\{{\}}\s?)?[_^]\s?{_N}\s?{_CHOICE}\s?_\s?{_N}"), _around),
-    (re.compile(r"^(\d{1,3})([CP])(\d{1,3})$"), _around),
+SHORTHANDS = compiled(
+    (rf"{_CHOICE}\s?_\s?{_N}\s?\^\s?{_N}", _chosen("cnk")),
+    (rf"{_CHOICE}\s?\^\s?{_N}\s?_\s?{_N}", _chosen("ckn")),
+    (rf"(?<![\w}}])(?:\{{\}}\s?)?[_^]\s?{_N}\s?{_CHOICE}\s?_\s?{_N}", _chosen("nck")),
+    (r"^(\d{1,3})([CP])(\d{1,3})$", _chosen("nck")),
     (
-        re.compile(
-            r"^(-?\d{1,18})(?:\^\s?\{?(\d{1,6})\}?)?\s{0,4}(?:\\b?mod(?![A-Za-z])|\\text\{\s?mod\s?\}|mod)\s{0,4}\{?(\d{1,9})\}?"
-            r"(?=\s{0,4}(?:=|$))"
-        ),
+        r"^(-?\d{1,18})(?:\^\s?\{?(\d{1,6})\}?)?\s{0,4}(?:\\b?mod(?![A-Za-z])|\\text\{\s?mod\s?\}|mod)\s{0,4}\{?(\d{1,9})\}?"
+        r"(?=\s{0,4}(?:=|$))",
         _remainder,
     ),
-    (re.compile(r"(?<=[\d)])!=(?=\s{0,4}[-\d(\\])"), "! ="),
-    (re.compile(rf"(?<![A-Za-z\\])([A-Za-z])({_PRIME}{{1,4}})(?=\s{{0,4}}[(=])"), _primed),
+    (r"(?<=[\d)])!=(?=\s{0,4}[-\d(\\])", "! ="),
+    (rf"(?<![A-Za-z\\])([A-Za-z])({_PRIME}{{1,4}})(?=\s{{0,4}}[(=])", _primed),
     (
-        re.compile(
-            rf"(?<![A-Za-z])(?:\\mathbb\s?\{{\s?P\s?\}}|\\Pr|(?<!\\)P|\\operatorname\{{P\}}|\\(?:mathrm|text)\{{P\}})\s?"
-            rf"(?:\\left)?\(([^()=<>|\\]{{1,40}}{_EVENT}[^()]{{1,60}}?)(?:\\right)?\)(?=\s{{0,4}}(?:=|\\approx))"
-        ),
+        rf"(?<![A-Za-z])(?:\\mathbb\s?\{{\s?P\s?\}}|\\Pr|(?<!\\)P|\\operatorname\{{P\}}|\\(?:mathrm|text)\{{P\}})\s?"
+        rf"(?:\\left)?\(([^()=<>|\\]{{1,40}}{_EVENT}[^()]{{1,60}}?)(?:\\right)?\)(?=\s{{0,4}}(?:=|\\approx))",
         _probability,
     ),
     (
-        re.compile(
-            r"\\(?:hat|vec|mathbf|textbf|mathit|overrightarrow|bar)\s?"
-            r"(?:\{\s?(?:\\(?:hat|mathbf|textbf|vec)\s?)?\{?\s?([ijk])\s?\}{1,2}|([ijk])(?![A-Za-z]))"
-        ),
+        r"\\(?:hat|vec|mathbf|textbf|mathit|overrightarrow|bar)\s?"
+        r"(?:\{\s?(?:\\(?:hat|mathbf|textbf|vec)\s?)?\{?\s?([ijk])\s?\}{1,2}|([ijk])(?![A-Za-z]))",
         r"\\vec{\1\2}",
     ),
-]
+)

@@ -14,7 +14,15 @@ from functools import cache
 from typing import Any, NamedTuple
 from zlib import crc32
 
+import sympy as sp
+from math_verify import grader
+from sympy.core.function import AppliedUndef
+from sympy.core.relational import Relational
+
 MOST_DIGITS = 2000  # of a difference of two exact numbers, before it counts as 0
+NAME = (AppliedUndef, sp.Derivative)
+"""A value of an unknown function, f(2), or a derivative: it stands for what it equals."""
+RELATION = (sp.And, Relational)
 
 
 class Statement(NamedTuple):
@@ -28,8 +36,6 @@ class Statement(NamedTuple):
 @cache
 def correct_math_verify() -> None:
     """Put the corrections in the place of math-verify's own functions, in this process."""
-    from math_verify import grader
-
     grader.sympy_expr_eq = _comparing(grader.sympy_expr_eq)
     grader.sympy_solve_and_compare = _solving(grader.sympy_solve_and_compare)
     grader.sympy_numeric_eq = _measuring(grader.sympy_numeric_eq)
@@ -37,8 +43,6 @@ def correct_math_verify() -> None:
 
 def _comparing(expr_eq: Callable[..., bool]) -> Callable[..., bool]:
     def equal(gold: Any, answer: Any, *options: Any, **named: Any) -> bool:
-        from sympy.core.relational import Relational
-
         def same(one: Any, other: Any) -> bool:
             return equal(one, other, *options, **named)
 
@@ -47,15 +51,15 @@ def _comparing(expr_eq: Callable[..., bool]) -> Callable[..., bool]:
             return _same_statement(known, given, same)
         if isinstance(gold, Relational) and isinstance(answer, Relational) and not (_letters(gold) | _letters(answer)):
             return _same_sides(gold, answer, same)
-        if _is_solution(gold) and _is_equation(answer) and not (_is_solution(answer) or answer.rhs == 0):
+        if _is_solution(gold) and isinstance(answer, sp.Eq) and not (_is_solution(answer) or answer.rhs == 0):
             return False
-        if known and known.value is not None and not _is_relation(answer):
+        if known and known.value is not None and not isinstance(answer, RELATION):
             gold = known.value
-        if given and given.value is not None and not _is_relation(gold):
+        if given and given.value is not None and not isinstance(gold, RELATION):
             answer = given.value
-        elif _is_equation_to_solve(answer) and not _is_relation(gold):
+        elif _is_equation_to_solve(answer) and not isinstance(gold, RELATION):
             return False
-        if _is_unfinished(answer) and not (_is_relation(answer) or _is_unfinished(gold)):
+        if _is_unfinished(answer) and not (isinstance(answer, RELATION) or _is_unfinished(gold)):
             return False
         return expr_eq(gold, answer, *options, **named)
 
@@ -64,10 +68,8 @@ def _comparing(expr_eq: Callable[..., bool]) -> Callable[..., bool]:
 
 def _solving(solve_and_compare: Callable[..., bool]) -> Callable[..., bool]:
     def equal(gold: Any, answer: Any, *options: Any) -> bool:
-        from sympy import solve
-
         letters = bool(gold.free_symbols and answer.free_symbols)
-        return letters and solve_and_compare(gold, answer, *options) and bool(solve(gold, gold.free_symbols))
+        return letters and solve_and_compare(gold, answer, *options) and bool(sp.solve(gold, gold.free_symbols))
 
     return equal
 
@@ -82,24 +84,22 @@ def _measuring(numeric_eq: Callable[..., bool]) -> Callable[..., bool]:
 def statement(expression: Any) -> Statement | None:
     """An equation, or a chain of equations, of which nothing is left to solve; None for anything else."""
     terms = _terms(expression)
-    if not terms or any(_letters(term) and not _is_name(term) for term in terms[:-1]):
+    if not terms or any(_letters(term) and not isinstance(term, NAME) for term in terms[:-1]):
         return None
-    if _letters(terms[-1]) and not _is_name(terms[-1]):
-        from sympy import Derivative
-
-        return Statement(terms[:1], terms[-1]) if isinstance(terms[0], Derivative) else None
-    names, values = ([term for term in terms if _is_name(term) is kind] for kind in (True, False))
+    if _letters(terms[-1]) and not isinstance(terms[-1], NAME):
+        return Statement(terms[:1], terms[-1]) if isinstance(terms[0], sp.Derivative) else None
+    names, values = ([term for term in terms if isinstance(term, NAME) is kind] for kind in (True, False))
     return Statement(names or terms[:1], values[-1] if values else None)
 
 
 def differ(gold: Any, answer: Any) -> bool:
     """Whether two expressions without decimals surely have different values, at one point for each letter."""
-    from sympy import Expr, Float, Integer, Rational, UnevaluatedExpr
-
-    if not all(isinstance(e, Expr) and not e.has(Float, UnevaluatedExpr) for e in (gold, answer)):
+    if not all(isinstance(e, sp.Expr) and not e.has(sp.Float, sp.UnevaluatedExpr) for e in (gold, answer)):
         return False
     points = {
-        s: Integer(2 + crc32(str(s).encode()) % 5) if s.is_integer else Rational(29 + crc32(str(s).encode()) % 97, 101)
+        s: sp.Integer(2 + crc32(str(s).encode()) % 5)
+        if s.is_integer
+        else sp.Rational(29 + crc32(str(s).encode()) % 97, 101)
         for s in gold.free_symbols | answer.free_symbols
     }
     try:
@@ -131,22 +131,12 @@ def _same_sides(gold: Any, answer: Any, same: Callable[[Any, Any], bool]) -> boo
 
 def _terms(expression: Any) -> list[Any]:
     """What the equals signs of an equation or of a chain of equations separate; empty for anything else."""
-    from sympy import And, Eq
-
     links = [expression]
-    while any(isinstance(link, And) for link in links):
-        links = [part for link in links for part in (link._unsorted_args if isinstance(link, And) else [link])]
-    if not all(isinstance(link, Eq) for link in links):
+    while any(isinstance(link, sp.And) for link in links):
+        links = [part for link in links for part in (link._unsorted_args if isinstance(link, sp.And) else [link])]
+    if not all(isinstance(link, sp.Eq) for link in links):
         return []
     return [links[0].lhs, *(link.rhs for link in links)]
-
-
-def _is_name(expression: Any) -> bool:
-    """A value of an unknown function, f(2), or a derivative: it stands for what it equals."""
-    from sympy import Derivative
-    from sympy.core.function import AppliedUndef
-
-    return isinstance(expression, AppliedUndef | Derivative)
 
 
 def _letters(expression: Any) -> set[Any]:
@@ -155,22 +145,9 @@ def _letters(expression: Any) -> set[Any]:
     return letters
 
 
-def _is_relation(expression: Any) -> bool:
-    from sympy import And
-    from sympy.core.relational import Relational
-
-    return isinstance(expression, And | Relational)
-
-
-def _is_equation(expression: Any) -> bool:
-    from sympy import Eq
-
-    return isinstance(expression, Eq)
-
-
 def _is_solution(expression: Any) -> bool:
     """A letter and its value, x=2, but not the equation that it solves."""
-    return _is_equation(expression) and any(
+    return isinstance(expression, sp.Eq) and any(
         one.is_Symbol and not _letters(other) for one, other in (expression.args, expression.args[::-1])
     )
 
@@ -178,7 +155,7 @@ def _is_solution(expression: Any) -> bool:
 def _is_equation_to_solve(expression: Any) -> bool:
     """x^2-1=0 says nothing about 0."""
     return (
-        _is_equation(expression)
+        isinstance(expression, sp.Eq)
         and expression.rhs == 0
         and bool(expression.lhs.is_Add)
         and len(expression.free_symbols) == 1
@@ -186,6 +163,4 @@ def _is_equation_to_solve(expression: Any) -> bool:
 
 
 def _is_unfinished(expression: Any) -> bool:
-    from sympy import Derivative, Integral, Limit, Product, Sum
-
-    return bool(hasattr(expression, "has") and expression.has(Derivative, Integral, Limit, Product, Sum))
+    return bool(hasattr(expression, "has") and expression.has(sp.Derivative, sp.Integral, sp.Limit, sp.Product, sp.Sum))

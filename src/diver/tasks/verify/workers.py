@@ -75,13 +75,6 @@ class Worker:
         line = self.replies.readline()
         return json.loads(line) if line.endswith(b"\n") else None
 
-    def exit_code(self) -> int | None:
-        """The exit code of a process whose pipe has closed; None if it does not end within ten seconds."""
-        try:
-            return self.process.wait(10.0)
-        except subprocess.TimeoutExpired:
-            return None
-
     def end(self) -> None:
         """Kill the process and those that it started: a verifier may run what a model wrote in one of its own."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -149,15 +142,15 @@ class Pool:
             for worker in list(self._workers):
                 worker.end()
 
-    def map(self, function: Callable[..., Any], jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
+    def map(self, function: Callable[..., Any] | str, jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
         """`function(*job)` of every job, in order: its value, or a `Failure`.
 
         `timeout_s` counts from the moment an idle, warmed-up worker gets the job: waiting in the queue does not
-        count. Arguments and values pass through JSON; `function` is found by its module and name.
+        count. Arguments and values pass through JSON; `function` is found by its module and name, "module:name".
         """
         if timeout_s <= 0:
             raise ValueError(f"timeout_s must be above 0, not {timeout_s}")
-        call = f"{function.__module__}:{function.__qualname__}"
+        call = function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"
         with self._lock:
             try:
                 return self._run(call, jobs, timeout_s)
@@ -214,11 +207,19 @@ class Pool:
         message = worker.read() if heard else None
         if message is None or "fatal" in message:
             if not worker.ready:
-                late = f"not ready after {STARTUP_SECONDS:g} seconds"
-                # Asked before it is killed: -9 would be the code of our own kill.
-                reason = message["fatal"] if message else f"exit code {worker.exit_code()}" if heard else late
+                reason = message["fatal"] if message else f"not ready after {STARTUP_SECONDS:g} seconds"
+                if message is None and heard:  # asked before it is killed: -9 would be the code of our own kill
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        worker.process.wait(10.0)
+                    reason = f"exit code {worker.process.returncode}"
                 self._discard(worker)
-                self._failed_start(reason)
+                self._failed_starts += 1
+                if self._failed_starts == 3:  # once may be chance (a signal, a full machine); this is the installation
+                    self._failed_starts = 0
+                    raise DiverError(
+                        f"a verification worker did not start with {self.memory_mb} MiB of memory ({reason}); "
+                        "raise verify.memory_mb, or repair the installation"
+                    )
                 return None
             self._discard(worker)
             self._workers.append(Worker(self.memory_mb, self.warm))
@@ -230,16 +231,6 @@ class Pool:
         worker.ready, worker.job = True, None
         self._failed_starts = 0
         return Failure(Grade.ERROR, message["error"]) if "error" in message else message.get("value")
-
-    def _failed_start(self, reason: str) -> None:
-        """Once may be chance (a signal, a full machine); three times in a row is the settings or the installation."""
-        self._failed_starts += 1
-        if self._failed_starts == 3:
-            self._failed_starts = 0
-            raise DiverError(
-                f"a verification worker did not start with {self.memory_mb} MiB of memory ({reason}); "
-                "raise verify.memory_mb, or repair the installation"
-            )
 
     def _discard(self, worker: Worker) -> None:
         worker.kill()
