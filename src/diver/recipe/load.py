@@ -145,16 +145,13 @@ def _names(flags: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
 
 def _note_replaced(table: Mapping[str, Any], names: Mapping[str, Any], path: Path | None) -> None:
     """Say which settings of the recipe a named method or loss leaves out (`override`)."""
-    method, named = table.get("method", {}), names.get("method", {})
-    replaced = {"method": (named, method), "method.loss": (named.get("loss", {}), method.get("loss", {}))}
-    for where, (new, old) in replaced.items():
+    new, old = names.get("method", {}), table.get("method", {})
+    for flag, where in (("--method", "method"), ("--method.loss.name", "method.loss")):
         if "name" in new and (dropped := sorted({*old} - {"name"})):
-            flag = "--method" if where == "method" else "--method.loss.name"
-            print(
-                f"{flag} {new['name']} replaces [{where}] of {path}: {', '.join(dropped)} of it not used",
-                file=sys.stderr,
-            )
+            words = f"{flag} {new['name']} replaces [{where}] of {path}: {', '.join(dropped)} of it not used"
+            print(words, file=sys.stderr)
             return
+        new, old = new.get("loss", {}), old.get("loss", {})
 
 
 def _without_replaced(table: Mapping[str, Any], flags: Sequence[str], path: Path | None) -> dict[str, Any]:
