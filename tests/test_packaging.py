@@ -83,21 +83,10 @@ def test_every_extra_that_a_message_names_brings_the_package():
     assert all("diver-rl[train]" in brings[extra] for extra in ("trl", "vllm", "verl"))
 
 
-def test_the_words_to_install_an_extra_are_true_of_a_clone_and_of_a_wheel(monkeypatch):
-    class Installed:
-        def read_text(self, name):
-            return {"direct_url.json": self.url}[name]
-
-    installed = Installed()
-    monkeypatch.setattr("diver.core.extras.distributions", lambda name: [installed])
-    for installed.url, words in (
-        (None, "pip install '.[train]' in a clone of DIVER"),
-        ('{"url": "file:///my%20clone", "dir_info": {"editable": true}}', "pip install -e '/my clone[train]'"),
-        ('{"url": "file:///w/diver_rl-1-py3-none-any.whl"}', "pip install '/w/diver_rl-1-py3-none-any.whl[train]'"),
-        ('{"url": "https://example.org/diver.git"}', "pip install '.[train]' in a clone of DIVER"),
-    ):
-        assert install("train") == words
-    assert missing("pyarrow").startswith("pyarrow: not installed, but this needs it: pip install ")
+def test_a_missing_package_names_the_extra_that_brings_it():
+    assert install("train") == "pip install '.[train]' in a clone of DIVER"
+    told = "pyarrow: not installed, but this needs it: pip install '.[data]' in a clone of DIVER"
+    assert missing("pyarrow") == told
 
 
 def test_every_command_of_the_studies_is_there_with_a_line_of_help():

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from diver.core.figures import COLOURS
-from diver.core.files import write_bytes
+from diver.core.files import write_parts
 from diver_paper.aggregate import Record, Study, level, of_samples
 from diver_paper.experiments import INITIAL, METHODS, Panel
 
@@ -97,7 +97,7 @@ def _write(figure: Any, shown: Mapping[str, Any], path: Path) -> None:
     )
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=140, facecolor="white", metadata={"Software": None})
-    write_bytes(path, out.getvalue())
+    write_parts(path, [out.getvalue()])
 
 
 def _colours(variants: Iterable[str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from diver.core.files import as_utf8, lock, make_folder, write_bytes
+from diver.core.files import as_utf8, lock, make_folder, write_parts
 from diver.core.jsonl import read_json, to_json
 from diver.core.provenance import provenance
 from diver.core.types import DiverError
@@ -94,7 +94,7 @@ def add(file: Path, records: Mapping[str, Mapping[str, Any]]) -> None:
     with lock(file.parent, wait=True):
         lines = {**read(file), **{name: as_utf8(to_json({"name": name, **record})) for name, record in records.items()}}
         content = b"".join(lines[name] + b"\n" for name in sorted(lines))
-        write_bytes(file, gzip.compress(content, mtime=0))
+        write_parts(file, [gzip.compress(content, mtime=0)])
 
 
 def origin() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from diver.core.files import write_bytes
+from diver.core.files import write_parts
 from diver.core.jsonl import to_json
 from diver.core.progress import progress
 from diver.core.run_folder import RunFolder, make_readable
@@ -105,7 +105,7 @@ def warm_up(
         content = save(
             {name: p.detach().to("cpu", torch.bfloat16) for name, p in trained.items()}, {"warm_up": to_json(info)}
         )
-        write_bytes(file, content)
+        write_parts(file, [content])
     finally:
         run.close()
 

@@ -1,12 +1,12 @@
 """The command `diver`: which verbs there are, and what becomes of an error."""
 
-import contextlib
 import errno
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 from diver.core.extras import PACKAGES, missing
 from diver.core.provenance import version
@@ -30,7 +30,7 @@ def main() -> None:
     """Exit code 0; 2 for an error that the user can correct; 130 when interrupted by the keyboard."""
     for name in ("stdout", "stderr"):
         if type(stream := getattr(sys, name)) is io.TextIOWrapper:  # a notebook and a test have others
-            setattr(sys, name, Unread(stream))
+            setattr(sys, name, lasting(stream))
     os.environ["MPLBACKEND"] = "agg"  # a notebook's own may not be installed here, and figures are only saved
     sys.path.append(os.getcwd())  # a metric named by its dotted name may live where the command is given
     try:
@@ -62,38 +62,28 @@ def main() -> None:
         sys.exit(130)
 
 
-class Unread(io.TextIOWrapper):
-    """`stream`, which becomes /dev/null when its reader goes away, as in `diver eval ... | head`: the work goes on."""
+class Unread(io.FileIO):
+    """What is printed once the reader has gone away, as in `diver eval ... | head`, is dropped: the work goes on."""
 
-    def __init__(self, stream: io.TextIOWrapper) -> None:
-        stream.flush()
-        buffering = 0 if stream.write_through else -1  # as PYTHONUNBUFFERED says
-        super().__init__(
-            open(stream.fileno(), "wb", buffering, closefd=False),  # noqa: SIM115
-            encoding=stream.encoding,
-            errors="backslashreplace" if stream.errors == "strict" else stream.errors,  # such as a folder's name
-            line_buffering=stream.line_buffering,
-            write_through=stream.write_through,
-        )
-        self.stream = stream  # whose end would close the descriptor
-
-    def write(self, text: str) -> int:
-        with self._to_nowhere():
-            super().write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with self._to_nowhere():
-            super().flush()
-
-    @contextlib.contextmanager
-    def _to_nowhere(self) -> Iterator[None]:
+    def write(self, content: Any, /) -> int:
         try:
-            yield
+            return super().write(content)
         except BrokenPipeError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.fileno())
-            os.close(nowhere)
+            return len(content)
+
+
+def lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    """`stream` as one that outlives its reader; a character that it cannot encode, such as of a folder's name, is
+    escaped."""
+    stream.flush()
+    raw = Unread(stream.fileno(), "wb", closefd=False)
+    return io.TextIOWrapper(
+        raw if stream.write_through else io.BufferedWriter(raw),  # as PYTHONUNBUFFERED says
+        encoding=stream.encoding,
+        errors="backslashreplace" if stream.errors == "strict" else stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
 
 
 def own_commands() -> dict[str, Callable[[Sequence[str]], None]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from diver.cli.engines import by_trl, by_verl, keys_of
 from diver.core.jsonl import table
-from diver.core.run_folder import RunFolder, by_step, set_aside
+from diver.core.run_folder import RunFolder, set_aside
 from diver.core.settings import Errors
 from diver.core.text import clean
 from diver.core.types import DiverError
@@ -155,26 +155,21 @@ def train(recipe: Recipe, restart: bool = False) -> None:
 
     if restart and (aside := set_aside(recipe.folder)):
         print(f"{recipe.folder}: now {aside}")
-    folder = open_run(recipe)
-    try:
-        saved = max(by_step(folder.path / "checkpoints"), default=0)
-        before = table(folder.config, "recipe", "train")  # settings of the run so far: some may change when it goes on
+    with contextlib.closing(open_run(recipe)) as folder:
         if is_finished(recipe, folder):  # a kill may have come between the last save and the end of an older checkpoint
-            limits = [recipe.train.save_total_limit, before.get("save_total_limit", 1)]
-            folder.drop_checkpoints(max(limits))
+            before = table(folder.config, "recipe", "train").get("save_total_limit", 1)  # may change when a run goes on
+            folder.drop_checkpoints(max(recipe.train.save_total_limit, before))
         else:
-            folder.check_saved(saved, recipe.train.save_steps)
+            folder.check_saved(folder.saved_step(), recipe.train.save_steps)
             Trainer(recipe, folder).run()
         write_report(folder.path)
         print(summary_table(folder.path))
-    finally:
-        folder.close()
 
 
 def is_finished(recipe: Recipe, folder: RunFolder) -> bool:
     """Whether nothing is left to do: trained and evaluated, or, where its checkpoints were removed, with a report."""
     steps, completed = recipe.train.steps, max(folder.steps(), default=0)
-    saved = max(by_step(folder.path / "checkpoints"), default=0)
+    saved = folder.saved_step()
     evaluated = not recipe.evaluate.problems or folder.evaluated(steps, recipe.evaluate.num_samples)
     return (
         saved > steps
@@ -202,8 +197,7 @@ def train_seeds(arguments: TrainArguments) -> None:
             print(f"{recipe.folder}: now {aside}")
         if not (arguments.restart and arguments.dry_run):
             with contextlib.closing(open_run(recipe)) as run:  # refuses another recipe's here, and not an hour later
-                saved = max(by_step(run.path / "checkpoints"), default=0)
-                if not is_finished(recipe, run) and (words := run.done_again(saved)):
+                if not is_finished(recipe, run) and (words := run.done_again(run.saved_step())):
                     print(words, file=sys.stderr)  # the run itself says it in its log
     print(*notes_of(recipes[0]), sep="\n", file=sys.stderr)
     if arguments.dry_run:

@@ -1,10 +1,6 @@
 """The extras of the package: which of them brings what is missing, and the command that installs it."""
 
-import json
-import shlex
-from importlib.metadata import distributions
 from importlib.util import find_spec
-from urllib.parse import unquote, urlsplit
 
 from diver.core.types import DiverError
 
@@ -38,13 +34,5 @@ def missing(package: str) -> str:
 
 
 def install(extra: str) -> str:
-    """The command that adds an extra to this installation: from the clone or the wheel that it was made
-    from (PEP 610)."""
-    # A build leaves metadata in the clone, which says nothing of an installation.
-    origins = (found.read_text("direct_url.json") for found in distributions(name="diver-rl"))
-    origin = json.loads(next(filter(None, origins), "{}"))
-    url = urlsplit(origin.get("url", ""))
-    if url.scheme != "file":
-        return f"pip install '.[{extra}]' in a clone of DIVER"
-    editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
-    return f"pip install {editable}{shlex.quote(f'{unquote(url.path)}[{extra}]')}"
+    """The command that installs an extra."""
+    return f"pip install '.[{extra}]' in a clone of DIVER"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diver.core.files import write_bytes
+from diver.core.files import write_parts
 from diver.core.statistics import Estimate
 from diver.core.tables import Table
 from diver.core.types import DiverError
@@ -38,7 +38,7 @@ def drawing(*paths: Path, size: tuple[float, float], font_size: float = 9.0) -> 
         for path in paths:
             out, kind = io.BytesIO(), path.suffix.removeprefix(".")
             figure.savefig(out, format=kind, dpi=160, facecolor="white", metadata=UNDATED[kind])
-            write_bytes(path, out.getvalue())
+            write_parts(path, [out.getvalue()])
 
 
 def frame(axes: Any, title: str, x: str = "", grid: str = "y") -> None:

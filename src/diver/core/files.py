@@ -26,11 +26,6 @@ def as_utf8(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """`write_parts` of one."""
-    write_parts(path, [content])
-
-
 def write_parts(path: Path, parts: Iterable[bytes]) -> None:
     """Write aside, then rename: readers see the old file or the new one, never half of one, and of two writers the
     last."""

@@ -37,7 +37,7 @@ class WorkFolder:
         self._lock: IO[str] | None = None
         if self._file.exists():
             self._take_over()
-            self._acquire_lock()  # before anything else in it is read
+            self._lock = lock(path)  # before anything else in it is read
         else:
             check_folder(path)
             if path.exists() and any(not p.name.startswith(".") for p in path.iterdir()):
@@ -46,7 +46,7 @@ class WorkFolder:
     def begin(self) -> None:
         """Make the folder, lock it against other processes, and write config.json if there is none."""
         make_folder(self.path)
-        self._acquire_lock()
+        self._lock = self._lock or lock(self.path)
         for part in self.path.rglob(".*.part"):  # which a kill left of a file; a page is written by whoever makes one
             if part.is_file() and not part.name.startswith(".report.html."):
                 part.unlink()
@@ -65,9 +65,6 @@ class WorkFolder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _acquire_lock(self) -> None:
-        self._lock = self._lock or lock(self.path)
 
     def _take_over(self) -> None:
         """Take the config.json that is there, if it has the same identity."""

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Collection, Iterator
 from typing import TypeVar
 
 from tqdm import tqdm
@@ -40,7 +40,6 @@ def progress_bar(
     With `bursts`, units come many at once after a long wait: the last of them is drawn too,
     and the remaining time is by the mean rate, since the rate within a burst is not that of the work.
     """
-    quiet = not show or bool(os.environ.get(QUIET))
     terminal = sys.stderr.isatty()
     return (tqdm if terminal else _Lines)(
         total=total,
@@ -50,15 +49,14 @@ def progress_bar(
         leave=keep and terminal,
         dynamic_ncols=terminal,
         ncols=None if terminal else 0,
-        disable=quiet,
+        disable=not show or bool(os.environ.get(QUIET)),
         **({"mininterval": 0.0, "miniters": 1, "smoothing": 0.0} if bursts else {}),
     )
 
 
-def progress(items: Iterable[T], title: str, unit: str, *, done: int = 0, keep: bool = False) -> Iterator[T]:
+def progress(items: Collection[T], title: str, unit: str, *, done: int = 0, keep: bool = False) -> Iterator[T]:
     """The items, with a bar that counts them; `done` came before them."""
-    known = items if isinstance(items, Sized) else list(items)
-    with progress_bar(done + len(known), title, unit, done=done, keep=keep) as bar:
-        for item in known:
+    with progress_bar(done + len(items), title, unit, done=done, keep=keep) as bar:
+        for item in items:
             yield item
             bar.update()

@@ -197,6 +197,10 @@ class RunFolder(WorkFolder):
         """Whole checkpoints, oldest first."""
         return list(by_step(self.path / "checkpoints").values())
 
+    def saved_step(self) -> int:
+        """The step of the newest whole checkpoint; 0 where there is none."""
+        return max(by_step(self.path / "checkpoints"), default=0)
+
     def link_checkpoint(self, step: int, target: Path) -> None:
         """checkpoints/step_NNNN as a link to the Hugging Face folder that another trainer wrote;
         links to deleted ones go."""
@@ -244,10 +248,6 @@ def by_step(folder: Path, suffix: str = "") -> dict[int, Path]:
     none where there is no folder."""
     steps = {path: path.name[len("step_") :].removesuffix(suffix) for path in folder.glob(f"step_*{suffix}")}
     return dict(sorted((int(step), path) for path, step in steps.items() if step.isdigit()))
-
-
-def step_of(path: Path) -> int:
-    return int(path.stem.removeprefix("step_"))
 
 
 def metrics_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

@@ -48,10 +48,11 @@ def between(low: float, high: float, **values: float) -> None:
             raise ValueError(f"{name} must be between {low} and {high}, not {value}")
 
 
-def read(cls: type[T], table: Mapping[str, Any], where: str) -> T:
+def read(cls: type[T], table: Any, where: str) -> T:
     """`cls` made of `table`, types strict (an integer does for a float, "0.1" does not).
 
-    `where` is the dotted key of the table itself, "" at the top. Raises one DiverError for everything that is wrong.
+    `cls` may be any annotation, and `table` a value of it. `where` is the dotted key of the table itself, "" at the
+    top. Raises one DiverError for everything that is wrong.
     """
     # Not at the top: it takes 0.1 s, which `import diver` does not need.
     from pydantic import ValidationError
@@ -67,7 +68,9 @@ def read(cls: type[T], table: Mapping[str, Any], where: str) -> T:
         for found in error.errors(include_url=False):
             loc = found["loc"] if found["type"] == "missing" else _given(found["loc"], table)
             key = ".".join([*filter(None, [where]), *map(str, loc)])
-            reason = _reason(found)
+            given = "" if isinstance(found["input"], Mapping) else f", not {found['input']!r}"
+            reason = found["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
+            reason = reason.replace("should be an object", "should be a table") + given
             if found["type"] == "unexpected_keyword_argument":
                 *table_loc, unknown = loc
                 reason = f"unknown key{_hint(str(unknown), _keys(cls, table_loc))}"
@@ -108,22 +111,6 @@ class Errors:
             raise DiverError(*(message for error in plain for message in error.args)) from plain[0]
         if self._found:
             raise self._found[0]
-
-
-def check_value(value: Any, kind: Any, where: str) -> None:
-    """Raises DiverError for a value that an annotation does not allow; types are strict, as in `read`."""
-    from pydantic import ValidationError
-
-    try:
-        _adapter(kind).validate_python(value, strict=True)
-    except ValidationError as error:
-        raise DiverError(f"{where}: {_reason(error.errors(include_url=False)[0])}") from None
-
-
-def _reason(error: Mapping[str, Any]) -> str:
-    given = "" if isinstance(error["input"], Mapping) else f", not {error['input']!r}"
-    reason = error["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
-    return reason.replace("should be an object", "should be a table") + given
 
 
 def words(value: Any) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from diver.core.files import write_bytes, write_text
+from diver.core.files import write_parts, write_text
 from diver.core.statistics import Estimate
 from diver.core.text import clean
 from diver.core.types import DiverError
@@ -149,7 +149,7 @@ def write_table(table: Table, folder: Path, kind: Format, name: str = "table") -
 
     out = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(table.records()), out)
-    write_bytes(path, out.getvalue())
+    write_parts(path, [out.getvalue()])
     return path
 
 

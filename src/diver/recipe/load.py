@@ -24,42 +24,6 @@ SHORT = {
 }
 NAMES = ("method.name", "method.frame", "method.loss.name")  # each has keys or defaults of its own
 HELP = {"-h", "--help"}
-ELSEWHERE = {
-    "lr": "train.learning_rate",
-    "seed": "run.seed",
-    "batch": "train.batch_size",
-    "train_batch_size": "train.batch_size",
-    "per_device_train_batch_size": "train.batch_size",
-    "ppo_mini_batch_size": "train.mini_batch_size",
-    "max_steps": "train.steps",
-    "total_training_steps": "train.steps",
-    "n": "sample.group_size",
-    "num_generations": "sample.group_size",
-    "max_completion_length": "sample.max_tokens",
-    "max_new_tokens": "sample.max_tokens",
-    "max_prompt_length": "sample.max_prompt_tokens",
-    "temperature": "sample.temperature",
-    "beta": "method.loss.kl_coef",
-    "kl": "method.loss.kl_coef",
-    "epsilon": "method.loss.clip_low",
-    "epsilon_high": "method.loss.clip_high",
-    "lambda": "method.shaping.coef",
-    "sigma": "method.shaping.clip_max",
-    "out": "run.folder",
-    "output": "run.folder",
-    "output_dir": "run.folder",
-    "report_to": "log.to",
-    "logger": "log.to",
-    "wandb_project": "log.project",
-    "bf16": "model.precision",
-    "lora_r": "trl.lora_rank",
-    "lora_rank": "trl.lora_rank",
-    "dataset": "data.path",
-    "dataset_name": "data.path",
-    "metric": "method.diversity_rewards",
-    "metrics": "method.diversity_rewards",
-}
-"""Names of other trainers (TRL, verl, transformers) and of the paper, and the key that they are here."""
 REWARDED = re.compile(r"method\.(diversity[-_]rewards)\.(.+)\.[^.]+")
 
 
@@ -181,16 +145,13 @@ def _names(flags: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
 
 def _note_replaced(table: Mapping[str, Any], names: Mapping[str, Any], path: Path | None) -> None:
     """Say which settings of the recipe a named method or loss leaves out (`override`)."""
-    method, named = table.get("method", {}), names.get("method", {})
-    replaced = {"method": (named, method), "method.loss": (named.get("loss", {}), method.get("loss", {}))}
-    for where, (new, old) in replaced.items():
+    new, old = names.get("method", {}), table.get("method", {})
+    for flag, where in (("--method", "method"), ("--method.loss.name", "method.loss")):
         if "name" in new and (dropped := sorted({*old} - {"name"})):
-            flag = "--method" if where == "method" else "--method.loss.name"
-            print(
-                f"{flag} {new['name']} replaces [{where}] of {path}: {', '.join(dropped)} of it not used",
-                file=sys.stderr,
-            )
+            words = f"{flag} {new['name']} replaces [{where}] of {path}: {', '.join(dropped)} of it not used"
+            print(words, file=sys.stderr)
             return
+        new, old = new.get("loss", {}), old.get("loss", {})
 
 
 def _without_replaced(table: Mapping[str, Any], flags: Sequence[str], path: Path | None) -> dict[str, Any]:
@@ -222,18 +183,19 @@ def _without_table(table: Mapping[str, Any], keys: Sequence[str]) -> dict[str, A
 
 
 def _meant(flag: str, recipe: Mapping[str, Any]) -> list[str]:
-    """The dotted keys that a flag of another command or library most likely stands for, the most likely first."""
+    """The dotted keys that an unknown flag most likely stands for: of an outer table, or of another section."""
     *tables, name = flag.lower().split(".")
-    around = [".".join([*tables[:depth], name]) for depth in range(len(tables) - 1, 0, -1)]
-    if inside := [key for key in around if key in flatten(recipe)]:  # data.countdown.seed, for data.countdown.mix.seed
-        return inside[:1]
-    if flag.lower() in ELSEWHERE or (name in ELSEWHERE and "." in flag):
-        return [ELSEWHERE[name]]
-    if "." in flag:  # the section is known, and `choose` has its keys
+    if tables and tables[0] not in SECTIONS:  # `choose` has the sections
         return []
-    keys = [key for key in flatten(recipe) if not key.startswith(("verl.", "trl."))]
-    same = [key for key in keys if key.rpartition(".")[2] == (nearest(name, [k.rpartition(".")[2] for k in keys]))]
-    return sorted(same, key=lambda key: key.count("."))[:2]
+    keys = {key: key.rpartition(".")[2] for key in flatten(recipe)}
+    for depth in range(len(tables) - 1, 0, -1):  # data.countdown.seed, for data.countdown.mix.seed
+        if (outer := ".".join([*tables[:depth], name])) in keys:
+            return [outer]
+    if not tables:  # of a known section, `choose` has the keys
+        name = nearest(name, keys.values())
+    same = [key for key, last in keys.items() if last == name]
+    level = len(tables) or min((key.count(".") for key in same), default=0)
+    return [key for key in same if key.count(".") == level][:2]
 
 
 def _nested(keys: Sequence[str], value: Any) -> dict[str, Any]:

@@ -19,8 +19,7 @@ from diver.methods import Method
 from diver.methods.diver import DiverMix
 from diver.methods.registry import DEFAULT, method_named
 from diver.recipe.data import Data
-from diver.recipe.engines import Cluster, Trl
-from diver.recipe.sections import Evaluation, Log, Model, Run, Sampling, Train
+from diver.recipe.sections import Cluster, Evaluation, Log, Model, Run, Sampling, Train, Trl
 from diver.recipe.verification import Verification
 
 

@@ -4,7 +4,7 @@ and its tokens."""
 import functools
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -127,7 +127,7 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     """
     front = [i for i in tokenizer("")["input_ids"] if i == tokenizer.bos_token_id]
     found: list[list[int]] = []
-    starts: Iterable[int] = range(0, len(texts), PART)
+    starts = range(0, len(texts), PART)
     for start in progress(starts, "tokenise prompts", "part") if len(texts) > MANY else starts:
         # verbose: callers bound the length themselves, so the tokenizer need not warn of it.
         part = tokenizer([*texts[start : start + PART]], add_special_tokens=False, verbose=False)["input_ids"]

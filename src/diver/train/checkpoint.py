@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 
 from diver.core.files import write_text
 from diver.core.jsonl import read_json
-from diver.core.run_folder import RunFolder, step_of
+from diver.core.run_folder import RunFolder
 from diver.core.state import write_state
 from diver.core.types import DiverError, State
 from diver.recipe.sections import Train
@@ -105,7 +105,7 @@ def restore(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> int
     try:
         state = torch.load(path / "trainer.pt", map_location=policy.model.device, weights_only=True)
         step = int(state["step"])
-        if step != step_of(path):
+        if path.name != f"step_{step:04d}":
             raise ValueError(f"its trainer.pt is of step {step}")
         optimizer.load_state_dict(state["optimizer"])
         return step

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.parquet import write_table
 
-from diver.core.files import write_bytes
+from diver.core.files import write_parts
 from diver.core.types import DiverError
 from diver.integrations.verl.launch import problems_of
 from diver.recipe.recipe import Recipe
@@ -31,7 +31,7 @@ def write_problems(recipe: Recipe, prepared: Prepared) -> list[str]:
             raise DiverError(f"{path}: the columns of the problems differ in type from row to row ({e})") from None
         content = io.BytesIO()
         write_table(table, content)
-        write_bytes(path, content.getvalue())
+        write_parts(path, [content.getvalue()])
         notes.append(f"{path}: {len(rows)} problems")
     return notes
 

@@ -23,7 +23,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from diver.core.settings import check_value, choose
+from diver.core.settings import choose, read
 from diver.core.types import DiverError, Grade, Problem
 from diver.recipe.data import ReasoningGym
 from diver.tasks.verify.answer_end import tagged_answer
@@ -141,7 +141,7 @@ def dataset_of(task: str, sizes: Mapping[str, Any], seed: int, size: int = SIZE)
     for key, value in sizes.items():
         choose(key, defaults, where)
         if type(value) is not type(defaults[key]):
-            check_value(value, get_type_hints(config)[key], f"{where}: {key}")
+            read(get_type_hints(config)[key], value, f"{where}: {key}")
     try:
         dataset = make(config(**sizes, seed=seed, size=size))
         dataset[0]
