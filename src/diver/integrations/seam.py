@@ -1,6 +1,5 @@
 """Where another trainer lets the advantage of a group be replaced, and which methods it carries there."""
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -126,4 +125,4 @@ def written_by_policy(loss_mask: Sequence[float] | None, length: int) -> np.ndar
 
 def decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:
     """What turns tokens into the text of a response, without an end token."""
-    return functools.partial(tokenizer.decode, skip_special_tokens=True)
+    return lambda tokens: tokenizer.decode(tokens, skip_special_tokens=True)

@@ -22,6 +22,7 @@ import numpy as np
 
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
 from diver.integrations.schedule import schedule_steps
+from diver.integrations.seam import decoder
 from diver.integrations.trl.caller import calling_trainer, check_alone
 from diver.integrations.trl.objective import SEAM, check
 from diver.integrations.trl.outcomes import Outcome, one_outcome
@@ -71,7 +72,7 @@ class GroupAdvantage:
         problems: Mapping[str, Problem] | None = None,
         on_step: Callable[[int, list[Group], Mapping[str, float]], None] | None = None,
     ) -> None:
-        self.tokenizer, self._unlimited = tokenizer, SEAM.usable(method)
+        self.tokenizer, self._decode, self._unlimited = tokenizer, decoder(tokenizer), SEAM.usable(method)
         self._use(args)
         if outcome is not None and (missing := sorted(self.method.needs & {"grades", "keys"})):
             raise DiverError(
@@ -248,9 +249,6 @@ class GroupAdvantage:
         steps = math.ceil(state.max_steps * accumulated / each)
         folder, first = Path(self.args.output_dir), PartialState().is_main_process
         return Progress(step, schedule_steps(folder, step, steps, write=first))
-
-    def _decode(self, tokens: Sequence[int]) -> str:
-        return self.tokenizer.decode(tokens, skip_special_tokens=True)
 
 
 def gathered(make: Callable[[], list[Row]]) -> tuple[list[Row], int]:
