@@ -3,6 +3,7 @@
 import warnings
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -87,40 +88,52 @@ def advantages(
         warnings.warn(note, stacklevel=2)
     if "keys" in given:
         given["keys"] = _as_text(given["keys"], state is not None)
-    rollouts = _rollouts(given)
+    if len({len(column) for column in given.values()}) > 1:
+        lengths = ", ".join(f"{len(column)} {name}" for name, column in given.items())
+        raise ValueError(f"the columns differ in length: {lengths}")
+    rollouts = [
+        _rollout(i, dict(zip(given, row, strict=True))) for i, row in enumerate(zip(*given.values(), strict=True))
+    ]
     check_outcomes(method, [rollout.reward.outcome for rollout in rollouts if rollout.reward])
-    if rows := _whole_groups(given["group_ids"]):
+    rows = _whole_groups(given["group_ids"])
+    if rows:
         method.check_group_size(len(rollouts) // len(rows), "G")
     groups = [Group(Problem(str(name), "", ""), tuple(rollouts[i] for i in index)) for name, index in rows.items()]
-    done = dict.fromkeys(range(len(rollouts)), Rollout(""))
-    for index, group in zip(
-        rows.values(), method.apply(groups, progress, decode, state, measure_all=False), strict=True
-    ):
-        done |= zip(index, group.rollouts, strict=True)
+    trained = method.apply(groups, progress, decode, state, measure_all=False)
+    done = dict(zip(chain(*rows.values()), chain(*(group.rollouts for group in trained)), strict=True))
     if method.per_token:
-        return [np.asarray(rollout.token_advantages) for rollout in done.values()]
-    return np.array([rollout.advantage for rollout in done.values()])
+        return [np.asarray(done[i].token_advantages) for i in range(len(rollouts))]
+    return np.array([done[i].advantage for i in range(len(rollouts))])
 
 
-def _rollouts(columns: Mapping[str, list[Any]]) -> list[Rollout]:
-    if len({len(column) for column in columns.values()}) > 1:
-        lengths = ", ".join(f"{len(column)} {name}" for name, column in columns.items())
-        raise ValueError(f"the columns differ in length: {lengths}")
-    for i, text in enumerate(columns["responses"]):
-        if not isinstance(text, str):
-            raise ValueError(f"row {i}: a response is a text (str), not {type(text).__name__}")
-    return [
-        Rollout(
-            text,
-            tokens=columns["tokens"][i] if "tokens" in columns else None,
-            logprobs=np.asarray(columns["logprobs"][i], np.float32) if "logprobs" in columns else None,
-            key=columns["keys"][i] if "keys" in columns else None,
-            answer_end=_answer_end(columns["answer_ends"][i], text, i) if "answer_ends" in columns else None,
-            truncated=_flag(columns["truncated"][i], i) if "truncated" in columns else False,
-            reward=Reward(_outcome(columns["outcomes"][i], i)),
+def _rollout(i: int, row: Mapping[str, Any]) -> Rollout:
+    """Row `i`, with the columns that are given. ValueError names the row and what is wrong in it."""
+    text, end, truncated = row["responses"], row.get("answer_ends"), row.get("truncated", False)
+    if not isinstance(text, str):
+        raise ValueError(f"row {i}: a response is a text (str), not {type(text).__name__}")
+    if repr(end) in NO_VALUE:
+        end = None
+    elif isinstance(end, float) and end.is_integer():  # a column of pandas with a missing value has floats
+        end = int(end)
+    if end is not None and (isinstance(end, bool) or not isinstance(end, int) or not 0 <= end <= len(text)):
+        raise ValueError(
+            f"row {i}: an answer end is a number of characters from 0 to {len(text)}, or None, not {end!r:.60}"
         )
-        for i, text in enumerate(columns["responses"])
-    ]
+    if repr(truncated) in NO_VALUE or truncated not in (False, True):
+        raise ValueError(f"row {i}: truncated is true or false, not {truncated!r:.60}")
+    try:
+        outcome = as_outcome(row["outcomes"])
+    except (TypeError, ValueError):
+        raise ValueError(f"row {i}: an outcome is true, false or a number, not {row['outcomes']!r:.60}") from None
+    return Rollout(
+        text,
+        tokens=row.get("tokens"),
+        logprobs=np.asarray(row["logprobs"], np.float32) if "logprobs" in row else None,
+        key=row.get("keys"),
+        answer_end=end,
+        truncated=bool(truncated),
+        reward=Reward(outcome),
+    )
 
 
 def _unknown_ends(method: Method, given: Collection[str]) -> str:
@@ -136,24 +149,6 @@ def _unknown_ends(method: Method, given: Collection[str]) -> str:
     return f"method {method.name!r}: {'; '.join(notes)}" if notes else ""
 
 
-def _answer_end(value: object, text: str, row: int) -> int | None:
-    if repr(value) in NO_VALUE:
-        return None
-    if isinstance(value, float) and value.is_integer():  # a column of pandas with a missing value has floats
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= len(text):
-        raise ValueError(
-            f"row {row}: an answer end is a number of characters from 0 to {len(text)}, or None, not {value!r:.60}"
-        )
-    return value
-
-
-def _flag(value: object, row: int) -> bool:
-    if repr(value) in NO_VALUE or value not in (False, True):
-        raise ValueError(f"row {row}: truncated is true or false, not {value!r:.60}")
-    return bool(value)
-
-
 def _as_text(keys: list[Hashable], saved: bool) -> list[str]:
     """The keys as texts, equal where the keys are; where they are `saved`, the same in every run."""
     texts: dict[Hashable, str] = {}
@@ -165,13 +160,6 @@ def _as_text(keys: list[Hashable], saved: bool) -> list[str]:
         except TypeError:
             raise ValueError(f"row {i}: a key is a text, a number or a tuple of them, not {key!r:.60}") from None
     return [texts[key] for key in keys]
-
-
-def _outcome(value: object, row: int) -> float:
-    try:
-        return as_outcome(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"row {row}: an outcome is true, false or a number, not {value!r:.60}") from None
 
 
 def _whole_groups(group_ids: list[Hashable]) -> dict[Hashable, list[int]]:

@@ -39,12 +39,6 @@ def refusals(method: Method) -> dict[str, str]:
     return reasons
 
 
-def engines(method: Method) -> list[str]:
-    """The engines that can run `method`."""
-    refused = refusals(method)
-    return [name for name in ENGINES if name not in refused]
-
-
 HEADER = ("method", "rewarded", "source", "loss, clip", "needs", "zero mean", "engines")
 ALL = f"all: {', '.join(ENGINES)}"
 APART = "contrib, each with a constant for which no source could be read (diver.methods.contrib):"
@@ -62,11 +56,15 @@ def catalogue(methods: Sequence[Method], width: int | None = None) -> str:
 
 def row_of(method: Method) -> list[str]:
     """The columns of `HEADER`; of many engines those that are missing."""
-    zero_mean, reasons = "yes" if method.zero_mean else "no", refusals(method)
+    reasons, loss = refusals(method), method.loss.name
     carried = ", ".join(name for name in ENGINES if name not in reasons)
     if 2 * len(reasons) < len(ENGINES):
         carried = f"all but {', '.join(reasons)}" if reasons else "all"
-    return [method.name, rewarded(method), source(method), _loss(method), _needs(method), zero_mean, carried]
+    bounds = [getattr(method.loss, name, None) for name in ("clip_low", "clip_high")]
+    if None not in bounds:
+        loss += f" {bounds[0]:g} / {bounds[1]:g}"
+    zero_mean = "yes" if method.zero_mean else "no"
+    return [method.name, rewarded(method), source(method), loss, needs_of(method), zero_mean, carried]
 
 
 def table(methods: Sequence[Method]) -> str:
@@ -93,17 +91,6 @@ def listed(methods: Sequence[Method], width: int) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def carried_table(engine: str, methods: Sequence[Method]) -> str:
-    """Which of the methods `engine` carries: a row for those that need the same, and have or have not mean 0."""
-    rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
-    for method in methods:
-        kind = _needs(method), "yes" if method.zero_mean else "no"
-        carried, refused = rows.setdefault(kind, ([], []))
-        (carried if engine in engines(method) else refused).append(method.name)
-    cells = [[*kind, *(", ".join(names) or "-" for names in both)] for kind, both in rows.items()]
-    return markdown(["needs", "zero mean", "carried", "refused"], cells, text=4)
-
-
 def rewarded(method: Method) -> str:
     """The first sentence of its class, on one line; "" where it has no docstring."""
     sentence = re.match(r"(.+?)\.(?=\s|$)", " ".join((type(method).__doc__ or "").split()))
@@ -123,10 +110,6 @@ def source(method: Method) -> str:
     return ""
 
 
-def _needs(method: Method) -> str:
+def needs_of(method: Method) -> str:
+    """What it needs besides the outcomes, in the order of `NEEDS`."""
     return ", ".join(need for need in NEEDS if need in method.needs) or "outcomes"
-
-
-def _loss(method: Method) -> str:
-    bounds = [getattr(method.loss, name, None) for name in ("clip_low", "clip_high")]
-    return f"{method.loss.name} {bounds[0]:g} / {bounds[1]:g}" if None not in bounds else method.loss.name

@@ -1,10 +1,10 @@
 """What becomes of every key of a recipe in another trainer: one table, from which its settings and the help are
 made."""
 
-import functools
 import tomllib
 from collections.abc import Iterator
 from importlib.resources import files
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from diver.core.types import DiverError
@@ -32,15 +32,11 @@ def mapped(recipe: Recipe, engine: str) -> Iterator[tuple[str, Any]]:
     """The engine's options that take a value of the recipe as it is. DiverError for a value that cannot be run
     there."""
     for name, key in read_keys(engine).items():
-        if key.only is not None and (value := value_at(recipe, name)) not in (value_at(Recipe(), name), *key.only):
-            raise DiverError(f"{name} = {value!r} cannot be run with {engine}: {key.note}")
+        value_of = attrgetter(name.removesuffix("."))
+        if key.only is not None and value_of(recipe) not in (value_of(Recipe()), *key.only):
+            raise DiverError(f"{name} = {value_of(recipe)!r} cannot be run with {engine}: {key.note}")
         for option in key.to:
-            yield option, value_at(recipe, name)
-
-
-def value_at(recipe: Recipe, key: str) -> Any:
-    """The value at a dotted key of a recipe."""
-    return functools.reduce(getattr, key.split("."), recipe)
+            yield option, value_of(recipe)
 
 
 def table(engine: str, *, elsewhere: bool = False) -> str:

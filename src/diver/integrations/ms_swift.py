@@ -40,7 +40,7 @@ class Diver(GroupAdvantage):
     def check(self, args: Any) -> None:
         if self.method.loss.aggregation == "token-sum":
             raise DiverError("method.loss.aggregation = 'token-sum': ms-swift has no such loss_type")
-        SEAM.check_settings(self.method, REQUIRED, lambda name: getattr(args, name))
+        SEAM.check_settings(self.method, REQUIRED, args)
         if args.kl_in_reward:
             raise DiverError("ms-swift's kl_in_reward would be subtracted from the advantage: set it to false")
         super().check(args)

@@ -1,8 +1,8 @@
 """Where another trainer lets the advantage of a group be replaced, and which methods it carries there."""
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -66,10 +66,11 @@ class Seam:
                 )
         return method
 
-    def check_settings(self, method: Method, wanted: Mapping[str, Any], given: Callable[[str], Any]) -> None:
-        """DiverError that names every setting of the engine that is not as `method` wants it; `given` reads one by
-        name."""
-        wrong = [f"{name}={value!r} (it is {given(name)!r})" for name, value in wanted.items() if given(name) != value]
+    def check_settings(self, method: Method, wanted: Mapping[str, Any], config: Any) -> None:
+        """DiverError that names every setting of the engine, by its dotted key in `config`, that is not as `method`
+        wants it."""
+        given = {name: attrgetter(name)(config) for name in wanted}
+        wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]
         if wrong:
             raise DiverError(f"{self.engine} is not configured for method {method.name!r}: set {', '.join(wrong)}")
 
@@ -124,4 +125,4 @@ def written_by_policy(loss_mask: Sequence[float] | None, length: int) -> np.ndar
 
 def decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:
     """What turns tokens into the text of a response, without an end token."""
-    return functools.partial(tokenizer.decode, skip_special_tokens=True)
+    return lambda tokens: tokenizer.decode(tokens, skip_special_tokens=True)

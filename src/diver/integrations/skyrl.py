@@ -4,7 +4,6 @@
 here.
 """
 
-import functools
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -43,7 +42,7 @@ def check(method: Method, config: Any) -> None:
     }
     wanted = {f"trainer.algorithm.{name}": value for name, value in algorithm.items()}
     wanted["generator.step_wise_trajectories"] = False  # several rows of one response
-    SEAM.check_settings(method, wanted, lambda name: functools.reduce(getattr, name.split("."), config))
+    SEAM.check_settings(method, wanted, config)
     method.check_group_size(config.generator.n_samples_per_prompt, "generator.n_samples_per_prompt")
 
 

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import Any
 
-import numpy as np
-
 from diver.core.types import DiverError, Progress
 from diver.integrations.api import advantages
 from diver.integrations.configured import configured
@@ -48,7 +46,12 @@ class PostProcess:
             self.check(args)
             self.step = min(sample.group_index for sample in samples) // args.rollout_batch_size
         outcomes = [float(sample.get_reward_value(args)) for sample in samples]
-        own = [self._own(sample) for sample in samples]
+        own = [written_by_policy(sample.loss_mask, sample.response_length) for sample in samples]
+        if "responses" in self.method.needs and not all(mask.all() for mask in own):
+            raise DiverError(
+                f"method {self.method.name!r} compares responses, and the text that slime has of one contains what a "
+                "tool answered (loss_mask); use a method that needs no responses (`diver methods`), or another engine"
+            )
         tokens = [sample.tokens[len(sample.tokens) - sample.response_length :] for sample in samples]
         ends = [(sample.metadata or {}).get("answer_end") for sample in samples]
         shaped = advantages(
@@ -86,20 +89,11 @@ class PostProcess:
         if loss.kl_coef:
             wanted |= {"use_kl_loss": True, "kl_loss_type": args.kl_loss_type if args.kl_loss_type in KL else KL[0]}
             wanted |= {"use_unbiased_kl": False}
-        SEAM.check_settings(self.method, wanted, functools.partial(getattr, args))
-        SEAM.check_settings(self.method, OTHERS, lambda name: getattr(args, name, OTHERS[name]))
+        wanted |= {name: value for name, value in OTHERS.items() if hasattr(args, name)}
+        SEAM.check_settings(self.method, wanted, args)
         if args.num_rollout is None:
             raise DiverError("num_rollout: slime tells a reward function nothing of --num-epoch; give --num-rollout")
         self.method.check_group_size(args.n_samples_per_prompt, "n_samples_per_prompt")
-
-    def _own(self, sample: Any) -> np.ndarray:
-        mask = written_by_policy(sample.loss_mask, sample.response_length)
-        if not mask.all() and "responses" in self.method.needs:
-            raise DiverError(
-                f"method {self.method.name!r} compares responses, and the text that slime has of one contains what a "
-                "tool answered (loss_mask); use a method that needs no responses (`diver methods`), or another engine"
-            )
-        return mask
 
     def _check_whole(self, samples: Sequence[Any]) -> None:
         """A rollout of several samples is not one response; without a group or a reward there is no advantage."""

@@ -19,8 +19,9 @@ import pytest
 import yaml
 from test_contracts import expected
 
+from diver.core.tables import markdown
 from diver.integrations import skyrl, slime
-from diver.integrations.engines import ENGINES, carried_table
+from diver.integrations.engines import ENGINES, needs_of, refusals
 from diver.integrations.seam import SEAMS
 from diver.integrations.trl.objective import installed
 from diver.methods import METHODS, method_named
@@ -48,6 +49,17 @@ def engine(monkeypatch):
         vars(sys.modules[name]).update(attributes)
 
     return install
+
+
+def carried_table(engine, methods):
+    """Which of the methods `engine` carries: a row for those that need the same, and have or have not mean 0."""
+    rows = {}
+    for method in methods:
+        kind = needs_of(method), "yes" if method.zero_mean else "no"
+        carried, refused = rows.setdefault(kind, ([], []))
+        (refused if engine in refusals(method) else carried).append(method.name)
+    cells = [[*kind, *(", ".join(names) or "-" for names in both)] for kind, both in rows.items()]
+    return markdown(["needs", "zero mean", "carried", "refused"], cells, text=4)
 
 
 def test_every_seam_has_a_page_with_its_table():

@@ -10,7 +10,7 @@ pytest.importorskip("accelerate")
 
 import diver
 from diver.core.types import DiverError, Progress
-from diver.integrations.engines import engines
+from diver.integrations.engines import refusals
 from diver.integrations.trl import GroupAdvantage, config, lazy, objective
 from diver.methods import METHODS, method_named
 
@@ -90,7 +90,7 @@ EVERY_TRLS = method_named("diver-mix", loss={"aggregation": "sequence-mean"})
 TWO_UPDATES = EVERY_TRLS, arguments(EVERY_TRLS, gradient_accumulation_steps=2)
 """Two optimizer steps a rollout, with a loss that an older TRL normalises as a newer one does."""
 BY_A_MODEL = {"evol-rl", "dra-grpo", "rep-exp"}  # of an encoder from the hub
-CARRIED = [name for name in METHODS if "TRL" in engines(method_named(name)) and name not in BY_A_MODEL]
+CARRIED = [name for name in METHODS if "TRL" not in refusals(method_named(name)) and name not in BY_A_MODEL]
 
 
 @pytest.mark.parametrize("chat", [False, True])
@@ -591,7 +591,7 @@ def test_what_the_seam_cannot_give_is_refused():
 
 def test_trl_knows_every_key_of_the_configuration():
     trl = pytest.importorskip("trl")
-    for name in (name for name in METHODS if "TRL" in engines(method_named(name))):
+    for name in (name for name in METHODS if "TRL" not in refusals(method_named(name))):
         args = trl.GRPOConfig("out", use_cpu=True, bf16=False, report_to="none", **config(name))
         assert adapter(name, args).method.name == name
         assert not getattr(args, "use_bias_correction_kl", False)  # the divergence as it is, not times its ratio

@@ -22,10 +22,11 @@ import numpy as np
 
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
 from diver.integrations.schedule import schedule_steps
+from diver.integrations.seam import decoder
 from diver.integrations.trl.caller import calling_trainer, check_alone
 from diver.integrations.trl.objective import SEAM, check
-from diver.integrations.trl.outcomes import Outcome, WeightedOutcome, one_outcome, values_of
-from diver.methods import Method, check_outcomes
+from diver.integrations.trl.outcomes import Outcome, one_outcome
+from diver.methods import Method
 from diver.recipe.data import Source
 from diver.recipe.verification import Verification
 from diver.sample.base import is_truncated
@@ -71,7 +72,7 @@ class GroupAdvantage:
         problems: Mapping[str, Problem] | None = None,
         on_step: Callable[[int, list[Group], Mapping[str, float]], None] | None = None,
     ) -> None:
-        self.tokenizer, self._unlimited = tokenizer, SEAM.usable(method)
+        self.tokenizer, self._decode, self._unlimited = tokenizer, decoder(tokenizer), SEAM.usable(method)
         self._use(args)
         if outcome is not None and (missing := sorted(self.method.needs & {"grades", "keys"})):
             raise DiverError(
@@ -91,7 +92,11 @@ class GroupAdvantage:
         self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
     ) -> list[float]:
         """This process's advantages, in the order of its rows. TRL calls it, on all processes at once."""
-        self._check_trainer()
+        # The configuration may have changed, and another trainer may call. Nothing may be added to the advantage.
+        trainer = calling_trainer()
+        self._use(self.args if trainer is None else trainer.args)
+        if trainer is not None:
+            check_alone(trainer, self.entry)
         start = time.perf_counter()
         rows, first = gathered(partial(self._graded, prompts, completions, completion_ids, inputs))
         verified = time.perf_counter()
@@ -107,7 +112,8 @@ class GroupAdvantage:
         metrics = {"time/verify": verified - start, "time/diversity": time.perf_counter() - verified}
         if trained:
             metrics |= self.method.metrics(trained, progress) | sampling_metrics(trained)
-        log_metric, log_extra = (inputs.get(name, _ignore) for name in ("log_metric", "log_extra"))  # since TRL 1.0
+        log_metric = inputs.get("log_metric", lambda name, value: None)  # since TRL 1.0
+        log_extra = inputs.get("log_extra", lambda name, values: None)
         for name, value in metrics.items():
             log_metric(name, value)
         own = [r for group in groups for r in group.rollouts][first : first + len(prompts)]
@@ -127,16 +133,6 @@ class GroupAdvantage:
         """DiverError where the trainer's configuration `args` is not that of the method."""
         check(args, self.method)
 
-    def _check_trainer(self) -> None:
-        """Checks at every call: the configuration may have changed, and another trainer may call.
-
-        Nothing of an earlier trainer is kept, and nothing may be added to the advantage.
-        """
-        trainer = calling_trainer()
-        self._use(self.args if trainer is None else trainer.args)
-        if trainer is not None:
-            check_alone(trainer, self.entry)
-
     def _graded(
         self,
         prompts: Sequence[Any],
@@ -145,36 +141,34 @@ class GroupAdvantage:
         inputs: Mapping[str, Any],
     ) -> list[Row]:
         """This process's rows with their outcomes, NaN where `outcome` gave None."""
-        truncated = self._truncated(tokens, inputs)
+        truncated, written = self._truncated(tokens, inputs), [*map(_written, completions)]
         grades: Sequence[Grade | None] = [None] * len(completions)
-        written_ends: Sequence[int | None] = [None] * len(completions)
+        ends: Sequence[int | None]
         if self.outcome is None:
             problems = self._problems(prompts, inputs)
             thinking = [self._is_thinking(prompt, ids) for prompt, ids in zip(prompts, tokens, strict=True)]
-            pairs = list(zip(map(_written, completions), problems, strict=True))
+            pairs = list(zip(written, problems, strict=True))
             found = verdicts(pairs, self.verification, truncated=truncated, thinking=thinking)
-            grades, written_ends = [v.grade for v in found], [v.answer_end for v in found]
-            outcomes: Sequence[float | None] = [float(grade is Grade.CORRECT) for grade in grades]
+            grades, ends = [v.grade for v in found], [v.answer_end for v in found]
+            outcomes = [float(grade is Grade.CORRECT) for grade in grades]
         else:
             problems = [Problem("", _text(prompt), "") for prompt in prompts]
             columns = {"prompts": prompts, "completions": completions, "completion_ids": tokens, **inputs}
-            outcomes = values_of(self.outcome, columns)
-            if not isinstance(self.outcome, WeightedOutcome):  # which checks what its first function gives
-                check_outcomes(self.method, [math.nan if outcome is None else float(outcome) for outcome in outcomes])
-            written_ends = self._ends_given(columns)
-        rewards = [Reward(math.nan if outcome is None else float(outcome)) for outcome in outcomes]
-        texts = [self._response(completion, ids) for completion, ids in zip(completions, tokens, strict=True)]
-        ends = [_end_in(text, _written(c), end) for text, c, end in zip(texts, completions, written_ends, strict=True)]
-        return [
-            (
-                problem,
-                _text(prompt),
-                Rollout(text, list(ids), truncated=bool(cut), grade=grade, answer_end=end, reward=reward),
+            outcomes, ends = self.outcome(**columns).tolist(), self._ends_given(columns)
+        rows = []
+        for i, (prompt, ids, end) in enumerate(zip(prompts, tokens, ends, strict=True)):
+            text = self._response(completions[i], ids)
+            start = text.rfind(written[i])  # what is graded stands behind a parsed thought
+            rollout = Rollout(
+                text,
+                list(ids),
+                truncated=bool(truncated[i]),
+                grade=grades[i],
+                answer_end=None if end is None or start < 0 else start + end,
+                reward=Reward(outcomes[i]),
             )
-            for problem, prompt, text, ids, cut, grade, end, reward in zip(
-                problems, prompts, texts, tokens, truncated, grades, ends, rewards, strict=True
-            )
-        ]
+            rows.append((problems[i], _text(prompt), rollout))
+        return rows
 
     def _ends_given(self, columns: Mapping[str, Any]) -> Sequence[int | None]:
         """Where the answer ends in what the assistant wrote, by `answer_ends`; None without it, of which a note warns
@@ -256,13 +250,6 @@ class GroupAdvantage:
         folder, first = Path(self.args.output_dir), PartialState().is_main_process
         return Progress(step, schedule_steps(folder, step, steps, write=first))
 
-    def _decode(self, tokens: Sequence[int]) -> str:
-        return self.tokenizer.decode(tokens, skip_special_tokens=True)
-
-
-def _ignore(name: str, value: Any) -> None:
-    """In place of what an older TRL has not."""
-
 
 def gathered(make: Callable[[], list[Row]]) -> tuple[list[Row], int]:
     """The rows that every process makes, in their order, and where those of this process begin.
@@ -297,13 +284,6 @@ def _unparsed(message: Mapping[str, Any]) -> str:
     thought = message.get("reasoning_content") or message.get("thinking")  # models' templates have either name
     calls = [json.dumps(call["function"]) for call in message.get("tool_calls") or ()]
     return "\n".join(filter(None, (thought and f"<think>\n{thought}\n</think>", message.get("content"), *calls)))
-
-
-def _end_in(text: str, written: str, end: int | None) -> int | None:
-    """The end of the answer in all that the policy wrote, from its end in what is graded, which stands behind a parsed
-    thought."""
-    start = text.rfind(written)
-    return None if end is None or start < 0 else start + end
 
 
 def _written(completion: Any) -> str:

@@ -59,29 +59,22 @@ def config(method: str | Method) -> dict[str, Any]:
     """
     loss = SEAM.usable(method).loss
     options, fixed = POLICY_LOSSES[type(loss)]
-    bound = _upper_bound(loss) if isinstance(loss, CispoLoss) else {}
-    return known(
-        {
-            **OBJECTIVE,
-            "loss_type": LOSS_TYPES[loss.aggregation],
-            "beta": loss.kl_coef,
-            "entropy_coef": loss.entropy_coef,
-            **{option: getattr(loss, setting) for option, setting in options.items()},
-            **fixed,
-            **bound,
-        }
-    )
-
-
-def _upper_bound(loss: CispoLoss) -> dict[str, float]:
-    """In TRL's "cispo", epsilon_high bounds the ratio itself. There is no lower bound, and the loss is a mean over
-    tokens."""
-    if (loss.clip_low, loss.aggregation) != (1, "token-mean"):
-        raise DiverError(
-            "method.loss: TRL's cispo has no lower bound and is a mean over tokens; set clip_low = 1 and aggregation "
-            "= 'token-mean', or choose another engine"
-        )
-    return {"epsilon_high": 1 + loss.clip_high}
+    fields = {
+        **OBJECTIVE,
+        "loss_type": LOSS_TYPES[loss.aggregation],
+        "beta": loss.kl_coef,
+        "entropy_coef": loss.entropy_coef,
+        **{option: getattr(loss, setting) for option, setting in options.items()},
+        **fixed,
+    }
+    if isinstance(loss, CispoLoss):
+        if (loss.clip_low, loss.aggregation) != (1, "token-mean"):
+            raise DiverError(
+                "method.loss: TRL's cispo has no lower bound and is a mean over tokens; set clip_low = 1 and "
+                "aggregation = 'token-mean', or choose another engine"
+            )
+        fields["epsilon_high"] = 1 + loss.clip_high  # in TRL's "cispo" it bounds the ratio itself
+    return known(fields)
 
 
 def known(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,13 +138,6 @@ def check(args: Any, method: Method) -> None:
             f"GRPOConfig.num_generations_eval is {args.num_generations_eval}: a reward function cannot tell evaluation "
             f"from training, so leave it out, or set it to num_generations, {args.num_generations}"
         )
-    _check_steps(args)
-    method.check_group_size(args.num_generations, "num_generations")
-
-
-def _check_steps(args: Any) -> None:
-    """Raises DiverError where an older TRL divides the loss of an optimizer step by more, or fewer, tokens than it
-    has."""
     version, each, steps = installed(), args.gradient_accumulation_steps, args.steps_per_generation
     if version and version < BY_STEPS and args.loss_type == LOSS_TYPES["token-mean"] and steps != each:
         raise DiverError(
@@ -159,3 +145,4 @@ def _check_steps(args: Any) -> None:
             f"whole generation: set steps_per_generation={each}, as gradient_accumulation_steps is (it is {steps}), or "
             f"install TRL {_dotted(BY_STEPS)} or newer"
         )
+    method.check_group_size(args.num_generations, "num_generations")

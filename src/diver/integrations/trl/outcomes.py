@@ -3,9 +3,11 @@
 import asyncio
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from diver.core.types import DiverError
 from diver.methods import Method, check_outcomes
@@ -16,7 +18,7 @@ Outcome = Callable[..., Values | Awaitable[Values]]
 
 @dataclass(frozen=True)
 class WeightedOutcome:
-    """The weighted sum of what several reward functions give, of those that are not None for a completion.
+    """The weighted sum of what the reward functions give, of those that are not None for a completion.
 
     The first of them that is for a completion says whether it is correct: when it gives at least `threshold`. The sum
     must say the same, for a method sees the sum alone; DiverError where the others outweigh it. `check_outcomes`
@@ -27,42 +29,31 @@ class WeightedOutcome:
     weights: tuple[float, ...]
     method: Method
 
-    def __call__(self, **inputs: Any) -> list[float | None]:
-        rows = [*zip(*(values_of(function, inputs) for function in self.functions), strict=True)]
-        given = [_given(row) for row in rows]
-        firsts = [
-            self.weights[of[0]] * float(row[of[0]]) if of else math.nan for row, of in zip(rows, given, strict=True)
-        ]
-        check_outcomes(self.method, firsts)
-        return [self._of_row(i, row, of) for i, (row, of) in enumerate(zip(rows, given, strict=True))]
-
-    def _of_row(self, i: int, values: Values, given: Sequence[int]) -> float | None:
-        if not given:
-            return None
-        threshold = self.method.threshold
-        first, total = values[given[0]], sum(self.weights[j] * float(values[j] or 0.0) for j in given)
-        if first is not None and (first >= threshold) != (total >= threshold):
+    def __call__(self, **inputs: Any) -> np.ndarray:
+        """float64 [B], NaN for a completion that no function is for."""
+        given = np.array([_values_of(function, inputs) for function in self.functions])
+        weighted, rows = given * np.array(self.weights)[:, None], np.arange(given.shape[1])
+        first = (~np.isnan(given)).argmax(axis=0)  # of the functions that are for a completion
+        firsts, threshold = given[first, rows], self.method.threshold
+        check_outcomes(self.method, weighted[first, rows].tolist())
+        totals = np.where(np.isnan(firsts), math.nan, np.nansum(weighted, axis=0))
+        for i in np.flatnonzero((firsts >= threshold) != (totals >= threshold)):
             raise DiverError(
-                f"row {i}: {name_of(self.functions[given[0]])} gives {first:g}, and the weighted sum of `outcome` is "
-                f"{total:g}: both must be at least method.threshold, {threshold:g}, or neither; change `weights`"
+                f"row {i}: {name_of(self.functions[first[i]])} gives {firsts[i]:g}, and the weighted sum of `outcome` "
+                f"is {totals[i]:g}: both must be at least method.threshold, {threshold:g}, or neither; change `weights`"
             )
-        return total
-
-
-def _given(values: Values) -> list[int]:
-    """Which of the functions are for a completion."""
-    return [j for j, value in enumerate(values) if value is not None and not math.isnan(value)]
+        return totals
 
 
 def one_outcome(
     outcome: Outcome | Sequence[Outcome] | None, weights: Sequence[float] | None, method: Method
-) -> Outcome | None:
+) -> WeightedOutcome | None:
     """The outcome as one function; `weights` are 1 where they are not given. DiverError where they do not fit."""
-    if outcome is None or callable(outcome):
-        if weights is not None:
-            raise DiverError("weights: are of several functions; give outcome=[...]")
-        return outcome
-    functions = tuple(outcome)
+    if weights is not None and (outcome is None or callable(outcome)):
+        raise DiverError("weights: are of several functions; give outcome=[...]")
+    if outcome is None:
+        return None
+    functions = (outcome,) if callable(outcome) else tuple(outcome)
     for function in functions:
         if not callable(function):
             raise DiverError(f"outcome: {function!r:.60} is not a function; a reward model is to be called in one")
@@ -72,19 +63,15 @@ def one_outcome(
     return WeightedOutcome(functions, weights, method)
 
 
-def values_of(function: Outcome, inputs: dict[str, Any]) -> Values:
-    """What a reward function gives for each completion; one that is asynchronous is awaited."""
+def _values_of(function: Outcome, inputs: Mapping[str, Any]) -> list[float]:
+    """What a reward function gives for each completion, NaN for None; one that is asynchronous is awaited."""
     result = function(**inputs)
-    values = asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
+    values: Any = asyncio.run(result) if inspect.iscoroutine(result) else result
     if len(values) != len(inputs["completions"]):
         raise DiverError(
             f"{name_of(function)} gives {len(values)} rewards for {len(inputs['completions'])} completions"
         )
-    return values
-
-
-async def _awaited(values: Awaitable[Values]) -> Values:
-    return await values
+    return [math.nan if value is None else float(value) for value in values]
 
 
 def name_of(function: Any) -> str:

@@ -110,11 +110,14 @@ def run(recipe: Recipe) -> None:
         problems={problem.id: problem for problem in problems.problems},
         on_step=recorder.on_rollouts if recorder else None,
     )
+    # The rows of all steps, one after another, as the built-in trainer takes the problems: TRL's own shuffling begins
+    # anew when a run resumes, so after the first epoch it would repeat the first one's order.
+    rows, seed = Dataset.from_list(_rows(problems, tokenizer)), recipe.run.seed
     trainer = GRPOTrainer(
         str(policy_folder(recipe.model.path) or Path(recipe.model.path).expanduser()),
         reward,
         args=args,
-        train_dataset=_in_order(recipe, Dataset.from_list(_rows(problems, tokenizer))),
+        train_dataset=rows.select(draw_indices(1, recipe.train.steps * recipe.train.batch_size, len(rows), seed)),
         processing_class=tokenizer,
         callbacks=[recorder] if recorder else [],
         peft_config=_lora(recipe),
@@ -147,7 +150,9 @@ def grpo_config(recipe: Recipe) -> GRPOConfig:
             f"TRL {version[0]}.{version[1]} is installed, and diver train --engine trl needs {OLDEST[0]}.{OLDEST[1]} "
             "or newer; in a script of your own the reward function (GroupAdvantage) runs from 0.22 on"
         )
-    model, bf16 = recipe.model, _bfloat16(recipe)
+    model = recipe.model
+    gpu = torch.cuda.is_available() and model.device != "cpu"
+    bf16 = model.precision == "bfloat16" or (model.precision == "auto" and gpu)
     low = bf16 and recipe.trl.lora_rank  # frozen weights; those that are trained are in float32
     weights = {"dtype": "bfloat16" if low else "float32", "attn_implementation": model.attention}
     revision = {"revision": model.revision} if model.revision else {}
@@ -155,11 +160,6 @@ def grpo_config(recipe: Recipe) -> GRPOConfig:
         return GRPOConfig(**arguments(recipe), bf16=bf16, model_init_kwargs={**weights, **revision})
     except (TypeError, ValueError, ImportError) as error:
         raise DiverError(f"TRL refuses this recipe: {' '.join(str(error).split())}") from None
-
-
-def _bfloat16(recipe: Recipe) -> bool:
-    gpu = torch.cuda.is_available() and recipe.model.device != "cpu"
-    return recipe.model.precision == "bfloat16" or (recipe.model.precision == "auto" and gpu)
 
 
 def _lora(recipe: Recipe) -> Any:
@@ -179,15 +179,6 @@ def _quantization(recipe: Recipe) -> BitsAndBytesConfig | None:
         return None
     nf4 = {"bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": torch.bfloat16}
     return BitsAndBytesConfig(load_in_4bit=True, **nf4) if bits == "4bit" else BitsAndBytesConfig(load_in_8bit=True)
-
-
-def _in_order(recipe: Recipe, rows: Dataset) -> Dataset:
-    """The rows of all steps of the run, one after another: the problems that the built-in trainer takes.
-
-    TRL's own shuffling begins anew when a run resumes, so after the first epoch it would repeat the first one's order.
-    """
-    count = recipe.train.steps * recipe.train.batch_size
-    return rows.select(draw_indices(1, count, len(rows), recipe.run.seed))
 
 
 def _rows(problems: Prompted, tokenizer: Any) -> list[dict[str, str]]:

@@ -36,6 +36,7 @@ from diver.core.run_folder import RunFolder
 from diver.core.state import read_state, write_state
 from diver.core.types import DiverError, Group, Progress, Rollout, State, sampling_metrics
 from diver.integrations.schedule import schedule_steps
+from diver.integrations.seam import decoder
 from diver.integrations.verl import nodes
 from diver.integrations.verl.batch import columns, put, read_groups
 from diver.integrations.verl.config import KEY, NAME, Plugin, check, read_plugin
@@ -179,9 +180,9 @@ class DiverTrainer(PPOTrainerSync):
 
     def _shape(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """The rows that are trained on; their rewards and advantages are kept in this trainer for the steps to come."""
-        progress, data = self._progress, self.config.data
+        progress, data, decode = self._progress, self.config.data, decoder(self.tokenizer)
         truncated = partial(is_truncated, limit=data.max_response_length, ends=self.ends)
-        sampled = read_groups(batch, data.train_batch_size, self.group_size, self._decode, truncated)
+        sampled = read_groups(batch, data.train_batch_size, self.group_size, decode, truncated)
         if "keys" in self.method.needs and any(r.key is None for group in sampled.values() for r in group.rollouts):
             raise DiverError(f"method {self.method.name!r} needs keys: set reward.reward_manager.name={NAME}")
         ends_known = any(rollout.answer_end is not None for group in sampled.values() for rollout in group.rollouts)
@@ -199,7 +200,7 @@ class DiverTrainer(PPOTrainerSync):
         if self.replays:
             self._check_replayable(batch, sampled)
         check_outcomes(self.method, [float(outcome) for group in sampled.values() for outcome in group.outcomes])
-        trained = self.method.apply(sampled.values(), progress, self._decode, self.state)
+        trained = self.method.apply(sampled.values(), progress, decode, self.state)
         keys_of = {group.problem.meta["uid"]: keys for keys, group in sampled.items()}
         self._rollouts = {keys_of[group.problem.meta["uid"]][r.index]: r for group in trained for r in group.rollouts}
         logged = self.method.metrics(trained, progress, sampled=list(sampled.values()))
@@ -212,9 +213,6 @@ class DiverTrainer(PPOTrainerSync):
         kept = [key for key in batch.keys if key in self._rollouts] or dropped[:1]  # verl has no empty batch
         transfer_queue.kv_clear(keys=[key for key in dropped if key not in kept], partition_id=batch.partition_id)
         return batch.select_keys(kept)
-
-    def _decode(self, tokens: Sequence[int]) -> str:
-        return self.tokenizer.decode(tokens, skip_special_tokens=True)
 
     def _check_replayable(self, batch: KVBatchMeta, sampled: Mapping[tuple[str, ...], Group]) -> None:
         """The bank keeps the tokens of the policy, which are all that it saw and wrote only without images and
