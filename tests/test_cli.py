@@ -745,7 +745,7 @@ def test_everything_that_is_wrong_is_told_at_once():
     lines = diver("train", "tiny.toml", "--train.stps", 3, "--lr", 1).stderr.splitlines()
     assert [line.partition(": ")[2][:28] for line in lines] == [
         "command line: train.stps: un",
-        "command line: '--lr': did yo",
+        "command line: '--lr': a flag",
     ]
     Path("empty").mkdir()
     write_rows(Path("mine/other.jsonl"), [])
