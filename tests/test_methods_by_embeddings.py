@@ -19,11 +19,11 @@ SKY = ["The sky is blue.", "The colour of the sky is blue.", "Three dogs ran thr
 STEPS = ["( 3 + 4 = 7 )", "( 3 + 4 = 7 ) ( 7 * 2 = 14 )", "( 9 - 4 = 5 ) ( 5 * 2 = 10 )", "( 3 * 4 = 12 )"]
 
 
-def shaped(method, outcomes, responses, grades=(), prompt="", progress=0.0):
+def shaped(method, outcomes, responses, grades=(), prompt="", progress=0.0, ends=()):
     """The rewards of a group."""
     grades = grades or [Grade.CORRECT if r else Grade.WRONG for r in outcomes]
-    rows = zip(responses, outcomes, grades, strict=True)
-    rollouts = tuple(Rollout(text, grade=grade, reward=Reward(float(r))) for text, r, grade in rows)
+    rows = zip(responses, outcomes, grades, ends or [None] * len(outcomes), strict=True)
+    rollouts = tuple(Rollout(text, grade=g, reward=Reward(float(r)), answer_end=end) for text, r, g, end in rows)
     (done,) = method.apply([Group(Problem("p", "?", ""), rollouts, prompt)], progress)
     assert done.outcomes.tolist() == [float(r) for r in outcomes]
     assert abs(done.advantages.sum()) < 1e-9
@@ -186,3 +186,14 @@ def test_cosines_by_hand():
 def test_bad_settings_of_rep_exp(bad):
     with pytest.raises(Exception, match=f"method: {next(iter(bad))} must be"):
         method_named("rep-exp", **bad)
+
+
+@pytest.mark.parametrize("name", ["evol-rl", "dra-grpo", "rep-exp"])
+def test_text_after_the_answer_is_not_embedded(minilm, name):
+    given = {"embedding": {"model": minilm.model}, "hidden_state": {"model": str(policy_folder())}}
+    until_answer, whole = (method_named(name, diversity={**given, "until": until}) for until in ("answer", "end"))
+    tails = [f"{text} {tail}" for text, tail in zip(STEPS, ("", "( 9 * 9 = 81 )", "14 14 14", ": 5 : 5"), strict=True)]
+    expected = shaped(until_answer, [1] * 4, STEPS)
+    found = shaped(until_answer, [1] * 4, tails, ends=[len(text) for text in STEPS])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+    assert np.abs(shaped(whole, [1] * 4, tails, ends=[len(text) for text in STEPS]) - expected).max() > 1e-6

@@ -58,8 +58,9 @@ def echoes(problem, every_line):
     premises, integrands = entry.get("premises", []), [entry["integrand"]] if "integrand" in entry else []
     lines = [line.strip() for line in problem.prompt.splitlines() if line.strip() and every_line]
     parts = [part.strip(" .?") for line in lines for part in (line, *line.split(":"), line.partition(" ")[2])]
-    of = ["x", problem.answer, *premises, *integrands]
-    operators = [f"{name}({text}, x)" for name in ("Integral", "Derivative") for text in of]
+    variable = entry.get("variable", "x")  # X in simple_integration
+    of = [variable, problem.answer, *premises, *integrands]
+    operators = [f"{name}({text}, {variable})" for name in ("Integral", "Derivative") for text in of]
     said = dict.fromkeys([problem.prompt, *parts, *premises, *operators])
     return [answer for answer in said if answer and not same(answer, problem.answer)]
 

@@ -178,3 +178,10 @@ def test_a_million_characters_are_graded(parts, size):
     repetitions = size // len(left + right)
     text = before + left * repetitions + right * repetitions + "".join(after)
     assert isinstance(Choice().grade(text, Problem(id="p", prompt=PROMPT, answer="B")), Grade)
+
+
+def test_a_choice_is_looked_for_in_the_last_16384_characters():
+    """A bound of what is read, since a grade is given where nothing can be killed."""
+    problem, rest = Problem(id="p", prompt=PROMPT, answer="B"), " so" * 5462  # 16,386 characters
+    assert Choice().grade(f"The answer is B.{rest}", problem) is Grade.NO_ANSWER
+    assert Choice().grade(f"{rest} The answer is B.", problem) is Grade.CORRECT
