@@ -124,7 +124,7 @@ endef
 	$(call with-torch,.venv-verl)
 	.venv-verl/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
 	.venv-verl/bin/pip install --quiet --no-deps -r tests/integrations/verl/requirements.txt
-	.venv-verl/bin/pip install --quiet --no-deps --no-build-isolation -e .
+	.venv-verl/bin/pip install --quiet --no-deps --no-build-isolation -e . -e ./studies
 	touch $@
 
 .venv-verl-vllm/ready: requirements.lock tests/integrations/verl/requirements.txt tests/integrations/verl/requirements-vllm.txt
@@ -132,7 +132,7 @@ endef
 	.venv-verl-vllm/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
 	.venv-verl-vllm/bin/pip install --quiet --no-deps -r tests/integrations/verl/requirements.txt
 	.venv-verl-vllm/bin/pip install --quiet --no-deps -r tests/integrations/verl/requirements-vllm.txt
-	.venv-verl-vllm/bin/pip install --quiet --no-deps --no-build-isolation tests/integrations/verl/harness/vllm_name -e .
+	.venv-verl-vllm/bin/pip install --quiet --no-deps --no-build-isolation tests/integrations/verl/harness/vllm_name -e . -e ./studies
 	touch $@
 
 clean:
