@@ -161,6 +161,14 @@ def test_responses_that_say_the_number_of_an_option(tmp_path, capsys):
     assert grades == [("math", "correct"), ("math", "correct"), ("math", "wrong")]
 
 
+def test_a_small_letter_of_options_with_capitals():
+    listed = "Which metal?\nA) iron\nB) copper\nC) zinc"
+    assert answer_and_verifier(listed, "c", "x").verifier == "choice"
+    assert answer_and_verifier(listed, "c)", "x").verifier == "choice"
+    assert answer_and_verifier("The speed of light is\nA) v\nB) c\nC) a", "c", "x").verifier == "math"
+    assert answer_and_verifier("Sides a, b and c. Which is the longest?", "c", "x").verifier == "math"
+
+
 def test_a_small_letter_of_options_in_one_line(tmp_path, capsys):
     question = "Which? (a) iron (b) copper (c) zinc (d) gold"
     rows = [

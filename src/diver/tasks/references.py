@@ -27,7 +27,7 @@ LONGEST_LIST = 100_000  # characters of a list that a CSV writes into one cell
 _GSM8K = re.compile(r"####\s*(\S[^\n]*)\s*$")
 _CALCULATION = re.compile(r"<<[^<>\n]*>>")  # as the solutions of GSM8K have them
 _LAST_LINE = re.compile(r"A[:：]\s*(?P<answer>\S.*)")
-_LETTER = re.compile(r"[A-J]|\([A-Ja-j]\)|[A-J][).]")
+_LETTER = re.compile(r"[A-J]|\([A-Ja-j]\)|[A-Ja-j]\)|[A-J]\.")
 _SMALL = re.compile(r"[a-j]")
 _WORDS = re.compile(r"(?=.*[^\W\d_]{3})[^\\=^_{}<>+*/|\d]+")
 
@@ -63,8 +63,9 @@ def _why_choice(problem: Problem, in_column: bool) -> str:
     if label is None:
         return ""
     where = "a column" if in_column else "the question"
-    as_listed = in_column or f"{problem.answer})" in problem.prompt  # else a small letter may be a variable
-    if is_letter(problem.answer) or (as_listed and _SMALL.fullmatch(problem.answer)):
+    # A small letter that is the text of an option may be a variable.
+    is_small = _SMALL.fullmatch(problem.answer) and (in_column or problem.answer not in listed.values())
+    if is_letter(problem.answer) or is_small:
         return f"the reference answer is the letter of an option in {where}"
     # A number may as well be the answer to a question that has a list in it.
     if in_column or _WORDS.fullmatch(problem.answer):

@@ -139,6 +139,18 @@ def test_no_list_of_options():
     assert grade("So 7 of them, hence G", "G", "Which?") == "correct"
 
 
+def test_a_letter_is_a_label_and_not_the_text_of_another_option():
+    letters = {"options": ["v", "c", "a", "b"]}
+    assert grade("Answer: B", "B", "Which?", **letters) == "correct"
+    assert grade("Answer: C", "B", "Which?", **letters) == "wrong"
+
+
+def test_a_minus_is_no_dash():
+    signed = {"options": ["-1.0", "1.0"]}
+    assert grade("A. -1.0", "A", "Which?", **signed) == grade(r"\boxed{B - 1.0}", "B", "Which?", **signed) == "correct"
+    assert grade("A. -1.0", "B", "Which?", **signed) == grade(r"\boxed{B. -1.0}", "B", "Which?", **signed) == "wrong"
+
+
 def test_an_answer_that_is_no_option_is_an_error_of_the_data():
     with pytest.raises(ValueError, match="neither the label nor the text"):
         grade("B", "forty-two")

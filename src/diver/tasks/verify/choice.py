@@ -10,8 +10,9 @@ What counts as the choice, in this order, always the last of its kind and only a
    last marked letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
 4. The last capital that stands alone, where it can be no word and no part of a name: not before a small letter.
 
-Letters in a row, "(A), (B)" or "B, or maybe C", are no choice, a letter behind "not" or "rule out" is none, and "The
-answer is B?" states none.
+Letters in a row, "(A), (B)", "A B" or "B, or maybe C", are no choice, nor are the options of the question once more. A
+letter behind "not", "cannot be" or "rule out" is none, the A of "Answer: A cat" is none, and "The answer is B?" states
+none.
 
 A box with something else in it, such as a formula, is a wrong answer unless a letter is stated after it. A letter
 beside the text of another option is a wrong answer, too. The options are `meta["options"]` (a list, or a mapping from
@@ -32,11 +33,15 @@ from diver.tasks.verify.languages import (
     AND_OR,
     AND_OR_SIGNS,
     ANSWER,
+    BE,
     INSIDE,
     IS,
     LABELS,
     NOT,
+    NOT_AFTER,
+    NOT_THOUGHT,
     OPTION,
+    OTHER_THAN,
     RIGHT,
     WRONG,
     word,
@@ -63,10 +68,15 @@ _SEP = r"(?:[ \t*_】]{0,3}[:：=—–][\s*_]{0,4}|[ \t*_】]{0,3})"
 _COUNTED = r"(?:项|項|选项|選項|번|番)?"
 _REJECTED = (
     rf"{_MARKS}[ \t]{{0,2}}{_COUNTED}[ \t]{{0,2}}(?:{word(IS)}[ \t]{{0,2}}(?:{word(NOT)}|{word(WRONG)})|{word(WRONG)}"
-    rf"|{word(NOT)}[ \t]{{0,2}}(?:{word(IS)}|{word(WRONG)}|{word(RIGHT)})|n['’]est|(?:is|was)n['’]t)"
+    rf"|{word(NOT)}[ \t]{{0,2}}(?:{word(IS)}|{word(WRONG)}|{word(RIGHT)})|n['’]est|(?:is|was)n['’]t"
+    rf"|(?:cannot|can not|can['’]t|could not|couldn['’]t) be (?:the|{word(RIGHT)})"
+    rf"|(?:{word(IS)}[ \t]{{0,2}})?(?:{word(RIGHT)}|正解|答え)[ \t]{{0,2}}(?:{NOT_AFTER}))"
 )
 _NEGATED = re.compile(
-    rf"{word(NOT)}(?:[ \t]{{0,2}}(?:{word(AFTER_ANSWER)}|选|選|选择)){{0,3}}[ \t*\[(（「\"']{{0,4}}\Z", re.IGNORECASE
+    rf"(?:(?:{word(NOT)}|{word(OTHER_THAN)})(?:[ \t]{{0,2}}(?:{word(AFTER_ANSWER)}|{word(BE)})){{0,3}}"
+    rf"|{word(NOT_THOUGHT)}(?:[ \t]{{0,2}}(?:{word(AFTER_ANSWER)}|{word(ANSWER)}|that|it(?:['’]s)?)){{0,6}})"
+    r"[ \t*\[(（「\"']{0,4}\Z",
+    re.IGNORECASE,
 )
 _REJECT = re.compile(_REJECTED, re.IGNORECASE)
 _ASKED = r"[^\w\s?？]{0,4}[?？]"
@@ -77,7 +87,7 @@ _STATEMENT = re.compile(
     rf"(?!{_ASKED}|{_REJECTED})"
     rf"|(?<!{INSIDE})(?:{word(OPTION)}{_SEP})?{_NAMED}{_MARKS}{_COUNTED}[ \t]{{0,2}}(?!are\b){word(IS)}?[ \t]{{0,2}}"
     rf"(?:(?:the|die|la|le|l['’])[ \t]{{0,2}})?(?:{word(RIGHT)}|(?<=the )best|(?<=the )answer)"
-    rf"(?![ \t](?:in|on|at|to|of|for)\b|-|{_ASKED})"
+    rf"(?![ \t](?:in|on|at|to|of|for)\b|-|{_ASKED}|[ \t]{{0,2}}(?:{NOT_AFTER}))"
     rf"|(?:故|应|應|所以|因此)?选(?:择|擇)?(?!项|項){_SEP}{_NAMED}(?!{_ASKED}|{_REJECTED})"
     rf"|選(?:択|擇)?(?!项|項|択肢){_SEP}{_NAMED}(?!{_ASKED}|{_REJECTED})",
     re.IGNORECASE,
@@ -91,12 +101,35 @@ _MARKED = re.compile(
 )
 _ALONE = re.compile(rf"(?<!\band )(?<!\bor )(?<!{INSIDE})(?<!['’.-])([A-J])(?!{INSIDE}|['’-]|\.\w| [a-z]|{_REJECTED})")
 _AND = rf"(?:[,、，/&+]|{word(AND_OR)}|{AND_OR_SIGNS})"
+_OPENS, _CLOSES = r"[\s(\[*$（【]{0,4}", r"[)\]}*\"'`\s$）】]{0,6}"
 _ANOTHER = re.compile(
-    rf"[)\]}}*\"'`\s$）】]{{0,6}}{_COUNTED}{_AND}[\s(\[*$（【]{{0,4}}(?:{word(AND_OR)}[\s(\[*$]{{0,4}})?"
-    rf"(?:(?:maybe|perhaps|possibly)\s[(\[*$]{{0,4}})?([A-J]|[1-9])(?!{INSIDE}|['’]\w|[.,]\d|"
+    rf"{_CLOSES}{_COUNTED}(?:{_AND}|[;；|]){_OPENS}(?:{word(AND_OR)}{_OPENS})?(?:(?:maybe|perhaps|possibly)\s{_OPENS})?"
+    rf"(?:(?i:{word(OPTION)}){_OPENS})?([A-J]|[1-9])(?!{INSIDE}|['’]\w|[.,]\d|"
     rf"(?:[\s,、，]{{0,2}}(?:{_AND})?\s?[A-J](?!{INSIDE})){{0,8}}{_REJECTED}|"
     r" (?:is|are|was|were|would|does|do|did|has|have|can|could|cannot|seems?"
-    r"|ist|sind|est|sont|es|son|è|são)\b)(?!(?<=I) [a-z])"
+    r"|ist|sind|est|sont|es|son|è|são)\b(?! (?:both|all|equally)\b))(?!(?<=I) [a-z])"
+)
+_OTHER = rf"{_OPENS}(?:(?:{word(AND_OR)}|(?i:{word(OPTION)})){_OPENS})?[A-J1-9](?!{INSIDE})"
+_DENIED_ROW = re.compile(rf"(?:{_CLOSES}{_COUNTED}{_AND}{_OTHER}){{1,8}}(?i:{_REJECTED})")  # "(A) and (B) are wrong"
+_ALSO_DENIED = re.compile(  # behind "not A": "or B", ", B or C"; ", B" may be what is chosen
+    rf"(?:{_CLOSES}[,、，]{_OTHER}){{0,8}}{_CLOSES}[,、，]?\s?(?:{word(AND_OR)}|{AND_OR_SIGNS}){_OTHER}"
+    r"(?! (?:is|must|seems?|remains|ist|est|es|è|é)\b)"
+)
+
+
+def _beside(gap: str) -> re.Pattern[str]:
+    """Another label after a mere gap, "(A) (B)" or "A B", with one more behind it or the end of the line."""
+    opens, closes = r"[(\[*`（【]{0,3}", r"[)\]*`）】]{0,4}"
+    end = rf"{closes}(?:{gap}{opens}[A-J1-9](?!{INSIDE}|[.,/]\d)|[.,;]?[ \t]{{0,8}}(?:\n|\Z))"
+    return re.compile(rf"{closes}{gap}{opens}([A-J]|[1-9])(?!{INSIDE})(?={end})")
+
+
+_NEXT, _BELOW = _beside(r"[ \t]{0,3}"), _beside(r"\s{0,3}(?:[-•]\s{1,3})?")
+_ARTICLE = re.compile(  # "Answer: A cat", but "Answer: A because"; "a" stands before a consonant
+    r"A (?!(?:because|but|by|can|could|correct|corresponds|describes|did|does|due|for|from|gives|had|has|have|just"
+    r"|looks|makes|may|means|might|must|not|per|plus|refers|represents|right|seems|shows|should|since|so|than|that|the"
+    r"|then|there|therefore|these|they|this|through|thus|to|was|we|were|when|where|which|while|will|with|would|wrong"
+    r"|you)\b)[b-df-hj-np-z][a-z]"
 )
 _PRONOUN = re.compile(r"I (?!(?:because|since|as|is|and|or|for|by|due|which|based|from|with)\b)[a-z]|[aei] |[ei]\Z")
 _FONT = r"\\(?:text(?:bf|sf|it|rm)?|math(?:rm|bf|sf|it))"
@@ -104,7 +137,8 @@ _WRAPPER = re.compile(rf"(?:{_FONT}|\\(?:bf|rm|left|right|quad|qquad))\b|[{{}}$*
 _LED = re.compile(rf"(?:{_FONT}\{{)?\(?([A-J]|[1-9])[).:：、．](?!\d)\s*(?=\S)|\(([a-j])\)\s*(?=\S)")
 _FURTHER = re.compile(r"(?<!\w)\(?([A-J]|[1-9])\)(?!\w)")
 _WITH_TEXT = re.compile(
-    rf"(?:{_FONT}\{{)?[(\[*]{{0,3}}(?P<label>[A-J]|[1-9])(?![\w'’])[)\]}}*]{{0,4}}[\s.:：,，、=–—~-]*(?P<text>\S.*)",
+    rf"(?:{_FONT}\{{)?[(\[*]{{0,3}}(?P<label>[A-J]|[1-9])(?![\w'’])[)\]}}*]{{0,4}}"
+    r"(?:[\s.:：,，、=–—~]|-(?=\s))*(?P<text>\S.*)",  # "A. -1" is no "A - 1"
     re.IGNORECASE,
 )
 _AFTER_TEXT = re.compile(r"(?P<text>[^()]*[^()\s])\s*\((?P<label>[A-J]|[1-9])\)[.}\s]*", re.IGNORECASE)
@@ -121,7 +155,7 @@ class Choice(Grader):
     """Grader "choice": correct, wrong or no_answer. Linear in the length of the response."""
 
     name = "choice"
-    rules = 9
+    rules = 10
     template = "boxed"
 
     def check_answer(self, problem: Problem) -> None:
@@ -185,7 +219,9 @@ def _said(text: str, options: Mapping[str, str], alone: bool = True) -> str | No
     if len(text) > LONGEST:
         text = text[-LONGEST:].partition(" ")[2]  # from the next word on
     text = text.translate(_LABELS)
-    last_line = text.rstrip().rpartition("\n")[2]
+    above, _, last_line = text.rstrip().rpartition("\n")
+    if _is_listed(text, above.rstrip().rpartition("\n")[2], last_line, options):
+        return _last(_STATEMENT, text, options) or None
     found = _by_text(last_line, options)
     if found is None:
         found = _last(_STATEMENT, text, options)
@@ -195,6 +231,25 @@ def _said(text: str, options: Mapping[str, str], alone: bool = True) -> str | No
         if found is None:
             found = _last(pattern, text, options)
     return found or None
+
+
+def _is_listed(text: str, above: str, last_line: str, options: Mapping[str, str]) -> bool:
+    """Whether a text ends with a list: the options of the question again, or two lines that are an option each."""
+    given = _words(" ".join(f"{label} {other}" for label, other in options.items()))
+    if given and _words(text).endswith(given):
+        return True
+    one, other = _whole(above, options), _whole(last_line, options)
+    return bool(one and other and one != other)
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text)).casefold()
+
+
+def _whole(line: str, options: Mapping[str, str]) -> str | None:
+    """The label of the option that a line is, by its label, by its text, or by both."""
+    bare = _WRAPPER.sub("", line[:200])
+    return bare.upper() if bare.upper() in (options or LETTERS) and len(bare) == 1 else _by_text(line, options)
 
 
 def _ends_of(label: str, text: str) -> Iterator[int]:
@@ -216,21 +271,42 @@ def _named(letter: str | None) -> str:
 
 def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> str | None:
     """The label of the last match; "" where it is one of several in a row, None without any."""
-    last, end_of_row = None, -1
+    last, end_of_row, denied = None, -1, -1
     for match in pattern.finditer(text):
         group = next(number for number, found in enumerate(match.groups(), 1) if found)
         label = OTHER_LETTERS.get(match[group], match[group])
         start = match.start(group)
-        if _PRONOUN.match(text, start) or (options and label.upper() not in options):
-            continue  # "the answer is a plant", "ANSWER: I cannot tell"
-        if _NEGATED.search(text, max(0, start - 32), start):
+        if start < denied or _is_word(text, start, options) or (options and label.upper() not in options):
             continue
-        another = _ANOTHER.match(text, match.end(group))
-        if another and another[1] != label.upper() and (another[1] in options or not options):
+        if _NEGATED.search(text, max(0, start - 64), start):
+            also = _ALSO_DENIED.match(text, match.end(group))
+            denied = also.end() if also else denied
+            continue
+        if pattern is not _STATEMENT and _DENIED_ROW.match(text, match.end(group)):
+            continue
+        beside = _NEXT if pattern is _STATEMENT else _BELOW
+        another = _ANOTHER.match(text, match.end(group)) or beside.match(text, match.end(group))
+        if another and _is_another(another, label.upper(), options):
             last, end_of_row = "", another.end(1)
         elif not match.start() < end_of_row <= match.end():  # else it is the last of a row
             last = label.upper()
     return last
+
+
+def _is_another(found: re.Match[str], label: str, options: Mapping[str, str]) -> bool:
+    """Whether what stands beside a label is the label of another option, not the number in "(B) 5" or an article."""
+    other = found[1]
+    known = other in options if options else other.isdigit() == label.isdigit()
+    return known and other != label and not _ARTICLE.match(found.string, found.start(1))
+
+
+def _is_word(text: str, start: int, options: Mapping[str, str]) -> bool:
+    """Whether a letter is a word of a phrase, "Answer: A cat", "ANSWER: I cannot tell", "the answer is a plant"."""
+    begins = text[max(0, start - 4) : start].rstrip(" *").endswith(":")
+    if not (_PRONOUN.match(text, start) or (begins and _ARTICLE.match(text, start))):
+        return False
+    own = _plain(options.get(text[start].upper(), ""))
+    return not (own and _plain(text[start + 2 : start + 2000]).startswith(own))
 
 
 def _label(answer: str, options: Mapping[str, str]) -> str | None:
@@ -273,6 +349,8 @@ def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
 
 def _labelled(text: str, options: Mapping[str, str]) -> str | None:
     wanted = _plain(text)
+    if wanted.upper() in options:  # a label, which may be the text of another option: "B) c"
+        return None
     named = [label for label, other in options.items() if wanted and _plain(other) == wanted]
     return named[0] if len(named) == 1 else None
 
