@@ -346,6 +346,10 @@ RIGHT_AND_WRONG = {
             ("C", "La respuesta puede ser C."),
             ("C", "C सही है।"),
             ("C", "答案可能是C。"),
+            ("C", "我认为答案是C。"),
+            ("C", "Ich glaube, dass die Antwort C ist."),
+            ("C", "Creo que la respuesta es C."),
+            ("C", "Je pense que la réponse est C."),
         ],
         [
             ("C", "The answer is anything but C."),
@@ -363,6 +367,10 @@ RIGHT_AND_WRONG = {
             ("C", "La respuesta no puede ser C."),
             ("C", "C सही नहीं है।"),
             ("C", "不可能是C。"),
+            ("C", "我不认为答案是C。"),
+            ("C", "Ich glaube nicht, dass die Antwort C ist."),
+            ("C", "No creo que la respuesta sea C."),
+            ("C", "Je ne pense pas que la réponse soit C."),
         ],
     ),
     "the article A": (

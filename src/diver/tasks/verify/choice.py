@@ -74,7 +74,7 @@ _REJECTED = (
 )
 _NEGATED = re.compile(
     rf"(?:(?:{word(NOT)}|{word(OTHER_THAN)})(?:[ \t]{{0,2}}(?:{word(AFTER_ANSWER)}|{word(BE)})){{0,3}}"
-    rf"|{word(NOT_THOUGHT)}(?:[ \t]{{0,2}}(?:{word(AFTER_ANSWER)}|{word(ANSWER)}|that|it(?:['’]s)?)){{0,6}})"
+    rf"|{word(NOT_THOUGHT)}(?:[ \t]{{0,2}}(?:{word(AFTER_ANSWER)}|{word(BE)}|{word(ANSWER)}|that|it(?:['’]s)?)){{0,6}})"
     r"[ \t*\[(（「\"']{0,4}\Z",
     re.IGNORECASE,
 )
@@ -275,17 +275,17 @@ def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> st
     for match in pattern.finditer(text):
         group = next(number for number, found in enumerate(match.groups(), 1) if found)
         label = OTHER_LETTERS.get(match[group], match[group])
-        start = match.start(group)
+        start, end = match.span(group)
         if start < denied or _is_word(text, start, options) or (options and label.upper() not in options):
             continue
         if _NEGATED.search(text, max(0, start - 64), start):
-            also = _ALSO_DENIED.match(text, match.end(group))
+            also = _ALSO_DENIED.match(text, end)
             denied = also.end() if also else denied
             continue
-        if pattern is not _STATEMENT and _DENIED_ROW.match(text, match.end(group)):
+        if pattern is not _STATEMENT and _DENIED_ROW.match(text, end):
             continue
-        beside = _NEXT if pattern is _STATEMENT else _BELOW
-        another = _ANOTHER.match(text, match.end(group)) or beside.match(text, match.end(group))
+        beside = _NEXT.match(text, end) if pattern is _STATEMENT else _BELOW.match(text, end)
+        another = _ANOTHER.match(text, end) or beside
         if another and _is_another(another, label.upper(), options):
             last, end_of_row = "", another.end(1)
         elif not match.start() < end_of_row <= match.end():  # else it is the last of a row

@@ -92,12 +92,17 @@ OTHER_THAN = _joined(
 """What denies the option that follows it, as "not" does; not "all are wrong except", which chooses it."""
 NOT_THOUGHT = _joined(
     r"(?:not|[a-z]{2,6}n['’]t|never) (?:think|believe|say)",
+    r"(?:glaube|denke|meine) nicht, dass|no (?:creo|pienso) que|não (?:acho|creio|penso) que",
+    r"ne (?:pense|crois) pas que|non (?:credo|penso) che|не думаю, что|不(?:认为|認為|觉得|覺得)",
     r"(?<!no )(?<!not )(?<!n['’]t )(?<!without )(?<!beyond )doubt(?:ed)?",
 )
 """What denies the statement that follows it: "I doubt that the answer is C"."""
 NOT_AFTER = r"değil(?:dir)?|نیست|नहीं|নয়|(?:이|가|은|는)?[ ]?아[니닙]|では(?:な|あり)|じゃな"
 """The same of a statement before it."""
-BE = r"(?:to )?be|only|choose|pick|select|ser|puede|pode|può|essere|être|быть|может|选|選|选择|可能|会|會|能"
+BE = _joined(
+    r"(?:to )?be|only|choose|pick|select|ser|sea|seja|sia|soit|puede|pode|può|essere|être|быть|может",
+    r"选|選|选择|可能|会|會|能",
+)
 """What may stand between "not" and the answer, beside what stands between "answer" and the answer."""
 
 AND_OR = _joined(
