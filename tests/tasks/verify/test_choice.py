@@ -162,6 +162,52 @@ def test_the_last_list_counts():
 
 
 @pytest.mark.parametrize(
+    "prompt",
+    [
+        "Which?\na) iron\nb) copper\nc) zinc",
+        "Which?\n\na. iron\n\nb. copper\n\nc. zinc\n\nAnswer with a letter.",
+        "Which? a) iron, b) copper, c) zinc",
+        "a ) iron , b ) copper , c ) zinc",
+        "- a. iron\n- b. copper\n- c. zinc",
+        "A．iron  B．copper\nC．zinc",
+        "Of A、B、C one rusts. A、iron B、copper C、zinc",
+        "A：iron\nB：copper\nC：zinc",
+    ],
+)
+def test_labels_of_other_forms(prompt):
+    assert options_of(Problem("p", prompt, "b")) == {"A": "iron", "B": "copper", "C": "zinc"}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "f rises on [0, a) and falls on [a, b).",
+        "gcd(n, a) = 1 and gcd(n, b) = 2",
+        "Name the base b) of it. a) Hm",
+        "a) b) c)",
+        "Find x = a. Then y = b. Add.",
+        "A、B、C are three points.",
+        "1、one\n2、two",
+    ],
+)
+def test_letters_that_are_no_labels(prompt):
+    assert options_of(Problem("p", prompt, "b")) == {}
+
+
+def test_a_list_whose_texts_begin_with_labels():
+    for texts in (["A)38", "B)27.675"], ["a ) 38", "b ) 27.675"], ["(A) 38", "(B) 27.675"], ["A．38", "B．27.675"]):
+        assert options_of(Problem("p", "Which?", "B", meta={"options": texts})) == {"A": "38", "B": "27.675"}
+        assert grade("So the answer is 27.675.", "B", "Which?", options=texts) == "correct"
+        assert grade("So the answer is 38.", "B", "Which?", options=texts) == "wrong"
+    assert options_of(Problem("p", "Which?", "B", meta={"options": ["A.5", "6"]})) == {"A": "A.5", "B": "6"}
+
+
+def test_the_options_of_a_long_prompt_are_read_in_linear_time():
+    for unit in (" ", "(a)", "a) x ", "A、", "\\qquad ", ", "):
+        options_of(Problem("p", "(a)x" + unit * (10**5 // len(unit)) + "y", "b"))
+
+
+@pytest.mark.parametrize(
     "parts",  # the second and the third are repeated until they have the size together
     [
         ["", "\\boxed{", ""],

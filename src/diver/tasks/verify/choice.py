@@ -16,7 +16,7 @@ none.
 
 A box with something else in it, such as a formula, is a wrong answer unless a letter is stated after it. A letter
 beside the text of another option is a wrong answer, too. The options are `meta["options"]` (a list, or a mapping from
-letter to text), or what the prompt lists: lines "A) ...", or "(a) ... (b) ..." in one line.
+letter to text), or what the prompt lists: lines "A) ...", or "(a) ... (b) ..." in one line, or "a) ...".
 """
 
 import itertools
@@ -53,12 +53,15 @@ NUMBERS = "123456789"
 _LABELS = str.maketrans(LABELS)
 LONGEST = 16_384  # characters of free text, from the end, in which a choice is looked for
 
-_OPTION = re.compile(r"^[ \t]*(?P<open>\(?)(?P<label>[A-J]|[1-9])(?P<close>[).:])(?=\s)", re.MULTILINE)
-_IN_LINE = re.compile(
-    rf"(?<!{INSIDE})(?:\((?P<parens>[A-Ja-j])\)|(?P<dot>[A-J])[.):](?=[\s}}]))[}}\s\\]*(?P<text>[^\n]*?)[\s,;]*"
-    rf"(?=(?:\\q?quad|\\textbf\{{|\\text\{{|[\s\\])*(?:(?<!{INSIDE})(?:\([A-Ja-j]\)|[A-J][.):][\s}}])|$))",
-    re.MULTILINE,
+_WIDE = rf"(?:[．：]|、(?!\s?[A-J](?!{INSIDE})))"  # after a label; "A、B、C" are three names
+_OPTION = re.compile(
+    rf"^[ \t]*(?P<open>\(?)(?P<label>[A-J]|[1-9](?=[).:]))(?P<close>[).:](?=\s)|{_WIDE})", re.MULTILINE
 )
+_IN_LINE = re.compile(rf"(?<!{INSIDE})(?:\(([A-Ja-j])\)|([A-J])(?:[.):](?=[\s}}])|{_WIDE}))")
+_SMALL = re.compile(
+    rf"^[ \t]*(?:[-*•][ \t]+)?([a-j])(?:[ \t]?\)|[.:](?=[ \t]))|(?<!{INSIDE})([a-j])[ \t]?\)", re.MULTILINE
+)
+_BETWEEN = re.compile(r"(?:\\q?quad|\\textbf\{|\\text\{|[\s\\,;])+")
 _LABEL = (
     rf"([A-J]|[1-9]|[{''.join(OTHER_LETTERS)}])(?!{INSIDE}|[\u0300-\u036f\u0900-\u0dff]|['’](?![dt][iıuü]r\b)\w|[.,]\d)"
 )
@@ -337,7 +340,9 @@ def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
     """
     if len(answer) > 2000 or not options:
         return None
-    for whole in (answer.strip(), _PREFIX.sub("", answer.strip()), _THEREFORE.sub("", answer.strip())):
+    answer = answer.strip()
+    plain = _THEREFORE.sub("", answer)
+    for whole in (answer, _PREFIX.sub("", answer), plain, _PREFIX.sub("", plain)):
         if label := _labelled(whole, options):
             return label
         for found in (_WITH_TEXT.fullmatch(whole), _AFTER_TEXT.fullmatch(whole)):
@@ -405,21 +410,50 @@ def options_of(problem: Problem) -> dict[str, str]:
         # parquet gives each row the labels of all rows, with None where a row has no such option
         return {str(label).upper(): str(text) for label, text in given.items() if text is not None}
     if isinstance(given, Sequence) and not isinstance(given, str):
-        # A text may begin with its label: "A) iron".
-        lettered = zip(LETTERS, map(str, given), strict=False)
-        return {label: re.sub(rf"^\s*\(?{label}[).:]\s+", "", text) for label, text in lettered}
+        return _without_labels(dict(zip(LETTERS, map(str, given), strict=False)))
     prompt = problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1].get("content", "")
     parts = listed(prompt)
-    return dict(parts.options) if parts else _in_line(prompt)
+    return dict(parts.options) if parts else _in_line(prompt) or _small(prompt)
+
+
+def _without_labels(options: Mapping[str, str]) -> dict[str, str]:
+    """Texts may begin with their labels: "A) iron"; where all do, also as in "A)38" and "a ) iron"."""
+    close = {label: rf"\s*\(?{label}(?:[.:]|\s?\)|{_WIDE})\s*" for label in options}
+    if all(re.match(close[label], text, re.IGNORECASE) for label, text in options.items()):
+        return {label: re.sub(close[label], "", text, count=1, flags=re.IGNORECASE) for label, text in options.items()}
+    return {label: re.sub(rf"^\s*\(?{label}[).:]\s+", "", text) for label, text in options.items()}
 
 
 def _in_line(prompt: str) -> dict[str, str]:
     """The last options that stand in one line, "(a) iron (b) copper" or "A. iron B. copper"; empty without two."""
+    return _last_run(prompt, [*_IN_LINE.finditer(prompt)])
+
+
+def _small(prompt: str) -> dict[str, str]:
+    """The last options with small labels and no parenthesis before them, "a) iron b) copper" or lines "a. iron".
+
+    None may be empty. A letter inside parentheses or brackets, as in "[a, b)", is no label.
+    """
+    labels, end = [], 0
+    for match in _SMALL.finditer(prompt):
+        before = prompt[end : match.start()].rpartition("\n")[2]
+        if before.count("(") + before.count("[") <= before.count(")") + before.count("]"):
+            labels.append(match)
+        end = match.end()
+    found = _last_run(prompt, labels)
+    return found if all(found.values()) else {}
+
+
+def _last_run(prompt: str, labels: Sequence[re.Match[str]]) -> dict[str, str]:
+    """The options of the last labels that follow each other from A on; a text ends at the next label, or its line."""
     found: dict[str, str] = {}
-    for match in _IN_LINE.finditer(prompt):
-        label = (match["parens"] or match["dot"]).upper()
+    ends = [*(match.start() for match in labels[1:]), len(prompt)]
+    for match, end in zip(labels, ends, strict=False):
+        label = match[match.lastindex or 0].upper()
         if label == LETTERS[0]:
             found = {}
         if label == LETTERS[len(found) : len(found) + 1]:
-            found[label] = match["text"].strip()
+            text = prompt[match.end() : end].lstrip("} \t\r\n\u3000\xa0\\").partition("\n")[0]
+            between = (glue.start() for glue in _BETWEEN.finditer(text) if glue.end() == len(text))
+            found[label] = text[: next(between, None)]
     return found if len(found) > 1 else {}
