@@ -67,9 +67,11 @@ def test_a_small_letter_of_options_in_a_column(tmp_path, capsys, name):
     assert "letter of an option in a column" in said
 
 
-@pytest.mark.parametrize("between", ["\n", "\n\n", " ", ", "])
-def test_a_small_letter_of_options_in_the_question(tmp_path, capsys, between):
-    listed = between.join(f"{letter}) {metal}" for letter, metal in zip("abcd", METALS, strict=True))
+@pytest.mark.parametrize(
+    ("between", "close"), [("\n", ")"), ("\n\n", ")"), (" ", ")"), (" , ", " )"), ("\n", "."), ("\n- ", ".")]
+)
+def test_a_small_letter_of_options_in_the_question(tmp_path, capsys, between, close):
+    listed = between.join(f"{letter}{close} {metal}" for letter, metal in zip("abcd", METALS, strict=True))
     rows = [{**row, "question": f"{number}. Which?{between}{listed}"} for number, row in enumerate(SMALL)]
     grades, said = rows_graded(tmp_path, capsys, rows)
     assert grades == [("choice", "correct"), ("choice", "correct"), ("choice", "wrong")]
