@@ -33,7 +33,16 @@ OPTIONS = {
     "texts and labels": {"choices": {"text": METALS, "label": list("ABCD")}},
     "rows": {"options": [{"label": label, "text": metal} for label, metal in zip("ABCD", METALS, strict=True)]},
     "a text": {"choices": str(METALS)},
+    "a NumPy text": {"choices": "['iron' 'copper'\n 'zinc' 'gold']"},
+    "a text of arrays": {
+        "choices": f"{{'text': array({METALS}, dtype=object), 'label': array(['A', 'B', 'C', 'D'],\n   dtype=object)}}"
+    },
+    "a text with labels": {"options": "a ) iron , b ) copper , c ) zinc , d ) gold"},
+    "metadata": {"metadata": {"choices": METALS}},
     "columns": dict(zip("ABCD", METALS, strict=True)),
+    "columns with small letters": dict(zip("abcd", METALS, strict=True)),
+    "columns option_a": {f"option_{letter}": metal for letter, metal in zip("abcd", METALS, strict=True)},
+    "columns of MedMCQA": {f"op{letter}": metal for letter, metal in zip("abcd", METALS, strict=True)},
     "none": {},
 }
 
@@ -46,6 +55,32 @@ def test_a_letter_of_options_in_a_column(tmp_path, capsys, name):
     assert f"x.jsonl: --grader auto: choice grades 3 of 3 problems (the reference answer is a {why})" in said.replace(
         "is the letter", "is a letter"
     )
+
+
+SMALL = [asked(1, "b", "The answer is b."), asked(2, "d)", "d) gold"), asked(3, "a", "The answer is c.")]
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name != "none"])
+def test_a_small_letter_of_options_in_a_column(tmp_path, capsys, name):
+    grades, said = rows_graded(tmp_path, capsys, [{**row, **OPTIONS[name]} for row in SMALL])
+    assert grades == [("choice", "correct"), ("choice", "correct"), ("choice", "wrong")]
+    assert "letter of an option in a column" in said
+
+
+@pytest.mark.parametrize(
+    ("between", "close"), [("\n", ")"), ("\n\n", ")"), (" ", ")"), (" , ", " )"), ("\n", "."), ("\n- ", ".")]
+)
+def test_a_small_letter_of_options_in_the_question(tmp_path, capsys, between, close):
+    listed = between.join(f"{letter}{close} {metal}" for letter, metal in zip("abcd", METALS, strict=True))
+    rows = [{**row, "question": f"{number}. Which?{between}{listed}"} for number, row in enumerate(SMALL)]
+    grades, said = rows_graded(tmp_path, capsys, rows)
+    assert grades == [("choice", "correct"), ("choice", "correct"), ("choice", "wrong")]
+    assert "letter of an option in the question" in said
+
+
+def test_a_text_of_one_chinese_character(tmp_path, capsys):
+    rows = [{"question": f"{n}：\nA．铁  B．铜\nC．锌  D．金", "answer": "铜", "response": f"答案是{n}"} for n in "BA"]
+    assert rows_graded(tmp_path, capsys, rows)[0] == [("choice", "correct"), ("choice", "wrong")]
 
 
 def test_the_text_of_an_option_as_the_reference_answer(tmp_path, capsys):
@@ -155,10 +190,42 @@ def test_an_index_that_counts_from_one(tmp_path, capsys):
     assert "counts the options in a column from 1" in said
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_an_index_of_options_in_columns(tmp_path, capsys, first):
+    columns = {f"op{letter}": metal for letter, metal in zip("abcd", METALS, strict=True)}
+    said_letters = {"A": 0, "D": 3, "C": 1}
+    rows = [asked(n, i + first, f"ANSWER: {letter}", **columns) for n, (letter, i) in enumerate(said_letters.items())]
+    grades, said = rows_graded(tmp_path, capsys, rows)
+    assert grades == [("choice", "correct"), ("choice", "correct"), ("choice", "wrong")]
+    assert f"counts the options in a column from {first}" in said
+
+
+def test_what_columns_of_options_are_not(tmp_path, capsys):
+    coefficients = [asked(n, "2", r"\boxed{2}", a="1", b="2", c="3") for n in range(2)]
+    assert rows_graded(tmp_path, capsys, coefficients)[0] == [("math", "correct")] * 2
+
+
+def test_letters_that_math_does_not_find_are_told(tmp_path, capsys):
+    rows = [asked(n, letter, f"It is {letter}, I think.") for n, letter in enumerate("bad")]
+    _, said = rows_graded(tmp_path, capsys, rows)
+    assert "the reference answers of 3 responses are letters, and math calls 0 of these" in said
+    assert "--grader choice grades them" in said
+    rows = [asked(n, letter, rf"\boxed{{{letter}}}") for n, letter in enumerate("xyab")]  # variables
+    assert "warning" not in rows_graded(tmp_path / "variables", capsys, rows)[1]
+
+
 def test_responses_that_say_the_number_of_an_option(tmp_path, capsys):
     rows = [asked(1, 0, "The answer is 0.", choices=METALS), asked(2, 3, r"\boxed{3}", choices=METALS)]
     grades, _ = rows_graded(tmp_path, capsys, [*rows, asked(3, 2, "The answer is 1.", choices=METALS)])
     assert grades == [("math", "correct"), ("math", "correct"), ("math", "wrong")]
+
+
+def test_a_small_letter_of_options_with_capitals():
+    listed = "Which metal?\nA) iron\nB) copper\nC) zinc"
+    assert answer_and_verifier(listed, "c", "x").verifier == "choice"
+    assert answer_and_verifier(listed, "c)", "x").verifier == "choice"
+    assert answer_and_verifier("The speed of light is\nA) v\nB) c\nC) a", "c", "x").verifier == "math"
+    assert answer_and_verifier("Sides a, b and c. Which is the longest?", "c", "x").verifier == "math"
 
 
 def test_a_small_letter_of_options_in_one_line(tmp_path, capsys):

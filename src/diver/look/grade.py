@@ -30,6 +30,7 @@ from diver.look.known import known_problems
 from diver.look.problems import name_of
 from diver.look.read import Columns, Rollouts, read_rollouts
 from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
+from diver.tasks.references import is_letter
 from diver.tasks.verify import Verification, get_grader
 from diver.tasks.verify import grade as verify_grade
 from diver.tasks.verify.extraction import in_thought
@@ -138,7 +139,7 @@ def run(config: GradeConfig) -> Table:
     counts = Counter(r.grade for r in responses)
     print_note(", ".join(f"{counts[grade]:,} {grade}" for grade in Grade if counts[grade]))
     labelled, said = confusion(responses)
-    for line in said:
+    for line in [*said, *missed_options(responses)]:
         print_note(line)
     if config.out is not None:
         write_jsonl(config.out / "samples.jsonl", map(_row, responses))
@@ -259,6 +260,18 @@ def confusion(responses: Sequence[Response]) -> tuple[dict[str, int], list[str]]
             "--answer"
         )
     return table, lines
+
+
+def missed_options(responses: Sequence[Response]) -> list[str]:
+    """A warning where reference answers are letters, as those of options are, and math accepts nearly no response."""
+    of = [r for r in responses if r.graded["grader"].startswith("math@") and is_letter(r.problem.answer, small=True)]
+    correct = sum(r.grade is Grade.CORRECT for r in of)
+    if not of or 10 * correct > len(of):
+        return []
+    return [
+        f"warning: the reference answers of {len(of):,} responses are letters, and math calls {correct:,} of these "
+        "responses correct; where the letters are those of options, --grader choice grades them"
+    ]
 
 
 def _row(response: Response) -> dict[str, Any]:

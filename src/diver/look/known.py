@@ -5,7 +5,7 @@ answer, such as the numbers of Countdown. Others answer what their rows say.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -72,7 +72,7 @@ def _by_index(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reason
     counted = {
         i: p
         for i, (p, _) in enumerate(found)
-        if p.verifier == "math" and isinstance(p.meta.get("options"), list) and p.answer.isdecimal()
+        if p.verifier == "math" and _in_order(p.meta.get("options")) and p.answer.isdecimal()
     }
     first = 0 if any(int(p.answer) == 0 for p in counted.values()) else 1
     beyond = max((int(p.answer) - len(p.meta["options"]) for p in counted.values()), default=1)
@@ -84,6 +84,13 @@ def _by_index(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reason
         return {}
     why = f"the reference answer counts the options in a column from {first}"
     return {i: (replace(p, answer=LETTERS[int(p.answer) - first], verifier="choice"), why) for i, p in counted.items()}
+
+
+def _in_order(options: object) -> bool:
+    """Whether options have places that an index may count: a list, or texts by the letters A, B, C, ..."""
+    if isinstance(options, Mapping):
+        return LETTERS.startswith("".join(options).upper())
+    return isinstance(options, list) and len(options) <= len(LETTERS)
 
 
 def _by_letters(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:

@@ -4,6 +4,7 @@ A whole solution stands for its final answer: "... #### 72", "... A: 72", "... T
 """
 
 import ast
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 from diver.core.types import Problem
 from diver.tasks.verify.choice import LETTERS, chosen, options_of
 from diver.tasks.verify.extraction import bare, stated
+from diver.tasks.verify.languages import UNSPACED
 
 OPTIONS = (
     "options",
@@ -19,17 +21,25 @@ OPTIONS = (
     "extra_info.options",
     "extra_info.choices",
     "meta.options",
+    "metadata.options",
+    "metadata.choices",
     "doc.options",
     "doc.choices",
 )
+LETTERED = ("{}", "option_{}", "option{}", "choice_{}", "choice{}", "op{}")
+"""Names of columns that have an option each, for the letter A and so on; `op{}` are those of MedMCQA."""
 LONGEST_LIST = 100_000  # characters of a list that a CSV writes into one cell
 
 _GSM8K = re.compile(r"####\s*(\S[^\n]*)\s*$")
 _CALCULATION = re.compile(r"<<[^<>\n]*>>")  # as the solutions of GSM8K have them
 _LAST_LINE = re.compile(r"A[:：]\s*(?P<answer>\S.*)")
-_LETTER = re.compile(r"[A-J]|\([A-Ja-j]\)|[A-J][).]")
+_LETTER = re.compile(r"[A-J]|\([A-Ja-j]\)|[A-Ja-j]\)|[A-J]\.")
 _SMALL = re.compile(r"[a-j]")
-_WORDS = re.compile(r"(?=.*[^\W\d_]{3})[^\\=^_{}<>+*/|\d]+")
+_WORDS = re.compile(rf"(?=.*(?:[^\W\d_]{{3}}|[{UNSPACED}]))[^\\=^_{{}}<>+*/|\d]+")
+_QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_NUMPY = re.compile(rf"\[({_QUOTED}(?:\s+{_QUOTED})+)\]")
+_NUMPY_TEXT = re.compile(_QUOTED)
+_NUMPY_CALL = re.compile(r"array\((?=\[)|(?<=\]),\s{0,20}dtype=object\)")
 
 
 class Reference(NamedTuple):
@@ -63,8 +73,9 @@ def _why_choice(problem: Problem, in_column: bool) -> str:
     if label is None:
         return ""
     where = "a column" if in_column else "the question"
-    as_listed = in_column or f"{problem.answer})" in problem.prompt  # else a small letter may be a variable
-    if is_letter(problem.answer) or (as_listed and _SMALL.fullmatch(problem.answer)):
+    # A small letter that is the text of an option may be a variable.
+    is_small = _SMALL.fullmatch(problem.answer) and (in_column or problem.answer not in listed.values())
+    if is_letter(problem.answer) or is_small:
         return f"the reference answer is the letter of an option in {where}"
     # A number may as well be the answer to a question that has a list in it.
     if in_column or _WORDS.fullmatch(problem.answer):
@@ -72,9 +83,10 @@ def _why_choice(problem: Problem, in_column: bool) -> str:
     return ""
 
 
-def is_letter(answer: str) -> bool:
-    """Whether a reference answer is the label of an option, such as B, (B) or (b)."""
-    return bool(_LETTER.fullmatch(answer.strip()))
+def is_letter(answer: str, small: bool = False) -> bool:
+    """Whether a reference answer is the label of an option, such as B, (B) or (b); with `small` also b, which may be a
+    variable."""
+    return bool(_LETTER.fullmatch(answer.strip()) or (small and _SMALL.fullmatch(answer.strip())))
 
 
 def final_answer(given: str) -> str:
@@ -98,16 +110,25 @@ def after_hashes(given: str) -> str:
 
 
 def options_in(row: Mapping[str, Any], value_at: Any) -> list[str] | dict[str, str] | None:
-    """The options of a row in a column of their own, or in columns A, B, C, ...; None without."""
+    """The options of a row in a column of their own, or in one each, such as A, B, ... or option_a, ...; else None."""
     for path in OPTIONS:
         if (options := _options(value_at(row, path))) is not None:
             return options
-    lettered = {letter: str(row[letter]) for letter in LETTERS if isinstance(row.get(letter), str)}
-    return lettered if {"A", "B"} <= lettered.keys() else None
+    for name, letters in itertools.product(LETTERED, (LETTERS, LETTERS.lower())):
+        found = {letter.upper(): row.get(name.format(letter)) for letter in letters}
+        lettered = {letter: text for letter, text in found.items() if isinstance(text, str)}
+        # Columns a, b and c may as well be the coefficients of an equation.
+        needed = "ABCD" if (name, letters) == ("{}", LETTERS.lower()) else "AB"
+        if {*needed} <= lettered.keys():
+            return lettered
+    return None
 
 
 def _options(value: Any) -> list[str] | dict[str, str] | None:
-    """Texts, texts by label, {"text": [...], "label": [...]} or [{"label": ..., "text": ...}]; or a text of these."""
+    """Texts, texts by label, {"text": [...], "label": [...]} or [{"label": ..., "text": ...}]; or a text of these.
+
+    Or a text with labels, as MathQA has them: "a ) 38 , b ) 30".
+    """
     if isinstance(value, str):
         value = _parsed(value)
     if hasattr(value, "tolist"):
@@ -126,12 +147,19 @@ def _options(value: Any) -> list[str] | dict[str, str] | None:
 
 
 def _parsed(text: str) -> Any:
-    """The list or table that a cell of a CSV writes as JSON or as Python does; None where it writes none."""
-    if len(text) > LONGEST_LIST or text[:1] not in ("[", "{", "("):
+    """The options in a text that is JSON, or written by Python or NumPy, or has labels; nothing where it has none."""
+    if len(text) > LONGEST_LIST:
         return None
-    for read in (json.loads, ast.literal_eval):
+    if array := _NUMPY.fullmatch(text):  # ['iron' 'copper'], which Python reads as one text
+        return [ast.literal_eval(element) for element in _NUMPY_TEXT.findall(array[1])]
+    for read in (json.loads, ast.literal_eval, _with_arrays) if text[:1] in ("[", "{", "(") else ():
         try:
             return read(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
-    return None
+    return options_of(Problem("", text, ""))
+
+
+def _with_arrays(text: str) -> Any:
+    """{'text': array(['iron', 'copper'], dtype=object), ...}, as pandas writes ARC's options."""
+    return ast.literal_eval(_NUMPY_CALL.sub("", text))

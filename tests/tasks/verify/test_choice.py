@@ -139,6 +139,18 @@ def test_no_list_of_options():
     assert grade("So 7 of them, hence G", "G", "Which?") == "correct"
 
 
+def test_a_letter_is_a_label_and_not_the_text_of_another_option():
+    letters = {"options": ["v", "c", "a", "b"]}
+    assert grade("Answer: B", "B", "Which?", **letters) == "correct"
+    assert grade("Answer: C", "B", "Which?", **letters) == "wrong"
+
+
+def test_a_minus_is_no_dash():
+    signed = {"options": ["-1.0", "1.0"]}
+    assert grade("A. -1.0", "A", "Which?", **signed) == grade(r"\boxed{B - 1.0}", "B", "Which?", **signed) == "correct"
+    assert grade("A. -1.0", "B", "Which?", **signed) == grade(r"\boxed{B. -1.0}", "B", "Which?", **signed) == "wrong"
+
+
 def test_an_answer_that_is_no_option_is_an_error_of_the_data():
     with pytest.raises(ValueError, match="neither the label nor the text"):
         grade("B", "forty-two")
@@ -147,6 +159,52 @@ def test_an_answer_that_is_no_option_is_an_error_of_the_data():
 def test_the_last_list_counts():
     prompt = "Given:\nA. one\nB. two\nwhat follows?\n(A) x\n(B) y\n(C) z"
     assert options_of(Problem(id="p", prompt=prompt, answer="A")) == {"A": "x", "B": "y", "C": "z"}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Which?\na) iron\nb) copper\nc) zinc",
+        "Which?\n\na. iron\n\nb. copper\n\nc. zinc\n\nAnswer with a letter.",
+        "Which? a) iron, b) copper, c) zinc",
+        "a ) iron , b ) copper , c ) zinc",
+        "- a. iron\n- b. copper\n- c. zinc",
+        "A．iron  B．copper\nC．zinc",
+        "Of A、B、C one rusts. A、iron B、copper C、zinc",
+        "A：iron\nB：copper\nC：zinc",
+    ],
+)
+def test_labels_of_other_forms(prompt):
+    assert options_of(Problem("p", prompt, "b")) == {"A": "iron", "B": "copper", "C": "zinc"}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "f rises on [0, a) and falls on [a, b).",
+        "gcd(n, a) = 1 and gcd(n, b) = 2",
+        "Name the base b) of it. a) Hm",
+        "a) b) c)",
+        "Find x = a. Then y = b. Add.",
+        "A、B、C are three points.",
+        "1、one\n2、two",
+    ],
+)
+def test_letters_that_are_no_labels(prompt):
+    assert options_of(Problem("p", prompt, "b")) == {}
+
+
+def test_a_list_whose_texts_begin_with_labels():
+    for texts in (["A)38", "B)27.675"], ["a ) 38", "b ) 27.675"], ["(A) 38", "(B) 27.675"], ["A．38", "B．27.675"]):
+        assert options_of(Problem("p", "Which?", "B", meta={"options": texts})) == {"A": "38", "B": "27.675"}
+        assert grade("So the answer is 27.675.", "B", "Which?", options=texts) == "correct"
+        assert grade("So the answer is 38.", "B", "Which?", options=texts) == "wrong"
+    assert options_of(Problem("p", "Which?", "B", meta={"options": ["A.5", "6"]})) == {"A": "A.5", "B": "6"}
+
+
+def test_the_options_of_a_long_prompt_are_read_in_linear_time():
+    for unit in (" ", "(a)", "a) x ", "A、", "\\qquad ", ", "):
+        options_of(Problem("p", "(a)x" + unit * (10**5 // len(unit)) + "y", "b"))
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ What counts as the choice, in this order, always the last of its kind and only a
    last marked letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
 4. The last capital that stands alone, where it can be no word and no part of a name: not before a small letter.
 
-Letters in a row, "(A), (B)" or "B, or maybe C", are no choice, a letter behind "not" or "rule out" is none, and "The
-answer is B?" states none.
+Letters in a row, "(A), (B)", "A B" or "B, or maybe C", are no choice, nor are the options of the question once more. A
+letter behind "not", "cannot be" or "rule out" is none, the A of "Answer: A cat" is none, and "The answer is B?" states
+none.
 
 A box with something else in it, such as a formula, is a wrong answer unless a letter is stated after it. A letter
 beside the text of another option is a wrong answer, too. The options are `meta["options"]` (a list, or a mapping from
-letter to text), or what the prompt lists: lines "A) ...", or "(a) ... (b) ..." in one line.
+letter to text), or what the prompt lists: lines "A) ...", or "(a) ... (b) ..." in one line, or "a) ...".
 """
 
 import itertools
@@ -32,11 +33,15 @@ from diver.tasks.verify.languages import (
     AND_OR,
     AND_OR_SIGNS,
     ANSWER,
+    BE,
     INSIDE,
     IS,
     LABELS,
     NOT,
+    NOT_AFTER,
+    NOT_THOUGHT,
     OPTION,
+    OTHER_THAN,
     RIGHT,
     WRONG,
     word,
@@ -48,12 +53,15 @@ NUMBERS = "123456789"
 _LABELS = str.maketrans(LABELS)
 LONGEST = 16_384  # characters of free text, from the end, in which a choice is looked for
 
-_OPTION = re.compile(r"^[ \t]*(?P<open>\(?)(?P<label>[A-J]|[1-9])(?P<close>[).:])(?=\s)", re.MULTILINE)
-_IN_LINE = re.compile(
-    rf"(?<!{INSIDE})(?:\((?P<parens>[A-Ja-j])\)|(?P<dot>[A-J])[.):](?=[\s}}]))[}}\s\\]*(?P<text>[^\n]*?)[\s,;]*"
-    rf"(?=(?:\\q?quad|\\textbf\{{|\\text\{{|[\s\\])*(?:(?<!{INSIDE})(?:\([A-Ja-j]\)|[A-J][.):][\s}}])|$))",
-    re.MULTILINE,
+_WIDE = rf"(?:[．：]|、(?!\s?[A-J](?!{INSIDE})))"  # after a label; "A、B、C" are three names
+_OPTION = re.compile(
+    rf"^[ \t]*(?P<open>\(?)(?P<label>[A-J]|[1-9](?=[).:]))(?P<close>[).:](?=\s)|{_WIDE})", re.MULTILINE
 )
+_IN_LINE = re.compile(rf"(?<!{INSIDE})(?:\(([A-Ja-j])\)|([A-J])(?:[.):](?=[\s}}])|{_WIDE}))")
+_SMALL = re.compile(
+    rf"^[ \t]*(?:[-*•][ \t]+)?([a-j])(?:[ \t]?\)|[.:](?=[ \t]))|(?<!{INSIDE})([a-j])[ \t]?\)", re.MULTILINE
+)
+_BETWEEN = re.compile(r"(?:\\q?quad|\\textbf\{|\\text\{|[\s\\,;])+")
 _LABEL = (
     rf"([A-J]|[1-9]|[{''.join(OTHER_LETTERS)}])(?!{INSIDE}|[\u0300-\u036f\u0900-\u0dff]|['’](?![dt][iıuü]r\b)\w|[.,]\d)"
 )
@@ -63,10 +71,15 @@ _SEP = r"(?:[ \t*_】]{0,3}[:：=—–][\s*_]{0,4}|[ \t*_】]{0,3})"
 _COUNTED = r"(?:项|項|选项|選項|번|番)?"
 _REJECTED = (
     rf"{_MARKS}[ \t]{{0,2}}{_COUNTED}[ \t]{{0,2}}(?:{word(IS)}[ \t]{{0,2}}(?:{word(NOT)}|{word(WRONG)})|{word(WRONG)}"
-    rf"|{word(NOT)}[ \t]{{0,2}}(?:{word(IS)}|{word(WRONG)}|{word(RIGHT)})|n['’]est|(?:is|was)n['’]t)"
+    rf"|{word(NOT)}[ \t]{{0,2}}(?:{word(IS)}|{word(WRONG)}|{word(RIGHT)})|n['’]est|(?:is|was)n['’]t"
+    rf"|(?:cannot|can not|can['’]t|could not|couldn['’]t) be (?:the|{word(RIGHT)})"
+    rf"|(?:{word(IS)}[ \t]{{0,2}})?(?:{word(RIGHT)}|正解|答え)[ \t]{{0,2}}(?:{NOT_AFTER}))"
 )
 _NEGATED = re.compile(
-    rf"{word(NOT)}(?:[ \t]{{0,2}}(?:{word(AFTER_ANSWER)}|选|選|选择)){{0,3}}[ \t*\[(（「\"']{{0,4}}\Z", re.IGNORECASE
+    rf"(?:(?:{word(NOT)}|{word(OTHER_THAN)})(?:[ \t]{{0,2}}(?:{word(AFTER_ANSWER)}|{word(BE)})){{0,3}}"
+    rf"|{word(NOT_THOUGHT)}(?:[ \t]{{0,2}}(?:{word(AFTER_ANSWER)}|{word(BE)}|{word(ANSWER)}|that|it(?:['’]s)?)){{0,6}})"
+    r"[ \t*\[(（「\"']{0,4}\Z",
+    re.IGNORECASE,
 )
 _REJECT = re.compile(_REJECTED, re.IGNORECASE)
 _ASKED = r"[^\w\s?？]{0,4}[?？]"
@@ -77,7 +90,7 @@ _STATEMENT = re.compile(
     rf"(?!{_ASKED}|{_REJECTED})"
     rf"|(?<!{INSIDE})(?:{word(OPTION)}{_SEP})?{_NAMED}{_MARKS}{_COUNTED}[ \t]{{0,2}}(?!are\b){word(IS)}?[ \t]{{0,2}}"
     rf"(?:(?:the|die|la|le|l['’])[ \t]{{0,2}})?(?:{word(RIGHT)}|(?<=the )best|(?<=the )answer)"
-    rf"(?![ \t](?:in|on|at|to|of|for)\b|-|{_ASKED})"
+    rf"(?![ \t](?:in|on|at|to|of|for)\b|-|{_ASKED}|[ \t]{{0,2}}(?:{NOT_AFTER}))"
     rf"|(?:故|应|應|所以|因此)?选(?:择|擇)?(?!项|項){_SEP}{_NAMED}(?!{_ASKED}|{_REJECTED})"
     rf"|選(?:択|擇)?(?!项|項|択肢){_SEP}{_NAMED}(?!{_ASKED}|{_REJECTED})",
     re.IGNORECASE,
@@ -91,12 +104,35 @@ _MARKED = re.compile(
 )
 _ALONE = re.compile(rf"(?<!\band )(?<!\bor )(?<!{INSIDE})(?<!['’.-])([A-J])(?!{INSIDE}|['’-]|\.\w| [a-z]|{_REJECTED})")
 _AND = rf"(?:[,、，/&+]|{word(AND_OR)}|{AND_OR_SIGNS})"
+_OPENS, _CLOSES = r"[\s(\[*$（【]{0,4}", r"[)\]}*\"'`\s$）】]{0,6}"
 _ANOTHER = re.compile(
-    rf"[)\]}}*\"'`\s$）】]{{0,6}}{_COUNTED}{_AND}[\s(\[*$（【]{{0,4}}(?:{word(AND_OR)}[\s(\[*$]{{0,4}})?"
-    rf"(?:(?:maybe|perhaps|possibly)\s[(\[*$]{{0,4}})?([A-J]|[1-9])(?!{INSIDE}|['’]\w|[.,]\d|"
+    rf"{_CLOSES}{_COUNTED}(?:{_AND}|[;；|]){_OPENS}(?:{word(AND_OR)}{_OPENS})?(?:(?:maybe|perhaps|possibly)\s{_OPENS})?"
+    rf"(?:(?i:{word(OPTION)}){_OPENS})?([A-J]|[1-9])(?!{INSIDE}|['’]\w|[.,]\d|"
     rf"(?:[\s,、，]{{0,2}}(?:{_AND})?\s?[A-J](?!{INSIDE})){{0,8}}{_REJECTED}|"
     r" (?:is|are|was|were|would|does|do|did|has|have|can|could|cannot|seems?"
-    r"|ist|sind|est|sont|es|son|è|são)\b)(?!(?<=I) [a-z])"
+    r"|ist|sind|est|sont|es|son|è|são)\b(?! (?:both|all|equally)\b))(?!(?<=I) [a-z])"
+)
+_OTHER = rf"{_OPENS}(?:(?:{word(AND_OR)}|(?i:{word(OPTION)})){_OPENS})?[A-J1-9](?!{INSIDE})"
+_DENIED_ROW = re.compile(rf"(?:{_CLOSES}{_COUNTED}{_AND}{_OTHER}){{1,8}}(?i:{_REJECTED})")  # "(A) and (B) are wrong"
+_ALSO_DENIED = re.compile(  # behind "not A": "or B", ", B or C"; ", B" may be what is chosen
+    rf"(?:{_CLOSES}[,、，]{_OTHER}){{0,8}}{_CLOSES}[,、，]?\s?(?:{word(AND_OR)}|{AND_OR_SIGNS}){_OTHER}"
+    r"(?! (?:is|must|seems?|remains|ist|est|es|è|é)\b)"
+)
+
+
+def _beside(gap: str) -> re.Pattern[str]:
+    """Another label after a mere gap, "(A) (B)" or "A B", with one more behind it or the end of the line."""
+    opens, closes = r"[(\[*`（【]{0,3}", r"[)\]*`）】]{0,4}"
+    end = rf"{closes}(?:{gap}{opens}[A-J1-9](?!{INSIDE}|[.,/]\d)|[.,;]?[ \t]{{0,8}}(?:\n|\Z))"
+    return re.compile(rf"{closes}{gap}{opens}([A-J]|[1-9])(?!{INSIDE})(?={end})")
+
+
+_NEXT, _BELOW = _beside(r"[ \t]{0,3}"), _beside(r"\s{0,3}(?:[-•]\s{1,3})?")
+_ARTICLE = re.compile(  # "Answer: A cat", but "Answer: A because"; "a" stands before a consonant
+    r"A (?!(?:because|but|by|can|could|correct|corresponds|describes|did|does|due|for|from|gives|had|has|have|just"
+    r"|looks|makes|may|means|might|must|not|per|plus|refers|represents|right|seems|shows|should|since|so|than|that|the"
+    r"|then|there|therefore|these|they|this|through|thus|to|was|we|were|when|where|which|while|will|with|would|wrong"
+    r"|you)\b)[b-df-hj-np-z][a-z]"
 )
 _PRONOUN = re.compile(r"I (?!(?:because|since|as|is|and|or|for|by|due|which|based|from|with)\b)[a-z]|[aei] |[ei]\Z")
 _FONT = r"\\(?:text(?:bf|sf|it|rm)?|math(?:rm|bf|sf|it))"
@@ -104,7 +140,8 @@ _WRAPPER = re.compile(rf"(?:{_FONT}|\\(?:bf|rm|left|right|quad|qquad))\b|[{{}}$*
 _LED = re.compile(rf"(?:{_FONT}\{{)?\(?([A-J]|[1-9])[).:：、．](?!\d)\s*(?=\S)|\(([a-j])\)\s*(?=\S)")
 _FURTHER = re.compile(r"(?<!\w)\(?([A-J]|[1-9])\)(?!\w)")
 _WITH_TEXT = re.compile(
-    rf"(?:{_FONT}\{{)?[(\[*]{{0,3}}(?P<label>[A-J]|[1-9])(?![\w'’])[)\]}}*]{{0,4}}[\s.:：,，、=–—~-]*(?P<text>\S.*)",
+    rf"(?:{_FONT}\{{)?[(\[*]{{0,3}}(?P<label>[A-J]|[1-9])(?![\w'’])[)\]}}*]{{0,4}}"
+    r"(?:[\s.:：,，、=–—~]|-(?=\s))*(?P<text>\S.*)",  # "A. -1" is no "A - 1"
     re.IGNORECASE,
 )
 _AFTER_TEXT = re.compile(r"(?P<text>[^()]*[^()\s])\s*\((?P<label>[A-J]|[1-9])\)[.}\s]*", re.IGNORECASE)
@@ -121,7 +158,7 @@ class Choice(Grader):
     """Grader "choice": correct, wrong or no_answer. Linear in the length of the response."""
 
     name = "choice"
-    rules = 9
+    rules = 10
     template = "boxed"
 
     def check_answer(self, problem: Problem) -> None:
@@ -185,7 +222,9 @@ def _said(text: str, options: Mapping[str, str], alone: bool = True) -> str | No
     if len(text) > LONGEST:
         text = text[-LONGEST:].partition(" ")[2]  # from the next word on
     text = text.translate(_LABELS)
-    last_line = text.rstrip().rpartition("\n")[2]
+    above, _, last_line = text.rstrip().rpartition("\n")
+    if _is_listed(text, above.rstrip().rpartition("\n")[2], last_line, options):
+        return _last(_STATEMENT, text, options) or None
     found = _by_text(last_line, options)
     if found is None:
         found = _last(_STATEMENT, text, options)
@@ -195,6 +234,25 @@ def _said(text: str, options: Mapping[str, str], alone: bool = True) -> str | No
         if found is None:
             found = _last(pattern, text, options)
     return found or None
+
+
+def _is_listed(text: str, above: str, last_line: str, options: Mapping[str, str]) -> bool:
+    """Whether a text ends with a list: the options of the question again, or two lines that are an option each."""
+    given = _words(" ".join(f"{label} {other}" for label, other in options.items()))
+    if given and _words(text).endswith(given):
+        return True
+    one, other = _whole(above, options), _whole(last_line, options)
+    return bool(one and other and one != other)
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text)).casefold()
+
+
+def _whole(line: str, options: Mapping[str, str]) -> str | None:
+    """The label of the option that a line is, by its label, by its text, or by both."""
+    bare = _WRAPPER.sub("", line[:200])
+    return bare.upper() if bare.upper() in (options or LETTERS) and len(bare) == 1 else _by_text(line, options)
 
 
 def _ends_of(label: str, text: str) -> Iterator[int]:
@@ -216,21 +274,42 @@ def _named(letter: str | None) -> str:
 
 def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> str | None:
     """The label of the last match; "" where it is one of several in a row, None without any."""
-    last, end_of_row = None, -1
+    last, end_of_row, denied = None, -1, -1
     for match in pattern.finditer(text):
         group = next(number for number, found in enumerate(match.groups(), 1) if found)
         label = OTHER_LETTERS.get(match[group], match[group])
-        start = match.start(group)
-        if _PRONOUN.match(text, start) or (options and label.upper() not in options):
-            continue  # "the answer is a plant", "ANSWER: I cannot tell"
-        if _NEGATED.search(text, max(0, start - 32), start):
+        start, end = match.span(group)
+        if start < denied or _is_word(text, start, options) or (options and label.upper() not in options):
             continue
-        another = _ANOTHER.match(text, match.end(group))
-        if another and another[1] != label.upper() and (another[1] in options or not options):
+        if _NEGATED.search(text, max(0, start - 64), start):
+            also = _ALSO_DENIED.match(text, end)
+            denied = also.end() if also else denied
+            continue
+        if pattern is not _STATEMENT and _DENIED_ROW.match(text, end):
+            continue
+        beside = _NEXT.match(text, end) if pattern is _STATEMENT else _BELOW.match(text, end)
+        another = _ANOTHER.match(text, end) or beside
+        if another and _is_another(another, label.upper(), options):
             last, end_of_row = "", another.end(1)
         elif not match.start() < end_of_row <= match.end():  # else it is the last of a row
             last = label.upper()
     return last
+
+
+def _is_another(found: re.Match[str], label: str, options: Mapping[str, str]) -> bool:
+    """Whether what stands beside a label is the label of another option, not the number in "(B) 5" or an article."""
+    other = found[1]
+    known = other in options if options else other.isdigit() == label.isdigit()
+    return known and other != label and not _ARTICLE.match(found.string, found.start(1))
+
+
+def _is_word(text: str, start: int, options: Mapping[str, str]) -> bool:
+    """Whether a letter is a word of a phrase, "Answer: A cat", "ANSWER: I cannot tell", "the answer is a plant"."""
+    begins = text[max(0, start - 4) : start].rstrip(" *").endswith(":")
+    if not (_PRONOUN.match(text, start) or (begins and _ARTICLE.match(text, start))):
+        return False
+    own = _plain(options.get(text[start].upper(), ""))
+    return not (own and _plain(text[start + 2 : start + 2000]).startswith(own))
 
 
 def _label(answer: str, options: Mapping[str, str]) -> str | None:
@@ -261,7 +340,9 @@ def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
     """
     if len(answer) > 2000 or not options:
         return None
-    for whole in (answer.strip(), _PREFIX.sub("", answer.strip()), _THEREFORE.sub("", answer.strip())):
+    answer = answer.strip()
+    plain = _THEREFORE.sub("", answer)
+    for whole in (answer, _PREFIX.sub("", answer), plain, _PREFIX.sub("", plain)):
         if label := _labelled(whole, options):
             return label
         for found in (_WITH_TEXT.fullmatch(whole), _AFTER_TEXT.fullmatch(whole)):
@@ -273,6 +354,8 @@ def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
 
 def _labelled(text: str, options: Mapping[str, str]) -> str | None:
     wanted = _plain(text)
+    if wanted.upper() in options:  # a label, which may be the text of another option: "B) c"
+        return None
     named = [label for label, other in options.items() if wanted and _plain(other) == wanted]
     return named[0] if len(named) == 1 else None
 
@@ -327,21 +410,50 @@ def options_of(problem: Problem) -> dict[str, str]:
         # parquet gives each row the labels of all rows, with None where a row has no such option
         return {str(label).upper(): str(text) for label, text in given.items() if text is not None}
     if isinstance(given, Sequence) and not isinstance(given, str):
-        # A text may begin with its label: "A) iron".
-        lettered = zip(LETTERS, map(str, given), strict=False)
-        return {label: re.sub(rf"^\s*\(?{label}[).:]\s+", "", text) for label, text in lettered}
+        return _without_labels(dict(zip(LETTERS, map(str, given), strict=False)))
     prompt = problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1].get("content", "")
     parts = listed(prompt)
-    return dict(parts.options) if parts else _in_line(prompt)
+    return dict(parts.options) if parts else _in_line(prompt) or _small(prompt)
+
+
+def _without_labels(options: Mapping[str, str]) -> dict[str, str]:
+    """Texts may begin with their labels: "A) iron"; where all do, also as in "A)38" and "a ) iron"."""
+    close = {label: rf"\s*\(?{label}(?:[.:]|\s?\)|{_WIDE})\s*" for label in options}
+    if all(re.match(close[label], text, re.IGNORECASE) for label, text in options.items()):
+        return {label: re.sub(close[label], "", text, count=1, flags=re.IGNORECASE) for label, text in options.items()}
+    return {label: re.sub(rf"^\s*\(?{label}[).:]\s+", "", text) for label, text in options.items()}
 
 
 def _in_line(prompt: str) -> dict[str, str]:
     """The last options that stand in one line, "(a) iron (b) copper" or "A. iron B. copper"; empty without two."""
+    return _last_run(prompt, [*_IN_LINE.finditer(prompt)])
+
+
+def _small(prompt: str) -> dict[str, str]:
+    """The last options with small labels and no parenthesis before them, "a) iron b) copper" or lines "a. iron".
+
+    None may be empty. A letter inside parentheses or brackets, as in "[a, b)", is no label.
+    """
+    labels, end = [], 0
+    for match in _SMALL.finditer(prompt):
+        before = prompt[end : match.start()].rpartition("\n")[2]
+        if before.count("(") + before.count("[") <= before.count(")") + before.count("]"):
+            labels.append(match)
+        end = match.end()
+    found = _last_run(prompt, labels)
+    return found if all(found.values()) else {}
+
+
+def _last_run(prompt: str, labels: Sequence[re.Match[str]]) -> dict[str, str]:
+    """The options of the last labels that follow each other from A on; a text ends at the next label, or its line."""
     found: dict[str, str] = {}
-    for match in _IN_LINE.finditer(prompt):
-        label = (match["parens"] or match["dot"]).upper()
+    ends = [*(match.start() for match in labels[1:]), len(prompt)]
+    for match, end in zip(labels, ends, strict=False):
+        label = match[match.lastindex or 0].upper()
         if label == LETTERS[0]:
             found = {}
         if label == LETTERS[len(found) : len(found) + 1]:
-            found[label] = match["text"].strip()
+            text = prompt[match.end() : end].lstrip("} \t\r\n\u3000\xa0\\").partition("\n")[0]
+            between = (glue.start() for glue in _BETWEEN.finditer(text) if glue.end() == len(text))
+            found[label] = text[: next(between, None)]
     return found if len(found) > 1 else {}

@@ -78,11 +78,32 @@ WRONG = _joined(
     r"incorreta|errada|sbagliata|errata",
     r"onjuist|fout|fel|forkert|feil|väärä|nieprawidłowa|błędna|nesprávná|helytelen|greșită|неверен",
     r"неверный|неправильный|неправилен|неверно",
-    r"неправильна|yanlış|salah|sai|λάθος|שגויה|خاطئ|خاطئة|خطأ|غلط|نادرست|गलत|ग़लत|ভুল|ผิด|ไม่ถูกต้อง|değil",
+    r"неправильна|yanlış|salah|sai|λάθος|שגויה|خاطئ|خاطئة|خطأ|غلط|نادرست|गलत|ग़लत|ভুল|ผิด|ไม่ถูกต้อง|değil|değildir",
     r"नहीं|নয়",
-    r"ではない|ではありません|でない|じゃない|아니|아닙|(?:被|可)?排除|不正确|不正確|不对|不對|不符|错误|錯誤|错|錯|均不|都不|均错|誤り|間違い|틀|오답",
+    r"ではない|ではなく|ではありません|でない|じゃない|아니|아닙|(?:被|可)?排除|不正确|不正確|不对|不對|不符|错误|錯誤|错|錯|均不|都不|均错|誤り|間違い|틀|오답",
 )
 """What makes an option no answer: "wrong"."""
+
+OTHER_THAN = _joined(
+    r"cannot|never|unlike|unlikely|rather than|instead of|far from|reject(?:ed|ing)?|disagree with|excluding",
+    r"eliminating|ruling out|bukanlah|không phải|ไม่ใช่",
+    r"(?:any|every)(?:thing|one)?(?: (?:option|choice|letter|answer))? (?:but|except(?: for)?|besides|other than)",
+)
+"""What denies the option that follows it, as "not" does; not "all are wrong except", which chooses it."""
+NOT_THOUGHT = _joined(
+    r"(?:not|[a-z]{2,6}n['’]t|never) (?:think|believe|say)",
+    r"(?:glaube|denke|meine) nicht, dass|no (?:creo|pienso) que|não (?:acho|creio|penso) que",
+    r"ne (?:pense|crois) pas que|non (?:credo|penso) che|не думаю, что|不(?:认为|認為|觉得|覺得)",
+    r"(?<!no )(?<!not )(?<!n['’]t )(?<!without )(?<!beyond )doubt(?:ed)?",
+)
+"""What denies the statement that follows it: "I doubt that the answer is C"."""
+NOT_AFTER = r"değil(?:dir)?|نیست|नहीं|নয়|(?:이|가|은|는)?[ ]?아[니닙]|では(?:な|あり)|じゃな"
+"""The same of a statement before it."""
+BE = _joined(
+    r"(?:to )?be|only|choose|pick|select|ser|sea|seja|sia|soit|puede|pode|può|essere|être|быть|может",
+    r"选|選|选择|可能|会|會|能",
+)
+"""What may stand between "not" and the answer, beside what stands between "answer" and the answer."""
 
 AND_OR = _joined(
     r"and|or|und|oder|et|ou|y|o|e|i|lub|og|eller|en|of|ja|tai|и|или|і|або|ve|veya|dan|atau|và|hoặc|και|ή|و",
