@@ -18,7 +18,6 @@ LONGEST_NAME = 200
 LONGEST_JSON = 100_000  # characters of a column that are parsed
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # an id of a sample: that of its problem, then a number
 LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # as Python, NumPy and JSON write one of texts, chats or objects
-ASKING = ("user", "system", "developer")
 
 
 def named_columns(file: File) -> Iterator[Part]:
@@ -56,6 +55,10 @@ def named_columns(file: File) -> Iterator[Part]:
                 _note(file, "", "column 'model' differs within a group; --by model keeps the models apart")
         ids = None if file.problem_is_named or group is not None else _ids(row)
         part = Part(key, Group(problem, tuple(_rollouts(row, scored, names, where))), ids)
+        for response, rollout in zip(texts, part.group.rollouts, strict=True):
+            if not rollout.response and values.is_turns(response) and not values.is_empty(response):
+                said = "has a chat in which no text of the assistant is found: a response without an answer"
+                _note(file, where, said)
         has_text = has_text or given is not None
         if not has_text:
             waiting.append((where, row, part))
@@ -73,9 +76,10 @@ def _conversation(messages: Any) -> tuple[list[Any], list[Any]] | None:
     """A chat in which the assistant answers: the turns up to the last of a user or system, and those that answer it."""
     if not values.is_turns(messages):
         return None
-    first = next((i for i in range(len(messages), 0, -1) if messages[i - 1].get("role") in ASKING), 0)
-    answers = any(turn.get("role") == "assistant" for turn in messages[first:])  # the last turn may be that of a tool
-    return (messages[:first], messages[first:]) if answers else None
+    first = next((i for i in range(len(messages), 0, -1) if values.speaker(messages[i - 1]) in values.ASKING), 0)
+    later = messages[first:]  # its last turn may be that of a tool
+    answers = any(values.speaker(turn) in values.ASSISTANT for turn in later) or values.response_turns(later)
+    return (messages[:first], later) if answers else None
 
 
 def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] | None) -> Any:
