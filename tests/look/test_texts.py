@@ -255,6 +255,17 @@ def test_a_chat_in_which_no_text_is_found_is_said(tmp_path):
         assert group.responses == ["", "x"] and len(found.notes) == 1
 
 
+def test_several_outcomes_of_one_response_name_its_column(tmp_path):
+    chat = [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}]
+    said = "x.jsonl:1: column 'responses' is one chat, which is one response, but there are 2 outcomes; write several"
+    with pytest.raises(DiverError, match=said):
+        read(tmp_path, {"prompt": "P", "responses": chat, "reward": [1, 0]})
+    with pytest.raises(DiverError, match="x.jsonl:1: column 'output' has one response, but there are 3 outcomes; "):
+        read(tmp_path, {"prompt": "P", "output": "a", "outputs": ["a", "b", "c"], "score": [1, 0, 0]})
+    (group,) = read(tmp_path, {"prompt": "P", "responses": [[turn] for turn in chat], "reward": [1, 0]})
+    assert group.responses == ["a", "b"] and group.outcomes.tolist() == [1, 0]
+
+
 def test_the_end_of_a_chat_is_the_response(tmp_path):
     """The same chat twice is one problem; the first answer of the assistant is part of its prompt."""
     begin = [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}, {"role": "user", "content": "C"}]

@@ -61,7 +61,7 @@ def named_columns(file: File) -> Iterator[Part]:
             short = value if len(str(value)) <= 60 else f"{str(value)[:60]}..."
             _note(file, where, f"problem {short!r} has no response: left out", "has no response: left out")
             continue
-        scored = [*zip(texts, _outcomes(file, where, given, texts, outcome), strict=True)]
+        scored = [*zip(texts, _outcomes(file, where, row, given, texts, outcome), strict=True)]
         prompt = json.dumps(value, ensure_ascii=False, default=str)
         key = prompt if group is None else json.dumps(group, ensure_ascii=False, default=str)
         problem = _problem(row, value, where, file)
@@ -186,7 +186,9 @@ def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
     return read
 
 
-def _outcomes(file: File, where: str, given: Any, texts: Sequence[Any], outcome: Any) -> Sequence[float | None]:
+def _outcomes(
+    file: File, where: str, row: Row, given: Any, texts: Sequence[Any], outcome: Any
+) -> Sequence[float | None]:
     """The outcome of each response: of the row, else of each object.
 
     A single one does not say whose it is where there are several responses.
@@ -198,6 +200,13 @@ def _outcomes(file: File, where: str, given: Any, texts: Sequence[Any], outcome:
             file.outcomes[f"{name} of each response"] = None
     several = len(texts) != 1 or (isinstance(given, list) and not values.is_turns(given))
     if not isinstance(outcome, list) or not (several or len(outcome) == 1):
+        if isinstance(outcome, list) and len(outcome) > 1:
+            column = next((name for name in file.names["response"] if value_at(row, name) is given), "messages")
+            one = "is one chat, which is one response" if values.is_turns(given) else "has one response"
+            raise DiverError(
+                f"{where}: column {column!r} {one}, but there are {len(outcome)} outcomes; write several responses "
+                "as a list of texts or of chats, or name another column with --response"
+            )
         if len(texts) > 1 and values.known(outcome) is not None:
             _note(file, "", "one outcome for several responses, which does not say whose it is: left out")
         outcome = [outcome if len(texts) == 1 else None] * len(texts)
