@@ -41,7 +41,7 @@ def test_a_column_of_steps_goes_before_the_name_and_other_numbers_are_no_steps(t
 
 
 @pytest.mark.parametrize("problem", [{"problem_id": "q-60"}, {"problem": 60}, {"problem": "60"}])
-@pytest.mark.parametrize("source", ["benchmark", "data_source", "dataset", "task"])
+@pytest.mark.parametrize("source", ["benchmark", "data_source", "dataset", "task", "source", "env"])
 def test_two_benchmarks_of_named_columns_that_number_their_problems_alike(tmp_path, problem, source):
     rows = [{**problem, source: name, "response": name} for name in ("aime24", "amc", "aime24")]
     groups = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
@@ -53,6 +53,13 @@ def test_a_problem_by_its_text_is_the_same_in_every_benchmark(tmp_path):
     rows += [{"problem": 7, "task": text, "response": "c"} for text in (["a"], "b" * 201)]  # no names
     groups = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
     assert [(g.problem.source, g.responses) for g in groups] == [("", ["a", "b"]), ("", ["c", "c"])]
+
+
+def test_the_source_of_a_response_tells_no_problems_apart(tmp_path):
+    """Where a prompt says which problem it is, `source` may name the machine that answered."""
+    rows = [{"prompt": "P", "problem_id": 1, "source": s, "response": r} for s, r in zip("xyxy", "abcd", strict=True)]
+    (group,) = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert group.responses == [*"abcd"] and group.problem.source == ""
 
 
 def test_models_that_nobody_keeps_apart_are_said(tmp_path):

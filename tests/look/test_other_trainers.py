@@ -392,6 +392,60 @@ def test_a_file_of_a_folder_that_is_none_of_rollouts(tmp_path):
         diver.read(tmp_path / "problems.jsonl")
 
 
+@pytest.mark.parametrize("content", [{"env": "gsm8k", "num_examples": 2}, {"env": "gsm8k", "metrics": ["a", "b"]}, {}])
+def test_a_json_object_without_rows_beside_rollouts_is_left_out(tmp_path, content):
+    """As verifiers' `metadata.json` beside `results.jsonl`."""
+    write_rows(tmp_path / "results.jsonl", [{"prompt": "Q", "completion": "a", "reward": 1}])
+    metadata = write_json(tmp_path / "metadata.json", content)
+    groups = diver.read(tmp_path)
+    assert shape(groups) == [("problem-1", None, ["a"], [1])] and len(groups.notes) == 2
+    assert groups.notes[1].startswith(str(metadata)) and groups.notes[1].endswith(": left out")
+    with pytest.raises(DiverError, match="metadata.json"):
+        diver.read(metadata)
+    write_json(metadata, {"train": ROWS, "test": ROWS})  # rows, of which nobody says which
+    with pytest.raises(DiverError, match="metadata.json: must be a list of rows, .* here keys are train, test"):
+        diver.read(tmp_path)
+
+
+def test_a_folder_of_json_objects_without_rows_is_refused(tmp_path):
+    for name in "ab":
+        write_json(tmp_path / f"{name}.json", {"env": name})
+    with pytest.raises(DiverError, match="a.json: must be a list of rows, not a dict"):
+        diver.read(tmp_path)
+
+
+@pytest.mark.parametrize("unknown", [{"my_reward": None}, {"my_reward": float("nan")}, {}])
+def test_a_reward_of_trl_that_the_first_row_does_not_have(tmp_path, unknown):
+    rows = [{"prompt": "P", "completion": "a", "advantage": 0.1, "step": 4, "my_reward": r} for r in (1.0, 0.0)]
+    first = {key: value for key, value in rows[0].items() if key != "my_reward"} | unknown
+    (group,) = found = diver.read(write_rows(tmp_path / "x.jsonl", [first, *rows]))
+    assert [r.reward and r.reward.outcome for r in group.rollouts] == [None, 1, 0]
+    assert found.notes[0].endswith("2 with an outcome; outcome: my_reward") and len(found.notes) == 1
+    two = [first | {"other": 1.0}, *rows]  # which of two is not known, although the first row has one alone
+    (group,) = found = diver.read(write_rows(tmp_path / "x.jsonl", two))
+    assert not any(r.reward for r in group.rollouts) and "the outcome column is ambiguous" in found.notes[1]
+    texts = [{**row, "my_reward": str(row["my_reward"])} for row in rows]  # as a text it may be a label
+    assert "the outcome column is ambiguous" in diver.read(write_rows(tmp_path / "x.jsonl", texts)).notes[1]
+
+
+def test_a_table_of_trl_as_csv(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(",step,prompt,completion,accuracy_reward,advantage\n0,10,P,a,,0.5\n1,10,P,b,1.0,-0.5\n")
+    (group,) = diver.read(path)
+    assert [r.reward and r.reward.outcome for r in group.rollouts] == [None, 1] and group.problem.meta["step"] == 10
+    path.write_text(",step,prompt,completion,a,b,advantage\n0,10,P,a,1.0,0.0,0.5\n")
+    said = "the outcome column is ambiguous; --outcome names one of step, prompt, completion, a, b, advantage"
+    assert diver.read(path).notes[1] == f"{path}: {said}"
+    assert diver.read(path, outcome="b")[0].outcomes.tolist() == [0]
+
+
+def test_an_outcome_inside_a_column_of_trl_that_the_user_names(tmp_path):
+    """It was another column, the only one of numbers."""
+    row = {"prompt": "P", "completion": "a", "advantage": 0.1, "format": 1.0, "all": {"accuracy": 0.0}}
+    path = write_rows(tmp_path / "x.jsonl", [row])
+    assert diver.read(path, outcome="all.accuracy")[0].outcomes.tolist() == [0]
+
+
 def test_damaged_archives_are_one_line(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.eval", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("samples/1_epoch_1.json", json.dumps(inspect_sample("a", 1, "4", "C")))

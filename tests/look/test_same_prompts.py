@@ -32,7 +32,9 @@ ONE = [["crane", "slate", "slate", "stone"]]
     "name",
     [
         "example_id", "question_id", "idx", "unique_id", "_ng_task_index", "uid", "id", "index", "problem_idx",
-        "task_id", "prompt_id", "questionId", "doc_hash", "problem-uid",
+        "task_id", "prompt_id", "questionId", "doc_hash", "problem-uid", "data_id", "pid", "query_id", "dataset_index",
+        "source_id", "source_idx", "orig_idx", "original_index", "case_id", "puzzle_id", "record_id", "row_id",
+        "sample_id", "game_id", "challenge_id", "episode_id",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("values", [(0, 0, 1, 1), ("a", "a", "b", "b"), ("a_0_0", "a_1_0", "b_0_0", "b_1_0")])
@@ -59,11 +61,81 @@ def test_an_id_that_responses_share_tells_problems_apart(tmp_path, name, values)
 )
 @pytest.mark.parametrize("name", ["idx", "example_id", "uid"])
 def test_a_column_of_ids_that_numbers_rows_or_says_nothing_leaves_the_prompt(tmp_path, name, values, said):
-    found = read_rollouts(write_rows(tmp_path / "x.jsonl", rows_of((name, values))))
+    path = write_rows(tmp_path / "x.jsonl", rows_of((name, values)))
+    found = read_rollouts(path)
+    assert [g.responses for g in found] == ONE
+    another = f"{path}: column 'example_id' has another value in every response to a prompt: read as one problem; "
+    another += "--problem example_id reads a problem for each value (prompt 'Guess.')"
+    of_problems = name == "example_id" and said == "the number of the row"  # by its name, which may be wrong
+    assert found.notes[1:] == [another] * of_problems
+    assert not of_problems or responses(path, problem=name) == [["crane"], ["slate"], ["slate"], ["stone"]]
+
+
+@pytest.mark.parametrize("name", ["idx", "row_id", "sample_id", "sample_idx", "record_id", "episode_id", "data_id"])
+def test_a_column_that_may_number_rollouts_and_has_another_value_in_each_is_not_worth_a_note(tmp_path, name):
+    found = read_rollouts(write_rows(tmp_path / "x.jsonl", rows_of((name, (0, 1, 2, 3)))))
     assert [g.responses for g in found] == ONE and len(found.notes) == 1
 
 
-@pytest.mark.parametrize("name", ["idx", "index", "sample_id"])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [("example_id", (0, 1, 2, 3)), ("task", ("wordle",) * 4)],  # verifiers, one rollout a problem
+        [("_ng_task_index", (0, 1, 2, 3)), ("_ng_rollout_index", (0,) * 4)],  # NeMo-Gym
+        [("image", ("0.png", "1.png", "2.png", "3.png"))],
+    ],
+)
+def test_a_column_that_is_of_problems_for_certain_needs_no_second_response(tmp_path, columns):
+    path = write_rows(tmp_path / "x.jsonl", rows_of(*columns))
+    found = read_rollouts(path)
+    assert [g.responses for g in found] == [["crane"], ["slate"], ["slate"], ["stone"]]
+    assert f"different problems have the same prompt: column '{columns[0][0]}' tells them apart" in found.notes[1]
+    assert responses(path, problem="prompt") == ONE
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        {"image": "%d.png"},
+        {"images": ["%d.png"]},
+        {"image_path": "%d.png"},
+        {"image": {"bytes": None, "path": "%d.png"}},
+        {"images": ["%d.png", "map.png"]},
+        {"multi_modal_data": {"image": ["%d.png"]}},
+    ],
+)
+def test_problems_that_differ_in_an_image_alone(tmp_path, images):
+    """Of two images with the same question, each is a problem; so is each of two questions on one image."""
+    (column, value), *_ = images.items()
+    of = [json.loads(json.dumps(value).replace("%d", i)) for i in "0011"]
+    assert responses(write_rows(tmp_path / "x.jsonl", rows_of((column, of)))) == TWO
+    assert responses(write_rows(tmp_path / "x.jsonl", rows_of((column, of[:1] * 4), prompts="PPQQ"))) == TWO
+    assert responses(write_rows(tmp_path / "x.jsonl", rows_of((column, of[:1] * 4)))) == ONE
+
+
+def test_images_that_a_rollout_has_seen_are_none_of_its_problem(tmp_path):
+    seen = [["start.png", f"{i}.png"] for i in range(4)]
+    assert responses(write_rows(tmp_path / "x.jsonl", rows_of(("images", seen)))) == ONE
+    for nothing in (None, "", [], 1, True):
+        of = (nothing, None, nothing, nothing)
+        assert responses(write_rows(tmp_path / "x.jsonl", rows_of(("images", of)))) == ONE
+
+
+def test_prompts_that_differ_in_an_image_alone_are_two_problems(tmp_path):
+    """In their messages, whose text is the same; at every step they have the same names."""
+    for step in (1, 2):
+        rows = [
+            {"prompt": [{"role": "user", "content": [{"type": kind, kind: i}, {"type": "text", "text": "Find x"}]}]}
+            for kind in ("image_url", "input_image")
+            for i in ("a.png", "b.png", "a.png")
+        ]
+        write_rows(tmp_path / f"step_{step}.jsonl", [{**row, "completion": "x"} for row in rows[::step]])
+    groups = read_rollouts(tmp_path)
+    assert "9 responses to 4 problems in" in groups.notes[0]
+    assert all(g.problem.prompt == ({"role": "user", "content": "Find x"},) for g in groups)
+
+
+@pytest.mark.parametrize("name", ["idx", "index", "sample_id", "row_id", "data_id"])
 def test_the_number_of_a_sample_repeats_with_every_prompt_and_is_no_problem(tmp_path, name):
     """By hand: P and Q have samples 0 and 1, each written twice, as by two models that nobody keeps apart."""
     rows = [{"prompt": p, "completion": f"{p}{i}{m}", name: i} for p in "PQ" for m in "xy" for i in (0, 1)]
@@ -145,10 +217,27 @@ def test_a_group_id_that_is_missing_makes_no_group(tmp_path):
     assert groups[0].problem.answer == "0"
 
 
-@pytest.mark.parametrize("column", ["extra_info", "metadata", "info"])
+@pytest.mark.parametrize(
+    "column", ["extra_info", "extra", "metadata", "meta_data", "info", "state", "doc", "task", "example"]
+)
 def test_ids_inside_a_column(tmp_path, column):
-    path = write_rows(tmp_path / "x.jsonl", rows_of((column, [{"index": i, "split": "test"} for i in (0, 0, 1, 1)])))
+    inside = [{"index": i, "split": "test"} for i in (0, 0, 1, 1)]
+    path = write_rows(tmp_path / "x.jsonl", rows_of((column, inside)))
     assert responses(path) == TWO
+    assert f"column '{column}.index' tells them apart" in read_rollouts(path).notes[1]
+    both = rows_of((column, inside), ("index", (0, 1, 2, 3)))  # a number of the row does not hide it
+    assert responses(write_rows(tmp_path / "x.jsonl", both)) == TWO
+    rows = [{f"{column}.index": i, "prompt": "P", "completion": r} for i, r in zip("0011", "abcd", strict=True)]
+    assert responses(write_rows(tmp_path / "x.jsonl", rows)) == [["a", "b"], ["c", "d"]]  # as pandas flattens it
+
+
+@pytest.mark.parametrize("values", [("t0:0", "t0:1", "t1:0", "t1:1"), ("a-0", "a-1", "b-0", "b-1")])
+def test_a_uid_of_a_problem_and_one_number(tmp_path, values):
+    """verl's has two numbers: with one of them taken off, the outputs of one rollout would be a problem."""
+    assert responses(write_rows(tmp_path / "x.jsonl", rows_of(("uid", values)))) == TWO
+    verl = ("a_0_0", "a_0_1", "a_1_0", "a_1_1")
+    assert responses(write_rows(tmp_path / "x.jsonl", rows_of(("uid", verl)))) == ONE
+    assert responses(write_rows(tmp_path / "x.jsonl", rows_of(("uid", ("a-0", "a-1", "a-2", "a-3"))))) == ONE
 
 
 def test_ids_of_a_csv_file(tmp_path):

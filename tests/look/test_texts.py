@@ -185,6 +185,87 @@ def test_texts_in_parts_of_a_message(tmp_path, kind):
     assert group.responses == ["one two"]
 
 
+@pytest.mark.parametrize("role", ["model", "Assistant", "ASSISTANT", "ai", "bot", "gpt", "agent", "solver", "llm_2"])
+def test_whoever_neither_asks_nor_is_a_tool_responds(tmp_path, role):
+    asked = [{"role": "System", "content": "s"}, {"role": "Human", "content": "P"}]
+    said = {"role": role, "content": "one two"}
+    tool = [{"role": other, "content": "3"} for other in ("tool", "Function", "user", "environment")]
+    (group,) = read(tmp_path, {"prompt": "P", "completion": [said, *tool]})
+    assert group.responses == ["one two"]
+    (group,) = read(tmp_path, {"messages": [*asked, said]})
+    assert group.responses == ["one two"] and [turn["content"] for turn in group.problem.prompt] == ["s", "P"]
+
+
+def test_who_is_not_the_assistant_is_left_out_where_somebody_is(tmp_path):
+    """As before: an environment with a name of its own, and the items of OpenAI's Responses that have no role."""
+    turns = [{"role": "assistant", "content": "a"}, {"role": "referee", "content": "GGXXX"}]
+    (group,) = read(tmp_path, {"prompt": "P", "completion": [*turns, {"role": "assistant", "content": "b"}]})
+    assert group.responses == ["a\nb"]
+    items = [{"role": None, "content": [{"type": "text", "text": "hm"}], "type": "reasoning"}, turns[0]]
+    (group,) = read(tmp_path, {"prompt": "P", "response": items})
+    assert group.responses == ["a"]
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        {"type": "ai", "content": "one two"},  # LangChain
+        {"from": "gpt", "value": "one two"},  # ShareGPT
+        {"role": "assistant", "value": "one two"},
+        {"role": "assistant", "text": "one two"},
+        {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "one two"}]},  # Gemini
+        {"role": "assistant", "content": None, "parts": [{"text": "one two"}]},
+    ],
+)
+def test_texts_of_turns_that_stand_elsewhere_than_in_their_content(tmp_path, turn):
+    (group,) = found = read(tmp_path, {"prompt": "P", "completion": [turn]})
+    assert group.responses == ["one two"] and len(found.notes) == 1
+
+
+@pytest.mark.parametrize("said", [lambda p: {"text": p}, lambda p: {"value": p}, lambda p: {"parts": [{"text": p}]}])
+def test_two_problems_that_differ_in_such_a_text_are_two(tmp_path, said):
+    groups = read(tmp_path, *[{"prompt": [{"role": "user", **said(p)}], "completion": p} for p in "PQ"])
+    assert [g.problem.prompt for g in groups] == [({"role": "user", "content": p},) for p in "PQ"]
+    assert len({g.problem.id for g in groups}) == 2
+
+
+def test_the_content_of_a_turn_goes_before_its_other_fields_and_a_number_is_no_text(tmp_path):
+    turn = {"role": "assistant", "content": "a", "text": "b", "value": "c"}
+    empty = {"role": "assistant", "content": "", "value": 0.5}
+    for response, text in (([turn], "a"), (turn | {"text": None}, "a"), ([empty], ""), (empty, "")):
+        (group,) = read(tmp_path, {"prompt": "P", "response": response}, {"prompt": "P", "response": "x"})
+        assert group.responses == [text, "x"]
+
+
+def test_a_chat_in_which_no_text_is_found_is_said(tmp_path):
+    """Not where the assistant says nothing, as with a call of a tool alone."""
+    other = {"prompt": "P", "completion": "x"}
+    for chat in (
+        [{"role": "user", "content": "P"}],
+        [{"role": "assistant", "said": "a"}],
+        [{"role": "assistant", "content": [{"type": "text", "said": "a"}]}],
+        [{"type": "ai", "data": {"content": "a"}}],
+    ):
+        (group,) = found = read(tmp_path, {"prompt": "P", "completion": chat}, other)
+        said = "x.jsonl:1: has a chat in which no text of the assistant is found: a response without an answer"
+        assert group.responses == ["", "x"] and len(found.notes) == 2 and found.notes[1].endswith(said)
+    for content in ("", None, []):
+        chat = [{"role": "assistant", "content": content, "tool_calls": [{"id": "1"}]}]
+        (group,) = found = read(tmp_path, {"prompt": "P", "completion": chat}, other)
+        assert group.responses == ["", "x"] and len(found.notes) == 1
+
+
+def test_several_outcomes_of_one_response_name_its_column(tmp_path):
+    chat = [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}]
+    said = "x.jsonl:1: column 'responses' is one chat, which is one response, but there are 2 outcomes; write several"
+    with pytest.raises(DiverError, match=said):
+        read(tmp_path, {"prompt": "P", "responses": chat, "reward": [1, 0]})
+    with pytest.raises(DiverError, match="x.jsonl:1: column 'output' has one response, but there are 3 outcomes; "):
+        read(tmp_path, {"prompt": "P", "output": "a", "outputs": ["a", "b", "c"], "score": [1, 0, 0]})
+    (group,) = read(tmp_path, {"prompt": "P", "responses": [[turn] for turn in chat], "reward": [1, 0]})
+    assert group.responses == ["a", "b"] and group.outcomes.tolist() == [1, 0]
+
+
 def test_the_end_of_a_chat_is_the_response(tmp_path):
     """The same chat twice is one problem; the first answer of the assistant is part of its prompt."""
     begin = [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}, {"role": "user", "content": "C"}]

@@ -29,6 +29,10 @@ ROWS = (
 """Usual names of the rows of an object that has several lists of objects."""
 
 
+class NoRows(DiverError):
+    """A JSON object without rows, such as the settings that lie beside them."""
+
+
 def read_parquet(path: Path) -> Rows:
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
@@ -80,30 +84,32 @@ def read_json_rows(path: Path) -> Rows:
 def numbered(path: Path, content: Any) -> Rows:
     """The rows of a list, or of the only list of objects in an object, each with its place.
 
-    Of several such lists the one with a usual name. DiverError names the keys where that is none, or not one.
+    Of several such lists the one with a usual name. DiverError names the keys where that is none, or not one; it is
+    NoRows if no list has an object.
     """
     if isinstance(content, Mapping):
         lists = {name: value for name, value in content.items() if isinstance(value, list)}
         of_objects = [name for name, rows in lists.items() if any(isinstance(row, Mapping) for row in rows)]
         usual = [name for name in of_objects if name in ROWS]
+        kind = DiverError if of_objects else NoRows
         chosen = next((names for names in (of_objects, usual, [*lists]) if len(names) == 1), None)
         if chosen is None:
             several = of_objects or [*content]
             keys = ", ".join(several[:8]) or "none"
-            raise DiverError(
+            raise kind(
                 f"{path}: must be a list of rows, not a dict; a dict may have one list of rows, here keys are {keys}"
             )
-        yield from _placed(f"{path}, {chosen[0]}", lists[chosen[0]])
+        yield from _placed(f"{path}, {chosen[0]}", lists[chosen[0]], kind)
     elif isinstance(content, list):
-        yield from _placed(str(path), content)
+        yield from _placed(str(path), content, DiverError)
     else:
         raise DiverError(f"{path}: must be a list of rows, not a {type(content).__name__}")
 
 
-def _placed(place: str, rows: list[Any]) -> Rows:
+def _placed(place: str, rows: list[Any], kind: type[DiverError]) -> Rows:
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, dict):
-            raise DiverError(f"{place}, row {number}: a {type(row).__name__}, not an object")
+            raise kind(f"{place}, row {number}: a {type(row).__name__}, not an object")
         yield f"{place}, row {number}", row
 
 

@@ -19,18 +19,29 @@ RESPONSES = (
     "model_output", "model_outputs", "full_model_response", "generated_text",
 )  # fmt: skip
 OUTCOMES = ("outcome", "correct", "is_correct", "score", "reward", "accuracy")
-SOURCES = ("benchmark", "data_source", "dataset", "task")
+BENCHMARKS = ("benchmark", "data_source", "dataset", "task")
+SOURCES = (*BENCHMARKS, "source", "env")
+"""Whose a problem is that is no more than a number. `source` and `env` may be those of a response: they tell apart
+nothing else."""
 ANSWERS = (
     "answer", "solution", "ground_truth", "reward_model.ground_truth", "gold", "target",
     "expected_answer", "reference_answer", "correct_answer", "answerKey",
 )  # fmt: skip
 
-_NUMBERED = r"_?(?:ng_)?(?:problem|question|prompt|example|unique|task|item|instance|doc|group)"
+_NUMBERED = r"_?(?:ng_)?(?:problem|question|prompt|example|unique|task|item|instance|doc|group|query|puzzle|challenge)"
 PROBLEM_ID = re.compile(_NUMBERED + r"[_ -]?(?:id|idx|index|uid|uuid|hash|number)", re.IGNORECASE)
-ROW_ID = re.compile(r"uid|uuid|qid|id|idx|index", re.IGNORECASE)
+ROW_ID = re.compile(
+    r"uid|uuid|qid|pid|id|idx|index|(?:sample|episode)[_-]?id|"
+    r"(?:record|row|game|case|source|orig|original|data|dataset)[_-]?(?:id|idx|index)",
+    re.IGNORECASE,
+)
 """Columns that may number the problems, or rows (ROW_ID). `diver.look.read.grouping` says when they number problems."""
-INSIDE = ("extra_info", "metadata", "meta", "info")
+OF_PROBLEMS = {"_ng_task_index": ("_ng_rollout_index",), "example_id": ("task", "completion")}
+"""Columns that number problems and nothing else, where others say whose file it is: NeMo-Gym's, verifiers'."""
+INSIDE = ("extra_info", "extra", "metadata", "meta_data", "meta", "info", "state", "doc", "task", "example")
 """Columns that may have such a column inside."""
+IMAGES = ("image", "images", "image_path", "image_paths", "multi_modal_data.image", "multi_modal_data.images")
+"""Columns of what a prompt shows."""
 ROW_NUMBER = re.compile(r"|Unnamed: \d+|index|level_\d+|__index_level_\d+__")
 """Columns in which pandas writes the number of the row: no measure of a response."""
 
@@ -119,6 +130,10 @@ class Part(NamedTuple):
 
     None where the key alone names the problem.
     """
+    certain: str = ""
+    """The column of `ids` that is of problems, even if each response has another value of it."""
+    prompt: str = ""
+    """The digest of a prompt that has more than its text, such as images."""
 
 
 class Layout(NamedTuple):

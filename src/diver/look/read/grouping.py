@@ -4,7 +4,8 @@ Rows with the same prompt answer the same problem, unless they say otherwise:
 
 1. An id, such as `example_id` or `idx`, tells problems apart if some responses to the prompt share a value of it. If
    every response has a different value, the column numbers rows or samples. If one value occurs with different
-   prompts, it numbers samples or turns. Neither counts: the prompt is the problem.
+   prompts, it numbers samples or turns. Neither counts: the prompt is the problem. Images and the ids of
+   `columns.OF_PROBLEMS` count in any case.
 2. Reference answers that differ tell problems apart, too.
 
 Where the layout has an id of its own for groups, or the user names the column of the problem, that alone decides.
@@ -16,6 +17,7 @@ from dataclasses import replace
 from diver.core.seeds import digest
 from diver.core.types import Group
 from diver.look.read.columns import Part
+from diver.look.read.named import rank_of_id
 
 
 def grouped(
@@ -51,7 +53,7 @@ def _problems(
     parts: Sequence[Part], not_ids: set[str], names: dict[str, str], notes: list[str], path: object
 ) -> Iterator[Group]:
     """A group per problem of parts with one key."""
-    prompt = str(parts[0].group.problem.prompt)
+    prompt, written = str(parts[0].group.problem.prompt), parts[0].prompt
     splits = all(part.ids is not None for part in parts)
     column, by_id = _by_id(parts, not_ids) if splits else ("", {None: [*parts]})
     if len(by_id) > 1:
@@ -66,9 +68,12 @@ def _problems(
             _note(notes, what, shown + ", which tell problems apart" * splits, prompt)
         if not (splits and answers):
             by_answer = {"": of_id}
+            if unshared := _unshared(of_id, not_ids) if splits and len(by_id) == 1 else "":
+                what = f"{path}: column {unshared!r} has another value in every response to a prompt"
+                _note(notes, what, f"read as one problem; --problem {unshared} reads a problem for each value", prompt)
         for answer, of_answer in by_answer.items():
             apart = (value, answer) if len(by_id) > 1 or len(by_answer) > 1 else ()
-            yield _merged(of_answer, names, digest(prompt, *apart))
+            yield _merged(of_answer, names, digest(written or prompt, *apart))
 
 
 def _several(answers: Sequence[str]) -> list[str]:
@@ -80,16 +85,25 @@ def _several(answers: Sequence[str]) -> list[str]:
 def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | None, list[Part]]]:
     """The first column of ids of which responses share a value, and the parts by its values; "" if none tells apart.
 
-    Parts without an id are together, under None.
+    One that is certain goes before, whether they share a value or not. Parts without an id are together, under None.
     """
-    for column in dict.fromkeys(column for part in parts for column in part.ids or ()):
+    certain = next((part.certain for part in parts if part.certain), "")
+    columns = (column for part in parts for column in part.ids or ())
+    for column in sorted(dict.fromkeys(columns), key=lambda column: column != certain):
         by_id: dict[int | None, list[Part]] = {}
         for part in parts:
             by_id.setdefault((part.ids or {}).get(column), []).append(part)
         sizes = [sum(len(part.group) for part in of) for value, of in by_id.items() if value is not None]
-        if column not in not_ids and len(sizes) > 1 and max(sizes) > 1:
+        if len(sizes) > 1 and (column == certain or (column not in not_ids and max(sizes) > 1)):
             return column, by_id
     return "", {None: [*parts]}
+
+
+def _unshared(parts: Sequence[Part], not_ids: set[str]) -> str:
+    """A column that by its name is of problems, and of which each response has another value; "" if there is none."""
+    of_problems = (column for column in parts[0].ids or () if rank_of_id(column) == 0 and column not in not_ids)
+    several = len(parts) > 1
+    return next((c for c in of_problems if several and len({(p.ids or {}).get(c) for p in parts}) == len(parts)), "")
 
 
 def _note(notes: list[str], what: str, details: str, prompt: str) -> None:

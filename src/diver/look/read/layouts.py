@@ -7,14 +7,25 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain
 from typing import Any
 
 from diver.core import rollout_rows
 from diver.core.jsonl import number, read_jsonl, table
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.look.read import values
-from diver.look.read.columns import NAMES, NO_OUTCOMES, ROW_NUMBER, SESSION, SOURCES, Columns, File, Layout, Part, Row
+from diver.look.read.columns import (
+    NAMES,
+    NO_OUTCOMES,
+    OUTCOMES,
+    ROW_NUMBER,
+    SESSION,
+    SOURCES,
+    Columns,
+    File,
+    Layout,
+    Part,
+    Row,
+)
 from diver.look.read.named import named_columns, rank_of_id
 
 # Correct, incorrect, partial, no answer. Half for a partial one, as in inspect's mean, would be correct;
@@ -60,17 +71,23 @@ def _stored_grades(file: File, rows: Sequence[tuple[str, Row]]) -> dict[tuple[An
 
 
 def trl(file: File) -> Iterator[Part]:
-    """The outcome is one of OUTCOMES, or the only column of numbers."""
-    where, first = next(file.rows)
-    file = file._replace(rows=chain([(where, first)], file.rows))
-    if any(name in first for name in file.names["outcome"]):
+    """The outcome is one of OUTCOMES, or the only column of numbers: of those by its first value that is known.
+
+    TRL has None for a reward function that does not apply to a row. A CSV has its numbers as texts.
+    """
+    rows = [*file.rows]
+    file = file._replace(rows=iter(rows))
+    columns = [name for name in dict.fromkeys(name for _, row in rows for name in row) if name]
+    if file.names["outcome"] is not OUTCOMES or not {*OUTCOMES}.isdisjoint(columns):
         return named_columns(file)
+    is_number = values.is_outcome if file.path.suffix == ".csv" else values.is_number
     numbers = [
-        k for k, v in first.items()
-        if values.is_number(v) and k not in NO_OUTCOMES and rank_of_id(k) == 2 and not ROW_NUMBER.fullmatch(k)
+        k for k in columns
+        if k not in NO_OUTCOMES and rank_of_id(k) == 2 and not ROW_NUMBER.fullmatch(k)
+        and is_number(next((value for _, row in rows if (value := values.known(row.get(k))) is not None), None))
     ]  # fmt: skip
     name = numbers if len(numbers) == 1 else []
-    ambiguous = f"the outcome column is ambiguous; --outcome names one of {', '.join(first)}"
+    ambiguous = f"the outcome column is ambiguous; --outcome names one of {', '.join(columns)}"
     if not name and not any(note.endswith(ambiguous) for note in file.notes):  # of all files of a folder one note
         file.notes.append(f"{file.path}: {ambiguous}")
     file.outcomes.update(dict.fromkeys(name))

@@ -8,9 +8,24 @@ from functools import lru_cache
 from typing import Any
 
 from diver.core.jsonl import InvalidRow
+from diver.core.seeds import digest
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.look.read import values
-from diver.look.read.columns import INSIDE, OUTCOMES, PROBLEM_ID, ROW_ID, SESSION, SOURCES, File, Names, Part, Row
+from diver.look.read.columns import (
+    BENCHMARKS,
+    IMAGES,
+    INSIDE,
+    OF_PROBLEMS,
+    OUTCOMES,
+    PROBLEM_ID,
+    ROW_ID,
+    SESSION,
+    SOURCES,
+    File,
+    Names,
+    Part,
+    Row,
+)
 from diver.tasks.references import options_in
 from diver.tasks.sources import first_value, needed, value_at
 
@@ -18,7 +33,6 @@ LONGEST_NAME = 200
 LONGEST_JSON = 100_000  # characters of a column that are parsed
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # an id of a sample: that of its problem, then a number
 LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # as Python, NumPy and JSON write one of texts, chats or objects
-ASKING = ("user", "system", "developer")
 
 
 def named_columns(file: File) -> Iterator[Part]:
@@ -47,15 +61,21 @@ def named_columns(file: File) -> Iterator[Part]:
             short = value if len(str(value)) <= 60 else f"{str(value)[:60]}..."
             _note(file, where, f"problem {short!r} has no response: left out", "has no response: left out")
             continue
-        scored = [*zip(texts, _outcomes(file, where, given, texts, outcome), strict=True)]
-        key = json.dumps(value if group is None else group, ensure_ascii=False, default=str)
+        scored = [*zip(texts, _outcomes(file, where, row, given, texts, outcome), strict=True)]
+        prompt = json.dumps(value, ensure_ascii=False, default=str)
+        key = prompt if group is None else json.dumps(group, ensure_ascii=False, default=str)
         problem = _problem(row, value, where, file)
         if not names["by"] and (model := _first(row, ("model",))) is not None:
             of_group = hash((problem.source, problem.meta.get("step"), key))  # a key may be as long as a prompt
             if models.setdefault(of_group, model) != model:
                 _note(file, "", "column 'model' differs within a group; --by model keeps the models apart")
-        ids = None if file.problem_is_named or group is not None else _ids(row)
-        part = Part(key, Group(problem, tuple(_rollouts(row, scored, names, where))), ids)
+        ids, certain = (None, "") if file.problem_is_named or group is not None else _ids(row)
+        written = digest(prompt) if values.is_turns(value) else ""
+        part = Part(key, Group(problem, tuple(_rollouts(row, scored, names, where))), ids, certain, written)
+        for response, rollout in zip(texts, part.group.rollouts, strict=True):
+            if not rollout.response and values.is_turns(response) and not values.is_empty(response):
+                said = "has a chat in which no text of the assistant is found: a response without an answer"
+                _note(file, where, said)
         has_text = has_text or given is not None
         if not has_text:
             waiting.append((where, row, part))
@@ -73,9 +93,10 @@ def _conversation(messages: Any) -> tuple[list[Any], list[Any]] | None:
     """A chat in which the assistant answers: the turns up to the last of a user or system, and those that answer it."""
     if not values.is_turns(messages):
         return None
-    first = next((i for i in range(len(messages), 0, -1) if messages[i - 1].get("role") in ASKING), 0)
-    answers = any(turn.get("role") == "assistant" for turn in messages[first:])  # the last turn may be that of a tool
-    return (messages[:first], messages[first:]) if answers else None
+    first = next((i for i in range(len(messages), 0, -1) if values.speaker(messages[i - 1]) in values.ASKING), 0)
+    later = messages[first:]  # its last turn may be that of a tool
+    answers = any(values.speaker(turn) in values.ASSISTANT for turn in later) or values.response_turns(later)
+    return (messages[:first], later) if answers else None
 
 
 def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] | None) -> Any:
@@ -165,7 +186,9 @@ def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
     return read
 
 
-def _outcomes(file: File, where: str, given: Any, texts: Sequence[Any], outcome: Any) -> Sequence[float | None]:
+def _outcomes(
+    file: File, where: str, row: Row, given: Any, texts: Sequence[Any], outcome: Any
+) -> Sequence[float | None]:
     """The outcome of each response: of the row, else of each object.
 
     A single one does not say whose it is where there are several responses.
@@ -177,6 +200,13 @@ def _outcomes(file: File, where: str, given: Any, texts: Sequence[Any], outcome:
             file.outcomes[f"{name} of each response"] = None
     several = len(texts) != 1 or (isinstance(given, list) and not values.is_turns(given))
     if not isinstance(outcome, list) or not (several or len(outcome) == 1):
+        if isinstance(outcome, list) and len(outcome) > 1:
+            column = next((name for name in file.names["response"] if value_at(row, name) is given), "messages")
+            one = "is one chat, which is one response" if values.is_turns(given) else "has one response"
+            raise DiverError(
+                f"{where}: column {column!r} {one}, but there are {len(outcome)} outcomes; write several responses "
+                "as a list of texts or of chats, or name another column with --response"
+            )
         if len(texts) > 1 and values.known(outcome) is not None:
             _note(file, "", "one outcome for several responses, which does not say whose it is: left out")
         outcome = [outcome if len(texts) == 1 else None] * len(texts)
@@ -185,20 +215,30 @@ def _outcomes(file: File, where: str, given: Any, texts: Sequence[Any], outcome:
     return [values.outcome(value, where) for value in outcome]
 
 
-def _ids(row: Row) -> dict[str, int]:
-    """The hashes of a row's ids by column: those of problems, others, then both without the number at their end."""
-    nested = {name: value for inside in INSIDE for name, value in _inside(row, inside).items()}
-    fields = {**row, **nested, **row}  # in the order of the row, whose values count
+def _ids(row: Row) -> tuple[dict[str, int], str]:
+    """The hashes of a row's ids by column, and the one that is of problems for certain.
+
+    Those of problems, others, then both without the number at their end; images are ids, too.
+    """
+    nested = {f"{inside}.{name}": value for inside in INSIDE for name, value in _inside(row, inside).items()}
+    fields = {**row, **nested}
     columns = sorted((name for name in fields if rank_of_id(name) < 2), key=rank_of_id)
     found = {name: str(value) for name in columns if (value := values.identity(fields[name])) is not None}
     shorter = {
         f"{name} without the number at its end": match[1]
         for name, value in found.items()
-        if (match := (SESSION if name == "uid" else NUMBERED).fullmatch(value))
+        if (match := (SESSION.fullmatch(value) if name == "uid" else None) or NUMBERED.fullmatch(value))
     }
-    source = _first(row, SOURCES)  # two benchmarks may number their problems alike
+    source = _first(row, BENCHMARKS)  # two benchmarks may number their problems alike
     source = source if _is_name(source) else ""
-    return {name: hash((source, value)) for name, value in (found | shorter).items()}
+    ids = {name: hash((source, value)) for name, value in (found | shorter).items()}
+    certain = next((name for name, others in OF_PROBLEMS.items() if name in ids and row.keys() >= {*others}), "")
+    for name in IMAGES:
+        if (images := value_at(row, name)) and isinstance(images, str | bytes | list | Mapping):
+            ids[name] = hash(json.dumps(images, default=str))
+            single = not isinstance(images, list) or len(images) == 1  # several may be those that a rollout has seen
+            certain = certain or name * single
+    return ids, certain
 
 
 def _inside(row: Row, column: str) -> Mapping[str, Any]:
@@ -213,6 +253,7 @@ def _inside(row: Row, column: str) -> Mapping[str, Any]:
 @lru_cache(1000)
 def rank_of_id(name: str) -> int:
     """0 for a column that numbers problems, 1 for one that may number rows instead, 2 for others."""
+    name = name.rpartition(".")[2]
     return next((rank for rank, kind in enumerate((PROBLEM_ID, ROW_ID)) if kind.fullmatch(name)), 2)
 
 

@@ -17,6 +17,7 @@ from diver.look.read.files import RolloutFile, rollout_files
 from diver.look.read.formats import READERS, rows_within
 from diver.look.read.grouping import grouped
 from diver.look.read.layouts import LAYOUTS, NAMED, parts
+from diver.tasks.formats import NoRows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,7 +137,13 @@ class Reader:
         rows = iter(read_jsonl(path, appended=True) if appended else READERS[path.suffix](path))
         if size is not None:
             rows = islice(rows, rows_within(path, size))
-        first = next(rows, None)
+        try:
+            first = next(rows, None)
+        except NoRows as error:
+            if not self.in_folder:
+                raise
+            self._leave_out(error)
+            return
         if first is None:
             return
         named = self.columns.problem or self.columns.response  # what the user names is read by its name
@@ -148,8 +155,7 @@ class Reader:
             begin = next(found, None)
         except DiverError as error:
             if self.in_folder and name == NAMED and str(error).startswith(f"{first[0]}: no "):
-                self.unread = self.unread or error
-                self.notes.append(f"{error}: left out")
+                self._leave_out(error)
                 return
             raise
         self.layouts[name] = None
@@ -163,6 +169,10 @@ class Reader:
                 return
         yield from whole
         yield from found
+
+    def _leave_out(self, error: DiverError) -> None:
+        self.unread = self.unread or error
+        self.notes.append(f"{error}: left out")
 
 
 def largest_outcome(groups: Iterable[Group]) -> float:

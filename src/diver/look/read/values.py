@@ -12,8 +12,14 @@ from diver.core.types import TRUTH, DiverError
 
 TEXTS = ("text", "input_text", "output_text")
 """Types of the parts of a message that are text: of chats, and of OpenAI's Responses, as NeMo-Gym writes them."""
-ASSISTANT = ("assistant", "message")
-"""Whose turns are the response: a role; a message of OpenAI's Responses without one."""
+SPEAKERS = ("role", "from", "type")
+"""Where a turn says whose it is: also in ShareGPT's chats, and in LangChain's."""
+ASSISTANT = frozenset({"assistant", "message", "model", "ai", "aimessage", "aimessagechunk", "bot", "gpt", "agent"})
+"""Whose turns are the response, in small letters; a message of OpenAI's Responses may have its type alone."""
+ASKING = frozenset({"user", "human", "system", "developer"})
+TOOLS = frozenset({"tool", "function", "tool_response", "observation", "environment", "env", "ipython"})
+TURN_TEXTS = ("content", "parts", "text", "value")
+"""Where the text of a turn stands, in Gemini's chats and in ShareGPT's, too."""
 SEVERAL = ("choices", "outputs", "candidates")
 OBJECT_TEXTS = ("output", "generated_text", "response", "completion", "generation", "full_model_response")
 """Where other objects have their text, such as OpenAI's Responses, transformers' pipelines, reasoning-gym's results."""
@@ -50,8 +56,7 @@ def text(value: Any, where: str) -> str:
     if is_turns(value):
         if is_parts(value):
             return content_text(value)
-        turns = (m for m in value if "content" in m and m.get("role", m.get("type", "assistant")) in ASSISTANT)
-        return "\n".join(content_text(m["content"]) for m in turns)
+        return "\n".join(map(turn_text, response_turns(value)))
     found = _text_of_object(value, where) if isinstance(value, Mapping) else value
     if found is None and value.get("error") is not None:
         return ""
@@ -60,14 +65,39 @@ def text(value: Any, where: str) -> str:
     return found
 
 
+def response_turns(chat: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The turns of the assistant that may have a text; where nobody is called so, those of all who neither ask nor are
+    tools.
+    """
+    turns = [turn for turn in chat if not turn.keys().isdisjoint(TURN_TEXTS)]
+    named = [turn for turn in turns if speaker(turn) in ASSISTANT]
+    return named or [m for m in turns if (m.get("role") or m.get("from")) and speaker(m) not in ASKING | TOOLS]
+
+
+def speaker(turn: Mapping[str, Any]) -> str:
+    """Whose turn it is, in small letters; a turn that does not say it is the assistant's."""
+    return next((str(turn[name]) for name in SPEAKERS if turn.get(name)), "assistant").lower()
+
+
+def turn_text(turn: Mapping[str, Any]) -> str:
+    """The text of a turn: its content or, if that has none, what stands where other chats have it."""
+    texts = (turn.get(name) for name in TURN_TEXTS if name == "content" or not is_number(turn.get(name)))
+    return next(filter(None, map(content_text, texts)), "")
+
+
+def is_empty(chat: list[Mapping[str, Any]]) -> bool:
+    """Whether a chat without a text has a turn of the assistant, whose content is empty as it is written."""
+    return not is_parts(chat) and any(m.get("content", m) in (None, "", []) for m in response_turns(chat))
+
+
 def _text_of_object(value: Mapping[str, Any], where: str) -> str | None:
     """The text of a choice, a message, a Responses object, an output of vLLM, or what OBJECT_TEXTS names."""
     if isinstance(message := value.get("message"), Mapping):
         return content_text(message.get("content")) or str(message.get("refusal") or "")
     if isinstance(value.get("text"), str):
         return str(value["text"])
-    if "content" in value:
-        return content_text(value["content"])
+    if "content" in value or isinstance(value.get("parts"), list):
+        return turn_text(value)
     return next((text(value[name], where) for name in (*OBJECT_TEXTS, "text") if name in value), None)
 
 
@@ -84,7 +114,7 @@ def prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
     if is_turns(value):
         if is_parts(value):
             return content_text(value)
-        return tuple({"role": str(m.get("role", "user")), "content": content_text(m.get("content"))} for m in value)
+        return tuple({"role": str(m.get("role") or m.get("from") or "user"), "content": turn_text(m)} for m in value)
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise DiverError(f"{where}: a problem must be a text, a number or chat messages, not {value!r:.60}")
     return str(value)
@@ -95,13 +125,13 @@ def is_turns(value: Any) -> bool:
     return (
         isinstance(value, list)
         and bool(value)
-        and all(isinstance(m, Mapping) and not m.keys().isdisjoint({"content", "role", "type"}) for m in value)
+        and all(isinstance(m, Mapping) and not m.keys().isdisjoint({"content", *SPEAKERS}) for m in value)
     )
 
 
 def is_parts(turns: list[Mapping[str, Any]]) -> bool:
     """Whether they are the parts of one message."""
-    return all(m.keys().isdisjoint({"content", "role"}) for m in turns)
+    return all(m.keys().isdisjoint({"content", "role", "from"}) for m in turns)
 
 
 def content_text(content: Any) -> str:
@@ -112,6 +142,8 @@ def content_text(content: Any) -> str:
         return "" if content is None else str(content)
     if isinstance(content.get("parts"), list):  # Gemini's
         return content_text(content["parts"])
+    if content.get("thought") is True:  # Gemini's reasoning
+        return ""
     kind = content.get("type", "text")
     found = content.get("text") if kind in TEXTS else content.get("refusal") if kind == "refusal" else None
     return str((found.get("value") if isinstance(found, Mapping) else found) or "")
