@@ -39,7 +39,7 @@ class Mathematics(Grader):
     """Grader "math"."""
 
     name = "math"
-    rules: int | str = 12
+    rules: int | str = 13
     packages: tuple[str, ...] = ("math-verify", "latex2sympy2-extended", "sympy")
     template = "boxed"
 
