@@ -32,12 +32,12 @@ from zlib import crc32
 from antlr4.atn.PredictionMode import PredictionMode
 from latex2sympy2_extended import NormalizationConfig
 from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
-from math_verify import LatexExtractionConfig, parse, verify
+from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 from sympy import Basic, Expr, FiniteSet, I, Interval, MatrixBase, Or, Symbol, Tuple, UnevaluatedExpr
 from sympy.core.relational import Relational
 
 from diver.tasks.verify.brackets import outer_parts
-from diver.tasks.verify.measures import POWERS_OF_TEN, has_glued_letters
+from diver.tasks.verify.measures import SCALES, says_more, without_unit
 from diver.tasks.verify.notation import box, content_of
 from diver.tasks.verify.readings import approximations, is_rounded, simpler
 from diver.tasks.verify.statements import correct_math_verify
@@ -58,9 +58,14 @@ _POINT = re.compile(r"(?:\\left)?[(\[][^()\[\]]*,[^()\[\]]*[)\]]")
 _SET = re.compile(r"(?:\\left)?\\\{[^()\[\]]*\}")
 _COUNT = re.compile(
     r"\\?\$?(?P<number>-?\d[\d.,]*) ?(?:\\[,; ])? ?(?:\\text\{ ?)?"
-    rf"(?P<word>{'|'.join(POWERS_OF_TEN)})(?: [a-z ]{{0,60}})?\}}?",
+    rf"(?P<word>{'|'.join(SCALES)})(?P<of> [a-z ]{{0,60}})?\}}?",
     re.IGNORECASE,
 )
+_TEXT = r"\\(?:text(?:normal|bf|it|rm)?|math(?:rm|bf|it)|mbox)\s?\{"
+_SPACE = r"(?:\s|~|\\[,;: ]){0,4}"
+_UNIT_OF_FORMULA = re.compile(rf"(?<=[\d}}]){_SPACE}{_TEXT}[^{{}}]{{1,40}}\}}(?:\^\{{?\d\}}?)?(?=\s?(?:\$|\\[)\]]))")
+_WORDS = re.compile(rf"(?<![\^_{{\s]){_SPACE}{_TEXT}")
+_UNITS = re.compile(rf"(?:(?:\s|~|\\[,;: ]|\\cdot|/){{0,4}}{_TEXT}(?P<words>[^{{}}]*)\}}(?:\^\{{?-?\d\}}?)?)+")
 _HEDGE = re.compile(r"(?<![\^\w{])\d|\b(?:or|but|else|not)\b")
 _NAMED = re.compile(
     r"(?P<name>(?:[A-Z]{2,4}|[A-Za-z]|\\[A-Za-z]+)(?:_(?:\w|\{[^{}]*\}))?)"
@@ -120,16 +125,34 @@ def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
 
 
 def _contradicts_itself(text: str) -> bool:
-    """An equation of numbers, 2+4=5, whose sides differ, by more than a rounding where one is a decimal."""
+    """An equation of numbers, 2+4=5 or x=4=5, whose sides differ, by more than a rounding where one is a decimal.
+
+    Or an approximation, 5 \\approx 6, of which one side is another number. A formula in free text may be a line of
+    work: there a chain that begins with a name, and an approximation, are left as they are.
+    """
     content = content_of(text)
-    if "=" not in content or not _ARITHMETIC.fullmatch(content):
-        return False
+    sides = content.split("=")
+    boxed = text.startswith(r"\boxed{")
+    if boxed and len(sides) > 2 and not _ARITHMETIC.fullmatch(sides[0]):  # what has these values, such as x
+        sides = sides[1:]
+    if len(sides) < 2 or not all(_ARITHMETIC.fullmatch(side) for side in sides):
+        return boxed and _approximates_another(text)
     try:
-        values = [complex(_parse(box(side.strip()))[0].evalf(12)) for side in content.split("=")]
+        values = [complex(_parse(box(side.strip()))[0].evalf(12)) for side in sides]
     except Exception:  # a side that is no number
         return False
     tolerance = 0.01 if "." in content else 1e-9
     return any(abs(x - values[-1]) > tolerance * max(abs(x), abs(values[-1])) for x in values)
+
+
+def _approximates_another(text: str) -> bool:
+    """5 \\approx 6, and no approximation that is only a bad one."""
+    numbers = _sides(text)
+    return (
+        len(numbers) == 2
+        and abs(numbers[0] - numbers[1]) > 0.1 * max(map(abs, numbers))
+        and not is_rounded(approximations(text)[1], *numbers)
+    )
 
 
 def _by_case(gold: str, answer: str) -> tuple[str, str]:
@@ -187,12 +210,17 @@ def _values(text: str) -> list[str]:
     sides = approximations(text)
     if not sides:
         return [text]
-    parsed = [_parse(box(content_of(side).rpartition("=")[2])) for side in sides]
+    numbers = _sides(text)
+    return sides if not numbers or is_rounded(sides[1], *numbers) else sides[:1]
+
+
+def _sides(text: str) -> list[complex]:
+    """The numbers on the two sides of a sign of approximation; empty where they are none, as in A \\approx B."""
+    parsed = [_parse(box(content_of(side).rpartition("=")[2])) for side in approximations(text)]
     try:
-        x, y = (complex(side[0].evalf(12)) for side in parsed)
-    except Exception:  # no number, as in A \\approx B
-        return sides
-    return sides if is_rounded(sides[1], x, y) else sides[:1]
+        return [complex(side[0].evalf(12)) for side in parsed]
+    except Exception:
+        return []
 
 
 def _is_point(text: str) -> bool:
@@ -222,18 +250,24 @@ def _name(text: str) -> str:
 
 @lru_cache(maxsize=1024)  # a reference answer comes with every answer to it
 def _parse(text: str) -> list[Any]:
+    # Its rule of units would leave out the h of \pi r^2 h.
+    normal = NormalizationConfig(units=False, malformed_operators=True, nits=True)
     if not text.startswith(r"\boxed{"):
-        return parse(text, parsing_timeout=None)
+        formulas = LatexExtractionConfig(normalization_config=normal)
+        return parse(_UNIT_OF_FORMULA.sub(without_unit, text), [formulas, ExprExtractionConfig()], parsing_timeout=None)
     content = content_of(text)
     words = content.find(r"\text{")
     # As a unit it would leave out all from the first words on, in 3 \text{ if } n = \frac{1}{2} and 42 \text{ (or 43)}.
     more = words > 0 and content.find("}", words) < len(content) - 5
+    behind = _WORDS.search(content, 1)
+    units = _UNITS.fullmatch(content, behind.start()) if behind else None
     if words > 0 and content.endswith("}") and (more or _HEDGE.search(content, words)):
         parsed: list[Any] = [content]
+    elif units and says_more(units["words"]):
+        parsed = [content]
     else:
-        normal = NormalizationConfig(units=not has_glued_letters(content), malformed_operators=True, nits=True)
         how = LatexExtractionConfig(try_extract_without_anchor=False, normalization_config=normal)
-        parsed = parse(text, [how], parsing_timeout=None)
+        parsed = parse(box(content[: units.start()]) if units else text, [how], parsing_timeout=None)
     return ["".join(parsed[0].split())] if parsed and isinstance(parsed[0], str) else parsed
 
 
@@ -303,7 +337,9 @@ def _both_signs(text: str) -> str:
 
 def _counted(text: str) -> str:
     count = _COUNT.fullmatch(content_of(text))
-    return box(rf"{count['number']} \times 10^{{{POWERS_OF_TEN[count['word'].lower()]}}}") if count else text
+    if not count or says_more(count["of"] or ""):
+        return text
+    return box(f"{count['number']}{SCALES[count['word'].lower()]}")
 
 
 def _other_kinds(golds: Sequence[Any], answers: Sequence[Any]) -> Iterator[tuple[Any, Any]]:

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from diver.core.types import Grade
 from diver.tasks.verify import clock
-from diver.tasks.verify.measures import POWERS_OF_TEN
+from diver.tasks.verify.measures import POWERS_OF_TEN, says_more
 from diver.tasks.verify.notation import unify
 
 LONGEST = 256  # characters of an answer that is remembered
@@ -32,7 +32,8 @@ _RANGE = re.compile(r"\d{1,9}(?:to\d{1,9})+", re.ASCII)
 _RATIO = re.compile(r"[1-9]\d{0,8}(?:(?::|to)[1-9]\d{0,8})+", re.ASCII)
 _SCALES = {"dozen": 12, "dollar": 100, "cent": 1} | {word: 10**power for word, power in POWERS_OF_TEN.items()}
 _SCALED = re.compile(
-    rf"(-?\d[\d,]*(?:\.\d+)?)(?:(dozen|{'|'.join(POWERS_OF_TEN)})(?!th))?(?:(dollar|cent)s?$)?[a-z]*",
+    rf"(-?\d[\d,]*(?:\.\d+)?)(?:(dozen|{'|'.join(POWERS_OF_TEN)})(?!th))?(?:(dollar|cent)s?$)?"
+    r"(?![a-z]*(?:plus|minus|times|hundred|thousand|illion|dozen))[a-z]*",
     re.ASCII,
 )
 _OPPOSITE = re.compile(  # told apart by their first letters
@@ -117,12 +118,13 @@ def _priced(text: str, as_plain: str) -> str:
 
 
 def _scaled(answer: str, gold: str) -> list[tuple[Fraction | None, bool]] | None:
-    """Two numbers with their counts in words (million) or amounts of money (cents), where both have these."""
+    """Two numbers with a count in words (million), or both with an amount of money (cents); None for other texts."""
     found = _SCALED.fullmatch(answer), _SCALED.fullmatch(gold)
     if not (found[0] and found[1]):
         return None
-    kinds = [kind for kind in (2, 3) if found[0][kind] and found[1][kind]]
-    scale = [math.prod(_SCALES[match[kind]] for kind in kinds) for match in found if match]
+    counted = found[0][2] or found[1][2]
+    kinds = [2] * bool(counted) + [3] * bool(found[0][3] and found[1][3])
+    scale = [math.prod(_SCALES[match[kind]] for kind in kinds if match[kind]) for match in found if match]
     numbers = [plain_number(match[1]) for match in found if match]
     return [(n and n * s, False) for n, s in zip(numbers, scale, strict=True)] if kinds else None
 
@@ -140,9 +142,13 @@ def _quantity(text: str) -> tuple[Fraction | None, bool]:
     percent = text.endswith("%")
     if percent:
         text = text[:-1].removesuffix("\\").rstrip()
-    elif (unit := _UNIT.search(text)) and unit[1].split()[0].lower().rstrip("s") not in _COUNTS:
+    elif (unit := _UNIT.search(text)) and not (_is_count(unit[1].split()[0]) or says_more(unit[1])):
         text = text[: unit.start()]
     return plain_number(text), percent
+
+
+def _is_count(word: str) -> bool:
+    return word.lower().rstrip("s") in _COUNTS
 
 
 def plain_number(text: str) -> Fraction | None:

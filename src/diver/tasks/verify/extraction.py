@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from diver.tasks.verify.languages import ANSWER, IS, word
+from diver.tasks.verify.measures import POWERS_OF_TEN
 
 TAIL = 4096  # characters of free text in which an answer is looked for
 MOST_ALTERNATIVES = 8  # numbers joined by "or" that are read as one answer
@@ -42,6 +43,8 @@ _NAME = (
 _NAMED = re.compile(_NAME)
 _NAME_BEFORE = re.compile(_NAME + r"\Z")
 _PERCENT = re.compile(r"[\s$]*+(?:\\\)|\\\])?\s*(?:\\?%|[Pp]ercent|[Pp]ct)")
+_SCALE = re.compile(rf"[\s$]{{1,4}}(?P<word>{'|'.join(POWERS_OF_TEN)})\b", re.IGNORECASE)
+_DENIED = re.compile(r"[\s$*]{0,4}(?:is|was)\s(?:wrong|incorrect|false|not\s(?:the|correct|right))\b")
 _CLOSING = re.compile(r"(?P<opened>final answer is)|I hope", re.IGNORECASE)
 _MARKS = re.compile(r"(?<!\\)\$|\\[()\[\]]|\\?\"")
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
@@ -183,6 +186,8 @@ def _readings(text: str, boxes: list[Box]) -> list[str]:
         contents[-1] = contents[-1].rstrip(".,;")
     if _PERCENT.match(text, boxes[-1].end, boxes[-1].end + 16):
         contents[-1] += r"\%"
+    elif contents[-1][-1:].isdigit() and (scale := _SCALE.match(text, boxes[-1].end, boxes[-1].end + 16)):
+        contents[-1] += rf" \text{{ {scale['word'].lower()}}}"
     readings = [", ".join(dict.fromkeys(contents))]
     if len({*contents}) > 1 and all(names):
         readings.insert(0, ", ".join(f"{name}={content}" for name, content in zip(names, contents, strict=True)))
@@ -234,6 +239,8 @@ def _in_boxes(text: str) -> Statement | None:
     if not boxes:
         return None
     last = boxes[-1][-1]
+    if denied := _DENIED.match(text, last.end):
+        return Statement((text[denied.end() :],), last.start, len(text), prose=True, given_up=True)
     finished = text[last.end - 1] == "}" or last.end < len(text)
     return Statement(tuple(_readings(text, boxes[-1])), last.start, last.end, finished)
 

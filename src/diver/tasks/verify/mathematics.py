@@ -30,7 +30,18 @@ from diver.tasks.verify.bounds import PendingComparison
 from diver.tasks.verify.exact import compare, plain, plain_number
 from diver.tasks.verify.extraction import TAIL, WORD, after_thought, boxed, known_answer, last_line, last_number, stated
 from diver.tasks.verify.notation import box
-from diver.tasks.verify.prose import free, moment, picked_formula, picked_number, said, says, without_denied
+from diver.tasks.verify.prose import (
+    free,
+    is_qualified,
+    listed_numbers,
+    moment,
+    picked_formula,
+    picked_number,
+    said,
+    says,
+    scaled,
+    without_denied,
+)
 
 _DELIMITER = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 
@@ -39,7 +50,7 @@ class Mathematics(Grader):
     """Grader "math"."""
 
     name = "math"
-    rules: int | str = 12
+    rules: int | str = 13
     packages: tuple[str, ...] = ("math-verify", "latex2sympy2-extended", "sympy")
     template = "boxed"
 
@@ -86,7 +97,14 @@ class GSM8K(Mathematics):
         if statement and not statement.prose:
             return statement.readings
         text = statement.readings[0] if statement else text
-        return last_line(text) or last_number(said(text[-TAIL:])) or last_number(without_denied(text))
+        tail = text[-TAIL:]
+        if line := last_line(text):
+            return line
+        if is_qualified(tail):
+            return []
+        if content := listed_numbers(tail) or scaled(tail):
+            return [content]
+        return last_number(said(tail)) or last_number(without_denied(text))
 
 
 def _of_free_text(tail: str, gold: str) -> Grade | PendingComparison:
@@ -95,6 +113,10 @@ def _of_free_text(tail: str, gold: str) -> Grade | PendingComparison:
     if (named := says(tail, known)) is not None:
         return Grade.CORRECT if named else Grade.WRONG
     if clock.is_moment(known) and (content := moment(tail)):
+        return _settle([content], gold)
+    if plain_number(plain(known)) is not None and is_qualified(tail):
+        return Grade.WRONG
+    if content := listed_numbers(tail) or scaled(tail):
         return _settle([content], gold)
     if content := said(tail):
         return _settle([content], gold)

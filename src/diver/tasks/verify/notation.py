@@ -7,8 +7,9 @@ math-verify takes most of these for different answers, or for something else. Li
 
 import re
 from decimal import Decimal
+from fractions import Fraction
 
-from diver.tasks.verify.measures import POWERS_OF_TEN, unit_free
+from diver.tasks.verify.measures import POWERS_OF_TEN, says_more, unit_free, without_unit
 from diver.tasks.verify.names import with_backslashes
 from diver.tasks.verify.numerals import one_spelling
 from diver.tasks.verify.shorthands import SHORTHANDS, Rules, compiled
@@ -123,6 +124,13 @@ def _root(power: re.Match[str]) -> str:
     return rf"^{{{sign}\frac{{{int(whole + digits)}}}{{{10 ** len(digits)}}}}}"
 
 
+def _degrees(angle: re.Match[str]) -> str:
+    """1^\\circ 30' as 90/60 degrees: math-verify leaves primes out, as it does quotes."""
+    degrees, minutes, seconds = (Fraction(angle[part] or 0) for part in ("degrees", "minutes", "seconds"))
+    value = degrees + minutes / 60 + (seconds or Fraction(angle["only"] or 0)) / 3600
+    return rf"\frac{{{value.numerator}}}{{{value.denominator}}}^{{\circ}}"
+
+
 def _capitals(words: re.Match[str]) -> str:
     return re.sub(r"\s*(?:,\s*and\b|,|\band\b)\s*", ", ", words[1])
 
@@ -142,7 +150,15 @@ _SCALE = (
 )
 _SMALL = r"(?:(?![A-Z])[^\W\d_])"
 _APPROXIMATELY = r"\\approx|\\sim(?:eq)?|\\cong|\\doteq|~|大?[约約](?:为|為|等于|等於)?|[Cc]a\."
+_PRIME = r"(?:'|\^\s?\{?\s?\\prime(?![A-Za-z])\s?\}?)"
+_PRIMES = rf"(?:'\s?'|\^\s?\{{?\s?\\prime\s?\\prime(?![A-Za-z])\s?\}}?|{_PRIME}{{2}})"
+_ANGLE = (
+    rf"(?:(?P<degrees>\d{{1,9}})\s?\^\s?\{{?\\circ\s?\}}?\s{{0,4}})?"
+    rf"(?:(?P<minutes>\d{{1,9}}(?:\.\d{{1,9}})?)\s?{_PRIME}(?!\s?')(?:\s{{0,4}}(?P<seconds>\d{{1,9}}(?:\.\d{{1,9}})?)\s?{_PRIMES})?"
+    rf"|(?P<only>\d{{1,9}}(?:\.\d{{1,9}})?)\s?{_PRIMES})"
+)
 _MEANING = SHORTHANDS + compiled(
+    (rf"(?<![\w.'\"}}]){_ANGLE}(?!['(\w])", _degrees),
     (r"\\log\s?_\s?(?:\{\s?e\s?\}|e(?![A-Za-z]))", r"\\ln "),
     (r"\\(max|min)\s?\\\{((?:[^{}():|<>=]|\{[^{}():|<>=]{0,40}\}){1,200})\\\}", r"\\\1(\2)"),
     (r"(?<![\w.,/^{)}])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?=\s{0,4}\\pi(?![A-Za-z]))", _improper),
@@ -154,7 +170,7 @@ _MEANING = SHORTHANDS + compiled(
     (r"^\\(?:text|mathrm)\{\s*([A-Z](?:\s*(?:,\s*and\b|,|\band\b)\s*[A-Z])+)\s*\}$", _capitals),
     (r"^\\text(?:bf)?\{\s*\([A-J]\)\s*\}(?:\s|~|\\[,;: ])*(?=\S)", ""),  # the label of a choice
     (
-        r"(?i)^(?:\\text\{[^{}]{0,40}\b(?:answer|total|about|around|roughly"
+        r"(?i)^(?:\\text\{(?![^{}]{0,80}(?:\bnot\b|n['’]t\b))[^{}]{0,40}\b(?:answer|total|about|around|roughly"
         r"|approx(?:imately|\.)?|nearly|ca\.)(?!\w)[^{}]{0,20}\}"
         r"|(?:about|around|roughly|approx(?:imately|\.)?|nearly)\s(?=\s?[-\d.\\$])"
         r"|=|\\therefore(?![A-Za-z]))\s*(?=\S)",
@@ -174,14 +190,17 @@ _MEANING = SHORTHANDS + compiled(
     (r"(?<![\d.])(\d{1,18}) ?\\frac\{(\d{1,18})\}\{(\d{1,18})\}(?=\\?%)", _improper),
     (r"(?<![\w.,/^_)\]])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?![\w/^.{(])", r"\1\\frac{\2}{\3}"),
     (r"_\{\s*\\(?:max|min|sup|inf|lim)\s*\}", lambda m: m[0].replace("\\", "")),  # a name, no operator
-    (rf"^(-?\\?\$?[\d.,/]+) ++(?!{_SCALE})[^\W\d_]{_SMALL}{{2,}}(?: {_SMALL}+)*$", r"\1"),
+    (
+        rf"^(-?\\?\$?[\d.,/]+) ++((?!{_SCALE})[^\W\d_]{_SMALL}{{2,}}(?: {_SMALL}+)*)$",
+        lambda found: rf"{found[1]} \text{{{found[2]}}}" if says_more(found[2]) else found[1],
+    ),
     # math-verify takes the 5 of "5 \text{ cm}, 6 \text{ cm}" and of "5 \text{ cats and } 6 \text{ dogs}".
     (r",?\s{0,4}\\text\{\s{0,4},?\s{0,4}(?:and|or)\s{0,4}\}", ", "),
     (r"\\text\{([^{}]{1,40}?)\s{1,4}(?:and|or)\s{0,4}\}", r"\\text{\1}, "),
     (
         rf"(?:(?<=\d)|(?<=\d\}}))(?:\s|~|\\[,;: ]){{0,4}}{_UNIT}"
         rf"(?:(?:\s|\\[,;: ]|\\cdot|/){{0,4}}{_UNIT}){{0,3}}{_PART_END}",
-        "",
+        without_unit,
     ),
     (rf"(?<=\d)(?:\s{{0,4}}(?:[cdkm]m|ft|in|yd|mi)|\s{{1,4}}m)\s?\^\{{?[23]\}}?{_PART_END}", ""),
     (r"^\\\{\s*[A-Za-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?[|:](.*(?:[<>]|\\[lg]eq).*)\\\}$", r"\1"),

@@ -15,6 +15,7 @@ from collections import deque
 from diver.tasks.verify import clock
 from diver.tasks.verify.extraction import NUMBER, TAG, last_number
 from diver.tasks.verify.languages import ANSWER, IS, NOT, RIGHT, UNSPACED, word
+from diver.tasks.verify.measures import POWERS_OF_TEN
 from diver.tasks.verify.names import with_backslashes
 from diver.tasks.verify.signs import MONEY
 
@@ -57,6 +58,17 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 _ASKED = re.compile(rf"(?<!\d)(?:{NUMBER.pattern})(?:[?？]| is (?:wrong|incorrect|false|not correct))")
+_QUALIFIED = re.compile(
+    r"[^\d\n]{0,40}(?:\b(?:(?:less|more|greater|fewer|smaller|larger)\sthan|at\s(?:most|least)|close\sto|half\sof|twice)"
+    r"\s[^\w\s]{0,3}\d"
+    r"|\d[\d.,]{0,20}\s(?:squared|cubed|factorial|(?:less\sthan|more\sthan|\+)\s[a-z]\b))",
+    re.IGNORECASE,
+)
+_UNKNOWN = re.compile(r"\bI (?:do not|don['’]t) know\b[^\d\n.]{0,60}\d[\d.,]{0,20}", re.IGNORECASE)
+_SCALED = re.compile(
+    rf"(?P<number>\d[\d,]{{0,20}}(?:\.\d{{1,20}})?)\s(?P<word>{'|'.join(POWERS_OF_TEN)})\b(?!\s\d)", re.IGNORECASE
+)
+_NUMBERS_ONLY = re.compile(r"-?\d[\d.,/]*(?:\s+-?\d[\d.,/]*)+")
 _BASED = re.compile(r"\w{1,60}\s{1,4}(?:\(|in\s)?base\s\w{1,12}\)?", re.IGNORECASE)
 _BOLD = re.compile(r"(?<![\w)*])\*\*(?=[^\s*])([^*\n]{1,80})\*\*(?![\w(*])")
 _BETWEEN_SIGNS = re.compile(  # 一共30元, but not 30万元
@@ -82,7 +94,28 @@ def without_denied(text: str) -> str:
     """The text without the numbers that it denies or asks about: "10, not 5", "x != 5", "5 is wrong", "is it 5?"."""
     if not _DENIAL.search(text):
         return text
+    text = _UNKNOWN.sub(" ", text)
     return _ASKED.sub(" ", _DENIED.sub(" ", text)).strip()
+
+
+def is_qualified(text: str) -> bool:
+    """Whether the last "the answer is ..." is no number but a bound or something made of it: "less than 5"."""
+    return bool(_QUALIFIED.match(_last_said(text)))
+
+
+def scaled(text: str) -> str:
+    """The last number of the last line with its count in words, "5 million"; empty where it has none."""
+    last = text.strip().rpartition("\n")[2][-NEAR_THE_END:]
+    found = next(iter(deque(_SCALED.finditer(last), maxlen=1)), None)
+    if not found or re.search(r"\d", last[found.end() :]):
+        return ""
+    return rf"{found['number']} \text{{ {found['word'].lower()}}}"
+
+
+def listed_numbers(text: str) -> str:
+    """The numbers of a text that consists of several, "8 7 6 5", as a list; empty for any other text."""
+    numbers = [found[0] for found in NUMBER.finditer(text)] if _NUMBERS_ONLY.fullmatch(text.strip()) else []
+    return ", ".join(dict.fromkeys(numbers)) if len({*numbers}) > 1 else ""
 
 
 def moment(text: str) -> str:

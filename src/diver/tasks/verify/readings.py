@@ -49,7 +49,7 @@ _CONGRUENCE = re.compile(
 _APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])")
 _DECIMAL = re.compile(r"-?\d*\.?(?P<digits>\d*)")
 _CHOSEN = re.compile(r"([CP])\s?\(\s?(\d{1,3})\s?,\s?(\d{1,3})\s?\)")
-_NUMBER = re.compile(r"-?(?:\d[\d.,]*(?:/\d+)?|\\frac\{\d+\}\{\d+\})")
+_CONSTANT = re.compile(r"(?:[-+*/^().,\d\s{}]|\\(?:frac|sqrt|cdot|times|pi)(?![A-Za-z])|\\?\$)+")
 _NESTED_CALL = re.compile(r"[A-Za-z]\((?:[A-Za-z]\(){1,4}[^A-Za-z()]{1,40}\){2,5}")
 
 
@@ -58,7 +58,7 @@ def simpler(gold: str, answer: str) -> Iterator[tuple[str, str]]:
     known, given = content_of(gold), content_of(answer)
     for left, right in (*_without_conditions(known, given), *_residues(known, given), *_chosen(known, given)):
         yield box(left), box(right)
-    if _NUMBER.fullmatch(known) and (number := bare_number(given)):
+    if _CONSTANT.fullmatch(known) and (number := bare_number(given)):
         yield gold, box(number)
     left, equals, right = known.rpartition("=")
     if equals and "=" not in given and (_NESTED_CALL.fullmatch(left.strip()) or _unreadable(left)):

@@ -59,7 +59,8 @@ def _comparing(expr_eq: Callable[..., bool]) -> Callable[..., bool]:
             answer = given.value
         elif _is_equation_to_solve(answer) and not isinstance(gold, RELATION):
             return False
-        if _is_unfinished(answer) and not (isinstance(answer, RELATION) or _is_unfinished(gold)):
+        left = answer.rhs if isinstance(answer, sp.Eq) else answer  # behind a name, in N = \\sum_{k=1}^{9} k, too
+        if _is_unfinished(left) and not (isinstance(left, RELATION) or _is_unfinished(gold)):
             return False
         return expr_eq(gold, answer, *options, **named)
 
