@@ -7,7 +7,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from math_verify import verify
 
-from diver.tasks.verify.equivalence import _apart, _predict_without_context
+from diver.tasks.verify.equivalence import _apart, _predict_without_context, equivalent
 
 X, Y = sp.symbols("x y")
 N = sp.Symbol("n", integer=True)
@@ -103,3 +103,10 @@ def test_what_is_read_without_context_has_the_tree_that_math_verify_gives_it(mon
     read.clear()
     assert [tree(latex) for latex in LATEX.split("|")] == expected
     assert [latex for latex in LATEX.split("|") if read.count(latex) == 2] == [r"\int x dx", "1 + * 2"]
+
+
+def test_a_chain_of_equations_has_one_grade_however_often_it_is_compared():
+    """SymPy changes the order of the links once they have been compared."""
+    known = [r"\boxed{f(1)=f(2)=3}"]
+    found = [[equivalent([rf"\boxed{{{text}}}"], known) for text in ("f(2)=f(1)=3", "f(2)=f(1)=4")] for _ in range(4)]
+    assert found == [[True, False]] * 4

@@ -131,13 +131,27 @@ def _same_sides(gold: Any, answer: Any, same: Callable[[Any, Any], bool]) -> boo
 
 
 def _terms(expression: Any) -> list[Any]:
-    """What the equals signs of an equation or of a chain of equations separate; empty for anything else."""
+    """What the equals signs of an equation or of a chain of equations separate; empty for anything else.
+
+    SymPy keeps the links of a chain, a = b and b = c, in an order that changes while they are compared, so each link
+    is found by the side that it shares with the one before.
+    """
     links = [expression]
     while any(isinstance(link, sp.And) for link in links):
-        links = [part for link in links for part in (link._unsorted_args if isinstance(link, sp.And) else [link])]
+        links = [part for link in links for part in (link.args if isinstance(link, sp.And) else [link])]
     if not all(isinstance(link, sp.Eq) for link in links):
         return []
-    return [links[0].lhs, *(link.rhs for link in links)]
+    rights = [link.rhs for link in links]
+    term = next((link.lhs for link in links if link.lhs not in rights), links[0].lhs)
+    terms = [term]
+    while links:
+        link = next((link for link in links if link.lhs == term), None)
+        if link is None:
+            return []
+        links.remove(link)
+        term = link.rhs
+        terms.append(term)
+    return terms
 
 
 def _letters(expression: Any) -> set[Any]:
