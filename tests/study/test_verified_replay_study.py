@@ -8,6 +8,7 @@ from protocol import ROOT, check_descent, commits_in_history, git
 
 from diver.core.settings import merge
 from diver.core.statistics import interval
+from diver.recipe.data import Source
 from diver_paper.job import study_recipe
 from diver_paper.records import Records, read
 from method_comparison.plan import load_plan
@@ -69,7 +70,9 @@ def test_stages_share_no_problem():
     plan = load_plan()
     for name in ("countdown", "countdown-new", "countdown-high"):
         data = study_recipe(plan.regime(name)).data
-        earlier = {p.id for p in problems.generate("countdown", data, plan.evaluation.problems, held_out=True)}
+        earlier = {
+            p.id for p in problems.generate(Source(path="countdown"), data, plan.evaluation.problems, held_out=True)
+        }
         assert not earlier & {*found["tuning_held_out"], *found["final_held_out"]}
     (first, end), (large, _) = problems.TRAINED["maze"], problems.TRAINED["large"]
     assert (
@@ -81,7 +84,9 @@ def test_stages_share_no_problem():
 def test_the_held_out_mazes_are_new():
     found = ids("maze_tuning_held_out") + ids("maze_final_held_out")
     data = study_recipe(load_plan().regime("maze")).data
-    earlier = {p.id for p in problems.generate("maze", data, load_plan().evaluation.problems, held_out=True)}
+    earlier = {
+        p.id for p in problems.generate(Source(path="maze"), data, load_plan().evaluation.problems, held_out=True)
+    }
     assert len({*found}) == len(found) == 2048 and not earlier & {*found}
 
 
