@@ -1,8 +1,8 @@
 """What a change of structure or of prose must not lose:
 `python scripts/inventory.py BEFORE AFTER`, each a commit or a folder.
 
-Of src/diver and studies: the message of every `raise`, the arXiv numbers and the equations of the paper that docstrings
-and comments name, and the units and reasons that follow "because", "since" or "so that" there; of tests: every text
+In src/diver and studies: the message of every `raise`, the arXiv numbers and the equations of the paper that docstrings
+and comments name, and the units and reasons that follow "because", "since" or "so that" there; in tests: every text
 that a test expects in a message. Prints what BEFORE has and AFTER has not, and exits with 1 where something is lost.
 `--list TREE` prints an inventory.
 """

@@ -43,7 +43,7 @@ class Mutant(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Of a mutant: the test that failed, or None and the last line of pytest."""
+    """What became of a mutant: the test that failed, or None and the last line of pytest."""
 
     mutant: Mutant
     test: str | None

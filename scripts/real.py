@@ -30,7 +30,7 @@ WEIGHTS = Path("build/smollm2-135m-instruct")
 RUN = Path("runs/real")
 LOCAL = Path(os.environ.get("DIVER_DATA", "../shared/data")) / "gsm8k_train.jsonl"
 FOUR = Path("build/gsm8k_four.jsonl")
-# Of the 40 shortest questions those that the base model answered right most often, 4, 2, 2 and 1 times in 16 at
+# Those of the 40 shortest questions that the base model answered right most often, 4, 2, 2 and 1 times in 16 at
 # temperature 0.7: it knows little, and a group in which nothing is ever right would teach nothing.
 ROWS = (2615, 6675, 1804, 807)
 

@@ -68,7 +68,7 @@ def overhead(study: Study, out: Path) -> str:
 
 
 def _fractions(runs: Iterable[Record]) -> np.ndarray:
-    """Of medians over the steps, [runs, parts]."""
+    """Fractions of the medians over the steps, [runs, parts]."""
     seconds = np.array([[np.median(run["metrics"][name]) for name in PARTS.values()] for run in runs])
     return seconds / seconds.sum(axis=1, keepdims=True)
 

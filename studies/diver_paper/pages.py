@@ -47,7 +47,7 @@ MEANINGS = {
     "response/length_mean": "the length in tokens",
     "signal/": "the share (per cent) of the sum of |A| by the kind of group",
 }
-"""Of the columns of a training, by the beginnings of their names."""
+"""Titles of the columns of a training, by the beginnings of their names."""
 NONE = "–"
 SIGNALS = tuple(name for name in TITLES if name.startswith("signal/"))
 CLAIM_HEAD = "## The paper's claims\n"

@@ -74,7 +74,7 @@ class Arguments:
     """metric-validity: the same by the hidden states of this causal language model."""
     smoke: bool = False
     """Only test that it works: two steps on few problems, in a folder that is deleted; with --out, records are kept
-    there. Of an experiment without a tiny scale, only that its recipes at the paper's scale can be made."""
+    there. For an experiment without a tiny scale, test that its recipes at the paper's scale can be made."""
 
 
 def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:

@@ -26,7 +26,7 @@ Pair = tuple[str, str]
 
 
 class Validity(NamedTuple):
-    """Of each method: the mean of every column, and how the columns correlate over its problems."""
+    """For each method the mean of every column, and how the columns correlate over its problems."""
 
     means: dict[str, Mapping[str, Estimate]]
     correlations: dict[str, dict[Pair, Estimate]]

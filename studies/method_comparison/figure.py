@@ -129,7 +129,7 @@ def draw_solutions(results: Results, path: Path, problems: int = 4) -> None:
 
 
 def _over_training(results: Results, record: Record) -> list[list[tuple[int, dict[str, int]]]]:
-    """Of each shown problem, (step, solution -> count) before training and at every checkpoint."""
+    """For each shown problem, (step, solution -> count) before training and at every checkpoint."""
     kept = record["evaluations"]["solutions"]
     before = results.untrained["evaluations"]["solutions"]["shown"] if results.untrained else []
     found = []

@@ -47,8 +47,7 @@ class Variant:
     ablation_of: str | None = None
     """The variant that it is with one change: it is compared with that, too, and has no curve."""
     own_code: Mapping[str, str] = field(default_factory=dict)
-    """Of a method of one's own, which --add names: a digest of its file, so that another one's record is not taken for
-    its."""
+    """A digest of the file of a method that --add names: the record of another version is not taken for its."""
 
     def changes(self, rate: float) -> dict[str, Any]:
         """The changes to the testbed's recipe; `rate` is that of `rate_of`, or its own."""
@@ -81,13 +80,13 @@ class Evaluation:
     samples: int
     large_problems: int
     large_samples: int
-    """Of `large_problems` at temperature 1."""
+    """Samples of each of `large_problems`, at temperature 1."""
     checkpoint_temperatures: tuple[float, ...]
-    """Of the checkpoints of a baseline, each with `problems`."""
+    """Temperatures at which the checkpoints of a baseline are sampled, each on `problems`."""
     checkpoint_problems: int
-    """Of the checkpoints of another, sampled at temperature 1 alone."""
+    """Problems on which the checkpoints of other variants are sampled, at temperature 1 alone."""
     shown_problems: int
-    """Of which the record keeps the solutions at every checkpoint."""
+    """Problems whose solutions at every checkpoint the record keeps."""
 
 
 @dataclass(frozen=True)

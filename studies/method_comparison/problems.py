@@ -1,7 +1,7 @@
 """Problems to choose learning rates on: `data.path = "method_comparison.problems:countdown"`, a function a testbed.
 
 As many as a run trains on, they come after these in the testbed's own stream: no other run of the testbed trains on
-them, and none is held out. Of a testbed that is like another, with problems of its own, some may be among them
+them, and none is held out. Where a testbed is like another and has problems of its own, some may be among them
 (study.toml has the number).
 """
 

@@ -21,7 +21,7 @@ UNTRAINED = "untrained"
 
 
 class Part(NamedTuple):
-    """Of the page: the stages that share a testbed and seeds."""
+    """A part of the page: the stages that share a testbed and seeds."""
 
     testbed: str
     seeds: tuple[int, ...]

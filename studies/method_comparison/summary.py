@@ -11,7 +11,7 @@ from method_comparison.results import WEIGHTS, Part, Results, above_front, gap
 from method_comparison.tails import mark, tails
 
 TEMPERATURES = ("1", "0.6")
-"""Of the training and of the paper's evaluation: a setting is recommended for one of them."""
+"""Temperatures of the training and of the paper's evaluation: a setting is recommended for one of them."""
 PAPERS = "final 0.6"
 KS = (1, 64)
 

@@ -144,7 +144,7 @@ class Study:
         return path
 
     def preparation(self) -> dict[str, Any]:
-        """Of the warm-up and the selection, what the record of the policy before training keeps."""
+        """What the record of the policy before training keeps of the warm-up and the selection."""
         released, _ = self.evaluate("released", Path(self.base.path), self.held_out, RELEASED_SAMPLES, 1.0)
         chosen = {row["id"]: row["meta"]["correct"] for row in JsonlLog(self.work / "selected.jsonl").rows()}
         return {

@@ -164,8 +164,8 @@ def _sample(
 def _row(generation: Generation, key: str, thinking: bool) -> dict[str, Any]:
     """A generation as it is stored; `logprob` is the sum over the tokens, where the generator knows it.
 
-    `error` is stored where the generator had no response, `thinking` where the prompt ended inside a thought. Of a chat
-    template that a server applies it is not known.
+    `error` is stored where the generator had no response, `thinking` where the prompt ended inside a thought. It is
+    not known where a server applies the chat template.
     """
     rollout = generation.rollout
     row = {

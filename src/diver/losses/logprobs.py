@@ -22,7 +22,7 @@ def token_logprobs(
     """log pi of each token and the entropy in nats of its distribution, at logits / temperature: [N] each, in float32.
 
     With `top_p` the entropy is that of the nucleus (`entropy`).
-    `head` maps hidden states [n, d] to logits [n, V]. Of more than CHUNK_ELEMENTS logits, a chunk is computed at a time
+    `head` maps hidden states [n, d] to logits [n, V]. More than CHUNK_ELEMENTS logits are computed in chunks,
     and once more in the backward pass, so the memory does not grow with N V. Values and gradients are the same.
     """
 

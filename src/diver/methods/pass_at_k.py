@@ -58,7 +58,7 @@ class PassAtK(Method):
 def pass_at_k_advantage(rewards: np.ndarray, k: int, threshold: float = 0.5) -> np.ndarray:
     """The mean advantage of all sets of k responses that a response is in: float64 [G].
 
-    A set is worth 1 when one of its responses is correct (reward >= `threshold`), else 0. Of all C(G, k) sets the
+    A set is worth 1 when one of its responses is correct (reward >= `threshold`), else 0. Among all C(G, k) sets the
     fraction R = 1 - C(W, k) / C(G, k) is worth 1, with W wrong responses; their standard deviation is s = sqrt(R (1 -
     R)). Every set with a correct response is worth 1, so a correct one has (1 - R) / s; a wrong one has (1 - R - C(W -
     1, k - 1) / C(G - 1, k - 1)) / s = -(G - W) / W of that, so the mean is 0. k = 1 is GRPO.

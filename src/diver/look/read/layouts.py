@@ -251,7 +251,7 @@ def _inspect_value(value: Any) -> Any:
 
 
 def lm_eval_row(where: str, row: Row) -> Iterator[Row]:
-    """A document, with all its responses. Of several the metric scores one, and does not say which.
+    """A document, with all its responses. The metric scores one of several, and does not say which.
 
     Versions before 0.4.1 have the arguments as a list, and no names of the metrics.
     """

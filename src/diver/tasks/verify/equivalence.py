@@ -16,7 +16,7 @@ says no, these readings are tried, because they mean the same:
   name of its own, the parts must agree by name or, without names, in their order. `\\frac{1}{2}, 0.5` is
   `\\frac{1}{2}`.
 
-Of a box that it cannot read math-verify takes the last number, `1` of `R=1, I=(-6,-4)`; here such a box is a text, so
+math-verify takes the last number of a box that it cannot read, `1` of `R=1, I=(-6,-4)`; here such a box is a text, so
 that no part passes for the whole. A point or an interval, (-3,3), is no set of two numbers, \\pm 3. An interval and the
 inequality that describes it are compared, whichever of them is known. Where math-verify says yes, two numbers below
 1e-4 must also agree to one per cent: it rounds to six decimals. `statements` corrects what it takes for equal and is

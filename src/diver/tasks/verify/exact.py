@@ -1,7 +1,7 @@
 """What needs no algebra: equal texts, numbers written plainly, and words.
 
-Of numbers math-verify decides in the same way, but that it minds a full stop at the end and a per cent sign after a
-decimal, and does not mind the base of a numeral. It drops what stands behind a number, and minds how words are set;
+math-verify compares numbers in the same way, except that a full stop at the end and a per cent sign after a decimal
+matter there, and the base of a numeral does not. It drops what stands behind a number, and minds how words are set;
 here words are compared where both answers have them. The rest, None, is left to it.
 """
 
