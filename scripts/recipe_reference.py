@@ -24,7 +24,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "recipe-keys.md"
 INTRODUCTION = """# Recipe keys
 
 Every key of a recipe is also a flag of `diver train`, such as `--train.steps 20`. Defaults are the paper's values where
-the paper has one, except for [two](method.md#text-after-the-answer). `python scripts/recipe_reference.py` generates
+the paper has one, except for [two](diver.md#text-after-the-answer). `python scripts/recipe_reference.py` generates
 this page from the settings classes.
 """
 

@@ -26,6 +26,7 @@ from waiting import until
 from diver.cli.main import other_commands, own_commands
 from diver.core.jsonl import JsonlLog
 from diver.integrations.engines import listed
+from diver.look.curves import meaning_of
 from diver.methods import METHODS, method_named
 from diver.methods.contrib import CONTRIB
 from diver.tasks.testbeds import policy_folder
@@ -203,6 +204,7 @@ def test_a_stopped_run_can_be_ended_at_its_last_checkpoint(whole):
     rows, before = metrics("runs/tiny"), metrics(whole[0])[:5]
     assert rows[:4] == before[:4] and before[4].keys() - rows[4].keys() == set()
     assert rows[4].keys() - before[4].keys() == {"eval/pass@4", "eval/distinct@4"}
+    assert [name for name in rows[4] if not meaning_of(name)] == ["step"]
     evaluation = json.loads(Path("runs/tiny/eval/step_0004.json").read_text())
     assert evaluation["samples"] == 4 and rows[4]["eval/pass@4"] == evaluation["estimates"]["pass@4"]["mean"]
     assert not Path("runs/tiny/eval/step_0005.json").exists()
@@ -351,6 +353,7 @@ def test_every_method_trains(method, request):
     assert (row["shaping/coef"] > 0) == method.startswith(("diver-", "cde", "rep-exp"))
     assert ("policy/selected_frac" in row) == (method in ("clip-cov", "kl-cov", "high-entropy", "siren"))
     assert row.get("policy/selected_frac", 1) > 0
+    assert [name for name in row if not meaning_of(name)] == ["step"]
 
 
 @pytest.mark.slow

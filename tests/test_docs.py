@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from string import Template
 
+import metric_reference
 import pytest
 import recipe_reference
 import tyro
@@ -77,6 +78,10 @@ def test_every_page_is_in_the_navigation_of_the_site():
 
 def test_the_page_of_recipe_keys_is_that_of_the_classes():
     assert recipe_reference.PAGE.read_text(encoding="utf-8") == recipe_reference.page(), recipe_reference.__doc__
+
+
+def test_the_page_of_metrics_is_that_of_their_meanings():
+    assert metric_reference.PAGE.read_text(encoding="utf-8") == metric_reference.page(), metric_reference.__doc__
 
 
 class Parsed(Exception):

@@ -13,7 +13,7 @@ from diver.methods import METHODS, method_named
 from diver.recipe.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]
-NAMES = ("method.md", "methods.md", "verl.md", "scale.md")
+NAMES = ("diver.md", "methods.md", "verl.md", "scale.md")
 PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in NAMES}
 CODE = sorted({code for page in PAGES.values() for code in re.findall(r"`([^`\n]+)`", page)})
 KEY = re.compile(rf"({'|'.join(f.name for f in dataclasses.fields(Recipe))})(\.[a-z_<>]+)+")

@@ -1,6 +1,6 @@
 """What the paper's Theorem 1 covers, what it does not, and what conditional shaping guarantees instead.
 
-docs/method.md states the results that are held here. An MDP is (P, R, gamma): P float64 [S, A, S], R [S, A, S];
+docs/diver.md states the results that are held here. An MDP is (P, R, gamma): P float64 [S, A, S], R [S, A, S];
 the states past `live` are terminal: nothing follows them, so their value is 0.
 """
 

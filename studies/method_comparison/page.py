@@ -1,4 +1,4 @@
-"""docs/results/methods.md: one picture and the summary; for each part levels, differences,
+"""docs/results/method-comparison.md: one picture and the summary; for each part levels, differences,
 the free baselines, and more."""
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from method_comparison.summary import summary
 from method_comparison.tails import mark, tail_section
 from method_comparison.training import rates_table, training_table
 
-NAME = "methods"
+NAME = "methods"  # of the command, and of the figures
+PAGE = "method-comparison.md"
 KS = (1, 4, 16, 64)
 AT = ("final 1", "final 0.6")
 NONE = "–"
@@ -65,8 +66,8 @@ def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
         "one of two seeds holds in about nine cases of ten instead of 95 %.\n",
         summary(plan, known),
     ]
-    write_text(out / f"{NAME}.md", "\n".join(head + _parts(known, appendices)))
-    return out / f"{NAME}.md"
+    write_text(out / PAGE, "\n".join(head + _parts(known, appendices)))
+    return out / PAGE
 
 
 def _parts(known: Sequence[Results], appendices: Sequence[Results]) -> list[str]:

@@ -25,7 +25,7 @@ INTRODUCTION = (
     "problems and new\n"
     "seeds? The protocol, `studies/verified_replay/study.toml`, was committed before the first run. `python -m "
     "verified_replay` makes the\n"
-    "runs and this page. The [comparison of methods](methods.md) stays as it was.\n"
+    "runs and this page. The [comparison of methods](method-comparison.md) stays as it was.\n"
 )
 
 

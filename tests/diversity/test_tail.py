@@ -1,4 +1,4 @@
-"""The example of docs/method.md, "Text after the answer", whose numbers are worked out there by hand."""
+"""The example of docs/diver.md, "Text after the answer", whose numbers are worked out there by hand."""
 
 import math
 

@@ -87,7 +87,7 @@ ENGLISH = [
 
 
 def test_the_table_of_the_documentation():
-    page = (Path(__file__).parents[2] / "docs" / "method.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "diver.md").read_text()
     unspaced = [text.replace(" ", "") for text in ENGLISH]
     for title, texts in {"Chinese": CHINESE, "English": ENGLISH, "English without spaces": unspaced}.items():
         cells = [

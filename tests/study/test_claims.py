@@ -114,9 +114,9 @@ def test_the_table_of_claims_counts_them_and_shows_each():
 
 def test_a_status_ends_with_the_evidence_of_another_page():
     found = study(**{"λ 0.1": 0.6, "λ 0.5": 0.4})
-    claim = Claim("", "pass@1", "λ 0.1", "λ 0.5", see="[mazes](methods.md)")
+    claim = Claim("", "pass@1", "λ 0.1", "λ 0.5", see="[mazes](method-comparison.md)")
     page = claims_section(found._replace(experiment=replace(found.experiment, claims=(claim,))))
-    assert "| **supported**; [mazes](methods.md) |" in page
+    assert "| **supported**; [mazes](method-comparison.md) |" in page
 
 
 def test_what_another_page_shows_follows_the_claims():

@@ -521,7 +521,7 @@ def test_a_smoke_test_deletes_its_folder_unless_a_run_fails(tmp_path, monkeypatc
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     monkeypatch.setattr(command, "run_stage", lambda plan, stage, arguments, provenance: arguments.work.mkdir())
     monkeypatch.setattr(command, "read_results", lambda plan, arguments: [done])
-    monkeypatch.setattr(command, "write_page", lambda plan, results, out: out / "methods.md")
+    monkeypatch.setattr(command, "write_page", lambda plan, results, out: out / "method-comparison.md")
     (tmp_path / "temporary").mkdir()
     flags = ["methods", "--smoke", "--stage", "a"]
     reproduce(flags)
@@ -529,7 +529,8 @@ def test_a_smoke_test_deletes_its_folder_unless_a_run_fails(tmp_path, monkeypatc
         capsys.readouterr().out == "methods: its runs, its page and its figures can be made; --out FOLDER keeps them\n"
     )
     reproduce([*flags, "--out", "mine"])
-    assert capsys.readouterr().out == f"{Path('mine/methods.md')}\n" and not [*(tmp_path / "temporary").iterdir()]
+    assert capsys.readouterr().out == f"{Path('mine/method-comparison.md')}\n"
+    assert not [*(tmp_path / "temporary").iterdir()]
 
     def failing(plan, stage, arguments, provenance):
         arguments.work.mkdir()
@@ -569,7 +570,7 @@ def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_pr
     file = Records.of(tmp_path / "out", "methods").file
     records = [name for name in read(file) if not name.startswith("countdown/rates/")]
     assert len(records) == 3 and sum(name.startswith("countdown/mine.Mine") for name in records) == 1
-    page = (tmp_path / "out" / "methods.md").read_text()
+    page = (tmp_path / "out" / "method-comparison.md").read_text()
     main, appendix = page.split("## Appendix: ")
     assert (
         "| mine:Mine |" in main.replace("  ", "")
@@ -582,9 +583,9 @@ def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_pr
     written = file.stat().st_mtime_ns
     reproduce([*flags, "--add", "mine:Mine"])
     assert file.stat().st_mtime_ns == written
-    (tmp_path / "out" / "methods.md").unlink()
+    (tmp_path / "out" / "method-comparison.md").unlink()
     reproduce(["methods", "--smoke", "--out", "out", "--stage", "none", "--seeds", "5", "--add", "mine:Mine"])
-    assert (tmp_path / "out" / "methods.md").read_text() == page
+    assert (tmp_path / "out" / "method-comparison.md").read_text() == page
     with (tmp_path / "mine.py").open("a") as mine:
         mine.write("\n\nCHANGED = True\n")
     with pytest.raises(DiverError, match=r"mine\.Mine.*holds a run of another recipe \(own_code\.mine:Mine was "):
@@ -605,7 +606,7 @@ def test_killed_and_started_again_it_ends_with_the_same_records_and_page(tmp_pat
             record = json.loads(line)
             record["metrics"] = {k: v for k, v in record["metrics"].items() if not k.startswith("time/")}
             records[name] = {k: v for k, v in record.items() if k not in ("finished", "cpu_seconds")}
-        page = (out / "methods.md").read_text().splitlines()
+        page = (out / "method-comparison.md").read_text().splitlines()
         return records, [line.rsplit("|", 2)[0] for line in page if "ore-hours" not in line]
 
     flags = ["methods", "--smoke", "--stage", "a", "--seeds", "5", "--only", "clip-higher", "--out"]
@@ -618,7 +619,7 @@ def test_killed_and_started_again_it_ends_with_the_same_records_and_page(tmp_pat
     until(Records.of(tmp_path / "killed", "methods").file.exists, killed)
     killed.kill()
     assert killed.wait() == -signal.SIGKILL
-    assert not (tmp_path / "killed" / "methods.md").exists()
+    assert not (tmp_path / "killed" / "method-comparison.md").exists()
     reproduce([*flags, "killed"])
     reproduce([*flags, "whole"])
     records, page = told(tmp_path / "killed")

@@ -109,7 +109,7 @@ def test_a_run_may_be_cut_before_its_answers_first_and_after_them_later(capsys):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_mazes_in_which_diver_mix_wrote_on_after_its_answers(seed):
-    """The recorded runs of docs/results/methods.md, whose metrics are means over ten steps."""
+    """The recorded runs of docs/results/method-comparison.md, whose metrics are means over ten steps."""
     file = Path(__file__).parents[2] / "docs" / "results" / "records" / "methods.jsonl.gz"
     metrics = json.loads(read(file)[f"maze/diver-mix_frame-common_learning_rate-0.0001_seed{seed}"])["metrics"]
     names = ("response/truncated", "grade/truncated")

@@ -1,7 +1,10 @@
 """The curves of one or more runs as data: one panel per metric, one line per run. The page draws them."""
 
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +49,18 @@ PANELS = (
     Panel(SECONDS, "Seconds per step", "sampling, verification, diversity, update"),
 )
 
+MEANINGS = {
+    f"{prefix}/{name}": meaning
+    for prefix, metrics in tomllib.loads((files("diver.look") / "metrics.toml").read_text("utf-8")).items()
+    for name, meaning in metrics.items()
+}
+"""The meaning of each logged metric, with its unit. In a name, * stands for any text."""
+
+
+def meaning_of(metric: str) -> str:
+    """The meaning of a logged metric; empty for one that a method of the user's logs."""
+    return next((text for name, text in MEANINGS.items() if fnmatchcase(metric, name)), "")
+
 
 def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) -> dict[str, Any]:
     """{steps, panels, more}: a panel is {id, title, note, percent, lines, spans}, a line {run, steps, values, low,
@@ -60,7 +75,7 @@ def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) ->
     return {
         "steps": max([1, *(max(run.last_step, *run.evaluations, 0) for run in runs)]),
         "panels": [p for panel in panels if (p := _panel(panel, runs, alerts))["lines"]],
-        "more": [p for name in others if (p := _panel(Panel(name, name), runs, alerts))["lines"]],
+        "more": [p for name in others if (p := _panel(Panel(name, name, meaning_of(name)), runs, alerts))["lines"]],
     }
 
 

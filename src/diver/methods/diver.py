@@ -4,7 +4,7 @@ r'_i = r_i + lambda_t clip(gamma^T d_i, 0, sigma) I(r_i) (Eqs. 8 and 9, section 
 2) and clip-higher's loss. d is TD, ED or, for DIVER-MIX, the mean of both after clipping (the mean is our choice: the
 paper says "combines"). lambda 0.1 and sigma 0.65 are the paper's. gamma 1 is ours, and so is the schedule: lambda falls
 along a cosine to 0 over the run. In a group all correct the advantage does not depend on lambda, as long as lambda is
-above 0 (docs/method.md); with `std_floor`, ours, it does.
+above 0 (docs/diver.md); with `std_floor`, ours, it does.
 """
 
 import math

@@ -6,7 +6,7 @@
     steps = 350
 
 Each section has the settings of one package. The default of a setting is the paper's value where the paper has one, but
-for `method.diversity.until` and `method.shaping.condition` (docs/method.md, "Text after the answer").
+for `method.diversity.until` and `method.shaping.condition` (docs/diver.md, "Text after the answer").
 """
 
 import dataclasses

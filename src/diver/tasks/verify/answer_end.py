@@ -1,6 +1,6 @@
 r"""Where the graded answer of a response ends: `Rollout.answer_end`, up to which diversity is measured.
 
-Text after the answer solves nothing, and a diversity reward would pay for it (docs/method.md). The end is that of the
+Text after the answer solves nothing, and a diversity reward would pay for it (docs/diver.md). The end is that of the
 first place that already states the final answer, so an answer that is repeated after a tail moves nothing:
 
 so \boxed{5}. la la la \boxed{5}       ends after the first box
