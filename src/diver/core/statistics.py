@@ -19,7 +19,7 @@ DETECTABLE = (1.96 + 0.84) / 1.96  # a two-sided test at 5 % with a power of 80 
 
 
 class Estimate(NamedTuple):
-    """A mean and the ends of its interval, in the unit of the values."""
+    """A mean and the ends of its interval, in the unit of the values; NaN where it is unknown."""
 
     mean: float
     low: float
@@ -50,10 +50,17 @@ UNKNOWN = Estimate(np.nan, np.nan, np.nan)
 
 
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
-    """The chance that at least one of k samples is correct: 1 - C(n-c, k) / C(n, k) (arXiv 2107.03374, eq. 1).
+    """The chance that at least one of k samples is correct: 1 - C(n-c, k) / C(n, k) (arXiv 2107.03374, Eq. 1).
 
-    n: samples of each problem; c: how many of them are correct; they broadcast. Returns float64 [problems] in [0, 1].
-    NaN where n < k: the estimate is undefined. The mean over problems is Pass@k of the set.
+    The mean over problems is Pass@k of the set.
+
+    Args:
+        n: samples of each problem. It broadcasts against `c`.
+        c: correct samples of each problem.
+        k: samples that are drawn.
+
+    Returns:
+        float64 [problems] in [0, 1]; NaN where n < k, since the estimate is undefined.
     """
     n, c = np.broadcast_arrays(np.asarray(n), np.asarray(c))
     if not (np.issubdtype(n.dtype, np.integer) and np.issubdtype(c.dtype, np.integer)):
@@ -73,8 +80,15 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
 def distinct_at_k(n: int, counts: ArrayLike, k: int) -> float:
     """The expected number of distinct correct solutions among k of the n samples of one problem, over all subsets.
 
-    counts [solutions]: how often each distinct correct solution was sampled. Each is found with the chance that
-    `pass_at_k` gives it, and chances add up. 0 without correct samples; NaN where n < k.
+    Each solution is found with the chance that `pass_at_k` gives it, and chances add up.
+
+    Args:
+        n: samples of the problem.
+        counts ([solutions]): how often each distinct correct solution was sampled.
+        k: samples that are drawn.
+
+    Returns:
+        0 without correct samples; NaN where n < k.
     """
     counts = np.atleast_1d(np.asarray(counts, dtype=np.int64))
     if counts.ndim != 1 or counts.sum() > n:
@@ -85,9 +99,16 @@ def distinct_at_k(n: int, counts: ArrayLike, k: int) -> float:
 def maj_at_k(votes: ArrayLike, k: int) -> float:
     """The chance that the most frequent answer of k samples is correct (self-consistency, arXiv 2203.11171).
 
-    votes [n]: the answer of each sample as a number, 0 for correct (as graded, so that 1/2 and 0.5 are one answer),
-    negative for no answer, which is no vote. The mean over the floor(n / k) disjoint runs of k samples in a row; of
-    t answers that are equally frequent, each counts 1/t. A run without any vote is 0; NaN where n < k.
+    It is the mean over the floor(n / k) disjoint runs of k consecutive samples. Of t answers that are equally frequent,
+    each counts 1/t.
+
+    Args:
+        votes ([n]): the answer of each sample as a number: 0 for correct as graded, so that 1/2 and 0.5 are one answer;
+            negative for no answer, which is no vote.
+        k: samples that vote.
+
+    Returns:
+        A run without a vote counts 0; NaN where n < k.
     """
     votes = np.asarray(votes)
     if votes.ndim != 1 or not np.issubdtype(votes.dtype, np.integer):
@@ -131,13 +152,23 @@ def bounds_of(measure: str) -> tuple[float, float] | None:
 
 
 def interval(values: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95) -> Estimate:
-    """The mean of values [problems] or [seeds, problems] with a confidence interval for other problems and other seeds.
+    """The mean of the values with a confidence interval for other problems and other seeds.
 
-    `bounds`: between which every value must lie. (0, u), such as Pass@k in (0, 1): the interval stays within, and where
-    all values stand at one end it still has the width that this many problems leave open. (-u, u), a paired difference
-    of such values: likewise. None: Student's interval. `ends` has the formulas, benchmarks/coverage.py how often they
-    hold. In [problems] a NaN is a problem without a value and is left out, of the mean too; without any value all three
-    are NaN. One value has a mean but no interval (NaN). ValueError for other shapes, and values out of bounds.
+    `ends` has the formulas; benchmarks/coverage.py measures how often they hold.
+
+    Args:
+        values ([problems] or [seeds, problems]): in [problems], a NaN is a problem without a value and is left out of
+            the mean too.
+        bounds: the range of every value. With (0, u), such as (0, 1) for Pass@k, the interval stays within it. Where
+            all values are equal to one end, it has the width that this many problems leave open. With (-u, u), the
+            values are paired differences of such values. None gives Student's interval.
+        level: the nominal coverage.
+
+    Returns:
+        NaN for all three numbers without any value; a mean without an interval (NaN) for one value.
+
+    Raises:
+        ValueError: another shape, or a value out of bounds.
     """
     y = np.asarray(values, dtype=np.float64)
     y = y[None, ~np.isnan(y)] if y.ndim == 1 else y
@@ -182,9 +213,15 @@ def over_strata(values: Sequence[ArrayLike], level: float = 0.95) -> Estimate:
 def paired_interval(
     a: ArrayLike, b: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95
 ) -> Estimate:
-    """The mean of b - a over the same problems (and seeds), with its interval; above 0: b is greater.
+    """The mean of b - a over the same problems (and seeds) with its interval; above 0, b is greater.
 
-    Narrower than two intervals side by side: what is hard for both cancels. A NaN drops the problem. `bounds`: of a, b.
+    It is narrower than two intervals side by side, because what is hard for both cancels.
+
+    Args:
+        a ([problems] or [seeds, problems]): a NaN drops the problem.
+        b: like `a`.
+        bounds: the range of the values of a and b, as in `interval`.
+        level: the nominal coverage.
     """
     before, after = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if before.shape != after.shape:

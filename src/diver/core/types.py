@@ -56,9 +56,12 @@ class Reward(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Where a run is: `step` rollout batches are done of the `steps` over which schedules run.
+    """Where a run is, for schedules.
 
-    `steps` is 0 where they are not known. The fraction is then 0, so that lambda has its first value.
+    Attributes:
+        step: rollout batches that are done.
+        steps: rollout batches over which schedules run, 0 where that is unknown. The fraction is then 0, so lambda has
+            its first value.
     """
 
     step: int
@@ -73,8 +76,13 @@ class Progress(NamedTuple):
 class Problem:
     """A question with a reference answer.
 
-    `prompt` is the bare question, to be put into a template, or a list of chat messages, used as they are.
-    `verifier` names the grader (`diver.tasks.verify`); `meta` is what the source says besides.
+    Attributes:
+        id: identifies the problem in its data set.
+        prompt: the bare question, which a template renders, or a list of chat messages, which are used unchanged.
+        answer: the reference answer.
+        source: the data set.
+        verifier: the name of the grader (`diver.tasks.verify`).
+        meta: further columns of the data set.
     """
 
     id: str
@@ -87,15 +95,25 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One response of the policy. `tokens` are the policy's, the end token included where it was sampled.
+    """One response of the policy.
 
-    `answer_end` is the number of characters of `response` up to the end of the answer that the verifier graded; None
-    where that is unknown. `index` is its place among the sampled responses of its problem, which a selection does not
-    change. `logprobs` float32 [T] and `entropy` (nats, mean over the T tokens) are the sampler's, at its temperature.
-    `num_tokens` is T where the tokens themselves were not kept. `key` is the same for responses that are the same
-    answer or solution, and `solution` for correct responses that are the same solution; None where the verifier cannot
-    tell solutions apart. `age` is the number of steps since a replayed rollout was sampled. Where a method's advantages
-    are per token, `token_advantages` is float32 [T] and `advantage` their mean.
+    Attributes:
+        response: the text.
+        tokens ([T]): the policy's token ids, with the end token if it was sampled.
+        logprobs ([T]): float32, the sampler's, at its temperature.
+        entropy: the sampler's, at its temperature, mean over the T tokens, nats.
+        truncated: whether the response reached the length limit.
+        index: the place among the sampled responses of the problem. A selection does not change it.
+        num_tokens: T where the tokens are not stored.
+        grade: what the verifier found.
+        key: equal for responses with the same answer or solution.
+        solution: equal for correct responses with the same solution; None where the verifier cannot tell.
+        age: steps since a replayed rollout was sampled.
+        answer_end: characters of `response` up to the end of the graded answer; None where that is unknown.
+        reward: its parts.
+        diversity: each metric by name.
+        advantage: A; where a method has one per token, their mean.
+        token_advantages ([T]): float32, where a method has an advantage per token.
     """
 
     response: str
@@ -139,7 +157,11 @@ class Rollout:
 class Group:
     """The G rollouts of one problem: the unit of diversity, shaping, selection and advantage.
 
-    `prompt` is the rendered text that the policy saw and `prompt_tokens` its token ids, where they are known.
+    Attributes:
+        problem: the question.
+        rollouts ([G]): the responses.
+        prompt: the rendered text that the policy saw, where it is known.
+        prompt_tokens: its token ids, where they are known.
     """
 
     problem: Problem

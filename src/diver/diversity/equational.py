@@ -16,9 +16,21 @@ Extractor = Literal["nested", "paper"]
 def equational_diversity(
     responses: Sequence[str], *, extractor: Extractor = "nested", ignore_space: bool = False
 ) -> np.ndarray:
-    """ED(o_i) = |F(o_i) minus the formulas of all others| / |F(o_i)|, float64 [G] in [0, 1]; 0 without a formula.
+    """Equational diversity of each response: ED(o_i) = |F(o_i) minus the formulas of all others| / |F(o_i)|.
 
-    One response alone has 0. ValueError: no response. DiverError: an unknown extractor.
+    F(o) is the set of formulas in a response (paper, section 3.3).
+
+    Args:
+        responses ([G]): texts.
+        extractor: "nested" finds formulas within formulas; "paper" is the paper's pattern.
+        ignore_space: whether formulas that differ in white space alone are equal.
+
+    Returns:
+        float64 [G] in [0, 1]. A response without a formula and a group of one response have 0.
+
+    Raises:
+        ValueError: no response is given.
+        DiverError: the extractor is unknown.
     """
     if len(responses) == 0:
         raise ValueError("a group needs at least one response")

@@ -80,9 +80,15 @@ OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # they count what
 
 
 def resolve(name: str, settings: Diversity = DEFAULT) -> Metric:
-    """The metric of that name: one of `METRICS`, or "package.module:function". DiverError if there is none.
+    """The metric of that name, as a function of the texts or of the group.
 
-    DiverError, too, where a function cannot be called with one argument: the texts, or the `group`.
+    Args:
+        name: one of `METRICS`, or "package.module:function". Such a function takes one argument: a list of texts, or a
+            `Group` if the argument is called `group`.
+        settings: settings that the metrics of this package use.
+
+    Raises:
+        DiverError: there is no such metric, or the function cannot be called with one argument.
     """
     if name in METRICS:
         return METRICS[name](settings)
@@ -109,11 +115,21 @@ def needs_of(name: str, settings: Diversity = DEFAULT) -> frozenset[str]:
 def measure(
     group: Group, names: Iterable[str], settings: Diversity = DEFAULT, decode: Decode | None = None
 ) -> dict[str, np.ndarray]:
-    """Each metric of a group, {name: float64 [G]}.
+    """Every named metric of a group.
 
-    decode (policy tokens -> text) cuts a text at the horizon, and tokens at the end of the answer.
-    ValueError: no `decode` or no policy tokens where they are needed. DiverError: see `resolve`, or a metric's result
-    is not one finite number per response.
+    Args:
+        group: G rollouts of one problem.
+        names: names of metrics, as in `resolve`.
+        settings: what the metrics measure, such as the end of the text.
+        decode: turns token ids into text. It is needed to cut a text at a horizon in tokens, and tokens at the end of
+            the answer.
+
+    Returns:
+        {name: float64 [G]}.
+
+    Raises:
+        ValueError: `decode` or the policy's tokens are needed and missing.
+        DiverError: as in `resolve`, or a metric does not return one finite number for each response.
     """
     measured = {}
     for name in names:

@@ -23,7 +23,17 @@ DENSE_CELLS = 1 << 22  # cells of B, or pairs, at a time
 def textual_diversity(
     responses: Sequence[Response], *, orders: int = 4, weights: Sequence[float] | None = None, symmetric: bool = False
 ) -> np.ndarray:
-    """TD(o_i) = mean over j != i of 1 - BLEU(o_i, o_j), float64 [G] in [0, 1]; one response alone has 0."""
+    """Textual diversity of each response: TD(o_i) = mean over j != i of 1 - BLEU(o_i, o_j) (paper, section 3.3).
+
+    Args:
+        responses ([G]): texts, split at white space, or sequences of token ids.
+        orders: the longest n-gram that BLEU counts.
+        weights ([orders]): the weight of each order of n-grams. Defaults to equal weights.
+        symmetric: whether to take the mean of BLEU(o_i, o_j) and BLEU(o_j, o_i).
+
+    Returns:
+        float64 [G] in [0, 1]. A group of one response has 0.
+    """
     d = textual_dissimilarity(responses, orders=orders, weights=weights, symmetric=symmetric)
     return d.sum(axis=1) / max(len(d) - 1, 1)
 

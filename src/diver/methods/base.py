@@ -132,13 +132,20 @@ class Method:
         shaped."""
 
     def replayed(self, state: State, problems: int, progress: Progress) -> list[Group]:
-        """Rollouts that were sampled before and join the update of this step, whose batch has `problems` problems.
+        """Rollouts that were sampled before and join the update of this step.
 
-        Called after `apply`, once in each step that trains on sampled groups, by an engine that carries `replay`. Every
-        rollout has tokens and an advantage, and every group its `prompt_tokens`. The engine computes the log-probs
-        under the current policy. The loss of the update is that of the sampled groups plus the mean over these groups,
-        over their rollouts and over tokens. `state` is changed in place. A method that overrides this needs `replay`
-        and is refused by engines that do not carry it.
+        An engine that carries `replay` calls this after `apply`, once in each step that trains on sampled groups. The
+        loss of the update is that of the sampled groups plus the mean over these groups, over their rollouts and over
+        tokens. The engine computes log-probs under the current policy. Other engines refuse a method that needs
+        `replay`.
+
+        Args:
+            state: of the method; it is changed in place.
+            problems: the number of sampled problems in the batch.
+            progress: how far the run is.
+
+        Returns:
+            Groups with their `prompt_tokens`, of which every rollout has tokens and an advantage.
         """
         return self.replay.replayed(state, problems, progress.step) if self.replay else []
 
@@ -159,13 +166,20 @@ class Method:
     ) -> list[Group]:
         """The groups to train on: every rollout with its diversity, the parts of its reward, and its advantage.
 
-        TD and ED are measured whatever is rewarded; without `measure_all`, only the metrics that the method reads are.
-        With a selection, diversity is that within all the samples, and the advantage is taken over the kept ones, which
-        stay in their order; a group of which none is kept is left out. `decode` (token ids -> text) is for methods and
-        metrics that look at a part of a text. `state` is changed in place. Replayed rollouts do not pass through here:
-        `replayed` gives them to the update. Raises ValueError where an outcome is missing or not finite, or below 0
-        where rewards are divided by their mean; DiverError for other input that the method cannot have, and where it
-        `needs` what is not given.
+        TD and ED are measured whatever is rewarded. A selection sees the diversity within all samples; the advantage is
+        computed over the selected ones, which stay in their order. A group without a selected rollout is left out.
+        Replayed rollouts do not pass through here: `replayed` gives them to the update.
+
+        Args:
+            groups: sampled and graded.
+            progress: how far the run is, for schedules.
+            decode: turns token ids into text, for methods and metrics that look at a part of a text.
+            state: of the method; it is changed in place.
+            measure_all: whether to measure TD and ED too if the method does not read them.
+
+        Raises:
+            ValueError: an outcome is missing, not finite, or below 0 where rewards are divided by their mean.
+            DiverError: the method cannot have this input, or something that it `needs` is missing.
         """
         needs = self.needs
         if "state" in needs and state is None:
@@ -267,11 +281,16 @@ class Method:
     def metrics(
         self, groups: Sequence[Group], progress: Progress | float, sampled: Sequence[Group] | None = None
     ) -> dict[str, float]:
-        """What the run folder logs of the groups that `apply` returned.
+        """Metrics of the groups that `apply` returned, for the run folder.
 
-        The outcomes are those of `sampled`: with a selection, give what `apply` was given. Diversity and the shaped
-        reward are means over the rollouts that are trained on, left out where there is none; advantage/solve_all_frac
-        is the part of their sum |A| that is of groups all correct, 0 where every advantage is.
+        Args:
+            groups: those to train on. Diversity, the shaped reward and the advantage are means over their rollouts, and
+                are left out where there is none.
+            progress: how far the run is.
+            sampled: what `apply` was given, whose outcomes are logged. Needed with a selection; defaults to `groups`.
+
+        Raises:
+            ValueError: there is no group.
         """
         if not (sampled := groups if sampled is None else sampled):
             raise ValueError("metrics need at least one group")

@@ -78,11 +78,16 @@ T = TypeVar("T")
 
 
 def method_named(name: str = DEFAULT, **tables: Any) -> Method:
-    """The method of that name, with nested tables over its settings: `method_named("diver-td", shaping={"coef": 0.5})`.
+    """The method of that name with its settings: `method_named("diver-td", shaping={"coef": 0.5})`.
 
-    With `frame="common"` the defaults are those of the comparison. Tables are merged key by key, `diversity_rewards`
-    too: a metric leaves DIVER-MIX by weight 0. DiverError with the
-    dotted key and that method's choices for an unknown name or key, a wrong type or a value out of range.
+    Args:
+        name: a name of `METHODS`, or "package.module:Class".
+        tables: settings by key, nested as in a recipe. Tables are merged key by key, `diversity_rewards` too: weight 0
+            removes a metric from DIVER-MIX. With `frame="common"` the defaults are those of the comparison of methods.
+
+    Raises:
+        DiverError: a name or a key is unknown, a type is wrong or a value is out of range. The message names the dotted
+            key and the choices.
     """
     default = _find(name, METHODS, Method, "method.name")()
     if tables.get("frame") == "common":

@@ -76,10 +76,19 @@ class Rollouts(list[Group]):
 
 
 def read(path: str | Path, *, steps: str = "", **columns: str) -> Rollouts:
-    """All rollouts of a file, or of the files of a folder, as groups: of TRL, verl, slime and others (docs/measure.md).
+    """All rollouts of a file, or of the files of a folder, as groups.
 
-    columns: what is called otherwise than its layout has it: problem, response, outcome, answer, by, step, entropy,
-    logprobs. `diver.read("runs/quickstart", steps="last").frame()` is a data frame.
+    The format is found from the content: TRL, verl, slime and others (docs/measure.md).
+    `diver.read("runs/quickstart", steps="last").frame()` is a data frame.
+
+    Args:
+        path: a file or a folder of files.
+        steps: which steps to read, such as "100", "1,50-60" or "last". Defaults to all.
+        columns: names of columns that differ from those of the format: problem, response, outcome, answer, by, step,
+            entropy, logprobs.
+
+    Raises:
+        DiverError: a row cannot be read; the message names the file, the row and the column.
     """
     unknown = sorted(columns.keys() - Columns.__dataclass_fields__.keys())
     if unknown:

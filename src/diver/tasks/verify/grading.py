@@ -35,7 +35,7 @@ class Verdict(NamedTuple):
 
 
 def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool | None = None) -> list[Group]:
-    """The groups with `grade`, `answer_end` and `reward` (outcome 1 for correct, else 0) of every rollout filled in."""
+    """The groups with `grade`, `answer_end` and `reward` of every rollout. The outcome is 1 if correct, else 0."""
     rollouts = [(group, rollout) for group in groups for rollout in group.rollouts]
     pairs = [(rollout.response, group.problem) for group, rollout in rollouts]
     truncated = [rollout.truncated for _, rollout in rollouts]
@@ -73,14 +73,22 @@ def verdicts(
     thinking: Sequence[bool] | None = None,
     pool: Pool | None = None,
 ) -> list[Verdict]:
-    """The grade of every (response, problem) and where its answer ends.
+    """The grade of every response and the end of its answer.
 
-    The verifier is the one that the problem names, or `grader` for all.
+    Equal answers to one problem are graded once.
 
-    Equal answers to one problem are graded once. `truncated` says which responses hit their length limit: one that
-    holds no explicit answer (`Grader.holds_answer`) is truncated. `thinking` says which prompts end inside a thought
-    (`extraction.in_thought`): a response that ends inside one is no answer, or truncated. A timeout and an error are
-    grades of their own. Without a `pool` this process's shared ones are used.
+    Args:
+        pairs ([B]): (response, problem).
+        settings: limits of the verifier: time, memory, size of an answer.
+        grader: the verifier of all pairs. Defaults to the one that each problem names.
+        truncated ([B]): whether each response hit its length limit. Such a response without an explicit answer
+            (`Grader.holds_answer`) has the grade "truncated".
+        thinking ([B]): whether each prompt ends inside a thought (`extraction.in_thought`). A response that ends inside
+            one has no answer, or is truncated.
+        pool: worker processes. Defaults to those that this process shares.
+
+    Returns:
+        A `Verdict` for each pair. A timeout and an error are grades, not exceptions.
     """
     none = [False] * len(pairs)
     cuts, opens = (none if values is None else values for values in (truncated, thinking))
