@@ -1,6 +1,8 @@
 """The reward function by itself, in one process, given what TRL gives it."""
 
 import math
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +19,7 @@ from diver.methods import METHODS, method_named
 TEXTS = [r"so $1+1=2$ \boxed{2}", r"we add: $2=1+1$, \boxed{2}", r"\boxed{3}", r"\boxed{2} it is"]
 OUTCOMES = [1.0, 1.0, 0.0, 1.0]
 ANSWER_ENDS = [len(TEXTS[0]), len(TEXTS[1]), len(TEXTS[2]), len(r"\boxed{2}")]
+PAGE = (Path(__file__).parents[3] / "docs" / "engines" / "trl.md").read_text(encoding="utf-8")
 WRITTEN = {100 + i: text for i, text in enumerate(TEXTS)}  # what a completion that ends with this token decodes to
 
 
@@ -474,6 +477,43 @@ def test_nothing_is_added_to_an_advantage(before, weights, told):
             trainer.call(len(before))
     else:
         assert trainer.call(len(before)) == expected("grpo", 0.0)
+
+
+def environment_outcome(args):
+    """The adapter of the page's example of environments."""
+    section = PAGE.partition("\n## Tools and environments\n")[2].partition("\n## ")[0]
+    (code,) = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    given = {"args": args, "tokenizer": Tokenizer()}
+    exec(code, given)
+    return given["reward"]
+
+
+def test_the_outcome_is_read_from_environments(recwarn):
+    """TRL gives one of them for each completion; what a tool answered is no text of the response."""
+    batch, seen = Batch(chat=True), []
+    batch.given["completions"] = [[*said, {"role": "tool", "content": "24"}] for said in batch.given["completions"]]
+    batch.given["environments"] = [SimpleNamespace(solved=bool(outcome)) for outcome in OUTCOMES * 2]
+    reward = environment_outcome(arguments("diver-mix"))
+    reward.on_step = lambda step, groups, metrics: seen.extend(groups)
+    whole = diver.advantages(TEXTS * 2, OUTCOMES * 2, [0] * 4 + [1] * 4, "diver-mix", truncated=[False] * 8)
+    assert reward(**batch.given) == whole.tolist() and batch.extra["outcome"] == OUTCOMES * 2
+    assert [r.response for r in seen[0].rollouts] == TEXTS
+    assert any("give `answer_ends`" in str(warning.message) for warning in recwarn)
+
+
+def test_an_environment_with_a_reward_or_with_unequal_prompts_is_refused():
+    def get_reward(environments, **_):
+        return [1.0] * len(environments)
+
+    args = arguments("diver-mix")
+    trainer = Trainer([environment_outcome(args), get_reward], args)
+    with pytest.raises(DiverError, match="reward functions get_reward: TRL would add"):
+        trainer.call(0)
+    batch = Batch(chat=True)
+    batch.given["environments"] = [SimpleNamespace(solved=True)] * 8
+    batch.given["prompts"] = [[{"role": "user", "content": f"1+1? {i}"}] for i in range(8)]
+    with pytest.raises(DiverError, match="answer 4 prompts: groups must be whole"):
+        environment_outcome(args)(**batch.given)
 
 
 def test_reward_functions_are_mixed_in_the_outcome():

@@ -290,6 +290,12 @@ def blocks(page, language="python"):
     return re.findall(rf"^```{language}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
 
 
+def example(heading):
+    """The Python block of the section with this heading."""
+    (code,) = (block for part in PAGE.split("\n## ") if part.startswith(f"{heading}\n") for block in blocks(part))
+    return code
+
+
 def run_example(code, folder, monkeypatch, **names):
     """The example as it stands, on the bundled policy, for one step of few and short completions on a
     CPU: what it made."""
@@ -310,8 +316,7 @@ def run_example(code, folder, monkeypatch, **names):
 
 
 def test_the_examples_of_the_page_train(tmp_path, monkeypatch):
-    alone, mixed, ended, _, unsloth = blocks(PAGE)
-    paper, given = run_example(alone, tmp_path, monkeypatch)  # the first example has the paper's batch
+    paper, given = run_example(blocks(PAGE)[0], tmp_path, monkeypatch)  # the first example has the paper's batch
     assert given["reward"].args.max_steps == 1 and given["reward"].outcome is None
     assert given["reward"].method.name == "diver-mix" and paper["max_completion_length"] == 8192
     rows = paper["per_device_train_batch_size"]
@@ -329,15 +334,15 @@ def test_the_examples_of_the_page_train(tmp_path, monkeypatch):
         "accuracy": accuracy,
         "style": lambda completions, **_: [0.5] * 8,
     }
-    _, given = run_example(mixed, tmp_path, monkeypatch, **names)
+    _, given = run_example(example("With reward functions of your own"), tmp_path, monkeypatch, **names)
     assert seen == [8]
-    exec(ended, given)
+    exec(example("Where an answer ends"), given)
     assert given["answer_ends"](["<answer>5</answer> la", "5"], solution=["5", "5"]) == [18, None]
     assert given["reward"].answer_ends is given["answer_ends"]
     args = GRPOConfig(
         "out", use_cpu=True, bf16=False, **{**config("grpo"), "mask_truncated_completions": True, "epsilon_high": 0.28}
     )
-    exec(unsloth, {"args": args})
+    exec(example("Unsloth"), {"args": args})
     GroupAdvantage("grpo", args, given["tokenizer"])
 
 
@@ -351,13 +356,46 @@ def test_the_comparison_of_the_page_changes_the_method_alone(tmp_path, monkeypat
     monkeypatch.setattr(trl, "GRPOTrainer", trainer)
     tokenizer = AutoTokenizer.from_pretrained(policy_folder())
     batch = {"num_generations": G, "per_device_train_batch_size": 8, "steps_per_generation": 1}
-    run_example(blocks(PAGE)[3], tmp_path, monkeypatch, batch=batch, tokenizer=tokenizer)
+    run_example(example("Comparing methods"), tmp_path, monkeypatch, batch=batch, tokenizer=tokenizer)
     assert [method.name for method, _ in made] == ["clip-higher", "max-rl", "pass-at-k", "diver-mix"]
     assert made[2][0].k == 2
     objectives = [{name: getattr(args, name) for name in config("clip-higher")} for _, args in made]
     assert all(objective == objectives[0] for objective in objectives)
     assert (objectives[0]["epsilon"], objectives[0]["epsilon_high"]) == (0.2, 0.28)
     assert config("max-rl")["epsilon_high"] == 0.2  # by its name alone
+
+
+def names_of_page():
+    batch = {"num_generations": G, "per_device_train_batch_size": 8, "steps_per_generation": 1}
+    return {"batch": batch, "tokenizer": AutoTokenizer.from_pretrained(policy_folder())}
+
+
+def test_the_settings_of_the_page_are_those_of_the_run(tmp_path, monkeypatch):
+    fields, given = run_example(example("Settings from Python"), tmp_path, monkeypatch, **names_of_page())
+    reward = given["reward"]
+    assert (fields["epsilon"], fields["epsilon_high"]) == (0.2, 0.3) and reward.method.shaping.coef == 0.2
+    assert reward.source.verifier == "math" and reward.verification.timeout_s == 10
+
+
+@pytest.mark.skipif(not LOGS, reason="before TRL 1.0 a reward function logs nothing")
+def test_the_evaluation_of_the_page_has_the_outcome(tmp_path, monkeypatch):
+    """Its rewards are advantages, with mean 0; every metric of the method is logged beside them."""
+    rows = Dataset.from_list(
+        [{"prompt": p.prompt, "solution": p.answer} for p in problems(Countdown(), 2, held_out=True)]
+    )
+    _, given = run_example(example("Evaluation"), tmp_path, monkeypatch, held_out=rows, **names_of_page())
+    steps = []
+    given["reward"].on_step = lambda step, groups, metrics: steps.append((step, metrics["reward/outcome"]))
+    logged = given["trainer"].evaluate()
+    assert [step for step, _ in steps] == [2, 2]  # a batch of one group for each problem
+    assert logged["eval_reward/outcome"] == pytest.approx(sum(outcome for _, outcome in steps) / 2)
+    assert logged["eval_reward"] == pytest.approx(0, abs=1e-6)
+
+
+def test_the_configuration_of_the_page_for_vllm(tmp_path, monkeypatch):
+    fields, given = run_example(example("vLLM"), tmp_path, monkeypatch, **names_of_page())
+    assert fields["use_vllm"] and given["args"].vllm_importance_sampling_correction is False
+    GroupAdvantage("diver-mix", given["args"], given["tokenizer"])
 
 
 def test_the_configuration_of_the_page_for_axolotl():
