@@ -70,9 +70,9 @@ def embeddings(responses: Sequence[str], settings: Embedding) -> np.ndarray:
 
 
 def hidden_states(responses: Sequence[str], settings: HiddenState, prompt: str = "") -> np.ndarray:
-    """h [G, H], float32; zeros for a response without a token. With a `prompt`, rendered, the model reads it before
-    each response, and first of all the beginning-of-sequence token that its tokenizer begins a text with;
-    the mean is over the tokens of the response."""
+    """h [G, H], float32; zeros for a response without a token. With a rendered `prompt`, the model reads it before each
+    response. The first token is then the beginning-of-sequence token that its tokenizer begins a text with. The mean is
+    over the tokens of the response."""
     model, tokenizer = _language_model(settings.model, settings.device)
     import torch
 

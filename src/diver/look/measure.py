@@ -41,8 +41,8 @@ class Measure(Columns, Export):
     """How diverse the responses to each problem are, in rollouts of any origin.
 
     Files and folders of diver, TRL, verl, slime, SkyRL, NeMo-RL, prime-rl, tinker-cookbook, lm-eval and inspect_ai are
-    recognised; any other JSONL, parquet, CSV or JSON is read by the names of its columns. --by model makes a column of
-    each model. Try: diver measure runs/quickstart --steps 1,last --out runs/measure
+    recognised. Any other JSONL, parquet, CSV or JSON is read by the names of its columns. The option --by model makes a
+    column of each model. Try: diver measure runs/quickstart --steps 1,last --out runs/measure
     """
 
     rollouts: Positional[tuple[str, ...]]

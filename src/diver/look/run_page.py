@@ -163,7 +163,7 @@ def _interval_plot(row: Comparison, scale: float, run: int) -> str:
 def against_each_other(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     """Each variant against the first, paired over seeds and problems, as `diver compare` does.
 
-    Runs that differ in the seed alone are one variant, others have the names of the page; if there is only one variant,
+    Runs that differ in the seed alone are one variant; others have the names of the page. If only one variant is found,
     it is shown against the policy before training. Where runs cannot be compared, the section gives the reason.
     """
     try:

@@ -42,7 +42,7 @@ class Selection:
     def select(self, group: Group, threshold: float) -> Group | None:
         """The rollouts of a measured group that are kept, in their order; None where no one is.
 
-        Of equal diversity the earlier are kept. ValueError where G would not be a whole number.
+        If the diversity is equal, the earlier rollouts are kept. ValueError where G would not be an integer.
         """
         correct = group.outcomes >= threshold
         if self.filter_groups and correct.all() == correct.any():

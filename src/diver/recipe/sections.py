@@ -65,8 +65,8 @@ class Sampling:
     max_prompt_tokens: PositiveInt = 1024
     """Maximum length of a rendered prompt, in tokens. Problems with longer prompts are skipped and counted."""
     max_num_seqs: NonNegativeInt = 0
-    """Maximum number of responses sampled at a time. 0 is what fits into the free memory of a GPU, up to 1,024;
-    on a CPU 512, or fewer where responses may be long. The next one takes the place of one that ends."""
+    """Maximum number of responses sampled at a time. 0 is what fits into the free memory of a GPU, up to 1,024. On a
+    CPU it is 512, or fewer where responses may be long. The next response takes the place of one that ends."""
     stop_token_ids: tuple[NonNegativeInt, ...] = ()
     """Tokens that end a response, besides those of model and tokenizer: 151645 for a Qwen2.5 base model in ChatML."""
 

@@ -154,8 +154,15 @@ def load(name: str, seed: int, limit: int | None = None) -> Loaded:
 
 
 def find(name: str) -> Benchmark:
-    """The entry of a name, its problems from the hub, or of `name=FILE`, from a file in its layout or in ours; one
-    made of a JSONL or parquet file, or of "package.module:name", a `Benchmark` or a function that gives problems.
+    """The benchmark that `name` stands for.
+
+    - A name in BENCHMARKS: the entry, with its problems from the hub.
+    - `name=FILE`: the entry, with its problems from a file in its layout or in ours.
+    - A JSONL, JSON, CSV or parquet file, or a folder: a benchmark made of it.
+    - "package.module:name": a `Benchmark`, or a function that returns problems.
+
+    Raises:
+        DiverError: the name is unknown.
     """
     if name in BENCHMARKS:
         return BENCHMARKS[name]

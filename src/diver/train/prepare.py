@@ -29,8 +29,9 @@ class Prepared(NamedTuple):
 def prepare(recipe: Recipe) -> Prepared:
     """The data of a run, rendered. DiverError for what would stop the run later, weights and memory excepted.
 
-    What the method needs, device, loggers, data and verifiers, model folder and tokenizer, and context length are
-    checked independently, and one DiverError names all that is wrong; then template and number of problems.
+    These are checked independently, and one DiverError names all that is wrong: what the method needs, device, loggers,
+    data and verifiers, model folder and tokenizer, and context length. Template and number of problems are checked
+    after that.
     """
     errors, held_out = Errors(), recipe.evaluate
     with errors.collected():

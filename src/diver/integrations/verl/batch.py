@@ -1,5 +1,5 @@
-"""A sampled batch of verl as whole `Group`s. verl keeps its rows in TransferQueue, under "{uid}_{session}_{output}":
-the prompt, which of its G samples, and which output of that sample (an agent may give several).
+"""A sampled batch of verl as whole `Group`s. verl stores its rows in TransferQueue, under "{uid}_{session}_{output}".
+These are the prompt, which of its G samples, and which output of that sample (an agent may give several).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -86,8 +86,8 @@ class MiniBatches:
 
         A sampled row has its weight among the sampled rows of its mini-batch. `groups` are the weights of replayed rows
         in the mean over all replayed groups. The sum of the replay term over the mini-batches is that of the built-in
-        trainer, which deals whole problems: as many times the mean over all groups as mini-batches have a replayed
-        problem there.
+        trainer, which deals whole problems. It is the mean over all groups, times the number of mini-batches that have
+        a replayed problem there.
         """
         terms = self.count if self.problems is None else min(self.count, self.problems)
         lengths_, kinds_ = torch.tensor(lengths), np.array(kinds)

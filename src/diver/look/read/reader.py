@@ -31,8 +31,9 @@ class Rollouts(list[Group]):
     """The groups of a path; `layouts` are what it was recognised as, `notes` what a user should know: that, what was
     left out.
 
-    A group's step is its `problem.meta["step"]`, and whose responses it has `problem.meta["by"]`, where they are known;
-    its `problem.source` is the benchmark or the task, where that is known, and its id is unique only within that.
+    The entry `problem.meta["step"]` of a group is its step, and `problem.meta["by"]` says whose responses it has, where
+    they are known. `problem.source` is the benchmark or the task, where that is known. The id of the problem is unique
+    only within its source.
     """
 
     def __init__(self, groups: Iterable[Group], notes: Iterable[str] = (), layouts: Iterable[str] = ()) -> None:
