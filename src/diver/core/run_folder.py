@@ -108,10 +108,14 @@ class RunFolder(WorkFolder):
             )
 
     def check_saved(self, step: int, save_steps: int = 0) -> None:
-        """Raises DiverError where the last checkpoint, of `step`, is 0,
-        although steps are done that were due to be saved.
+        """Check that the checkpoints of a run are still there.
 
-        save_steps: what it is now; it may have been larger when the run began.
+        Args:
+            step: the step of the last checkpoint, 0 without one.
+            save_steps: the current value; it may have been larger when the run began.
+
+        Raises:
+            DiverError: `step` is 0, although finished steps were due to be saved.
         """
         done, before = max(self.steps(), default=0), table(self.config, "recipe", "train").get("save_steps", 0)
         if not step and done > max(save_steps, before):

@@ -51,8 +51,13 @@ def between(low: float, high: float, **values: float) -> None:
 def read(cls: type[T], table: Any, where: str) -> T:
     """`cls` made of `table`, types strict (an integer does for a float, "0.1" does not).
 
-    `cls` may be any annotation, and `table` a value of it. `where` is the dotted key of the table itself, "" at the
-    top. Raises one DiverError for everything that is wrong.
+    Args:
+        cls: a settings class, or any annotation.
+        table: a table, or a value of the annotation.
+        where: the dotted key of the table itself, "" at the top.
+
+    Raises:
+        DiverError: names everything that is wrong.
     """
     # Not at the top: it takes 0.1 s, which `import diver` does not need.
     from pydantic import ValidationError

@@ -107,7 +107,10 @@ def cosine_diversity(vectors: np.ndarray) -> np.ndarray:
 def cosines(vectors: np.ndarray) -> np.ndarray:
     """cos(v_i, v_j), float64 [G, G], of vectors [G, H]; 1 on the diagonal.
 
-    Zeros stand for a response without a token: it has 1 to another, 0 to any other. ValueError: none, or not finite.
+    Zeros stand for a response without a token: it has 1 to another, 0 to any other.
+
+    Raises:
+        ValueError: no vector is given, or a vector is not finite.
     """
     v = np.asarray(vectors, dtype=np.float64)
     if v.ndim != 2 or not len(v):

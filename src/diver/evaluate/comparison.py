@@ -144,9 +144,11 @@ def compare(
 ) -> Table:
     """Each evaluation against the first; `paths` are those of `read_results`, or NAME=PATH.
 
-    Logs the comparison, or prints its table in the format of `config`, and where `out` names a folder writes both, and
-    the figure of the changes of Pass@k.
-    DiverError where two evaluations have no benchmark or no problem in common.
+    Logs the comparison, or prints its table in the format of `config`. Where `out` names a folder, writes both there,
+    and the figure of the changes of Pass@k.
+
+    Raises:
+        DiverError: two evaluations have no benchmark or no problem in common.
     """
     if len(paths) < 2:
         raise DiverError("name two results or more, the first is the one that the others are compared with")

@@ -150,7 +150,8 @@ def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
 def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Runs]:
     """Label -> seed -> the last evaluation; first, the policy before training where every run began with the same one.
 
-    DiverError where two evaluations differ in how they were made, or in their problems.
+    Raises:
+        DiverError: two evaluations differ in how they were made, or in their problems.
     """
     runs = {label: {seed: run.trained for seed, run in of.items()} for label, of in variants.items()}
     base = _before(variants)

@@ -40,9 +40,12 @@ class Selection:
         return self.keep != "all" or self.outcomes != "all" or self.filter_groups
 
     def select(self, group: Group, threshold: float) -> Group | None:
-        """The rollouts of a measured group that are kept, in their order; None where no one is.
+        """The rollouts of a measured group that are selected, in their order; None where none is selected.
 
-        If the diversity is equal, the earlier rollouts are kept. ValueError where G would not be an integer.
+        If the diversity is equal, the earlier rollouts are selected.
+
+        Raises:
+            ValueError: G would not be an integer.
         """
         correct = group.outcomes >= threshold
         if self.filter_groups and correct.all() == correct.any():

@@ -36,7 +36,8 @@ class Prompts(NamedTuple):
 def attending(model: Any) -> Iterator[None]:
     """The model takes `prompts`, and `rows`, how many of the rows continue each of them, one prompt after the other.
 
-    DiverError if its attention is not that of keys, values and a scale alone.
+    Raises:
+        DiverError: the attention of the model is not that of keys, values and a scale alone.
     """
     check_layers(model)
     if not model._supports_attention_backend:

@@ -131,7 +131,10 @@ BENCHMARKS = {
 def load(name: str, seed: int, limit: int | None = None) -> Loaded:
     """The problems of a benchmark; at most `limit`, counted without repeated ones. See `find` for its names.
 
-    DiverError for rows that cannot be used. The problems do not depend on `seed`, only the order of their options does.
+    The problems do not depend on `seed`, only the order of their options does.
+
+    Raises:
+        DiverError: rows cannot be used.
     """
     benchmark = find(name)
     source = dataclasses.replace(benchmark.source, limit=limit or benchmark.source.limit)

@@ -74,7 +74,10 @@ def render(problem: Problem, template: str = "plain", tokenizer: Any = None) -> 
 
 def chat_messages(problem: Problem, layout: Template) -> list[dict[str, str]]:
     """The messages that ask a problem: its own where its prompt is messages.
-    DiverError where these end with a response."""
+
+    Raises:
+        DiverError: the messages end with a response.
+    """
     if not isinstance(problem.prompt, str):
         if problem.prompt[-1]["role"] == "assistant":  # as in data to be imitated; it may be the answer
             raise DiverError(

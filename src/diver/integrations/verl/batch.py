@@ -42,8 +42,11 @@ def read_groups(
     """The groups of a batch, each under the keys of its rollouts, in order: `prompts` of them, each of `size` rollouts.
     The uid of a group is in its problem's `meta`.
 
-    `truncated` says whether a response, in tokens, stopped at its limit. DiverError where one is missing or not whole,
-    a row has no uid, or a rollout has several outputs.
+    Args:
+        truncated: whether a response, in tokens, stopped at its limit.
+
+    Raises:
+        DiverError: groups or their rollouts are missing, a row has no uid, or a rollout has several outputs.
     """
     if not batch.keys:
         raise DiverError(f"no rollout of this step came back; {FAILED}")

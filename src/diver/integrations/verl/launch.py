@@ -36,7 +36,8 @@ FIXED: dict[str, Any] = {
 def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
     """The arguments of Python that run `recipe` with verl; `extra` are verl's own options and have the last word.
 
-    DiverError for what verl cannot do, with the key and the reason.
+    Raises:
+        DiverError: verl does not support a key; names the key and the reason.
     """
     last = {_key(option): option for option in (*recipe.verl.overrides, *extra)}
     if any(key.startswith(KEY) for key in last):

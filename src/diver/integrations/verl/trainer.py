@@ -338,9 +338,10 @@ class DiverTrainer(PPOTrainerSync):
 
 
 def run_folder(plugin: Plugin) -> RunFolder | None:
-    """The folder that `diver train` made, locked for this process; none where verl was started without one.
+    """The folder that `diver train` made, locked for this process; None where verl was started without one.
 
-    DiverError where it was made for another method or verification: verl would go on from the checkpoints in it.
+    Raises:
+        DiverError: the folder was made for another method or verification. verl would go on from the checkpoints in it.
     """
     if plugin.run.folder is None:
         return None
