@@ -20,15 +20,15 @@ INTERVAL = re.compile(r"\[[-+−]?\d[\d.,]*(?:,| to) ?[-+−]?\d[\d.]*\]")
 SKIPPED = re.compile(
     r"```.*?^\s*```|<!--.*?-->|^\s*\|.*?$|^\s*#.*?$|^\s*!\[.*?$"
     r"|^\[[^\]]*\]\([^)]*\) · .*?(?=^\s*$|\Z)"  # links in a row
-    r"|^( *)[^\s][^\n]*[^\s] {2,}[^\s][^\n]*(?:\n\1 +[^\s][^\n]*)*",  # columns, and what goes on below in the second
+    r"|^( *)\S(?:[^\n]*\S)? {2,}\S[^\n]*(?:\n\1 +\S[^\n]*)*",  # columns, and what goes on below in the second
     re.MULTILINE | re.DOTALL,
 )
 SPAN = re.compile(r"``.+?``|`[^`]*`|\$[^$]*\$")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 END = re.compile(
-    r"(?<=[.!?:;])[\"')*]*\s+(?=[A-Z`\"'(*\[])"
+    r"\n\s*(?:[-*]|\d+\.)\s|\n\s*[\w`]+(?: \([^)]*\))?: |\n\s*\n"  # items, arguments, paragraphs
+    r"|(?<=[.!?:;])[\"')*]*\s+(?=[A-Z`\"'(*\[])"
     r"|(?<=[^.].[.!?])(?<!i\.e\.)(?<!e\.g\.)[\"')*]*\s+(?=[a-z|])"  # begins with a symbol: "lambda is 0.1."
-    r"|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s|\n\s*[\w`]+(?: \([^)]*\))?: "
 )
 
 
