@@ -110,7 +110,7 @@ class Errors:
             self._found.append(error)
 
     def raise_found(self) -> None:
-        """Raise what was found. A subclass, such as an unreachable hub, is raised only where there is nothing else."""
+        """Raise what was found. A subclass, such as an unreachable hub, is raised only if nothing else is wrong."""
         plain = [error for error in self._found if type(error) is DiverError]
         if plain:
             raise DiverError(*(message for error in plain for message in error.args)) from plain[0]
@@ -119,7 +119,7 @@ class Errors:
 
 
 def words(value: Any) -> Any:
-    """A text such as "a, b" as ("a", "b"), before pydantic reads a tuple of words: one word may stand as it is."""
+    """A text such as "a, b" as ("a", "b"), before pydantic reads a tuple of words: a single word needs no comma."""
     if isinstance(value, str):
         return tuple(value.replace(",", " ").split())
     return tuple(value) if isinstance(value, list) else value

@@ -151,7 +151,7 @@ class _Open(list[tuple[str, int]]):
             self.depth[kind] -= 1
 
     def close(self, kind: str, end: int, spans: list[Span]) -> None:
-        """The last opener of this kind, if there is one, makes a formula in place of all inside it."""
+        """The last opener of this kind, if any, makes a formula in place of all inside it."""
         if not self.depth[kind]:
             return
         while self.top != kind:

@@ -34,7 +34,7 @@ def spaced(text: str, tokenize: str) -> str:
     """The text with white space between its tokens.
 
     zh: every Chinese character and symbol is a token, point, comma and dash unless in a number (sacrebleu's zh). char:
-    every character is one (sacrebleu's char). Otherwise the text as it is.
+    every character is one (sacrebleu's char). Otherwise the text is unchanged.
     """
     if tokenize == "char":
         return " ".join(text)

@@ -99,7 +99,7 @@ class Compared(NamedTuple):
 
     evaluations: Mapping[str, Runs]
     tables: dict[str, Table]
-    """`levels`, and `differences` from the baseline where there is another variant."""
+    """`levels`, and `differences` from the baseline if another variant is compared."""
     notes: list[str]
 
 

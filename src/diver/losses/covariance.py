@@ -33,7 +33,7 @@ class ClipCovLoss(ClipLoss):
     clip_high: float = 1.0
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
     fraction: float = 2e-4
-    """The most that are left out, as a fraction of the tokens of the mini-batch; at least one where there is a
+    """The most that are left out, as a fraction of the tokens of the mini-batch; at least one if any token is a
     candidate."""
     low: float = 1.0
     """Candidates have a covariance above this,"""

@@ -100,7 +100,7 @@ class Method:
 
     @property
     def needs(self) -> frozenset[str]:
-        """Which of NEEDS this method, as it is configured, must be given."""
+        """Which of NEEDS this method requires with its settings."""
         needs = {*self.formula_needs}
         needs |= {"responses"} if self.selection.keep != "all" else set()
         needs |= {"tokens"} if self.overlong or self.diversity.tokenize == "policy" else set()

@@ -48,7 +48,7 @@ class Benchmark:
     size: int | None = None
     """How many problems the whole benchmark has."""
     adapt: Adapt | None = None
-    """From a row of the hub to one of ours; a row that is already ours stays as it is."""
+    """From a row of the hub to one of ours; a row that is already ours is unchanged."""
 
 
 class Loaded(NamedTuple):

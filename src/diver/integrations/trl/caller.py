@@ -8,10 +8,10 @@ from diver.integrations.trl.outcomes import name_of
 
 
 def calling_trainer() -> Any | None:
-    """The GRPOTrainer above this call, None where there is none.
+    """The GRPOTrainer above this call, None without one.
 
-    TRL tells a reward function neither its configuration nor which other functions it is added to. A function that is
-    named in a file is made before the trainer is. The trainer is therefore looked for in the calling frames, by
+    TRL passes a reward function neither its configuration nor the other functions that it is added to. A function that
+    is named in a file is made before the trainer is. The trainer is therefore looked for in the calling frames, by
     attributes that are public in TRL.
     """
     frame = inspect.currentframe()

@@ -108,7 +108,7 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def installed() -> tuple[int, int] | None:
-    """The version of the installed TRL, None where there is none."""
+    """The version of the installed TRL, None where TRL is not installed."""
     try:
         major, minor = re.findall(r"\d+", importlib.metadata.version("trl"))[:2]
     except importlib.metadata.PackageNotFoundError:

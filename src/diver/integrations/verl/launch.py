@@ -87,7 +87,7 @@ def _derived(recipe: Recipe) -> dict[str, Any]:
 
 
 def _model(path: str) -> str:
-    """A hub name as it is; folders absolute."""
+    """A hub name unchanged; a folder as an absolute path."""
     folder = policy_folder(path) or Path(path).expanduser()
     return str(folder.resolve()) if folder.is_dir() else path
 

@@ -104,7 +104,7 @@ class MiniBatches:
 
     @contextmanager
     def configured(self, config: DictConfig) -> Iterator[None]:
-        """Within this block verl's trainer cuts mini-batches of `rows` rows. Its workers are told the size with each
+        """Within this block verl's trainer cuts mini-batches of `rows` rows. Its workers receive the size with each
         batch."""
         actor, rollouts = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n
         before = actor.ppo_mini_batch_size

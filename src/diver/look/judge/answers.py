@@ -121,6 +121,6 @@ def _case(groups: Sequence[Group], texts: Texts, rule: str) -> Case:
 
 
 def _chosen(rollouts: Sequence[Rollout], rule: str) -> Rollout:
-    """The first one; by the rule `correct` the first one graded correct, if there is one."""
+    """The first one; by the rule `correct` the first one graded correct, if any."""
     correct = (r for r in rollouts if r.grade is Grade.CORRECT or (r.reward and r.reward.outcome >= 0.5))
     return next(correct, rollouts[0]) if rule == "correct" else rollouts[0]
