@@ -2,7 +2,8 @@
 
 `python scripts/prose.py [FILE ...]` lists sentences of more than 30 words, with more than one interval, or that begin
 with "Of". Without files it reads README.md, CONTRIBUTING.md, CHANGELOG.md, docs/ and the docstrings of src/diver.
-Tables, code and headings do not count; a code span is one word. A docstring includes the help text of a setting.
+Tables, code, headings and rows of links do not count; a code span is one word. A table in a docstring has two spaces
+between its columns. A docstring includes the help text of a setting.
 """
 
 from __future__ import annotations
@@ -16,10 +17,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST = 30  # words
 INTERVAL = re.compile(r"\[[-+−]?\d[\d.,]*(?:,| to) ?[-+−]?\d[\d.]*\]")
-SKIPPED = re.compile(r"```.*?^\s*```|<!--.*?-->|^\s*\|.*?$|^\s*#.*?$|^\s*!\[.*?$", re.MULTILINE | re.DOTALL)
+SKIPPED = re.compile(
+    r"```.*?^\s*```|<!--.*?-->|^\s*\|.*?$|^\s*#.*?$|^\s*!\[.*?$"
+    r"|^\[[^\]]*\]\([^)]*\) · .*?(?=^\s*$|\Z)"  # links in a row
+    r"|^( *)\S(?:[^\n]*\S)? {2,}\S[^\n]*(?:\n\1 +\S[^\n]*)*",  # columns, and what goes on below in the second
+    re.MULTILINE | re.DOTALL,
+)
 SPAN = re.compile(r"``.+?``|`[^`]*`|\$[^$]*\$")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-END = re.compile(r"(?<=[.!?:;])[\"')*]*\s+(?=[A-Z`\"'(*\[])|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s|\n\s*[\w`]+(?: \([^)]*\))?: ")
+END = re.compile(
+    r"\n\s*(?:[-*]|\d+\.)\s|\n\s*[\w`]+(?: \([^)]*\))?: |\n\s*\n"  # items, arguments, paragraphs
+    r"|(?<=[.!?:;])[\"')*]*\s+(?=[A-Z`\"'(*\[])"
+    r"|(?<=[^.].[.!?])(?<!i\.e\.)(?<!e\.g\.)[\"')*]*\s+(?=[a-z|])"  # begins with a symbol: "lambda is 0.1."
+)
 
 
 def main() -> None:

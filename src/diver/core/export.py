@@ -22,8 +22,9 @@ class Export:
     """The flags of every command that prints a table of results."""
 
     format: Format = "markdown"
-    """Format of the table: markdown, csv, latex or parquet. All but Markdown is printed alone, so that it can be piped,
-    with what else there is to say on standard error; with --out it is also written there, and parquet only there."""
+    """Format of the table: markdown, csv, latex or parquet. A table in a format other than Markdown is printed alone,
+    so that it can be piped; all messages go to standard error. With --out the table is also written there, and parquet
+    only there."""
     figures: str = ""
     """Kinds of figures to write into --out: png, svg, pdf, with commas or spaces between."""
 

@@ -64,7 +64,7 @@ def check_folder(path: Path) -> None:
 
 
 def _nearest(path: Path) -> Path:
-    """The path itself, or the nearest above it that is there."""
+    """The path itself, or the nearest parent that exists."""
     return next(p for p in (path, *path.parents) if p.exists())
 
 

@@ -44,7 +44,7 @@ class WorkFolder:
                 raise DiverError(f"{path}: has files but no config.json; choose another {self.option}")
 
     def begin(self) -> None:
-        """Make the folder, lock it against other processes, and write config.json if there is none."""
+        """Make the folder, lock it against other processes, and write config.json if it is missing."""
         make_folder(self.path)
         self._lock = self._lock or lock(self.path)
         for part in self.path.rglob(".*.part"):  # which a kill left of a file; a page is written by whoever makes one
@@ -67,7 +67,7 @@ class WorkFolder:
         self.close()
 
     def _take_over(self) -> None:
-        """Take the config.json that is there, if it has the same identity."""
+        """Read the existing config.json, if it has the same identity."""
         stored, mine = read_json(self._file), self.config["identity"]
         known = stored.get("identity")
         if not isinstance(known, dict):

@@ -58,8 +58,12 @@ def table(row: Any, *keys: str) -> dict[str, Any]:
 def read_jsonl(path: Path, *, appended: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of a JSONL file, one by one, each after its place `FILE:LINE`; blank lines are skipped.
 
-    appended: the file is one that `JsonlLog` appends to. It may not exist yet, and a last line without its newline was
-    cut off by a kill and is left out. InvalidRow for a line that is not an object; the next one can be read after it.
+    Args:
+        appended: whether `JsonlLog` appends to the file. It may then not exist yet, and a last line without its newline
+            was cut off by a kill and is left out.
+
+    Raises:
+        InvalidRow: a line is not an object. The next line can be read after it.
     """
     return map(_row, _lines(path, appended))  # unlike a generator, `map` continues after an exception
 

@@ -37,8 +37,8 @@ def progress_bar(
 ) -> tqdm:
     """A bar on standard error of `total` units, `done` of which are done already; `keep` leaves it there at the end.
 
-    With `bursts`, units come many at once after a long wait: the last of them is drawn too,
-    and the remaining time is by the mean rate, since the rate within a burst is not that of the work.
+    With `bursts`, many units arrive at once after a long wait. The last of them is drawn too. The remaining time
+    follows the mean rate, since the rate within a burst is not that of the work.
     """
     terminal = sys.stderr.isatty()
     return (tqdm if terminal else _Lines)(

@@ -47,11 +47,14 @@ def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[s
 def groups_from_rows(rows: Rows) -> list[Group]:
     """Groups from rows with their places: consecutive rows of one step, group and problem whose sample index rises.
 
-    Rows of older runs have no `group`: there, two adjacent groups of one problem are one where a selection left the
-    first only samples before those of the second.
+    Rows of older runs have no `group`. There, two adjacent groups of one problem are read as one where a selection left
+    the first only samples before those of the second.
 
-    The step is `problem.meta["step"]`. The bare question is not in a row: `problem.prompt` is the rendered prompt, as
-    `group.prompt` is. DiverError where a column is missing or a value of the wrong kind.
+    The step is `problem.meta["step"]`. A row does not have the bare question, so `problem.prompt` is the rendered
+    prompt, as `group.prompt` is.
+
+    Raises:
+        DiverError: a column is missing or a value has the wrong type.
     """
     groups: list[tuple[tuple[Any, Problem], list[Rollout]]] = []
     for where, row in rows:

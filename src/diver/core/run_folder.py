@@ -35,8 +35,8 @@ REPLACED = "metrics.replaced.jsonl"
 
 
 def set_aside(folder: Path) -> Path | None:
-    """Rename a folder, if it is there, to the first free FOLDER.N; returns where it is now.
-    DiverError while it is in use."""
+    """Rename a folder, if it exists, to the first free FOLDER.N; returns its new path. DiverError while it is in
+    use."""
     if not folder.is_dir():
         return None
     with lock(folder):
@@ -108,10 +108,14 @@ class RunFolder(WorkFolder):
             )
 
     def check_saved(self, step: int, save_steps: int = 0) -> None:
-        """Raises DiverError where the last checkpoint, of `step`, is 0,
-        although steps are done that were due to be saved.
+        """Check that the checkpoints of a run are still there.
 
-        save_steps: what it is now; it may have been larger when the run began.
+        Args:
+            step: the step of the last checkpoint, 0 without one.
+            save_steps: the current value; it may have been larger when the run began.
+
+        Raises:
+            DiverError: `step` is 0, although finished steps were due to be saved.
         """
         done, before = max(self.steps(), default=0), table(self.config, "recipe", "train").get("save_steps", 0)
         if not step and done > max(save_steps, before):
@@ -198,7 +202,7 @@ class RunFolder(WorkFolder):
         return list(by_step(self.path / "checkpoints").values())
 
     def saved_step(self) -> int:
-        """The step of the newest whole checkpoint; 0 where there is none."""
+        """The step of the newest complete checkpoint; 0 without one."""
         return max(by_step(self.path / "checkpoints"), default=0)
 
     def link_checkpoint(self, step: int, target: Path) -> None:
@@ -234,7 +238,7 @@ def make_readable(folder: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Write a file, or the names in a folder, to the disk; nothing where there is none."""
+    """Write a file, or the names in a folder, to the disk; nothing if it does not exist."""
     if path.exists():
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -1,9 +1,9 @@
 """Random streams by key, and short names of settings by their content.
 
 Responses that are sampled side by side have a stream each, by Philox4x32-10 (Salmon et al. 2011, "Parallel random
-numbers: as easy as 1, 2, 3"), a keyed permutation of counters. The key is the response's seed and the counter its
-token, so nothing is kept between tokens: a response draws the same numbers whichever others share its batch, and two of
-different seeds never run into each other's stream.
+numbers: as easy as 1, 2, 3"), a keyed permutation of counters. The key is the seed of the response and the counter is
+its token, so no state is needed between tokens. A response draws the same numbers whichever others share its batch. Two
+responses with different seeds never run into each other's stream.
 """
 
 import hashlib
@@ -22,8 +22,8 @@ WORD, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 def stream_seed(seed: int, *key: object) -> int:
     """The seed of a random stream of its own for each key, such as (seed, "sample", step).
 
-    Every random number of a run comes from such a stream, so a run's random state IS its step: nothing else has to
-    be saved, and whatever one purpose draws leaves the others untouched.
+    Every random number of a run comes from such a stream, so the random state of a run IS its step, and no other state
+    has to be saved. The numbers drawn for one purpose do not change those of another.
     """
     return int.from_bytes(hashlib.blake2b(repr((seed, *key)).encode(), digest_size=8).digest()) >> 1
 

@@ -51,8 +51,13 @@ def between(low: float, high: float, **values: float) -> None:
 def read(cls: type[T], table: Any, where: str) -> T:
     """`cls` made of `table`, types strict (an integer does for a float, "0.1" does not).
 
-    `cls` may be any annotation, and `table` a value of it. `where` is the dotted key of the table itself, "" at the
-    top. Raises one DiverError for everything that is wrong.
+    Args:
+        cls: a settings class, or any annotation.
+        table: a table, or a value of the annotation.
+        where: the dotted key of the table itself, "" at the top.
+
+    Raises:
+        DiverError: names everything that is wrong.
     """
     # Not at the top: it takes 0.1 s, which `import diver` does not need.
     from pydantic import ValidationError
@@ -105,7 +110,7 @@ class Errors:
             self._found.append(error)
 
     def raise_found(self) -> None:
-        """Raise what was found. A subclass, such as an unreachable hub, is raised only where there is nothing else."""
+        """Raise what was found. A subclass, such as an unreachable hub, is raised only if nothing else is wrong."""
         plain = [error for error in self._found if type(error) is DiverError]
         if plain:
             raise DiverError(*(message for error in plain for message in error.args)) from plain[0]
@@ -114,7 +119,7 @@ class Errors:
 
 
 def words(value: Any) -> Any:
-    """A text such as "a, b" as ("a", "b"), before pydantic reads a tuple of words: one word may stand as it is."""
+    """A text such as "a, b" as ("a", "b"), before pydantic reads a tuple of words: a single word needs no comma."""
     if isinstance(value, str):
         return tuple(value.replace(",", " ").split())
     return tuple(value) if isinstance(value, list) else value

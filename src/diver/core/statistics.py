@@ -99,8 +99,8 @@ def distinct_at_k(n: int, counts: ArrayLike, k: int) -> float:
 def maj_at_k(votes: ArrayLike, k: int) -> float:
     """The chance that the most frequent answer of k samples is correct (self-consistency, arXiv 2203.11171).
 
-    It is the mean over the floor(n / k) disjoint runs of k consecutive samples. Of t answers that are equally frequent,
-    each counts 1/t.
+    It is the mean over the floor(n / k) disjoint runs of k consecutive samples. If t answers are equally frequent, each
+    counts 1/t.
 
     Args:
         votes ([n]): the answer of each sample as a number: 0 for correct as graded, so that 1/2 and 0.5 are one answer;
@@ -191,8 +191,9 @@ def over_strata(values: Sequence[ArrayLike], level: float = 0.95) -> Estimate:
     """The mean of the means of several sets, [problems] each, such as benchmarks, with a confidence interval for other
     problems.
 
-    Of sets that are not random themselves: the variance is that within them, over their number squared, and t has
-    Satterthwaite's degrees of freedom. No interval (NaN) where a set has one value; without any set all three are NaN.
+    The sets themselves are not random. The variance is the sum of the variances of their means, over their number
+    squared, and t has Satterthwaite's degrees of freedom. The interval is NaN where a set has one value; without any
+    set all three are NaN.
     """
     from scipy.special import stdtrit
 
@@ -232,11 +233,15 @@ def paired_interval(
 def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95) -> tuple[Any, Any]:
     """Both ends of `interval` for data sets [..., seeds, problems], one or more of each: two arrays [...].
 
-    Without bounds: mean +- h, where h is `_half_width`. (0, u): the mean over u is taken for a share of n coins, n
-    chosen such that the normal interval would have the half-width h (Korn and Graubard 1998), and has the mid-p
-    interval of that binomial. (-u, u): of gains and losses, max(y, 0) and max(-y, 0), each such a share, the ends are
-    combined by MOVER (Zou and Donner 2008), and the interval is at least that of Student. A u far above the values,
-    beyond `FEW_COUNTED`, is lowered to twice the farthest from 0.
+    The method depends on `bounds`:
+
+    - None: mean +- h, where h is `_half_width`.
+    - (0, u): the mean over u is treated as a share of n coins. n is chosen such that the normal interval would have the
+      half-width h (Korn and Graubard 1998). The share has the mid-p interval of that binomial.
+    - (-u, u): gains max(y, 0) and losses max(-y, 0) are each such a share. Their ends are combined by MOVER (Zou and
+      Donner 2008), and the interval is at least that of Student.
+
+    A u far above the values, beyond `FEW_COUNTED`, is lowered to twice the farthest from 0.
     """
     y = np.asarray(values, dtype=np.float64)
     if bounds is None:
@@ -297,11 +302,11 @@ def _share(y: np.ndarray, level: float, pseudo: float = 0.0) -> tuple[np.ndarray
 def _half_width(y: np.ndarray, level: float, pseudo: ArrayLike = 0.0, worst: ArrayLike = 0.0) -> np.ndarray:
     """Half of Student's interval of the mean of y [..., seeds, problems], for new seeds and new problems: [...].
 
-    Over one seed, or one column, that is t s / sqrt(n). Over both, the mean squares of a two-way layout: the variance
-    of the mean is that of problems plus what the seeds vary beyond the residual, each known from few numbers: t has
-    Satterthwaite's degrees of freedom, and the interval is at least that which combines the quantiles of both parts. Of
-    fewer than 5 seeds the variance is at least that of the seeds alone. `pseudo` problems of the variance `worst` are
-    counted with the others.
+    Over one seed, or one column, that is t s / sqrt(n). Over both, it uses the mean squares of a two-way layout. The
+    variance of the mean is the variance of problems plus what the seeds vary beyond the residual. Each part is known
+    from few numbers, so t has Satterthwaite's degrees of freedom, and the interval is at least the one that combines
+    the quantiles of both parts. With fewer than 5 seeds the variance is at least that of the seeds alone. `pseudo`
+    problems of the variance `worst` are counted with the others.
     """
     from scipy.special import stdtrit
 

@@ -211,7 +211,8 @@ class Group:
 def as_outcome(value: Any) -> float:
     """An outcome as a float: a number, or true and false, as a CSV file or a language model's judge spells them.
 
-    ValueError or TypeError for anything else.
+    Raises:
+        ValueError, TypeError: the value is anything else.
     """
     if isinstance(value, str) and (word := value.strip().lower()) in TRUTH:
         return TRUTH[word]

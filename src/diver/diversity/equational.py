@@ -59,9 +59,12 @@ def formulas(response: str, extractor: Extractor = "nested", ignore_space: bool 
 def _paper(text: str) -> list[str]:
     r"""What `re.findall` gives for the release's `\\\[([^\]]*?)\\\]`, `\\\(([^\)]*?)\\\)` and `\$([^\$]*?)\$`.
 
-    Faults of these patterns, kept: a formula that has a `]` (or a `)`) inside is lost, `$$...$$` gives two empty
-    strings and loses its content, `\$` opens a formula, two prices in prose make one, `\\[2pt]` opens one, and a
-    `$x$` inside `\[ \]` counts a second time.
+    The faults of these patterns are reproduced:
+
+    - A formula that has a `]` (or a `)`) inside is lost.
+    - `$$...$$` gives two empty strings and loses its content.
+    - `\$` and `\\[2pt]` open a formula, and two prices in prose make one.
+    - A `$x$` inside `\[ \]` counts a second time.
     """
     matches = re.findall(r"\$([^$]*)\$", text)
     for opener, closer in (("\\[", "]"), ("\\(", ")")):
@@ -148,7 +151,7 @@ class _Open(list[tuple[str, int]]):
             self.depth[kind] -= 1
 
     def close(self, kind: str, end: int, spans: list[Span]) -> None:
-        """The last opener of this kind, if there is one, makes a formula in place of all inside it."""
+        """The last opener of this kind, if any, makes a formula in place of all inside it."""
         if not self.depth[kind]:
             return
         while self.top != kind:

@@ -33,8 +33,9 @@ class Diversity:
     """Settings of the diversity metrics. The defaults are the paper's, but for `until`."""
 
     until: Until = "answer"
-    """How much of a response is measured. answer: up to the end of the first place that states the graded answer, since
-    text after the answer raises the diversity reward and solves nothing. end: the whole response, as the paper does."""
+    """How much of a response is measured: answer or end. With answer, it is measured up to the end of the first place
+    that states the graded answer, since text after the answer raises the diversity reward and solves nothing. With end,
+    the complete response is measured, as in the paper."""
     horizon: int | None = None
     """Only the first n policy tokens of a response count; None = all of them (best in the paper)."""
     orders: int = 4

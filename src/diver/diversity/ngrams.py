@@ -34,7 +34,7 @@ def spaced(text: str, tokenize: str) -> str:
     """The text with white space between its tokens.
 
     zh: every Chinese character and symbol is a token, point, comma and dash unless in a number (sacrebleu's zh). char:
-    every character is one (sacrebleu's char). Otherwise the text as it is.
+    every character is one (sacrebleu's char). Otherwise the text is unchanged.
     """
     if tokenize == "char":
         return " ".join(text)
@@ -61,8 +61,11 @@ def unspaced_note(texts: Sequence[str], tokenize: str) -> str:
 def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray]:
     """All tokens of a group as numbers 0..V-1, one response after the other, int64 [T]; the lengths, int64 [G].
 
-    responses: G strings (tokens are what white space separates) or G sequences of token ids.
-    ValueError: no response, strings mixed with ids, ids that are no flat sequence of integers.
+    Args:
+        responses ([G]): strings, whose tokens are what white space separates, or sequences of token ids.
+
+    Raises:
+        ValueError: no response, strings mixed with ids, ids that are no flat sequence of integers.
     """
     if len(responses) == 0:
         raise ValueError("a group needs at least one response")

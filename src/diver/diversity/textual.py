@@ -5,9 +5,10 @@ TD is 1 - BLEU of all pairs of a group (Papineni et al., 2002; appendix A of the
     BLEU(c, r) = BP * prod_n p_n^w_n,   BP = min(1, exp(1 - |r| / |c|))
 
 p_n is the fraction of the candidate's n-grams that the reference has too, each counted at most as often as there.
-The pairs of a group share their work: its n-grams are numbered once, order by order, and because
-min(a, b) = sum_k [a > k][b > k] the clipped overlaps of all pairs are one product B B^T of a 0/1 matrix with a column
-for every n-gram and k. An n-gram seen once overlaps nothing, and neither does any longer one that begins with it.
+The pairs of a group share their work: its n-grams are numbered once, order by order. Because
+`min(a, b) = sum_k [a > k][b > k]`, the clipped overlaps of all pairs are one product B B^T. B is a 0/1 matrix with a
+column for every n-gram and k. An n-gram seen once overlaps nothing, and neither does any longer one that begins with
+it.
 """
 
 from collections.abc import Sequence
@@ -53,13 +54,18 @@ def textual_dissimilarity(
 def bleu_matrix(responses: Sequence[Response], orders: int = 4, weights: Sequence[float] | None = None) -> np.ndarray:
     """BLEU of every ordered pair of a group, float64 [G, G]: the row is the candidate, the column the reference.
 
-    responses: G strings (tokens are what white space separates) or G sequences of token ids.
-    weights: one per order, None = 1/N each. They are used as given (NLTK's convention), also if their sum is not 1.
-
     A zero precision gives 0. A candidate shorter than N = `orders` is judged by the orders it has, with the weights
-    scaled to the same sum (uniform, if they are all 0), so that a response has 1 with its equal whatever its length;
-    two empty responses are equal, an empty and another have 0. From length N on this is NLTK's sentence BLEU.
-    ValueError: no response, strings mixed with ids, `orders` < 1, weights of another length, negative or all 0.
+    scaled to the same sum (uniform, if they are all 0). A response thus has 1 with its equal, whatever its length. Two
+    empty responses are equal; an empty one and another have 0. From length N on this is NLTK's sentence BLEU.
+
+    Args:
+        responses ([G]): strings, whose tokens are what white space separates, or sequences of token ids.
+        orders: N, the longest n-grams.
+        weights ([N]): one per order, None = 1/N each. They are used as given (NLTK's convention), also if their sum is
+            not 1.
+
+    Raises:
+        ValueError: no response, strings mixed with ids, `orders` < 1, weights of another length, negative or all 0.
     """
     weight = order_weights(orders, weights)
     tokens, length = number_tokens(responses)
@@ -140,9 +146,9 @@ def self_bleu_diversity(
 ) -> np.ndarray:
     """d(o_i) = 1 - BLEU of o_i with all other responses as its references, float64 [G] in [0, 1].
 
-    1 - mean d is the Self-BLEU of the group (arXiv 1802.01886), without smoothing: an n-gram counts at most as often as
-    in the reference that has most of it, the brevity penalty is that of the closest length, of two the shorter. One
-    response alone has 0. Short and empty responses, errors: as in `bleu_matrix`.
+    1 - mean d is the Self-BLEU of the group (arXiv 1802.01886), without smoothing. An n-gram counts at most as often as
+    in the reference that has most of it. The brevity penalty is that of the closest length; of two that are as close,
+    the shorter counts. One response alone has 0. Short and empty responses, errors: as in `bleu_matrix`.
     """
     weight = order_weights(orders, weights)
     tokens, length = number_tokens(responses)

@@ -70,9 +70,9 @@ def embeddings(responses: Sequence[str], settings: Embedding) -> np.ndarray:
 
 
 def hidden_states(responses: Sequence[str], settings: HiddenState, prompt: str = "") -> np.ndarray:
-    """h [G, H], float32; zeros for a response without a token. With a `prompt`, rendered, the model reads it before
-    each response, and first of all the beginning-of-sequence token that its tokenizer begins a text with;
-    the mean is over the tokens of the response."""
+    """h [G, H], float32; zeros for a response without a token. With a rendered `prompt`, the model reads it before each
+    response. The first token is then the beginning-of-sequence token that its tokenizer begins a text with. The mean is
+    over the tokens of the response."""
     model, tokenizer = _language_model(settings.model, settings.device)
     import torch
 
@@ -107,7 +107,10 @@ def cosine_diversity(vectors: np.ndarray) -> np.ndarray:
 def cosines(vectors: np.ndarray) -> np.ndarray:
     """cos(v_i, v_j), float64 [G, G], of vectors [G, H]; 1 on the diagonal.
 
-    Zeros stand for a response without a token: it has 1 to another, 0 to any other. ValueError: none, or not finite.
+    Zeros stand for a response without a token: it has 1 to another, 0 to any other.
+
+    Raises:
+        ValueError: no vector is given, or a vector is not finite.
     """
     v = np.asarray(vectors, dtype=np.float64)
     if v.ndim != 2 or not len(v):

@@ -109,9 +109,9 @@ class Comparison(NamedTuple):
 def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
     """Pass@k by rising k, then the distinct correct solutions of all n samples; whatever either evaluation has.
 
-    Where both have some of the problems, the others are left out, as is an id that means another problem in each. {}
-    stands for an evaluation that is not there.
-    Solutions are counted as they are written where the verifier cannot tell whether two of them are the same.
+    Where both have some of the problems, the others are left out. An id that means another problem in each is left out,
+    too. {} stands for a missing evaluation. Solutions are counted as they are written where the verifier cannot tell
+    whether two of them are the same.
     """
     both = (a, b)
     known = [digests(evaluation) for evaluation in both]
@@ -144,9 +144,11 @@ def compare(
 ) -> Table:
     """Each evaluation against the first; `paths` are those of `read_results`, or NAME=PATH.
 
-    Logs the comparison, or prints its table in the format of `config`, and where `out` names a folder writes both, and
-    the figure of the changes of Pass@k.
-    DiverError where two evaluations have no benchmark or no problem in common.
+    Logs the comparison, or prints its table in the format of `config`. Where `out` names a folder, writes both there,
+    and the figure of the changes of Pass@k.
+
+    Raises:
+        DiverError: two evaluations have no benchmark or no problem in common.
     """
     if len(paths) < 2:
         raise DiverError("name two results or more, the first is the one that the others are compared with")

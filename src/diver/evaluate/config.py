@@ -21,8 +21,9 @@ class EvalConfig(Export):
     """Sample many responses to each problem, grade them, and estimate Avg@k and Pass@k.
 
     A run, as in diver eval runs/quickstart, is evaluated as it was trained (problems, template, grader, temperature,
-    length, seed), before and after training with the same random streams, and compared; any other model is named by
-    --model. The same command resumes where a stopped one was; a larger --samples later adds to the stored ones.
+    length, seed). The policies before and after training sample with the same random streams and are compared. Name any
+    other model by --model. The same command resumes where a stopped one was; a larger --samples later adds to the
+    stored ones.
     Try: diver eval --model countdown --samples 64 --k 1,...,64
     """
 
@@ -51,8 +52,9 @@ class EvalConfig(Export):
     generator: Literal["transformers", "vllm", "endpoint"] = "transformers"
     """In this process, by either library, or any OpenAI-compatible server."""
     max_num_seqs: int = 0
-    """Responses at a time. 0: of --generator transformers what fits into a GPU, and on a CPU 512 or fewer; of an
-    endpoint 64 requests, which is few for a large server. vLLM in this process decides itself."""
+    """Maximum number of responses sampled at a time. 0 is, for --generator transformers, what fits into a GPU, and on a
+    CPU 512 or fewer. For an endpoint, 0 is 64 requests, which is few for a large server. vLLM in this process chooses
+    the number itself."""
     url: str = ""
     """Address of the server (endpoint only), such as http://127.0.0.1:8000/v1. Its key is read from OPENAI_API_KEY."""
     timeout: float | None = None

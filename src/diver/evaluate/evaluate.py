@@ -162,7 +162,7 @@ def _sample(
 
 
 def _row(generation: Generation, key: str, thinking: bool) -> dict[str, Any]:
-    """A generation as it is stored; `logprob` is the sum over the tokens, where the generator knows it.
+    """A generation in the form that is stored; `logprob` is the sum over the tokens, where the generator knows it.
 
     `error` is stored where the generator had no response, `thinking` where the prompt ended inside a thought. It is
     not known where a server applies the chat template.

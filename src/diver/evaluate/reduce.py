@@ -32,12 +32,12 @@ def reduce(
 ) -> dict[str, Any]:
     """Estimates over problems with 95 % intervals, counts of grades, and a row for each problem.
 
-    n of a problem are its scored samples and c the correct ones: a sample whose grade is timeout or error is left out,
-    and a problem with n < k has no estimate at that k (`problems` of an estimate says how many have one). maj@k needs
-    single samples in order, so there is none where a response has a count, nor where the grader counts no votes (that
-    of Countdown, which asks for the way to a number that is given).
-    `exact_solutions` is whether `distinct` counts solutions: else it counts how differently correct responses are
-    written. `solutions` adds to each row how often each distinct correct solution was sampled, most frequent first.
+    A problem has n scored samples, of which c are correct. A sample whose grade is timeout or error is left out. A
+    problem with n < k has no estimate at that k (`problems` of an estimate says how many have one). maj@k needs single
+    samples in order, so it is missing where a response has a count. It is also missing where the grader counts no
+    votes, as that of Countdown, which asks for the way to a given number. `exact_solutions` is whether `distinct`
+    counts solutions: else it counts how differently correct responses are written. `solutions` adds to each row how
+    often each distinct correct solution was sampled, most frequent first.
     """
     scored = {name: [s for s in sampled if s.grade in SCORED] for name, sampled in samples.items()}
     solution_counts: list[list[int]] = []

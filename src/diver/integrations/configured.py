@@ -13,7 +13,10 @@ METHOD, RECIPE = "DIVER_METHOD", "DIVER_RECIPE"
 def configured() -> Recipe:
     """The recipe in the file that the environment variable DIVER_RECIPE names, or that of the method DIVER_METHOD.
 
-    Of a recipe an adapter reads [method], [verify] and data.verifier. DiverError where not exactly one is set.
+    An adapter reads [method], [verify] and data.verifier of a recipe.
+
+    Raises:
+        DiverError: not exactly one of the variables is set.
     """
     method, path = os.environ.get(METHOD), os.environ.get(RECIPE)
     if bool(method) == bool(path):

@@ -46,8 +46,7 @@ class Diver(GroupAdvantage):
         super().check(args)
 
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
-        """What ms-swift says of each; DiverError, told to all processes, for a rollout of which it has only the last
-        turn."""
+        """What ms-swift says of each; DiverError on all processes for a rollout of which it has only the last turn."""
         if any(infos.get("num_turns", 1) > 1 for infos in inputs["rollout_infos"]):
             raise DiverError(
                 "ms-swift gives a reward function the last turn of a rollout that has several; diversity is measured "

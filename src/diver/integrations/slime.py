@@ -31,8 +31,8 @@ OTHERS: dict[str, Any] = {
 class PostProcess:
     """`(args, samples) -> (outcomes, advantages)`, the first for slime's log.
 
-    slime says nothing of the step: it is counted from the groups that the data source had given out at the first call,
-    so that a resumed run goes on with lambda where it was (with over-sampling, somewhat later). A reward function may
+    slime does not pass the step. It is counted from the groups that the data source had given out at the first call. A
+    resumed run therefore goes on with lambda where it was (with over-sampling, somewhat later). A reward function may
     put the number of characters up to the end of the answer into `sample.metadata["answer_end"]`.
     """
 

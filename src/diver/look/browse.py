@@ -38,8 +38,8 @@ class Browse(Columns, Export):
     """One page of a run, or of several side by side, or of anyone's rollouts: curves, alerts, groups to read.
 
     The page of run folders has the evaluations and the metrics, too. Any other folder or file is read as diver measure
-    reads it; of more than 40 MB the beginnings of files evenly spaced over the steps, and the page says so; --all reads
-    everything.
+    reads it. If it has more than 40 MB, the page reads the beginnings of files evenly spaced over the steps and says
+    so; --all reads everything.
     Try: diver browse runs/quickstart - diver browse grpo=out/a diver=out/b - diver browse answers.csv --by model
     """
 

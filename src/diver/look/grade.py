@@ -54,8 +54,9 @@ class GradeConfig(Columns, Export):
     rollouts: Positional[str]
     """A file or a folder of responses."""
     grader: str = AUTO
-    """auto (for a run, the verifier of its recipe; else math, gsm8k or choice by the data, with a line that says why),
-    one of these, math-verify (the package alone), or your own, package.module:function of (response, problem)."""
+    """auto, math, gsm8k, choice, math-verify (the package alone), or your own package.module:function of (response,
+    problem). For a run, auto is the verifier of its recipe. Otherwise it chooses math, gsm8k or choice by the data,
+    with a line that says why."""
     k: str = "1,8"
     """Values of k for Pass@k, such as 1,8,64; `...` doubles in between."""
     threshold: float = THRESHOLD

@@ -41,8 +41,8 @@ class Measure(Columns, Export):
     """How diverse the responses to each problem are, in rollouts of any origin.
 
     Files and folders of diver, TRL, verl, slime, SkyRL, NeMo-RL, prime-rl, tinker-cookbook, lm-eval and inspect_ai are
-    recognised; any other JSONL, parquet, CSV or JSON is read by the names of its columns. --by model makes a column of
-    each model. Try: diver measure runs/quickstart --steps 1,last --out runs/measure
+    recognised. Any other JSONL, parquet, CSV or JSON is read by the names of its columns. The option --by model makes a
+    column of each model. Try: diver measure runs/quickstart --steps 1,last --out runs/measure
     """
 
     rollouts: Positional[tuple[str, ...]]
@@ -220,9 +220,14 @@ def write_browser(
 ) -> Path:
     """Write a page with the group browser for groups of any origin, and return its path.
 
-    title: the headline; about: label -> value under it; table: a header row and rows, shown as text, with a note below.
-    At most `limit` groups are shown, evenly spaced. tokenize, until: those of `diversity`, for the matrix and the
-    formulas.
+    Args:
+        title: the headline.
+        about: label -> value, shown under the headline.
+        table: a header row and rows, shown as text.
+        note: a text below the table.
+        limit: the maximum number of groups that are shown, evenly spaced.
+        tokenize: that of `diversity`, for the matrix.
+        until: that of `diversity`, for the matrix and the formulas.
     """
     index = page.evenly_spaced(len(groups), limit)
     browser = browser_data([Shown(groups[i], tokenize=tokenize, until=until) for i in index], limit)

@@ -99,7 +99,7 @@ class Compared(NamedTuple):
 
     evaluations: Mapping[str, Runs]
     tables: dict[str, Table]
-    """`levels`, and `differences` from the baseline where there is another variant."""
+    """`levels`, and `differences` from the baseline if another variant is compared."""
     notes: list[str]
 
 
@@ -150,7 +150,8 @@ def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
 def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Runs]:
     """Label -> seed -> the last evaluation; first, the policy before training where every run began with the same one.
 
-    DiverError where two evaluations differ in how they were made, or in their problems.
+    Raises:
+        DiverError: two evaluations differ in how they were made, or in their problems.
     """
     runs = {label: {seed: run.trained for seed, run in of.items()} for label, of in variants.items()}
     base = _before(variants)
@@ -170,8 +171,9 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
 
 
 def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
-    """The evaluation before training by seed, which is the same for the same policy and seed; none where two runs
-    differ in it or in their model, one lacks it, or it has fewer samples than that after training."""
+    """The evaluation before training by seed, which is the same for the same policy and seed. Empty where two runs
+    differ in it or in their model. Also empty where one run lacks it, or where it has fewer samples than the one after
+    training."""
     base: dict[int, Mapping[str, Any]] = {}
     runs = [(seed, run) for of in variants.values() for seed, run in of.items()]
     models = [{k: v for k, v in settings_of(run).items() if k.startswith(MODEL)} for _, run in runs]
@@ -213,8 +215,8 @@ def notes(variants: Mapping[str, Mapping[int, RunRecord]], found: Mapping[str, R
 
 
 def measures(found: Mapping[str, Runs]) -> list[Measure]:
-    """Pass@k for the k of the evaluations, in per cent, then the distinct correct solutions of all samples, as they are
-    written where the verifier cannot tell whether two are the same."""
+    """Pass@k for the k of the evaluations, in per cent, then the distinct correct solutions of all samples. Solutions
+    are counted as they are written where the verifier cannot tell whether two are the same."""
     first = next(iter(next(iter(found.values())).values()))
     passes = [Measure(f"pass@{k}", f"Pass@{k}", 100, best=True) for k in first["k"]]
     exact = all(evaluation.get("exact_solutions", True) for runs in found.values() for evaluation in runs.values())

@@ -39,7 +39,7 @@ class ProblemTable(NamedTuple):
 def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> dict[str, float]:
     """The means of a measured group: its metrics, `pass@k` for k in `ks`, and `words` between white space.
 
-    The metrics of a single response are NaN: there is none that it could differ from. An outcome of at least
+    The metrics of a single response are NaN, since it has no other response to differ from. An outcome of at least
     `threshold` is correct. Pass@k is NaN where an outcome is unknown, or the group smaller than k.
     """
     names = group.rollouts[0].diversity

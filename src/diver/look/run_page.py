@@ -31,8 +31,13 @@ NO_ALERTS = (
 def write_report(*folders: Path, path: Path | None = None, groups: int = GROUPS) -> Path:
     """Write the page of one run, or of several side by side, and return its path; by default into the one run's folder.
 
-    At most `groups` groups are shown, evenly spaced over the runs. The runs may still be training, and an existing
-    page is replaced whole or not at all. DiverError where one of `folders` is no run folder.
+    The runs may still be training. An existing page is replaced completely or not at all.
+
+    Args:
+        groups: the maximum number of groups that are shown, evenly spaced over the runs.
+
+    Raises:
+        DiverError: one of `folders` is no run folder.
     """
     runs = [RunRecord.read(Path(folder)) for folder in folders]
     if not runs or (len(runs) > 1 and path is None):
@@ -163,7 +168,7 @@ def _interval_plot(row: Comparison, scale: float, run: int) -> str:
 def against_each_other(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     """Each variant against the first, paired over seeds and problems, as `diver compare` does.
 
-    Runs that differ in the seed alone are one variant, others have the names of the page; if there is only one variant,
+    Runs that differ in the seed alone are one variant; others have the names of the page. If only one variant is found,
     it is shown against the policy before training. Where runs cannot be compared, the section gives the reason.
     """
     try:

@@ -44,7 +44,7 @@ class RunRecord:
 
     @classmethod
     def read(cls, folder: Path) -> RunRecord:
-        """The run in `folder`, without its rollouts. DiverError where there is no readable config.json."""
+        """The run in `folder`, without its rollouts. DiverError if config.json is missing or cannot be read."""
         if not (folder / "config.json").is_file():
             hint = f"; name a run in it: {runs[0]}" if (runs := runs_in(folder)) else ""
             raise DiverError(f"{folder}: not a run folder, it has no config.json{hint}")
@@ -95,12 +95,12 @@ class RunRecord:
 
     @property
     def base(self) -> dict[str, Any]:
-        """The evaluation before the first step; empty where there is none."""
+        """The evaluation before the first step; empty if it is missing."""
         return self.evaluations.get(0, {})
 
     @property
     def trained(self) -> dict[str, Any]:
-        """The evaluation of the largest step after 0; empty where there is none."""
+        """The evaluation of the largest step after 0; empty if it is missing."""
         last = max(self.evaluations, default=0)
         return self.evaluations[last] if last > 0 else {}
 

@@ -19,7 +19,7 @@ def compare(run: RunRecord) -> list[Comparison]:
 
 
 def run_alerts(run: RunRecord) -> list[Alert]:
-    """All alerts of a run, those of its evaluations last; an empty list where there is none."""
+    """All alerts of a run, those of its evaluations last; an empty list without any."""
     return [*alerts(run.metrics), *filter(None, [_narrower(run)])]
 
 

@@ -58,7 +58,7 @@ class Sample:
 class Drawn:
     """At most `count` groups, of at most `chars` characters: of each key as many, drawn at random as by `Sample`.
 
-    Of more keys than `count` some share their part.
+    If there are more keys than `count`, some share their part.
     """
 
     def __init__(self, count: int, chars: int) -> None:
@@ -155,9 +155,15 @@ class Source:
     def read(self, size: int | None, measured: int, growing: bool = False) -> bool:
         """Read further files, of together about `size` bytes (all where None), evenly spaced; whether any was read.
 
-        measured: of how many groups the diversity is measured in all of them, at least one a file. growing: a file that
-        cannot be read, such as one that is being written, is left out for now, else it is an error where there is no
-        other; and where no file is missing, more is read of those that were read in part.
+        Args:
+            size: bytes.
+            measured: the number of groups whose diversity is measured, over all files; at least one a file.
+            growing: whether files may still be written. A file that cannot be read is then left out for now. Where no
+                file is missing, more is read of those that were read in part.
+
+        Raises:
+            DiverError: the only file cannot be read, unless `growing`.
+            OSError: a file cannot be read, unless `growing`.
         """
         chosen, share = self._plan(size)
         if growing and not chosen:

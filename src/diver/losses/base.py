@@ -1,7 +1,7 @@
 """What a policy loss is: settings, which tokens it selects, and the loss of each token (paper Eq. 1; docs/methods.md).
 
-A loss is minimised: it is minus the paper's objective J. Normalisers of a whole mini-batch are put into the weights of
-its rows first (`row_weights`), so a mini-batch may then be cut into micro-batches in any way without changing its
+A loss is minimised: it is minus the paper's objective J. The normalisers of a mini-batch are put into the weights of
+its rows first (`row_weights`). A mini-batch may then be cut into micro-batches in any way without changing its
 gradient. torch is imported where numbers are computed, so that naming a loss needs none.
 """
 

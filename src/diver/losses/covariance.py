@@ -33,7 +33,7 @@ class ClipCovLoss(ClipLoss):
     clip_high: float = 1.0
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
     fraction: float = 2e-4
-    """The most that are left out, as a fraction of the tokens of the mini-batch; at least one where there is a
+    """The most that are left out, as a fraction of the tokens of the mini-batch; at least one if any token is a
     candidate."""
     low: float = 1.0
     """Candidates have a covariance above this,"""
@@ -64,8 +64,8 @@ class ClipCovLoss(ClipLoss):
 class KlCovLoss(PolicyLoss):
     """-rho A of each token without a clip, + coef |log rho| for the `fraction` N tokens of highest covariance.
 
-    Stands for the paper's "Entropy-RL", which names no setting. The first mini-batch of a step has no penalty: there
-    the policy still is the one that sampled, |log rho| is 0, and rounding alone would give its gradient a sign.
+    Stands for the paper's "Entropy-RL", which names no setting. The first mini-batch of a step has no penalty. There
+    the policy still is the one that sampled, so |log rho| is 0, and rounding alone would give its gradient a sign.
     """
 
     name: str = "kl-cov"

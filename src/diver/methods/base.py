@@ -26,10 +26,17 @@ Decode = Callable[[Sequence[int]], str]
 
 OBSERVED = ("textual", "equational")  # measured for every method, so that any two runs can be compared
 NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state", "replay")
-"""What a method may ask of an engine beyond outcomes: the texts, the policy's token ids, what turns some of them into
-text, the sampler's log-probs, how the verifier graded each response (`Rollout.grade`), which are the same answer or
-solution (`Rollout.key`), a `State` that is saved with every checkpoint, and an update that also trains on rollouts
-sampled before (`Method.replayed`)."""
+"""What a method may ask of an engine beyond outcomes.
+
+- responses: the texts.
+- tokens: the policy's token ids.
+- decode: the function from token ids to text.
+- logprobs: the sampler's log-probs.
+- grades: how the verifier graded each response (`Rollout.grade`).
+- keys: which responses are the same answer or solution (`Rollout.key`).
+- state: a `State` that is saved with every checkpoint.
+- replay: an update that also trains on rollouts sampled before (`Method.replayed`).
+"""
 
 ROUNDING = 1e-6  # of outcomes that are sums, such as 0.1 + 0.2 + 0.7
 LARGEST_LOGPROB = 0.01  # 0, with room for what bfloat16 rounds
@@ -53,8 +60,8 @@ class Method:
     """Its name in METHODS, or `package.module:Class`. As a flag it replaces the whole table [method] of the recipe."""
     frame: Literal["published", "common"] = "published"
     """Which defaults the other settings have. published: those of its source. common: those that all methods share in a
-    comparison, the loss of clip-higher, or the method's own loss, without terms that are not the method's, and the
-    divisor of GRPO where the definition allows one."""
+    comparison. These are the loss of clip-higher, or the loss that defines the method, without terms that are not part
+    of it. The divisor is that of GRPO where the definition allows one."""
     threshold: float = 0.5
     """A response is correct when its outcome is at least this."""
     diversity: Diversity = Diversity()
@@ -93,7 +100,7 @@ class Method:
 
     @property
     def needs(self) -> frozenset[str]:
-        """Which of NEEDS this method, as it is configured, must be given."""
+        """Which of NEEDS this method requires with its settings."""
         needs = {*self.formula_needs}
         needs |= {"responses"} if self.selection.keep != "all" else set()
         needs |= {"tokens"} if self.overlong or self.diversity.tokenize == "policy" else set()

@@ -11,8 +11,8 @@ class Dapo(ClipHigher):
     """Correctness, minus a penalty near the length limit, in groups of mixed outcomes.
 
     Groups all correct or all wrong are left out before the update, and other problems sampled in their place.
-    Departures: the source raises an error after 10 batches without enough groups, here the step trains on those that
-    are there. Its rewards are 1 and -1 and its penalty up to 1; ours are half of that, with the same advantage.
+    Departures: the source raises an error after 10 batches without enough groups; here the step trains on the available
+    groups. Its rewards are 1 and -1 and its penalty up to 1; ours are half of that, with the same advantage.
     """
 
     name: str = "dapo"

@@ -16,9 +16,9 @@ class EvolRl(ClipHigher):
     """Correctness, 0.5 to 1 if correct and -1 to -0.5 if wrong, by how little a response resembles the others.
 
     A response without an answer has -1 and does not count among the others; with fewer than two answers all have -1.
-    Read in the authors' release (hence "after"). Departures: what is correct is the verifier's word, where the source,
-    without labels, takes a majority vote (of 64 responses, 32 of which are trained on); what counts as an answer is the
-    verifier's word, too, where the release asks for a digit in a box.
+    Read in the authors' release (hence "after"). Departures: the verifier decides what is correct. The source, without
+    labels, takes a majority vote of 64 responses, 32 of which are trained on. The verifier also decides what counts as
+    an answer, where the release asks for a digit in a box.
     """
 
     name: str = "evol-rl"
@@ -49,10 +49,10 @@ class EvolRl(ClipHigher):
 def novelty_rewards(cosine: np.ndarray, correct: np.ndarray, tolerance: float = 1e-8) -> np.ndarray:
     """0.5 + n / 2 of a correct response, -1 + n / 2 of a wrong one: float64 [G], G >= 2, of cosines [G, G], bool [G].
 
-    n is the novelty, 1 - (m + s) / 2, scaled to 0 .. 1 within the correct ones and within the wrong ones; m is the mean
-    similarity to the others of the same class (to all others, if it is alone) and s the largest one to any other, with
-    cosines below 0 taken as 0. n is 1 for one alone in its class, and 1/2 where all of a class are equal, within
-    `tolerance`.
+    n is the novelty, 1 - (m + s) / 2, scaled to 0 .. 1 within the correct ones and within the wrong ones. m is the mean
+    similarity to the others of the same class (to all others, if it is alone). s is the largest similarity to any
+    other. Cosines below 0 are taken as 0. n is 1 for one alone in its class, and 1/2 where all of a class are equal,
+    within `tolerance`.
     """
     others = ~np.eye(len(correct), dtype=bool)
     same_class = others & (correct[:, None] == correct)

@@ -20,8 +20,8 @@ class Grpo(Method):
     """Correctness. A_i = (r_i - mean) / std over the group, clip 0.20 / 0.20.
 
     Departures: no KL term, where the source has 0.04, and the mean over the tokens of a mini-batch, where it has that
-    over each response. verl and TRL divide by the standard deviation of the sample plus 1e-6 (1e-4); here, as in the
-    DIVER paper's Eq. 2, by that of the population, and nothing is added.
+    over each response. verl and TRL divide by the sample standard deviation plus 1e-6 (1e-4). Here the divisor is the
+    population standard deviation, as in the DIVER paper's Eq. 2, and nothing is added.
     """
 
     name: str = "grpo"
@@ -99,9 +99,11 @@ def group_advantage(
     """A_i = (r_i - mean) / max(std, min_std) over the group (Eq. 2; GRPO, arXiv 2402.03300), or over another divisor:
     float64 [G].
 
-    A group whose max - min is at most `tolerance` gives exact zeros, G = 1 too: without that, the rounding error of the
-    mean of six rewards of 1.065 would be scaled up to an advantage of 1. ValueError for a reward that is not finite,
-    and for one below 0 where their mean divides.
+    A group whose max - min is at most `tolerance` gives exact zeros, G = 1 too. Without that, the rounding error of the
+    mean of six rewards of 1.065 would be scaled up to an advantage of 1.
+
+    Raises:
+        ValueError: a reward is not finite, or below 0 where their mean divides.
     """
     r = one_group(rewards)
     if divisor == "mean" and r.min() < 0:

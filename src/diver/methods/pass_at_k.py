@@ -58,13 +58,17 @@ class PassAtK(Method):
 def pass_at_k_advantage(rewards: np.ndarray, k: int, threshold: float = 0.5) -> np.ndarray:
     """The mean advantage of all sets of k responses that a response is in: float64 [G].
 
-    A set is worth 1 when one of its responses is correct (reward >= `threshold`), else 0. Among all C(G, k) sets the
-    fraction R = 1 - C(W, k) / C(G, k) is worth 1, with W wrong responses; their standard deviation is s = sqrt(R (1 -
-    R)). Every set with a correct response is worth 1, so a correct one has (1 - R) / s; a wrong one has (1 - R - C(W -
-    1, k - 1) / C(G - 1, k - 1)) / s = -(G - W) / W of that, so the mean is 0. k = 1 is GRPO.
+    A set is worth 1 when one of its responses is correct (reward >= `threshold`), else 0. With W wrong responses, the
+    fraction `R = 1 - C(W, k) / C(G, k)` of all C(G, k) sets is worth 1. The standard deviation of the sets is
+    `s = sqrt(R (1 - R))`. Every set with a correct response is worth 1, so a correct one has `(1 - R) / s`. A wrong one
+    has `(1 - R - C(W - 1, k - 1) / C(G - 1, k - 1)) / s`, which is `-(G - W) / W` of that, so the mean is 0. k = 1 is
+    GRPO.
 
-    Exact zeros where all sets are worth the same: with no correct response, and with W < k (always, if k = G).
-    Raises ValueError for a k that is not from 1 to G, and for a reward that is NaN or infinite.
+    All advantages are exactly 0 where all sets are worth the same: with no correct response, and with W < k (always, if
+    k = G).
+
+    Raises:
+        ValueError: k is not from 1 to G, or a reward is NaN or infinite.
     """
     correct = _correct(rewards, k, threshold)
     size, wrong = len(correct), int((~correct).sum())
@@ -80,8 +84,8 @@ def bootstrap_pass_at_k_advantage(
 ) -> np.ndarray:
     """`pass_at_k_advantage` estimated from `sets` random sets of k different responses: float64 [G].
 
-    The normalised values of the sets are summed over the sets that a response is in and multiplied by G / (k sets), a
-    scale of ours: the limit is the analytic form, and the mean over the group is 0 for any number of sets.
+    The normalised values of the sets are summed over the sets that a response is in and multiplied by G / (k sets).
+    With this scale of ours, the limit is the analytic form, and the mean over the group is 0 for any number of sets.
     """
     correct = _correct(rewards, k, threshold)
     drawn = random.random((sets, len(correct))).argsort(axis=1)[:, :k]

@@ -16,7 +16,7 @@ class Pkpo(Method):
     correct one.
 
     c of the G responses are correct; wrong ones have 0. The mean over the group of A_i grad log pi(o_i) is then
-    unbiased (the source writes k/G and a sum), but the mean of A is not 0: a trainer that subtracts it would bias the
+    unbiased (the source writes k/G and a sum). The mean of A is not 0, so a trainer that subtracts it would bias the
     gradient.
     """
 

@@ -18,14 +18,14 @@ class RepExp(Grpo):
     """Correctness, and the elliptical bonus of a hidden state within its group, where any response is correct.
 
     r'_i = r_i + beta h_i' (lambda I + sum over j of h_j h_j')^-1 h_i. h is the mean over the response of the last
-    layer's states of the frozen base model, `diversity.hidden_state.model`, with the prompt before it where the engine
-    tells the prompt (built-in, verl, TRL); it is projected to d dimensions by a sparse random matrix, and the mean of
-    the group is subtracted, which the release does and the paper does not write. The matrix is drawn anew each step,
-    where the engine tells the step. Departure: it is the same in every run.
+    layer's states of the frozen base model, `diversity.hidden_state.model`. The model reads the prompt first where the
+    engine provides it (built-in, verl, TRL). h is projected to d dimensions by a sparse random matrix. The mean of the
+    group is subtracted, which the release does and the paper does not write. The matrix is drawn anew each step, where
+    the engine provides the step. Departure: it is the same in every run.
 
-    Where d is at least G - 1 and lambda is small beside the distances, the bonus is near 1/n - 1/G, n the number of
-    responses with the same h, however far the others are. What separates different responses, and in a group all
-    correct is scaled up by the standard deviation, is then lambda.
+    Let d be at least G - 1 and lambda small relative to the distances. The bonus is then near 1/n - 1/G, with n the
+    number of responses with the same h, however far the others are. Different responses are then separated by lambda
+    only, and the standard deviation scales this up in an all-correct group.
     """
 
     name: str = "rep-exp"
@@ -70,8 +70,8 @@ def elliptical_bonus(features: np.ndarray, ridge: float) -> np.ndarray:
 def sparse_projection(features: int, dimensions: int, random: np.random.Generator) -> np.ndarray:
     """A sparse random projection (Li, Hastie and Church 2006), [features, dimensions]; the identity if that is no less.
 
-    Of its entries the part 1 / sqrt(features) is not 0, and has the size features^(1/4) / sqrt(dimensions) with either
-    sign, so squared distances are kept in the mean.
+    A fraction 1 / sqrt(features) of its entries is not 0. These have the size features^(1/4) / sqrt(dimensions) with
+    either sign, so squared distances are preserved in the mean.
     """
     if features <= dimensions:
         return np.eye(features)

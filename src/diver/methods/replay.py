@@ -154,7 +154,7 @@ class Replay:
 def solution_of(rollout: Rollout) -> str:
     """A text that is the same for correct responses that are the same solution.
 
-    The verifier gives it where it tells solutions apart. Otherwise it is a digest of the answer and of the formulas
+    The verifier gives it where it distinguishes solutions. Otherwise it is a digest of the answer and of the formulas
     before it, in any order and without white space; responses without a formula are one solution.
     """
     if rollout.solution is not None:

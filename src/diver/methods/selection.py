@@ -23,8 +23,8 @@ class Selection:
     """Leave out groups whose outcomes are all correct or all wrong, and sample other problems in their place (the
     dynamic sampling of DAPO, arXiv 2503.14476). The outcome decides, never the shaped reward."""
     max_num_gen_batches: int = 10
-    """How many batches are sampled for one step at most, where groups are filtered; the step then trains on what is
-    there."""
+    """Maximum number of batches sampled for one step, where groups are filtered. The step then trains on the available
+    groups."""
 
     def __post_init__(self) -> None:
         at_least(1, samples=self.samples, max_num_gen_batches=self.max_num_gen_batches)
@@ -40,9 +40,12 @@ class Selection:
         return self.keep != "all" or self.outcomes != "all" or self.filter_groups
 
     def select(self, group: Group, threshold: float) -> Group | None:
-        """The rollouts of a measured group that are kept, in their order; None where no one is.
+        """The rollouts of a measured group that are selected, in their order; None where none is selected.
 
-        Of equal diversity the earlier are kept. ValueError where G would not be a whole number.
+        If the diversity is equal, the earlier rollouts are selected.
+
+        Raises:
+            ValueError: G would not be an integer.
         """
         correct = group.outcomes >= threshold
         if self.filter_groups and correct.all() == correct.any():

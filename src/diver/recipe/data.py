@@ -14,8 +14,8 @@ class Source:
     """A set of problems."""
 
     path: str = ""
-    """A .jsonl, .json, .csv or .parquet file, a folder of .jsonl, .csv and .parquet files,
-    the id of a data set on the hub (owner/name), or "my_module:my_function", which returns the problems."""
+    """A .jsonl, .json, .csv or .parquet file, a folder of .jsonl, .csv and .parquet files, or the id of a data set on
+    the hub (owner/name). Also "my_module:my_function", which returns the problems."""
     config: str | None = None
     """The configuration of a data set on the hub, such as "main" of openai/gsm8k."""
     split: str = "train"

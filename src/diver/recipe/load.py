@@ -123,8 +123,8 @@ def _split(args: Sequence[str]) -> tuple[Path | None, list[str]]:
 def _names(flags: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """(The settings that decide which flags exist, as tables; the other flags, the short ones written out).
 
-    tyro derives the flags from the default, so the default needs the named method and loss, every rewarded metric, and
-    a source of held-out problems if one is given or the help lists its keys.
+    tyro derives the flags from the default, so the default needs the named method and loss and every rewarded metric.
+    It also needs a source of held-out problems if one is given or the help lists its keys.
     """
     table: dict[str, Any] = {}
     rest: list[str] = []
@@ -155,9 +155,10 @@ def _note_replaced(table: Mapping[str, Any], names: Mapping[str, Any], path: Pat
 
 
 def _without_replaced(table: Mapping[str, Any], flags: Sequence[str], path: Path | None) -> dict[str, Any]:
-    """The recipe without what flags replace whole, and a note of it: a table that one names, such as
-    `--data.reasoning_gym.sizes num_colors 3`, for which tyro has no flag where there is a default;
-    the sizes of another task.
+    """The recipe without the tables that flags replace; a note on standard error names the keys that are not used.
+
+    A flag that names a table, such as `--data.reasoning_gym.sizes num_colors 3`, replaces it, since tyro has no such
+    flag where a default is given. A flag that names another task replaces the sizes of the recipe's task.
     """
     kept, source = dict(table), table.get("data", {}).get("path")
     for word, following in zip(flags, [*flags[1:], ""], strict=False):

@@ -50,8 +50,8 @@ class Recipe:
         """The settings that a resumed run must not change, by dotted key: all but steps, folder, engine, loggers,
         [verl], [trl] and MACHINE.
 
-        Of a path only the last part is compared, so a folder of a model or data set may move; what it holds is
-        `diver.recipe.run.contents`. The engine is compared by `diver.recipe.run.open_run`.
+        Only the last part of a path is compared, so a folder of a model or data set may move. Its content is compared
+        by `diver.recipe.run.contents`. The engine is compared by `diver.recipe.run.open_run`.
         """
         return identity(dataclasses.asdict(self))
 

@@ -20,10 +20,14 @@ from diver.recipe.testbeds import POLICIES, TESTBEDS
 
 
 def open_run(recipe: Recipe, origin: Mapping[str, Any] | None = None, **identity: Any) -> RunFolder:
-    """The folder of the run of `recipe`: checked if it is there, and not yet made if it is not.
+    """The folder of the run of `recipe`. An existing folder is checked; a new one is not yet made.
 
-    `origin` is the command, the commit and the versions, by default those of this process; `identity` is what must not
-    change besides the recipe's. DiverError where the folder has another run.
+    Args:
+        origin: the command, the commit and the versions, by default those of this process.
+        identity: what must not change besides the recipe's identity.
+
+    Raises:
+        DiverError: the folder has another run.
     """
     engine = {"builtin": "built-in"}.get(recipe.run.engine, recipe.run.engine)
     if not (recipe.folder / "config.json").is_file() and (runs := runs_in(recipe.folder)):

@@ -34,7 +34,7 @@ class Model:
     revision: str | None = None
     """The commit, tag or branch of a model on the hub."""
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
-    """auto, cpu, cuda, cuda:1 and so on. auto selects a GPU where there is one."""
+    """auto, cpu, cuda, cuda:1 and so on. auto selects a GPU if one is available."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of the computation; auto is bfloat16 on a GPU and float32 on a CPU, so that results do not depend on
     the kind of CPU. Some CPUs are faster in bfloat16; a run of a large model measures it and offers it in one line."""
@@ -65,8 +65,8 @@ class Sampling:
     max_prompt_tokens: PositiveInt = 1024
     """Maximum length of a rendered prompt, in tokens. Problems with longer prompts are skipped and counted."""
     max_num_seqs: NonNegativeInt = 0
-    """Maximum number of responses sampled at a time. 0 is what fits into the free memory of a GPU, up to 1,024;
-    on a CPU 512, or fewer where responses may be long. The next one takes the place of one that ends."""
+    """Maximum number of responses sampled at a time. 0 is what fits into the free memory of a GPU, up to 1,024. On a
+    CPU it is 512, or fewer where responses may be long. The next response takes the place of one that ends."""
     stop_token_ids: tuple[NonNegativeInt, ...] = ()
     """Tokens that end a response, besides those of model and tokenizer: 151645 for a Qwen2.5 base model in ChatML."""
 

@@ -18,7 +18,7 @@ from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.tasks.templates import encode, render
 
 Prompt = str | Sequence[Mapping[str, str]]
-"""Text to be continued as it is, or chat messages."""
+"""Text to be continued without a template, or chat messages."""
 
 Key = tuple[str, int]
 """A problem's id and the index of a sample."""

@@ -1,6 +1,6 @@
 """The key-value cache of rows that begin and end at different times, as continuous sampling needs it.
 
-Row i holds the keys and values of its own positions from column 0 on, without padding, so a new prompt takes the place
+Row i holds the keys and values of its own positions from column 0 on, without padding. So a new prompt takes the place
 of an ended row at once, and a row never has more than its prompt and its limit. A decoding step writes one column of
 each row and reads those up to the longest one; a mask leaves out what a row does not have.
 """

@@ -46,13 +46,14 @@ class Endpoint:
     concurrency: int = 64
     """Maximum number of concurrent requests."""
     retries: int = 8
-    """How often a request is repeated after 408, 409, 429, 5xx, a lost connection or a reply that is no completion:
-    after half a second, then twice as long each time up to 8 s, or when the server says; once only after `timeout`."""
+    """How often a request is repeated after 408, 409, 429, 5xx, a lost connection or a reply that is no completion. The
+    first wait is half a second, then twice as long each time up to 8 s, or as long as the server says. After `timeout`
+    a request is repeated once only."""
     timeout: float | None = None
     """Time limit for one response, in seconds. Default: 900, or longer where max_tokens at 10 a second take longer."""
     skip_refused: bool = False
-    """Whether a request that is refused for good (400, 413, 422, no reply that is a completion) while others are
-    answered is an empty rollout whose grade is `error`, not a DiverError."""
+    """Whether a refused request is an empty rollout whose grade is `error`, not a DiverError. It is refused if the
+    answer is 400, 413, 422 or no completion while other requests are answered."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Additional keys of the request body; they override those of PLAIN_SAMPLING. `transformers serve` samples the
     unmodified distribution with generation_config = '{"do_sample": true, "top_k": 0}', and is greedy without."""

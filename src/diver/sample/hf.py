@@ -1,11 +1,13 @@
 """Responses from a causal model of transformers, in this process: evaluation and training sample by it.
 
-A batch of rows is decoded together; a row whose response has ended is given the next request, so no row waits for the
+A batch of rows is decoded together. A row whose response has ended is given the next request, so no row waits for the
 longest response of its batch (continuous batching). Each prompt is run through the model once for all of its responses
-that begin at about the same time. Log-prob and entropy of sampled tokens are kept: training needs no second pass.
+that begin at about the same time. The log-prob and the entropy of sampled tokens are stored, so training needs no
+second pass.
 
-transformers' own continuous batching (`generate_batch`, 5.23) is not used: all of its requests draw from one random
-stream, so responses depend on how they are scheduled, and there is no entropy; docs/scale.md has its speed beside ours.
+The continuous batching of transformers (`generate_batch`, 5.23) is not used. All of its requests draw from one random
+stream, so responses depend on how they are scheduled, and it returns no entropy. docs/scale.md compares its speed with
+ours.
 """
 
 import sys
@@ -66,9 +68,9 @@ def greedy(logp: Tensor) -> Tensor:
 class HFGenerator:
     """See `diver.sample.base.Generator`.
 
-    An evaluation is run in segments that are cut from all requests, those in `have` included, and run whole: one that
-    was killed and resumed is equal to an uninterrupted one to the last bit, on the same machine. `max_num_seqs` is the
-    number of rows; 0 chooses it (`rows_for`), leaving `reserve` bytes of a GPU free.
+    An evaluation is run in segments that are cut from all requests, those in `have` included. A segment is always run
+    completely. A killed and resumed evaluation is therefore equal to an uninterrupted one to the last bit, on the same
+    machine. `max_num_seqs` is the number of rows; 0 chooses it (`rows_for`), leaving `reserve` bytes of a GPU free.
     """
 
     def __init__(self, policy: Policy, name: str = "", max_num_seqs: int = 0, reserve: int = 0) -> None:
@@ -118,9 +120,10 @@ class HFGenerator:
     def rows_for(self, positions: int) -> int:
         """How many rows of this many positions are decoded at a time where the user does not say.
 
-        On a GPU, what fits into nine tenths of the memory that was free after the weights were loaded: a row takes its
-        keys and values, positions x 2 x layers x key-value heads x head size x bytes, and 32 bytes for each word of the
-        vocabulary while a token is drawn. At most 1,024, a multiple of 16.
+        On a GPU, it is what fits into nine tenths of the memory that was free after the weights were loaded, at most
+        1,024, a multiple of 16. A row takes its keys and values:
+        `positions x 2 x layers x key-value heads x head size x bytes`. It also takes 32 bytes for each word of the
+        vocabulary while a token is drawn.
         """
         if self.model.device.type != "cuda":
             return min(MAX_NUM_SEQS, max(MIN_NUM_SEQS, CPU_TOKENS_IN_FLIGHT // positions))
@@ -161,7 +164,7 @@ class HFGenerator:
         """A response to each job, in their order, `rows` at a time (0: all of them), up to a token of `ends`.
 
         A response draws its tokens by its own seed; at temperature 0 each is the most likely one, scored at 1. The
-        others in the batch affect it by rounding only: products of other sizes may be summed in other orders, and a
+        others in the batch affect it by rounding only. Products of other sizes may be summed in other orders, and a
         token differs where its random number falls into the gap.
         """
         ends = self.ends if ends is None else ends

@@ -57,8 +57,8 @@ class Configuration(NamedTuple):
 def positions(config: Any) -> int | None:
     """How many tokens a row may have, prompt and response.
 
-    Of LongRoPE (Phi-3, Phi-4-mini) the original ones: beyond them transformers turns all positions of a batch,
-    and what is not yet in its cache, by other factors, so that a response would depend on the others beside it.
+    For LongRoPE (Phi-3, Phi-4-mini) these are the original positions. Beyond them transformers turns all positions of a
+    batch, and what is not yet in its cache, by other factors. A response would then depend on the others in its batch.
     """
     text = config.get_text_config()
     rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
@@ -100,8 +100,8 @@ def attention(model: Any, name: str, function: Callable[..., tuple[Tensor, None]
 def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: bool = False) -> Policy:
     """The policy; with `checkpoint`, its weights and tokenizer come from there.
 
-    To be trained, weights are in float32 and bfloat16 is the autocast's; for `inference` alone they are in bfloat16
-    themselves, a third of the memory of float32 weights beside the autocast's copy.
+    For training, weights are in float32, and bfloat16 is the autocast's. For `inference` alone the weights themselves
+    are in bfloat16. This takes a third of the memory of float32 weights together with the autocast's copy.
     """
     path = _locate(settings, checkpoint)
     device = find_device(settings)

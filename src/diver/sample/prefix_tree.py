@@ -1,7 +1,7 @@
 """How often each response comes among many samples of a prompt, at the cost of the distinct prefixes only.
 
 Samples are exchangeable: Pass@k, distinct solutions and the distribution of answers need how often each response came,
-not in which order. So n samples at a prefix are split over the next tokens by n draws from the policy, each child
+not in which order. So n samples at a prefix are split over the next tokens by n draws from the policy. Each child
 prefix continues with its count, and every prefix is run through the model once. A trained policy repeats itself: 1,024
 samples of a Countdown problem share a few dozen prefixes a token, where `HFGenerator` runs 1,024 rows.
 """
@@ -79,7 +79,7 @@ def sample_counts(
 ) -> list[list[tuple[Rollout, int]]]:
     """The distinct responses among `counts[i]` samples of prompt i, most frequent first, each with its count.
 
-    Of more than `max_prefixes` prefixes, a part at a time continues; its children are run before the other part.
+    More than `max_prefixes` prefixes are halved: one part continues, and its children are run before the other part.
     """
     model, tokenizer = policy.model, policy.tokenizer
     ends = end_tokens(model, tokenizer, params.stop_token_ids)

@@ -1,7 +1,7 @@
 """Linear layers in float32 on a CPU with AVX-512, by oneDNN.
 
-torch multiplies float32 matrices by MKL. On an AMD processor with AVX-512 oneDNN, which torch has as well, takes 0.8 of
-the CPU seconds of a rollout batch and its update; on the same processor without AVX-512 both take the same
+torch multiplies float32 matrices by MKL. torch also has oneDNN, which takes 0.8 of the CPU seconds of a rollout batch
+and its update on an AMD processor with AVX-512. On the same processor without AVX-512 both take the same
 (benchmarks/engine.py, "without products by oneDNN"). The two differ by rounding, so a choice by a measurement at the
 start could change the numbers of a run that is resumed. What the processor can do is the same at each start.
 """

@@ -1,8 +1,8 @@
 """Generations from vLLM, in this process.
 
 Each request has its own seed, though vLLM then draws for one row at a time. Without it responses would come from the
-engine's stream, which starts anew, with seed 0, in every process (docs.vllm.ai, "Reproducibility"): an evaluation that
-resumes would draw what is stored already a second time, and count it as new samples.
+engine's stream, which starts anew, with seed 0, in every process (docs.vllm.ai, "Reproducibility"). An evaluation that
+resumes would draw the stored samples a second time and count them as new ones.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence

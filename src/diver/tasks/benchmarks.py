@@ -48,7 +48,7 @@ class Benchmark:
     size: int | None = None
     """How many problems the whole benchmark has."""
     adapt: Adapt | None = None
-    """From a row of the hub to one of ours; a row that is already ours stays as it is."""
+    """From a row of the hub to one of ours; a row that is already ours is unchanged."""
 
 
 class Loaded(NamedTuple):
@@ -131,7 +131,10 @@ BENCHMARKS = {
 def load(name: str, seed: int, limit: int | None = None) -> Loaded:
     """The problems of a benchmark; at most `limit`, counted without repeated ones. See `find` for its names.
 
-    DiverError for rows that cannot be used. The problems do not depend on `seed`, only the order of their options does.
+    The problems do not depend on `seed`, only the order of their options does.
+
+    Raises:
+        DiverError: rows cannot be used.
     """
     benchmark = find(name)
     source = dataclasses.replace(benchmark.source, limit=limit or benchmark.source.limit)
@@ -154,8 +157,15 @@ def load(name: str, seed: int, limit: int | None = None) -> Loaded:
 
 
 def find(name: str) -> Benchmark:
-    """The entry of a name, its problems from the hub, or of `name=FILE`, from a file in its layout or in ours; one
-    made of a JSONL or parquet file, or of "package.module:name", a `Benchmark` or a function that gives problems.
+    """The benchmark that `name` stands for.
+
+    - A name in BENCHMARKS: the entry, with its problems from the hub.
+    - `name=FILE`: the entry, with its problems from a file in its layout or in ours.
+    - A JSONL, JSON, CSV or parquet file, or a folder: a benchmark made of it.
+    - "package.module:name": a `Benchmark`, or a function that returns problems.
+
+    Raises:
+        DiverError: the name is unknown.
     """
     if name in BENCHMARKS:
         return BENCHMARKS[name]

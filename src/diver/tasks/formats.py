@@ -84,8 +84,11 @@ def read_json_rows(path: Path) -> Rows:
 def numbered(path: Path, content: Any) -> Rows:
     """The rows of a list, or of the only list of objects in an object, each with its place.
 
-    Of several such lists the one with a usual name. DiverError names the keys where that is none, or not one; it is
-    NoRows if no list has an object.
+    If there are several such lists, the one with a usual name is read.
+
+    Raises:
+       DiverError: no list or more than one has a usual name; the message names the keys. It is NoRows if no list has an
+       object.
     """
     if isinstance(content, Mapping):
         lists = {name: value for name, value in content.items() if isinstance(value, list)}

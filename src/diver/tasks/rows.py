@@ -21,7 +21,8 @@ Adapt = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 def row_files(path: Path) -> tuple[list[Path], list[str]]:
     """A file of rows, or those of a folder in order, and a note on its .json files: they mostly describe the others.
 
-    DiverError for another file, and for a folder without one.
+    Raises:
+        DiverError: another file is given, or a folder without a file of rows.
     """
     if path.is_file() and path.suffix not in READERS:
         raise DiverError(f"{path}: a file must be {' or '.join(READERS)}, not {path.suffix or 'without suffix'}")

@@ -14,8 +14,9 @@ from diver.tasks.testbeds import generate, is_testbed
 def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[Problem], list[Problem], list[str]]:
     """Training problems, `eval_count` held-out ones, and notes for the log.
 
-    Without `eval_source` the held-out problems are the testbed's own, where it is one, or a random part of the training
-    data, at most a tenth, which then leaves the training: the same for every `run.seed`, so that seeds can be compared.
+    Without `eval_source`, a testbed generates its held-out problems. For other data they are a random part of the
+    training data, at most a tenth, which is then not trained on. This part is the same for every `run.seed`, so that
+    seeds can be compared.
     """
     train, notes = _read(data, data, "data")
     if eval_source is None and is_testbed(data.path):

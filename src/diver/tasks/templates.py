@@ -57,8 +57,8 @@ def chat_template_for(problems: Sequence[Problem]) -> str:
 def render(problem: Problem, template: str = "plain", tokenizer: Any = None) -> str:
     """The prompt of a problem, as text.
 
-    A prompt that already is chat messages goes through the tokenizer's chat template as it is, without the template's
-    system text and instructions. What comes through a chat template already has its special tokens: encode it with
+    A prompt that already is chat messages goes through the tokenizer's chat template unchanged, without the system text
+    and instructions of this template. What comes through a chat template already has its special tokens: encode it with
     `add_special_tokens=False`. DiverError: an unknown name, or no chat template where one is needed.
     """
     if template not in TEMPLATES:
@@ -74,7 +74,10 @@ def render(problem: Problem, template: str = "plain", tokenizer: Any = None) -> 
 
 def chat_messages(problem: Problem, layout: Template) -> list[dict[str, str]]:
     """The messages that ask a problem: its own where its prompt is messages.
-    DiverError where these end with a response."""
+
+    Raises:
+        DiverError: the messages end with a response.
+    """
     if not isinstance(problem.prompt, str):
         if problem.prompt[-1]["role"] == "assistant":  # as in data to be imitated; it may be the answer
             raise DiverError(

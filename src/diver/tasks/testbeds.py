@@ -50,7 +50,7 @@ def generate(source: Source, data: Data, count: int | None, *, held_out: bool, k
 
 
 def policy_folder(name: str = "countdown") -> Path | None:
-    """The starting policy of that name, a small Llama-architecture checkpoint; None if there is none.
+    """The starting policy of that name, a small Llama-architecture checkpoint; None if no policy has that name.
 
     Raises:
         DiverError: The policy comes with diver-studies, which is not installed.

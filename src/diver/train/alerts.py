@@ -140,7 +140,7 @@ def window(steps: int) -> int:
 
 
 def smooth(values: pd.Series, width: int) -> pd.Series:
-    """Centred moving mean; at the ends over the part of the window that is there."""
+    """Centred moving mean; at the ends over the available part of the window."""
     return values.rolling(width, center=True, min_periods=1).mean()
 
 

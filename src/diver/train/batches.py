@@ -31,9 +31,8 @@ class Row(NamedTuple):
 class Batch(NamedTuple):
     """A padded micro-batch: prompts end and responses begin at the same column, [n, P + R] and [n, R].
 
-    `token_index` [n, R] is the index of each token among all tokens of the mini-batch; 0 where there is padding.
-    `advantages` are [n, 1], or [n, R] where a row has one for each token.
-    `prompt_row` [n] is the first row that has the same prompt.
+    `token_index` [n, R] is the index of each token among all tokens of the mini-batch; 0 at padding. `advantages` are
+    [n, 1], or [n, R] where a row has one for each token. `prompt_row` [n] is the first row that has the same prompt.
     """
 
     ids: Tensor

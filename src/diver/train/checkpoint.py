@@ -1,8 +1,8 @@
 """Checkpoints at rollout boundaries: a plain Hugging Face folder, plus the optimizer and the step.
 
-There is no other state than what a method keeps: random streams and the order of problems are keyed by the step
-(`diver.core.seeds.stream_seed`), so a resumed run gives the same results on the same machine with the same
-number of threads.
+The only other state is that of a method. Random streams and the order of problems are keyed by the step
+(`diver.core.seeds.stream_seed`). So a resumed run gives the same results on the same machine with the same number of
+threads.
 """
 
 import hashlib

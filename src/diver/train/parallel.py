@@ -40,8 +40,11 @@ class Run(NamedTuple):
 def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
     """Make the runs, `workers` at a time, in order; what each prints goes to `logs`/NAME.log.
 
-    Where a run fails the others are still made; then DiverError names its log and the reason. SIGTERM and Ctrl-C go to
-    those that run, which save and end; then SystemExit. A second Ctrl-C kills them.
+    SIGTERM and Ctrl-C go to the running ones, which save and end. A second Ctrl-C kills them.
+
+    Raises:
+        DiverError: a run failed; names its log and the reason. The others are still made.
+        SystemExit: the runs were ended by a signal.
     """
     if not runs:
         return

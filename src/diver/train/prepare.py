@@ -27,10 +27,13 @@ class Prepared(NamedTuple):
 
 
 def prepare(recipe: Recipe) -> Prepared:
-    """The data of a run, rendered. DiverError for what would stop the run later, weights and memory excepted.
+    """The data of a run, rendered.
 
-    What the method needs, device, loggers, data and verifiers, model folder and tokenizer, and context length are
-    checked independently, and one DiverError names all that is wrong; then template and number of problems.
+    These are checked independently: what the method needs, device, loggers, data and verifiers, model folder and
+    tokenizer, and context length. Template and number of problems are checked after that.
+
+    Raises:
+        DiverError: names all that would stop the run later, weights and memory excepted.
     """
     errors, held_out = Errors(), recipe.evaluate
     with errors.collected():

@@ -1,5 +1,5 @@
-"""A group of made-up responses through a method and a verifier, so that what would stop the run later is told before
-its first step."""
+"""A group of made-up responses through a method and a verifier, so that an error that would stop the run later is
+raised before its first step."""
 
 import json
 from functools import partial

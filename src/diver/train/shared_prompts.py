@@ -1,9 +1,9 @@
 """A micro-batch as one row of tokens: each distinct prompt once, then no padding between the responses.
 
 All of a model but its attention treats every token by itself. So the tokens of a micro-batch are run as one row [1, N],
-and only the attention sees them in rows: it gathers the queries of each prompt, or each response, with the keys and
-values of what it follows, and puts the results back. The gradient is that of padded rows; where the model has dropout,
-the responses to a prompt share what is dropped of it.
+and only the attention sees them in rows. It gathers the queries of each prompt, or each response, with the keys and
+values of what it follows. Then it puts the results back. The gradient is that of padded rows; where the model has
+dropout, the responses to a prompt share what is dropped of it.
 """
 
 from collections.abc import Callable, Sequence

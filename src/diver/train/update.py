@@ -1,8 +1,8 @@
 """The update: mini-batches of whole groups, each one optimizer step (paper eq. 1).
 
-The gradient of a mini-batch does not depend on how it is cut into micro-batches: every token carries the weight that
-the whole mini-batch gives it, and a loss that selects tokens does so over all tokens of the mini-batch first, in a pass
-without gradient. Rows without a gradient (`PolicyLoss.has_gradient`) are not run through the model again; their tokens
+The gradient of a mini-batch does not depend on how it is cut into micro-batches. Every token carries the weight that
+the complete mini-batch gives it. A loss that selects tokens does so over all tokens of the mini-batch first, in a pass
+without gradient. Rows without a gradient (`PolicyLoss.has_gradient`) are not run through the model again. Their tokens
 still count in the weights and the selection, and a mini-batch of nothing but such rows still takes its optimizer step.
 
 Replayed rollouts (`Method.replayed`) are spread over the mini-batches. They add a term of their own to the loss and do
@@ -36,7 +36,7 @@ ANCHOR = "loss.anchor"
 def response_logprobs(
     policy: Policy, batch: Batch, temperature: float, *, with_entropy: bool = False, top_p: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """log pi and entropy of each response token, 0 where there is padding or no entropy is asked for: [n, R] each."""
+    """log pi and entropy of each response token, 0 at padding or where no entropy is asked for: [n, R] each."""
     model, mask = policy.model, batch.mask
     with torch.autocast(model.device.type, policy.precision, enabled=policy.precision is not None):
         if shares_prompts(model):
@@ -154,11 +154,11 @@ def update(
 ) -> dict[str, float]:
     """One optimizer step for each mini-batch of groups, in order; returns the metrics `policy/*` of the batch.
 
-    policy/ppo_kl is the mean of (rho - 1) - log rho, an estimate of the divergence of the policy from the one that
-    sampled, over the tokens that had a gradient, each before the optimizer step of its mini-batch. Groups need their
-    `prompt_tokens`. `seed` is that of the random choices of a loss that selects tokens. `state`, which is saved with
-    the checkpoints, keeps the anchor of a loss that has one. `replayed` are groups sampled before; their metrics
-    are `replay/*`, and `policy/loss`, `policy/ppo_kl` and the like are of the sampled groups alone,
+    policy/ppo_kl estimates the divergence of the policy from the one that sampled. It is the mean of
+    (rho - 1) - log rho over the tokens that had a gradient, each before the optimizer step of its mini-batch. Groups
+    need their `prompt_tokens`. `seed` is that of the random choices of a loss that selects tokens. `state`, which is
+    saved with the checkpoints, has the anchor of a loss that has one. `replayed` are groups sampled before; their
+    metrics are `replay/*`. `policy/loss`, `policy/ppo_kl` and the like are of the sampled groups alone,
     `policy/grad_norm` of both.
     """
     random = torch.Generator().manual_seed(seed)

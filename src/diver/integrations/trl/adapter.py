@@ -40,19 +40,28 @@ Row = tuple[Problem, str, Rollout]
 class GroupAdvantage:
     """A reward function for GRPOTrainer: the advantage of each completion, float64, by `method`.
 
-    `args` is the trainer's GRPOConfig (`config` gives what the method needs in it) and `tokenizer` its processing
-    class; `ends` are end tokens that the model has besides the tokenizer's. The outcome of a completion is our grade of
-    what the assistant wrote, by `problems` (of the ids in the column `problem`) or by the columns of the data set
-    (`answer` or `solution`, and whatever else `diver.tasks.sources` reads). Or it is what `outcome` returns, a reward
-    function in TRL's own signature: None for a prompt that it is not for, whose completions then have the advantage 0.
-    Of several functions, `outcome=[f, g]`, it is the sum by `weights`, and the first says what is correct
-    (`WeightedOutcome`): as reward functions of the trainer beside this one they would be added to an advantage, which
-    is refused. `answer_ends`, called as `outcome` is, returns the characters of each completion up to the end of its
-    answer, None where that is unknown; our verifiers find it themselves. `on_step` is given every rollout step (from
-    1), its groups and its metrics, on each process.
+    The outcome of a completion is our grade of what the assistant wrote, unless `outcome` is given. Pass several
+    functions as `outcome=[f, g]` and not as reward functions of the trainer beside this one: those would be added to an
+    advantage, which is refused.
 
-    Groups may be split over processes: the rows of all are gathered first, and every process computes all groups, so
-    that what it logs is the value of the whole batch. An error on one process is raised on all.
+    Args:
+        args: the trainer's GRPOConfig; `config` gives what the method needs in it.
+        tokenizer: the trainer's processing class.
+        outcome: a reward function in TRL's own signature, whose values take the place of our grades. It returns None
+            for a prompt that it is not for; the completions of that prompt have the advantage 0. The outcome of several
+            functions is their sum by `weights`, and the first says what is correct (`WeightedOutcome`).
+        weights: one per function of `outcome`.
+        answer_ends: called as `outcome` is. It returns the characters of each completion up to the end of its answer,
+            None where that is unknown. Our verifiers find the end themselves.
+        verifier: the grader of our grades.
+        verification: the limits of grading.
+        ends: end tokens that the model has besides the tokenizer's.
+        problems: the problems by the ids in the column `problem`. Without them a problem is made from the columns of
+            the data set: `answer` or `solution`, and whatever else `diver.tasks.sources` reads.
+        on_step: called on each process with every rollout step (from 1), its groups and its metrics.
+
+    Groups may be split over processes. The rows of all processes are gathered first, and every process computes all
+    groups, so that what it logs is the value of the whole batch. An error on one process is raised on all.
     """
 
     __name__ = "diver"  # TRL logs the function under this name

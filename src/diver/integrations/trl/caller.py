@@ -8,11 +8,11 @@ from diver.integrations.trl.outcomes import name_of
 
 
 def calling_trainer() -> Any | None:
-    """The GRPOTrainer above this call, None where there is none.
+    """The GRPOTrainer above this call, None without one.
 
-    TRL tells a reward function neither its configuration nor which other functions it is added to, and a function that
-    is named in a file is made before the trainer is. So it is looked for in the calling frames, by attributes that are
-    public in TRL.
+    TRL passes a reward function neither its configuration nor the other functions that it is added to. A function that
+    is named in a file is made before the trainer is. The trainer is therefore looked for in the calling frames, by
+    attributes that are public in TRL.
     """
     frame = inspect.currentframe()
     while frame := frame and frame.f_back:

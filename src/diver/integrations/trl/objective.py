@@ -55,7 +55,10 @@ def config(method: str | Method) -> dict[str, Any]:
 
     TRL normalises "token-mean" over the batch of one generation, and chooses tokens of high entropy in each
     micro-batch; we do both over the mini-batch. Fields that the installed TRL lacks are left out where it does the same
-    without them. DiverError for a method that TRL's seam, or the installed TRL, cannot carry.
+    without them.
+
+    Raises:
+        DiverError: TRL's seam, or the installed TRL, does not support the method.
     """
     loss = SEAM.usable(method).loss
     options, fixed = POLICY_LOSSES[type(loss)]
@@ -78,9 +81,10 @@ def config(method: str | Method) -> dict[str, Any]:
 
 
 def known(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of `fields` that the GRPOConfig of the installed TRL has; all where none is installed.
+    """Those of `fields` that the GRPOConfig of the installed TRL has; all where TRL is not installed.
 
-    DiverError where an older TRL would train otherwise without one.
+    Raises:
+        DiverError: an older TRL would train otherwise without one of them.
     """
     version = installed()
     if version is None:
@@ -104,7 +108,7 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def installed() -> tuple[int, int] | None:
-    """The version of the installed TRL, None where there is none."""
+    """The version of the installed TRL, None where TRL is not installed."""
     try:
         major, minor = re.findall(r"\d+", importlib.metadata.version("trl"))[:2]
     except importlib.metadata.PackageNotFoundError:

@@ -21,8 +21,11 @@ class WeightedOutcome:
     """The weighted sum of what the reward functions give, of those that are not None for a completion.
 
     The first of them that is for a completion says whether it is correct: when it gives at least `threshold`. The sum
-    must say the same, for a method sees the sum alone; DiverError where the others outweigh it. `check_outcomes`
-    applies to the weighted value of that function; the sum may be below 0 or above 1.
+    must say the same, for a method sees the sum alone. `check_outcomes` applies to the weighted value of that function;
+    the sum may be below 0 or above 1.
+
+    Raises:
+        DiverError: the others outweigh the first.
     """
 
     functions: tuple[Outcome, ...]

@@ -1,5 +1,5 @@
-"""A sampled batch of verl as whole `Group`s. verl keeps its rows in TransferQueue, under "{uid}_{session}_{output}":
-the prompt, which of its G samples, and which output of that sample (an agent may give several).
+"""A sampled batch of verl as whole `Group`s. verl stores its rows in TransferQueue, under "{uid}_{session}_{output}".
+These are the prompt, which of its G samples, and which output of that sample (an agent may give several).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,8 +42,11 @@ def read_groups(
     """The groups of a batch, each under the keys of its rollouts, in order: `prompts` of them, each of `size` rollouts.
     The uid of a group is in its problem's `meta`.
 
-    `truncated` says whether a response, in tokens, stopped at its limit. DiverError where one is missing or not whole,
-    a row has no uid, or a rollout has several outputs.
+    Args:
+        truncated: whether a response, in tokens, stopped at its limit.
+
+    Raises:
+        DiverError: groups or their rollouts are missing, a row has no uid, or a rollout has several outputs.
     """
     if not batch.keys:
         raise DiverError(f"no rollout of this step came back; {FAILED}")

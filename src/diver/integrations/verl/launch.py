@@ -36,7 +36,8 @@ FIXED: dict[str, Any] = {
 def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
     """The arguments of Python that run `recipe` with verl; `extra` are verl's own options and have the last word.
 
-    DiverError for what verl cannot do, with the key and the reason.
+    Raises:
+        DiverError: verl does not support a key; names the key and the reason.
     """
     last = {_key(option): option for option in (*recipe.verl.overrides, *extra)}
     if any(key.startswith(KEY) for key in last):
@@ -86,7 +87,7 @@ def _derived(recipe: Recipe) -> dict[str, Any]:
 
 
 def _model(path: str) -> str:
-    """A hub name as it is; folders absolute."""
+    """A hub name unchanged; a folder as an absolute path."""
     folder = policy_folder(path) or Path(path).expanduser()
     return str(folder.resolve()) if folder.is_dir() else path
 

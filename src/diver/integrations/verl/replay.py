@@ -86,8 +86,8 @@ class MiniBatches:
 
         A sampled row has its weight among the sampled rows of its mini-batch. `groups` are the weights of replayed rows
         in the mean over all replayed groups. The sum of the replay term over the mini-batches is that of the built-in
-        trainer, which deals whole problems: as many times the mean over all groups as mini-batches have a replayed
-        problem there.
+        trainer, which deals whole problems. It is the mean over all groups, times the number of mini-batches that have
+        a replayed problem there.
         """
         terms = self.count if self.problems is None else min(self.count, self.problems)
         lengths_, kinds_ = torch.tensor(lengths), np.array(kinds)
@@ -104,7 +104,7 @@ class MiniBatches:
 
     @contextmanager
     def configured(self, config: DictConfig) -> Iterator[None]:
-        """Within this block verl's trainer cuts mini-batches of `rows` rows. Its workers are told the size with each
+        """Within this block verl's trainer cuts mini-batches of `rows` rows. Its workers receive the size with each
         batch."""
         actor, rollouts = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n
         before = actor.ppo_mini_batch_size

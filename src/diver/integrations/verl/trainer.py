@@ -328,7 +328,7 @@ class DiverTrainer(PPOTrainerSync):
         super()._log_rollout_data(self._sampled(batch), *args, **kwargs)
 
     def _dump_generations(self, *, reward_extra_infos_dict: dict[str, list[Any]], **rows: Any) -> None:
-        """verl's dump, with what became of each rollout; a dump of a validation has other keys and stays as it is."""
+        """verl's dump, with what became of each rollout; a dump of a validation has other keys and is not changed."""
         rollouts = [self._rollouts.get(key) for key in reward_extra_infos_dict["uid"]]
         if any(rollouts):
             columns_of = [_columns(rollout) if rollout else {} for rollout in rollouts]
@@ -338,9 +338,10 @@ class DiverTrainer(PPOTrainerSync):
 
 
 def run_folder(plugin: Plugin) -> RunFolder | None:
-    """The folder that `diver train` made, locked for this process; none where verl was started without one.
+    """The folder that `diver train` made, locked for this process; None where verl was started without one.
 
-    DiverError where it was made for another method or verification: verl would go on from the checkpoints in it.
+    Raises:
+        DiverError: the folder was made for another method or verification. verl would go on from the checkpoints in it.
     """
     if plugin.run.folder is None:
         return None

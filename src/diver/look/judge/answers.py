@@ -32,8 +32,8 @@ def read_cases(
     """The problems that every model has answered. `benchmarks` names benchmarks or problem files, for rollouts without
     texts.
 
-    Problems are the same if their texts are, or, where no text is common to all models, their benchmarks and ids. Of
-    several steps of a run the last one counts.
+    Problems are the same if their texts are, or, where no text is common to all models, their benchmarks and ids. If a
+    run has several steps, the last one counts.
     """
     loaded = [load(name, seed=0) for name in benchmarks.split(",") if name]
     rollouts = {name: read_rollouts(path.expanduser()) for name, path in models.items()}
@@ -121,6 +121,6 @@ def _case(groups: Sequence[Group], texts: Texts, rule: str) -> Case:
 
 
 def _chosen(rollouts: Sequence[Rollout], rule: str) -> Rollout:
-    """The first one; by the rule `correct` the first one graded correct, if there is one."""
+    """The first one; by the rule `correct` the first one graded correct, if any."""
     correct = (r for r in rollouts if r.grade is Grade.CORRECT or (r.reward and r.reward.outcome >= 0.5))
     return next(correct, rollouts[0]) if rule == "correct" else rollouts[0]

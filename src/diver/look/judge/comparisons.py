@@ -1,8 +1,8 @@
 """Every comparison: what is asked, and what the replies decide.
 
-The answers of a problem are shown in as many orders as there are models, each rotated by one position from the last: so
+The answers of a problem are shown in as many orders as there are models, each rotated by one position from the last. So
 every answer is shown once at every position, and a judge with a pure position bias gives every model every rank once.
-That is a round; a round counts only as a whole, because without one of its orders the positions would decide.
+That is a round. Only a complete round counts, because without one of its orders the positions would decide.
 """
 
 import random

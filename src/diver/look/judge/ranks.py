@@ -27,8 +27,9 @@ Blocks = Mapping[str, Sequence[Standing]]
 def standings(ranks: Mapping[Any, np.ndarray], benchmarks: Mapping[Any, str], models: int) -> list[Standing]:
     """A standing for each of so many models, from the ranks int [comparisons, models] of each problem.
 
-    A problem counts once, however often it was compared, and a benchmark (`benchmarks`: problem -> benchmark) once,
-    however many problems it has: the paper's overall average is the mean over benchmarks. Without problems all is NaN.
+    A problem counts once, however often it was compared. A benchmark (`benchmarks`: problem -> benchmark) counts once,
+    however many problems it has, since the paper's overall average is the mean over benchmarks. Without problems all
+    values are NaN.
     """
     names = np.array([benchmarks[p] for p in ranks])
 

@@ -50,7 +50,7 @@ SESSION = re.compile(r"(.+)_\d+_\d+")
 
 Row = Mapping[str, Any]
 Names = Mapping[str, Sequence[str]]
-"""Where each part of a rollout may stand, the first that is there: dotted paths of columns."""
+"""Where each part of a rollout may stand, the first that exists: dotted paths of columns."""
 
 NAMES: Names = {
     "problem": PROBLEMS,

@@ -42,7 +42,11 @@ class RolloutFile(NamedTuple):
 def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[str]]:
     """A file, or those of a folder by their steps, and what a user should know of those left out.
 
-    steps: only the files with these numbers: `100`, `1,50-60`, `last`. DiverError where there is none.
+    Args:
+        steps: only the files with these numbers: `100`, `1,50-60`, `last`.
+
+    Raises:
+        DiverError: no file is found.
     """
     if path.is_file():
         if steps:

@@ -83,7 +83,7 @@ def _several(answers: Sequence[str]) -> list[str]:
 
 
 def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | None, list[Part]]]:
-    """The first column of ids of which responses share a value, and the parts by its values; "" if none tells apart.
+    """The first column of ids of which responses share a value, and the parts by its values; "" if none does.
 
     One that is certain goes before, whether they share a value or not. Parts without an id are together, under None.
     """

@@ -102,7 +102,8 @@ def _conversation(messages: Any) -> tuple[list[Any], list[Any]] | None:
 def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] | None) -> Any:
     """What a row has as its response, or as several; None where that is no text.
 
-    DiverError for a CSV's cell of several, such as pandas writes a list: where each ends is not certain.
+    Raises:
+        DiverError: a CSV has several responses in one cell, as pandas writes a list. Where each ends is not certain.
     """
     of_texts = file.path.suffix == ".csv"
     for name in file.names["response"]:

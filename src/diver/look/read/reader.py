@@ -31,8 +31,9 @@ class Rollouts(list[Group]):
     """The groups of a path; `layouts` are what it was recognised as, `notes` what a user should know: that, what was
     left out.
 
-    A group's step is its `problem.meta["step"]`, and whose responses it has `problem.meta["by"]`, where they are known;
-    its `problem.source` is the benchmark or the task, where that is known, and its id is unique only within that.
+    The entry `problem.meta["step"]` of a group is its step, and `problem.meta["by"]` says whose responses it has, where
+    they are known. `problem.source` is the benchmark or the task, where that is known. The id of the problem is unique
+    only within its source.
     """
 
     def __init__(self, groups: Iterable[Group], notes: Iterable[str] = (), layouts: Iterable[str] = ()) -> None:
@@ -100,8 +101,11 @@ def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -
     """All rollouts of a file, or of the files of a folder, grouped by problem and, where they are known, by step and by
     whose they are.
 
-    steps: of a folder, only the files with these numbers: `100`, `1,50-60`, `last`.
-    DiverError names the file and the row that cannot be read, and what would be right.
+    Args:
+        steps: of a folder, only the files with these numbers: `100`, `1,50-60`, `last`.
+
+    Raises:
+        DiverError: names the file and the row that cannot be read, and what would be right.
     """
     files, notes = rollout_files(Path(path), steps)
     size = sum(file.size for file in files)
@@ -136,9 +140,11 @@ class Reader:
         self._logged: dict[str, Path] = {}
 
     def parts(self, file: RolloutFile, size: int | None = None) -> Iterator[Part]:
-        """The responses of a file in its order, one row at a time but for layouts that need a whole file.
+        """The responses of a file in its order, one row at a time but for layouts that need the complete file.
 
-        size: only the rows of about its first so many bytes, where its format is JSON Lines or parquet.
+        Args:
+            size: bytes. Only the rows of about the first so many bytes are read, where the format is JSON Lines or
+                parquet.
         """
         path = file.path
         # An evaluation appends to its generations: what a kill left of the last row does not count.

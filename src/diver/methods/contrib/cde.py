@@ -15,9 +15,9 @@ class Cde(Grpo):
 
     Eq. 2: r + omega min(|r| / kappa, alpha B), then GRPO's advantage; B is minus the mean log-prob of a token. The
     source's r is 1 or -1: as a wrong response has the bonus too, |r| is here |2r - 1| of an outcome r from 0 to 1. In
-    units of the outcome the bonus is half of the source's, which the division by the standard deviation takes out.
-    omega falls over the run; the levels of the source's staircase were not found (hence "after"). Only the bonus
-    of the actor: not that of the critic's heads.
+    units of the outcome the bonus is half of the source's; the division by the standard deviation removes this factor.
+    omega falls over the run; the levels of the source's staircase were not found (hence "after"). Only the bonus of the
+    actor: not that of the critic's heads.
     """
 
     name: str = "cde"

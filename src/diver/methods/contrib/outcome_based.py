@@ -1,7 +1,7 @@
 """After outcome-based exploration (arXiv 2509.06941): an answer that is rare has more advantage.
 
-A_i = GRPO's + coef * e_i, where e_i depends on the answer k_i of the response only (its `key`; that of a response
-without an answer is one like any other). e is 0 in a group all correct. The authors' code was not found; the formulas
+A_i = GRPO's + coef * e_i, where e_i depends only on the answer k_i of the response (its `key`). The key of a response
+without an answer is one like any other. e is 0 in an all-correct group. The authors' code was not found; the formulas
 and constants are those that notes and a review of the paper quote (hence "after").
 """
 

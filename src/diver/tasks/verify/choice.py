@@ -5,8 +5,8 @@ What counts as the choice, in this order, always the last of its kind and only a
 1. The last box or answer tags: `\\boxed{B}`, `\\boxed{\\text{(B)}}`, `\\boxed{B) the text}`, or an option's text.
 2. The last statement, in the languages of `languages`: "the answer is (B)", "Answer: B", "option B is correct"; "the
    answer is A or B" is no choice.
-3. The last line, if it begins with a label ("B. dead organisms") or is the text of one option; then the last mention of
-   an option ("I would go with option B") that is not rejected there ("option B is wrong", "not option B"); then the
+3. The last line, if it begins with a label ("B. dead organisms") or is the text of one option. Then the last mention of
+   an option ("I would go with option B") that is not rejected there ("option B is wrong", "not option B"). Then the
    last marked letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
 4. The last capital that stands alone, where it can be no word and no part of a name: not before a small letter.
 

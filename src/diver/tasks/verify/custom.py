@@ -2,10 +2,10 @@
 
     def my_function(response: str, problem: Problem) -> bool | None | str | tuple[bool | None | str, int]
 
-It returns 1 or True for correct, 0 or False for wrong, None for no answer, or the name of a grade; or a pair of this
-and the end of the answer, an offset in the response. There is no partial credit. It runs in a worker process: a call
-that does not return within verify.timeout_s is a timeout of that response, and an exception or a crash is an error. The
-problem reaches the function through JSON: arrays in `meta` become lists. What it prints is lost.
+It returns 1 or True for correct, 0 or False for wrong, None for no answer, or the name of a grade. It may also return a
+pair of this and the end of the answer, an offset in the response. There is no partial credit. It runs in a worker
+process: a call that does not return within verify.timeout_s is a timeout of that response, and an exception or a crash
+is an error. The problem reaches the function through JSON: arrays in `meta` become lists. What it prints is lost.
 
 It also judges responses that were cut at the length limit, unless the function has `sees_truncated = False`. Then only
 those reach it that hold a finished box or `<answer>` tags. A response that ends inside a thought never reaches it.

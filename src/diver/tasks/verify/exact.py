@@ -1,8 +1,8 @@
 """What needs no algebra: equal texts, numbers written plainly, and words.
 
-math-verify compares numbers in the same way, except that a full stop at the end and a per cent sign after a decimal
-matter there, and the base of a numeral does not. It drops what stands behind a number, and minds how words are set;
-here words are compared where both answers have them. The rest, None, is left to it.
+math-verify compares numbers in the same way, with two exceptions. A full stop at the end and a per cent sign after a
+decimal matter there, and the base of a numeral does not. It drops what stands behind a number, and minds how words are
+set; here words are compared where both answers have them. The rest, None, is left to it.
 """
 
 import math

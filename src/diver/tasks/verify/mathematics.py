@@ -14,9 +14,9 @@ What counts as the answer, in this order:
    last number). "gsm8k": the number of its last line "#### n", before 3; else the last number of the response.
 
 `grade` settles what needs no algebra (`exact`, `prose`); the rest is a `PendingComparison`, which `equivalence` decides
-in a worker process (`workers`). `bounded` keeps from SymPy what would only cost time and memory: an answer beyond the
-bounds is wrong, a reference answer beyond them an error; an answer written exactly as the known one is correct whatever
-its size.
+in a worker process (`workers`). `bounded` keeps from SymPy what would only cost time and memory. An answer beyond the
+bounds is wrong, a reference answer beyond them an error. An answer written exactly as the reference answer is correct
+whatever its size.
 """
 
 import re

@@ -4,8 +4,8 @@ r"""Mazes with loops, a synthetic task: a way from one cell to another that ente
     response  \boxed{ b2 b3 c3 d3 }
 
 Cells are named as squares of a chess board. Every maze has several ways, and any of them is right, also a long one, so
-that a policy has something to explore: the task of MaxRL (arXiv 2602.02710), on a smaller grid and judged by the cells
-themselves. A way is written as the cells that it enters, so that two ways have n-grams in common where they run
+that a policy has something to explore. It is the task of MaxRL (arXiv 2602.02710), on a smaller grid and judged by the
+cells themselves. A way is written as the cells that it enters, so that two ways have n-grams in common where they run
 together.
 """
 

@@ -3,10 +3,10 @@
 `said` reads a sentence such as "The answer is 5." in many languages, `says` compares words. `picked_number` is the
 number that math-verify picks, where that can be decided without running it.
 
-It looks for the word "answer" first: a formula within 50 characters of it, or the number that follows it, after the
-last "=" in the next 100 characters if there is one. Without such a match it takes the number or the formula that ends
-last. Its own search needs milliseconds a text and can take for ever; the cases here are those in which no formula and
-no arithmetic can be picked instead, and each is read in one pass.
+math-verify looks for the word "answer" first: a formula within 50 characters of it, or the number that follows it. If
+the next 100 characters have a "=", it is the number after the last one. Without such a match it takes the number or the
+formula that ends last. Its own search needs milliseconds a text and can take for ever. The cases here are those in
+which no formula and no arithmetic can be picked instead, and each is read in one pass.
 """
 
 import re

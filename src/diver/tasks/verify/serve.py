@@ -1,6 +1,6 @@
 """The program that a worker runs: a job a line on standard input, a reply a line on what was standard output.
 
-It is started by its path. For jobs of this package it does not run the package's `__init__`: that would import NumPy, a
+It is started by its path. For jobs of this package it does not run the package's `__init__`. That would import NumPy, a
 fifth of the time that a worker takes to start, and answers of mathematics are compared without it.
 """
 

@@ -133,7 +133,7 @@ def _same_sides(gold: Any, answer: Any, same: Callable[[Any, Any], bool]) -> boo
 def _terms(expression: Any) -> list[Any]:
     """What the equals signs of an equation or of a chain of equations separate; empty for anything else.
 
-    SymPy keeps the links of a chain, a = b and b = c, in an order that changes while they are compared, so each link
+    SymPy stores the links of a chain, a = b and b = c, in an order that changes while they are compared. So each link
     is found by the side that it shares with the one before.
     """
     links = [expression]

@@ -2,12 +2,12 @@
 
 A degenerate answer can keep SymPy busy for ever or fill the machine's memory. A thread cannot be stopped, and an alarm
 inside the process neither works outside the main thread nor interrupts C code. So each job runs in one of a few
-persistent processes that run `serve.py`: plain subprocesses (no fork of a parent that has torch threads, no second run
-of its `__main__`), with a limit on their address space. A process that is late is killed and replaced, one that dies
-costs its own job only.
+persistent processes that run `serve.py`. They are plain subprocesses (no fork of a parent that has torch threads, no
+second run of its `__main__`), with a limit on their address space. A process that is late is killed and replaced; one
+that dies costs only its own job.
 
-Nothing has to be cleaned up: a worker that waits ends when its pipe closes, and one that works is ended by its own
-alarm, whose default action needs no help from Python, soon after the timeout. Both hold when the parent is killed.
+Nothing has to be cleaned up. A worker that waits ends when its pipe closes. One that works is ended by its own alarm
+soon after the timeout; the default action of the alarm needs no help from Python. Both hold when the parent is killed.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class Pool:
 
     The first process starts with the first job, one more whenever jobs have waited `patience` seconds for those there
     are: starting one costs about half a second of a core, which a few short jobs do not repay. A process that is lost
-    is replaced at once. `warm` is a module that every worker imports, or a function "module:name" without arguments
-    that it calls, before its first job: imports that take a second do not count against a timeout. A module also has
+    is replaced at once. `warm` is a module that every worker imports before its first job, or a function "module:name"
+    without arguments that it calls. Imports that take a second thus do not count against a timeout. A module also has
     what calls its functions (`custom`) imported, and one that is not of this package finds all of it in the worker.
     """
 
