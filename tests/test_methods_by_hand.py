@@ -97,6 +97,24 @@ def test_pkpo_is_an_unbiased_gradient_of_pass_at_k(size, p):
         assert float(expected) == pytest.approx(float(k * (1 - p) ** (k - 1)), rel=1e-9)
 
 
+def test_qae_by_hand():
+    """The 0.4-quantile of five is 0.6 of the way from the second to the third: 0 with one or two correct, 0.6 with
+    three, 1 with four; the standard deviations are 0.4, sqrt 0.24, sqrt 0.24 and 0.4."""
+    groups = [[1] * c + [0] * (5 - c) for c in range(6)]
+    root = math.sqrt(0.24)
+    expected = [
+        [0] * 5,
+        [2.5, 0, 0, 0, 0],
+        [1 / root] * 2 + [0] * 3,
+        [0.4 / root] * 3 + [-0.6 / root] * 2,
+        [0] * 4 + [-2.5],
+        [0] * 5,
+    ]
+    np.testing.assert_allclose([advantages("qae", group) for group in groups], expected, atol=1e-12)
+    median = method_named("qae", quantile=0.5, divisor="none")
+    np.testing.assert_allclose(advantages(median, [1, 0.5, 0.25, 0]), [0.625, 0.125, -0.125, -0.375])
+
+
 WEIGHT = {  # A = (r - p) w(p), with G = 8
     "grpo": lambda p: 1 / math.sqrt(p * (1 - p)),
     "dr-grpo": lambda p: 1,
@@ -261,7 +279,7 @@ def test_advantages_that_do_not_sum_to_what_is_declared_are_refused():
         advantages(Uncentred(), [1, 1, 1, 0])
 
 
-HERE = "dr-grpo rs-grpo pkpo f-grpo difficulty-weight w-reinforce unlikeliness ucpo xrpo ds-grpo cde".split()
+HERE = "dr-grpo rs-grpo qae pkpo f-grpo difficulty-weight w-reinforce unlikeliness ucpo xrpo ds-grpo cde".split()
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=4, max_size=12), st.randoms())

@@ -23,6 +23,8 @@ from diver.methods.evol_rl import EvolRl
 from diver.methods.grpo import ClipHigher, DrGrpo, EntropyBonus, Grpo, MaxRl
 from diver.methods.pass_at_k import PassAtK
 from diver.methods.pkpo import Pkpo
+from diver.methods.poly_epo import PolyEpo
+from diver.methods.qae import Qae
 from diver.methods.rep_exp import RepExp
 from diver.methods.rs_grpo import RsGrpo
 from diver.methods.siren import Siren
@@ -44,12 +46,16 @@ METHODS: dict[str, Callable[[], Method]] = {
     "kl-cov": only_loss("kl-cov"),
     "cispo": only_loss("cispo"),
     "gspo": only_loss("gspo"),
+    "gmpo": only_loss("gmpo"),
+    "sapo": only_loss("sapo"),
+    "dppo": only_loss("dppo"),
     "dapo": Dapo,
     "pass-at-k": PassAtK,
     "max-rl": MaxRl,
     "verified-replay": VerifiedReplay,
     "dr-grpo": DrGrpo,
     "rs-grpo": RsGrpo,
+    "qae": Qae,
     "pkpo": Pkpo,
     "f-grpo": FGrpo,
     "difficulty-weight": DifficultyWeight,
@@ -59,6 +65,7 @@ METHODS: dict[str, Callable[[], Method]] = {
     "unlikeliness": Unlikeliness,
     "ucpo": Ucpo,
     "darling": Darling,
+    "poly-epo": PolyEpo,
     "evol-rl": EvolRl,
     "dra-grpo": DraGrpo,
     "rep-exp": RepExp,

@@ -596,7 +596,10 @@ def test_trl_knows_every_key_of_the_configuration():
         assert adapter(name, args).method.name == name
         assert not getattr(args, "use_bias_correction_kl", False)  # the divergence as it is, not times its ratio
         loss = method_named(name).loss
-        if name == "cispo":  # no lower bound, and the upper one is of the ratio itself
+        if name == "sapo":
+            temperatures = args.sapo_temperature_pos, args.sapo_temperature_neg
+            assert (args.loss_type, *temperatures) == ("sapo", loss.tau_positive, loss.tau_negative)
+        elif name == "cispo":  # no lower bound, and the upper one is of the ratio itself
             assert (args.loss_type, args.epsilon_high) == ("cispo", 1 + loss.clip_high)
         else:
             assert (args.epsilon, args.epsilon_high) == (loss.clip_low, loss.clip_high)
