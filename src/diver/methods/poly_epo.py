@@ -9,6 +9,7 @@ import numpy as np
 from diver.core.settings import at_least, settings
 from diver.core.types import DiverError, Group
 from diver.methods.base import Context, Method
+from diver.methods.grpo import group_advantage
 
 
 @settings
@@ -43,7 +44,7 @@ class PolyEpo(Method):
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         self.check_group_size(len(group), "G")
         value = mean_set_value(self.outcomes_within_1(group), [rollout.key or "" for rollout in group.rollouts], self.k)
-        return value - value.mean()  # every set has k members, so this is the mean over all sets
+        return group_advantage(value, divisor="none")  # the mean over its members is that over all sets of k
 
 
 def mean_set_value(rewards: np.ndarray, keys: Sequence[str], k: int) -> np.ndarray:
