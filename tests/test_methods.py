@@ -135,6 +135,8 @@ def test_overrides_are_merged_key_by_key():
         ("difficulty-weight", {"low": 2.0}, "method: low and high must be 0 <= low <= high, not 2.0 and 1.5"),
         ("difficulty-weight", {"steepness": -1.0}, "method: steepness must be at least 0, not -1.0"),
         ("pass-at-k", {"selection": {"outcomes": "wrong"}}, "method: selection.outcomes leaves groups of fewer than k"),
+        ("max-at-k", {"selection": {"outcomes": "wrong"}}, "method: selection.outcomes leaves groups of fewer than k"),
+        ("max-at-k", {"k": 1}, "method: k must be at least 2, not 1"),
         ("poly-epo", {"selection": {"outcomes": "wrong"}}, "method: selection.outcomes leaves groups of fewer than k"),
         ("poly-epo", {"overlong": {"buffer": 0.5}}, "poly-epo has advantages of outcomes alone"),
         ("poly-epo", {"k": 1}, "method: k must be at least 2, not 1"),

@@ -12,8 +12,8 @@ from diver.methods import METHODS, check_outcomes, method_named
 TEXTS, CORRECT = ["a b c", "a b d", "x y", "a b c"], np.array([1.0, 0, 0, 1])
 SCALES = {"-1/1": (-1.0, 1.0), "0/10": (0.0, 10.0), "0/0.1": (0.0, 0.1)}
 
-# A = (r - mean) / std has neither a scale nor a zero. The others have another loss, a quantile for the mean, or
-# a divisor that depends on keys only.
+# A = (r - mean) / std has neither a scale nor a zero. The others have another loss, a quantile for the mean, the best
+# of a set for r, or a divisor that depends on keys only.
 FREE = {
     "grpo",
     "clip-higher",
@@ -25,6 +25,7 @@ FREE = {
     "sapo",
     "dppo",
     "qae",
+    "max-at-k",
     "uniqueness-aware",
     "entropy-bonus",
     "entropy-advantage",
@@ -75,7 +76,7 @@ def scaled(scale):
 
 
 def small(name):
-    return method_named(name, **({"k": 2} if name in ("pass-at-k", "poly-epo") else {}))
+    return method_named(name, **({"k": 2} if name in ("pass-at-k", "max-at-k", "poly-epo") else {}))
 
 
 @pytest.mark.parametrize("scale", SCALES)

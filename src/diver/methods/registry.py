@@ -21,9 +21,9 @@ from diver.methods.diver import DiverAnnealed, DiverEd, DiverMix, DiverTd
 from diver.methods.dra_grpo import DraGrpo
 from diver.methods.evol_rl import EvolRl
 from diver.methods.grpo import ClipHigher, DrGrpo, EntropyBonus, Grpo, MaxRl
+from diver.methods.max_at_k import MaxAtK
 from diver.methods.pass_at_k import PassAtK
 from diver.methods.pkpo import Pkpo
-from diver.methods.poly_epo import PolyEpo
 from diver.methods.qae import Qae
 from diver.methods.rep_exp import RepExp
 from diver.methods.rs_grpo import RsGrpo
@@ -51,6 +51,7 @@ METHODS: dict[str, Callable[[], Method]] = {
     "dppo": only_loss("dppo"),
     "dapo": Dapo,
     "pass-at-k": PassAtK,
+    "max-at-k": MaxAtK,
     "max-rl": MaxRl,
     "verified-replay": VerifiedReplay,
     "dr-grpo": DrGrpo,
@@ -65,7 +66,6 @@ METHODS: dict[str, Callable[[], Method]] = {
     "unlikeliness": Unlikeliness,
     "ucpo": Ucpo,
     "darling": Darling,
-    "poly-epo": PolyEpo,
     "evol-rl": EvolRl,
     "dra-grpo": DraGrpo,
     "rep-exp": RepExp,

@@ -90,13 +90,14 @@ EVERY_TRLS = method_named("diver-mix", loss={"aggregation": "sequence-mean"})
 TWO_UPDATES = EVERY_TRLS, arguments(EVERY_TRLS, gradient_accumulation_steps=2)
 """Two optimizer steps a rollout, with a loss that an older TRL normalises as a newer one does."""
 BY_A_MODEL = {"evol-rl", "dra-grpo", "rep-exp"}  # of an encoder from the hub
+SETS = {"pass-at-k", "max-at-k", "poly-epo"}  # of k responses, fewer than the four of a group
 CARRIED = [name for name in METHODS if "TRL" not in refusals(method_named(name)) and name not in BY_A_MODEL]
 
 
 @pytest.mark.parametrize("chat", [False, True])
 @pytest.mark.parametrize("name", CARRIED)
 def test_advantages_are_those_of_the_drop_in(name, chat):
-    batch, method = Batch(chat), method_named(name, **({"k": 2} if name == "pass-at-k" else {}))
+    batch, method = Batch(chat), method_named(name, **({"k": 2} if name in SETS else {}))
     returned = adapter(method, arguments(method))(**batch.given)
     assert returned == expected(method, 0.0)
     assert batch.metrics["reward/outcome"] == 0.75 and batch.metrics["grade/wrong"] == 0.25

@@ -134,7 +134,7 @@ def check(args: Any, method: Method) -> None:
             "too; install one for a newer TRL, or choose another engine"
         )
     given = {name: getattr(args, name) for name in wanted}
-    if given.get("epsilon_high", args.epsilon) is None:
+    if "epsilon_high" in given and given["epsilon_high"] is None:
         given["epsilon_high"] = args.epsilon
     if not method.loss.kl_coef:
         wanted.pop("use_bias_correction_kl", None)  # of a divergence that is not in the loss

@@ -1,4 +1,4 @@
-"""Poly-EPO (arXiv 2604.17654): the value of a set of k responses is its mean reward times its diversity."""
+"""After Poly-EPO (arXiv 2604.17654): the value of a set of k responses is its mean reward times its diversity."""
 
 import math
 from collections import Counter
@@ -17,10 +17,11 @@ class PolyEpo(Method):
     """Correctness of a set of k responses, times the share of different solutions or answers in it.
 
     A_i is the mean value of all sets of k that response i is in, minus that of all sets, without a standard deviation.
-    A wrong response that adds an answer to sets with correct ones may have an advantage above 0. Departures: what is
-    the same is the `key` of a response, where the source asks a language model for the strategy; as there, a response
-    without an answer adds no diversity. The mean over the tokens of a mini-batch, where the source divides by a
-    constant length. Clip 0.20 / 0.28, as in the source.
+    A wrong response that adds an answer to sets with correct ones may have an advantage above 0. The formula and the
+    constants are those that notes quote of the paper (hence "after"). One of them adds that a set of a single strategy
+    is worth 0; here its diversity is 1 / k. Departures: what is the same is the `key` of a response, where the source
+    asks a language model for the strategy; as there, a response without an answer adds no diversity. The mean is over
+    the tokens of a mini-batch, where the source divides by a constant length.
     """
 
     name: str = "poly-epo"
