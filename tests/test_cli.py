@@ -342,7 +342,7 @@ TRAINED = [pytest.param(m, marks=[pytest.mark.slow] * (m not in KINDS)) for m in
 
 @pytest.mark.parametrize("method", TRAINED)
 def test_every_method_trains(method, request):
-    flags = ("--method.k", "2") if method in ("pass-at-k", "pkpo") else ()
+    flags = ("--method.k", "2") if method in ("pass-at-k", "max-at-k", "pkpo", "poly-epo") else ()
     if method in ("evol-rl", "dra-grpo"):
         flags = ("--method.diversity.embedding.model", request.getfixturevalue("minilm").model)
     if method == "rep-exp":

@@ -6,7 +6,7 @@ from diver.losses import CispoLoss, ClipLoss, HighEntropyLoss
 from diver.methods import METHODS, method_named
 from diver.recipe.load import load_recipe
 
-OWN = {"clip-cov", "kl-cov", "cispo", "gspo"}  # the clip is what they change
+OWN = {"clip-cov", "kl-cov", "cispo", "gspo", "gmpo", "sapo", "dppo"}  # the clip is what they change
 SHARED = ("aggregation", "kl_coef", "entropy_coef", "clip_low", "clip_high")
 
 
@@ -18,7 +18,7 @@ def test_in_the_common_frame_only_the_method_differs_from_clip_higher(name):
         assert method.loss == ClipLoss(entropy_coef=0.001)
     elif name not in OWN:
         assert [getattr(method.loss, key) for key in SHARED] == [getattr(baseline.loss, key) for key in SHARED]
-    elif name != "gspo":  # whose aggregation is its definition
+    elif name not in ("gspo", "gmpo"):  # whose aggregation is its definition
         assert [getattr(method.loss, key) for key in SHARED[:3]] == ["token-mean", 0, 0]
 
 

@@ -14,11 +14,14 @@ from diver.losses import (
     CispoLoss,
     ClipCovLoss,
     ClipLoss,
+    DppoLoss,
     EntropyAdvantageLoss,
+    GmpoLoss,
     GspoLoss,
     HighEntropyLoss,
     KlCovLoss,
     PolicyLoss,
+    SapoLoss,
 )
 from diver.losses.base import Tokens, row_weights
 from diver.losses.clip import clipped_surrogate
@@ -208,6 +211,59 @@ def test_gspo_has_the_gradient_of_the_ratio_of_whole_responses():
     s = torch.stack([(logprobs[i, :n] - old[i, :n]).mean().exp() for i, n in enumerate(lengths)])
     (expected,) = torch.autograd.grad(-(s * advantages).minimum(s.clamp(0.98, 1.03) * advantages).mean(), logprobs)
     assert torch.allclose(ours, expected, atol=1e-12) and ours.any() and not ours.any(1).all()  # some are clipped
+
+
+def gmpo(advantages):
+    """Two responses, bounds of ln 2: log rho is 3, -3 and 1/2 times ln 2, and 1/2 ln 2 of one token beside padding."""
+    old = torch.tensor([[-3.0, -3, -3], [-1.0, 7.0, 7.0]], dtype=torch.float64)
+    logprobs = old + LOG2 * torch.tensor([[3.0, -3, 0.5], [0.5, 5, 5]], dtype=torch.float64)
+    logprobs.requires_grad_()
+    mask = torch.tensor([[True] * 3, [True, False, False]])
+    loss = GmpoLoss(clip_low=LOG2, clip_high=LOG2)
+    value, metrics = loss.forward(Tokens(logprobs, old, torch.tensor(advantages).double(), mask=mask))
+    (value * mask * row_weights(mask.sum(1), loss.aggregation)[:, None]).sum().backward()
+    return value[mask].tolist(), logprobs.grad.tolist(), metrics["clip_fraction"][mask].tolist()
+
+
+def test_gmpo_by_hand():
+    """A = +1: the exponents of 2 are 1 (clipped), -3 and 1/2, their mean -1/2. A = -2: 3, -1 (clipped) and 1/2,
+    their mean 5/6. An unclipped token has -s A / (2 responses x 3 tokens)."""
+    value, gradient, is_clipped = gmpo([[1.0], [1.0]])
+    s, other = 2**-0.5, 2**0.5
+    assert np.allclose(value, [-s] * 3 + [-other]) and is_clipped == [True, False, False, False]
+    assert np.allclose(gradient, [[0, -s / 6, -s / 6], [-other / 2, 0, 0]])
+    value, gradient, is_clipped = gmpo([[-2.0], [0.0]])
+    s = 2 ** (5 / 6)
+    assert np.allclose(value, [2 * s] * 3 + [0]) and is_clipped == [False, True, False, False]
+    assert np.allclose(gradient, [[s / 3, 0, s / 3], [0, 0, 0]])
+    assert (GmpoLoss().clip_low, GmpoLoss().clip_high, GmpoLoss().aggregation) == (0.4, 0.4, "sequence-mean")
+
+
+def test_sapo_by_hand():
+    """tau (rho - 1) is -ln 2, 0 and ln 3, so its sigmoid p is 1/3, 1/2 and 3/4; f = 4 p / tau, f' = 4 p (1 - p)."""
+    tau = torch.tensor([[1.0], [2.0]], dtype=torch.float64)  # of A = 1 and A = -2
+    ratio = 1 + torch.tensor([[-LOG2, 0.0, math.log(3)]], dtype=torch.float64) / tau
+    logprobs = (ratio.log() - 1).requires_grad_()
+    tokens = Tokens(logprobs, torch.full((2, 3), -1.0), torch.tensor([[1.0], [-2.0]]))
+    loss, metrics = SapoLoss(tau_negative=2.0).forward(tokens)
+    loss.sum().backward()
+    assert np.allclose(loss.detach(), [[-4 / 3, -2, -3], [4 / 3, 2, 3]]) and metrics == {}
+    slope = torch.tensor([8 / 9, 1, 3 / 4]) * ratio.detach()  # at rho = 1 that of rho A
+    assert torch.allclose(logprobs.grad, slope * torch.tensor([[-1.0], [2.0]]))
+    assert (SapoLoss().tau_positive, SapoLoss().tau_negative, SapoLoss().aggregation) == (1, 1.05, "sequence-mean")
+
+
+def test_dppo_by_hand():
+    """pi from 0.5 to 0.6, 0.7 and 0.3, and from 0.001 to 0.1: only the steps of 0.2 in the direction of A are outside,
+    not the ratio of 100, which as a weight is bounded by 50 here."""
+    old = torch.tensor([[0.5, 0.5, 0.5, 0.001]] * 2, dtype=torch.float64).log()
+    logprobs = torch.tensor([[0.6, 0.7, 0.3, 0.1]] * 2, dtype=torch.float64).log().requires_grad_()
+    loss, metrics = DppoLoss(max_ratio=50.0).forward(Tokens(logprobs, old, torch.tensor([[1.0], [-2.0]])))
+    loss.sum().backward()
+    assert torch.allclose(logprobs.grad, torch.tensor([[-1.2, 0, -0.6, -50], [2.4, 2.8, 0, 100]]).double())
+    assert metrics["clip_fraction"].tolist() == [[False, True, False, False], [False, False, True, False]]
+    assert torch.allclose(loss, (logprobs.grad * logprobs).detach())
+    assert DppoLoss().delta == 0.15 and DppoLoss(delta=0.25).forward(Tokens(logprobs, old, torch.ones(2, 1)))[0].all()
 
 
 def test_the_entropy_advantage_by_hand():

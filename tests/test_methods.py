@@ -59,8 +59,8 @@ def test_a_name_and_nothing_else_is_the_papers_setting():
     assert method_named("high-entropy").loss == HighEntropyLoss(top_entropy_fraction=0.2)
     not_centred = {name for name in METHODS if not method_named(name).zero_mean}
     assert not_centred == {
-        *("pkpo", "difficulty-weight", "w-reinforce", "psr", "nsr", "xrpo", "ds-grpo"),
-        *("outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
+        *("pkpo", "difficulty-weight", "w-reinforce", "psr", "nsr", "xrpo", "ds-grpo", "qae"),
+        *("uniqueness-aware", "outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
     }
     assert not method_named("ucpo", overlong={"buffer": 0.5}).zero_mean  # sum |A| of up to 0.06 in random groups
 
@@ -135,6 +135,16 @@ def test_overrides_are_merged_key_by_key():
         ("difficulty-weight", {"low": 2.0}, "method: low and high must be 0 <= low <= high, not 2.0 and 1.5"),
         ("difficulty-weight", {"steepness": -1.0}, "method: steepness must be at least 0, not -1.0"),
         ("pass-at-k", {"selection": {"outcomes": "wrong"}}, "method: selection.outcomes leaves groups of fewer than k"),
+        ("max-at-k", {"selection": {"outcomes": "wrong"}}, "method: selection.outcomes leaves groups of fewer than k"),
+        ("max-at-k", {"k": 1}, "method: k must be at least 2, not 1"),
+        ("poly-epo", {"selection": {"outcomes": "wrong"}}, "method: selection.outcomes leaves groups of fewer than k"),
+        ("poly-epo", {"overlong": {"buffer": 0.5}}, "poly-epo has advantages of outcomes alone"),
+        ("poly-epo", {"k": 1}, "method: k must be at least 2, not 1"),
+        ("qae", {"quantile": 1.0}, "method: quantile must be above 0 and below 1, not 1.0"),
+        ("uniqueness-aware", {"alpha": 1.5}, "method: alpha must be between 0 and 1, not 1.5"),
+        ("sapo", {"loss": {"tau_negative": 0}}, "method.loss: tau_negative must be above 0, not 0.0"),
+        ("dppo", {"loss": {"delta": 0}}, "method.loss: delta must be above 0, not 0.0"),
+        ("dppo", {"loss": {"max_ratio": 1}}, "method.loss: max_ratio must be above 1, not 1.0"),
         ("pkpo", {"selection": {"outcomes": "correct"}}, "method: selection.outcomes leaves groups of fewer than k"),
         (
             "outcome-batch",

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -95,6 +96,52 @@ def test_pkpo_is_an_unbiased_gradient_of_pass_at_k(size, p):
             mean = Fraction(float(a.sum())).limit_denominator(10**6) / size / p
             expected += math.comb(size, c) * p**c * (1 - p) ** (size - c) * mean
         assert float(expected) == pytest.approx(float(k * (1 - p) ** (k - 1)), rel=1e-9)
+
+
+def test_max_at_k_by_hand():
+    """The pairs of 1, 1/2 and 0 are worth 1, 1 and 1/2; their mean is 1 for the first response, 3/4 for the others."""
+    plain = method_named("max-at-k", k=2, divisor="none")
+    np.testing.assert_allclose(advantages(plain, [0.5, 1, 0]), [-1 / 12, 1 / 6, -1 / 12])
+    root = math.sqrt(2)
+    np.testing.assert_allclose(advantages(method_named("max-at-k", k=2), [0, 0.5, 1]), [-1 / root, -1 / root, root])
+    assert advantages(method_named("max-at-k", k=3), [0.7] * 6).tolist() == [0] * 6
+    with pytest.raises(DiverError, match="method.k is 4 with G = 4: k must be below G, or no group has a signal"):
+        advantages("max-at-k", [1, 0, 0, 0])
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=3, max_size=9))
+def test_max_at_k_is_the_mean_over_all_sets(rewards):
+    for k in range(2, len(rewards)):
+        sets = [*combinations(range(len(rewards)), k)]
+        best = [max(rewards[i] for i in members) for members in sets]
+        of_each = [np.mean([b for b, s in zip(best, sets, strict=True) if i in s]) for i in range(len(rewards))]
+        found = advantages(method_named("max-at-k", k=k, divisor="none"), rewards)
+        np.testing.assert_allclose(found, np.array(of_each) - np.mean(best), atol=1e-9)
+
+
+@pytest.mark.parametrize("correct", range(1, 6))
+def test_max_at_k_of_outcomes_0_and_1_is_pass_at_k_over_its_standard_deviation(correct):
+    r = np.array([1.0] * correct + [0.0] * (8 - correct))
+    a = advantages("pass-at-k", r)
+    np.testing.assert_allclose(advantages("max-at-k", r), a / a.std() if a.any() else a, atol=1e-12)
+
+
+def test_qae_by_hand():
+    """The 0.4-quantile of five is 0.6 of the way from the second to the third: 0 with one or two correct, 0.6 with
+    three, 1 with four; the standard deviations are 0.4, sqrt 0.24, sqrt 0.24 and 0.4."""
+    groups = [[1] * c + [0] * (5 - c) for c in range(6)]
+    root = math.sqrt(0.24)
+    expected = [
+        [0] * 5,
+        [2.5, 0, 0, 0, 0],
+        [1 / root] * 2 + [0] * 3,
+        [0.4 / root] * 3 + [-0.6 / root] * 2,
+        [0] * 4 + [-2.5],
+        [0] * 5,
+    ]
+    np.testing.assert_allclose([advantages("qae", group) for group in groups], expected, atol=1e-12)
+    median = method_named("qae", quantile=0.5, divisor="none")
+    np.testing.assert_allclose(advantages(median, [1, 0.5, 0.25, 0]), [0.625, 0.125, -0.125, -0.375])
 
 
 WEIGHT = {  # A = (r - p) w(p), with G = 8
@@ -261,7 +308,7 @@ def test_advantages_that_do_not_sum_to_what_is_declared_are_refused():
         advantages(Uncentred(), [1, 1, 1, 0])
 
 
-HERE = "dr-grpo rs-grpo pkpo f-grpo difficulty-weight w-reinforce unlikeliness ucpo xrpo ds-grpo cde".split()
+HERE = "dr-grpo rs-grpo qae pkpo f-grpo difficulty-weight w-reinforce unlikeliness ucpo xrpo ds-grpo cde".split()
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=4, max_size=12), st.randoms())

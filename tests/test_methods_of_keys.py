@@ -1,5 +1,7 @@
 """The methods that ask which responses are the same, and DAPO: by hand, from the papers' formulas."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,6 +20,56 @@ CON, MEAN = (method_named(name, mask_answer=False) for name in ("outcome-ucb-con
 
 def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12)
+
+
+# --- uniqueness-aware; of two correct in four GRPO's advantages are 1 and -1
+
+
+def test_uniqueness_aware_by_hand():
+    close(advantages("uniqueness-aware", [1, 1, 0, 0], keys="abcc"), [1, 1, -1 / 2, -1 / 2])
+    close(advantages("uniqueness-aware", [1, 1, 1, 0, 0, 0], keys="aabccc"), [1 / 2, 1 / 2, 1, *[-1 / 3] * 3])
+    root = method_named("uniqueness-aware", alpha=0.5)
+    close(advantages(root, [1, 1, 0, 0], keys="aacd"), [2**-0.5, 2**-0.5, -1, -1])
+    close(advantages(method_named("uniqueness-aware", alpha=0), [1, 1, 0, 0], keys="aacc"), [1, 1, -1, -1])
+    assert advantages("uniqueness-aware", [1, 1, 1], keys="aab").tolist() == [0] * 3
+
+
+# --- Poly-EPO
+
+
+def poly_epo(k, outcomes, keys):
+    return advantages(method_named("poly-epo", k=k), outcomes, keys=keys)
+
+
+def test_poly_epo_by_hand():
+    # pairs 01, 02, 12 are worth 1/2, 1/4, 0: their mean is 1/4, those of each response 3/8, 1/4, 1/8
+    close(poly_epo(2, [1, 0, 0], "aba"), [1 / 8, 0, -1 / 8])
+    # without an answer in the second: 1/4, 1/4, 0, mean 1/6
+    close(poly_epo(2, [1, 0, 0], ["a", "", "a"]), [1 / 12, -1 / 24, -1 / 24])
+    # three that are correct and the same are worth 1/3, two of them and the wrong one 2/3 of 2/3
+    close(poly_epo(3, [1, 1, 1, 0], "aaab"), [*[-1 / 108] * 3, 1 / 36])
+    assert poly_epo(3, [0, 0, 0, 0], "abcd").tolist() == [0] * 4
+    assert poly_epo(4, [1] * 7, "aaaaaaa").tolist() == [0] * 7
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 0.5, 1]), st.sampled_from(["", *"abcd"])), min_size=3, max_size=9))
+def test_poly_epo_is_the_mean_over_all_sets(responses):
+    for k in range(2, len(responses)):
+        sets = [*combinations(range(len(responses)), k)]
+        rows = [[responses[i] for i in members] for members in sets]
+        values = [sum(r for r, _ in row) / k * len({key for _, key in row} - {""}) / k for row in rows]
+        of_each = [[v for v, s in zip(values, sets, strict=True) if i in s] for i in range(len(responses))]
+        expected = [np.mean(of_one) - np.mean(values) for of_one in of_each]
+        close(poly_epo(k, [r for r, _ in responses], [key for _, key in responses]), expected)
+
+
+def test_what_poly_epo_refuses():
+    with pytest.raises(DiverError, match="method.k is 4 with G = 4: k must be below G, or no group has a signal"):
+        poly_epo(4, [1, 0, 0, 0], "abcd")
+    with pytest.raises(DiverError, match="rollout 1 has the outcome -1; give one from 0"):
+        poly_epo(2, [1, -1, 0], "abc")
+    with pytest.raises(DiverError, match="needs keys"):
+        diver.advantages([""] * 3, [1, 0, 0], [0] * 3, method_named("poly-epo", k=2))
 
 
 # --- outcome-based exploration; of two correct in four GRPO's advantages are 1 and -1

@@ -12,7 +12,8 @@ from diver.methods import METHODS, check_outcomes, method_named
 TEXTS, CORRECT = ["a b c", "a b d", "x y", "a b c"], np.array([1.0, 0, 0, 1])
 SCALES = {"-1/1": (-1.0, 1.0), "0/10": (0.0, 10.0), "0/0.1": (0.0, 0.1)}
 
-# A = (r - mean) / std has neither a scale nor a zero, and the methods below it only change the loss.
+# A = (r - mean) / std has neither a scale nor a zero. The others have another loss, a quantile for the mean, the best
+# of a set for r, or a divisor that depends on keys only.
 FREE = {
     "grpo",
     "clip-higher",
@@ -20,6 +21,12 @@ FREE = {
     "kl-cov",
     "cispo",
     "gspo",
+    "gmpo",
+    "sapo",
+    "dppo",
+    "qae",
+    "max-at-k",
+    "uniqueness-aware",
     "entropy-bonus",
     "entropy-advantage",
     "high-entropy",
@@ -36,7 +43,7 @@ THRESHOLD = {
 # A bonus, a penalty or beta is relative to the 1 that a correct response has more than a wrong one; or r is multiplied.
 UNIT = {
     *("diver-td", "diver-ed", "diver-mix", "diver-annealed"),
-    *("rs-grpo", "rep-exp", "cde", "darling", "dra-grpo", "unlikeliness"),
+    *("rs-grpo", "rep-exp", "cde", "darling", "poly-epo", "dra-grpo", "unlikeliness"),
 }
 # `diver.advantages` refuses them, because they select responses, need grades or replay rollouts.
 # The threshold counts in three; the penalty of dapo is relative to 1.
@@ -69,7 +76,7 @@ def scaled(scale):
 
 
 def small(name):
-    return method_named(name, **({"k": 2} if name == "pass-at-k" else {}))
+    return method_named(name, **({"k": 2} if name in ("pass-at-k", "max-at-k", "poly-epo") else {}))
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -12,7 +12,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from diver.core.types import Group, Problem, Reward, Rollout
-from diver.losses import ClipLoss, EntropyAdvantageLoss, GspoLoss
+from diver.losses import ClipLoss, DppoLoss, EntropyAdvantageLoss, GmpoLoss, GspoLoss
 from diver.methods import method_named
 from diver.recipe.sections import Model, Update
 from diver.sample.base import sample_groups
@@ -254,6 +254,19 @@ def of_responses(model, prompt, rollout, advantage):
     return torch.minimum(s * advantage, s.clamp(0.9, 1.1) * advantage)
 
 
+def of_clipped_tokens(model, prompt, rollout, advantage):
+    """GMPO's objective of one response; log rho is at most 0.1 with A > 0, at least -0.1 with A < 0."""
+    log_ratio = token_logprobs(model, prompt, list(rollout.tokens), 0.8) - torch.tensor(rollout.logprobs)
+    return advantage * (log_ratio.clamp(max=0.1) if advantage > 0 else log_ratio.clamp(min=-0.1)).mean().exp()
+
+
+def of_tokens_within_reach(model, prompt, rollout, advantage):
+    """The sum over the tokens of rho A, of those whose probability has moved by at most 0.02 in the direction of A."""
+    taken, old = token_logprobs(model, prompt, list(rollout.tokens), 0.8), torch.tensor(rollout.logprobs)
+    moved = (taken.exp() - old.exp()).detach() * (1 if advantage > 0 else -1)
+    return ((taken - old).exp() * advantage)[moved <= 0.02].sum()
+
+
 def of_unsure_tokens(model, prompt, rollout, advantage):
     """The sum over the tokens, A + min(H / 5, |A| / 3) in place of A."""
     logits = model(input_ids=torch.tensor([prompt + list(rollout.tokens)])).logits[0, len(prompt) - 1 : -1] / 0.8
@@ -268,9 +281,11 @@ def of_unsure_tokens(model, prompt, rollout, advantage):
     ("loss", "objective"),
     [
         (WithGivenLogprobs(clip_low=0.1, clip_high=0.1), of_responses),
+        (GmpoLoss(clip_low=0.1, clip_high=0.1), of_clipped_tokens),
+        (DppoLoss(delta=0.02), of_tokens_within_reach),
         (EntropyAdvantageLoss(alpha=0.2, kappa=3.0), of_unsure_tokens),
     ],
-    ids=["gspo", "entropy-advantage"],
+    ids=["gspo", "gmpo", "dppo", "entropy-advantage"],
 )
 def test_the_losses_of_responses_and_of_entropies(loss, objective, budget):
     groups, recorder, expected = rollout_batch(0.8), Recorder(model := tiny_model()), []
@@ -279,7 +294,7 @@ def test_the_losses_of_responses_and_of_entropies(loss, objective, budget):
     for start in range(0, GROUPS, MINI):
         model.zero_grad()
         rows = [(list(g.prompt_tokens), r) for g in groups[start : start + MINI] for r in g.rollouts]
-        count = len(rows) if loss.name == "gspo" else sum(r.length for _, r in rows)
+        count = len(rows) if loss.aggregation == "sequence-mean" else sum(r.length for _, r in rows)
         (-sum(objective(model, prompt, r, r.advantage) for prompt, r in rows) / count).backward()
         expected.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
     assert max(relative_errors(recorder.gradients, expected)) < 1e-5

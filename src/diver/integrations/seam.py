@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diver.core.types import DiverError
-from diver.losses import CispoLoss, ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss
+from diver.losses import CispoLoss, ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss, SapoLoss
 from diver.methods import Method, check_needs, method_named
 
 
@@ -82,7 +82,7 @@ SEAMS = {
             "TRL",
             carries=("responses", "tokens", "decode", "grades", "keys"),
             subtracts_mean=True,
-            losses=(ClipLoss, GspoLoss, HighEntropyLoss, CispoLoss),
+            losses=(ClipLoss, GspoLoss, HighEntropyLoss, CispoLoss, SapoLoss),
             terms=("kl_coef", "entropy_coef"),
             knows_limit=True,
         ),

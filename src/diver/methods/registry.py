@@ -21,8 +21,10 @@ from diver.methods.diver import DiverAnnealed, DiverEd, DiverMix, DiverTd
 from diver.methods.dra_grpo import DraGrpo
 from diver.methods.evol_rl import EvolRl
 from diver.methods.grpo import ClipHigher, DrGrpo, EntropyBonus, Grpo, MaxRl
+from diver.methods.max_at_k import MaxAtK
 from diver.methods.pass_at_k import PassAtK
 from diver.methods.pkpo import Pkpo
+from diver.methods.qae import Qae
 from diver.methods.rep_exp import RepExp
 from diver.methods.rs_grpo import RsGrpo
 from diver.methods.siren import Siren
@@ -44,12 +46,17 @@ METHODS: dict[str, Callable[[], Method]] = {
     "kl-cov": only_loss("kl-cov"),
     "cispo": only_loss("cispo"),
     "gspo": only_loss("gspo"),
+    "gmpo": only_loss("gmpo"),
+    "sapo": only_loss("sapo"),
+    "dppo": only_loss("dppo"),
     "dapo": Dapo,
     "pass-at-k": PassAtK,
+    "max-at-k": MaxAtK,
     "max-rl": MaxRl,
     "verified-replay": VerifiedReplay,
     "dr-grpo": DrGrpo,
     "rs-grpo": RsGrpo,
+    "qae": Qae,
     "pkpo": Pkpo,
     "f-grpo": FGrpo,
     "difficulty-weight": DifficultyWeight,

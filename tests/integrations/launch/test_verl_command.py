@@ -115,6 +115,26 @@ def test_verls_own_options_have_the_last_word():
         make_recipe({"verl": {"overrides": ["nnodes"]}})
 
 
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        ({"name": "gmpo"}, r"'gmpo': verl sums the means of its micro-batches \(geo_mean\)"),
+        ({"name": "sapo", "aggregation": "token-mean"}, "'token-mean': verl's sapo is a mean over responses; set 'seq"),
+    ],
+)
+def test_a_loss_that_verl_has_in_another_form_is_refused(loss, told):
+    with pytest.raises(DiverError, match=told):
+        options(make_recipe({"method": {"name": "grpo", "loss": loss}}))
+
+
+def test_the_ratio_of_dppo_is_bounded_as_its_loss_says():
+    """By the option that bounds it for A < 0 in verl's clipped loss, which `diver train` sets to 1e6."""
+    given = options(make_recipe({"method": {"name": "dppo", "loss": {"delta": 0.1, "max_ratio": 50.0}}}))
+    actor = "actor_rollout_ref.actor."
+    wanted = {"clip_ratio_low": "0.1", "clip_ratio_high": "0.1", "clip_ratio_c": "50.0", "loss_agg_mode": "token-mean"}
+    assert {key: given[actor + key] for key in wanted} == wanted
+
+
 def test_folders_are_absolute_and_hub_names_stay(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny").mkdir()

@@ -93,13 +93,14 @@ EVERY_TRLS = method_named("diver-mix", loss={"aggregation": "sequence-mean"})
 TWO_UPDATES = EVERY_TRLS, arguments(EVERY_TRLS, gradient_accumulation_steps=2)
 """Two optimizer steps a rollout, with a loss that an older TRL normalises as a newer one does."""
 BY_A_MODEL = {"evol-rl", "dra-grpo", "rep-exp"}  # of an encoder from the hub
+SETS = {"pass-at-k", "max-at-k", "poly-epo"}  # of k responses, fewer than the four of a group
 CARRIED = [name for name in METHODS if "TRL" not in refusals(method_named(name)) and name not in BY_A_MODEL]
 
 
 @pytest.mark.parametrize("chat", [False, True])
 @pytest.mark.parametrize("name", CARRIED)
 def test_advantages_are_those_of_the_drop_in(name, chat):
-    batch, method = Batch(chat), method_named(name, **({"k": 2} if name == "pass-at-k" else {}))
+    batch, method = Batch(chat), method_named(name, **({"k": 2} if name in SETS else {}))
     returned = adapter(method, arguments(method))(**batch.given)
     assert returned == expected(method, 0.0)
     assert batch.metrics["reward/outcome"] == 0.75 and batch.metrics["grade/wrong"] == 0.25
@@ -636,7 +637,10 @@ def test_trl_knows_every_key_of_the_configuration():
         assert adapter(name, args).method.name == name
         assert not getattr(args, "use_bias_correction_kl", False)  # the divergence as it is, not times its ratio
         loss = method_named(name).loss
-        if name == "cispo":  # no lower bound, and the upper one is of the ratio itself
+        if name == "sapo":
+            temperatures = args.sapo_temperature_pos, args.sapo_temperature_neg
+            assert (args.loss_type, *temperatures) == ("sapo", loss.tau_positive, loss.tau_negative)
+        elif name == "cispo":  # no lower bound, and the upper one is of the ratio itself
             assert (args.loss_type, args.epsilon_high) == ("cispo", 1 + loss.clip_high)
         else:
             assert (args.epsilon, args.epsilon_high) == (loss.clip_low, loss.clip_high)

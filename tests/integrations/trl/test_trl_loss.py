@@ -13,6 +13,7 @@ from trl import GRPOConfig, GRPOTrainer
 from diver.core.types import DiverError
 from diver.integrations.trl import GroupAdvantage, config
 from diver.integrations.trl.objective import installed
+from diver.losses.base import Tokens, row_weights
 from diver.methods import method_named
 from diver.tasks.testbeds import policy_folder
 
@@ -119,6 +120,34 @@ def test_cispos_gradient_where_ratios_have_left_the_bound(tmp_path):
     wanted = gradient(made.model, [-(weight * chosen * ADVANTAGES[:, None] * mask).sum() / LENGTHS.sum()])
 
     torch.testing.assert_close(gradient(made.model, trls(made, ids, mask, old)), wanted, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", [{}, {"tau_positive": 0.5, "tau_negative": 3.0}])
+def test_sapo_is_trls(tmp_path, loss):
+    """Its value and gradient over the four micro-batches of a step, by our loss of the same log-probs."""
+    method = method_named("sapo", loss=loss)
+    try:
+        made = trainer(tmp_path, method, 4)
+    except DiverError:
+        assert installed() < (1, 10)
+        return
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(5, 30, (16, PROMPT + 16), generator=generator)
+    mask = (torch.arange(16)[None] < LENGTHS[:, None]).int()
+    logits = made.model(input_ids=ids).logits.float()[:, PROMPT - 1 : -1] / made.temperature
+    chosen = logits.log_softmax(-1).gather(-1, ids[:, PROMPT:, None])[..., 0]
+    old = chosen.detach() + torch.tensor([-0.5, 0.0, 0.9])[torch.randint(0, 3, chosen.shape, generator=generator)]
+    values, _ = method.loss.forward(Tokens(chosen, old, ADVANTAGES[:, None]))
+    ours = (values * mask * row_weights(LENGTHS, method.loss.aggregation)[:, None]).sum()
+    theirs = list(trls(made, ids, mask, old))
+    assert float(sum(theirs).detach()) == pytest.approx(float(ours.detach()), abs=1e-6)
+    torch.testing.assert_close(gradient(made.model, theirs), gradient(made.model, [ours]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("aggregation", ["token-mean", "token-sum"])
+def test_a_sapo_that_trl_does_not_have_is_refused(aggregation):
+    with pytest.raises(DiverError, match="TRL's sapo is a mean over responses; set 'sequence-mean'"):
+        config(method_named("sapo", loss={"aggregation": aggregation}))
 
 
 @pytest.mark.parametrize("loss", [{"clip_low": 0.5}, {"aggregation": "sequence-mean"}])

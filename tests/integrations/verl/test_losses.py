@@ -15,12 +15,22 @@ core_algos = pytest.importorskip("verl.trainer.ppo.core_algos")
 from verl.workers.config import ActorConfig, PolicyLossConfig  # noqa: E402
 
 from diver.integrations.verl.config import POLICY_LOSSES  # noqa: E402
-from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, GspoLoss, KlCovLoss  # noqa: E402
+from diver.losses import (  # noqa: E402
+    CispoLoss,
+    ClipCovLoss,
+    ClipLoss,
+    DppoLoss,
+    GmpoLoss,
+    GspoLoss,
+    KlCovLoss,
+    SapoLoss,
+)
 from diver.losses.base import Tokens, row_weights  # noqa: E402
 from diver.losses.logprobs import entropy, kl_to_reference  # noqa: E402
 from diver.methods.grpo import group_advantage  # noqa: E402
 
 ROWS, WIDTH = 12, 40
+GEO_MEAN = "geo_mean", {"clip_ratio_low": "clip_low", "clip_ratio_high": "clip_high"}  # not carried
 AGGREGATIONS = {
     "token-mean": "token-mean",
     "sequence-mean": "seq-mean-token-mean",
@@ -57,7 +67,7 @@ def ours(loss, batch, seed=0):
 
 
 def verls(loss, batch):
-    mode, options = POLICY_LOSSES[type(loss)]
+    mode, options = {**POLICY_LOSSES, GmpoLoss: GEO_MEAN}[type(loss)]
     logprobs, old, advantage, mask = batch
     logprobs = logprobs.clone().requires_grad_()
     config = ActorConfig(
@@ -95,6 +105,8 @@ def verls(loss, batch):
         CispoLoss(clip_low=0.1, clip_high=0.2),
         GspoLoss(clip_low=0.03, clip_high=0.05),
         GspoLoss(),
+        DppoLoss(),
+        DppoLoss(delta=0.05, max_ratio=1.5),
     ],
     ids=str,
 )
@@ -106,6 +118,26 @@ def test_the_losses_are_verls(loss, aggregation, batch):
     clip = {name: getattr(loss, name) for name in ("clip_low", "clip_high") if hasattr(loss, name)}
     plain = ours(ClipLoss(**clip, aggregation=aggregation), batch)[1]
     assert type(loss) is ClipLoss or not torch.allclose(gradient, plain, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [SapoLoss(), SapoLoss(tau_positive=0.5, tau_negative=3.0), GmpoLoss(), GmpoLoss(clip_low=0.1, clip_high=0.3)],
+    ids=str,
+)
+def test_the_losses_that_are_a_mean_over_responses_are_verls(loss, batch):
+    (value, gradient), (theirs, their_gradient) = ours(loss, batch), verls(loss, batch)
+    assert value == pytest.approx(theirs, rel=1e-6)
+    torch.testing.assert_close(gradient, their_gradient, rtol=1e-6, atol=1e-12)
+    other = dataclasses.replace(loss, aggregation="token-mean")
+    assert not torch.allclose(ours(other, batch)[1], their_gradient, rtol=1e-3)
+
+
+def test_geo_mean_of_two_micro_batches_is_twice_that_of_the_mini_batch(batch):
+    """verl adds up the gradients of the micro-batches, so `diver` refuses GMPO there."""
+    halves = [tuple(column[rows] for column in batch) for rows in (slice(0, ROWS // 2), slice(ROWS // 2, ROWS))]
+    summed = torch.cat([verls(GmpoLoss(), half)[1] for half in halves])
+    torch.testing.assert_close(summed, 2 * ours(GmpoLoss(), batch)[1], rtol=1e-6, atol=1e-12)
 
 
 def test_clip_cov_leaves_out_as_many_tokens_as_verls(batch):

@@ -2,6 +2,7 @@
 
 import dataclasses
 from contextlib import nullcontext
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +19,7 @@ from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.integrations.verl import replay, trainer
 from diver.integrations.verl.config import AGGREGATIONS, POLICY_LOSSES
 from diver.integrations.verl.replay import Kind, MiniBatches, add_rows, row_multiple, weights_by_key
-from diver.losses import CispoLoss, ClipLoss, GspoLoss
+from diver.losses import CispoLoss, ClipLoss, DppoLoss, GspoLoss, SapoLoss
 from diver.losses.base import Tokens, row_weights
 from diver.methods import method_named
 
@@ -100,9 +101,13 @@ def test_fewer_problems_than_mini_batches_weigh_as_in_the_built_in_trainer():
     np.testing.assert_allclose(wanted, [1, 0.5, 1, 0, 1, 0, 1, 0])
 
 
-@pytest.mark.parametrize("aggregation", AGGREGATIONS)
 @pytest.mark.parametrize(
-    "loss", [ClipLoss(name="clip"), CispoLoss(name="cispo"), GspoLoss(name="gspo")], ids=lambda x: x.name
+    ("loss", "aggregation"),
+    [
+        *product([ClipLoss(name="clip"), CispoLoss(name="cispo"), GspoLoss(name="gspo"), DppoLoss()], AGGREGATIONS),
+        (SapoLoss(), "sequence-mean"),
+    ],
+    ids=lambda x: getattr(x, "name", x),
 )
 def test_the_loss_of_verl_is_that_of_both_terms(loss, aggregation):
     """With ratios that the loss clips, also in replayed rows, as in later mini-batches: value and gradient."""
@@ -125,8 +130,9 @@ def test_the_loss_of_verl_is_that_of_both_terms(loss, aggregation):
 
     mode, options = POLICY_LOSSES[type(loss)]
     config = ActorConfig(
-        strategy="fsdp2", rollout_n=1, ppo_mini_batch_size=12, ppo_micro_batch_size_per_gpu=12, clip_ratio_c=1e6,
-        policy_loss=PolicyLossConfig(loss_mode=mode), **{key: getattr(loss, name) for key, name in options.items()},
+        strategy="fsdp2", rollout_n=1, ppo_mini_batch_size=12, ppo_micro_batch_size_per_gpu=12,
+        policy_loss=PolicyLossConfig(loss_mode=mode),
+        **{"clip_ratio_c": 1e6} | {key: getattr(loss, name) for key, name in options.items()},
     )  # fmt: skip
     config.global_batch_info.update(dp_size=1, batch_num_tokens=int(mask.sum()), global_batch_size=12)
     scaled = (advantages * torch.from_numpy(wanted / verls))[:, None].expand_as(mask)

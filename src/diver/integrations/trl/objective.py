@@ -7,7 +7,7 @@ from typing import Any
 
 from diver.core.types import DiverError
 from diver.integrations.seam import SEAMS
-from diver.losses import CispoLoss, ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss
+from diver.losses import CispoLoss, ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss, SapoLoss
 from diver.methods import Method
 
 LOSS_TYPES = {"token-mean": "dapo", "sequence-mean": "grpo", "token-sum": "luspo"}
@@ -17,6 +17,10 @@ POLICY_LOSSES: dict[type[PolicyLoss], tuple[dict[str, str], dict[str, Any]]] = {
     GspoLoss: (_CLIP, {"importance_sampling_level": "sequence"}),
     HighEntropyLoss: ({**_CLIP, "top_entropy_quantile": "top_entropy_fraction"}, {}),
     CispoLoss: ({}, {"loss_type": "cispo"}),
+    SapoLoss: (
+        {"sapo_temperature_pos": "tau_positive", "sapo_temperature_neg": "tau_negative"},
+        {"loss_type": "sapo"},
+    ),
 }
 """The losses that TRL has: option of GRPOConfig -> our setting, and the options that make TRL's loss that one."""
 SEAM = SEAMS["TRL"]
@@ -77,6 +81,11 @@ def config(method: str | Method) -> dict[str, Any]:
                 "aggregation = 'token-mean', or choose another engine"
             )
         fields["epsilon_high"] = 1 + loss.clip_high  # in TRL's "cispo" it bounds the ratio itself
+    if isinstance(loss, SapoLoss) and loss.aggregation != "sequence-mean":
+        raise DiverError(
+            f"method.loss.aggregation = {loss.aggregation!r}: TRL's sapo is a mean over responses; set "
+            "'sequence-mean', or choose another engine"
+        )
     return known(fields)
 
 
@@ -97,8 +106,8 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
             f"{name}, which sums a loss over tokens with their padding: choose method.loss.aggregation = 'token-mean', "
             f"or install TRL {_dotted(BY_STEPS)} or newer"
         )
-    if fields.get("loss_type") == "cispo" and version < BY_STEPS:
-        raise DiverError(f"{name}, whose cispo was not compared with this one: {_dotted(BY_STEPS)} or newer is needed")
+    if (loss := fields.get("loss_type")) in ("cispo", "sapo") and version < BY_STEPS:
+        raise DiverError(f"{name}, whose {loss} was not compared with this one: {_dotted(BY_STEPS)} or newer is needed")
     missing = {field for field, (since, _) in ADDED.items() if field in fields and version < since}
     for field in sorted(missing):
         since, absent = ADDED[field]
@@ -129,7 +138,7 @@ def check(args: Any, method: Method) -> None:
             "too; install one for a newer TRL, or choose another engine"
         )
     given = {name: getattr(args, name) for name in wanted}
-    if given["epsilon_high"] is None:
+    if "epsilon_high" in given and given["epsilon_high"] is None:
         given["epsilon_high"] = args.epsilon
     if not method.loss.kl_coef:
         wanted.pop("use_bias_correction_kl", None)  # of a divergence that is not in the loss

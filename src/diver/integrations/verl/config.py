@@ -19,7 +19,17 @@ from typing import Any
 
 from diver.core.settings import choose, read, settings
 from diver.core.types import DiverError
-from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, GspoLoss, KlCovLoss, PolicyLoss
+from diver.losses import (
+    CispoLoss,
+    ClipCovLoss,
+    ClipLoss,
+    DppoLoss,
+    GmpoLoss,
+    GspoLoss,
+    KlCovLoss,
+    PolicyLoss,
+    SapoLoss,
+)
 from diver.methods import Method, check_needs
 from diver.methods.diver import DiverMix
 from diver.methods.registry import DEFAULT, method_named
@@ -49,6 +59,8 @@ POLICY_LOSSES: dict[type[PolicyLoss], tuple[str, dict[str, str]]] = {
     ClipCovLoss: ("clip_cov", _CLIP | _COVARIANCES),
     CispoLoss: ("cispo", _CLIP),
     GspoLoss: ("gspo", _CLIP),
+    SapoLoss: ("sapo", {"tau_pos": "tau_positive", "tau_neg": "tau_negative"}),
+    DppoLoss: ("dppo_tv", {"clip_ratio_low": "delta", "clip_ratio_high": "delta", "clip_ratio_c": "max_ratio"}),
     KlCovLoss: ("kl_cov", {"policy_loss.kl_cov_ratio": "fraction", "policy_loss.ppo_kl_coef": "coef"}),
 }
 """The losses that verl has: its loss_mode, and option -> our setting. verl selects tokens in each micro-batch, the
@@ -125,6 +137,16 @@ def overrides(method: Method) -> dict[str, Any]:
 
 
 def _actor(loss: PolicyLoss) -> dict[str, Any]:
+    if isinstance(loss, GmpoLoss):
+        raise DiverError(
+            "method.loss.name = 'gmpo': verl sums the means of its micro-batches (geo_mean), so that their number "
+            "scales the loss; train this method with the built-in trainer (diver train)"
+        )
+    if isinstance(loss, SapoLoss) and loss.aggregation != "sequence-mean":
+        raise DiverError(
+            f"method.loss.aggregation = {loss.aggregation!r}: verl's sapo is a mean over responses; set "
+            "'sequence-mean', or train this method with the built-in trainer (diver train)"
+        )
     if type(loss) not in POLICY_LOSSES:
         raise DiverError(
             f"method.loss.name = {loss.name!r}: verl has no such loss; train this method with the built-in trainer "

@@ -5,12 +5,16 @@ from diver.methods.base import Method
 from diver.methods.contrib.cde import Cde
 from diver.methods.contrib.ds_grpo import DsGrpo
 from diver.methods.contrib.outcome_based import OutcomeBatch, OutcomeUcbCon, OutcomeUcbMean
+from diver.methods.contrib.poly_epo import PolyEpo
+from diver.methods.contrib.uniqueness_aware import UniquenessAware
 from diver.methods.contrib.xrpo import Xrpo
 
 CONTRIB: dict[str, type[Method]] = {
     "xrpo": Xrpo,
     "ds-grpo": DsGrpo,
     "cde": Cde,
+    "poly-epo": PolyEpo,
+    "uniqueness-aware": UniquenessAware,
     "outcome-batch": OutcomeBatch,
     "outcome-ucb-con": OutcomeUcbCon,
     "outcome-ucb-mean": OutcomeUcbMean,

@@ -1,0 +1,72 @@
+"""After Poly-EPO (arXiv 2604.17654): the value of a set of k responses is its mean reward times its diversity."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from diver.core.settings import at_least, settings
+from diver.core.types import DiverError, Group
+from diver.methods.base import Context, Method
+from diver.methods.grpo import group_advantage
+
+
+@settings
+class PolyEpo(Method):
+    """Correctness of a set of k responses, times the share of different solutions or answers in it.
+
+    A_i is the mean value of all sets of k that response i is in, minus that of all sets, without a standard deviation.
+    A wrong response that adds an answer to sets with correct ones may have an advantage above 0. The formula and the
+    constants are those that notes quote of the paper (hence "after"). One of them adds that a set of a single strategy
+    is worth 0; here its diversity is 1 / k. Departures: what is the same is the `key` of a response, where the source
+    asks a language model for the strategy; as there, a response without an answer adds no diversity. The mean is over
+    the tokens of a mini-batch, where the source divides by a constant length.
+    """
+
+    name: str = "poly-epo"
+    k: int = 4
+    """The size of a set (the source's n)."""
+
+    outcomes_only = True
+    unit_outcomes = True  # a set of wrong responses is worth 0, however diverse
+    formula_needs = frozenset({"keys"})
+    zero_mean = True
+
+    def __post_init__(self) -> None:
+        at_least(2, k=self.k)
+        if self.selection.outcomes != "all":
+            raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
+
+    def check_group_size(self, size: int, key: str) -> None:
+        if self.k >= size:
+            raise DiverError(f"method.k is {self.k} with {key} = {size}: k must be below G, or no group has a signal")
+
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
+        self.check_group_size(len(group), "G")
+        value = mean_set_value(self.outcomes_within_1(group), [rollout.key or "" for rollout in group.rollouts], self.k)
+        return group_advantage(value, divisor="none")  # the mean over its members is that over all sets of k
+
+
+def mean_set_value(rewards: np.ndarray, keys: Sequence[str], k: int) -> np.ndarray:
+    """The mean over all sets of k responses that a response is in of (mean reward) (different keys / k): float64 [G].
+
+    The key "" does not count. k is from 2 to G. In the sum over keys, each counts in a set unless all members have
+    another: with m responses of that key among the G - 2 that are not i or j, C(G - 2 - m, k - 2) of the C(G - 2, k -
+    2) sets with both miss it; likewise for the sets with i. No set is enumerated.
+    """
+    size = len(keys)
+    total = np.zeros(size)
+    for key, m in Counter(keys).items():
+        if key:
+            has = np.array([other == key for other in keys])
+            hit = np.where(has, 1.0, 1 - _none(size - 1, m, k - 1))
+            hit_with = np.where(has | has[:, None], 1.0, 1 - _none(size - 2, m, k - 2)) * (k - 1) / (size - 1)
+            np.fill_diagonal(hit_with, hit)
+            total += hit_with @ rewards
+    return total / k**2
+
+
+def _none(size: int, members: int, k: int) -> float:
+    """The probability that k responses, drawn from `size` of which `members` have a key, are all without it."""
+    return math.comb(max(0, size - members), k) / math.comb(size, k)

@@ -1,0 +1,56 @@
+"""max@k (arXiv 2510.23393): the reward of a set of k responses is that of its best, for rewards of any value."""
+
+import math
+
+import numpy as np
+
+from diver.core.settings import at_least, settings
+from diver.core.types import DiverError, Group
+from diver.losses import ClipLoss, PolicyLoss
+from diver.methods.base import Context
+from diver.methods.grpo import Grpo, group_advantage
+
+
+@settings
+class MaxAtK(Grpo):
+    """Correctness of the best of k, partial credit included. GRPO's A of the mean best reward of all sets of k.
+
+    They are the sets that a response is in. With outcomes of 0 and 1 this is pass-at-k up to the scale of each group.
+    The source's "BoN mean": its unbiased estimate (eq. 9, that of PKPO for such rewards) with GRPO's mean and standard
+    deviation. Departure: without the source's other form, which corrects several updates for a batch to first order in
+    the ratios. Clip 0.20 / 0.20 and a KL term of 0.01, as in the source.
+    """
+
+    name: str = "max-at-k"
+    k: int = 4
+    """The size of a set (ours, as pass-at-k)."""
+    loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, kl_coef=0.01)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(2, k=self.k)
+        if self.selection.outcomes != "all":
+            raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
+
+    def check_group_size(self, size: int, key: str) -> None:
+        if self.k >= size:
+            raise DiverError(f"method.k is {self.k} with {key} = {size}: k must be below G, or no group has a signal")
+
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
+        self.check_group_size(len(group), "G")
+        return group_advantage(mean_best(group.rewards, self.k), self.divisor, self.tolerance)
+
+
+def mean_best(rewards: np.ndarray, k: int) -> np.ndarray:
+    """The mean, over all sets of k from 2 to G responses that a response is in, of their highest reward: float64 [G].
+
+    In ascending order, response j is the highest of C(j, k - 1) sets, and of C(j - 1, k - 2) of those with a given
+    lower one (source, eq. 9, there from 1).
+    """
+    order = np.argsort(rewards)
+    highest = np.array([math.comb(j, k - 1) for j in range(len(order))], float) * rewards[order]
+    above_one = np.array([math.comb(max(0, j - 1), k - 2) for j in range(len(order))], float) * rewards[order]
+    above = np.append(above_one[::-1].cumsum()[::-1][1:], 0.0)
+    means = np.empty(len(order))
+    means[order] = (highest + above) / math.comb(len(order) - 1, k - 1)
+    return means

@@ -1,0 +1,35 @@
+"""QAE (arXiv 2509.22611): the baseline of a group is a quantile of its rewards, not their mean."""
+
+import numpy as np
+
+from diver.core.settings import settings
+from diver.core.types import Group
+from diver.methods.base import Context
+from diver.methods.grpo import ClipHigher
+
+
+@settings
+class Qae(ClipHigher):
+    """Correctness: only rare successes where a group is mostly wrong, only failures where it is mostly correct.
+
+    A_i = (r_i - the quantile of r) / std over the group. With outcomes of 0 and 1 the quantile is 0 where at most a
+    fraction 1 - quantile is correct, so that wrong responses have no advantage, and else 1. As in the authors' code it
+    is linear between two responses, so one number of correct responses may have a quantile between 0 and 1. Departures:
+    the authors' runs are DAPO's, with dynamic sampling and the overlong penalty (`method.selection.filter_groups`,
+    `method.overlong.buffer`), and divide by the standard deviation of the sample.
+    """
+
+    name: str = "qae"
+    quantile: float = 0.4
+    """K, which quantile is the baseline. The lower, the more groups in which wrong responses are penalised."""
+
+    zero_mean = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.quantile < 1:
+            raise ValueError(f"quantile must be above 0 and below 1, not {self.quantile}")
+
+    def advantages(self, group: Group, context: Context) -> np.ndarray:
+        a = super().advantages(group, context)
+        return a - np.quantile(a, self.quantile)  # the same: (r - mean) / std keeps the order and the proportions
