@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 class DppoLoss(PolicyLoss):
     """-sg(min(rho, max_ratio)) A log pi of each token, sg without gradient, and 0 outside of the trust region.
 
-    A token is outside if |pi - pi_old| > delta, the total variation of the binary distribution "this token or another"
-    (the source's Binary-TV), and its update would move pi further away: pi above pi_old with A > 0, below with A < 0.
+    A token is outside if |pi - pi_old| > delta and its update would move pi further away. This is so for pi above
+    pi_old with A > 0, and below with A < 0. |pi - pi_old| is the total variation of the binary distribution "this token
+    or another" (the source's Binary-TV).
     """
 
     name: str = "dppo"

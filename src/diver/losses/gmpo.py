@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class GmpoLoss(ClipLoss):
     """-s A of each response, s = exp(mean over its tokens of log rho, clipped where A moves it further from 0).
 
-    log rho is at most clip_high with A > 0, at least -clip_low with A < 0: a clipped token has no gradient, the others
-    of its response do, which is what GSPO's clip of the mean does not allow. Every token of a response has the loss of
-    the response, so `sequence-mean`, the source's, is the mean over the responses.
+    log rho is at most clip_high with A > 0 and at least -clip_low with A < 0. A clipped token has no gradient, while
+    the other tokens of its response have one. GSPO clips the mean, and so the whole response. Every token of a response
+    has the loss of the response, so `sequence-mean`, the source's, is the mean over the responses.
     """
 
     name: str = "gmpo"

@@ -44,8 +44,8 @@ class MaxAtK(Grpo):
 def mean_best(rewards: np.ndarray, k: int) -> np.ndarray:
     """The mean, over all sets of k from 2 to G responses that a response is in, of their highest reward: float64 [G].
 
-    In ascending order, response j is the highest of C(j, k - 1) sets, and of C(j - 1, k - 2) of those with a given
-    lower one (source, eq. 9, there from 1).
+    In ascending order from 0, response j is the highest of C(j, k - 1) sets. A given lower response is in C(j - 1,
+    k - 2) of them (source, eq. 9, which counts from 1).
     """
     order = np.argsort(rewards)
     highest = np.array([math.comb(j, k - 1) for j in range(len(order))], float) * rewards[order]

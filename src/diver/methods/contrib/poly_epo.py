@@ -19,9 +19,9 @@ class PolyEpo(Method):
     A_i is the mean value of all sets of k that response i is in, minus that of all sets, without a standard deviation.
     A wrong response that adds an answer to sets with correct ones may have an advantage above 0. The formula and the
     constants are those that notes quote of the paper (hence "after"). One of them adds that a set of a single strategy
-    is worth 0; here its diversity is 1 / k. Departures: what is the same is the `key` of a response, where the source
-    asks a language model for the strategy; as there, a response without an answer adds no diversity. The mean is over
-    the tokens of a mini-batch, where the source divides by a constant length.
+    is worth 0; here its diversity is 1 / k. Departures: the `key` of a response stands for its strategy, for which the
+    source asks a language model. As there, a response without an answer adds no diversity. The mean is over the tokens
+    of a mini-batch, where the source divides by a constant length.
     """
 
     name: str = "poly-epo"
@@ -51,9 +51,9 @@ class PolyEpo(Method):
 def mean_set_value(rewards: np.ndarray, keys: Sequence[str], k: int) -> np.ndarray:
     """The mean over all sets of k responses that a response is in of (mean reward) (different keys / k): float64 [G].
 
-    The key "" does not count. k is from 2 to G. In the sum over keys, each counts in a set unless all members have
-    another: with m responses of that key among the G - 2 that are not i or j, C(G - 2 - m, k - 2) of the C(G - 2, k -
-    2) sets with both miss it; likewise for the sets with i. No set is enumerated.
+    The key "" does not count. k is from 2 to G. No set is enumerated. In the sum over keys, each key counts in a set
+    unless no member has it. Let m responses other than i and j have the key. Then C(G - 2 - m, k - 2) of the
+    C(G - 2, k - 2) sets with i and j miss it; likewise for the sets with i.
     """
     size = len(keys)
     total = np.zeros(size)
