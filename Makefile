@@ -1,7 +1,7 @@
 # make train    from a fresh clone: train clip-higher and DIVER side by side, write runs/quickstart/report.html
 # make test     the tests (make test-slow: those that take longer, and five times the examples of each property)
 # make test-elsewhere   the tests in random order, as on a machine with AVX2 alone, in another locale and time zone, without HOME
-# make check    ruff, mypy, and no test that asserts on a clock
+# make check    ruff, mypy, no test that asserts on a clock, and no sentence of more than 30 words
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
 # make test-trl   the adapter and diver train --engine trl under stock TRL on one and two processes, LoRA too, in an environment of its own
 # make test-trl-old   the adapter under TRL 0.24 and transformers 4, which Unsloth has, in an environment of its own
@@ -60,6 +60,7 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python scripts/no_clocks.py tests
+	$(BIN)/python scripts/prose.py
 
 real: .venv/ready
 	$(BIN)/python scripts/real.py
