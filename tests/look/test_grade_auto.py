@@ -57,6 +57,20 @@ def test_a_letter_of_options_in_a_column(tmp_path, capsys, name):
     )
 
 
+def test_an_eleventh_option(tmp_path, capsys):
+    """BIG-bench Hard has options up to (R). A later letter without options may be a variable."""
+    letters = "ABCDEFGHIJK"
+    listed = "\n".join(f"({letter}) shape {letter.lower()}" for letter in letters)
+    rows = [asked(1, "(K)", "So the answer is (K)."), asked(2, "(K)", "So the answer is (J).")]
+    rows = [{**row, "question": f"{row['question']}\nOptions:\n{listed}"} for row in rows]
+    assert rows_graded(tmp_path, capsys, rows)[0] == [("choice", "correct"), ("choice", "wrong")]
+    in_columns = {f"option_{letter}": f"shape {letter}" for letter in letters}
+    rows = [asked(1, "K", "The answer is K.", **in_columns, option_z=""), asked(2, "K", "Z", **in_columns, option_z="")]
+    assert rows_graded(tmp_path / "c", capsys, rows)[0] == [("choice", "correct"), ("choice", "no_answer")]
+    rows = [asked(1, "X", r"\boxed{X}"), asked(2, "K", r"\boxed{X}")]
+    assert rows_graded(tmp_path / "v", capsys, rows)[0] == [("math", "correct"), ("math", "wrong")]
+
+
 SMALL = [asked(1, "b", "The answer is b."), asked(2, "d)", "d) gold"), asked(3, "a", "The answer is c.")]
 
 

@@ -178,6 +178,11 @@ def test_labels_of_other_forms(prompt):
     assert options_of(Problem("p", prompt, "b")) == {"A": "iron", "B": "copper", "C": "zinc"}
 
 
+def test_a_letter_inside_an_option_does_not_end_it():
+    for prompt in ("(a) rap (x) music (b) song (c) dance", "A. rap (x) music B. song C. dance"):
+        assert options_of(Problem("p", prompt, "b")) == {"A": "rap (x) music", "B": "song", "C": "dance"}
+
+
 @pytest.mark.parametrize(
     "prompt",
     [
