@@ -331,6 +331,16 @@ def test_messages_in_parts(tmp_path):
     assert group.responses == ["so \\(x\\)\nend"] and group.problem.prompt == ({"role": "user", "content": "Q"},)
 
 
+def test_compressed_files_of_a_folder_are_named(tmp_path):
+    write_rows(tmp_path / "a.jsonl", [{"prompt": "P", "response": "a"}])
+    packed = tmp_path / "old" / "b.jsonl.gz"
+    packed.parent.mkdir()
+    packed.write_bytes(b"")
+    (tmp_path / "code.tar.gz").write_bytes(b"")
+    notes = read_rollouts(tmp_path).notes
+    assert f"{tmp_path}: 1 compressed files left out, such as {packed}; unpack them to read them" in notes
+
+
 def test_links_of_a_folder_lead_to_each_file_once(tmp_path):
     file = write_rows(tmp_path / "in" / "run1" / "a.jsonl", [{"problem": "Q", "response": r} for r in "ab"])
     write_rows(tmp_path / "out" / "c.jsonl", [{"problem": "Q", "response": "c"}])

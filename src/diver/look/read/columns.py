@@ -68,6 +68,7 @@ NAMES: Names = {
     "source": (),
     "by": (),
     "grader": (),
+    "accepted": (),
 }
 NO_OUTCOMES = frozenset({"epoch", "seed", "length"}).union(
     *(names for part, names in NAMES.items() if part != "outcome")

@@ -14,6 +14,7 @@ from diver.look.read.formats import READERS
 
 # Where trainers and evaluations keep them, in their output folder.
 FOLDERS = ("rollouts", "generations", "completions", "dumped_evals", "rollout_data")
+PACKED = (".gz", ".zst", ".xz", ".bz2")
 _NUMBER = re.compile(r"(?:.*(?:step|completions|iteration|rollout|data|eval)[_-]?)?(\d+)(?:_evals)?")
 _NUMBER_BY_WORD = re.compile(r".*(?:step|iteration|rollout)[_-]?(\d+)(?:_evals)?")
 _EVALUATION = re.compile(r"(?:.*_)?(?:val|eval|test)(?:_.*)?")
@@ -54,6 +55,11 @@ def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[
         raise DiverError(f"{path}: no such file or folder")
     folder = next((path / name for name in FOLDERS if (path / name).is_dir()), path)
     found, notes = _of_training(folder, sorted(_candidates(folder)))
+    packed = sorted(p for p in folder.rglob("*") if p.suffix in PACKED and p.with_suffix("").suffix in READERS)
+    if packed:
+        notes.append(
+            f"{folder}: {len(packed)} compressed files left out, such as {packed[0]}; unpack them to read them"
+        )
     files = [*_found(found, folder)]
     if not files:
         raise DiverError(f"{folder}: no {' or '.join(READERS)} file of rollouts in this folder")
