@@ -60,6 +60,28 @@ def test_an_id_of_several_parts_tells_problems_apart(tmp_path, values):
     assert [g.responses for g in read_rollouts(path)] == TWO
 
 
+@pytest.mark.parametrize("name", ["context", "system", "input", "passage"])
+def test_what_stands_beside_a_prompt_tells_problems_apart(tmp_path, name):
+    """The prompt may be a template. What each response has of its own, such as what it looked up, says nothing."""
+    path = write_rows(tmp_path / "x.jsonl", rows_of((name, ("one", "one", "two", "two"))))
+    found = read_rollouts(path)
+    assert [g.responses for g in found] == TWO
+    assert found.notes[1].startswith(f"{path}: different problems have the same prompt: column '{name}' tells them")
+    own = write_rows(tmp_path / "x.jsonl", rows_of((name, ("one", "two", "three", "four"))))
+    assert [g.responses for g in read_rollouts(own)] == ONE
+    everywhere = [{**row, "prompt": prompt} for prompt in "PQ" for row in rows_of((name, ("one", "one", "two", "two")))]
+    assert responses(write_rows(tmp_path / "x.jsonl", everywhere)) == ONE * 2
+
+
+def test_options_tell_problems_apart_but_not_their_order(tmp_path):
+    """Many questions ask which of the following is true."""
+    metals, gases = ["iron", "zinc"], ["neon", "argon"]
+    path = write_rows(tmp_path / "x.jsonl", rows_of(("options", (metals, metals[::-1], gases, gases))))
+    assert [g.responses for g in read_rollouts(path)] == TWO
+    path = write_rows(tmp_path / "x.jsonl", rows_of(("options", (metals, gases, metals[::-1], ["lead", "tin"]))))
+    assert responses(path) == [["crane", "slate"], ["slate"], ["stone"]]
+
+
 def test_numbers_as_texts_are_the_ids_of_the_same_problem(tmp_path):
     rows = [
         {"problem_id": number, "response": text, "reward": 1} for number, text in ((1, "a"), ("1", "b"), (1.0, "c"))

@@ -365,14 +365,24 @@ def test_a_list_in_a_cell_of_a_csv_is_refused(tmp_path):
             DiverError, match="x.csv, row 1: column 'outputs' has a list written as one text; write a row"
         ):
             read_rollouts(path)
-    chat_cell = "[{'role': 'assistant', 'content': 'a'}]"  # as pandas writes TRL's completions
-    for table in (f'prompt,completion\nP,"{chat_cell}"\n', "prompt,response,reward\nP,\"['a', 'b']\",\"[1, 0]\"\n"):
-        path.write_text(table)
-        with pytest.raises(DiverError, match="x.csv, row 1: column '(completion|response)' has a list written as one"):
-            read_rollouts(path)
+    path.write_text("prompt,response,reward\nP,\"['a', 'b']\",\"[1, 0]\"\n")
+    with pytest.raises(DiverError, match="x.csv, row 1: column 'response' has a list written as one"):
+        read_rollouts(path)
     for name, cell in (("response", "['a', 'b']"), ("outputs", "[0, 1]")):  # a text, such as an interval
         path.write_text(f'question,{name}\nP,"{cell}"\n')
         assert read_rollouts(path)[0].responses == [cell]
+
+
+def test_a_chat_that_is_written_as_one_text_is_refused(tmp_path):
+    """As pandas writes TRL's completions into a CSV; its braces and names were measured as the response."""
+    chat = [{"role": "assistant", "content": "a"}]
+    (tmp_path / "x.csv").write_text(f'prompt,completion\nP,"{chat}"\n')
+    with pytest.raises(DiverError, match="x.csv, row 1: column 'completion' has a chat written as one text"):
+        read_rollouts(tmp_path / "x.csv")
+    with pytest.raises(DiverError, match="x.jsonl:1: column 'completion' has a chat written as one text"):
+        read(tmp_path, {"prompt": "P", "completion": json.dumps(chat)})
+    (group,) = read(tmp_path, {"prompt": "P", "completion": '[{"role": "cook"}]'})
+    assert group.responses == ['[{"role": "cook"}]']
 
 
 def test_an_object_whose_text_is_null_is_a_response_without_an_answer(tmp_path):

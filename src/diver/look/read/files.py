@@ -1,5 +1,6 @@
 """Which files of a folder are rollouts, and of which step."""
 
+import filecmp
 import os
 import re
 from collections import deque
@@ -68,7 +69,18 @@ def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[
         files = [f for f in files if f.step is not None and selected(f.step)]
         if not files:
             raise DiverError(f"{folder}: no file of steps {steps} in this folder")
-    return sorted(files, key=lambda f: (-1 if f.step is None else f.step, str(f.path))), notes
+    files.sort(key=lambda f: (-1 if f.step is None else f.step, str(f.path)))
+    return files, [*notes, *_copies(files)]
+
+
+def _copies(files: Iterable[RolloutFile]) -> Iterator[str]:
+    """A note for the first file that is a copy of another one of its step, whose responses then count twice."""
+    known: dict[tuple[int | None, int], Path] = {}
+    for file in files:
+        other = known.setdefault((file.step, file.size), file.path)
+        if other != file.path and file.size and filecmp.cmp(other, file.path, shallow=False):
+            yield f"{file.path}: a copy of {other}, so that its responses count twice"
+            return
 
 
 def check_written(written: Iterable[Path], paths: Iterable[Path]) -> None:

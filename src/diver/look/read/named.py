@@ -13,6 +13,7 @@ from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.look.read import values
 from diver.look.read.columns import (
     BENCHMARKS,
+    CONTEXTS,
     IMAGES,
     INSIDE,
     OF_PROBLEMS,
@@ -32,7 +33,9 @@ from diver.tasks.sources import first_value, needed, value_at
 LONGEST_NAME = 200
 LONGEST_JSON = 100_000  # characters of a column that are parsed
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # an id of a sample: that of its problem, then a number
-CHAT = re.compile(r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|content|from|type)['\"]\s{0,9}:")
+CHAT = re.compile(
+    r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"](?:assistant|model|gpt|ai)['\"]"
+)
 LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # as Python, NumPy and JSON write one of texts, chats or objects
 
 
@@ -111,7 +114,12 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
     for name in file.names["response"]:
         if values.is_missing(given := value_at(row, name)):
             continue
-        if of_texts and LIST.fullmatch(given.strip()) and (name.endswith("s") or _is_several(file, row, given)):
+        if isinstance(given, str) and CHAT.match(given):
+            raise DiverError(
+                f"{where}: column {name!r} has a chat written as one text; write its turns as a list, in JSON Lines or "
+                "parquet"
+            )
+        if of_texts and LIST.fullmatch(given.strip()) and (name.endswith("s") or _is_several(file, row)):
             raise DiverError(
                 f"{where}: column {name!r} has a list written as one text; write a row for each response, or the "
                 "file as JSON Lines or parquet, whose lists are read"
@@ -126,10 +134,10 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
     return {"choices": choices} if choices and completion else None
 
 
-def _is_several(file: File, row: Row, given: str) -> bool:
-    """Whether a text that looks like a list is a chat, or stands beside a list of outcomes."""
+def _is_several(file: File, row: Row) -> bool:
+    """Whether a list of outcomes is written as a text, too."""
     outcomes = (value_at(row, name) for name in file.names["outcome"])
-    return bool(CHAT.match(given)) or any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)
+    return any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)
 
 
 def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
@@ -227,7 +235,7 @@ def _outcomes(
 def _ids(row: Row) -> tuple[dict[str, int], str]:
     """The hashes of a row's ids by column, and the one that is of problems for certain.
 
-    Those of problems, others, then both without the number at their end; images are ids, too.
+    Those of problems, others, then both without the number at their end. Images, options and contexts are ids, too.
     """
     nested = {f"{inside}.{name}": value for inside in INSIDE for name, value in _inside(row, inside).items()}
     fields = {**row, **nested}
@@ -247,7 +255,11 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
             ids[name] = hash(json.dumps(images, default=str))
             single = not isinstance(images, list) or len(images) == 1  # several may be those that a rollout has seen
             certain = certain or name * single
-    return ids, certain
+    if options := options_in(row, value_at):  # in another order they are those of the same problem
+        texts = options.values() if isinstance(options, Mapping) else options
+        ids["options"] = hash(json.dumps(sorted(map(str, texts))))
+        certain = certain or "options"
+    return ids | {name: hash(text) for name in CONTEXTS if isinstance(text := row.get(name), str) and text}, certain
 
 
 def _id(value: Any, rank: int) -> str | None:
