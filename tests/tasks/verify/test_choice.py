@@ -134,6 +134,14 @@ def test_a_label_that_parquet_added_is_no_option():
     assert options_of(of_three) == {"A": "x", "B": "y"}
 
 
+def test_the_words_of_an_option_do_not_judge_it():
+    denying = {"options": ["Rust is not wrong.", "Gold is right."]}
+    judged = "A) Rust is not wrong. - {}\nB) Gold is right. - {}"
+    assert grade(judged.format("correct", "wrong"), "A", "Which?", **denying) == "correct"
+    assert grade(judged.format("wrong", "correct"), "A", "Which?", **denying) == "wrong"
+    assert grade(judged.format("true or not", "right or wrong"), "B", "Which?", **denying) == "no_answer"
+
+
 def test_no_list_of_options():
     assert grade("The answer is (B).", "B", "Which?") == "correct"
     assert grade("So 7 of them, hence G", "G", "Which?") == "correct"

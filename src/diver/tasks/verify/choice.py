@@ -250,7 +250,7 @@ def _said(text: str, options: Mapping[str, str], alone: bool = True) -> str | No
     if found is None:
         found = _last(_STATEMENT, text, options)
     if found is None:
-        found = _judged(text)
+        found = _judged(text, options)
     if found is None:
         found = _label(last_line, options)
     for pattern in (_MENTION, _MARKED, _ALONE) if alone else (_MENTION, _MARKED):
@@ -268,14 +268,15 @@ def _is_listed(text: str, above: str, last_line: str, options: Mapping[str, str]
     return bool(one and other and one != other)
 
 
-def _judged(text: str) -> str | None:
+def _judged(text: str, options: Mapping[str, str]) -> str | None:
     """The only option that a text calls right where it ends with two or more, a line each; "" without just one."""
     lines = reversed([line for line in text.splitlines() if line.strip()])
     entries = [*itertools.takewhile(bool, map(_ENTRY.match, lines))]
     labels = [entry[1] for entry in reversed(entries) if entry]
     if len(labels) < 2 or "".join(labels) not in LETTERS:
         return None
-    right = [entry[1] for entry in entries if entry and _IS_RIGHT.search(entry[0]) and not _IS_WRONG.search(entry[0])]
+    said = [(entry[1], entry[0].replace(options.get(entry[1], ""), "")) for entry in entries if entry]
+    right = [label for label, verdict in said if _IS_RIGHT.search(verdict) and not _IS_WRONG.search(verdict)]
     return right[0] if len(right) == 1 else ""
 
 
