@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from diver.core.types import DiverError
 from diver.look.grade import GradeConfig, run
 from diver.recipe.data import Source
 from diver.tasks.references import answer_and_verifier, final_answer, options_in
@@ -55,6 +56,20 @@ def test_a_letter_of_options_in_a_column(tmp_path, capsys, name):
     assert f"x.jsonl: --grader auto: choice grades 3 of 3 problems (the reference answer is a {why})" in said.replace(
         "is the letter", "is a letter"
     )
+
+
+def test_an_eleventh_option(tmp_path, capsys):
+    """BIG-bench Hard has options up to (R). A later letter without options may be a variable."""
+    letters = "ABCDEFGHIJK"
+    listed = "\n".join(f"({letter}) shape {letter.lower()}" for letter in letters)
+    rows = [asked(1, "(K)", "So the answer is (K)."), asked(2, "(K)", "So the answer is (J).")]
+    rows = [{**row, "question": f"{row['question']}\nOptions:\n{listed}"} for row in rows]
+    assert rows_graded(tmp_path, capsys, rows)[0] == [("choice", "correct"), ("choice", "wrong")]
+    in_columns = {f"option_{letter}": f"shape {letter}" for letter in letters}
+    rows = [asked(1, "K", "The answer is K.", **in_columns, option_z=""), asked(2, "K", "Z", **in_columns, option_z="")]
+    assert rows_graded(tmp_path / "c", capsys, rows)[0] == [("choice", "correct"), ("choice", "no_answer")]
+    rows = [asked(1, "X", r"\boxed{X}"), asked(2, "K", r"\boxed{X}")]
+    assert rows_graded(tmp_path / "v", capsys, rows)[0] == [("math", "correct"), ("math", "wrong")]
 
 
 SMALL = [asked(1, "b", "The answer is b."), asked(2, "d)", "d) gold"), asked(3, "a", "The answer is c.")]
@@ -249,6 +264,33 @@ def test_the_reference_answers_of_other_projects(tmp_path, capsys):
 def test_one_row_of_a_problem_says_its_answer(tmp_path, capsys):
     rows = [asked(1, answer, r"\boxed{2}") for answer in (None, "2")]
     assert rows_graded(tmp_path, capsys, rows)[0] == [("math", "correct")] * 2
+
+
+def test_any_target_of_an_inspect_log_is_right(tmp_path, capsys):
+    """Several targets were joined, so that none of them alone was right. A choice of several options needs all."""
+    texts = [r"\boxed{5}", r"\boxed{4}", r"\boxed{6}", r"\boxed{4, 5}"]
+    samples = [
+        {
+            "id": 1, "epoch": epoch, "input": "Which?", "target": ["4", "5"], "scores": {},
+            "output": {"choices": [{"message": {"role": "assistant", "content": text}, "stop_reason": "stop"}]},
+        }
+        for epoch, text in enumerate(texts)
+    ]  # fmt: skip
+    expected = [("math", grade) for grade in ("correct", "correct", "wrong", "wrong")]
+    assert rows_graded(tmp_path, capsys, samples)[0] == expected
+    again = [json.loads(line) for line in (tmp_path / "out" / "samples.jsonl").open()]
+    assert rows_graded(tmp_path / "again", capsys, again)[0] == expected
+    lettered = [{**sample, "target": ["A", "B"], "choices": METALS} for sample in samples]
+    with pytest.raises(DiverError, match="problem '1' has a list for its reference answer"):
+        rows_graded(tmp_path / "letters", capsys, lettered)
+
+
+def test_several_targets_of_lm_eval_are_refused(tmp_path, capsys):
+    """They were one text, `['4', '5']`, which no response equals."""
+    arguments = {"gen_args_0": {"arg_0": "Which?", "arg_1": {"until": []}}}
+    row = {"doc_id": 0, "target": ["4", "5"], "arguments": arguments, "resps": [["4"]], "filter": "none"}
+    with pytest.raises(DiverError, match="has a list for its reference answer"):
+        rows_graded(tmp_path, capsys, [row])
 
 
 def test_options_of_an_inspect_log(tmp_path, capsys):

@@ -331,6 +331,27 @@ def test_messages_in_parts(tmp_path):
     assert group.responses == ["so \\(x\\)\nend"] and group.problem.prompt == ({"role": "user", "content": "Q"},)
 
 
+def test_compressed_files_of_a_folder_are_named(tmp_path):
+    write_rows(tmp_path / "a.jsonl", [{"prompt": "P", "response": "a"}])
+    packed = tmp_path / "old" / "b.jsonl.gz"
+    packed.parent.mkdir()
+    packed.write_bytes(b"")
+    (tmp_path / "code.tar.gz").write_bytes(b"")
+    notes = read_rollouts(tmp_path).notes
+    assert f"{tmp_path}: 1 compressed files left out, such as {packed}; unpack them to read them" in notes
+
+
+def test_a_copy_of_a_file_is_named(tmp_path):
+    row = {"prompt": "P", "response": "a"}
+    paths = [write_rows(tmp_path / f"{name}.jsonl", [row]) for name in "ab"]
+    write_rows(tmp_path / "c.jsonl", [{"prompt": "P", "response": "b"}])
+    found = read_rollouts(tmp_path)
+    assert [g.responses for g in found] == [["a", "a", "b"]]
+    assert found.notes[1:] == [f"{paths[1]}: a copy of {paths[0]}, so that its responses count twice"]
+    steps = [write_rows(tmp_path / "steps" / f"step_{number}.jsonl", [row]) for number in (1, 2)]
+    assert len(read_rollouts(steps[0].parent).notes) == 1
+
+
 def test_links_of_a_folder_lead_to_each_file_once(tmp_path):
     file = write_rows(tmp_path / "in" / "run1" / "a.jsonl", [{"problem": "Q", "response": r} for r in "ab"])
     write_rows(tmp_path / "out" / "c.jsonl", [{"problem": "Q", "response": "c"}])

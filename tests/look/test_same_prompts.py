@@ -1,7 +1,11 @@
 """Different problems with equal prompts: what tells them apart, and what only looks as if it did."""
 
 import json
+from datetime import date
+from decimal import Decimal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from diver_command import fails, succeeds
 from rows import write_rows
@@ -47,6 +51,55 @@ def test_an_id_that_responses_share_tells_problems_apart(tmp_path, name, values)
     assert [g.responses for g in found] == TWO and [g.outcomes.tolist() for g in found] == [[1, 0], [1, 0]]
     assert len({g.problem.id for g in found}) == 2
     assert found.notes[1].startswith(f"{path}: different problems have the same prompt: column '{name}")
+
+
+@pytest.mark.parametrize("values", [([1, 2], [1, 3]), ({"set": "a", "n": 1}, {"set": "b", "n": 1}), (0.5, 1.5)])
+def test_an_id_of_several_parts_tells_problems_apart(tmp_path, values):
+    """They were no ids, and the problems one group."""
+    path = write_rows(tmp_path / "x.jsonl", rows_of(("problem_id", (values[0], values[0], values[1], values[1]))))
+    assert [g.responses for g in read_rollouts(path)] == TWO
+
+
+@pytest.mark.parametrize("name", ["context", "system", "input", "passage"])
+def test_what_stands_beside_a_prompt_tells_problems_apart(tmp_path, name):
+    """The prompt may be a template. What each response has of its own, such as what it looked up, says nothing."""
+    path = write_rows(tmp_path / "x.jsonl", rows_of((name, ("one", "one", "two", "two"))))
+    found = read_rollouts(path)
+    assert [g.responses for g in found] == TWO
+    assert found.notes[1].startswith(f"{path}: different problems have the same prompt: column '{name}' tells them")
+    own = write_rows(tmp_path / "x.jsonl", rows_of((name, ("one", "two", "three", "four"))))
+    assert [g.responses for g in read_rollouts(own)] == ONE
+    everywhere = [{**row, "prompt": prompt} for prompt in "PQ" for row in rows_of((name, ("one", "one", "two", "two")))]
+    assert responses(write_rows(tmp_path / "x.jsonl", everywhere)) == ONE * 2
+
+
+def test_options_tell_problems_apart_but_not_their_order(tmp_path):
+    """Many questions ask which of the following is true."""
+    metals, gases = ["iron", "zinc"], ["neon", "argon"]
+    path = write_rows(tmp_path / "x.jsonl", rows_of(("options", (metals, metals[::-1], gases, gases))))
+    assert [g.responses for g in read_rollouts(path)] == TWO
+    path = write_rows(tmp_path / "x.jsonl", rows_of(("options", (metals, gases, metals[::-1], ["lead", "tin"]))))
+    assert responses(path) == [["crane", "slate"], ["slate"], ["stone"]]
+
+
+def test_numbers_as_texts_are_the_ids_of_the_same_problem(tmp_path):
+    rows = [
+        {"problem_id": number, "response": text, "reward": 1} for number, text in ((1, "a"), ("1", "b"), (1.0, "c"))
+    ]
+    assert responses(write_rows(tmp_path / "x.jsonl", rows)) == [["a", "b", "c"]]
+
+
+def test_ids_and_outcomes_of_parquet_may_be_decimals_and_dates(tmp_path):
+    """BigQuery and Spark write numbers as decimals, which were no outcomes."""
+    numbers = [Decimal("1.00"), Decimal("1.00"), Decimal("2.00"), Decimal("2.00")]
+    dates = [date(2020, 1, 1), date(2020, 1, 1), date(2020, 1, 2), date(2020, 1, 2)]
+    for name, ids in (("uuid", numbers), ("problem_id", dates)):
+        columns = {name: ids, "prompt": ["Guess."] * 4, "response": [*"abcd"]}
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table(columns | {"reward": [Decimal("1.0"), Decimal("0.0")] * 2}), path)
+        found = read_rollouts(path)
+        assert [g.responses for g in found] == [["a", "b"], ["c", "d"]]
+        assert [g.outcomes.tolist() for g in found] == [[1, 0], [1, 0]]
 
 
 @pytest.mark.parametrize(

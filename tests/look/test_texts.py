@@ -135,6 +135,33 @@ def test_a_response_that_is_an_object(tmp_path, row, texts):
     assert group.responses == texts
 
 
+def stored(kind, content):
+    """A message as LangChain's `dumpd` writes it."""
+    name = ["langchain", "schema", "messages", f"{kind}Message"]
+    return {"lc": 1, "type": "constructor", "id": name, "kwargs": {"content": content, "additional_kwargs": {}}}
+
+
+@pytest.mark.parametrize(
+    "message", [stored, lambda kind, content: {"type": kind.lower(), "data": {"content": content}}]
+)
+def test_messages_as_langchain_stores_them(tmp_path, message):
+    """Their texts were empty, and the prompts of all problems equal."""
+    for number in "12":
+        asked = [message("System", "Guess."), message("Human", f"P{number}")]
+        chats = [[*asked, message("AI", text), message("Tool", "4")] for text in ("a", "b")]
+        rows = [{"messages": chat, "reward": reward} for reward, chat in enumerate(chats)]
+        split = [
+            {"prompt": asked, "completion": [message("AI", "a")]},
+            {"prompt": asked, "response": message("AI", "b")},
+        ]
+        for given in (rows, split):
+            (group,) = read(tmp_path, *given)
+            assert group.responses == ["a", "b"]
+            assert [turn["content"] for turn in group.problem.prompt] == ["Guess.", f"P{number}"]
+    two = [{"prompt": [message("Human", f"P{i}")], "completion": [message("AI", "a")]} for i in range(2)]
+    assert len(read(tmp_path, *two)) == 2
+
+
 def test_objects_say_which_responses_were_cut_off_and_their_outcomes(tmp_path):
     (group,) = read(tmp_path, {"prompt": "P", "response": chat("a", "b")})
     assert [r.truncated for r in group.rollouts] == [False, True] and [r.reward for r in group.rollouts] == [None, None]
@@ -244,7 +271,7 @@ def test_a_chat_in_which_no_text_is_found_is_said(tmp_path):
         [{"role": "user", "content": "P"}],
         [{"role": "assistant", "said": "a"}],
         [{"role": "assistant", "content": [{"type": "text", "said": "a"}]}],
-        [{"type": "ai", "data": {"content": "a"}}],
+        [{"type": "ai", "said": {"content": "a"}}],
     ):
         (group,) = found = read(tmp_path, {"prompt": "P", "completion": chat}, other)
         said = "x.jsonl:1: has a chat in which no text of the assistant is found: a response without an answer"
@@ -338,9 +365,24 @@ def test_a_list_in_a_cell_of_a_csv_is_refused(tmp_path):
             DiverError, match="x.csv, row 1: column 'outputs' has a list written as one text; write a row"
         ):
             read_rollouts(path)
+    path.write_text("prompt,response,reward\nP,\"['a', 'b']\",\"[1, 0]\"\n")
+    with pytest.raises(DiverError, match="x.csv, row 1: column 'response' has a list written as one"):
+        read_rollouts(path)
     for name, cell in (("response", "['a', 'b']"), ("outputs", "[0, 1]")):  # a text, such as an interval
         path.write_text(f'question,{name}\nP,"{cell}"\n')
         assert read_rollouts(path)[0].responses == [cell]
+
+
+def test_a_chat_that_is_written_as_one_text_is_refused(tmp_path):
+    """As pandas writes TRL's completions into a CSV; its braces and names were measured as the response."""
+    chat = [{"role": "assistant", "content": "a"}]
+    (tmp_path / "x.csv").write_text(f'prompt,completion\nP,"{chat}"\n')
+    with pytest.raises(DiverError, match="x.csv, row 1: column 'completion' has a chat written as one text"):
+        read_rollouts(tmp_path / "x.csv")
+    with pytest.raises(DiverError, match="x.jsonl:1: column 'completion' has a chat written as one text"):
+        read(tmp_path, {"prompt": "P", "completion": json.dumps(chat)})
+    (group,) = read(tmp_path, {"prompt": "P", "completion": '[{"role": "cook"}]'})
+    assert group.responses == ['[{"role": "cook"}]']
 
 
 def test_an_object_whose_text_is_null_is_a_response_without_an_answer(tmp_path):

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from diver.look.known import known_problems
 from diver.look.problems import name_of
 from diver.look.read import Columns, Rollouts, read_rollouts
 from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
-from diver.tasks.references import is_letter
+from diver.tasks.references import final_answer, is_letter
 from diver.tasks.verify import Verification, get_grader
 from diver.tasks.verify import grade as verify_grade
 from diver.tasks.verify.extraction import in_thought
@@ -166,6 +166,12 @@ def _responses(rollouts: Rollouts, problems: Sequence[Problem], config: GradeCon
             yield Response(problem, number, rollout, label, thinking, key)
 
 
+def _by_reference(problem: Problem) -> list[Problem]:
+    """The problem with each of its right answers, of which inspect_ai may have several: any of them counts."""
+    others = problem.meta.get("accepted", ())
+    return [problem, *(replace(problem, answer=final_answer(str(other))) for other in others)]
+
+
 def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> None:
     """Grade the responses that the log lacks, or has as timeout or error, and append their rows to it."""
     known = {row["key"]: row for row in log.rows()}
@@ -175,15 +181,20 @@ def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> None
     named = None if config.grader == AUTO else config.grader
     with progress_bar(len(ungraded), "grade", "response") as bar:
         while chunk := list(islice(missing, CHUNK)):
-            pairs = [(r.rollout.response, r.problem) for r in chunk]
-            truncated, thinking = [r.rollout.truncated for r in chunk], [r.thinking for r in chunk]
+            each = [(r, problem) for r in chunk for problem in _by_reference(r.problem)]
+            truncated, thinking = [r.rollout.truncated for r, _ in each], [r.thinking for r, _ in each]
+            pairs = [(r.rollout.response, problem) for r, problem in each]
             found = verify_grade(pairs, config.verify, grader=named, truncated=truncated, thinking=thinking)
-            for response, (text, problem), grade in zip(chunk, pairs, found, strict=True):
+            grades: dict[str, Grade] = {}
+            for (response, _), grade in zip(each, found, strict=True):
+                grades[response.key] = grade if grade is Grade.CORRECT else grades.get(response.key, grade)
+            for response in chunk:
+                problem, grade = response.problem, grades[response.key]
                 known[response.key] = {
                     "key": response.key,
                     "grader": str(grader_for(problem, config.grader)),
                     "grade": grade,
-                    "extracted": answer(problem, text, config.grader) if grade in SCORED else None,
+                    "extracted": answer(problem, response.rollout.response, config.grader) if grade in SCORED else None,
                 }
                 log.append(known[response.key])
             bar.update(len(chunk))
@@ -285,6 +296,7 @@ def _row(response: Response) -> dict[str, Any]:
         "problem": problem.id,
         "prompt": problem.prompt,
         "answer": problem.answer,
+        **{name: problem.meta[name] for name in ("accepted", "options") if name in problem.meta},
         "index": rollout.index,
         "response": rollout.response,
         "truncated": rollout.truncated,

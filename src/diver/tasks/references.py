@@ -33,8 +33,8 @@ LONGEST_LIST = 100_000  # characters of a list that a CSV writes into one cell
 _GSM8K = re.compile(r"####\s*(\S[^\n]*)\s*$")
 _CALCULATION = re.compile(r"<<[^<>\n]*>>")  # as the solutions of GSM8K have them
 _LAST_LINE = re.compile(r"A[:：]\s*(?P<answer>\S.*)")
-_LETTER = re.compile(r"[A-J]|\([A-Ja-j]\)|[A-Ja-j]\)|[A-J]\.")
-_SMALL = re.compile(r"[a-j]")
+_LETTER = re.compile(r"[A-Z]|\([A-Za-z]\)|[A-Za-z]\)|[A-Z]\.")
+_SMALL = re.compile(r"[a-z]")
 _WORDS = re.compile(rf"(?=.*(?:[^\W\d_]{{3}}|[{UNSPACED}]))[^\\=^_{{}}<>+*/|\d]+")
 _QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _NUMPY = re.compile(rf"\[({_QUOTED}(?:\s+{_QUOTED})+)\]")
@@ -75,7 +75,7 @@ def _why_choice(problem: Problem, in_column: bool) -> str:
     where = "a column" if in_column else "the question"
     # A small letter that is the text of an option may be a variable.
     is_small = _SMALL.fullmatch(problem.answer) and (in_column or problem.answer not in listed.values())
-    if is_letter(problem.answer) or is_small:
+    if _LETTER.fullmatch(problem.answer.strip()) or is_small:
         return f"the reference answer is the letter of an option in {where}"
     # A number may as well be the answer to a question that has a list in it.
     if in_column or _WORDS.fullmatch(problem.answer):
@@ -84,9 +84,10 @@ def _why_choice(problem: Problem, in_column: bool) -> str:
 
 
 def is_letter(answer: str, small: bool = False) -> bool:
-    """Whether a reference answer is the label of an option, such as B, (B) or (b); with `small` also b, which may be a
-    variable."""
-    return bool(_LETTER.fullmatch(answer.strip()) or (small and _SMALL.fullmatch(answer.strip())))
+    """Whether a reference answer is the label of an option that is not known, such as B, (B) or (b); with `small` also
+    b, which may be a variable."""
+    is_one = _LETTER.fullmatch(answer.strip()) or (small and _SMALL.fullmatch(answer.strip()))
+    return bool(is_one) and chosen(answer, {}) is not None
 
 
 def final_answer(given: str) -> str:
@@ -115,8 +116,11 @@ def options_in(row: Mapping[str, Any], value_at: Any) -> list[str] | dict[str, s
         if (options := _options(value_at(row, path))) is not None:
             return options
     for name, letters in itertools.product(LETTERED, (LETTERS, LETTERS.lower())):
-        found = {letter.upper(): row.get(name.format(letter)) for letter in letters}
-        lettered = {letter: text for letter, text in found.items() if isinstance(text, str)}
+        lettered: dict[str, str] = {}
+        for letter in letters:
+            if not isinstance(text := row.get(name.format(letter)), str):
+                break
+            lettered[letter.upper()] = text
         # Columns a, b and c may as well be the coefficients of an equation.
         needed = "ABCD" if (name, letters) == ("{}", LETTERS.lower()) else "AB"
         if {*needed} <= lettered.keys():

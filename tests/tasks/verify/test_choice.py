@@ -134,6 +134,14 @@ def test_a_label_that_parquet_added_is_no_option():
     assert options_of(of_three) == {"A": "x", "B": "y"}
 
 
+def test_the_words_of_an_option_do_not_judge_it():
+    denying = {"options": ["Rust is not wrong.", "Gold is right."]}
+    judged = "A) Rust is not wrong. - {}\nB) Gold is right. - {}"
+    assert grade(judged.format("correct", "wrong"), "A", "Which?", **denying) == "correct"
+    assert grade(judged.format("wrong", "correct"), "A", "Which?", **denying) == "wrong"
+    assert grade(judged.format("true or not", "right or wrong"), "B", "Which?", **denying) == "no_answer"
+
+
 def test_no_list_of_options():
     assert grade("The answer is (B).", "B", "Which?") == "correct"
     assert grade("So 7 of them, hence G", "G", "Which?") == "correct"
@@ -176,6 +184,11 @@ def test_the_last_list_counts():
 )
 def test_labels_of_other_forms(prompt):
     assert options_of(Problem("p", prompt, "b")) == {"A": "iron", "B": "copper", "C": "zinc"}
+
+
+def test_a_letter_inside_an_option_does_not_end_it():
+    for prompt in ("(a) rap (x) music (b) song (c) dance", "A. rap (x) music B. song C. dance"):
+        assert options_of(Problem("p", prompt, "b")) == {"A": "rap (x) music", "B": "song", "C": "dance"}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ PATIENT = Verification(timeout_s=120.0)  # on a busy machine 5 seconds of the cl
 
 COLOURS = "What is the colour of grass?\nA) red\nB) blue\nC) green\nD) a kind of grey"
 LETTERS = "Which letter?\n" + "\n".join(f"{letter}. word {letter.lower()}" for letter in "ABCDEFGHIJ")
+TWELVE = "Which shape?\nOptions:\n" + "\n".join(f"({letter}) shape {letter.lower()}" for letter in "ABCDEFGHIJKL")
 
 RIGHT_AND_WRONG = {
     "boxes without a backslash": (
@@ -403,6 +404,120 @@ RIGHT_AND_WRONG = {
             ("I", "ANSWER: I would need the text"),
         ],
     ),
+    "a letter after J": (
+        "choice of twelve",
+        [
+            ("(K)", "So the answer is (K)."),
+            ("K", r"\boxed{\text{(K)}}"),
+            ("K", "k"),
+            ("K", "The answer is not L but K."),
+            ("K", "shape k"),
+            ("L", "答案：Ｌ"),
+            ("L", "The answer is L, where X is the length."),
+        ],
+        [
+            ("(K)", "So the answer is not (K)."),
+            ("K", r"\boxed{\text{(L)}}"),
+            ("K", "k or l"),
+            ("K", "The answer is not K but L."),
+            ("K", "K. shape l"),
+            ("L", "答案：Ｋ、Ｌ"),
+            ("L", "The answer is X, where L is the length."),
+        ],
+    ),
+    "all but one": (
+        "choice",
+        [
+            ("C", "It is none other than C."),
+            ("C", "The correct option can be nothing but (C)."),
+            ("C", "The answer is not A but C."),
+            ("C", "不是A，而是C。"),
+            ("C", "Nicht A, sondern C."),
+            ("C", "答案是C，其他都正确。"),
+            ("C", "除了C以外都不对，所以选C。"),
+        ],
+        [
+            ("C", "It is anything other than C."),
+            ("C", "The correct option can be anything but (C)."),
+            ("C", "The answer is not C but A."),
+            ("C", "不是C，而是A。"),
+            ("C", "Nicht C, sondern A."),
+            ("C", "除了C都对。"),
+            ("C", "除C外，其他选项都正确。"),
+        ],
+    ),
+    "a choice that is dropped": (
+        "choice",
+        [
+            ("C", "Avoid B. Choose C."),
+            ("C", "We dismiss A and B, so C"),
+            ("C", "Without doubt, C"),
+            ("C", "I'm going with C."),
+            ("C", "Option C fits."),
+            ("C", "Option (C) green is right."),
+            ("C", "The answer is C? Yes."),
+            ("C", "The answer is C? No doubt."),
+            ("A", "A: correct. B: incorrect."),
+        ],
+        [
+            ("B", "Avoid B."),
+            ("C", "We dismiss A, B and D. I discard C."),
+            ("C", "Without C"),
+            ("C", "I'm not going with C."),
+            ("C", "Option C does not fit."),
+            ("C", "Option (C) green is not the right answer."),
+            ("C", "The answer is C? I think not."),
+            ("C", "The answer is C? No."),
+            ("A", "A: incorrect. B: correct."),
+        ],
+    ),
+    "several letters in a row of other marks and words": (
+        "choice",
+        [
+            ("C", '{"answer": "C"}'),
+            ("C", '{"answer": "C", "rejected": "B"}'),
+            ("C", "answer: c and a metal rusts"),
+            ("C", "C, as well as I can see."),
+            ("A", "Antwort: A"),
+            ("C", "The answer is C; B would also need rain."),
+        ],
+        [
+            ("C", '{"answer": ["A", "C"]}'),
+            ("C", '{"answer": "B", "rejected": "C"}'),
+            ("C", "answer: c and d"),
+            ("C", "A as well as C"),
+            ("C", "Antwort: A und C"),
+            ("C", "both B and also C"),
+        ],
+    ),
+    "options that are judged one by one": (
+        "choice",
+        [
+            ("C", "A) a rose - wrong\nB) the sky - wrong\nC) a meadow - correct\nD) fog - wrong"),
+            ("C", "- A) no\n- B) no\n- C) right\n- D) no"),
+            ("C", "C, and here is why.\n\nSo it is C.\n\nC) it is a meadow's."),
+        ],
+        [
+            ("D", "A) a rose - wrong\n\nB) the sky - wrong\n\nC) a meadow - correct\n\nD) fog - wrong"),
+            ("C", "- A) maybe\n- B) maybe\n- C) maybe"),
+            ("C", "A) it is a rose's.\n\nB) it is the sky's.\n\nC) it is a meadow's."),
+        ],
+    ),
+    "the text of an option in a sentence": (
+        "choice",
+        [
+            ("C", "**Answer:** green"),
+            ("C", "So green is the correct answer."),
+            ("C", "The correct answer is green because meadows are."),
+            ("C", r"\boxed{\textbf{green}}"),
+        ],
+        [
+            ("C", "**Answer:** not green"),
+            ("C", "So green is not the correct answer."),
+            ("C", "The correct answer is green or blue because meadows are."),
+            ("C", r"\boxed{\textbf{green} \text{ or } \textbf{blue}}"),
+        ],
+    ),
 }
 
 
@@ -416,7 +531,7 @@ def test_as_many_right_as_wrong_and_none_twice():
 def test_classes(name):
     verifier, right, wrong = RIGHT_AND_WRONG[name]
     pairs = [*right, *wrong]
-    prompt = {"choice": COLOURS, "choice of ten": LETTERS}.get(verifier, "q")
+    prompt = {"choice": COLOURS, "choice of ten": LETTERS, "choice of twelve": TWELVE}.get(verifier, "q")
     problems = [Problem("p", prompt, known, verifier=verifier.split()[0]) for known, _ in pairs]
     grades = grade([(text, problem) for (_, text), problem in zip(pairs, problems, strict=True)], PATIENT)
     expected = [True] * len(right) + [False] * len(wrong)

@@ -42,6 +42,11 @@ INSIDE = ("extra_info", "extra", "metadata", "meta_data", "meta", "info", "state
 """Columns that may have such a column inside."""
 IMAGES = ("image", "images", "image_path", "image_paths", "multi_modal_data.image", "multi_modal_data.images")
 """Columns of what a prompt shows."""
+CONTEXTS = (
+    "input", "context", "passage", "system", "system_prompt", "instruction", "background", "premise", "article",
+    "document",
+)  # fmt: skip
+"""Columns of what else a problem asks about, beside a prompt that may be a template."""
 ROW_NUMBER = re.compile(r"|Unnamed: \d+|index|level_\d+|__index_level_\d+__")
 """Columns in which pandas writes the number of the row: no measure of a response."""
 
@@ -68,6 +73,7 @@ NAMES: Names = {
     "source": (),
     "by": (),
     "grader": (),
+    "accepted": (),
 }
 NO_OUTCOMES = frozenset({"epoch", "seed", "length"}).union(
     *(names for part, names in NAMES.items() if part != "outcome")

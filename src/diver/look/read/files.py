@@ -1,5 +1,6 @@
 """Which files of a folder are rollouts, and of which step."""
 
+import filecmp
 import os
 import re
 from collections import deque
@@ -14,6 +15,7 @@ from diver.look.read.formats import READERS
 
 # Where trainers and evaluations keep them, in their output folder.
 FOLDERS = ("rollouts", "generations", "completions", "dumped_evals", "rollout_data")
+PACKED = (".gz", ".zst", ".xz", ".bz2")
 _NUMBER = re.compile(r"(?:.*(?:step|completions|iteration|rollout|data|eval)[_-]?)?(\d+)(?:_evals)?")
 _NUMBER_BY_WORD = re.compile(r".*(?:step|iteration|rollout)[_-]?(\d+)(?:_evals)?")
 _EVALUATION = re.compile(r"(?:.*_)?(?:val|eval|test)(?:_.*)?")
@@ -58,6 +60,11 @@ def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[
         raise DiverError(f"{path}: no such file or folder")
     folder = next((path / name for name in FOLDERS if (path / name).is_dir()), path)
     found, notes = _of_training(folder, sorted(_candidates(folder)))
+    packed = sorted(p for p in folder.rglob("*") if p.suffix in PACKED and p.with_suffix("").suffix in READERS)
+    if packed:
+        notes.append(
+            f"{folder}: {len(packed)} compressed files left out, such as {packed[0]}; unpack them to read them"
+        )
     files = [*_found(found, folder)]
     if not files:
         raise DiverError(f"{folder}: no {' or '.join(READERS)} file of rollouts in this folder")
@@ -66,7 +73,18 @@ def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[
         files = [f for f in files if f.step is not None and selected(f.step)]
         if not files:
             raise DiverError(f"{folder}: no file of steps {steps} in this folder")
-    return sorted(files, key=lambda f: (-1 if f.step is None else f.step, str(f.path))), notes
+    files.sort(key=lambda f: (-1 if f.step is None else f.step, str(f.path)))
+    return files, [*notes, *_copies(files)]
+
+
+def _copies(files: Iterable[RolloutFile]) -> Iterator[str]:
+    """A note for the first file that is a copy of another one of its step, whose responses then count twice."""
+    known: dict[tuple[int | None, int], Path] = {}
+    for file in files:
+        other = known.setdefault((file.step, file.size), file.path)
+        if other != file.path and file.size and filecmp.cmp(other, file.path, shallow=False):
+            yield f"{file.path}: a copy of {other}, so that its responses count twice"
+            return
 
 
 def check_written(written: Iterable[Path], paths: Iterable[Path]) -> None:

@@ -224,14 +224,17 @@ def inspect_ai_row(where: str, row: Row) -> Iterator[Row]:
     scores = table(row, "scores")
     choices = table(row, "output").get("choices") or []
     known = scores if len(choices) < 2 else {}
-    target = row["target"]
+    options, target = row.get("choices"), row["target"]
+    targets = target if isinstance(target, list) else [target]
     about = {
         "model": row.get("model"),
         "task": row.get("task"),
         "id": row["id"],
         "prompt": row["input"],
-        "answer": ", ".join(map(str, target)) if isinstance(target, list) else target,
-        "options": row.get("choices"),
+        # any of several targets is right, but all letters of several options
+        "answer": target if options else next(iter(targets), None),
+        "accepted": None if options else targets[1:] or None,
+        "options": options,
         "scores": {name: _inspect_value(table(score).get("value")) for name, score in known.items()},
         "score": _inspect_value(table(next(iter(known.values()), None)).get("value")) if len(known) == 1 else None,
         "failed": row.get("error") is not None or not (choices or scores),
@@ -278,7 +281,7 @@ def lm_eval_row(where: str, row: Row) -> Iterator[Row]:
         "group": values.identity(row.get("doc_hash")) or name,
         "id": None if name is None else f"doc-{name}",
         "prompt": prompt,
-        "answer": "" if target is None else str(target),
+        "answer": "" if target is None else target if isinstance(target, list) else str(target),
         "response": texts,
         "score": row.get(metrics[0]) if single and len(metrics) == 1 else None,
     }
@@ -292,7 +295,10 @@ LAYOUTS = {
     EVAL: Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), read=diver_eval),
     "diver grade": Layout(
         frozenset({"problem", "prompt", "index", "response", "label", "grade", "grader", "extracted"}),
-        {"problem": ("prompt",), "id": ("problem",), "source": ("source",), "by": ("by",), "grader": ("grader",)},
+        {
+            "problem": ("prompt",), "id": ("problem",), "source": ("source",), "by": ("by",), "grader": ("grader",),
+            "accepted": ("accepted",),
+        },
     ),
     "verl": Layout(
         frozenset({"input", "output", "score"}),
@@ -340,7 +346,10 @@ LAYOUTS = {
     ),
     "inspect_ai": Layout(
         frozenset({"id", "epoch", "input", "target", "output", "scores"}),
-        {"outcome": ("score",), "id": ("id",), "group": ("id",), "by": ("model",), "source": ("task",)},
+        {
+            "outcome": ("score",), "id": ("id",), "group": ("id",), "by": ("model",), "source": ("task",),
+            "accepted": ("accepted",),
+        },
         inspect_ai_row, read=inspect_ai,
     ),
     "lm-eval": Layout(

@@ -13,6 +13,7 @@ from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.look.read import values
 from diver.look.read.columns import (
     BENCHMARKS,
+    CONTEXTS,
     IMAGES,
     INSIDE,
     OF_PROBLEMS,
@@ -32,6 +33,9 @@ from diver.tasks.sources import first_value, needed, value_at
 LONGEST_NAME = 200
 LONGEST_JSON = 100_000  # characters of a column that are parsed
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # an id of a sample: that of its problem, then a number
+CHAT = re.compile(
+    r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"](?:assistant|model|gpt|ai)['\"]"
+)
 LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # as Python, NumPy and JSON write one of texts, chats or objects
 
 
@@ -45,7 +49,8 @@ def named_columns(file: File) -> Iterator[Part]:
     models: dict[int, Any] = {}
     waiting: list[tuple[str, Row, Part]] = []  # rows without a text, before the first that has one
     has_text = False
-    for where, row in file.rows:
+    for where, as_written in file.rows:
+        row: Row = {name: values.unwrapped(value) for name, value in as_written.items()}
         group, turns = _first(row, names["group"], values.identity), _conversation(row.get("messages"))
         given = _given(file, where, row, turns)
         value = _problem_value(row, names["problem"], given, turns)
@@ -62,8 +67,9 @@ def named_columns(file: File) -> Iterator[Part]:
             _note(file, where, f"problem {short!r} has no response: left out", "has no response: left out")
             continue
         scored = [*zip(texts, _outcomes(file, where, row, given, texts, outcome), strict=True)]
-        prompt = json.dumps(value, ensure_ascii=False, default=str)
-        key = prompt if group is None else json.dumps(group, ensure_ascii=False, default=str)
+        # 1 and "1" are one id, as rows of two programs have it
+        prompt = json.dumps(value if values.is_turns(value) else str(value), ensure_ascii=False, default=str)
+        key = prompt if group is None else json.dumps(str(group), ensure_ascii=False)
         problem = _problem(row, value, where, file)
         if not names["by"] and (model := _first(row, ("model",))) is not None:
             of_group = hash((problem.source, problem.meta.get("step"), key))  # a key may be as long as a prompt
@@ -109,7 +115,12 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
     for name in file.names["response"]:
         if values.is_missing(given := value_at(row, name)):
             continue
-        if of_texts and name.endswith("s") and LIST.fullmatch(given.strip()):
+        if isinstance(given, str) and CHAT.match(given):
+            raise DiverError(
+                f"{where}: column {name!r} has a chat written as one text; write its turns as a list, in JSON Lines or "
+                "parquet"
+            )
+        if of_texts and LIST.fullmatch(given.strip()) and (name.endswith("s") or _is_several(file, row)):
             raise DiverError(
                 f"{where}: column {name!r} has a list written as one text; write a row for each response, or the "
                 "file as JSON Lines or parquet, whose lists are read"
@@ -122,6 +133,12 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
         isinstance(c, Mapping) and not c.keys().isdisjoint({"message", "finish_reason"}) for c in choices
     )
     return {"choices": choices} if choices and completion else None
+
+
+def _is_several(file: File, row: Row) -> bool:
+    """Whether a list of outcomes is written as a text, too."""
+    outcomes = (value_at(row, name) for name in file.names["outcome"])
+    return any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)
 
 
 def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
@@ -219,12 +236,12 @@ def _outcomes(
 def _ids(row: Row) -> tuple[dict[str, int], str]:
     """The hashes of a row's ids by column, and the one that is of problems for certain.
 
-    Those of problems, others, then both without the number at their end; images are ids, too.
+    Those of problems, others, then both without the number at their end. Images, options and contexts are ids, too.
     """
     nested = {f"{inside}.{name}": value for inside in INSIDE for name, value in _inside(row, inside).items()}
     fields = {**row, **nested}
     columns = sorted((name for name in fields if rank_of_id(name) < 2), key=rank_of_id)
-    found = {name: str(value) for name in columns if (value := values.identity(fields[name])) is not None}
+    found = {name: value for name in columns if (value := _id(fields[name], rank_of_id(name))) is not None}
     shorter = {
         f"{name} without the number at its end": match[1]
         for name, value in found.items()
@@ -239,7 +256,20 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
             ids[name] = hash(json.dumps(images, default=str))
             single = not isinstance(images, list) or len(images) == 1  # several may be those that a rollout has seen
             certain = certain or name * single
-    return ids, certain
+    if options := options_in(row, value_at):  # in another order they are those of the same problem
+        texts = options.values() if isinstance(options, Mapping) else options
+        ids["options"] = hash(json.dumps(sorted(map(str, texts))))
+        certain = certain or "options"
+    return ids | {name: hash(text) for name in CONTEXTS if isinstance(text := row.get(name), str) and text}, certain
+
+
+def _id(value: Any, rank: int) -> str | None:
+    """An id as a text. One of problems may have several parts, or be a fraction or a date."""
+    known = values.identity(value)
+    if known is not None:
+        return str(known)
+    composed = rank == 0 and not values.is_missing(value) and not isinstance(value, str | bool)
+    return json.dumps(value, sort_keys=True, default=str) if composed else None
 
 
 def _inside(row: Row, column: str) -> Mapping[str, Any]:
@@ -281,6 +311,7 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
         "grader": texts.get("grader"),
         "options": options_in(row, value_at),
         # only who grades needs it, and is told
+        "accepted": _first(row, file.names["accepted"]),
         "answer_kind": type(answer).__name__ if isinstance(answer, list | dict) else None,
     }
     meta = {name: known for name, known in meta.items() if known is not None}

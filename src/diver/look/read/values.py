@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,21 @@ SEVERAL = ("choices", "outputs", "candidates")
 OBJECT_TEXTS = ("output", "generated_text", "response", "completion", "generation", "full_model_response")
 """Where other objects have their text, such as OpenAI's Responses, transformers' pipelines, reasoning-gym's results."""
 NO_ID = frozenset({"", "none", "null", "nan", "<na>", "nat"})
+
+
+def unwrapped(value: Any) -> Any:
+    """Messages as LangChain stores them as plain turns: `{"lc": 1, "id": [..., "AIMessage"], "kwargs": ...}` of
+    `dumpd`, and `{"type": "ai", "data": ...}` of `messages_to_dict`; other values as they are."""
+    if isinstance(value, list):
+        return [*map(unwrapped, value)] if any(isinstance(one, Mapping) for one in value) else value
+    if not isinstance(value, Mapping):
+        return value
+    if value.get("type") == "constructor" and isinstance(turn := value.get("kwargs"), Mapping):
+        kind = str((value.get("id") or [""])[-1]).removesuffix("Chunk").removesuffix("Message").lower()
+        return {"role": kind, **turn} if "content" in turn else value
+    if value.keys() == {"type", "data"} and isinstance(turn := value["data"], Mapping) and "content" in turn:
+        return {"role": value["type"], **turn}
+    return value
 
 
 def is_missing(value: Any) -> bool:
@@ -159,7 +175,8 @@ def identity(value: Any) -> str | int | None:
 
 def known(value: Any) -> Any:
     """None for an empty text and NaN, as CSV and pandas have where nothing is known; of whole numbers integers, as ids
-    are."""
+    are. A Decimal, of which parquet may have columns, is a number."""
+    value = float(value) if isinstance(value, Decimal) else value
     if value == "" or (isinstance(value, float) and math.isnan(value)):
         return None
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -179,9 +196,9 @@ def outcome(value: Any, where: str) -> float | None:
 
 
 def _as_number(value: Any) -> Any:
-    """A text that is a number, as in CSV; other values as they are."""
+    """A text that is a number, as in CSV, or a Decimal; other values as they are."""
     try:
-        return float(value) if isinstance(value, str) else value
+        return float(value) if isinstance(value, str | Decimal) else value
     except ValueError:
         return value.strip()
 

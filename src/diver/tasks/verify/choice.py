@@ -1,4 +1,6 @@
-"""Multiple choice: a letter A to J, or a number 1 to 9 where the options are numbered.
+"""Multiple choice: a letter, or a number 1 to 9 where the options are numbered.
+
+A letter after J counts only where the options are known.
 
 What counts as the choice, in this order, always the last of its kind and only after the last `</think>`:
 
@@ -22,6 +24,7 @@ letter to text), or what the prompt lists: lines "A) ...", or "(a) ... (b) ..." 
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from string import ascii_uppercase
 from typing import NamedTuple
 
 from diver.core.types import Grade, Problem
@@ -30,6 +33,7 @@ from diver.tasks.verify.base import Grader
 from diver.tasks.verify.extraction import Statement, after_thought, stated
 from diver.tasks.verify.languages import (
     AFTER_ANSWER,
+    ALL_BUT,
     AND_OR,
     AND_OR_SIGNS,
     ANSWER,
@@ -37,6 +41,7 @@ from diver.tasks.verify.languages import (
     INSIDE,
     IS,
     LABELS,
+    NO,
     NOT,
     NOT_AFTER,
     NOT_THOUGHT,
@@ -48,32 +53,36 @@ from diver.tasks.verify.languages import (
 )
 from diver.tasks.verify.languages import LETTERS as OTHER_LETTERS
 
-LETTERS = "ABCDEFGHIJ"
+LETTERS = ascii_uppercase
 NUMBERS = "123456789"
+UNLISTED = LETTERS[:10]
+"""Letters that are labels where the options are not known: a later one is more often a variable."""
 _LABELS = str.maketrans(LABELS)
 LONGEST = 16_384  # characters of free text, from the end, in which a choice is looked for
 
-_WIDE = rf"(?:[．：]|、(?!\s?[A-J](?!{INSIDE})))"  # after a label; "A、B、C" are three names
+_WIDE = rf"(?:[．：]|、(?!\s?[A-Z](?!{INSIDE})))"  # after a label; "A、B、C" are three names
 _OPTION = re.compile(
-    rf"^[ \t]*(?P<open>\(?)(?P<label>[A-J]|[1-9](?=[).:]))(?P<close>[).:](?=\s)|{_WIDE})", re.MULTILINE
+    rf"^[ \t]*(?P<open>\(?)(?P<label>[A-Z]|[1-9](?=[).:]))(?P<close>[).:](?=\s)|{_WIDE})", re.MULTILINE
 )
-_IN_LINE = re.compile(rf"(?<!{INSIDE})(?:\(([A-Ja-j])\)|([A-J])(?:[.):](?=[\s}}])|{_WIDE}))")
+_IN_LINE = re.compile(rf"(?<!{INSIDE})(?:\(([A-Za-z])\)|([A-Z])(?:[.):](?=[\s}}])|{_WIDE}))")
 _SMALL = re.compile(
-    rf"^[ \t]*(?:[-*•][ \t]+)?([a-j])(?:[ \t]?\)|[.:](?=[ \t]))|(?<!{INSIDE})([a-j])[ \t]?\)", re.MULTILINE
+    rf"^[ \t]*(?:[-*•][ \t]+)?([a-z])(?:[ \t]?\)|[.:](?=[ \t]))|(?<!{INSIDE})([a-z])[ \t]?\)", re.MULTILINE
 )
 _BETWEEN = re.compile(r"(?:\\q?quad|\\textbf\{|\\text\{|[\s\\,;])+")
 _LABEL = (
-    rf"([A-J]|[1-9]|[{''.join(OTHER_LETTERS)}])(?!{INSIDE}|[\u0300-\u036f\u0900-\u0dff]|['’](?![dt][iıuü]r\b)\w|[.,]\d)"
+    rf"([A-Z]|[1-9]|[{''.join(OTHER_LETTERS)}])(?!{INSIDE}|[\u0300-\u036f\u0900-\u0dff]|['’](?![dt][iıuü]r\b)\w|[.,]\d)"
 )
 _NAMED = rf"[*_$(\[\"'`（「『【]{{0,4}}(?:\\(?:text|mathrm|mathbf|textbf)\{{)?[(（]?{_LABEL}"
 _MARKS = r"[)\]*_}$\"'`’」』】）]{0,4}"
-_SEP = r"(?:[ \t*_】]{0,3}[:：=—–][\s*_]{0,4}|[ \t*_】]{0,3})"
+_SEP = r"(?:[ \t*_】\"']{0,3}[:：=—–][\s*_]{0,4}|[ \t*_】]{0,3})"
 _COUNTED = r"(?:项|項|选项|選項|번|番)?"
 _REJECTED = (
     rf"{_MARKS}[ \t]{{0,2}}{_COUNTED}[ \t]{{0,2}}(?:{word(IS)}[ \t]{{0,2}}(?:{word(NOT)}|{word(WRONG)})|{word(WRONG)}"
     rf"|{word(NOT)}[ \t]{{0,2}}(?:{word(IS)}|{word(WRONG)}|{word(RIGHT)})|n['’]est|(?:is|was)n['’]t"
     rf"|(?:cannot|can not|can['’]t|could not|couldn['’]t) be (?:the|{word(RIGHT)})"
-    rf"|(?:{word(IS)}[ \t]{{0,2}})?(?:{word(RIGHT)}|正解|答え)[ \t]{{0,2}}(?:{NOT_AFTER}))"
+    r"|(?:fails|(?:does|do|did|would|will)(?:n['’]t| not) (?:fit|work|hold|apply|match|satisfy|make sense|qualify))\b"
+    rf"|(?:{word(IS)}[ \t]{{0,2}})?(?:{word(RIGHT)}|正解|答え)[ \t]{{0,2}}(?:{NOT_AFTER})|{ALL_BUT}"
+    rf"|[?？]\s{{0,2}}(?:{NO}))"
 )
 _NEGATED = re.compile(
     rf"(?:(?:{word(NOT)}|{word(OTHER_THAN)})(?:[ \t]{{0,2}}(?:{word(AFTER_ANSWER)}|{word(BE)})){{0,3}}"
@@ -97,23 +106,25 @@ _STATEMENT = re.compile(
 )
 _MENTION = re.compile(rf"{word(OPTION)}{_SEP}{_NAMED}(?!{_REJECTED})", re.IGNORECASE)
 _MARKED = re.compile(
-    rf"(?<!{INSIDE})[(（【]([A-Ja-j]|[1-9])[)）】](?!{_REJECTED})"
-    rf"|\*\*[(]?([A-J]|[1-9])[).:]?\*\*(?!{_REJECTED})"
-    rf"|(?<![\w.(])([A-J]|[1-9])\)(?!{_REJECTED})|^\s{{0,8}}([A-J]|[1-9])[.:]?\s{{0,8}}$",
+    rf"(?<!{INSIDE})[(（【]([A-Za-z]|[1-9])[)）】](?!{_REJECTED})"
+    rf"|\*\*[(]?([A-Z]|[1-9])[).:]?\*\*(?!{_REJECTED})"
+    rf"|(?<![\w.(])([A-Z]|[1-9])\)(?!{_REJECTED})|^\s{{0,8}}([A-Z]|[1-9])[.:]?\s{{0,8}}$",
     re.MULTILINE,
 )
-_ALONE = re.compile(rf"(?<!\band )(?<!\bor )(?<!{INSIDE})(?<!['’.-])([A-J])(?!{INSIDE}|['’-]|\.\w| [a-z]|{_REJECTED})")
+_ALONE = re.compile(rf"(?<!\band )(?<!\bor )(?<!{INSIDE})(?<!['’.-])([A-Z])(?!{INSIDE}|['’-]|\.\w| [a-z]|{_REJECTED})")
 _AND = rf"(?:[,、，/&+]|{word(AND_OR)}|{AND_OR_SIGNS})"
-_OPENS, _CLOSES = r"[\s(\[*$（【]{0,4}", r"[)\]}*\"'`\s$）】]{0,6}"
+_OPENS, _CLOSES = r"[\s(\[*$\"'`（【]{0,4}", r"[)\]}*\"'`\s$）】]{0,6}"
 _ANOTHER = re.compile(
-    rf"{_CLOSES}{_COUNTED}(?:{_AND}|[;；|]){_OPENS}(?:{word(AND_OR)}{_OPENS})?(?:(?:maybe|perhaps|possibly)\s{_OPENS})?"
-    rf"(?:(?i:{word(OPTION)}){_OPENS})?([A-J]|[1-9])(?!{INSIDE}|['’]\w|[.,]\d|"
-    rf"(?:[\s,、，]{{0,2}}(?:{_AND})?\s?[A-J](?!{INSIDE})){{0,8}}{_REJECTED}|"
+    rf"{_CLOSES}{_COUNTED}(?:{_AND}|[;；|]){_OPENS}(?:{word(AND_OR)}{_OPENS})?(?:(?:maybe|perhaps|possibly|also)\s{_OPENS})?"
+    rf"(?:(?i:{word(OPTION)}){_OPENS})?([A-Z]|[1-9])(?!{INSIDE}|['’]\w|[.,]\d|"
+    rf"(?:[\s,、，]{{0,2}}(?:{_AND})?\s?[A-Z](?!{INSIDE})){{0,8}}{_REJECTED}|"
     r" (?:is|are|was|were|would|does|do|did|has|have|can|could|cannot|seems?"
     r"|ist|sind|est|sont|es|son|è|são)\b(?! (?:both|all|equally)\b))(?!(?<=I) [a-z])"
 )
-_OTHER = rf"{_OPENS}(?:(?:{word(AND_OR)}|(?i:{word(OPTION)})){_OPENS})?[A-J1-9](?!{INSIDE})"
+_SMALL_TOO = re.compile(rf"{_CLOSES}{_AND}{_OPENS}([a-z])[)\s.]{{0,4}}(?:\n|\Z)")  # "c and d"; not "c and a metal"
+_OTHER = rf"{_OPENS}(?:(?:{word(AND_OR)}|(?i:{word(OPTION)})){_OPENS})?[A-Z1-9](?!{INSIDE})"
 _DENIED_ROW = re.compile(rf"(?:{_CLOSES}{_COUNTED}{_AND}{_OTHER}){{1,8}}(?i:{_REJECTED})")  # "(A) and (B) are wrong"
+_BEFORE = re.compile(rf"(?<!{INSIDE})([A-Z])[)\]*]{{0,4}} (?:{word(AND_OR)} (?:also )?){{1,2}}\Z")  # "A plus C"
 _ALSO_DENIED = re.compile(  # behind "not A": "or B", ", B or C"; ", B" may be what is chosen
     rf"(?:{_CLOSES}[,、，]{_OTHER}){{0,8}}{_CLOSES}[,、，]?\s?(?:{word(AND_OR)}|{AND_OR_SIGNS}){_OTHER}"
     r"(?! (?:is|must|seems?|remains|ist|est|es|è|é)\b)"
@@ -123,8 +134,8 @@ _ALSO_DENIED = re.compile(  # behind "not A": "or B", ", B or C"; ", B" may be w
 def _beside(gap: str) -> re.Pattern[str]:
     """Another label after a mere gap, "(A) (B)" or "A B", with one more behind it or the end of the line."""
     opens, closes = r"[(\[*`（【]{0,3}", r"[)\]*`）】]{0,4}"
-    end = rf"{closes}(?:{gap}{opens}[A-J1-9](?!{INSIDE}|[.,/]\d)|[.,;]?[ \t]{{0,8}}(?:\n|\Z))"
-    return re.compile(rf"{closes}{gap}{opens}([A-J]|[1-9])(?!{INSIDE})(?={end})")
+    end = rf"{closes}(?:{gap}{opens}[A-Z1-9](?!{INSIDE}|[.,/]\d)|[.,;]?[ \t]{{0,8}}(?:\n|\Z))"
+    return re.compile(rf"{closes}{gap}{opens}([A-Z]|[1-9])(?!{INSIDE})(?={end})")
 
 
 _NEXT, _BELOW = _beside(r"[ \t]{0,3}"), _beside(r"\s{0,3}(?:[-•]\s{1,3})?")
@@ -137,18 +148,26 @@ _ARTICLE = re.compile(  # "Answer: A cat", but "Answer: A because"; "a" stands b
 _PRONOUN = re.compile(r"I (?!(?:because|since|as|is|and|or|for|by|due|which|based|from|with)\b)[a-z]|[aei] |[ei]\Z")
 _FONT = r"\\(?:text(?:bf|sf|it|rm)?|math(?:rm|bf|sf|it))"
 _WRAPPER = re.compile(rf"(?:{_FONT}|\\(?:bf|rm|left|right|quad|qquad))\b|[{{}}$*\\()\[\]\s.:：（）【】「」\"'`。]")
-_LED = re.compile(rf"(?:{_FONT}\{{)?\(?([A-J]|[1-9])[).:：、．](?!\d)\s*(?=\S)|\(([a-j])\)\s*(?=\S)")
-_FURTHER = re.compile(r"(?<!\w)\(?([A-J]|[1-9])\)(?!\w)")
+_MARKUP = re.compile(rf"{_FONT}\{{|[${{}}*\\]")
+_LED = re.compile(rf"(?:{_FONT}\{{)?\(?([A-Z]|[1-9])[).:：、．](?!\d)\s*(?=\S)|\(([a-z])\)\s*(?=\S)")
+_TO_TEXT = re.compile(r"[)\]}*.:,，\s–—-]{1,6}")
+_ENTRY = re.compile(r"[ \t*_>#•-]{0,8}\(?([A-Z])[).:].*")
+_IS_RIGHT, _IS_WRONG = (re.compile(words, re.IGNORECASE) for words in (word(RIGHT), rf"{word(NOT)}|{word(WRONG)}"))
+_FURTHER = re.compile(r"(?<!\w)\(?([A-Z]|[1-9])\)(?!\w)")
 _WITH_TEXT = re.compile(
-    rf"(?:{_FONT}\{{)?[(\[*]{{0,3}}(?P<label>[A-J]|[1-9])(?![\w'’])[)\]}}*]{{0,4}}"
+    rf"(?:{_FONT}\{{)?[(\[*]{{0,3}}(?P<label>[A-Z]|[1-9])(?![\w'’])[)\]}}*]{{0,4}}"
     r"(?:[\s.:：,，、=–—~]|-(?=\s))*(?P<text>\S.*)",  # "A. -1" is no "A - 1"
     re.IGNORECASE,
 )
-_AFTER_TEXT = re.compile(r"(?P<text>[^()]*[^()\s])\s*\((?P<label>[A-J]|[1-9])\)[.}\s]*", re.IGNORECASE)
-_SEVERAL = re.compile(rf"[\s({{\\]*(?:text\{{)?\(?([A-J])\)?[}}\s]*{_AND}[\s(\\]*(?:text\{{)?\(?([A-J])\b.*", re.DOTALL)
+_AFTER_TEXT = re.compile(r"(?P<text>[^()]*[^()\s])\s*\((?P<label>[A-Z]|[1-9])\)[.}\s]*", re.IGNORECASE)
+_SEVERAL = re.compile(rf"[\s({{\\]*(?:text\{{)?\(?([A-Z])\)?[}}\s]*{_AND}[\s(\\]*(?:text\{{)?\(?([A-Z])\b.*", re.DOTALL)
 _THEREFORE = re.compile(r"^(?:(?:therefore|thus|hence|so)\b,?\s+)?(?:it(?:['’]s| is)\s+)?", re.IGNORECASE)
+_REASON = re.compile(
+    r",?\s(?:because|since|due to)\s.*|\s(?:is|would be) the (?:correct |right |best )?(?:answer|option|choice)\.?\Z",
+    re.DOTALL,
+)
 _PREFIX = re.compile(
-    rf"^(?:{_FONT}\{{)?\s*(?:the\s+)?(?:correct\s+|final\s+)?(?:{word(ANSWER)}|{word(OPTION)})"
+    rf"^[*_#]{{0,4}}(?:{_FONT}\{{)?\s*(?:the\s+)?(?:correct\s+|final\s+)?(?:{word(ANSWER)}|{word(OPTION)})"
     rf"(?:{_SEP}{word(AFTER_ANSWER)}){{0,4}}{_SEP}",
     re.IGNORECASE,
 )
@@ -158,7 +177,7 @@ class Choice(Grader):
     """Grader "choice": correct, wrong or no_answer. Linear in the length of the response."""
 
     name = "choice"
-    rules = 10
+    rules = 11
     template = "boxed"
 
     def check_answer(self, problem: Problem) -> None:
@@ -212,7 +231,9 @@ def _choice(text: str, statement: Statement | None, options: Mapping[str, str]) 
     if statement.prose:
         return _said(content, options)
     choice = _label(content, options)
-    if choice is None and not _SEVERAL.fullmatch(content[:2000]):  # such as a formula, after which the letter may stand
+    several = _SEVERAL.fullmatch(content[:2000])
+    if choice is None and not (several and {*several.groups()} <= {*(options or UNLISTED)}):
+        # such as a formula, after which the letter may stand
         choice = _said(text[statement.end :], options, alone=False)
     return choice or None
 
@@ -228,6 +249,8 @@ def _said(text: str, options: Mapping[str, str], alone: bool = True) -> str | No
     found = _by_text(last_line, options)
     if found is None:
         found = _last(_STATEMENT, text, options)
+    if found is None:
+        found = _judged(text, options)
     if found is None:
         found = _label(last_line, options)
     for pattern in (_MENTION, _MARKED, _ALONE) if alone else (_MENTION, _MARKED):
@@ -245,6 +268,18 @@ def _is_listed(text: str, above: str, last_line: str, options: Mapping[str, str]
     return bool(one and other and one != other)
 
 
+def _judged(text: str, options: Mapping[str, str]) -> str | None:
+    """The only option that a text calls right where it ends with two or more, a line each; "" without just one."""
+    lines = reversed([line for line in text.splitlines() if line.strip()])
+    entries = [*itertools.takewhile(bool, map(_ENTRY.match, lines))]
+    labels = [entry[1] for entry in reversed(entries) if entry]
+    if len(labels) < 2 or "".join(labels) not in LETTERS:
+        return None
+    said = [(entry[1], entry[0].replace(options.get(entry[1], ""), "")) for entry in entries if entry]
+    right = [label for label, verdict in said if _IS_RIGHT.search(verdict) and not _IS_WRONG.search(verdict)]
+    return right[0] if len(right) == 1 else ""
+
+
 def _words(text: str) -> str:
     return " ".join(re.findall(r"\w+", text)).casefold()
 
@@ -252,7 +287,7 @@ def _words(text: str) -> str:
 def _whole(line: str, options: Mapping[str, str]) -> str | None:
     """The label of the option that a line is, by its label, by its text, or by both."""
     bare = _WRAPPER.sub("", line[:200])
-    return bare.upper() if bare.upper() in (options or LETTERS) and len(bare) == 1 else _by_text(line, options)
+    return bare.upper() if bare.upper() in (options or UNLISTED) and len(bare) == 1 else _by_text(line, options)
 
 
 def _ends_of(label: str, text: str) -> Iterator[int]:
@@ -279,16 +314,22 @@ def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> st
         group = next(number for number, found in enumerate(match.groups(), 1) if found)
         label = OTHER_LETTERS.get(match[group], match[group])
         start, end = match.span(group)
-        if start < denied or _is_word(text, start, options) or (options and label.upper() not in options):
+        if start < denied or _is_word(text, start, options) or label.upper() not in (options or UNLISTED + NUMBERS):
             continue
         if _NEGATED.search(text, max(0, start - 64), start):
             also = _ALSO_DENIED.match(text, end)
             denied = also.end() if also else denied
             continue
-        if pattern is not _STATEMENT and _DENIED_ROW.match(text, end):
+        if _is_denied_with_text(text, end, options.get(label.upper(), "")) or (
+            pattern is not _STATEMENT and _DENIED_ROW.match(text, end)
+        ):
+            continue
+        before = _BEFORE.search(text, max(0, start - 32), start) if pattern is _ALONE else None
+        if before and _is_another(before, label.upper(), options):
+            last = ""
             continue
         beside = _NEXT.match(text, end) if pattern is _STATEMENT else _BELOW.match(text, end)
-        another = _ANOTHER.match(text, end) or beside
+        another = _ANOTHER.match(text, end) or beside or (label.islower() and _SMALL_TOO.match(text, end))
         if another and _is_another(another, label.upper(), options):
             last, end_of_row = "", another.end(1)
         elif not match.start() < end_of_row <= match.end():  # else it is the last of a row
@@ -296,17 +337,27 @@ def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> st
     return last
 
 
+def _is_denied_with_text(text: str, end: int, own: str) -> bool:
+    """Whether a label that ends at `end` is denied behind its own text: "(C) zinc is wrong", "C, zinc, is wrong"."""
+    behind = _TO_TEXT.match(text, end)
+    begin = behind.end() if behind else end
+    if not own or text[begin : begin + len(own)].casefold() != own.casefold():
+        return False
+    return bool(_REJECT.match(text, begin + len(own) + (text[begin + len(own) :][:1] == ",")))
+
+
 def _is_another(found: re.Match[str], label: str, options: Mapping[str, str]) -> bool:
     """Whether what stands beside a label is the label of another option, not the number in "(B) 5" or an article."""
-    other = found[1]
-    known = other in options if options else other.isdigit() == label.isdigit()
+    other = found[1].upper()
+    known = other in options if options else other in (NUMBERS if label.isdigit() else UNLISTED)
     return known and other != label and not _ARTICLE.match(found.string, found.start(1))
 
 
 def _is_word(text: str, start: int, options: Mapping[str, str]) -> bool:
     """Whether a letter is a word of a phrase, "Answer: A cat", "ANSWER: I cannot tell", "the answer is a plant"."""
     begins = text[max(0, start - 4) : start].rstrip(" *").endswith(":")
-    if not (_PRONOUN.match(text, start) or (begins and _ARTICLE.match(text, start))):
+    is_article = begins and _ARTICLE.match(text, start) and not _ANOTHER.match(text, start + 1)
+    if not (_PRONOUN.match(text, start) or is_article):
         return False
     own = _plain(options.get(text[start].upper(), ""))
     return not (own and _plain(text[start + 2 : start + 2000]).startswith(own))
@@ -320,17 +371,21 @@ def _label(answer: str, options: Mapping[str, str]) -> str | None:
     unled = _PREFIX.sub("", answer)
     bare = _WRAPPER.sub("", unled)
     bare = OTHER_LETTERS.get(bare, bare).upper()
-    if len(bare) == 1 and (bare in options or (not options and (bare in LETTERS + NUMBERS))):
+    if len(bare) == 1 and bare in (options or UNLISTED + NUMBERS):
         return bare
     if (named := _by_text(answer, options)) is not None:
         return named
     led = _LED.match(unled)
     label = (led[1] or led[2]).upper() if led else None
-    if led is None or label is None or (options and label not in options) or _REJECT.match(unled, led.end(1)):
+    if led is None or label is None or label not in (options or UNLISTED + NUMBERS):
         return None
-    another = _ANOTHER.match(unled, led.end(1) if led[1] else led.end(2))
+    end = led.end(led.lastindex or 1)
+    denied = _REJECT.match(unled, end) or _REJECT.match(unled, led.end())
+    if denied or _is_denied_with_text(unled, end, options.get(label, "")):
+        return None
+    another = _ANOTHER.match(unled, end)
     others = {*_FURTHER.findall(unled[led.end() :]), *(another.groups() if another else ())} - {label}
-    return None if others & {*(options or LETTERS)} else label
+    return None if others & {*(options or UNLISTED)} else label
 
 
 def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
@@ -342,7 +397,8 @@ def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
         return None
     answer = answer.strip()
     plain = _THEREFORE.sub("", answer)
-    for whole in (answer, _PREFIX.sub("", answer), plain, _PREFIX.sub("", plain)):
+    short = _REASON.sub("", _PREFIX.sub("", plain))
+    for whole in (answer, _PREFIX.sub("", answer), plain, _PREFIX.sub("", plain), short):
         if label := _labelled(whole, options):
             return label
         for found in (_WITH_TEXT.fullmatch(whole), _AFTER_TEXT.fullmatch(whole)):
@@ -361,7 +417,7 @@ def _labelled(text: str, options: Mapping[str, str]) -> str | None:
 
 
 def _plain(text: str) -> str:
-    return " ".join(re.sub(r"\\text\{|[${}*\\]", "", text).split()).strip(" .。()").casefold()
+    return " ".join(_MARKUP.sub("", text).split()).strip(" .。()").casefold()
 
 
 # ---- the options that a prompt lists --------------------------------------------------------------------------------
@@ -446,14 +502,16 @@ def _small(prompt: str) -> dict[str, str]:
 
 def _last_run(prompt: str, labels: Sequence[re.Match[str]]) -> dict[str, str]:
     """The options of the last labels that follow each other from A on; a text ends at the next label, or its line."""
-    found: dict[str, str] = {}
-    ends = [*(match.start() for match in labels[1:]), len(prompt)]
-    for match, end in zip(labels, ends, strict=False):
+    run: list[re.Match[str]] = []
+    for match in labels:
         label = match[match.lastindex or 0].upper()
         if label == LETTERS[0]:
-            found = {}
-        if label == LETTERS[len(found) : len(found) + 1]:
-            text = prompt[match.end() : end].lstrip("} \t\r\n\u3000\xa0\\").partition("\n")[0]
-            between = (glue.start() for glue in _BETWEEN.finditer(text) if glue.end() == len(text))
-            found[label] = text[: next(between, None)]
+            run = []
+        if label == LETTERS[len(run) : len(run) + 1]:
+            run.append(match)
+    found: dict[str, str] = {}
+    for match, end in zip(run, [*(match.start() for match in run[1:]), len(prompt)], strict=False):
+        text = prompt[match.end() : end].lstrip("} \t\r\n\u3000\xa0\\").partition("\n")[0]
+        between = (glue.start() for glue in _BETWEEN.finditer(text) if glue.end() == len(text))
+        found[LETTERS[len(found)]] = text[: next(between, None)]
     return found if len(found) > 1 else {}

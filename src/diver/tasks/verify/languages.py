@@ -5,6 +5,7 @@ letter as in Korean, ends anywhere; another one at the end of a word.
 """
 
 import re
+from string import ascii_uppercase
 
 UNSPACED = r"\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 INSIDE = rf"[^\W{UNSPACED}]"
@@ -86,7 +87,8 @@ WRONG = _joined(
 
 OTHER_THAN = _joined(
     r"cannot|never|unlike|unlikely|rather than|instead of|far from|reject(?:ed|ing)?|disagree with|excluding",
-    r"eliminating|ruling out|bukanlah|không phải|ไม่ใช่",
+    r"eliminating|ruling out|rules out|without|bukanlah|không phải|ไม่ใช่",
+    r"avoid(?:ing)?|discard(?:ed|ing)?|dismiss(?:ed|ing)?|cross(?:ed|ing)? out|ignor(?:e|ed|ing)|skip(?:ped|ping)?",
     r"(?:any|every)(?:thing|one)?(?: (?:option|choice|letter|answer))? (?:but|except(?: for)?|besides|other than)",
 )
 """What denies the option that follows it, as "not" does; not "all are wrong except", which chooses it."""
@@ -99,23 +101,30 @@ NOT_THOUGHT = _joined(
 """What denies the statement that follows it: "I doubt that the answer is C"."""
 NOT_AFTER = r"değil(?:dir)?|نیست|नहीं|নয়|(?:이|가|은|는)?[ ]?아[니닙]|では(?:な|あり)|じゃな"
 """The same of a statement before it."""
+ALL_BUT = (
+    r"(?:(?:之外|以外|外)[，,]?)?(?:(?:其他|其余|其它)(?:选项|選項)?)?(?:都|均|全)(?:是)?(?:正确|正確|对|對|可以|符合)"
+)
+"""What says of all other options that they are right: 除了C都对; where several letters stand before it, all are."""
+NO = r"(?i:no\b(?! doubt)|nope|I (?:think|guess) not|I don['’]t think so|hardly|nein|non\b|不是|不对|いいえ|нет)"
+"""What denies the question before it: "The answer is C? I think not"."""
 BE = _joined(
-    r"(?:to )?be|only|choose|pick|select|ser|sea|seja|sia|soit|puede|pode|può|essere|être|быть|может",
+    r"(?:to )?be|only|even|choose|pick|select|go(?:ing)? (?:with|for)|ole",
+    r"ser|sea|seja|sia|soit|puede|pode|può|essere|être|быть|может",
     r"选|選|选择|可能|会|會|能",
 )
 """What may stand between "not" and the answer, beside what stands between "answer" and the answer."""
 
 AND_OR = _joined(
     r"and|or|und|oder|et|ou|y|o|e|i|lub|og|eller|en|of|ja|tai|и|или|і|або|ve|veya|dan|atau|và|hoặc|και|ή|و",
-    r"أو|या|और",
+    r"أو|या|और|as well as|along with|together with|plus|through",
 )
 """Between two answers, as words."""
 AND_OR_SIGNS = r"和|与|與|或者|或|及|以及|と|または|か|와|과|또는|하고"
 """The same in scripts without spaces."""
 
 LABELS = {
-    **dict(zip("ＡＢＣＤＥＦＧＨＩＪ", "ABCDEFGHIJ", strict=True)),
-    **dict(zip("ａｂｃｄｅｆｇｈｉｊ", "ABCDEFGHIJ", strict=True)),
+    **{chr(ord("Ａ") + place): letter for place, letter in enumerate(ascii_uppercase)},
+    **{chr(ord("ａ") + place): letter for place, letter in enumerate(ascii_uppercase)},
     **dict(zip("１２３４５６７８９", "123456789", strict=True)),
     **dict(zip("①②③④⑤⑥⑦⑧⑨", "123456789", strict=True)),
 }
