@@ -33,6 +33,7 @@ from diver.tasks.verify.extraction import TAIL, WORD, after_thought, boxed, know
 from diver.tasks.verify.notation import box
 from diver.tasks.verify.prose import (
     free,
+    guesses,
     is_qualified,
     listed_numbers,
     moment,
@@ -103,7 +104,7 @@ class GSM8K(Mathematics):
             return line
         if is_qualified(tail):
             return []
-        if content := listed_numbers(tail) or scaled(tail):
+        if content := listed_numbers(tail) or guesses(tail) or scaled(tail):
             return [content]
         return last_number(said(tail)) or last_number(without_denied(text))
 
@@ -120,7 +121,7 @@ def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:
         return _settle([content], problem)
     if plain_number(plain(known)) is not None and is_qualified(tail):
         return Grade.WRONG
-    if content := listed_numbers(tail) or scaled(tail):
+    if content := listed_numbers(tail) or guesses(tail) or scaled(tail):
         return _settle([content], problem)
     if content := said(tail):
         return _settle([content], problem)
