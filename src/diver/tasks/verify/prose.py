@@ -59,13 +59,14 @@ _GUESS = re.compile(
     rf"(?P<guess>{NUMBER.pattern})",
     re.IGNORECASE,
 )
-_DENIAL = re.compile(r"not|n['’]t|rather|instead|but|≠|!=|\\ne|wrong|false|[?？]", re.IGNORECASE)
+_DENIAL = re.compile(r"not|n['’]t|rather|instead|but|≠|!=|\\ne|wrong|false|[?？]|不是|[并並而]非", re.IGNORECASE)
 _DENIED = re.compile(
     r"(?:(?:\bnot|\bcannot be|n['’]t be|\brather than|\binstead of|\b(?:anything|everything) but)\s{1,4}"
     r"|(?:≠|!=|\\neq?)\s{0,4})"
     rf"(?:{NUMBER.pattern})(?![\w/%]|[.,]\d|\s[A-Za-z])",
     re.IGNORECASE,
 )
+_DENIED_IN_CHINESE = re.compile(rf"(?:不是|[并並而]非)\s{{0,4}}(?:{NUMBER.pattern})")
 _ASKED = re.compile(rf"(?<!\d)(?:{NUMBER.pattern})(?:[?？]| is (?:wrong|incorrect|false|not correct))")
 _QUALIFIED = re.compile(
     r"[^\d\n]{0,40}(?:\b(?:(?:less|more|greater|fewer|smaller|larger)\sthan|at\s(?:most|least)|close\sto|half\sof|twice)"
@@ -104,7 +105,7 @@ def without_denied(text: str) -> str:
     if not _DENIAL.search(text):
         return text
     text = _UNKNOWN.sub(" ", text)
-    return _ASKED.sub(" ", _DENIED.sub(" ", text)).strip()
+    return _ASKED.sub(" ", _DENIED_IN_CHINESE.sub(" ", _DENIED.sub(" ", text))).strip()
 
 
 def is_qualified(text: str) -> bool:
@@ -148,6 +149,8 @@ def free(text: str) -> str:
 def said(text: str) -> str:
     """The number or the formula in dollars that the last "the answer is ..." names, if no more."""
     sentence = _ASIDE.split(_COUNTED.sub("", _last_said(text)), maxsplit=1)[0]
+    if _DENIED_IN_CHINESE.match(sentence):
+        return ""
     if _BASED.fullmatch(sentence.strip(" .*$")):
         return sentence.strip(" .*$")
     formulas = DELIMITED.findall(sentence)
