@@ -35,6 +35,7 @@ _WRITTEN = re.compile(
     re.DOTALL,
 )
 _SEPARATOR = re.compile(r"\\approx|[=,;]")
+_SUM_OR_PRODUCT = re.compile(r"[\d+*.()]+")
 _TOKEN = re.compile(r"\\[A-Za-z]+|\d+(?:\.\d+)?|[^\s()]")
 
 
@@ -57,7 +58,9 @@ def without_echoes(text: str, problem: Problem) -> str:
 
 
 def _stands_in(formula: str, question: str) -> bool:
-    """Whether the formula is there, and does not begin or end within a number."""
+    """Whether the formula is there, and does not begin or end within a number; sums and products in any order."""
+    if _SUM_OR_PRODUCT.fullmatch(formula):
+        return _form(formula) in [_form(run.strip(".")) for run in _SUM_OR_PRODUCT.findall(question)]
     return bool(re.search(rf"(?<!\d)(?<!\d\.){re.escape(formula)}(?!\.?\d)", question))
 
 
