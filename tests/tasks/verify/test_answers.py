@@ -25,8 +25,9 @@ def test_answers(name):
     verifier, opened = table.get("grader", "math"), table.get("thinking", False)
     pairs = [*table["right"], *table["wrong"]]
     expected = [True] * len(table["right"]) + [False] * len(table["wrong"])
-    problems = [Problem("p", "q", known, verifier=verifier) for known, _ in pairs]
-    responses = [(response, problem) for (_, response), problem in zip(pairs, problems, strict=True)]
+    responses = [
+        (response, Problem("p", *asked or ["q"], known, verifier=verifier)) for known, response, *asked in pairs
+    ]
     grades = grade(responses, PATIENT, thinking=[opened] * len(pairs))
     assert [
         (pair, str(g)) for pair, g, e in zip(pairs, grades, expected, strict=True) if (g is Grade.CORRECT) != e

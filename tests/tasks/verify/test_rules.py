@@ -1,7 +1,7 @@
 """A grade may only change together with the version of the rules by which it was made.
 
 `rules.toml` has the grades of every grader's present rules, a letter each, on the tables of answers. A stored grade
-names these rules (`math@13+...`): were they to mean two things, `diver eval` would mix old grades with new ones.
+names these rules (`math@14+...`): were they to mean two things, `diver eval` would mix old grades with new ones.
 
     python tests/tasks/verify/test_rules.py  # writes rules.toml anew, unless a grade has changed and its rules have not
 """
@@ -43,7 +43,9 @@ def cases():
         name, opened = table.get("grader", "math"), table.get("thinking", False)
         pairs = [*table["right"], *table["wrong"]]
         for by in {name, "gsm8k"}:
-            found[by][kind] = [(Problem("p", "q", gold, verifier=by), text, opened) for gold, text in pairs]
+            found[by][kind] = [
+                (Problem("p", *asked or ["q"], gold, verifier=by), text, opened) for gold, text, *asked in pairs
+            ]
     for kind, table in read("classes.toml").items():
         lines = [line.split(" | ") for part in ("right", "wrong") for line in table[part].strip().splitlines()]
         found["math"][f"box: {kind}"] = [(Problem("p", "q", gold), rf"\boxed{{{text}}}", False) for gold, text in lines]

@@ -26,6 +26,7 @@ not.
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import permutations
 from typing import Any
 from zlib import crc32
 
@@ -354,8 +355,11 @@ def _other_kinds(golds: Sequence[Any], answers: Sequence[Any]) -> Iterator[tuple
 
     def region(expression: Any) -> Any:
         relations = expression.args if isinstance(expression, FiniteSet) and len(expression.free_symbols) == 1 else ()
-        several = len(relations) > 1 and all(isinstance(relation, Relational) for relation in relations)
-        return Or(*relations).as_set() if several else expression
+        if len(relations) < 2 or not all(isinstance(relation, Relational) for relation in relations):
+            return expression
+        regions = [relation.as_set() for relation in relations]  # one within another is a second guess: x>2, x>3
+        apart = not any(one.is_subset(other) for one, other in permutations(regions, 2))
+        return Or(*relations).as_set() if apart else expression
 
     def with_unit(expression: Basic) -> Basic:
         return expression.xreplace({s: I for s in expression.free_symbols if getattr(s, "name", "") == "i"})

@@ -19,6 +19,7 @@ LONGEST = 256  # characters of an answer that is remembered
 
 _SPACING = re.compile(r"(?<!\\)\\!\s*|(?<!\\)\\[,;: ]|~|\\left\b|\\right\b|\\displaystyle\b")
 _DECIMAL = re.compile(r"-?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
+_COMMA = re.compile(r"(?P<whole>-?(?:0|\d{1,3}(?:\.\d{3}){1,4}|\d{1,12}(?!,\d{3}$))),(?P<digits>\d{1,9})", re.ASCII)
 _FRACTION = re.compile(r"(-?)(?:(-?\d+)/(\d+)|\\frac\{(-?\d+)\}\{(\d+)\})", re.ASCII)
 _MIXED = re.compile(r"(-?)(\d+) ?(?:\\frac\{(\d+)\}\{(\d+)\}| (\d+)/(\d+))", re.ASCII)
 _UNIT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm)\{\s*([A-Za-z][A-Za-z /]*)\}$")
@@ -36,6 +37,7 @@ _SCALED = re.compile(
     r"(?![a-z]*(?:plus|minus|times|hundred|thousand|illion|dozen))[a-z]*",
     re.ASCII,
 )
+_CENTS, _PRICE = re.compile(r"\d{1,9}cents?", re.ASCII), re.compile(r"\d{1,9}\.\d\d", re.ASCII)
 _OPPOSITE = re.compile(  # told apart by their first letters
     r"(?:\\[a-z]+|[^a-z])*[a-z]*?(?:(north|south|east|west)|(increase|decrease)"
     r"|(?:°|degrees?)(celsius|fahrenheit|[cf]))"
@@ -64,6 +66,8 @@ def _compared(answer: str, gold: str) -> Grade | None:
         return by_words
     scaled = _scaled(_priced(answer, a), _priced(gold, g)) if short else None
     (x, x_percent), (y, y_percent) = scaled or (_quantity(a), _quantity(g))
+    if x is None and y is not None and _with_comma(a) == y:
+        return Grade.CORRECT
     if x is None or y is None:
         return None
     # math-verify takes 12% for 12 and for 0.12; that 12.5% may be 12.5 is added, but not that 0.5% may be 0.5. It
@@ -119,6 +123,8 @@ def _priced(text: str, as_plain: str) -> str:
 
 def _scaled(answer: str, gold: str) -> list[tuple[Fraction | None, bool]] | None:
     """Two numbers with a count in words (million), or both with an amount of money (cents); None for other texts."""
+    if _CENTS.fullmatch(answer) and _PRICE.fullmatch(gold):
+        gold += "dollars"
     found = _SCALED.fullmatch(answer), _SCALED.fullmatch(gold)
     if not (found[0] and found[1]):
         return None
@@ -145,6 +151,15 @@ def _quantity(text: str) -> tuple[Fraction | None, bool]:
     elif (unit := _UNIT.search(text)) and not (_is_count(unit[1].split()[0]) or says_more(unit[1])):
         text = text[: unit.start()]
     return plain_number(text), percent
+
+
+def _with_comma(text: str) -> Fraction | None:
+    """A decimal with a comma, 0,5 or 1.234,56 or 12,00; None for 1,234 and for 12,0, which may be a list."""
+    found = _COMMA.fullmatch(text)
+    if not found:
+        return None
+    value = Fraction(f"{found['whole'].replace('.', '')}.{found['digits']}")
+    return value if value.denominator > 1 or found["digits"] == "00" else None
 
 
 def _is_count(word: str) -> bool:

@@ -63,13 +63,22 @@ _LAST_LINE = re.compile(  # not "#### 2. Compute", which is a heading of Markdow
     r"(?:[^\w\n#]{0,4}[^\W\d]{1,20}){0,2}[^\w\n#]{0,8}(?P<ended>\n|\Z)",
     re.IGNORECASE,
 )
-TAG = re.compile(r"<(?P<closes>/?)(?:final[_ -]?)?answer(?![^\s/>])[^<>\n]{0,100}>", re.IGNORECASE)
+TAG = re.compile(  # and GLM's tokens around its answer
+    r"<(?P<closes>/?)(?:final[_ -]?)?answer(?![^\s/>])[^<>\n]{0,100}>|<\|(?:begin|(?P<ends>end))_of_box\|>",
+    re.IGNORECASE,
+)
 _LEAD = re.compile(
     rf"(?:#{{1,4}}\s*)?(?:\*{{0,2}}(?:the\s|final\s|correct\s){{0,3}}{word(ANSWER)}\*{{0,2}}"
     rf"(?:\s?{word(IS)}(?:\s?[:：])?|\s?[:：])\*{{0,2}}\s*)?",
     re.IGNORECASE,
 )
 _MARKED = re.compile(r"(?P<mark>\*\*|__|`{1,3}|[\"'])(?P<content>.+)(?P=mark)", re.DOTALL)
+_ENCLOSED = re.compile(  # by a tag, or as the one value of a JSON object
+    r"<(?P<tag>[A-Za-z]{1,12})>(?P<content>[^<>]{1,200})</(?P=tag)>"
+    r"|(?:json)?\s{0,4}\{\s{0,4}\"(?:final[_ ])?answer\"\s{0,4}:\s{0,4}"
+    r"(?:\"(?P<text>[^\"\n]{1,200})\"|(?P<number>-?[\d.]{1,40}))\s{0,4}\}",
+    re.IGNORECASE,
+)
 _NAMED_ONLY = re.compile(  # what stands in a box or in tags that prose speaks of
     r"(?:[\s.…_?,:;*$`'\"-]|\\(?:l|c)?dots\b|\\text\b|[{}]|\b(?:and|or|your|the|final|answer|here|goes)\b)*",
     re.IGNORECASE,
@@ -259,7 +268,7 @@ def answer_tags(text: str) -> list[Tags]:
     """All `<answer>` tags, in order; the end of the text closes the last ones, too."""
     found, opened = [], None
     for tag in TAG.finditer(text):
-        if not tag["closes"]:
+        if not (tag["closes"] or tag["ends"]):
             opened = tag
         elif opened:
             found.append(Tags(opened.start(), opened.end(), tag.start(), tag.end(), True))
@@ -293,11 +302,12 @@ def _in_tags(text: str) -> Statement | None:
 
 
 def bare(content: str) -> str:
-    """A short answer without what leads it, "Answer:" or "####", and without marks around it, such as ** and quotes."""
+    """A short answer without what leads it, "Answer:" or "####", and what encloses it, such as ** or a tag."""
     content = _LEAD.sub("", content.strip(), count=1)
     while len(content) <= TAIL and (marked := _MARKED.fullmatch(content)):
         content = marked["content"].strip()
-    return content
+    enclosed = _ENCLOSED.fullmatch(content)
+    return (enclosed["content"] or enclosed["text"] or enclosed["number"]).strip() if enclosed else content
 
 
 def _as_text(content: str) -> str:

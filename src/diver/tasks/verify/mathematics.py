@@ -16,7 +16,7 @@ What counts as the answer, in this order:
 `grade` settles what needs no algebra (`exact`, `prose`); the rest is a `PendingComparison`, which `equivalence` decides
 in a worker process (`workers`). `bounded` keeps from SymPy what would only cost time and memory. An answer beyond the
 bounds is wrong, a reference answer beyond them an error. An answer written exactly as the reference answer is correct
-whatever its size.
+whatever its size. A formula of the problem that nobody worked out is wrong (`echo`).
 """
 
 import re
@@ -27,11 +27,13 @@ from diver.core.types import Grade, Problem
 from diver.tasks.verify import answer_end, clock
 from diver.tasks.verify.base import Grader, PendingCall
 from diver.tasks.verify.bounds import PendingComparison
+from diver.tasks.verify.echo import is_echo, without_echoes
 from diver.tasks.verify.exact import compare, plain, plain_number
 from diver.tasks.verify.extraction import TAIL, WORD, after_thought, boxed, known_answer, last_line, last_number, stated
 from diver.tasks.verify.notation import box
 from diver.tasks.verify.prose import (
     free,
+    guesses,
     is_qualified,
     listed_numbers,
     moment,
@@ -50,7 +52,7 @@ class Mathematics(Grader):
     """Grader "math"."""
 
     name = "math"
-    rules: int | str = 13
+    rules: int | str = 14
     packages: tuple[str, ...] = ("math-verify", "latex2sympy2-extended", "sympy")
     template = "boxed"
 
@@ -58,11 +60,11 @@ class Mathematics(Grader):
         text = after_thought(response)
         statement = stated(text)
         if statement and not statement.prose:
-            return _settle(statement.readings, problem.answer)
+            return _settle(statement.readings, problem)
         tail = (statement.readings[0] if statement else text)[-TAIL:].strip()
         if not tail:
             return Grade.WRONG if statement and statement.given_up else Grade.NO_ANSWER
-        return _of_free_text(tail, problem.answer)
+        return _of_free_text(tail, problem)
 
     def final_answer(self, response: str, problem: Problem) -> str | None:
         answers = self._answers(response)
@@ -88,7 +90,7 @@ class GSM8K(Mathematics):
 
     def grade(self, response: str, problem: Problem) -> Grade | PendingComparison:
         answers = self._answers(response)
-        return _settle(answers, problem.answer) if answers else Grade.NO_ANSWER
+        return _settle(answers, problem) if answers else Grade.NO_ANSWER
 
     def _answers(self, response: str) -> Sequence[str]:
         """The answer that is graded, so that a vote is for it."""
@@ -102,32 +104,35 @@ class GSM8K(Mathematics):
             return line
         if is_qualified(tail):
             return []
-        if content := listed_numbers(tail) or scaled(tail):
+        if content := listed_numbers(tail) or guesses(tail) or scaled(tail):
             return [content]
         return last_number(said(tail)) or last_number(without_denied(text))
 
 
-def _of_free_text(tail: str, gold: str) -> Grade | PendingComparison:
+def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:
     """The last characters of a response, or a statement in prose, against the reference answer."""
+    gold = problem.answer
     known = known_answer(gold)
     if (named := says(tail, known)) is not None:
         return Grade.CORRECT if named else Grade.WRONG
+    if not (tail := without_echoes(tail, problem)):
+        return Grade.WRONG
     if clock.is_moment(known) and (content := moment(tail)):
-        return _settle([content], gold)
+        return _settle([content], problem)
     if plain_number(plain(known)) is not None and is_qualified(tail):
         return Grade.WRONG
-    if content := listed_numbers(tail) or scaled(tail):
-        return _settle([content], gold)
+    if content := listed_numbers(tail) or guesses(tail) or scaled(tail):
+        return _settle([content], problem)
     if content := said(tail):
-        return _settle([content], gold)
+        return _settle([content], problem)
     if plain_number(plain(known)) is not None and not (tail := without_denied(tail)):
         return Grade.NO_ANSWER
     if formula := picked_formula(tail):
-        return _settle([formula], gold)
+        return _settle([formula], problem)
     tail = free(tail)
     golds, number = gold_texts(gold), picked_number(tail)
     if number and number in (either := last_number(tail)[0].split(", ")) and len(either) > 1:
-        return _settle([", ".join(either)], gold)
+        return _settle([", ".join(either)], problem)
     settled = compare(number, known) if number else None
     if Grade.CORRECT in (settled, compare(tail, known)):
         return Grade.CORRECT
@@ -138,14 +143,16 @@ def _of_free_text(tail: str, gold: str) -> Grade | PendingComparison:
     return PendingComparison(texts, golds)
 
 
-def _settle(answers: Sequence[str], gold: str) -> Grade | PendingComparison:
+def _settle(answers: Sequence[str], problem: Problem) -> Grade | PendingComparison:
+    gold = problem.answer
     if known_answer(gold).count("=") > 1:  # names against names, where the answer has them
         answers = answers[:1]
+    if not any(plain(answer) for answer in answers):
+        return Grade.NO_ANSWER
+    answers = [answer for answer in answers if not is_echo(answer, problem)]
     grades = [compare(answer, known_answer(gold)) for answer in answers]
     if Grade.CORRECT in grades:
         return Grade.CORRECT
-    if not any(plain(answer) for answer in answers):
-        return Grade.NO_ANSWER
     if all(v is Grade.WRONG for v in grades):
         return Grade.WRONG
     return PendingComparison(tuple(box(answer) for answer in answers), gold_texts(gold))

@@ -68,7 +68,7 @@ def _with_backslash(found: re.Match[str]) -> str:
     name = found["name"] or found["glued"] or found["before"]
     if not name or (name in _CALLED and not found.string.startswith("(", found.end())):
         return found[0]
-    return _NAMES[name] + ("" if found.string.startswith(("(", "^", "_", "{"), found.end()) else " ")
+    return _NAMES[name] + ("" if found.string.startswith(("(", "^", "_", "{", "**"), found.end()) else " ")
 
 
 def _called(text: str) -> str:

@@ -19,7 +19,7 @@ _SYNONYMS = {
     "\\" + name: spelling
     for spelling, names in {
         r"\emptyset": "varnothing",
-        r"\frac": "dfrac tfrac cfrac",
+        r"\frac": "dfrac tfrac cfrac nicefrac sfrac",
         r"\binom": "dbinom tbinom",
         r"\leq": "le leqslant",
         r"\geq": "ge geqslant",
@@ -87,6 +87,8 @@ _SPELLING = compiled(
     ),
     (r"\\[A-Za-z]+", lambda command: _SYNONYMS.get(command[0], command[0])),
     (r"\\frac ?(\d) ?(\d)", r"\\frac{\1}{\2}"),
+    (r"(?<=\d)\s?[xX]\s?(?=10\s?\^)", r" \\times "),
+    (r"\\(begin|end)\{smallmatrix\}", r"\\\1{pmatrix}"),
     (r"\\lg(?![A-Za-z])", r"\\log_{10}"),
     (r"(?<=\d)\s?(?:\^\s?\{?o\}?|(?<!\^)\\circ)(?![A-Za-z}])", r"^{\\circ}"),
 )
@@ -135,6 +137,33 @@ def _capitals(words: re.Match[str]) -> str:
     return re.sub(r"\s*(?:,\s*and\b|,|\band\b)\s*", ", ", words[1])
 
 
+def _matrix(rows: re.Match[str]) -> str:
+    """Python's [[1,2],[3,4]], or the column [3,4]^T."""
+    lines = [row.split(",") for row in re.findall(r"\[([^\[\]]*)\]", rows["rows"])] if rows["rows"] else []
+    lines = lines or [[entry] for entry in rows["column"].split(",")]
+    if len({len(line) for line in lines}) > 1:
+        return rows[0]
+    entries = r"\\".join("&".join(line) for line in lines)
+    return rf"\begin{{pmatrix}}{entries}\end{{pmatrix}}"
+
+
+def _interval(found: re.Match[str]) -> str:
+    """]0,1[ excludes the ends that its brackets turn away from."""
+    left, ends, right = filter(None, found.groups())
+    return ("(" if left == "]" else "[") + ends.replace(";", ",") + (")" if right == "[" else "]")
+
+
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+    " eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_WORDS_OF_NUMBERS = {word: str(number) for number, word in enumerate(_ONES)}
+for _number, _ten in zip(range(20, 100, 10), _TENS, strict=True):
+    _WORDS_OF_NUMBERS |= {_ten: str(_number)}
+    _WORDS_OF_NUMBERS |= {f"{_ten}{gap}{_ONES[one]}": str(_number + one) for one in range(1, 10) for gap in "- "}
+
+
 _INTEGER_POWER = re.compile(r"(?<!\w)(\d{1,6})\s?\^\s?\{?(\d{1,2})(?!\d)\}?")
 _PART_END = r"(?=\s{0,4}(?:[,;)\]]|\\[})\]]|(?:and|or)\b|\Z))"
 _TEXT = r"\\(?:text|mathrm|mbox)"
@@ -157,6 +186,7 @@ _ANGLE = (
     rf"(?:(?P<minutes>\d{{1,9}}(?:\.\d{{1,9}})?)\s?{_PRIME}(?!\s?')(?:\s{{0,4}}(?P<seconds>\d{{1,9}}(?:\.\d{{1,9}})?)\s?{_PRIMES})?"
     rf"|(?P<only>\d{{1,9}}(?:\.\d{{1,9}})?)\s?{_PRIMES})"
 )
+_ENDS = r"([^\[\](),;]{1,60}[,;][^\[\](),;]{1,60})"
 _MEANING = SHORTHANDS + compiled(
     (rf"(?<![\w.'\"}}]){_ANGLE}(?!['(\w])", _degrees),
     (r"\\log\s?_\s?(?:\{\s?e\s?\}|e(?![A-Za-z]))", r"\\ln "),
@@ -183,6 +213,24 @@ _MEANING = SHORTHANDS + compiled(
     (r"(?<=[\w)\]}])(?:\*\*\s*|\s\*\*\s+)(\([^()]*\)|-?(?:\w+(?:\.\d+)?|\.\d+))", r"^{\1}"),  # Python's power
     (r"\^\{?(-?)(\d{0,3})\.(\d{1,6})\}?(?!\d)", _root),
     (r"√\s*(?=\{)", r"\\sqrt"),
+    (
+        r"^\[\s?(?P<rows>\[[^\[\]]{1,200}\](?:\s?,\s?\[[^\[\]]{1,200}\]){0,15})\s?\]$"
+        r"|^[\[(](?P<column>[^\[\]()]{1,200})[\])]\s?\^\s?\{?\s?(?:T|\\top|\\intercal)\s?\}?$",
+        _matrix,
+    ),
+    (rf"(?<![\w)\]}}])(\]){_ENDS}([\[\]])|(\[){_ENDS}(\[)(?![\w(])", _interval),
+    (r"(?<=[\])])\s?U\s?(?=[\[(])", r" \\cup "),
+    (r"\\vee\s?(?=[A-Za-z]\s?(?:[<>]|\\[lg]eq))", ", "),  # of two inequalities, and not of two propositions
+    (r"^\\text\{\s{0,4}(?:negative|minus)\s{0,4}\}\s{0,4}(?=\d|\\frac|\\sqrt)", "-"),
+    (
+        rf"^(?:\\text\{{)?\s?(?P<sign>(?:negative|minus)\s)?(?P<word>{'|'.join(_WORDS_OF_NUMBERS)})\s?\}}?$",
+        lambda found: "-" * bool(found["sign"]) + _WORDS_OF_NUMBERS[found["word"]],
+    ),
+    (
+        r"(?<=\d)(?:\s|\\[,;: ]){0,4}\\frac\{\\(?:text|mathrm)\{[A-Za-z. ]{1,20}\}(?:\^\{?\d\}?)?\}"
+        r"\{\\(?:text|mathrm)\{[A-Za-z. ]{1,20}\}(?:\^\{?\d\}?)?\}$",
+        "",
+    ),
     (r"√\s*(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt{\1}"),
     (r"^\\(?:text|mathrm)\{\s*([-$\d][^{}]*)\}$", r"\1"),
     (r"(?<![\w.])(\d+(?:\.\d+)?)(?:[eE]| ?\\(?:times|cdot) ?10\^\{?)([+-]?\d{1,9})(?![\w.])\}?", _decimal),

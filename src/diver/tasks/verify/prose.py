@@ -50,13 +50,23 @@ _NAMED_BOX = re.compile(r"\\(?:boxed|fbox)\s?(?:\{[^{}]{0,40}\})?")
 DELIMITED = re.compile(r"\$[^$]+\$|\\\(.+?\\\)|\\\[.+?\\\]")
 _NO_NUMBER = re.compile(r"[-+*/=^\\<>()\[\]{}|≈~±×÷√]|\d")
 _COUNTER = re.compile(rf"\s{{0,3}}[{UNSPACED}]{{1,8}}$")
-_DENIAL = re.compile(r"not|n['’]t|rather|instead|but|≠|!=|\\ne|wrong|false|[?？]", re.IGNORECASE)
+_COUNTED = re.compile(
+    rf"[{UNSPACED}]{{0,8}}(?:一共|总共|總共|共)(?:计|計|有|是|为|為|需要|用了|花了)?\s{{0,3}}(?=-?\d)"
+)
+_ASIDE = re.compile(r",\s(?:which|since|because|as|where)\s")
+_GUESS = re.compile(
+    r"\b(?:maybe|perhaps|possibly|(?:it|this)\s(?:could|might|may)\sbe)\b[^\d\n.]{0,20}?"
+    rf"(?P<guess>{NUMBER.pattern})",
+    re.IGNORECASE,
+)
+_DENIAL = re.compile(r"not|n['’]t|rather|instead|but|≠|!=|\\ne|wrong|false|[?？]|不是|[并並而]非", re.IGNORECASE)
 _DENIED = re.compile(
     r"(?:(?:\bnot|\bcannot be|n['’]t be|\brather than|\binstead of|\b(?:anything|everything) but)\s{1,4}"
     r"|(?:≠|!=|\\neq?)\s{0,4})"
     rf"(?:{NUMBER.pattern})(?![\w/%]|[.,]\d|\s[A-Za-z])",
     re.IGNORECASE,
 )
+_DENIED_IN_CHINESE = re.compile(rf"(?:不是|[并並而]非)\s{{0,4}}(?:{NUMBER.pattern})")
 _ASKED = re.compile(rf"(?<!\d)(?:{NUMBER.pattern})(?:[?？]| is (?:wrong|incorrect|false|not correct))")
 _QUALIFIED = re.compile(
     r"[^\d\n]{0,40}(?:\b(?:(?:less|more|greater|fewer|smaller|larger)\sthan|at\s(?:most|least)|close\sto|half\sof|twice)"
@@ -95,7 +105,7 @@ def without_denied(text: str) -> str:
     if not _DENIAL.search(text):
         return text
     text = _UNKNOWN.sub(" ", text)
-    return _ASKED.sub(" ", _DENIED.sub(" ", text)).strip()
+    return _ASKED.sub(" ", _DENIED_IN_CHINESE.sub(" ", _DENIED.sub(" ", text))).strip()
 
 
 def is_qualified(text: str) -> bool:
@@ -118,6 +128,13 @@ def listed_numbers(text: str) -> str:
     return ", ".join(dict.fromkeys(numbers)) if len({*numbers}) > 1 else ""
 
 
+def guesses(text: str) -> str:
+    """The numbers of several guesses, "Maybe it is 4. Maybe it is 5.", as a list; empty for one guess."""
+    last = text.strip().rpartition("\n")[2][-NEAR_THE_END:]
+    numbers = [found["guess"] for found in _GUESS.finditer(last)]
+    return ", ".join(dict.fromkeys(numbers)) if len({*numbers}) > 1 else ""
+
+
 def moment(text: str) -> str:
     """The one time or date that the last sentence of a text states; empty where it has none, several, or denies it."""
     last = text.strip().rpartition("\n")[2][-NEAR_THE_END:]
@@ -131,7 +148,9 @@ def free(text: str) -> str:
 
 def said(text: str) -> str:
     """The number or the formula in dollars that the last "the answer is ..." names, if no more."""
-    sentence = _last_said(text)
+    sentence = _ASIDE.split(_COUNTED.sub("", _last_said(text)), maxsplit=1)[0]
+    if _DENIED_IN_CHINESE.match(sentence):
+        return ""
     if _BASED.fullmatch(sentence.strip(" .*$")):
         return sentence.strip(" .*$")
     formulas = DELIMITED.findall(sentence)
@@ -199,9 +218,10 @@ def picked_number(text: str) -> str:
 
 
 def picked_formula(text: str) -> str:
-    """Such as "pi/2" of "The answer is pi/2.": a formula behind the last "answer", without a backslash in its names."""
-    start = text.lower().rfind("answer")
-    found = _CONCLUSION.fullmatch(text.rstrip(" ."), start + len("answer")) if start >= 0 else None
+    """Such as "pi/2" of "The answer is pi/2.": a formula behind the last "answer", else "is", in words and signs."""
+    mark = "answer" if "answer" in text.lower() else " is"
+    start = text.lower().rfind(mark)
+    found = _CONCLUSION.fullmatch(text.rstrip(" ."), start + len(mark)) if start >= 0 else None
     formula = found[1] if found else ""
     written = with_backslashes(formula)
     return formula if (written != formula or _IN_SIGNS.fullmatch(formula)) and not _LONG_NAME.search(written) else ""
