@@ -92,6 +92,13 @@ class Problem:
     verifier: str = "math"
     meta: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def question(self) -> str:
+        """The prompt, or the last message of the user in a chat."""
+        if isinstance(self.prompt, str):
+            return self.prompt
+        return next((str(m.get("content") or "") for m in reversed(self.prompt) if m.get("role") == "user"), "")
+
 
 @dataclass(frozen=True, slots=True)
 class Rollout:

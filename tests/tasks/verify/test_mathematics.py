@@ -310,3 +310,19 @@ def test_a_million_characters_are_graded(parts, size):
         found = verifier(text, problem("5"))
         if isinstance(found, PendingComparison):
             bounded(found, Bounds())
+
+
+@pytest.mark.parametrize(
+    "chat",
+    [
+        [{"role": "user", "content": "What is 17 x 23?"}],
+        [{"role": "user", "content": "What is 17 x 23?"}, {"role": "assistant", "content": "Let us see."}],
+        [{"role": "user", "content": [{"type": "text", "text": "What is 17 x 23?"}]}],
+    ],
+    ids=["the question is last", "the answer is begun", "parts"],
+)
+def test_the_question_of_a_chat_is_no_answer(chat):
+    """The last message of the user is the question, whatever follows it and however its text is given."""
+    problem = Problem("p", tuple(chat), "391")
+    found = [v.grade for v in verdicts([(rf"\boxed{{{text}}}", problem) for text in (r"17 \times 23", "391")])]
+    assert found == [Grade.WRONG, Grade.CORRECT]

@@ -467,9 +467,8 @@ def options_of(problem: Problem) -> dict[str, str]:
         return {str(label).upper(): str(text) for label, text in given.items() if text is not None}
     if isinstance(given, Sequence) and not isinstance(given, str):
         return _without_labels(dict(zip(LETTERS, map(str, given), strict=False)))
-    prompt = problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1].get("content", "")
-    parts = listed(prompt)
-    return dict(parts.options) if parts else _in_line(prompt) or _small(prompt)
+    parts = listed(problem.question)
+    return dict(parts.options) if parts else _in_line(problem.question) or _small(problem.question)
 
 
 def _without_labels(options: Mapping[str, str]) -> dict[str, str]:

@@ -46,7 +46,7 @@ def is_echo(answer: str, problem: Problem) -> bool:
     sides = [side for side in _sides(answer) if _OPERATION.search(side) or not _NAME.fullmatch(side)]
     if not sides or not all(_OPERATION.search(side) for side in sides):
         return False
-    question = _question(problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1].get("content", ""))
+    question = _question(problem.question)
     gold = known_answer(problem.answer)
     known = [_form(text) for text in (_bare(gold), *_sides(gold))]
     return all(_stands_in(side, question) and _form(side) not in known for side in sides)

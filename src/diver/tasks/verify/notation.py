@@ -138,7 +138,7 @@ def _capitals(words: re.Match[str]) -> str:
 
 
 def _matrix(rows: re.Match[str]) -> str:
-    """Python's [[1,2],[3,4]], or the column [3,4]^T."""
+    """A matrix in LaTeX, from Python's `[[1,2],[3,4]]` or the column `[3,4]^T`."""
     lines = [row.split(",") for row in re.findall(r"\[([^\[\]]*)\]", rows["rows"])] if rows["rows"] else []
     lines = lines or [[entry] for entry in rows["column"].split(",")]
     if len({len(line) for line in lines}) > 1:
