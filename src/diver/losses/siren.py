@@ -17,15 +17,15 @@ class SirenLoss(ClipLoss):
     """The clipped surrogate, and beta (H - anchor)^2 once for each mini-batch, H the mean entropy at the peaks.
 
     A peak is a token whose nucleus entropy is above the `quantile` of its response (linear between tokens). H is the
-    mean over a response's peaks, 0 if it has none, then the mean over the responses; the anchor is the same H of the
+    mean over a response's peaks, 0 if it has none, then the mean over the responses. The anchor is the same H of the
     first batch of the run, under the initial policy. Gradients go through the entropies, not through what is in a
     nucleus or a peak.
 
-    Read in the authors' release (hence "after"). Departures: a nucleus includes the token that reaches `top_p` (the
-    release leaves it out, so a likely first token leaves an empty set), among all tokens, not the first 10,000; the
-    term is one of the mini-batch, as H is, and not of each micro-batch; the mean over tokens, where the source divides
-    by a constant length. With the gradient's coefficient of each token the sum over micro-batches is that of the whole
-    mini-batch, so `policy/loss` is not its value.
+    Read in the authors' release (hence "after"). Departures: a nucleus includes the token that reaches `top_p`, among
+    all tokens, not the first 10,000. The release leaves it out, so a likely first token leaves an empty set. The term
+    is one of the mini-batch, as H is, and not of each micro-batch. The loss is the mean over tokens, where the source
+    divides by a constant length. With the gradient's coefficient of each token the sum over micro-batches is that of
+    the whole mini-batch, so `policy/loss` is not its value.
     """
 
     name: str = "siren"
