@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -72,6 +73,8 @@ def command(args: Sequence[str]) -> None:
     recipe, options = arguments.recipe, args[end + 1 :]
     engine = recipe.run.engine
     check_flags(arguments, args[:end], options)
+    if not (arguments.dry_run or arguments.problems_only or "LOCAL_RANK" in os.environ):  # one process says it for all
+        print(heading(recipe, arguments.seeds), flush=True)
     if engine == "trl":
         by_trl(recipe, args, dry_run=arguments.dry_run)
     elif engine == "verl":
@@ -90,6 +93,14 @@ def command(args: Sequence[str]) -> None:
         print(as_toml(recipe), end="")
     else:
         train(recipe, arguments.restart)
+
+
+def heading(recipe: Recipe, seeds: str | None) -> str:
+    """The method, the seed or seeds, and the engine of a run, in one line."""
+    numbers = parse_seeds(seeds) if seeds is not None else [recipe.run.seed]
+    word = "seed" if len(numbers) == 1 else "seeds"
+    engine = {"builtin": "built-in"}.get(recipe.run.engine, recipe.run.engine)
+    return f"method {recipe.method.name}, {word} {', '.join(map(str, numbers))}, engine {engine}"
 
 
 def check_flags(arguments: TrainArguments, args: Sequence[str], options: Sequence[str]) -> None:
