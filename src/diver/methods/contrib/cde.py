@@ -17,8 +17,7 @@ class Cde(Grpo):
     sampler. The source's r is 1 or -1: as a wrong response has the bonus too, |r| is here |2r - 1| of an outcome r from
     0 to 1. In units of the outcome the bonus is half of the source's. The division by the standard deviation takes that
     out. The weight, omega, falls over the run. The levels of the source's staircase were not found (hence "after").
-    Only the bonus
-    of the actor: not that of the critic's heads.
+    Only the bonus of the actor: not that of the critic's heads.
     """
 
     name: str = "cde"
