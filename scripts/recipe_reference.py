@@ -5,19 +5,16 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
-import textwrap
 import typing
 from collections.abc import Iterator
-from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any
 
 from diver.methods import METHODS, Method, method_named
+from diver.recipe.help import options
 from diver.recipe.recipe import SECTIONS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "recipe-keys.md"
@@ -49,39 +46,17 @@ def method_table() -> str:
     shared = {key for key, *_ in keys(Method, "method")}
     rows: dict[tuple[str, str, str, str], list[str]] = {}
     for name in METHODS:
-        method = method_named(name)
-        for row in keys(type(method), "method", method):
+        for row in keys(method_named(name), "method"):
             if row[0] not in shared:
                 rows.setdefault(row, []).append(f"`{name}`")
     return table([(key, f"{kind}; {', '.join(of)}", default, text) for (key, kind, default, text), of in rows.items()])
 
 
-def keys(cls: type, prefix: str, values: Any = None) -> Iterator[tuple[str, str, str, str]]:
-    """(dotted key, type, default, meaning) of each setting, those of nested settings behind their table."""
-    docs, types = field_docs(cls), typing.get_type_hints(cls)
-    values = values if values is not None else cls()
-    for field in dataclasses.fields(cls):
-        value, key = getattr(values, field.name), f"{prefix}.{field.name}"
-        if dataclasses.is_dataclass(value):
-            yield from keys(type(value), key, value)
-        else:
-            yield key, kind_of(types[field.name]), default_of(value), docs.get(field.name, "")
-
-
-@cache
-def field_docs(cls: type) -> dict[str, str]:
-    """The docstring of each field of `cls`, also of those that it inherits, as one paragraph."""
-    docs: dict[str, str] = {}
-    for base in reversed(cls.__mro__[:-1]):
-        (body,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        for field, after in pairwise(body.body if isinstance(body, ast.ClassDef) else []):
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(after, ast.Expr)
-                and isinstance(after.value, ast.Constant)
-            ):
-                docs[ast.unparse(field.target)] = " ".join(str(after.value.value).split())
-    return docs
+def keys(settings: Any, prefix: str) -> Iterator[tuple[str, str, str, str]]:
+    """(dotted key, type, default, meaning) of each setting of a class or an instance, those of nested settings behind
+    their table."""
+    for option in options(settings, f"{prefix}."):
+        yield option.key, kind_of(option.kind), default_of(option.default), option.doc
 
 
 def kind_of(annotation: Any) -> str:

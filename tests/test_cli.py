@@ -7,7 +7,6 @@ It runs in this process; in one of its own where that is killed, or where the in
 import contextlib
 import json
 import os
-import pty
 import re
 import resource
 import shutil
@@ -23,12 +22,23 @@ from diver_command import diver, fails, succeeds
 from rows import write_rows
 from waiting import until
 
+from diver.cli import browse, compare, grade, judge, measure, train
+from diver.cli import eval as eval_
+from diver.cli.compare import CompareArguments
 from diver.cli.main import other_commands, own_commands
+from diver.cli.train import TrainArguments
 from diver.core.jsonl import JsonlLog
-from diver.integrations.engines import listed
+from diver.evaluate.config import EvalConfig
+from diver.integrations.engines import ENGINES, MARKS
+from diver.look.browse import Browse
 from diver.look.curves import meaning_of
-from diver.methods import METHODS, method_named
+from diver.look.grade import GradeConfig
+from diver.look.judge.run import Judge
+from diver.look.measure import Measure
+from diver.methods import METHODS
 from diver.methods.contrib import CONTRIB
+from diver.recipe.help import options
+from diver.recipe.recipe import flatten
 from diver.tasks.testbeds import policy_folder
 
 DIVER = [sys.executable, "-m", "diver"]
@@ -124,6 +134,10 @@ def test_the_run_folder(whole):
     assert {name: rows[3][name] for name in means} == pytest.approx(means, rel=1e-4)
     assert (run / "report.html").stat().st_size > 10_000
     assert "first prompt:\nUse " in out and "Pass@4" in out and "report.html" in out
+    assert out.startswith("method diver-mix, seed 0, engine built-in\n")
+    when = re.findall(r"^(.+): countdown: 6 problems x (\d) samples: ", out, re.M)
+    both = [("before training", "4"), ("after step 2", "2"), ("after step 4", "2"), ("after training", "4")]
+    assert when == both and re.search(r"^\|  +\| +before training \| +after training \| +change   \|$", out, re.M)
 
 
 def test_checkpoints_are_plain_hugging_face_folders(whole):
@@ -784,12 +798,11 @@ def two_seeds(tmp_path_factory):
 
 
 def test_the_result_of_each_seed_is_in_the_console(two_seeds):
-    """One headline a seed, before the table over both."""
+    """One headline a seed, before the table over both; the first line says what is trained."""
     _, out = two_seeds
+    assert out.startswith("method diver-mix, seeds 0, 1, engine built-in\n")
     for seed in (0, 1):
-        assert re.search(
-            rf"^seed_{seed}: (Base and trained|Pass@\d) .* 2\xa0?steps", out.replace(" steps", "\xa0steps"), re.M
-        ), out
+        assert re.search(rf"^seed_{seed}: Pass@\d .* 2\xa0?steps", out.replace(" steps", "\xa0steps"), re.M), out
     assert out.index("seed_1: ") < out.index("| variant ")
 
 
@@ -857,7 +870,7 @@ def test_a_folder_that_cannot_be_made(whole):
 def test_help_teaches():
     code, out, _ = diver("train", "--help")
     assert code == 0 and "--sample.group_size INT" in out and "--method.shaping.coef FLOAT" in out
-    code, out, _ = diver("train", "--engine", "verl", "--help")
+    code, out, _ = diver("train", "--engine", "verl", "--help", "all")
     assert code == 0 and "--problems_only" in out and "actor_rollout_ref.rollout.n" in out
     code, out, _ = diver("--help")
     listed = [line for line in out.splitlines() if line.startswith("  ")]
@@ -867,40 +880,84 @@ def test_help_teaches():
 
 def test_methods_are_listed_with_their_engines():
     code, out, _ = diver("methods")
-    *shown, _, all_engines = out.splitlines()
+    shown = out.splitlines()
+    assert code == 0 and all(len(line) <= 100 for line in shown)
     apart = shown.index("contrib, each with a constant for which no source could be read (diver.methods.contrib):")
-    header, _, *rows, _ = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown[:apart]]
-    assert code == 0 and header == ["method", "rewarded", "source", "loss, clip", "needs", "zero mean", "engines"]
-    contrib = [line.split("|")[1].strip() for line in shown[apart + 4 :]]
-    assert contrib == list(CONTRIB) and [row[0] for row in rows] == [name for name in METHODS if name not in CONTRIB]
-    assert rows[2][1:4] == ["Correctness", "2505.22617", "clip-cov 1 / 1"]
-    assert rows[2][4:] == ["outcomes", "yes", "built-in, verl, diver.advantages"]
-    carried = "built-in, TRL, verl, ms-swift, slime, SkyRL, tinker-cookbook"
-    assert rows[-1][4] == "responses" and rows[-1][6] == "all" and all_engines == f"all: {carried}, diver.advantages"
-    (dra_grpo,) = [row for row in rows if row[0] == "dra-grpo"]
-    assert dra_grpo[6] == "all but tinker-cookbook"
+    tables = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown if line.startswith("| ")]
+    assert tables[0] == ["method", "rewarded", "engines"]
+    rows = {row[0]: row[1:] for row in tables if set(row[0]) != {"-"} and row[0] != "method"}
+    others = [name for name in METHODS if name not in CONTRIB]
+    assert [*rows] == [*others, *CONTRIB] and shown[apart + 4].split("|")[1].strip() == "xrpo"
+    assert rows["clip-cov"] == ["Correctness", "B . V . . . . A"]
+    assert rows["diver-mix"] == ["Correctness, and the mean of clipped TD and ED", "B T V M S K C A"]
+    assert rows["dra-grpo"][1] == "B T V M S K . A"
+    assert [*MARKS] == [*ENGINES] and len({*MARKS.values()}) == len(MARKS)
+    assert "\nB built-in, T TRL, V verl, M ms-swift, S slime, K SkyRL, C tinker-cookbook, A diver.advantages\n" in out
 
 
-def test_in_a_terminal_methods_are_a_list_of_its_width():
-    methods = [method_named(name) for name in ("clip-higher", "dra-grpo")]
-    assert listed(methods, 80).splitlines() == [
-        "clip-higher  Correctness (2503.14476)",
-        "             clip 0.2 / 0.28; needs outcomes; zero mean; engines: all",
-        "dra-grpo     Correctness, divided by the sum of the cosine similarities to all",
-        "             responses of the group (2505.09655)",
-        "             clip 0.2 / 0.28; needs responses; zero mean; engines: all but",
-        "             tinker-cookbook",
-    ]
-    controller, terminal = pty.openpty()
-    done = subprocess.Popen(
-        [sys.executable, "-m", "diver", "methods", "grpo"], stdout=terminal, env={**os.environ, "COLUMNS": "70"}
-    )
-    os.close(terminal)
-    assert os.read(controller, 1 << 16).decode().startswith("grpo  Correctness (2402.03300)\r\n") and done.wait() == 0
-    os.close(controller)
+def facts(out):
+    """What `diver methods NAME` says of source, loss and so on, which the table of methods leaves out."""
+    return dict(re.findall(r"^  (source|loss|needs|zero mean|engines) +(.*)$", out, re.M))
 
 
-def test_a_method_of_ones_own_is_listed_with_the_reasons_and_without_an_engine():
+def test_a_method_is_shown_with_its_formula_source_needs_defaults_and_engines():
+    out = succeeds("methods", "clip-cov")
+    carried = {"engines": "built-in, verl, diver.advantages"}
+    told = {"source": "arXiv 2505.22617", "loss": "clip-cov 1 / 1", "needs": "outcomes", "zero mean": "yes"}
+    assert facts(out) == told | carried
+    assert "A_i = (r_i - mean) / std over the group" in out and "chosen at random among the candidates" in out
+    out = succeeds("methods", "diver-mix", "pkpo")
+    mix, pkpo = out.split("\n\npkpo\n")
+    assert "r'_i = r_i + lambda_t clip(gamma^T d_i, 0, sigma) I(r_i) (Eqs. 8 and 9, section 3.5)" in mix
+    assert facts(mix)["needs"] == "responses" and "not run by" not in mix
+    assert facts(mix)["engines"] == ", ".join(ENGINES)
+    default = tomllib.loads(finish("--dry-run"))["method"]
+    for key, value in flatten({"method": default}).items():
+        if key != "method.name" and not key.startswith("method.diversity_rewards."):
+            assert f"--{key}" in mix, key
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                text = re.search(rf"--{re.escape(key)} .*?Default:\s+(\S+)\.(\n|$)", mix, re.S)[1]
+                assert float(text) == value, key
+    assert facts(pkpo)["zero mean"] == "no"
+    refused = pkpo.partition("not run by:\n")[2].partition("\n\n")[0]
+    assert re.findall(r"^  (\S+)  ", refused, re.M) == ["TRL", "ms-swift", "tinker-cookbook"]
+    words = " ".join(refused.split())
+    assert "its advantages do not sum to 0 in a group, and tinker-cookbook subtracts their mean" in words
+
+
+HELP = [(verb, "--help", *more) for verb in (*own_commands(), *other_commands()) for more in ((), ("all",))]
+ENGINE_HELP = [("train", "--engine", engine, "--help", "all") for engine in ("trl", "verl")]
+
+
+@pytest.mark.parametrize("words", [*HELP, *ENGINE_HELP, *(("methods", name) for name in METHODS)], ids=" ".join)
+def test_help_fits_and_its_sentences_are_short(words, monkeypatch):
+    """No line is wider than the terminal, and no sentence has more than 30 words or one interval."""
+    monkeypatch.setenv("COLUMNS", "100")
+    lines = succeeds(*words).splitlines()
+    assert max(map(len, lines)) <= 100
+    assert 5 < len(lines) <= {("train", "--help"): 60, ("eval", "--help"): 50}.get(words, 600)
+    parts = re.split(r"\n\n|\n(?=  ?\S)", "\n".join(lines))  # paragraphs, and options with their meanings
+    texts = [" ".join(text.split()) for part in parts for text in re.split(r"(?<=\S)\s{3,}", part, maxsplit=1)]
+    for sentence in (sentence for text in texts for sentence in re.split(r"(?<=[.?!]) ", text)):
+        assert len(sentence.split()) <= 30, sentence
+        assert not sentence.startswith("Of ") and "None" not in sentence, sentence
+        assert len(re.findall(r"±|\[[-+]?\d", sentence)) <= 1, sentence
+    monkeypatch.setenv("COLUMNS", "60")
+    wide = [line for line in succeeds(*words).splitlines() if len(line) > 60]
+    assert all(line.startswith(("usage: ", "    diver ")) or len(line.split()) <= 2 for line in wide), wide
+
+
+def test_the_short_help_names_only_options_that_there_are():
+    """A renamed key would silently leave the screen."""
+    for verb, settings in (
+        (train, TrainArguments()), (eval_, EvalConfig), (compare, CompareArguments), (grade, GradeConfig),
+        (measure, Measure), (browse, Browse), (judge, Judge),
+    ):  # fmt: skip
+        known = {option.key for option in options(settings)}
+        assert {key for keys in verb.COMMON.values() for key in keys.split()} <= known, verb.__name__
+
+
+def test_a_method_of_ones_own_is_shown_with_the_reasons_and_without_an_engine():
     Path("listed.py").write_text(
         "from diver.methods import Method, settings\n"
         '@settings\nclass Mine(Method):\n    """Mine,\n    of 0.5. And more."""\n    needs = frozenset({"logprobs"})\n'
@@ -908,11 +965,13 @@ def test_a_method_of_ones_own_is_listed_with_the_reasons_and_without_an_engine()
     program = "import sys; from diver.cli import main; main(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program, "methods", "listed:Mine"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    _, _, row, _, _, trl, *others, modules = done.stdout.splitlines()
-    engines = "all but TRL, ms-swift, tinker-cookbook"
-    assert row == f"| listed:Mine | Mine, of 0.5 |        | clip 0.2 / 0.28 | logprobs | no        | {engines} |"
-    assert trl == "method 'listed:Mine' needs logprobs, which TRL does not provide" and len(others) == 2
-    assert "its advantages do not sum to 0 in a group, and tinker-cookbook subtracts their mean" in others[1]
+    out, _, modules = done.stdout.rstrip().rpartition("\n")
+    assert out.startswith("listed:Mine\n\nMine, of 0.5. And more.\n\n")
+    told = {"loss": "clip 0.2 / 0.28", "needs": "logprobs", "zero mean": "no"}
+    assert facts(out) == told | {"engines": "built-in, verl, slime, SkyRL, diver.advantages"}
+    words = " ".join(out.split())
+    assert "not run by: TRL method 'listed:Mine' needs logprobs, which TRL does not provide" in words
+    assert "its advantages do not sum to 0 in a group, and tinker-cookbook subtracts their mean" in words
     assert not {"torch", "accelerate", "trl", "verl"} & set(modules.split())
     assert "unknown choice 'mine'; choices: grpo" in fails("methods", "mine")
 

@@ -111,7 +111,7 @@ def test_a_signal_reaches_the_runs_of_several_seeds(signalled, number, name):
     (os.killpg if signalled == "all" else os.kill)(parent.pid, number)
     out, _ = parent.communicate(timeout=600)
     assert parent.returncode == 128 + number
-    assert f"{name}: stopped; 0 of 3 runs are finished, the same command resumes" in out
+    assert f"{name}: stopped; 0 of 3 runs finished, the same command resumes" in out
     assert Path("a saved").exists() and Path("b saved").exists() and not Path("c").exists()
 
 

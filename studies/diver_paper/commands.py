@@ -8,7 +8,7 @@ from diver.recipe.flags import parse
 
 
 def reproduce(args: Sequence[str]) -> None:
-    """Reproduce a table or figure of the paper by name (--list shows them), or compare all methods (methods)."""
+    """Reproduce a table or figure of the paper by name, or compare all methods."""
     from diver_paper.records import origin
 
     if args[:1] == ["methods"]:
@@ -24,7 +24,7 @@ def reproduce(args: Sequence[str]) -> None:
 
 
 def validity(args: Sequence[str]) -> None:
-    """Measure rollouts by several metrics of diversity, and how the metrics correlate over problems."""
+    """Measure rollouts by several metrics of diversity, and how they correlate over problems."""
     from diver_paper.validity_command import MetricValidity, run
 
     run(parse(MetricValidity, "diver validity", args))

@@ -24,8 +24,10 @@ from synthetic_run import HOSTILE, evaluation, write_run
 from waiting import until
 
 from diver.core.jsonl import to_json
-from diver.core.text import clean
+from diver.core.statistics import UNKNOWN, Estimate
+from diver.core.text import clean, counted
 from diver.core.types import DiverError
+from diver.evaluate.comparison import Comparison
 from diver.evaluate.evaluate import duration
 from diver.look import browse
 from diver.look.curves import PANELS, curves_data
@@ -297,11 +299,11 @@ def test_the_terminal_gets_the_same_table(tmp_path):
     write_rows(folder / "metrics.jsonl", ({"step": s} | times for s in (1, 9)))
     assert summary_table(folder).split("\n") == [
         "countdown trained with diver-mix: 9 of 10 steps in 3 min 04 s",
-        "Pass@1 rose from 12.5\xa0% to 37.5\xa0% in 9 steps",
+        "Pass@1 rose from 12.5\xa0% before training to 37.5\xa0% after 9 steps",
         "",
         "24 held-out problems, 4 samples each at temperature 1",
         "",
-        "|            |              base |           trained |             change   |",
+        "|            |   before training |    after training |             change   |",
         "| ---------- | ----------------: | ----------------: | -------------------: |",
         "| Pass@1     |  12.5 [6.5, 21.3] | 37.5 [29.9, 45.6] | +25.0 [25.0, 25.0] * |",
         "| Pass@2     | 25.0 [14.7, 38.1] | 66.7 [57.2, 75.2] | +41.7 [38.1, 45.3] * |",
@@ -355,10 +357,10 @@ def test_the_table_of_a_whole_run_fits_on_one_screen(run):
     ]
 
 
-def test_where_base_and_trained_cannot_be_told_apart_the_first_sentence_says_so(tmp_path):
+def test_where_no_change_is_significant_the_first_sentence_says_so(tmp_path):
     """Pass@1 of "a" rises by 1/4 and that of "b" falls by 1/4: mean 0, interval from -1/4 to 1/4."""
     folder = _evaluated(tmp_path / "run", {"a": (1, 1), "b": (1, 1)}, {"a": (2, 1), "b": (0, 0)})
-    words = "Base and trained cannot be told apart: Pass@1 is 25.0\xa0% and, after 9 steps, 25.0\xa0%"
+    words = "Pass@1 did not change significantly: 25.0\xa0% before training and 25.0\xa0% after 9 steps"
     assert summary_table(folder).split("\n")[1] == words
     assert words in Page(render([RunRecord.read(folder)])).text and conclusion(RunRecord.read(folder)).endswith(words)
 
@@ -372,8 +374,30 @@ def test_what_can_be_told_apart_is_said_beside_what_cannot(tmp_path):
     pass_1, pass_2, _ = compare(RunRecord.read(folder))
     assert (pass_1.significant, pass_2.significant) == (False, True)
     assert conclusion(RunRecord.read(folder)).endswith(
-        "Pass@2 rose from 50.0\xa0% to 83.3\xa0% in 9 steps; Pass@1 cannot be told apart"
+        "Pass@2 rose from 50.0\xa0% before training to 83.3\xa0% after 9 steps; Pass@1 did not change significantly"
     )
+
+
+def test_a_star_stands_only_where_the_printed_interval_excludes_0():
+    """0.04 points round to 0.0, 0.06 to 0.1; of a count of solutions, 0.04 and 0.06 themselves."""
+    for percent, scale in ((True, 100), (False, 1)):
+        for low, star in ((0.04, False), (0.06, True)):
+            for sign in (1, -1):
+                change = Estimate(sign * 0.5 / scale, *sorted((sign * low / scale, sign * 0.9 / scale)))
+                row = Comparison("Pass@1", UNKNOWN, UNKNOWN, change, percent)
+                assert row.significant == star and row.cells()[-1].endswith("*") == star, row
+    assert not Comparison("Pass@1", UNKNOWN, UNKNOWN, UNKNOWN).significant
+
+
+def test_one_step_one_problem_and_one_sample_are_singular(tmp_path):
+    assert [counted(n, "step") for n in (0, 1, 2, 1024)] == ["0 steps", "1 step", "2 steps", "1,024 steps"]
+    folder = _evaluated(tmp_path / "run", {"a": (0, 0)}, {"a": (1, 1)}, samples=1)
+    (folder / "eval" / "step_0009.json").rename(folder / "eval" / "step_0001.json")
+    (folder / "config.json").write_text(json.dumps({"recipe": {"train": {"steps": 1}}}))
+    write_rows(folder / "metrics.jsonl", ({"step": step} for step in (0, 1)))
+    lines = summary_table(folder).split("\n")
+    assert lines[0].endswith(": 1 step") and lines[1].endswith(" after 1 step")
+    assert "1 held-out problem, 1 sample each at temperature 1" in lines
 
 
 def test_a_run_without_a_gradient_says_so_first(tmp_path):
@@ -469,7 +493,7 @@ def test_a_run_of_another_engine_has_the_panels_of_what_it_logged(tmp_path, engi
     table = summary_table(folder).split("\n")
     took = " in 20 s" if engine == "verl" else ""
     assert table[0] == f"countdown trained with diver-mix ({engine}): 4 steps{took}"
-    assert table[1] == "A run of 4 steps, not evaluated after training yet" and "| base" not in "".join(table)
+    assert table[1] == "A run of 4 steps, not evaluated after training yet" and "| before" not in "".join(table)
 
 
 def test_several_runs_side_by_side(tmp_path):

@@ -4,9 +4,14 @@ from collections.abc import Sequence
 
 from diver.recipe.flags import parse
 
+COMMON = {
+    "what to read": "rollouts steps by all groups threshold",
+    "what to write": "out watch port format figures",
+}
+
 
 def command(args: Sequence[str]) -> None:
-    """Write or serve one page of anyone's rollouts: groups to read, curves of Pass@k, diversity and entropy, alerts."""
+    """Make one page of runs or of anyone's rollouts: curves, alerts, and groups to read."""
     from diver.look.browse import Browse, run
 
-    run(parse(Browse, "diver browse", args))
+    run(parse(Browse, "diver browse", args, COMMON))

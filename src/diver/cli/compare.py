@@ -13,39 +13,44 @@ from diver.core.tables import Format, Uncertainty, export, write_table
 from diver.core.types import DiverError
 from diver.recipe.flags import parse
 
+COMMON = {
+    "what to compare": "results baseline evaluations",
+    "tables and figures": "format uncertainty figures out",
+}
 OVER = "95 % intervals over seeds and problems, paired in differences"
 LEGENDS = {"interval": f"; [ ]: {OVER}", "plus-minus": f"; ±: half the width of {OVER}", "none": ""}
 
 
 @settings
 class CompareArguments(Export):
-    """Compare runs over seeds and problems, or evaluations over problems: diver compare runs/clip-higher runs/diver-mix
+    """Compare runs over seeds and problems, or evaluations over problems.
 
-    Runs whose recipes differ in nothing but the seed are one variant; a folder may hold the runs of several seeds, as
-    `diver train --seeds` writes them. Every run is represented by its last evaluation, and all must have been made
-    alike. What else differs between variants is said below the tables.
+        diver compare runs/clip-higher runs/diver-mix
+
+    Runs whose recipes differ only in the seed are one variant. A folder may hold the runs of several seeds, as
+    `diver train --seeds` writes them. The last evaluation of every run counts, and all must have the same settings.
+    Other differences between variants are listed below the tables.
 
     Evaluations are folders of `diver eval`, or single files RUN/eval/step_NNNN.json. Each is compared with the first,
     problem by problem, over the problems that both have.
     """
 
     results: Positional[tuple[str, ...]]
-    """Run folders, or folders of run folders; or evaluations. NAME=PATH gives a name in the tables: base=runs/a
+    """Run folders, folders of run folders, or evaluations. NAME=PATH gives a name in the tables: base=runs/a
     ours=runs/b."""
     baseline: str | None = None
-    """The variant that other runs are compared with; by default the first, or of one alone the policy before
-    training."""
+    """The variant that the others are compared with. Default: the first, or the policy before training where only one
+    is named."""
     evaluations: Path | None = None
-    """The folder below which `diver eval RUN` wrote evaluations that stand for the runs' own, such as at another
-    temperature: runs/eval."""
+    """Folder of evaluations by `diver eval RUN` to use instead of those of the runs. They may be at another
+    temperature, for instance."""
     format: Format = "markdown"
-    """Format of the tables: markdown, csv, latex or parquet. Runs have two tables, which are printed as
-    Markdown and written to --out in this format. Evaluations have one table, which is printed alone so that it can be
-    piped; with --out it is also written there."""
+    """Format of the tables. The two tables of runs are printed as Markdown and written to --out in this format. The
+    table of evaluations is printed alone, so that it can be piped. With --out it is also written there."""
     uncertainty: Uncertainty = "interval"
-    """How tables of runs show it: the 95 % interval; plus-minus, half the width of the interval behind a ±; or none."""
+    """How tables of runs show uncertainty. The 95 % interval, half its width after a ±, or nothing."""
     out: Path | None = None
-    """The folder for the tables, levels and differences, and for the figures pass_at_k and curves; of evaluations for
+    """Folder of the tables and figures. Runs have levels, differences, pass_at_k and curves, evaluations have
     comparison."""
 
     def __post_init__(self) -> None:
@@ -57,11 +62,11 @@ class CompareArguments(Export):
 
 
 def command(args: Sequence[str]) -> None:
-    """Compare runs over seeds and problems, or evaluations over problems: paired, with intervals."""
+    """Compare runs over seeds and problems, or evaluations over problems."""
     from diver.evaluate.comparison import compare
     from diver.evaluate.store import is_evaluation
 
-    arguments = parse(CompareArguments, "diver compare", args)
+    arguments = parse(CompareArguments, "diver compare", args, COMMON)
     paths = [path for _, path in map(given_name, arguments.results)]
     evaluations = [path for path in paths if is_evaluation(path)]
     if not evaluations:

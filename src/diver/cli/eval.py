@@ -4,12 +4,18 @@ from collections.abc import Sequence
 
 from diver.recipe.flags import parse
 
+COMMON = {
+    "what to evaluate": "run step all_steps model benchmarks limit",
+    "sampling": "samples k temperature max_tokens template seed generator url max_num_seqs",
+    "grading and results": "grader out format figures",
+}
+
 
 def command(args: Sequence[str]) -> None:
-    """Evaluate a run or a model: sample many responses to each problem, grade them, estimate Pass@k."""
+    """Evaluate a run or a model: sample, grade, and estimate Pass@k."""
     from diver.evaluate.config import EvalConfig
 
-    config = parse(EvalConfig, "diver eval", args)
+    config = parse(EvalConfig, "diver eval", args, COMMON)
     if config.run:
         from diver.evaluate.of_run import evaluate_run
 

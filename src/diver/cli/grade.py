@@ -4,9 +4,15 @@ from collections.abc import Sequence
 
 from diver.recipe.flags import parse
 
+COMMON = {
+    "what to read": "rollouts steps by problem response answer outcome",
+    "how to grade": "grader k threshold verify.timeout_s verify.workers",
+    "what to write": "out format figures",
+}
+
 
 def command(args: Sequence[str]) -> None:
-    """Grade responses that exist against reference answers: Pass@k, a row a response, and how far labels agree."""
+    """Grade stored responses against reference answers, and estimate Pass@k."""
     from diver.look.grade import GradeConfig, run
 
-    run(parse(GradeConfig, "diver grade", args))
+    run(parse(GradeConfig, "diver grade", args, COMMON))

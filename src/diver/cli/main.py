@@ -124,8 +124,8 @@ def _help() -> str:
     verbs = "\n".join(f"  {name:9} {(f.__doc__ or '').partition(chr(10))[0]}" for name, f in commands.items())
     title = "diver: reinforcement learning that rewards correct answers for being different"
     return (
-        f"{title}\n\n{verbs}\n\ndiver COMMAND --help lists its options; in their names - and _ are the same. {QUIET}, "
-        "with any of them: no progress bars."
+        f"{title}\n\n{verbs}\n\ndiver COMMAND --help shows the options that people use, --help all shows all.\n"
+        f"In names of options - and _ are the same. {QUIET}: no progress bars."
     )
 
 

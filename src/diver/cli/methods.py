@@ -1,30 +1,60 @@
 """`diver methods`."""
 
 import dataclasses
-import shutil
+import inspect
 import sys
 from collections.abc import Sequence
 
 from tyro.conf import Positional
 
+from diver.methods import Method
 from diver.recipe.flags import parse
+from diver.recipe.help import described, listed, options, rows, tables
+
+COLUMN = 20  # where the facts begin
 
 
 @dataclasses.dataclass
 class Methods:
+    """List the methods, or show the formula, source, needs, options and engines of those named."""
+
     names: Positional[tuple[str, ...]] = ()
-    """Which, by default all; my_module:MyMethod is one of your own. If an engine cannot run one of them, its message
-    follows."""
+    """Methods to show. my_module:MyMethod is one of your own."""
 
 
 def command(args: Sequence[str]) -> None:
-    """List the methods: what each rewards, its loss, what it needs, and which engines can run it."""
-    from diver.integrations.engines import ALL, catalogue, refusals
-    from diver.methods import METHODS, method_named
+    """List the methods and the engines that run them; NAME shows one with all its options."""
+    from diver.integrations.engines import LEGEND, catalogue
+    from diver.methods import method_named
 
-    names = parse(Methods, "diver methods", args, description=command.__doc__).names
-    methods = [method_named(name) for name in names or METHODS]
-    print(catalogue(methods, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
-    print(ALL)
-    for reason in dict.fromkeys(reason for method in methods if names for reason in refusals(method).values()):
-        print(reason)
+    names = parse(Methods, "diver methods", args).names
+    if names:
+        print("\n\n".join(description(method_named(name)) for name in names))
+    else:
+        print(f"{catalogue()}\n{LEGEND}\n\ndiver methods NAME shows formula, source, needs, defaults and engines.")
+
+
+def description(method: Method) -> str:
+    """The formula and the source of a method, what it needs, its options, and which engines run it or why not."""
+    from diver.integrations.engines import ENGINES, loss_of, needs_of, refusals, source
+
+    reasons = refusals(method)
+    facts = {
+        "source": f"arXiv {found}" if (found := source(method)) else "",
+        "loss": loss_of(method),
+        "needs": needs_of(method),
+        "zero mean": "yes" if method.zero_mean else "no",
+        "engines": ", ".join(name for name in ENGINES if name not in reasons),
+    }
+    lines = [method.name, "", *docs(method), *rows(((k, v) for k, v in facts.items() if v), COLUMN), ""]
+    if reasons:
+        lines += ["not run by:", *rows(reasons.items(), COLUMN), ""]
+    settings = [option for option in options(method, "method.") if option.key != "method.name"]
+    return "\n".join([*lines, *listed(tables(settings))][:-1])
+
+
+def docs(method: Method) -> list[str]:
+    """What its class, the module of its class and, where the loss is its own, the class of the loss say."""
+    kinds = [type(method), type(method.loss)] if method.loss.name != "clip" else [type(method)]
+    texts = [text for kind in kinds for text in (kind.__doc__, sys.modules[kind.__module__].__doc__)]
+    return [line for text in dict.fromkeys(filter(None, texts)) for line in described(inspect.cleandoc(text))]

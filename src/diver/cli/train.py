@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,33 +24,35 @@ from diver.recipe.run import open_run
 class TrainArguments(RecipeArguments):
     """Train a policy from a recipe, evaluate it, and write a report: diver train recipes/quickstart.toml
 
-    The same command resumes a stopped run, and shows the summary of a finished one; --train.steps N, the step of its
-    last checkpoint, ends a stopped run there. RECIPE.toml sets keys by section; what it leaves out has the paper's
-    value, but for method.diversity.until and method.shaping.condition. Every key is
-    a flag, too: --train.steps 20 --method diver-td. Short forms are --model PATH, --data PATH, --method NAME
-    and --engine NAME; the keys listed under method are those of the method that is named.
+    The same command resumes a stopped run. Every key of the recipe is an option, too, and overrides it. Options of verl
+    come after two dashes: diver train RECIPE.toml --engine verl -- trainer.nnodes=2
 
-    --engine trl runs the recipe with TRL (LoRA and vLLM on one GPU), --engine verl on a cluster; --engine NAME --help
-    ends with what becomes of each key there. verl's own options come after two dashes:
-    diver train recipes/paper/qwen2.5-math-7b.toml --engine verl --method diver-td -- trainer.nnodes=2
+    --engine NAME --help all ends with the option of that engine for each key.
     """
 
     dry_run: bool = False
-    """Check all that the run would (data, tokenizer, template, verifier, context length, folder),
-    show the first prompt, print the recipe as TOML with every default filled in, and stop.
-    Everything that is wrong is reported at once.
-    With TRL, print its GRPOConfig and the keys that it does not take; its fields are checked where TRL is installed.
-    With verl, print its command; needs neither verl nor the model, and checks neither data nor verifier."""
+    """Check everything, print the recipe with its defaults, and stop. All errors are reported at once, and the first
+    prompt is shown. With TRL, print its GRPOConfig and the keys that it does not take; its fields are checked where TRL
+    is installed. With verl, print its command, which needs neither verl nor the model. Neither data nor verifier is
+    checked then."""
     restart: bool = False
-    """Set a run folder that is there aside, as FOLDER.1, and begin anew. Built-in engine only."""
+    """Rename an existing run folder to FOLDER.1 and begin anew. Built-in engine only."""
     seeds: str | None = None
-    """Several runs that differ in run.seed, such as 0..4 or 0,3,7; each in a folder of its own, FOLDER/seed_N. Built-in
-    engine only."""
+    """One run for each seed: 0..4 or 0,3,7. The folders are FOLDER/seed_N. Built-in engine only."""
     jobs: int = 1
-    """With --seeds: how many runs at a time, a thread each."""
+    """Number of runs of --seeds at a time, a thread each."""
     problems_only: bool = False
-    """With verl: write the problems, print where they are, and stop."""
+    """Write the problems in verl's layout, and stop (verl only)."""
 
+
+COMMON = {
+    "the run": "run.engine run.folder run.seed seeds jobs dry_run restart",
+    "model, data and method": "model.path data.path data.verifier method.name method.shaping.coef",
+    "sampling and training": "sample.group_size sample.temperature sample.max_tokens sample.max_num_seqs "
+    "train.steps train.batch_size train.mini_batch_size train.learning_rate train.save_steps train.micro_batch_tokens",
+    "evaluation and loggers": "evaluate.problems evaluate.every evaluate.num_samples evaluate.temperature log.to",
+    "TRL and verl": "trl.lora_rank trl.vllm verl.nodes verl.gpus problems_only",
+}
 
 # A rehearsal of a few seconds would not do: the lengths of responses and the first use of a GPU decide.
 DURATION_NOTE = (
@@ -63,13 +66,15 @@ def command(args: Sequence[str]) -> None:
     """Train a policy from a recipe, evaluate it, and write a report; also with TRL or verl."""
     end = args.index("--") if "--" in args else len(args)
     try:
-        arguments = parse_arguments(TrainArguments, args[:end], "diver train")
+        arguments = parse_arguments(TrainArguments, args[:end], "diver train", COMMON)
     except SystemExit:  # after --help
-        print(keys_of(args[:end]), end="")
+        print(keys_of(args[:end]) if "all" in args else "", end="")
         raise
     recipe, options = arguments.recipe, args[end + 1 :]
     engine = recipe.run.engine
     check_flags(arguments, args[:end], options)
+    if not (arguments.dry_run or arguments.problems_only or "LOCAL_RANK" in os.environ):  # one process says it for all
+        print(heading(recipe, arguments.seeds), flush=True)
     if engine == "trl":
         by_trl(recipe, args, dry_run=arguments.dry_run)
     elif engine == "verl":
@@ -88,6 +93,14 @@ def command(args: Sequence[str]) -> None:
         print(as_toml(recipe), end="")
     else:
         train(recipe, arguments.restart)
+
+
+def heading(recipe: Recipe, seeds: str | None) -> str:
+    """The method, the seed or seeds, and the engine of a run, in one line."""
+    numbers = parse_seeds(seeds) if seeds is not None else [recipe.run.seed]
+    word = "seed" if len(numbers) == 1 else "seeds"
+    engine = {"builtin": "built-in"}.get(recipe.run.engine, recipe.run.engine)
+    return f"method {recipe.method.name}, {word} {', '.join(map(str, numbers))}, engine {engine}"
 
 
 def check_flags(arguments: TrainArguments, args: Sequence[str], options: Sequence[str]) -> None:

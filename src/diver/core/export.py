@@ -22,11 +22,10 @@ class Export:
     """The flags of every command that prints a table of results."""
 
     format: Format = "markdown"
-    """Format of the table: markdown, csv, latex or parquet. A table in a format other than Markdown is printed alone,
-    so that it can be piped; all messages go to standard error. With --out the table is also written there, and parquet
-    only there."""
+    """Format of the table. All but Markdown is printed alone, so that it can be piped. Everything else then goes to
+    standard error. With --out the table is also written there, and parquet only there."""
     figures: str = ""
-    """Kinds of figures to write into --out: png, svg, pdf, with commas or spaces between."""
+    """Kinds of figures to write into --out: png, svg, pdf. Commas or spaces separate them."""
 
     def check_export(self, out: Path | None) -> None:
         """Raises DiverError where a kind is unknown, or needs a folder and `out` names none."""

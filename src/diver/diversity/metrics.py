@@ -33,15 +33,14 @@ class Diversity:
     """Settings of the diversity metrics. The defaults are the paper's, but for `until`."""
 
     until: Until = "answer"
-    """How much of a response is measured: answer or end. With answer, it is measured up to the end of the first place
-    that states the graded answer, since text after the answer raises the diversity reward and solves nothing. With end,
-    the complete response is measured, as in the paper."""
+    """How much of a response is measured. With answer, it ends with the first place that states the graded answer: text
+    after it raises the diversity reward and solves nothing. With end, as in the paper, all of it is measured."""
     horizon: int | None = None
-    """Only the first n policy tokens of a response count; None = all of them (best in the paper)."""
+    """Only the first n policy tokens of a response count. Default: all of them, which is best in the paper."""
     orders: int = 4
     """N of BLEU and Distinct-n: n-grams of length 1..N."""
     weights: tuple[float, ...] | None = None
-    """Weight of each order; None = 1/N."""
+    """Weight of each order. Default: 1/N."""
     symmetric: bool = False
     """Textual dissimilarity as the mean of BLEU in both directions."""
     tokenize: Tokenize = "whitespace"

@@ -93,8 +93,9 @@ class Comparison(NamedTuple):
 
     @property
     def significant(self) -> bool:
-        """Whether the interval of the change is known and excludes 0."""
-        return self.change.low > 0 or self.change.high < 0
+        """Whether the interval of the change is known and, as it is printed, excludes 0."""
+        low, high = (float(f"{(100 if self.percent else 1) * end:.1f}") for end in self.change[1:])
+        return low > 0 or high < 0
 
     def show(self, estimate: Estimate, sign: str = "") -> str:
         """An estimate in this measure's unit."""

@@ -20,73 +20,74 @@ from diver.tasks.verify import get_grader
 class EvalConfig(Export):
     """Sample many responses to each problem, grade them, and estimate Avg@k and Pass@k.
 
-    A run, as in diver eval runs/quickstart, is evaluated as it was trained (problems, template, grader, temperature,
-    length, seed). The policies before and after training sample with the same random streams and are compared. Name any
-    other model by --model. The same command resumes where a stopped one was; a larger --samples later adds to the
-    stored ones.
-    Try: diver eval --model countdown --samples 64 --k 1,...,64
+        diver eval runs/quickstart
+        diver eval --model countdown --samples 64 --k 1,...,64
+
+    A run is evaluated before and after training, with its settings and the same random streams, and compared. The same
+    command resumes a stopped evaluation. A larger --samples adds to the stored responses.
     """
 
     run: Positional[Path | None] = None
-    """A run folder, or a checkpoint folder in it; without this, --model."""
+    """A run folder, or a checkpoint folder in it. Without a run, name a model."""
     step: int | None = None
     """Step of the checkpoint to evaluate (runs only). Default: the last."""
     all_steps: bool = False
     """Evaluate every checkpoint (runs only)."""
     model: str = ""
-    """A folder in Hugging Face layout, a hub name, or the name of a bundled policy, such as `countdown`."""
+    """Folder of the model, or its id on the hub. Folders are in Hugging Face layout. `countdown` is the policy that
+    comes with DIVER."""
     benchmarks: str = ""
-    """Names separated by commas, or problem files (.jsonl, .json, .csv, .parquet). Default: countdown; the held-out
-    problems of a run."""
+    """Names or problem files, separated by commas. Files are .jsonl, .json, .csv or .parquet. Default: the held-out
+    problems of a run, else countdown."""
     samples: int | None = None
-    """Responses to each problem. Default: the paper's 32 or 1, those of a run, or as many as --k needs."""
+    """Number of responses to each problem. Default: the run's, else the benchmark's, or as many as --k needs."""
     k: str = ""
-    """Values of k for Pass@k, such as 1,8,64; `...` doubles in between: 1,...,1024. Default: 1, 2, 4 up to samples."""
+    """Values of k for Pass@k, such as 1,8,64 or 1,...,1024. Default: 1, 2, 4 and so on. `...` doubles in between."""
     limit: int | None = None
-    """Only this many problems of each benchmark, from its beginning."""
+    """Maximum number of problems of each benchmark. The first ones are taken."""
     skip_long_prompts: bool = False
-    """Leave out, and count, problems whose prompts are too long for the model; by default they stop the evaluation."""
+    """Skip and count problems whose prompts are too long for the model. Without this, they stop the evaluation."""
     out: Path | None = None
-    """The folder of the results. Default: runs/eval/MODEL, or runs/eval/RUN, PARENT/seed_N of several seeds. A
-    comparison is written only where it is named."""
+    """Folder of the results. Default: runs/eval/ and the name of the model or run. A run of several seeds has
+    PARENT/seed_N there. A comparison is written only where this is given."""
     generator: Literal["transformers", "vllm", "endpoint"] = "transformers"
-    """In this process, by either library, or any OpenAI-compatible server."""
+    """What samples: a library in this process, or an OpenAI-compatible server."""
     max_num_seqs: int = 0
-    """Maximum number of responses sampled at a time. 0 is, for --generator transformers, what fits into a GPU, and on a
-    CPU 512 or fewer. For an endpoint, 0 is 64 requests, which is few for a large server. vLLM in this process chooses
-    the number itself."""
+    """Number of responses sampled at a time; 0: automatic. With transformers, automatic is what fits into a
+    GPU, and 512 or fewer on a CPU. With an endpoint it is 64 requests, which is few for a large server. vLLM in this
+    process decides itself."""
     url: str = ""
-    """Address of the server (endpoint only), such as http://127.0.0.1:8000/v1. Its key is read from OPENAI_API_KEY."""
+    """Address of the server (endpoint only): http://127.0.0.1:8000/v1. Its key is read from OPENAI_API_KEY."""
     timeout: float | None = None
-    """Timeout per request in seconds (endpoint only). A request that times out is retried once. Default: 900, or longer
-    where --max-tokens at 10 a second take longer."""
+    """Timeout per request in seconds (endpoint only). A request that times out is retried once. Default: 900, or the
+    time that --max-tokens take at 10 a second."""
     retries: int = Endpoint.retries
-    """Number of retries after a transient failure (endpoint only). What the server still refuses,
-    while it answers others, is unscored: left out, counted, and not asked again by the same command."""
+    """Number of retries after a transient failure (endpoint only). A request that the server still refuses, while it
+    answers others, is unscored. The response is left out, counted, and not requested again."""
     extra: str = ""
-    """As JSON: with --generator endpoint further keys of the request body, such as '{"top_k": -1}'; with --generator
-    vllm options of its engine, such as '{"tensor_parallel_size": 2}'."""
+    """Options of the endpoint or of vLLM's engine, as JSON. An endpoint has them in the request body: '{"top_k": -1}'.
+    An engine option is '{"tensor_parallel_size": 2}'."""
     grader: str = ""
-    """Grades all benchmarks, by a name of diver.tasks.verify.graders."""
+    """Grader of all benchmarks. Default: the benchmark's or the run's. Names are those of
+    diver.tasks.verify.graders."""
     seed: int | None = None
-    """Random seed for sampling and for the order of options. Default: 0, or that of a run."""
+    """Random seed. Default: the run's, else 0. It decides the samples and the order of options."""
     template: str = ""
-    """How a problem becomes a prompt: a name of diver.tasks.templates, such as plain, chat, boxed, paper, paper-chat or
-    paper-llama. Default: that of a run; the chat template of a chat model, or of an endpoint; `plain` for Countdown."""
+    """Prompt template: plain, chat, boxed, paper, paper-chat, paper-llama, ... Default: the run's, else the chat
+    template of a chat model or endpoint, and `plain` for Countdown. An unknown name lists all."""
     chat_template_kwargs: str = ""
-    """Variables of the model's chat template, as JSON, such as '{"enable_thinking": false}'. Default: those of a
-    run."""
+    """Variables of the model's chat template as JSON, such as '{"enable_thinking": false}'. Default: the run's."""
     temperature: float | None = None
-    """Sampling temperature; 0 is greedy, one response to each problem. Default: that of a run;
-    0.6, and 1.0 for Countdown."""
+    """Sampling temperature; 0: greedy. Default: the run's, else 0.6, and 1.0 for Countdown. A greedy evaluation has one
+    response to each problem."""
     max_tokens: int | None = None
-    """The longest response. Default: that of a run; 8,192, and 40 for Countdown."""
+    """Maximum length of a response in tokens. Default: the run's, else 8,192, and 40 for Countdown."""
     stop_token_ids: tuple[int, ...] = ()
-    """Tokens that end a response, besides those of the model. Default: those of a run. A server must know this key, as
-    vLLM does."""
+    """Tokens that end a response, besides those of the model. Default: the run's. A server must know this key, as vLLM
+    does."""
     figures: str = "png,svg"
-    """Kinds of the figure of Pass@k in the folder of the results: png, svg, pdf, with commas or spaces
-    between."""
+    """Kinds of the figure of Pass@k: png, svg, pdf. It is written to the folder of the results. Commas or spaces
+    separate the kinds."""
 
     def __post_init__(self) -> None:
         self.check_export(Path())

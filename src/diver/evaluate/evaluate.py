@@ -8,6 +8,7 @@ from typing import Any
 
 from diver.core.progress import progress_bar
 from diver.core.seeds import digest
+from diver.core.text import counted
 from diver.core.types import DiverError, Grade, Problem
 from diver.evaluate.grade import AUTO, SCORED, grade_rows, grader_for
 from diver.evaluate.reduce import Sample, reduce
@@ -82,8 +83,7 @@ def evaluate(
                 graded += row.get("count", 1)
                 bar.update(row.get("count", 1))
         known = _known(task, grades, graded_keys)
-    size = f"{task.name}: {len(problems)} problems x {task.samples} samples"
-    log(f"{size}: {sampled} sampled, {total - sampled} stored before; {graded} graded")
+    log(f"{_size(task)}: {sampled} sampled, {total - sampled} stored before; {graded} graded")
     samples: dict[str, list[Sample]] = {name: [] for name in problems}
     for name, index in sorted(known):
         samples[name].append(known[name, index])
@@ -101,6 +101,10 @@ def evaluate(
         "k": list(task.ks),
         **reduce(task.problems, samples, task.ks, task.grader, solutions),
     }
+
+
+def _size(task: Task) -> str:
+    return f"{task.name}: {counted(len(task.problems), 'problem')} x {counted(task.samples, 'sample')}"
 
 
 def _rows(task: Task, log: Log, keys: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -132,8 +136,7 @@ def _sample(
     missing = len(task.problems) * task.samples - len(have)
     if not missing:
         return 0
-    size = f"{task.name}: {len(task.problems)} problems x {task.samples} samples"
-    log(f"{size}; {missing} responses to sample, of up to {task.max_tokens:,} tokens")
+    log(f"{_size(task)}; {counted(missing, 'response')} to sample, of up to {counted(task.max_tokens, 'token')}")
     generator = open_generator()
     if note := getattr(generator, "note", ""):
         log(note)

@@ -2,9 +2,8 @@
 
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
-from functools import partial
+from textwrap import shorten
 from typing import Any
 
 from diver.core.tables import markdown
@@ -13,7 +12,7 @@ from diver.integrations.api import advantages
 from diver.integrations.seam import SEAMS
 from diver.integrations.trl.objective import config
 from diver.integrations.verl.config import overrides
-from diver.methods import NEEDS, Method, check_needs
+from diver.methods import METHODS, NEEDS, Method, check_needs, method_named
 from diver.methods.contrib import CONTRIB
 
 ENGINES: dict[str, Callable[[Method], Any]] = {
@@ -39,56 +38,35 @@ def refusals(method: Method) -> dict[str, str]:
     return reasons
 
 
-HEADER = ("method", "rewarded", "source", "loss, clip", "needs", "zero mean", "engines")
-ALL = f"all: {', '.join(ENGINES)}"
+MARKS = dict(zip(ENGINES, "BTVMSKCA", strict=True))
+LEGEND = f"{', '.join(f'{mark} {name}' for name, mark in MARKS.items())}"
 APART = "contrib, each with a constant for which no source could be read (diver.methods.contrib):"
+WIDEST = 58  # of what a method rewards, so that a row has at most 100 characters
 
 
-def catalogue(methods: Sequence[Method], width: int | None = None) -> str:
-    """A Markdown table of the methods, or with a `width` lines of a terminal; those of contrib stand apart, below."""
-    show = table if width is None else partial(listed, width=width)
-    contrib = [method for method in methods if method.name in CONTRIB]
-    others = [method for method in methods if method.name not in CONTRIB]
-    parts = [show(others)] if others else []
-    parts += [f"{APART}\n\n{show(contrib)}"] if contrib else []
-    return "\n".join(parts)
-
-
-def row_of(method: Method) -> list[str]:
-    """The columns of `HEADER`; of many engines those that are missing."""
-    reasons, loss = refusals(method), method.loss.name
-    carried = ", ".join(name for name in ENGINES if name not in reasons)
-    if 2 * len(reasons) < len(ENGINES):
-        carried = f"all but {', '.join(reasons)}" if reasons else "all"
-    bounds = [getattr(method.loss, name, None) for name in ("clip_low", "clip_high")]
-    if None not in bounds:
-        loss += f" {bounds[0]:g} / {bounds[1]:g}"
-    zero_mean = "yes" if method.zero_mean else "no"
-    return [method.name, rewarded(method), source(method), loss, needs_of(method), zero_mean, carried]
+def catalogue() -> str:
+    """A Markdown table of all methods; those of contrib stand apart, below."""
+    methods = [method_named(name) for name in METHODS]
+    own, contrib = ([m for m in methods if (m.name in CONTRIB) == apart] for apart in (False, True))
+    return f"{table(own)}\n{APART}\n\n{table(contrib)}"
 
 
 def table(methods: Sequence[Method]) -> str:
-    """A row for each method, as Markdown."""
-    return markdown(HEADER, [*map(row_of, methods)], text=len(HEADER))
+    """A row for each method: its name, what it rewards, and the marks of the engines that run it."""
+    rows = [[method.name, shorten(rewarded(method), WIDEST, placeholder=" ..."), marks(method)] for method in methods]
+    return markdown(("method", "rewarded", "engines"), rows, text=3)
 
 
-def listed(methods: Sequence[Method], width: int) -> str:
-    """The same as lines of at most `width` characters, a paragraph for each method, beside its name."""
-    indent = 2 + max(len(method.name) for method in methods)
-    lines: list[str] = []
-    for method in methods:
-        name, reward, found, loss, needs, zero_mean, carried = row_of(method)
-        first = f"{reward} ({found})" if found else reward
-        second = f"{loss}; needs {needs}; {'zero mean' if zero_mean == 'yes' else 'no zero mean'}; engines: {carried}"
-        for start, text in ((name, first), ("", second)):
-            lines += textwrap.wrap(
-                text,
-                max(width, 2 * indent),
-                initial_indent=start.ljust(indent),
-                subsequent_indent=" " * indent,
-                break_on_hyphens=False,
-            )
-    return "".join(f"{line}\n" for line in lines)
+def marks(method: Method) -> str:
+    """The mark of each engine that runs it, a dot for one that does not."""
+    reasons = refusals(method)
+    return " ".join("." if name in reasons else mark for name, mark in MARKS.items())
+
+
+def loss_of(method: Method) -> str:
+    """The name of its loss, with the bounds of the clip where it has two."""
+    bounds = [getattr(method.loss, name, None) for name in ("clip_low", "clip_high")]
+    return method.loss.name if None in bounds else f"{method.loss.name} {bounds[0]:g} / {bounds[1]:g}"
 
 
 def rewarded(method: Method) -> str:

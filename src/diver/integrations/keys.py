@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from diver.core.types import DiverError
+from diver.recipe.help import rows
 from diver.recipe.recipe import Recipe
 
 
@@ -42,8 +43,6 @@ def mapped(recipe: Recipe, engine: str) -> Iterator[tuple[str, Any]]:
 def table(engine: str, *, elsewhere: bool = False) -> str:
     """What becomes of every key, for the help; `elsewhere`: of those that no option of the engine takes."""
     keys = {name: key for name, key in read_keys(engine).items() if not (elsewhere and key.to)}
-    width = max(map(len, keys))
-    return "\n".join(
-        f"  {name + '*' * name.endswith('.'):{width}}  " + "; ".join(filter(None, [", ".join(key.to), key.note]))
-        for name, key in keys.items()
-    )
+    texts = ("; ".join(filter(None, [", ".join(key.to), key.note])) for key in keys.values())
+    names = [name + "*" * name.endswith(".") for name in keys]
+    return "\n".join(rows(zip(names, texts, strict=True), max(map(len, names)) + 4))

@@ -35,24 +35,25 @@ RUN_GROUPS, GROUPS = 200, 100  # shown by default on the page of a run, on that 
 
 @settings
 class Browse(Columns, Export):
-    """One page of a run, or of several side by side, or of anyone's rollouts: curves, alerts, groups to read.
+    """Make one page of runs or of anyone's rollouts: curves, alerts, and groups to read.
 
-    The page of run folders has the evaluations and the metrics, too. Any other folder or file is read as diver measure
-    reads it. If it has more than 40 MB, the page reads the beginnings of files evenly spaced over the steps and says
-    so; --all reads everything.
-    Try: diver browse runs/quickstart - diver browse grpo=out/a diver=out/b - diver browse answers.csv --by model
+        diver browse runs/quickstart
+        diver browse grpo=out/a diver=out/b
+        diver browse answers.csv --by model
+
+    The page of runs has their evaluations and metrics, too. Other files are read as by diver measure. From more than
+    40 MB the beginnings of files are read, evenly spaced over the steps, and the page says so.
     """
 
     rollouts: Positional[tuple[str, ...]]
-    """Run folders, folders of runs (train --seeds), or files and folders of rollouts, side by side; NAME=PATH gives a
-    name."""
+    """Run folders, folders of runs, or rollouts, side by side. NAME=PATH gives a name."""
     out: Path | None = None
-    """The page to write. Default: report.html in the one folder of runs that is named, comparison.html here for
-    several, browse.html here for rollouts. Tables of --format and --figures are written beside it under its name."""
+    """The page to write. Default: report.html in a run folder, comparison.html for several, browse.html for rollouts.
+    Tables of --format and --figures are written beside it under its name."""
     watch: bool = False
-    """Serve the page on 127.0.0.1 and read what is added, until interrupted; nothing is written."""
+    """Serve the page on 127.0.0.1 and read new rows until interrupted. Nothing is written."""
     port: int = 0
-    """Port of the page that --watch serves; 0 takes a free one."""
+    """Port of --watch; 0: any free port."""
     all: bool = False
     """Read every file, however long that takes."""
     steps: str = ""
@@ -60,8 +61,8 @@ class Browse(Columns, Export):
     threshold: float = THRESHOLD
     """An outcome of at least this is correct."""
     groups: int | None = None
-    """The page shows at most this many groups: of runs evenly spaced (default 200), of rollouts drawn at random
-    (default 100)."""
+    """Maximum number of groups on the page. Default: 200 of a run, evenly spaced, or 100 of rollouts, drawn at
+    random."""
 
     def __post_init__(self) -> None:
         if not self.rollouts:

@@ -43,28 +43,28 @@ NOTE = (
 
 @settings
 class GradeConfig(Columns, Export):
-    """Grade responses that exist against reference answers, estimate Pass@k, and compare the grades with the labels
-    there.
+    """Grade stored responses against reference answers, estimate Pass@k, and compare the grades with labels.
 
-    Reads what diver measure reads. The grader runs in worker processes that are killed when they hang. With --out the
-    same command resumes: responses that are graded already are not graded again, but those whose grading hung are.
-    Try: diver grade mine.jsonl --by model --out runs/graded --format csv
+        diver grade mine.jsonl --by model --out runs/graded --format csv
+
+    Files are read as by diver measure. The grader runs in worker processes that are killed when they hang. With --out
+    the same command resumes. It grades again only the responses whose grading hung.
     """
 
     rollouts: Positional[str]
     """A file or a folder of responses."""
     grader: str = AUTO
-    """auto, math, gsm8k, choice, math-verify (the package alone), or your own package.module:function of (response,
-    problem). For a run, auto is the verifier of its recipe. Otherwise it chooses math, gsm8k or choice by the data,
-    with a line that says why."""
+    """Grader of the answers, or package.module:function of (response, problem). Names are math, gsm8k, choice and
+    math-verify, the package alone. With auto, a run has the verifier of its recipe. Other data has math, gsm8k or
+    choice, and a line says why."""
     k: str = "1,8"
-    """Values of k for Pass@k, such as 1,8,64; `...` doubles in between."""
+    """Values of k for Pass@k, such as 1,8,64 or 1,...,1024. `...` doubles in between."""
     threshold: float = THRESHOLD
     """A label of at least this says that a response is correct."""
     steps: str = ""
     """Read only the files of these steps of a folder: 100, or 1,50-60,last."""
     out: Path | None = None
-    """The folder for samples.jsonl, summary.json and the table; it keeps the grades."""
+    """Folder for samples.jsonl, summary.json and the table."""
     verify: Verification = Verification()
     """Time limit, workers and memory of grading."""
 

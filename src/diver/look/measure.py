@@ -38,17 +38,18 @@ Log = Callable[[str], Any]
 
 @settings
 class Measure(Columns, Export):
-    """How diverse the responses to each problem are, in rollouts of any origin.
+    """Measure how diverse the responses to each problem are, in rollouts of any origin.
 
-    Files and folders of diver, TRL, verl, slime, SkyRL, NeMo-RL, prime-rl, tinker-cookbook, lm-eval and inspect_ai are
-    recognised. Any other JSONL, parquet, CSV or JSON is read by the names of its columns. The option --by model makes a
-    column of each model. Try: diver measure runs/quickstart --steps 1,last --out runs/measure
+        diver measure runs/quickstart --steps 1,last --out runs/measure
+
+    Files of diver, TRL, verl, slime, SkyRL, NeMo-RL, prime-rl, tinker-cookbook, lm-eval and inspect_ai are recognised.
+    Other JSONL, parquet, CSV or JSON is read by the names of its columns. With --by model, each model is a column.
     """
 
     rollouts: Positional[tuple[str, ...]]
-    """Files or folders, each a column of the table; NAME=PATH gives a name."""
+    """Files or folders, each a column of the table. NAME=PATH gives a name."""
     metrics: str = "textual,equational"
-    """Names with commas between: textual, equational, hidden-state, embedding, distinct-n, self-bleu, or
+    """Metrics, separated by commas. Names are textual, equational, hidden-state, embedding, distinct-n, self-bleu, or
     package.module:function."""
     steps: str = ""
     """Read only the files of these steps of a folder: 100, or 1,50-60,last."""
@@ -57,9 +58,9 @@ class Measure(Columns, Export):
     k: str = "1,8"
     """Values of k for Pass@k, where outcomes are known."""
     out: Path | None = None
-    """The folder for groups.jsonl, summary.json and index.html, a page to browse the groups."""
+    """Folder for groups.jsonl, summary.json and index.html. The page index.html shows the groups."""
     groups: int = 200
-    """The page shows at most this many groups, evenly spaced."""
+    """Maximum number of groups on the page, evenly spaced."""
     diversity: Diversity = Diversity()
     """How the metrics are measured; the same keys as method.diversity of a recipe."""
 

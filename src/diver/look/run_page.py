@@ -103,7 +103,7 @@ def _facts(run: RunRecord) -> dict[str, object]:
         "Model": model,
         "Method": method,
         **({"Engine": run.engine} if run.engine else {}),
-        "Steps": progress(run).removesuffix(" steps"),
+        "Steps": progress(run).removesuffix("s").removesuffix(" step"),
         "Training time": duration(run.seconds),
         "Started": str(run.config.get("started", "–"))[:16].replace("T", " "),
         "Seed": run.config.get("seed", "–"),

@@ -1,11 +1,11 @@
-"""The result of a run: base vs. trained, as rows, and as a table for the terminal."""
+"""The result of a run: before and after training, as rows, and as a table for the terminal."""
 
 import math
 import shlex
 from pathlib import Path
 
 from diver.core.tables import markdown
-from diver.core.text import clean
+from diver.core.text import clean, counted
 from diver.evaluate.comparison import Comparison, comparisons, legend
 from diver.evaluate.evaluate import duration
 from diver.look.page import span_text
@@ -14,7 +14,7 @@ from diver.train.alerts import Alert, alerts
 
 
 def compare(run: RunRecord) -> list[Comparison]:
-    """Base and trained, on the held-out problems."""
+    """The policy before and after training, on the held-out problems."""
     return comparisons(run.base, run.trained)
 
 
@@ -33,7 +33,7 @@ def _narrower(run: RunRecord) -> Alert | None:
     return Alert(
         f"{first.label} rises while {last.label} falls",
         f"{first.label} rose by {rise:.1f} points while {last.label} fell by {fall:.1f}: given many samples, the "
-        "trained policy solves fewer problems than the base policy.",
+        "policy solves fewer problems after training than before.",
         "Evaluate earlier checkpoints (diver eval), or reward diversity more.",
         f"eval/{last.label.lower()}",
     )
@@ -51,23 +51,24 @@ def conclusion(run: RunRecord) -> str:
         words, share = max(shares.items(), key=lambda item: -1.0 if math.isnan(item[1]) else item[1])
         which = {"none": "no response was correct", "all": "every response was correct"}[words]
         why = "" if math.isnan(share) else f": in {share:.0%} of the groups {which}"
-        return f"None of the {len(norms):,} steps had a gradient, so nothing was learned{why}"
+        return f"None of the {counted(len(norms), 'step')} had a gradient, so nothing was learned{why}"
     known = [row for row in compare(run) if row.percent and not math.isnan(row.change.mean)]
     if not known:
         return f"A run of {progress(run)}, not evaluated after training yet"
     first = next((row for row in known if row.significant), None)
-    base, trained = (f"{100 * e.mean:.1f}\u00a0%" for e in ((first or known[0]).base, (first or known[0]).trained))
-    steps = f"{max(run.evaluations):,} steps"
+    shown = first or known[0]
+    before, after = (f"{100 * e.mean:.1f}\u00a0%" for e in (shown.base, shown.trained))
+    steps = counted(max(run.evaluations), "step")
     if first is None:
-        return f"Base and trained cannot be told apart: {known[0].label} is {base} and, after {steps}, {trained}"
+        return f"{shown.label} did not change significantly: {before} before training and {after} after {steps}"
     verb = "rose" if first.change.mean > 0 else "fell"
-    before = "" if first is known[0] else f"; {known[0].label} cannot be told apart"
-    return f"{first.label} {verb} from {base} to {trained} in {steps}{before}"
+    others = "" if first is known[0] else f"; {known[0].label} did not change significantly"
+    return f"{first.label} {verb} from {before} before training to {after} after {steps}{others}"
 
 
 def progress(run: RunRecord) -> str:
     completed, planned = run.last_step, run.planned_steps
-    return f"{completed:,} steps" if completed >= planned else f"{completed:,} of {planned:,} steps"
+    return counted(completed, "step") if completed >= planned else f"{completed:,} of {counted(planned, 'step')}"
 
 
 def conditions(run: RunRecord) -> str:
@@ -78,7 +79,8 @@ def conditions(run: RunRecord) -> str:
         return missing
     samples = " then ".join(dict.fromkeys(str(e["samples"]) for e in evaluations))
     last = evaluations[-1]
-    words = f"{last['problems']} held-out problems, {samples} samples each at temperature {last['temperature']:g}"
+    each = f"{samples} sample{'' if samples == '1' else 's'} each at temperature {last['temperature']:g}"
+    words = f"{counted(last['problems'], 'held-out problem')}, {each}"
     return "; ".join(filter(None, (words, missing)))
 
 
@@ -93,7 +95,7 @@ def result_lines(run_folder: Path) -> list[str]:
 
 
 def summary_table(run_folder: Path) -> str:
-    """Base vs. trained as plain text of one screen, ending with the files of the run."""
+    """Before and after training as plain text of one screen, ending with the files of the run."""
     run = RunRecord.read(Path(run_folder))
     model, method = model_and_method(run)
     took = "" if math.isnan(run.seconds) else f" in {duration(run.seconds)}"
@@ -103,7 +105,7 @@ def summary_table(run_folder: Path) -> str:
     if found := conditions(run):
         lines += [found]
     if rows:
-        lines += ["", markdown(["", "base", "trained", "change  "], [row.cells() for row in rows])]
+        lines += ["", markdown(["", "before training", "after training", "change  "], [row.cells() for row in rows])]
         lines += [
             f"Pass@k in percent. {legend(rows)}",
             "[ ]: 95 % intervals over problems (of the change: paired); * : that of the",

@@ -65,7 +65,7 @@ class KlCovLoss(PolicyLoss):
     """-rho A of each token without a clip, + coef |log rho| for the `fraction` N tokens of highest covariance.
 
     Stands for the paper's "Entropy-RL", which names no setting. The first mini-batch of a step has no penalty. There
-    the policy still is the one that sampled, so |log rho| is 0, and rounding alone would give its gradient a sign.
+    the policy still is the one that sampled: |log rho| is 0, and rounding alone would give its gradient a sign.
     """
 
     name: str = "kl-cov"

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 class GspoLoss(ClipLoss):
     """-min(s A, clip(s, 1 - clip_low, 1 + clip_high) A) of each response, s = exp(mean over its tokens of log rho).
 
-    The loss is written for tokens, as the source's GSPO-token. Each token has the ratio sg(s) pi / sg(pi), where sg
-    stops the gradient. This ratio has the value of s and, over the tokens of a response, the gradient of s. So
-    `clip_fraction` counts complete responses. As in the source, rho is to the trainer's own log-probs from before the
-    first update, and not to the sampler's.
+    Written for tokens, as the source's GSPO-token: each has the ratio sg(s) pi / sg(pi), where sg stops the gradient.
+    The ratio has the value of s, and over the tokens of a response the gradient of s. So `clip_fraction` is of whole
+    responses. As in the source, rho is to the trainer's own log-probs from before the first update, and not to the
+    sampler's.
     """
 
     name: str = "gspo"

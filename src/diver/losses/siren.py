@@ -21,16 +21,11 @@ class SirenLoss(ClipLoss):
     first batch of the run, under the initial policy. Gradients go through the entropies, not through what is in a
     nucleus or a peak.
 
-    Read in the authors' release (hence "after"). Departures:
-
-    - A nucleus includes the token that reaches `top_p`. The release leaves it out, so a likely first token leaves an
-      empty set.
-    - A nucleus is taken among all tokens, not the first 10,000.
-    - The term is one of the mini-batch, as H is, and not of each micro-batch.
-    - The loss is the mean over tokens, where the source divides by a constant length.
-
-    With the gradient's coefficient of each token the sum over micro-batches is that of the whole mini-batch, so
-    `policy/loss` is not its value.
+    Read in the authors' release (hence "after"). Departures: a nucleus includes the token that reaches `top_p`, among
+    all tokens, not the first 10,000. The release leaves it out, so a likely first token leaves an empty set. The term
+    is one of the mini-batch, as H is, and not of each micro-batch. The loss is the mean over tokens, where the source
+    divides by a constant length. With the gradient's coefficient of each token the sum over micro-batches is that of
+    the whole mini-batch, so `policy/loss` is not its value.
     """
 
     name: str = "siren"

@@ -57,11 +57,12 @@ class Method:
     """What a group of graded rollouts becomes before the update. A name and nothing else is the source's setting."""
 
     name: str = ""
-    """Its name in METHODS, or `package.module:Class`. As a flag it replaces the whole table [method] of the recipe."""
+    """Name of the method, or `package.module:Class`. Names are those of `diver methods`. On the command line it
+    replaces the table [method] of the recipe."""
     frame: Literal["published", "common"] = "published"
-    """Which defaults the other settings have. published: those of its source. common: those that all methods share in a
-    comparison. These are the loss of clip-higher, or the loss that defines the method, without terms that are not part
-    of it. The divisor is that of GRPO where the definition allows one."""
+    """Which defaults the other settings have. With published they are those of the source. With common they are those
+    that all methods share in a comparison. Then the loss is that of clip-higher, or the method's, without other terms.
+    The divisor is that of GRPO where the definition allows one."""
     threshold: float = 0.5
     """A response is correct when its outcome is at least this."""
     diversity: Diversity = Diversity()

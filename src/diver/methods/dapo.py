@@ -8,11 +8,11 @@ from diver.methods.selection import Selection
 
 @settings
 class Dapo(ClipHigher):
-    """Correctness, minus a penalty near the length limit, in groups of mixed outcomes.
+    """Correctness, minus a penalty near the length limit.
 
-    Groups all correct or all wrong are left out before the update, and other problems sampled in their place.
-    Departures: the source raises an error after 10 batches without enough groups; here the step trains on the available
-    groups. Its rewards are 1 and -1 and its penalty up to 1; ours are half of that, with the same advantage.
+    Groups all correct or all wrong are left out before the update, and other problems are sampled in their place.
+    Departures: the source raises an error after 10 batches without enough groups, and here the step trains on those
+    found. Its rewards are 1 and -1 and its penalty up to 1; ours are half of that, with the same advantage.
     """
 
     name: str = "dapo"

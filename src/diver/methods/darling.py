@@ -16,13 +16,13 @@ from diver.methods.grpo import Divisor, Grpo
 
 @settings
 class Darling(Grpo):
-    """Correctness, times the share of the other responses that are not the same. r'_i = r_i d_i, then r'_i - mean.
+    """Correctness, times the share of different responses.
 
-    d_i = max((G - |class of i|) / (G - 1), floor). All G responses are classified, wrong ones too, as in the authors'
-    code. Departures: classes are those of `key` unless `same` names a classifier. The source has one trained for
-    mathematics, which joins two responses with a probability above 0.5 (and two of at most 5 words by the words they
-    share). A verifier that knows solutions (Countdown's) distinguishes correct responses. One that knows only answers
-    does not, and then d is the same for all of them. The floor is in the code only.
+    A_i = r'_i - mean, with r'_i = r_i d_i and d_i = max((G - |class of i|) / (G - 1), floor). All G responses are
+    classified, wrong ones too, as in the authors' code. Departures: classes are those of `key` unless `same` names a
+    classifier. The source has one trained for mathematics, which joins two responses with a probability above 0.5, and
+    two of at most 5 words by shared words. A verifier that knows solutions (Countdown's) tells correct responses apart;
+    one that knows answers only does not, and then d is the same for all of them. The floor is in the code only.
     """
 
     name: str = "darling"

@@ -18,7 +18,7 @@ LARGEST = 700.0  # whose exponential is a float64
 class DifficultyWeight(Grpo):
     """Correctness. GRPO's advantage times w(p) where it is positive, w(1 - p) where it is negative.
 
-    w(x) = low + (high - low) / (1 + exp(steepness (x - midpoint))) with p the fraction of the group that is correct.
+    The weight is w(x) = low + (high - low) / (1 + exp(steepness (x - midpoint))), with p the fraction that is correct.
     Only this of the source: not its length reward and its penalty. Clip 0.20 / 0.20 and an entropy bonus, as the
     authors' script has by verl's defaults of then.
     """
@@ -55,9 +55,10 @@ class DifficultyWeight(Grpo):
 
 @settings
 class FGrpo(Grpo):
-    """Correctness, times (1 - p)^gamma with p the fraction of the group that is correct. F-GRPO (arXiv 2602.06717).
+    """Correctness, times (1 - p)^gamma, p the mean outcome. F-GRPO (arXiv 2602.06717).
 
-    Clip 0.20 / 0.20, as in the source, whose F-DAPO and F-CISPO are this with the loss of clip-higher and cispo.
+    p is the fraction of the group that is correct. Clip 0.20 / 0.20, as in the source, whose F-DAPO and F-CISPO are
+    this with the loss of clip-higher and cispo.
     """
 
     name: str = "f-grpo"

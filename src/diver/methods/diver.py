@@ -1,10 +1,10 @@
 """DIVER (arXiv 2509.26209): a correct response is rewarded a little more when it differs from the others of its group.
 
-r'_i = r_i + lambda_t clip(gamma^T d_i, 0, sigma) I(r_i) (Eqs. 8 and 9, section 3.5), then GRPO's advantage of r' (Eq.
-2) and clip-higher's loss. d is TD, ED or, for DIVER-MIX, the mean of both after clipping (the mean is our choice: the
-paper says "combines"). lambda 0.1 and sigma 0.65 are the paper's. gamma 1 is ours, and so is the schedule: lambda falls
-along a cosine to 0 over the run. In a group all correct the advantage does not depend on lambda, as long as lambda is
-above 0 (docs/diver.md); with `std_floor`, ours, it does.
+r'_i = r_i + lambda_t clip(gamma^T d_i, 0, sigma) I(r_i) (Eqs. 8 and 9, section 3.5). A_i is GRPO's advantage of r' (Eq.
+2), and the loss is clip-higher's. d is TD, ED or, for DIVER-MIX, the mean of both after clipping. The mean is our
+choice: the paper says "combines". The paper has lambda 0.1 and sigma 0.65. The default gamma of 1 is ours, and so is
+the schedule: lambda falls along a cosine to 0 over the run. In a group all correct the advantage does not depend on
+lambda, as long as lambda is above 0 (docs/diver.md); with `std_floor`, ours, it does.
 """
 
 import math
@@ -30,15 +30,15 @@ class Shaping:
     `condition`."""
 
     coef: float = 0.1
-    """lambda, before its schedule."""
+    """Weight of the diversity reward, lambda. Its schedule lowers it during the run."""
     clip_max: float = 0.65
     """sigma: the most that one metric may count, unless it has its own."""
     discount: float = 1.0
     """gamma in gamma^T d, with T in policy tokens."""
     condition: Literal["correct-finished", "correct", "all", "wrong", "all-length-penalty"] = "correct-finished"
-    """Which responses are rewarded. correct-finished: correct responses that ended before the length limit (ours).
-    correct: every correct response, as in the paper. all-length-penalty also subtracts lambda * sigma * min(1, T /
-    length_limit)."""
+    """Which responses have the diversity reward. With correct-finished (ours), they are correct and ended before the
+    length limit. With correct, as in the paper, they are correct. With all-length-penalty, all have it, and lambda *
+    sigma * min(1, T / length_limit) is subtracted."""
     schedule: Schedule = Schedule()
     """How lambda falls over the run."""
     length_limit: int = 8192
@@ -183,8 +183,10 @@ class DiverMix(Diver):
 
 @settings
 class DiverAnnealed(DiverMix):
-    """Correctness, and the mean of clipped TD and ED over a divisor with a floor. Ours: all of it falls with lambda
-    (0.5)."""
+    """Correctness, and the mean of clipped TD and ED. Ours: all of it falls with lambda (0.5).
+
+    The divisor has a floor, `std_floor`.
+    """
 
     name: str = "diver-annealed"
     shaping: Shaping = Shaping(coef=0.5)

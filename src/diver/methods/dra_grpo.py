@@ -12,18 +12,13 @@ from diver.methods.grpo import ClipHigher
 
 @settings
 class DraGrpo(ClipHigher):
-    """Correctness, divided by the sum of the cosine similarities to all responses of the group.
+    """Correctness, divided by the similarity to the group.
 
     r'_i = r_i / (sum over j of cos(e_i, e_j) + 1e-6), j = i included. A response like all G of its group has r / G, one
-    like none has r. Departures:
-
-    - A cosine below 0 counts as 0, since a sum below 0 would turn the reward around.
-    - The authors' release sums over the responses that one process holds, whose prompts are mixed, where the paper has
-      the group.
-    - Its rewards are one of format and twice a cosine of the length.
-    - Its encoder, jinaai/jina-embeddings-v2-small-en, runs code from the hub, which is not done here.
-
-    The release updates once for each batch, so no clip acts.
+    like none has r. Departures: a cosine below 0 counts as 0, since a sum below 0 would change the sign of the reward.
+    The authors' release sums over the responses of one process, whose prompts are mixed, where the paper has the group.
+    Its rewards are one of format and twice a cosine of the length. Its encoder, jinaai/jina-embeddings-v2-small-en,
+    runs code from the hub, which is not done here. It updates once for each batch, so no clip acts.
     """
 
     name: str = "dra-grpo"

@@ -13,12 +13,13 @@ from diver.methods.grpo import ClipHigher
 
 @settings
 class EvolRl(ClipHigher):
-    """Correctness, 0.5 to 1 if correct and -1 to -0.5 if wrong, by how little a response resembles the others.
+    """Correctness, and the novelty of a response.
 
-    A response without an answer has -1 and does not count among the others; with fewer than two answers all have -1.
-    Read in the authors' release (hence "after"). Departures: the verifier decides what is correct. The source, without
-    labels, takes a majority vote of 64 responses, 32 of which are trained on. The verifier also decides what counts as
-    an answer, where the release asks for a digit in a box.
+    The reward is 0.5 to 1 if correct and -1 to -0.5 if wrong, by how little a response resembles the others. A response
+    without an answer has -1 and does not count among the others; with fewer than two answers all have -1. Read in the
+    authors' release (hence "after"). Departures: the verifier decides what is correct. The source, without labels,
+    takes a majority vote of 64 responses, 32 of which are trained on. The verifier also decides what counts as an
+    answer, where the release asks for a digit in a box.
     """
 
     name: str = "evol-rl"

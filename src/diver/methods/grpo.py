@@ -20,8 +20,8 @@ class Grpo(Method):
     """Correctness. A_i = (r_i - mean) / std over the group, clip 0.20 / 0.20.
 
     Departures: no KL term, where the source has 0.04, and the mean over the tokens of a mini-batch, where it has that
-    over each response. verl and TRL divide by the sample standard deviation plus 1e-6 (1e-4). Here the divisor is the
-    population standard deviation, as in the DIVER paper's Eq. 2, and nothing is added.
+    over each response. The divisor is the standard deviation of the population, as in the DIVER paper's Eq. 2, and
+    nothing is added. verl and TRL divide by that of the sample plus 1e-6 or 1e-4.
     """
 
     name: str = "grpo"

@@ -12,12 +12,11 @@ from diver.methods.base import Context, Method
 
 @settings
 class Pkpo(Method):
-    """Correctness of a response that k - 1 others of its group do not have. A = k C(G-c, k-1) / C(G-1, k-1) of a
-    correct one.
+    """Correctness of a response that k - 1 others do not have.
 
-    c of the G responses are correct; wrong ones have 0. The mean over the group of A_i grad log pi(o_i) is then
-    unbiased (the source writes k/G and a sum). The mean of A is not 0, so a trainer that subtracts it would bias the
-    gradient.
+    A = k C(G-c, k-1) / C(G-1, k-1) of a correct response, where c of the G responses are correct. A wrong one has 0.
+    The mean over the group of A_i grad log pi(o_i) is then unbiased (the source writes k/G and a sum). The mean of A is
+    not 0: a trainer that subtracts it would bias the gradient.
     """
 
     name: str = "pkpo"

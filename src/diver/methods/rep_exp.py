@@ -15,17 +15,18 @@ from diver.methods.grpo import Grpo
 
 @settings
 class RepExp(Grpo):
-    """Correctness, and the elliptical bonus of a hidden state within its group, where any response is correct.
+    """Correctness, and the elliptical bonus of a hidden state.
 
-    r'_i = r_i + beta h_i' (lambda I + sum over j of h_j h_j')^-1 h_i. h is the mean over the response of the last
-    layer's states of the frozen base model, `diversity.hidden_state.model`. The model reads the prompt first where the
-    engine provides it (built-in, verl, TRL). h is projected to d dimensions by a sparse random matrix. The mean of the
-    group is subtracted, which the release does and the paper does not write. The matrix is drawn anew each step, where
-    the engine provides the step. Departure: it is the same in every run.
+    r'_i = r_i + beta h_i' (lambda I + sum over j of h_j h_j')^-1 h_i, where any response of the group is correct. h is
+    the mean over the response of the last layer's states of the frozen base model, `diversity.hidden_state.model`. The
+    prompt comes before the response where the engine gives it (built-in, verl, TRL). h is projected to d dimensions by
+    a sparse random matrix. The mean of the group is subtracted, which the release does and the paper does not write.
+    The matrix is drawn anew each step,
+    where the engine tells the step. Departure: it is the same in every run.
 
-    Let d be at least G - 1 and lambda small relative to the distances. The bonus is then near 1/n - 1/G, with n the
-    number of responses with the same h, however far the others are. Different responses are then separated by lambda
-    only, and the standard deviation scales this up in an all-correct group.
+    Where d is at least G - 1 and lambda is small beside the distances, the bonus is near 1/n - 1/G. n is the number of
+    responses with the same h, and the distance of the others does not matter. What separates different responses, and
+    in a group all correct is scaled up by the standard deviation, is then lambda.
     """
 
     name: str = "rep-exp"

@@ -10,9 +10,9 @@ from diver.methods.grpo import DrGrpo
 
 @settings
 class Siren(DrGrpo):
-    """Correctness, and an entropy at the most unsure tokens that is neither above nor below that of the initial policy.
+    """Correctness, and the initial entropy of unsure tokens.
 
-    A_i = r_i - mean, as Dr. GRPO; the rest is the loss.
+    A_i = r_i - mean, as Dr. GRPO. The loss holds the entropy of the most unsure tokens near the initial policy's.
     """
 
     name: str = "siren"

@@ -11,10 +11,10 @@ from diver.methods.grpo import Grpo
 
 @settings
 class Ucpo(Grpo):
-    """Correctness; the unlikely of the correct responses have a larger part of their advantage.
+    """Correctness, shared out in favour of the unlikely.
 
     q is the softmax over the c correct responses of their mean log-prob of a token under the sampler. A correct
-    response has GRPO's advantage times c ((1 - tau) / c + tau (1/q_i) / sum of 1/q), so that the sum is GRPO's. A wrong
+    response has GRPO's advantage times c ((1 - tau) / c + tau (1/q_i) / sum of 1/q). Their sum is then GRPO's. A wrong
     one has GRPO's. The outcomes of the correct ones must be equal. Read in the authors' release (hence "after"), which
     clamps q at 1e-6 and has clip 0.20 / 0.20, as here. Departure: the release divides by the standard deviation of the
     sample.

@@ -11,9 +11,10 @@ from diver.methods.grpo import Grpo
 
 @settings
 class Unlikeliness(Grpo):
-    """Correctness, times 1 - beta (G - rank) / G with rank 0 the likeliest of the group.
+    """Correctness, less for likely responses.
 
-    Then GRPO's advantage; a group whose outcomes are all equal has none. The rank is that of the response's log-prob
+    r'_i = r_i (1 - beta (G - rank) / G), with rank 0 the likeliest of the group. Then GRPO's advantage. A group whose
+    outcomes are all equal has none. The rank is that of the response's log-prob
     under the sampler, among all G; equal ones share the mean of their ranks (ours). Clip 0.20 / 0.20 and a KL term, as
     in the source. Departures: one epoch over a batch, where the source has two. Its release ranks by the mean log-prob
     of a token, and multiplies by 1 - beta rank / G with rank 0 the least likely.

@@ -7,10 +7,11 @@ from diver.methods.replay import Replay
 
 @settings
 class VerifiedReplay(ClipHigher):
-    """Correctness; each update also trains on one earlier correct response per solution.
+    """Correctness, also that of replayed solutions.
 
-    clip-higher with `replay.alpha` 0.1, after Re:Dr (remax-rl 0.1.1); max-rl with replay is Re:Max. See
-    `diver.methods.replay` for the objective and its departures.
+    Each update also trains on one earlier correct response per solution. It is clip-higher with `replay.alpha` 0.1,
+    after Re:Dr (remax-rl 0.1.1); max-rl with replay is Re:Max. See `diver.methods.replay` for the objective and its
+    departures.
     """
 
     name: str = "verified-replay"

@@ -14,21 +14,21 @@ class Source:
     """A set of problems."""
 
     path: str = ""
-    """A .jsonl, .json, .csv or .parquet file, a folder of .jsonl, .csv and .parquet files, or the id of a data set on
-    the hub (owner/name). Also "my_module:my_function", which returns the problems."""
+    """A file, a folder of files, the id of a data set on the hub, or "my_module:my_function". Files are .jsonl, .json,
+    .csv or .parquet. A function returns the problems."""
     config: str | None = None
     """The configuration of a data set on the hub, such as "main" of openai/gsm8k."""
     split: str = "train"
     """The split of a data set on the hub."""
     revision: str | None = None
-    """The commit, tag or branch of a data set on the hub; the default is the newest commit."""
+    """The commit, tag or branch of a data set on the hub. Default: the newest commit."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Names of the columns that have "prompt", "answer", "id" and "source",
     where they differ from the known layouts."""
     verifier: str = "auto"
-    """The grader of the answers: math, gsm8k, choice, math-verify, countdown, maze, reasoning-gym, graph-coloring, or
-    "my_module:my_function". auto selects gsm8k for GSM8K, choice where the answer is a letter and the prompt has
-    lettered options, and math otherwise."""
+    """Grader of the answers, or "my_module:my_function". Graders are math, gsm8k, choice, math-verify, countdown,
+    maze, reasoning-gym and graph-coloring. With auto, GSM8K has gsm8k, and all else math. An answer that is a letter
+    has choice where the prompt has lettered options."""
     limit: PositiveInt | None = None
     """Maximum number of problems, taken from the beginning and counted without duplicates."""
     skip_invalid_rows: bool = False
@@ -123,12 +123,12 @@ class Data(Source):
     """Problems to train on."""
 
     path: str = "countdown"
-    """countdown, maze, reasoning-gym:TASK, a .jsonl, .json, .csv or .parquet file, a folder of .jsonl,
-    .csv and .parquet files, the id of a data set on the hub, or "my_module:my_function"."""
+    """countdown, maze, reasoning-gym:TASK, a file, a folder, a data set on the hub. Files are .jsonl, .json, .csv or
+    .parquet. A data set is named by its id, owner/name. "my_module:my_function" returns the problems."""
     template: str = "auto"
-    """The prompt template: plain, chat, boxed, paper, paper-chat, paper-llama, qwen-boxed, qwen-math, ...; a wrong name
-    lists all. auto selects a chat model's own chat template, with the instruction to box the answer where the verifier
-    reads a box, and plain for other models."""
+    """The prompt template: plain, chat, boxed, paper, paper-chat, paper-llama, qwen-boxed, qwen-math, ... An unknown
+    name lists all. With auto, a chat model has its chat template, and other models have plain. The chat template has
+    the instruction to box the answer where the verifier reads a box."""
     messages: Literal["as-they-are", "question"] = "as-they-are"
     """How prompts that are chat messages are used: unchanged, or only the last user message as the question
     of the template."""

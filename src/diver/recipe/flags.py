@@ -1,31 +1,51 @@
-"""tyro parses the flags and prints the help; its errors, which it prints in a box, become one-line errors."""
+"""tyro parses the flags; its errors, which it prints in a box, become one-line errors."""
 
 import contextlib
 import dataclasses
 import io
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import tyro
 
 from diver.core.export import FIGURES
 from diver.core.types import DiverError
+from diver.recipe.help import help_text
 
 T = TypeVar("T")
 
 
-def parse(kind: Callable[..., T], command: str, args: Sequence[str], **options: Any) -> T:
-    """`tyro.cli`, with a DiverError where tyro would print an error and exit. Help exits as before."""
+def parse(
+    kind: type[T],
+    command: str,
+    args: Sequence[str],
+    common: Mapping[str, str] = MappingProxyType({}),
+    short: Mapping[str, str] = MappingProxyType({}),
+    **options: Any,
+) -> T:
+    """`tyro.cli`, with a DiverError where tyro would print an error and exit.
+
+    --help prints `help_text`, in which `common` has the options that people use, and exits; --help all prints all.
+    """
+    if wants_help(args):
+        settings, underscores = options.get("default", kind), options.get("use_underscores", False)
+        shown = {"everything": "all" in args, "underscores": underscores, "short": short}
+        print(help_text(settings, command, common, **shown))
+        raise SystemExit(0)
     printed = io.StringIO()
     args = plain_switches(with_commas(args), options.get("default", kind))
     try:
         with contextlib.redirect_stderr(printed):
             return tyro.cli(kind, prog=command, args=args, **options)
-    except SystemExit as stop:
-        if not stop.code:
-            raise
+    except SystemExit:
         raise DiverError(f"command line: {_message(printed.getvalue())}") from None
+
+
+def wants_help(args: Sequence[str]) -> bool:
+    """Whether the help is asked for."""
+    return not {"-h", "--help"}.isdisjoint(args)
 
 
 def with_commas(args: Sequence[str]) -> list[str]:

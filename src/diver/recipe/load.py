@@ -7,13 +7,14 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
 import tyro
 
 from diver.core.settings import Errors, choose, merge, nearest
 from diver.core.types import DiverError
-from diver.recipe.flags import parse
+from diver.recipe.flags import parse, wants_help
 from diver.recipe.recipe import SECTIONS, Recipe, flatten, make_recipe, make_sections, override
 
 SHORT = {
@@ -23,7 +24,6 @@ SHORT = {
     "--engine": "--run.engine",
 }
 NAMES = ("method.name", "method.frame", "method.loss.name")  # each has keys or defaults of its own
-HELP = {"-h", "--help"}
 REWARDED = re.compile(r"method\.(diversity[-_]rewards)\.(.+)\.[^.]+")
 
 
@@ -50,8 +50,11 @@ def load_recipe(path: Path, flags: Sequence[str] = ()) -> Recipe:
     return parse_arguments(RecipeArguments, [str(path), *flags], "diver train").recipe
 
 
-def parse_arguments(kind: type[T], args: Sequence[str], command: str) -> T:
-    """`kind` from the words after `command`: RECIPE.toml and flags, in any order. --help prints the help and exits.
+def parse_arguments(
+    kind: type[T], args: Sequence[str], command: str, common: Mapping[str, str] = MappingProxyType({})
+) -> T:
+    """`kind` from the words after `command`: RECIPE.toml and flags, in any order. --help prints the help, of `common`,
+    and exits.
 
     The file is read first, since its keys are the defaults of the flags; tyro does the rest. A flag that names a method
     replaces the whole table [method] of the file. The recipe is valid without the flags and with them, or DiverError
@@ -59,7 +62,7 @@ def parse_arguments(kind: type[T], args: Sequence[str], command: str) -> T:
     """
     path, flags = _split(args)
     names, flags = _names(flags)
-    if path is None and not HELP & set(flags):
+    if path is None and not wants_help(flags):
         raise DiverError(f"name a recipe: {command} recipes/quickstart.toml")
     table = read_toml(path) if path else {}
     table = _without_replaced(table, flags, path)
@@ -70,7 +73,8 @@ def parse_arguments(kind: type[T], args: Sequence[str], command: str) -> T:
         "use_underscores": True,  # as the keys are written in the file; dashes are accepted, too
         "config": (tyro.conf.AvoidSubcommands,),
     }
-    parsed: Any = parse(kind, f"{command} {path or 'RECIPE.toml'}", flags, default=kind(recipe=default), **options)
+    name = f"{command} {path or 'RECIPE.toml'}"
+    parsed: Any = parse(kind, name, flags, common, SHORT, default=kind(recipe=default), **options)
     arguments, unknown = parsed
     tables = dataclasses.asdict(arguments.recipe)
     errors = Errors()
@@ -137,7 +141,7 @@ def _names(flags: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
             continue
         if flag.startswith("--") and (metric := REWARDED.fullmatch(key)):
             table = merge(table, _nested(["method", metric[1].replace("-", "_"), metric[2]], {}))
-        elif flag.startswith("--evaluate.source.") or flag in HELP:
+        elif flag.startswith("--evaluate.source.") or wants_help([flag]):
             table = merge(table, {"evaluate": {"source": {}}})
         rest.append(f"{SHORT.get(flag, flag)}{equals}{value}")
     return table, rest

@@ -17,11 +17,11 @@ class Run:
     """The run folder, the seed and the engine."""
 
     folder: Annotated[str, Field(min_length=1)] | None = None
-    """The run folder; the default is runs/ and the name of the recipe."""
+    """The run folder. Default: runs/ and the name of the recipe."""
     seed: NonNegativeInt = 0
     """Seed of all random numbers of the run."""
     engine: Literal["builtin", "trl", "verl"] = "builtin"
-    """The trainer: the built-in one, TRL's GRPOTrainer, or verl on a cluster."""
+    """The trainer. With trl it is TRL's GRPOTrainer, and with verl it runs on a cluster."""
 
 
 @settings
@@ -29,12 +29,12 @@ class Model:
     """The policy, and how it is loaded. Weights and optimizer state are in float32."""
 
     path: str = "countdown"
-    """A folder in Hugging Face layout, the id of a model on the hub, or the name of a bundled policy, such
-    as `countdown`."""
+    """Folder of the model, or its id on the hub. Folders are in Hugging Face layout. `countdown` is the policy that
+    comes with DIVER."""
     revision: str | None = None
     """The commit, tag or branch of a model on the hub."""
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
-    """auto, cpu, cuda, cuda:1 and so on. auto selects a GPU if one is available."""
+    """auto, cpu, mps, cuda or cuda:1. With auto, a GPU is used where one is found."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of the computation; auto is bfloat16 on a GPU and float32 on a CPU, so that results do not depend on
     the kind of CPU. Some CPUs are faster in bfloat16; a run of a large model measures it and offers it in one line."""
@@ -57,16 +57,17 @@ class Sampling:
     this temperature."""
 
     group_size: Annotated[int, Field(ge=2)] = 8
-    """Number of responses to each problem (G); a group needs at least 2 to differ."""
+    """Number of responses to each problem (G), at least 2."""
     temperature: PositiveFloat = 1.0
     """Sampling temperature. It divides the logits of the sampler, of old and new log-probs, and of the entropy."""
     max_tokens: PositiveInt = 8192
-    """Maximum length of a response, in tokens of the policy; longer responses are truncated."""
+    """Maximum length of a response in tokens. Longer responses are truncated."""
     max_prompt_tokens: PositiveInt = 1024
     """Maximum length of a rendered prompt, in tokens. Problems with longer prompts are skipped and counted."""
     max_num_seqs: NonNegativeInt = 0
-    """Maximum number of responses sampled at a time. 0 is what fits into the free memory of a GPU, up to 1,024. On a
-    CPU it is 512, or fewer where responses may be long. The next response takes the place of one that ends."""
+    """Number of responses sampled at a time; 0: automatic. Automatic is what fits into the free memory of a
+    GPU, up to 1,024. On a CPU it is 512, or fewer where responses may be long. A new response takes the place of one
+    that ends."""
     stop_token_ids: tuple[NonNegativeInt, ...] = ()
     """Tokens that end a response, besides those of model and tokenizer: 151645 for a Qwen2.5 base model in ChatML."""
 
@@ -76,7 +77,7 @@ class Update:
     """The update: one optimizer step for each mini-batch of a rollout batch, which is used once."""
 
     mini_batch_size: PositiveInt = 32
-    """Number of problems, with their whole groups, in one optimizer step."""
+    """Number of problems in one optimizer step. Their groups are never split."""
     learning_rate: NonNegativeFloat = 1e-6
     """Learning rate of AdamW."""
     warmup_steps: NonNegativeInt = 0
@@ -88,8 +89,8 @@ class Update:
     max_grad_norm: PositiveFloat = 1.0
     """Maximum norm of the gradient of a mini-batch (gradient clipping)."""
     micro_batch_tokens: PositiveInt = 16384
-    """Maximum number of prompt and response tokens in one forward pass; a prompt that is run once for several responses
-    counts once, and padding counts where the model needs it. Results do not depend on it."""
+    """Maximum number of tokens in one forward pass. A prompt that is run once for several responses counts once.
+    Padding counts where the model needs it. Results do not depend on this value."""
     skip_zero_advantage: bool = True
     """Skip the forward pass of responses whose gradient is exactly zero. The gradient is the same."""
 
@@ -105,8 +106,8 @@ class Train(Update):
     save_steps: PositiveInt = 10
     """Number of rollout steps between checkpoints. A killed run resumes from the last one."""
     save_minutes: NonNegativeFloat = 30.0
-    """A checkpoint after this many minutes at the latest, at the end of a step; 0 for none by time. SIGTERM and Ctrl-C
-    save one, too."""
+    """Maximum number of minutes between checkpoints; 0: no limit. A checkpoint is saved at the end of a step. SIGTERM
+    and Ctrl-C save one, too."""
     save_total_limit: PositiveInt = 2
     """Number of checkpoints kept; older ones are deleted."""
 
@@ -120,19 +121,19 @@ class Evaluation:
     """Evaluation on held-out problems before, during and after training. It does not influence the training."""
 
     source: Source | None = None
-    """Source of the held-out problems. The default is a testbed's own held-out problems,
-    or a part of the training data, at most a tenth, that is then excluded from training."""
+    """Source of the held-out problems. Default: the held-out problems of a testbed, else at most a tenth of the
+    training data, which is then excluded from training."""
     problems: NonNegativeInt = 64
-    """Number of held-out problems; 0 disables evaluation. By default the evaluations before and after training sample
-    as many responses as one rollout step of default size does, 64 x 16 = 128 x 8."""
+    """Number of held-out problems; 0: no evaluation. With the defaults, an evaluation before or after training samples
+    as many responses as one rollout step, 64 x 16 = 128 x 8."""
     every: NonNegativeInt = 0
-    """Number of rollout steps between evaluations; 0 means only before and after training."""
+    """Steps between evaluations; 0: none during training."""
     num_samples: PositiveInt = 16
-    """Number of responses to each problem before and after training."""
+    """Responses to each problem before and after training."""
     num_samples_in_training: PositiveInt = 4
     """Number of responses to each problem during training."""
     temperature: PositiveFloat = 0.6
-    """Sampling temperature of the evaluation; 0.6 in the paper."""
+    """Sampling temperature of the evaluation. The paper has 0.6."""
 
 
 @settings
@@ -140,7 +141,7 @@ class Log:
     """Loggers in addition to metrics.jsonl in the run folder."""
 
     to: Annotated[tuple[Literal["wandb", "tensorboard", "mlflow", "trackio"], ...], BeforeValidator(words)] = ()
-    """Any of wandb, tensorboard, mlflow and trackio, each a package to install."""
+    """Loggers in addition to metrics.jsonl. Each is a package to install."""
     project: str = "diver"
     """The project of wandb and trackio, the experiment of mlflow."""
 
@@ -150,7 +151,7 @@ class Cluster:
     """How verl runs the recipe. The built-in trainer ignores these settings."""
 
     nodes: PositiveInt = 1
-    """Number of nodes, each with `gpus` GPUs and all in one Ray cluster."""
+    """Number of nodes. Each has `gpus` GPUs, and all are in one Ray cluster."""
     gpus: PositiveInt = 8
     """Number of GPUs per node."""
     tensor_parallel: PositiveInt = 1
@@ -178,7 +179,8 @@ class Trl:
     rows_per_device: PositiveInt = 8
     """Maximum number of responses of a process in one forward pass; what is taken divides its part of a mini-batch."""
     lora_rank: NonNegativeInt = 0
-    """Rank of the LoRA adapters (arXiv 2106.09685) that peft trains in place of the weights; 0 trains the weights."""
+    """Rank of the LoRA adapters; 0: train all weights. Adapters (arXiv 2106.09685) are trained by peft in place of the
+    weights."""
     lora_alpha: PositiveFloat = 32.0
     """Scale of the adapters: their product is multiplied by lora_alpha / lora_rank."""
     lora_dropout: NonNegativeFloat = 0.0
@@ -188,7 +190,8 @@ class Trl:
     quantization: Literal["none", "8bit", "4bit"] = "none"
     """Precision of the frozen weights under LoRA, by bitsandbytes; 4bit is QLoRA's NF4 (arXiv 2305.14314)."""
     vllm: Literal["off", "colocate", "server"] = "off"
-    """vLLM samples: on the GPUs of the training, or on a server started by `trl vllm-serve`."""
+    """Whether and where vLLM samples. With colocate it samples on the GPUs of the training, with server on a server
+    started by `trl vllm-serve`."""
     deepspeed: str | None = None
     """A DeepSpeed configuration, a JSON file."""
     options: Mapping[str, bool | int | float | str] = field(default_factory=dict)

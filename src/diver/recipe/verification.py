@@ -22,9 +22,10 @@ class Verification:
     """How answers are graded."""
 
     timeout_s: float = 5.0
-    """Time limit for grading one answer, in seconds from when a worker starts on it. The worker is killed after it."""
+    """Time limit for grading one answer in seconds. It begins when a worker starts on the answer. The worker is killed
+    after it."""
     workers: int = 0
-    """Maximum number of worker processes; 0 means one per core, and at most 8."""
+    """Maximum number of worker processes; 0: one per core, and at most 8."""
     memory_mb: int = 900
     """Limit of the address space of a worker, in MiB."""
     bounds: Bounds = Bounds()

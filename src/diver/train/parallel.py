@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from diver.core.files import lock, make_folder
 from diver.core.progress import progress_bar
+from diver.core.text import counted
 from diver.core.types import DiverError
 from diver.train.stopping import how_to_resume, stop_request
 
@@ -83,12 +84,11 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
             process.wait()
         lock_file.close()
     if stopped:
-        tqdm.write(f"{stop.name}: stopped; {len(finished)} of {len(runs)} runs are finished, {how_to_resume()}")
+        tqdm.write(f"{stop.name}: stopped; {len(finished)} of {counted(len(runs), 'run')} finished, {how_to_resume()}")
         raise SystemExit(stop.exit_code)
     if failed:
-        raise DiverError(
-            f"{len(failed)} of {len(runs)} runs failed ({'; '.join(failed)}); the same command makes them again"
-        )
+        of_all = f"{len(failed)} of {counted(len(runs), 'run')} failed"
+        raise DiverError(f"{of_all} ({'; '.join(failed)}); the same command makes them again")
 
 
 def _failure(log: Path, code: int) -> str:

@@ -21,6 +21,7 @@ from diver.core.progress import progress_bar
 from diver.core.run_folder import RunFolder
 from diver.core.seeds import stream_seed
 from diver.core.state import read_state
+from diver.core.text import counted
 from diver.core.types import DiverError, Grade, Group, Progress, sampling_metrics
 from diver.evaluate.evaluate import Task, evaluate, metrics
 from diver.recipe.recipe import Recipe
@@ -231,13 +232,19 @@ class Trainer:
             keys={problem.id: model for problem in problems},
             info={"generator": "transformers"} | ({"chat_template_kwargs": variables} if variables else {}),
         )
+        when = {0: "before training", recipe.train.steps: "after training"}.get(step, f"after step {step}")
         with (
             _timed(timings, "evaluate", bar),
             self.folder.evaluation_log(step, "generations") as generations,
             self.folder.evaluation_log(step, "grades") as grades,
         ):
             result = evaluate(
-                task, lambda: self.generator, generations, grades, verification=recipe.verify, log=tqdm.write
+                task,
+                lambda: self.generator,
+                generations,
+                grades,
+                verification=recipe.verify,
+                log=lambda line: tqdm.write(f"{when}: {line}"),
             )
         header = {"step": step, "model": recipe.model.path, "benchmark": task.name}
         self.folder.write_evaluation(step, {**header, **result})
@@ -255,7 +262,8 @@ class Trainer:
         steps, last = self.recipe.train.steps, self.schedule_steps
         coef, end = (self.method.shaping_coef(Progress(step, last)) for step in (last, steps))
         if steps > last and coef == end:  # with unit = "steps" it may go on
-            tqdm.write(f"schedules run over the {last} steps with which this run began; lambda then stays at {coef:g}")
+            over = f"schedules run over the {counted(last, 'step')} with which this run began"
+            tqdm.write(f"{over}; lambda then stays at {coef:g}")
 
 
 def _status(row: Mapping[str, float]) -> str:

@@ -208,7 +208,7 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
             run(recipe, "--method", "clip-higher", "--data.countdown.problems", "64", *words)
         assert stop.value.code == 2 and "has a run of another recipe (method." in capsys.readouterr().err
     with pytest.raises(SystemExit) as stop:
-        run("--help")
+        run("--help", "all")
     assert stop.value.code == 0 and "the keys of a recipe in verl" in capsys.readouterr().out
     with pytest.raises(SystemExit) as stop:
         run(recipe, "--model.device", "cpu")

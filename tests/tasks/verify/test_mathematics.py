@@ -8,6 +8,7 @@ from diver.recipe.verification import Bounds
 from diver.tasks.verify.bounds import PendingComparison, bounded, within
 from diver.tasks.verify.equivalence import equivalent
 from diver.tasks.verify.extraction import after_thought, boxed, last_number
+from diver.tasks.verify.grading import verdicts
 from diver.tasks.verify.mathematics import GSM8K, Mathematics, gold_texts
 
 

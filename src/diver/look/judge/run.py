@@ -32,44 +32,44 @@ Log = Callable[[str], Any]
 class Judge:
     """Let a language model rank the answers of several models to the same problems.
 
-    It judges completeness, logical consistency, relevance and efficiency, blind to which model wrote which answer. Each
-    answer is shown once at every position. The same command resumes a stopped run. Try:
-    diver judge base=runs/eval/base diver=runs/eval/diver --benchmarks math500 --url http://127.0.0.1:8000/v1
+        diver judge base=runs/eval/base diver=runs/eval/diver --benchmarks math500
+
+    It judges completeness, logical consistency, relevance and efficiency, and does not know which model wrote which
+    answer. Each answer is shown once at every position. The same command resumes a stopped run.
     """
 
     models: Positional[tuple[str, ...]]
-    """NAME=PATH of each model: a file or folder of its rollouts, of any origin that `diver measure` reads."""
+    """NAME=PATH of each model, a file or folder that `diver measure` reads."""
     benchmarks: str = ""
-    """Benchmarks or problem files with the problems' texts, which rollouts of `diver eval` do not have."""
+    """Benchmarks or problem files that have the texts of the problems. Rollouts of `diver eval` do not have them."""
     answer: Literal["first", "correct"] = "first"
-    """Which answer of several: the first, or the first correct one."""
+    """Which of several answers is judged: the first, or the first correct one."""
     limit: int | None = None
-    """At most this many problems."""
+    """Maximum number of problems."""
     judge: str = ""
-    """The judge's name on its server; by default the only model that the server has."""
+    """Name of the judge on its server. Default: the only model that the server has."""
     url: str = "http://127.0.0.1:8000/v1"
-    """Any OpenAI-compatible server; its key is read from OPENAI_API_KEY."""
+    """Address of an OpenAI-compatible server. Its key is read from OPENAI_API_KEY."""
     extra: str = ""
     """Further keys of the request body, as JSON."""
     structured_output: bool = False
-    """Constrain every reply to a JSON schema, by `response_format`: for a judge too small to follow a format. Up to 5
-    models."""
+    """Constrain every reply to a JSON schema, for a small judge. The request has `response_format`. Up to 5 models."""
     rounds: int = 1
-    """In a round the answers to a problem are compared once per model, in different orders."""
+    """Number of rounds. In a round the answers to a problem are compared once per model, in different orders."""
     temperature: float = 0.0
     """Sampling temperature of the judge."""
     max_tokens: int = 2048
-    """Longest reply in tokens; the judge may think before it ranks."""
+    """Maximum length of a reply in tokens. The judge may think before it ranks."""
     concurrency: int = 16
-    """Simultaneous requests."""
+    """Number of simultaneous requests."""
     max_chars: int = 12_000
-    """Longest answer in characters; a longer one is cut in its middle."""
+    """Maximum length of an answer in characters. A longer one is cut in its middle."""
     price: str = ""
-    """IN,OUT: dollars per million tokens of prompt and of reply, to report the cost."""
+    """IN,OUT: dollars per million tokens of prompt and of reply. The cost is then reported."""
     seed: int = 0
     """Random seed for the orders of answers."""
     out: Path = Path("runs/judge")
-    """The folder of replies and results."""
+    """Folder of replies and results."""
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.named) <= len(LETTERS):

@@ -11,13 +11,13 @@ from diver.methods.schedule import Schedule
 
 @settings
 class Cde(Grpo):
-    """Correctness, and a bonus for what is unlikely under the sampler, right or wrong.
+    """Correctness, and a bonus for unlikely responses.
 
-    Eq. 2: r + omega min(|r| / kappa, alpha B), then GRPO's advantage; B is minus the mean log-prob of a token. The
-    source's r is 1 or -1: as a wrong response has the bonus too, |r| is here |2r - 1| of an outcome r from 0 to 1. In
-    units of the outcome the bonus is half of the source's; the division by the standard deviation removes this factor.
-    omega falls over the run; the levels of the source's staircase were not found (hence "after"). Only the bonus of the
-    actor: not that of the critic's heads.
+    Eq. 2: r + omega min(|r| / kappa, alpha B), then GRPO's advantage. B is minus the mean log-prob of a token under the
+    sampler. The source's r is 1 or -1: as a wrong response has the bonus too, |r| is here |2r - 1| of an outcome r from
+    0 to 1. In units of the outcome the bonus is half of the source's. The division by the standard deviation takes that
+    out. The weight, omega, falls over the run. The levels of the source's staircase were not found (hence "after").
+    Only the bonus of the actor: not that of the critic's heads.
     """
 
     name: str = "cde"

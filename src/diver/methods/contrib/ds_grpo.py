@@ -10,10 +10,10 @@ from diver.methods.grpo import ClipHigher
 
 @settings
 class DsGrpo(ClipHigher):
-    """Correctness; the more unlikely a response, the more a correct one gains and a wrong one loses.
+    """Correctness, amplified for unlikely responses.
 
-    A_i = GRPO's - gamma_p log pi(o_i) of a correct response, + gamma_n log pi(o_i) of a wrong one. log pi is the sum
-    over its tokens under the sampler, where the source's theory has the base model. All-correct and all-wrong groups
+    A_i = GRPO's - gamma_p log pi(o_i) of a correct response, GRPO's + gamma_n log pi(o_i) of a wrong one. log pi is the
+    sum over its tokens under the sampler, where the source's theory has the base model. Groups all correct or all wrong
     have this part too. The source's gammas were not found (hence "after"). Departure: clip 0.20 / 0.28, as the source's
     is not known either.
     """

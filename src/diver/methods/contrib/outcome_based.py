@@ -1,7 +1,7 @@
 """After outcome-based exploration (arXiv 2509.06941): an answer that is rare has more advantage.
 
-A_i = GRPO's + coef * e_i, where e_i depends only on the answer k_i of the response (its `key`). The key of a response
-without an answer is one like any other. e is 0 in an all-correct group. The authors' code was not found; the formulas
+A_i = GRPO's + coef * e_i, where e_i depends only on the answer k_i of the response, its `key`. No answer counts as an
+answer. e is 0 in a group all correct. The authors' code was not found; the formulas
 and constants are those that notes and a review of the paper quote (hence "after").
 """
 
@@ -73,7 +73,7 @@ class OutcomeBased(Method):
 
 @settings
 class OutcomeBatch(OutcomeBased):
-    """Correctness, minus a part for each response of the group that has the same answer.
+    """Correctness, minus how common the answer is in the group.
 
     e_i = -1/G times the number of other responses with the answer of i. The tokens of the answer have it too: the
     sources describe their mask for the other two.
@@ -111,9 +111,9 @@ class OutcomeUcb(OutcomeBased):
 
 @settings
 class OutcomeUcbCon(OutcomeUcb):
-    """Correctness, and how rare the answer was in training, above a constant.
+    """Correctness, and how rare the answer was in training.
 
-    e_i = b_i - baseline, b_i = min(1, 1 / sqrt N).
+    The rarity is above a constant: e_i = b_i - baseline, b_i = min(1, 1 / sqrt N).
     """
 
     name: str = "outcome-ucb-con"
@@ -127,9 +127,10 @@ class OutcomeUcbCon(OutcomeUcb):
 
 @settings
 class OutcomeUcbMean(OutcomeUcb):
-    """Correctness, and how rare the answer was in training, above the others of the group.
+    """Correctness, and how rare the answer was, beside the group.
 
-    e_i = b_i - the mean b of the other responses, b_i = min(1, 1 / sqrt N). Without `mask_answer` the mean of A is 0.
+    The rarity in training is above that of the others: e_i = b_i - the mean b of the other responses, b_i = min(1, 1 /
+    sqrt N). Without `mask_answer` the mean of A is 0.
     """
 
     name: str = "outcome-ucb-mean"

@@ -10,12 +10,12 @@ from diver.methods.grpo import ClipHigher
 
 @settings
 class Xrpo(ClipHigher):
-    """Correctness; of the correct responses those have more advantage that are less likely than their group.
+    """Correctness, more for the unlikely of the correct.
 
-    A correct response gains min(max(novelty (1 - eta), 0), limit A). A is GRPO's advantage, eta = exp(l - mean l of the
-    group), and l the mean log-prob of a token under the sampler. The constants are those that a review quotes of the
-    paper (hence "after"). Departures: without the source's adaptive allocation of samples; clip 0.20 / 0.28, as the
-    source's is not known.
+    A correct response gains min(max(novelty (1 - eta), 0), limit A), where A is GRPO's advantage. eta = exp(l - mean l
+    of the group), and l is the mean log-prob of a token under the sampler. The constants are those that a review quotes
+    of the paper (hence "after"). Departures: without the source's adaptive allocation of samples; clip 0.20 / 0.28, as
+    the source's is not known.
     """
 
     name: str = "xrpo"

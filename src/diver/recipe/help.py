@@ -1,0 +1,227 @@
+"""The help of a command, from its settings class: one screen of the options that people use, or all of them."""
+
+import ast
+import dataclasses
+import inspect
+import re
+import shutil
+import textwrap
+import typing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, NamedTuple
+
+from tyro.conf import Positional
+
+WIDEST = 100
+COLUMN = 34  # where the meanings begin
+POSITIONAL = typing.get_args(Positional[int])[1]
+SENTENCE = re.compile(r"(?<=[.?!]) +(?=[A-Z`'\"-])")
+
+
+class Option(NamedTuple):
+    """One setting: its dotted key, the class that has it, its annotation, default and docstring as one paragraph."""
+
+    key: str
+    owner: type
+    kind: Any
+    default: Any
+    doc: str
+
+
+def options(settings: Any, prefix: str = "") -> Iterator[Option]:
+    """The settings of a class, or of an instance with its values as defaults; nested settings follow their table."""
+    cls = settings if isinstance(settings, type) else type(settings)
+    docs, kinds = field_docs(cls), typing.get_type_hints(cls, include_extras=True)
+    for field in dataclasses.fields(cls):
+        value = _default(field) if settings is cls else getattr(settings, field.name)
+        key = prefix if field.name == "recipe" else f"{prefix}{field.name}"  # its sections are the outermost keys
+        if dataclasses.is_dataclass(value):
+            yield from options(value, f"{key}." if key else "")
+        else:
+            yield Option(key, cls, kinds[field.name], value, docs.get(field.name, ""))
+
+
+def _default(field: dataclasses.Field) -> Any:
+    """The default of a field; None where it has none."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default is dataclasses.MISSING else field.default
+
+
+@cache
+def field_docs(cls: type) -> dict[str, str]:
+    """The docstring of each field of `cls`, also of those that it inherits, as one paragraph."""
+    docs: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        for field, after in pairwise(body.body if isinstance(body, ast.ClassDef) else []):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            ):
+                docs[ast.unparse(field.target)] = " ".join(str(after.value.value).split())
+    return docs
+
+
+def help_text(
+    settings: Any,
+    command: str,
+    common: Mapping[str, str],
+    *,
+    everything: bool = False,
+    underscores: bool = False,
+    short: Mapping[str, str] | None = None,
+) -> str:
+    """Usage, description and options.
+
+    Args:
+        settings: A settings class, or an instance whose values are the defaults.
+        command: What the usage begins with, such as `diver eval`.
+        common: The options that people use: title of a group -> keys with spaces between. Without any, all are shown.
+        everything: Show all options, by table.
+        underscores: Write - in the names of options as _.
+        short: Short forms of options, `--model` -> `--model.path`, which the screen of common options shows.
+    """
+    known = {option.key: option for option in options(settings)}
+    positional = [argument(option, usage=True) for option in known.values() if is_positional(option)]
+    lines = [f"usage: {' '.join([command, *positional, '[OPTIONS]'])}", ""]
+    lines += described(inspect.getdoc(settings) or "")
+    brief = bool(common) and not everything
+    groups = {f"{title}:": [known[key] for key in keys.split() if key in known] for title, keys in common.items()}
+    names = {key.removeprefix("--"): flag for flag, key in (short or {}).items() if brief}
+    lines += listed(groups if brief else tables(known.values()), names, brief=brief, underscores=underscores)
+    end = [f"{' '.join(command.split()[:2])} --help all shows all options."] if brief else []
+    return "\n".join([*lines, *end]).rstrip()
+
+
+def described(doc: str) -> list[str]:
+    """The paragraphs of a docstring, with an empty line after each; indented ones, which are examples, as they are."""
+    lines: list[str] = []
+    for paragraph in doc.split("\n\n"):
+        is_example = paragraph.startswith("    ")
+        lines += [*(paragraph.splitlines() if is_example else wrapped(" ".join(paragraph.split()))), ""]
+    return lines
+
+
+def listed(
+    groups: Mapping[str, Sequence[Option]],
+    names: Mapping[str, str] = MappingProxyType({}),
+    *,
+    brief: bool = False,
+    underscores: bool = True,
+) -> list[str]:
+    """The options of each group beside their meanings, with an empty line after each group."""
+    lines: list[str] = []
+    for title, members in groups.items():
+        pairs = [(_flag(option, names, underscores), meaning(option, brief)) for option in members]
+        lines += [*wrapped(title), *rows(pairs, COLUMN), ""] if members else []
+    return lines
+
+
+def tables(known: Iterable[Option]) -> dict[str, list[Option]]:
+    """The options by the table that they are in, under its name and what its class is; those of no table come first."""
+    found: dict[str, list[Option]] = {"options:": []}
+    for option in known:
+        table, dot, _ = option.key.rpartition(".")
+        what = SENTENCE.split(" ".join((inspect.getdoc(option.owner) or "").split()))[0]
+        found.setdefault(f"{table}: {what}" if dot else "options:", []).append(option)
+    return found
+
+
+def is_positional(option: Option) -> bool:
+    """Whether it is given without a name."""
+    return POSITIONAL in getattr(option.kind, "__metadata__", ())
+
+
+def _flag(option: Option, names: Mapping[str, str], underscores: bool) -> str:
+    if is_positional(option):
+        return argument(option)
+    name = names.get(option.key) or f"--{option.key if underscores else option.key.replace('_', '-')}"
+    if option.default is False:
+        return name
+    return f"{name}{'' if (value := argument(option)).startswith('.') else ' '}{value}"
+
+
+def argument(option: Option, usage: bool = False) -> str:
+    """What stands behind the name of an option; of a positional one its name."""
+    if not is_positional(option):
+        return _value(option.kind)
+    name = option.key.upper()
+    repeated = f"{name} ..." if typing.get_origin(typing.get_args(option.kind)[0]) is tuple else name
+    return f"[{repeated}]" if usage and _may_be_omitted(option) else repeated
+
+
+def _may_be_omitted(option: Option) -> bool:
+    kind = typing.get_args(option.kind)[0]
+    return option.default is not None or NoneType in typing.get_args(kind)
+
+
+def _value(kind: Any) -> str:
+    """A type as the placeholder of a value."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return _value(arguments[0])
+    if origin is typing.Literal:
+        return "|".join(map(str, arguments))
+    if origin in (typing.Union, UnionType):
+        return _value(next(part for part in arguments if part is not NoneType))
+    if origin is tuple:
+        return f"{_value(arguments[0])} ..."
+    if kind is bool:
+        return "true|false"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return ".NAME.KEY VALUE" if dataclasses.is_dataclass(arguments[1]) else "KEY VALUE ..."
+    return {int: "INT", float: "FLOAT", Path: "PATH"}.get(kind, "STR")
+
+
+def meaning(option: Option, brief: bool = False) -> str:
+    """What an option does, and its default in words; `brief`: its first sentence."""
+    first, *others = SENTENCE.split(option.doc)
+    default = default_in_words(option.default)
+    if brief:
+        said = [sentence for sentence in others if not default and sentence.startswith("Default")]
+        text = " ".join([first, *said])
+    else:
+        text = option.doc
+    return f"{text} Default: {default}." if default else text
+
+
+def default_in_words(value: Any) -> str:
+    """A default as one writes it on the command line; empty for what is off or not set."""
+    if value is None or value is False or value in ("", (), {}):
+        return ""
+    if isinstance(value, tuple):
+        return " ".join(map(default_in_words, value))
+    if isinstance(value, Mapping):
+        return ", ".join(str(key) for key in value)
+    return "true" if value is True else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def rows(pairs: Iterable[tuple[str, str]], column: int) -> list[str]:
+    """Names beside their meanings, which begin at `column` or, behind a long name, in the next line."""
+    lines: list[str] = []
+    column = min(column, width() // 2)
+    for name, text in pairs:
+        name = f"  {name}"
+        if len(name) + 2 > column:
+            lines.append(name)
+            name = ""
+        lines += wrapped(text, name.ljust(column), " " * column) or [name]
+    return lines
+
+
+def wrapped(text: str, first: str = "", indent: str = "") -> list[str]:
+    """Lines of at most `width()` characters; a longer word stands alone in its line."""
+    return textwrap.wrap(
+        text, width(), initial_indent=first, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def width() -> int:
+    """The width of the terminal, from 20 to WIDEST characters; WIDEST where the output is no terminal."""
+    return max(20, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
