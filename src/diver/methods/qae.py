@@ -10,7 +10,9 @@ from diver.methods.grpo import ClipHigher
 
 @settings
 class Qae(ClipHigher):
-    """Correctness: only rare successes where a group is mostly wrong, only failures where it is mostly correct.
+    """Correctness, compared with a quantile of the group.
+
+    Only successes teach where a group is mostly wrong, and only failures where it is mostly correct.
 
     A_i = (r_i - the quantile of r) / std over the group. With outcomes of 0 and 1 the quantile is 0 where at most a
     fraction 1 - quantile is correct, so that wrong responses have no advantage, and else 1. As in the authors' code it
