@@ -14,7 +14,7 @@ from diver.methods.grpo import group_advantage
 
 @settings
 class PolyEpo(Method):
-    """Correctness of a set of k, times the share of different keys.
+    """Correctness of sets of k, times their different keys.
 
     A_i is the mean value of all sets of k that response i is in, minus that of all sets, without a standard deviation.
     A wrong response that adds an answer to sets with correct ones may have an advantage above 0. The formula and the
