@@ -35,6 +35,7 @@ os.environ |= {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
 # Without the certificates of the system, which every client of a server would read again.
 os.environ["SSL_CERT_DIR"] = HOME.name
 os.environ.pop("SSL_CERT_FILE", None)
+os.environ["COLUMNS"] = "100"  # help and tables have the width of the terminal
 
 
 # A shell without job control starts background commands with Ctrl-C ignored, and their children inherit that.

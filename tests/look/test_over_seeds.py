@@ -365,7 +365,7 @@ def test_runs_without_an_evaluation_are_not_to_be_compared(tmp_path, monkeypatch
     monkeypatch.setattr("diver.train.parallel.run_all", lambda runs, logs, workers: None)
     (tmp_path / "own.toml").write_text("[evaluate]\nproblems = 0\n")
     train(["own.toml", "--seeds", "0,2", "--run.folder", "own"])
-    assert capsys.readouterr().out == "Runs: own/seed_N\n"
+    assert capsys.readouterr().out == "method diver-mix, seeds 0, 2, engine built-in\nRuns: own/seed_N\n"
 
 
 @pytest.mark.slow

@@ -112,7 +112,8 @@ def uses():
     for module, source in sources.items():
         for name, value in vars(module).items():
             used = source if name.startswith("_") else "".join(sources.values())
-            rules = [rule[0] for rule in value] if isinstance(value, list) and name.isupper() else []
+            rows = value if isinstance(value, list) and name.isupper() else []
+            rules = [row[0] for row in rows if isinstance(row[0], re.Pattern)]
             for number, pattern in enumerate([value] if isinstance(value, re.Pattern) else rules):
                 methods = {"finditer"} if rules else {*re.findall(rf"\b{name}(?:\.(\w+)|[,)])", used)}
                 assert methods, name
