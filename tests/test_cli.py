@@ -909,7 +909,8 @@ def test_a_method_is_shown_with_its_formula_source_needs_defaults_and_engines():
     assert "A_i = (r_i - mean) / std over the group" in text and "chosen at random among the candidates" in text
     out = succeeds("methods", "diver-mix", "pkpo")
     mix, pkpo = out.split("\n\npkpo\n")
-    assert "r'_i = r_i + lambda_t clip(gamma^T d_i, 0, sigma) I(r_i) (Eqs. 8 and 9, section 3.5)" in " ".join(mix.split())
+    formula = "r'_i = r_i + lambda_t clip(gamma^T d_i, 0, sigma) I(r_i) (Eqs. 8 and 9, section 3.5)"
+    assert formula in " ".join(mix.split())
     assert facts(mix)["needs"] == "responses" and "not run by" not in mix
     assert facts(mix)["engines"] == ", ".join(ENGINES)
     default = tomllib.loads(finish("--dry-run"))["method"]
