@@ -115,9 +115,9 @@ batch_size = 8
 learning_rate = 1e-2
 save_steps = 10
 [select]
-samples = 8
+samples = 64
 least = 1
-most = 8
+most = 64
 [recipe.model]
 threads = 1
 [recipe.data]
@@ -144,7 +144,7 @@ def study(tmp_path):
     """The arguments of the command: 24 questions of which half the words say nothing, and a model of their words."""
     names = [f"n{i}" for i in range(24)]
     rows = [
-        {"question": f"what is {i % 2 + 1} + 1 for {name} ?", "answer": f"<<{a}+1={a + 1}>>{a + 1}\n#### {a + 1}"}
+        {"question": f"what is + {i % 2 + 1} for {name} ?", "answer": f"<<{a}+1={a + 1}>>{a + 1}\n#### {a + 1}"}
         for i, name in enumerate(names)
         for a in [i % 2 + 1]
     ]
@@ -229,7 +229,7 @@ def test_the_whole_study_by_its_command_killed_and_resumed(study, tmp_path, monk
     before = killed["initial_seed0"]
     losses = before["warm_up"]["loss"]
     assert losses[-1] < losses[0] / 2 and before["parts"]["warm_up"] == 12
-    assert all(1 <= correct <= 8 for correct in before["selected"].values())
+    assert len(before["selected"]) > 2 and all(1 <= correct <= 64 for correct in before["selected"].values())
     for name, record in killed.items():
         for evaluation in record["evaluations"].values():
             assert len(evaluation["solutions"]) == 4 and all(sum(counts) <= 8 for counts in evaluation["solutions"])
