@@ -4,15 +4,16 @@ import math
 
 import numpy as np
 
-from diver.core.settings import at_least, settings
-from diver.core.types import DiverError, Group
+from diver.core.settings import settings
+from diver.core.types import Group
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context
 from diver.methods.grpo import Grpo, group_advantage
+from diver.methods.of_sets import OfSets
 
 
 @settings
-class MaxAtK(Grpo):
+class MaxAtK(OfSets, Grpo):
     """Correctness of the best of k, partial credit included. GRPO's A of the mean best reward of all sets of k.
 
     They are the sets that a response is in. With outcomes of 0 and 1 this is pass-at-k up to the scale of each group.
@@ -26,15 +27,11 @@ class MaxAtK(Grpo):
     """The size of a set (ours, as pass-at-k)."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, kl_coef=0.01)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(2, k=self.k)
-        if self.selection.outcomes != "all":
-            raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
+    smallest_k = 2
 
-    def check_group_size(self, size: int, key: str) -> None:
-        if self.k >= size:
-            raise DiverError(f"method.k is {self.k} with {key} = {size}: k must be below G, or no group has a signal")
+    def __post_init__(self) -> None:
+        Grpo.__post_init__(self)
+        OfSets.__post_init__(self)
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         self.check_group_size(len(group), "G")

@@ -8,13 +8,14 @@ from typing import Literal
 import numpy as np
 
 from diver.core.settings import at_least, settings
-from diver.core.types import DiverError, Group
-from diver.methods.base import Context, Method, random_stream
+from diver.core.types import Group
+from diver.methods.base import Context, random_stream
 from diver.methods.grpo import group_advantage, one_group
+from diver.methods.of_sets import OfSets
 
 
 @settings
-class PassAtK(Method):
+class PassAtK(OfSets):
     """Correctness of the best of k. A is the mean advantage of all sets of k that a response is in.
 
     Clip 0.20 / 0.28, as clip-higher, so that a comparison with it shows one change.
@@ -33,19 +34,14 @@ class PassAtK(Method):
     counts_correct = True
 
     def __post_init__(self) -> None:
-        at_least(1, k=self.k, sets=self.sets)
-        if self.selection.outcomes != "all":
-            raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
+        super().__post_init__()
+        at_least(1, sets=self.sets)
         if self.sets is not None and self.form == "analytic":
             raise ValueError(
                 f"sets = {self.sets} has no effect with form = 'analytic', which has all sets; form = 'bootstrap'"
             )
 
     zero_mean = True
-
-    def check_group_size(self, size: int, key: str) -> None:
-        if self.k >= size:
-            raise DiverError(f"method.k is {self.k} with {key} = {size}: k must be below G, or no group has a signal")
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         if self.form == "analytic":

@@ -5,13 +5,14 @@ import math
 
 import numpy as np
 
-from diver.core.settings import at_least, settings
+from diver.core.settings import settings
 from diver.core.types import DiverError, Group
-from diver.methods.base import Context, Method
+from diver.methods.base import Context
+from diver.methods.of_sets import OfSets
 
 
 @settings
-class Pkpo(Method):
+class Pkpo(OfSets):
     """Correctness of a response that k - 1 others do not have.
 
     A = k C(G-c, k-1) / C(G-1, k-1) of a correct response, where c of the G responses are correct. A wrong one has 0.
@@ -25,11 +26,6 @@ class Pkpo(Method):
 
     outcomes_only = True
     counts_correct = True
-
-    def __post_init__(self) -> None:
-        at_least(1, k=self.k)
-        if self.selection.outcomes != "all":
-            raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
 
     def check_group_size(self, size: int, key: str) -> None:
         if self.k > size:

@@ -92,7 +92,7 @@ def help_text(
     lines = [f"usage: {' '.join([command, *positional, '[OPTIONS]'])}", ""]
     lines += described(inspect.getdoc(settings) or "")
     brief = bool(common) and not everything
-    groups = {f"{title}:": [known[key] for key in keys.split() if key in known] for title, keys in common.items()}
+    groups = {f"{title}:": [known[key] for key in keys.split()] for title, keys in common.items()}
     names = {key.removeprefix("--"): flag for flag, key in (short or {}).items() if brief}
     lines += listed(groups if brief else tables(known.values()), names, brief=brief, underscores=underscores)
     end = [f"{' '.join(command.split()[:2])} --help all shows all options."] if brief else []

@@ -231,7 +231,7 @@ def inspect_ai_row(where: str, row: Row) -> Iterator[Row]:
         "task": row.get("task"),
         "id": row["id"],
         "prompt": row["input"],
-        # any of several targets is right, but all letters of several options
+        # one of several targets suffices; with options, the answer is all of their letters
         "answer": target if options else next(iter(targets), None),
         "accepted": None if options else targets[1:] or None,
         "options": options,

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from diver.core.settings import at_least, settings
-from diver.core.types import DiverError, Group
-from diver.methods.base import Context, Method
+from diver.core.settings import settings
+from diver.core.types import Group
+from diver.methods.base import Context
 from diver.methods.grpo import group_advantage
+from diver.methods.of_sets import OfSets
 
 
 @settings
-class PolyEpo(Method):
+class PolyEpo(OfSets):
     """Correctness of sets of k, times their different keys.
 
     A_i is the mean value of all sets of k that response i is in, minus that of all sets, without a standard deviation.
@@ -32,15 +33,7 @@ class PolyEpo(Method):
     unit_outcomes = True  # a set of wrong responses is worth 0, however diverse
     formula_needs = frozenset({"keys"})
     zero_mean = True
-
-    def __post_init__(self) -> None:
-        at_least(2, k=self.k)
-        if self.selection.outcomes != "all":
-            raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
-
-    def check_group_size(self, size: int, key: str) -> None:
-        if self.k >= size:
-            raise DiverError(f"method.k is {self.k} with {key} = {size}: k must be below G, or no group has a signal")
+    smallest_k = 2
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         self.check_group_size(len(group), "G")

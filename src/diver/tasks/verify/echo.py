@@ -2,7 +2,8 @@ r"""Whether an answer is the question again: a formula of the problem that nobod
 
 To "What is 17 x 23?" the answer `17 \times 23` has the right value and solves nothing, and a policy that is rewarded
 for it learns to copy. An answer is an echo if it holds an operation, stands in the problem, and the reference answer is
-not written so. Numbers without an operation are none, and `\sqrt{53}` is none where it is the reference answer.
+written in another way. A number without an operation is no echo. `\sqrt{53}` is no echo where it is the reference
+answer.
 
 Linear in the length of the texts.
 """
@@ -58,7 +59,7 @@ def without_echoes(text: str, problem: Problem) -> str:
 
 
 def _stands_in(formula: str, question: str) -> bool:
-    """Whether the formula is there, and does not begin or end within a number; sums and products in any order."""
+    """Whether the question has the formula, not as a part of a longer number. Sums and products may be reordered."""
     if _SUM_OR_PRODUCT.fullmatch(formula):
         return _form(formula) in [_form(run.strip(".")) for run in _SUM_OR_PRODUCT.findall(question)]
     return bool(re.search(rf"(?<!\d)(?<!\d\.){re.escape(formula)}(?!\.?\d)", question))
@@ -84,10 +85,10 @@ def _in_one_line(found: re.Match[str]) -> str:
 
 
 def _sides(formula: str) -> list[str]:
-    """What signs of equality or commas separate, without the brackets around it."""
+    """The parts between signs of equality, commas and semicolons, without the brackets around them."""
     return [side for part in _SEPARATOR.split(_bare(formula)) if (side := part.strip("()[]"))]
 
 
 def _form(formula: str) -> list[str]:
-    """The numbers, letters and operations of a formula, in whatever order it has them."""
+    """The numbers, letters and operations of a formula, sorted, so that their order does not matter."""
     return sorted(_TOKEN.findall(formula))
