@@ -1,0 +1,107 @@
+"""Samples that repeat beyond chance: overlapping seeds, ranks with one seed, rows that occur twice.
+
+Draws of one problem are exchangeable: in which order they came tells nothing. Their order is therefore permuted, and a
+repetition that depends on the order stands out, however narrow the policy is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+FALSE_ALARMS = 1e-4
+"""The share of honest files that are accused, at most."""
+BATCH = 100
+"""Permutations at a time; after the first, most honest files are acquitted."""
+MOST_RESPONSES = 10_000
+"""Responses that are looked at; the problems beyond them are left out."""
+
+
+class Dependence(NamedTuple):
+    """Repetitions that honest samples have with a probability below `FALSE_ALARMS`."""
+
+    lag: int
+    """How many places apart the equal draws of a problem are; 0 for draws of two problems at the same place."""
+    repeated: int
+    """The pairs of equal draws at that distance."""
+    expected: float
+    """How many an arbitrary order of the same draws has on average."""
+
+    def __str__(self) -> str:
+        found = f"{self.repeated} pairs of equal responses, where {self.expected:.0f} are expected by chance"
+        if self.lag == 0:
+            return (
+                f"responses of different problems are equal at the same place: {found}. The problems may share their "
+                "random numbers, or a response may stand under two ids"
+            )
+        if self.lag == 1:
+            return f"neighbouring responses of a problem are equal: {found}. Rows may occur twice"
+        return (
+            f"responses of a problem that are {self.lag} places apart are equal: {found}. The samples may come from "
+            "overlapping seeds (seed + i for the i-th response of a request, and requests with seeds 0, 1, 2, ...) or "
+            "from ranks with one seed"
+        )
+
+
+def dependence(groups: Mapping[object, Sequence[str]]) -> Dependence | None:
+    """The repetition that stands out most among the responses of each problem, in the order in which they were
+    sampled; None where none does.
+
+    The test statistic is the largest standardized number of pairs of equal draws, over all distances within a problem
+    and the same place in two problems. Its distribution under permutations of each problem's draws gives the
+    probability of a false alarm, which therefore holds for any policy, exactly and in files of any size.
+
+    Args:
+        groups: problem -> its responses.
+    """
+    numbers: dict[str, int] = {}
+    by_length: dict[int, list[list[int]]] = {}
+    total = 0
+    for texts in groups.values():
+        if total + len(texts) > MOST_RESPONSES:
+            break
+        total += len(texts)
+        by_length.setdefault(len(texts), []).append([numbers.setdefault(text, len(numbers)) for text in texts])
+    if max(by_length, default=0) < 2 or len(numbers) == total:
+        return None
+    tables = [np.array(rows, dtype=np.int64) for rows in by_length.values()]
+    random = np.random.Generator(np.random.Philox(key=0))
+
+    def permuted(times: int) -> np.ndarray:
+        tiled = [np.broadcast_to(table, (times, *table.shape)) for table in tables]
+        return _repeated([random.permuted(table, axis=2) for table in tiled])
+
+    observed, null = _repeated([table[None] for table in tables])[0], permuted(BATCH)
+    mean, std = null.mean(0), np.maximum(null.std(0), 1.0)
+
+    def largest(repeated: np.ndarray) -> np.ndarray:
+        return ((repeated - mean) / std).max(-1)
+
+    found = largest(observed)
+    # A permutation that repeats as much ends the test: the probability is then above one in the number made so far.
+    if (largest(null) >= found).any():
+        return None
+    for _ in range(round(1 / FALSE_ALARMS / BATCH)):
+        if (largest(permuted(BATCH)) >= found).any():
+            return None
+    lag = int(((observed - mean) / std).argmax())
+    return Dependence(lag, int(observed[lag]), float(mean[lag]))
+
+
+def _repeated(tables: Sequence[np.ndarray]) -> np.ndarray:
+    """Pairs of equal draws in tables [times, problems, draws], int64 [times, longest].
+
+    Column 0 has those at the same place of two problems, column `lag` those of one problem at this distance.
+    """
+    times, longest = len(tables[0]), max(table.shape[2] for table in tables)
+    found = np.zeros((times, longest), dtype=np.int64)
+    for table in tables:
+        for lag in range(1, table.shape[2]):
+            found[:, lag] += np.count_nonzero(table[:, :, lag:] == table[:, :, :-lag], axis=(1, 2))
+    places = [longest * table + np.arange(table.shape[2]) for table in tables]
+    for time in range(times):
+        _, counts = np.unique(np.concatenate([place[time].ravel() for place in places]), return_counts=True)
+        found[time, 0] = (counts * (counts - 1) // 2).sum()
+    return found

@@ -1,0 +1,79 @@
+"""Repetition beyond chance: constructed files are found, honest files of narrow policies are not."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from diver.look.dependence import _repeated, dependence
+
+PROBLEMS, DRAWS = 20, 32
+
+
+def honest(random, problems=PROBLEMS, draws=DRAWS, words=None):
+    """Draws of a policy that has few responses for each problem, some of them very likely."""
+    words = words or int(random.integers(1, 60))
+    spread = random.choice([0.05, 0.3, 1.0, 5.0])
+    chances = random.dirichlet([spread] * words, size=problems)
+    return {p: [f"response {w}" for w in random.choice(words, draws, p=chances[p])] for p in range(problems)}
+
+
+def shifted(random, n=8):
+    """Requests of n responses with the seeds s, s + 1, ...: the i-th response of a request has the seed s + i."""
+    groups = {}
+    for problem in range(PROBLEMS):
+        stream = [f"{problem} {random.integers(10**6)}" for _ in range(DRAWS)]
+        groups[problem] = [stream[request + i] for request in range(DRAWS // n) for i in range(n)]
+    return groups
+
+
+def test_pairs_by_hand():
+    """a b a / a a c: distance 1 has one pair (a a), distance 2 one (a . a); at the same place one (a, a)."""
+    tables = [np.array([[[0, 1, 0], [0, 0, 2]]])]
+    assert _repeated(tables).tolist() == [[1, 1, 1]]
+    assert _repeated([*tables, np.array([[[0, 0]]])]).tolist() == [[3 + 1, 2, 1]]
+
+
+def test_pairs_against_brute_force():
+    random = np.random.default_rng(0)
+    tables = [random.integers(0, 4, (3, 5)), random.integers(0, 4, (4, 7))]
+    rows = [row for table in tables for row in table]
+    expected = [sum(int(a == b) for x, y in itertools.combinations(rows, 2) for a, b in zip(x, y, strict=False))]
+    expected += [sum(int(x[i] == x[i + lag]) for x in rows for i in range(len(x) - lag)) for lag in range(1, 7)]
+    both = [np.stack([table, table[:, ::-1]]) for table in tables]
+    assert _repeated(both).tolist()[0] == expected
+    assert _repeated(both).tolist()[1][1:] == expected[1:]  # backwards, distances are the same
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_overlapping_seeds_are_found(seed):
+    found = dependence(shifted(np.random.default_rng(seed)))
+    assert found.lag == 7 and found.repeated == PROBLEMS * 3 * 7
+    assert "overlapping seeds" in str(found)
+
+
+def test_rows_that_occur_twice_are_found():
+    random = np.random.default_rng(0)
+    groups = {p: [t for t in texts for _ in range(2)] for p, texts in honest(random, draws=16, words=40).items()}
+    assert dependence(groups).lag == 1
+    again = {p: texts * 2 for p, texts in honest(random, draws=16, words=40).items()}
+    assert dependence(again).lag == 16
+
+
+def test_one_list_of_responses_under_two_ids_is_found():
+    groups = honest(np.random.default_rng(1), words=40)
+    copies = {f"copy {p}": groups[p] for p in range(3)}
+    found = dependence(groups | copies)
+    assert found.lag == 0 and "two ids" in str(found)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_honest_files_are_not_accused(seed):
+    assert dependence(honest(np.random.default_rng(seed))) is None
+
+
+def test_nothing_to_compare():
+    assert dependence({}) is None
+    assert dependence({0: ["a"], 1: ["a"]}) is None
+    assert dependence({0: ["a", "b"], 1: ["c", "d"]}) is None
+    assert dependence({0: ["a"] * 8, 1: ["b"] * 8}) is None
