@@ -330,8 +330,12 @@ def test_figures_of_a_comparison(folders, monkeypatch):
             write_rows(folders / name / f"seed_{seed}" / "metrics.jsonl", rows)
     words = ("clip", "ours=mix", "--out", "out", "--format", "latex", "--uncertainty", "plus-minus", "--figures")
     out = diver("compare", *words, "svg", "pdf").stdout
-    written = ["levels.tex", "differences.tex", *(f"{n}.{k}" for n in ("pass_at_k", "curves") for k in ("svg", "pdf"))]
-    assert out.splitlines()[-6:] == [f"out/{name}" for name in written]
+    written = [
+        "levels.tex",
+        "differences.tex",
+        *(f"{n}.{k}" for n in ("pass_at_k", "difference_over_k", "curves") for k in ("svg", "pdf")),
+    ]
+    assert out.splitlines()[-8:] == [f"out/{name}" for name in written]
     assert "; ±: half the width of 95 % intervals over seeds and problems" in out
     curves = Path("out/curves.svg").read_text()
     assert all(text in curves for text in ("Outcome reward", "Entropy", "clip-higher (2 seeds)", "ours (2 seeds)"))

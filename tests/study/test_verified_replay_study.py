@@ -14,7 +14,8 @@ from diver_paper.records import Records, read
 from method_comparison.plan import load_plan
 from verified_replay import problems
 from verified_replay.__main__ import main
-from verified_replay.page import gap, write_page
+from verified_replay.page import write_page
+from verified_replay.results import gap
 from verified_replay.study import BASELINE, RECORDS, REPLAY, SELECTION, Choice, Study
 
 RESULTS = ROOT / "docs" / "results"
@@ -178,6 +179,12 @@ def test_what_is_chosen_and_what_follows_by_hand(tmp_path):
     assert "alpha 0.3" in (tmp_path / f"{RECORDS}.md").read_text()
 
 
+def cells(page, k):
+    """The row of the table over the samples at test time, without the intervals."""
+    row = next(line for line in page.splitlines() if line.startswith(f"| {k} "))
+    return [cell.strip().partition(" [")[0] for cell in row.split("|")[2:-1]]
+
+
 def test_what_the_page_decides(tmp_path, monkeypatch):
     """Every problem has c correct of 64: Pass@1 is c / 64, and Pass@64 is 1 where c is above 0. Three seeds differ by
     nothing."""
@@ -196,9 +203,16 @@ def test_what_the_page_decides(tmp_path, monkeypatch):
 
     assert "Not decided yet" in make([310, 311], REPLAY)
     page = make([310, 311, 312], REPLAY)
-    assert "on both testbeds: verified-replay." in page and "DIVER on top of replay, Mazes" in page
+    assert "on both testbeds: verified-replay." in page and (tmp_path / f"{RECORDS}.png").stat().st_size > 0
+    # verified-replay: 1/2 and 1. The others: 1/4 and 1 in one half of the problems, 0 in the other.
+    assert cells(page, "1") == ["verified-replay", "+37.5", "verified-replay", "+37.5"]
+    assert cells(page, "64") == ["verified-replay", "+50.0", "verified-replay", "+50.0"]
+    # "diver-mix, replay" is like clip-higher here: -1 in half of 40 problems, 0 in the other, equal in all seeds. At
+    # 99.5 %: 2.976 (Student, 39 degrees) x 0.5064 / sqrt(40) = 0.238.
+    assert "- DIVER on top of replay, Mazes: -50.0 [-73.8, -26.2] points of Pass@64." in page
     page = make([310, 311, 312], None)
-    assert "No setting is above tuned clip-higher" in page and "Countdown, Pass@1: clip-higher" in page
+    assert "No setting is above tuned clip-higher" in page
+    assert cells(page, "64") == [BASELINE, "–", BASELINE, "–"]
 
 
 def test_a_difference_is_paired_over_seeds_and_problems():

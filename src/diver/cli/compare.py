@@ -49,8 +49,8 @@ class CompareArguments(Export):
     uncertainty: Uncertainty = "interval"
     """How tables of runs show uncertainty. The 95 % interval, half its width after a ±, or nothing."""
     out: Path | None = None
-    """Folder of the tables and figures. Runs have levels, differences, pass_at_k and curves, evaluations have
-    comparison."""
+    """Folder of the tables and figures. Runs have levels, differences, pass_at_k, difference_over_k and curves.
+    Evaluations have comparison and difference_over_k."""
 
     def __post_init__(self) -> None:
         if not self.results:
@@ -85,12 +85,13 @@ def command(args: Sequence[str]) -> None:
 def compare_runs(arguments: CompareArguments) -> None:
     """Print levels and differences over seeds and problems, and write them with their figures where `out` names a
     folder."""
+    from diver.core.figures import write_bands
     from diver.look.over_seeds import by_variant, compare_variants, draw, draw_curves, read_runs
 
     if arguments.out is None and arguments.format != "markdown":
         raise DiverError(f"--format {arguments.format}: there are two tables; name a folder with --out")
     variants = by_variant(read_runs(arguments.results, arguments.evaluations))
-    found, tables, notes = compare_variants(variants, arguments.baseline)
+    found, tables, bands, notes = compare_variants(variants, arguments.baseline)
     tables = {name: dataclasses.replace(t, uncertainty=arguments.uncertainty) for name, t in tables.items()}
     print("\n".join(export(table, "markdown") for table in tables.values()))
     print(f"Pass@k in per cent, differences in points{LEGENDS[arguments.uncertainty]}.")
@@ -100,6 +101,9 @@ def compare_runs(arguments: CompareArguments) -> None:
         written = [write_table(t, arguments.out, arguments.format, name) for name, t in tables.items()]
         if figures := [*arguments.figure_paths(arguments.out, "pass_at_k")]:
             draw(found, *figures)
+            if bands:
+                write_bands(bands, *arguments.figure_paths(arguments.out, "difference_over_k"))
+                figures += arguments.figure_paths(arguments.out, "difference_over_k")
             figures += draw_curves(variants, *arguments.figure_paths(arguments.out, "curves"))
             print("Curves: means over seeds; the band is from the lowest to the highest seed.")
         print(*written, *figures, sep="\n")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from diver.core.bands import Band
 from diver.core.files import write_parts
 from diver.core.statistics import Estimate
 from diver.core.tables import Table
@@ -71,6 +72,20 @@ def write_intervals(table: Table, *paths: Path) -> None:
             frame(axes, measure.title or measure.name, grid="x")
             axes.set_ylim(len(names) - 0.5, -0.5)
             axes.set_yticks(range(len(names)), names if place % columns == 0 else [""] * len(names))
+
+
+def write_bands(bands: Mapping[str, Band], *paths: Path) -> None:
+    """Differences of Pass@k over k in points, a line each, with the band that holds at all k together."""
+    with drawing(*paths, size=(6.4, 4.2)) as figure:
+        axes = figure.add_subplot()
+        axes.axhline(0, color=GREY, linewidth=0.8)
+        for (name, band), colour in zip(bands.items(), itertools.cycle(COLOURS), strict=False):
+            axes.plot(band.ks, 100 * band.mean, color=colour, linewidth=1.5, label=name)
+            axes.fill_between(band.ks, 100 * band.low, 100 * band.high, color=colour, alpha=0.15, linewidth=0)
+        frame(axes, "Difference of Pass@k, points; band of 95 % over all k", "k, samples a problem")
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:.0f}")
+        axes.legend(frameon=False, fontsize=8)
 
 
 def write_lines(panels: Sequence[Mapping[str, Any]], names: Sequence[str], *paths: Path) -> None:

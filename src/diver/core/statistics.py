@@ -77,6 +77,14 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
     return np.where(n < k, np.nan, 1.0 - all_wrong)
 
 
+def pass_curve(n: ArrayLike, c: ArrayLike, last: int) -> np.ndarray:
+    """`pass_at_k` for every k from 1 to `last`, float64 [k, problems], by one product over k."""
+    n, c = np.broadcast_arrays(np.asarray(n, dtype=np.int64), np.asarray(c, dtype=np.int64))
+    drawn = np.arange(last)[:, None]
+    factors = np.maximum(n - c - drawn, 0) / np.maximum(n - drawn, 1)
+    return np.where(drawn >= n, np.nan, 1.0 - np.cumprod(factors, axis=0))
+
+
 def distinct_at_k(n: int, counts: ArrayLike, k: int) -> float:
     """The expected number of distinct correct solutions among k of the n samples of one problem, over all subsets.
 

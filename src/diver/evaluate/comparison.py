@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.core.figures import write_intervals
+from diver.core.bands import Band, simultaneous
+from diver.core.figures import write_bands, write_intervals
 from diver.core.files import write_text
 from diver.core.run_folder import given_name
-from diver.core.statistics import UNKNOWN, Estimate, interval, paired_interval, pass_at_k
+from diver.core.statistics import UNKNOWN, Estimate, interval, paired_interval, pass_at_k, pass_curve
 from diver.core.tables import Cell, Export, Log, Table, markdown
 from diver.core.tables import Measure as Column
 from diver.core.types import DiverError
@@ -21,6 +22,8 @@ SETTINGS = ("template", "chat_template_kwargs", "temperature", "max_tokens", "st
 OF_PROBLEMS = ("source", "seed")
 """Which problems they are, and the order of their options: where these differ, equal ids may be other problems."""
 WRITTEN = "Written differently"
+MOST_KS = 256
+"""The most k of a band: beyond them, each is a constant factor above the last."""
 IN_MARKDOWN = Export()
 Values = Mapping[int, np.ndarray]
 """Seed -> a measure of each problem, float64 [problems], the problems of all seeds in one order."""
@@ -72,6 +75,24 @@ def digests(evaluation: Mapping[str, Any]) -> dict[str, str | None]:
 def other_problems(a: Mapping[str, str | None], b: Mapping[str, str | None]) -> set[str]:
     """The ids by which `digests` of two evaluations mean different problems."""
     return {name for name in a.keys() & b.keys() if None not in (a[name], b[name]) and a[name] != b[name]}
+
+
+def over_k(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Band | None:
+    """Pass@k of `after` minus `before`, evaluations of the same seeds in one order, over every k that all of them can
+    estimate, with a simultaneous band of 95 %.
+
+    The problems are those that all have. None for fewer than two problems or two k.
+    """
+    rows = [{row["id"]: row for row in evaluation.get("per_problem", ())} for evaluation in (*before, *after)]
+    known = [digests(evaluation) for evaluation in (*before, *after)]
+    others = set().union(*(other_problems(known[0], of) for of in known))
+    names = [name for name in rows[0] if name not in others and all(of.get(name, {}).get("n") for of in rows)]
+    n, c = (np.array([[of[name][key] for name in names] for of in rows], dtype=np.int64) for key in ("n", "c"))
+    if len(names) < 2 or (last := int(n.min())) < 2:
+        return None
+    ks = np.unique(np.geomspace(1, last, MOST_KS).round().astype(int)) if last > MOST_KS else np.arange(1, last + 1)
+    passed = pass_curve(n.ravel(), c.ravel(), last)[ks - 1].reshape(len(ks), 2, len(before), len(names))
+    return simultaneous(passed[:, 1] - passed[:, 0], ks, (-1, 1))
 
 
 # ---- two evaluations
@@ -145,7 +166,7 @@ def compare(
     """Each evaluation against the first; `paths` are those of `read_results`, or NAME=PATH.
 
     Logs the comparison, or prints its table in the format of `config`. Where `out` names a folder, writes both there,
-    and the figure of the changes of Pass@k.
+    and the figures of the changes of Pass@k.
 
     Raises:
         DiverError: two evaluations have no benchmark or no problem in common.
@@ -154,9 +175,11 @@ def compare(
         raise DiverError("name two results or more, the first is the one that the others are compared with")
     base, *others = [(name or str(path), read_results(path)) for name, path in map(given_name, map(str, paths))]
     found: dict[str, Comparison] = {}
+    bands: dict[str, Band] = {}
     texts: list[str] = []
     for name, other in others:
-        rows, text = _against(*base, name, other)
+        rows, of_name, text = _against(*base, name, other)
+        bands |= {f"{name} minus {base[0]}, {title}": band for title, band in of_name.items()}
         found |= {f"{name}: {row.label}" if len(others) > 1 else row.label: row for row in rows}
         texts.append(text)
     columns = [Column("base"), Column("other"), Column("change"), Column("significant")]
@@ -173,11 +196,16 @@ def compare(
             changes = {label: [row.change] for label, row in found.items() if row.percent}
             column = Column("change", "change, in points of per cent", 100)
             write_intervals(Table("measure", [column], changes), *config.figure_paths(out, "comparison"))
+            if bands:
+                write_bands(bands, *config.figure_paths(out, "difference_over_k"))
     return table
 
 
-def _against(name_a: str, a: Mapping[str, Any], name_b: str, b: Mapping[str, Any]) -> tuple[list[Comparison], str]:
-    """The measures of the benchmarks that both have; and as text, with what else differs between the evaluations."""
+def _against(
+    name_a: str, a: Mapping[str, Any], name_b: str, b: Mapping[str, Any]
+) -> tuple[list[Comparison], dict[str, Band], str]:
+    """The measures of the benchmarks that both have; the difference over k by benchmark; and both as text, with what
+    else differs between the evaluations."""
     pairs = [(of_a, b["benchmarks"][name]) for name, of_a in a["benchmarks"].items() if name in b["benchmarks"]]
     if not pairs:
         raise DiverError(f"{name_a} and {name_b} have no benchmark in common")
@@ -201,7 +229,11 @@ def _against(name_a: str, a: Mapping[str, Any], name_b: str, b: Mapping[str, Any
                 f"{title}: {len(others)} problems of the same id have another text or answer and are left out\n"
             )
     table = markdown(["", name_a, name_b, "change  "], [row.cells() for row in rows])
-    return rows, (
+    found = {left["title"]: over_k([left], [right]) for left, right in pairs}
+    bands = {title: band for title, band in found.items() if band}
+    notes = [f"{title}, {band.about}: {band.text(name_b, name_a)}\n" for title, band in bands.items()] + notes
+    text = (
         f"{name_b} ({b['model']}) against {name_a} ({a['model']})\n\n{table}\nOver the problems of both: Pass@k in "
         f"percent. {legend(rows)} In brackets 95 % intervals; * : that of the change excludes 0.\n" + "".join(notes)
     )
+    return rows, bands, text

@@ -13,13 +13,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from diver.core.bands import Band
 from diver.core.figures import COLOURS, GREY, drawing, frame, write_lines
 from diver.core.run_folder import find_runs, given_name, run_name
 from diver.core.seeds import fingerprint
 from diver.core.statistics import Estimate, bounds_of
 from diver.core.tables import Measure, Table
 from diver.core.types import DiverError
-from diver.evaluate.comparison import SETTINGS, WRITTEN, Values, difference, digests, level, other_problems, values
+from diver.evaluate.comparison import (
+    SETTINGS,
+    WRITTEN,
+    Values,
+    difference,
+    digests,
+    level,
+    other_problems,
+    over_k,
+    values,
+)
 from diver.evaluate.results import read_results
 from diver.look.curves import curves_over_seeds
 from diver.look.run_record import RunRecord
@@ -100,6 +111,8 @@ class Compared(NamedTuple):
     evaluations: Mapping[str, Runs]
     tables: dict[str, Table]
     """`levels`, and `differences` from the baseline if another variant is compared."""
+    bands: dict[str, Band]
+    """Variant -> its difference of Pass@k from the baseline, over k."""
     notes: list[str]
 
 
@@ -111,7 +124,23 @@ def compare_variants(variants: Mapping[str, Mapping[int, RunRecord]], baseline: 
     if baseline not in found:
         raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, found))}")
     tables = {"levels": levels(found), "differences": differences(found, baseline)}
-    return Compared(found, {name: t for name, t in tables.items() if t.rows}, notes(variants, found, baseline))
+    bands = _over_k(found, baseline)
+    said = [
+        f"{name}, {band.about}: {band.text(name.partition(' minus ')[0], baseline)}" for name, band in bands.items()
+    ]
+    return Compared(
+        found, {name: t for name, t in tables.items() if t.rows}, bands, said + notes(variants, found, baseline)
+    )
+
+
+def _over_k(found: Mapping[str, Runs], baseline: str) -> dict[str, Band]:
+    """The difference of each trained variant from the baseline over k, over the seeds that both have."""
+    bands = {}
+    for label, runs in found.items():
+        shared = sorted(runs.keys() & found[baseline].keys()) if label not in (baseline, BEFORE) else []
+        if shared and (band := over_k(*([of[seed] for seed in shared] for of in (found[baseline], runs)))):
+            bands[label] = band
+    return bands
 
 
 def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:

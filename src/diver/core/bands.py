@@ -1,0 +1,118 @@
+"""A band over all k at once: where one Pass@k curve lies above another, and where the two cross."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from diver.core.statistics import ends
+
+DRAWS = 10_000
+
+
+class Range(NamedTuple):
+    """Neighbouring k with the same finding."""
+
+    first: int
+    last: int
+    sign: int
+    """1 where the difference is above 0, -1 where it is below, 0 where the band holds 0."""
+
+
+class Band(NamedTuple):
+    """A difference of Pass@k over k, with a band that holds the expected curve at all k together."""
+
+    ks: np.ndarray
+    """int64 [k], rising."""
+    mean: np.ndarray
+    """float64 [k], and so `low` and `high`, the ends of the band."""
+    low: np.ndarray
+    high: np.ndarray
+    pointwise: float
+    """The level that an interval at a single k needs, for all of them to hold together at the nominal one."""
+
+    @property
+    def about(self) -> str:
+        return f"k from {self.ks[0]} to {self.ks[-1]}, all together (95 %)"
+
+    @property
+    def ranges(self) -> list[Range]:
+        """The ranges of k by rising k; together they are all of them."""
+        sign = (self.low > 0).astype(int) - (self.high < 0)
+        starts = np.flatnonzero(np.diff(sign, prepend=2))
+        lasts = [*(starts[1:] - 1), len(sign) - 1]
+        return [Range(int(self.ks[a]), int(self.ks[b]), int(sign[a])) for a, b in zip(starts, lasts, strict=True)]
+
+    def text(self, more: str, less: str) -> str:
+        """Where `more` is above `less`, where below, and where the curves cross, in one or two sentences."""
+        words = {1: f"{more} is higher", -1: f"{less} is higher", 0: "no significant difference"}
+        ks = [f"{r.first} to {r.last}" if r.last > r.first else str(r.first) for r in self.ranges]
+        found = "; ".join(f"{words[r.sign]} for k = {k}" for r, k in zip(self.ranges, ks, strict=True))
+        cross = f" The curves cross within k = {self.crossing[0]} to {self.crossing[1]}." if self.crossing else ""
+        return f"{found}.{cross}"
+
+    @property
+    def crossing(self) -> tuple[int, int] | None:
+        """The confidence set of the first k at which the sign differs from that before: (first, last).
+
+        None where the band does not show both signs.
+        """
+        signed = [r for r in self.ranges if r.sign]
+        for before, after in itertools.pairwise(signed):
+            if before.sign != after.sign:
+                return before.last + 1, after.first
+        return None
+
+
+def simultaneous(
+    values: ArrayLike, ks: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95
+) -> Band:
+    """A simultaneous band of a mean over k, by a Gaussian multiplier bootstrap of the largest studentized deviation.
+
+    The bootstrap gives the level at which an interval at each k has to be taken for all to hold together (sup-t band,
+    Montiel Olea and Plagborg-Moller 2019). The interval at each k is `diver.core.statistics.interval` at that level, so
+    that few problems, few seeds and rare successes are treated as they are for a single k.
+
+    Args:
+        values ([k, problems] or [k, seeds, problems]): a measure for each k, for example paired differences of Pass@k.
+        ks ([k]): the numbers of samples, rising.
+        bounds: the range of the values, as in `interval`.
+        level: the nominal coverage of all k together.
+
+    Raises:
+        ValueError: another shape, or fewer than two problems.
+    """
+    y = np.asarray(values, dtype=np.float64)
+    y = y[:, None] if y.ndim == 2 else y
+    if y.ndim != 3 or len(y) != len(np.asarray(ks)) or y.shape[2] < 2:
+        raise ValueError(f"values must be [k, problems >= 2] or [k, seeds, problems >= 2]: got {np.shape(values)}")
+    pointwise = _pointwise_level(y, level)
+    low, high = ends(y, bounds, pointwise)
+    return Band(np.asarray(ks, dtype=np.int64), y.mean((1, 2)), low, high, pointwise)
+
+
+def _pointwise_level(y: np.ndarray, level: float) -> float:
+    """The level of each interval such that all of y [k, seeds, problems] hold together at `level`.
+
+    The mean varies with the problems and, where there are several, with the seeds: each is a row with a weight of its
+    own.
+    """
+    from scipy.special import ndtr
+
+    centred = y - y.mean((1, 2), keepdims=True)
+    rows = [centred.mean(1) / y.shape[2]]  # of problems; of seeds, where there are several
+    if y.shape[1] > 1:
+        rows.append(centred.mean(2) / y.shape[1])
+    deviations = np.concatenate(rows, axis=1)
+    scale = np.sqrt((deviations**2).sum(1))
+    varies = scale > 1e-12
+    if not varies.any():
+        return level
+    # The weighted sums of many rows are normal with their covariance, which as many rows as there are k have, too.
+    rows_of_k = np.linalg.qr((deviations[varies] / scale[varies, None]).T, mode="r")
+    draws = np.random.Generator(np.random.Philox(key=0)).standard_normal((DRAWS, len(rows_of_k)))
+    largest = np.abs(draws @ rows_of_k).max(1)
+    return max(level, float(2 * ndtr(np.quantile(largest, level)) - 1))
