@@ -30,7 +30,6 @@ from diver.tasks.splits import draw_indices
 from diver.tasks.verify import verify, with_keys
 from diver.train import checkpoint
 from diver.train.alerts import AlertLog
-from diver.train.checkpoint import read_state
 from diver.train.loggers import open_loggers
 from diver.train.prepare import prepare_and_rehearse
 from diver.train.stopping import stop_request
@@ -68,7 +67,7 @@ class Trainer:
             weight_decay=recipe.train.weight_decay,
         )
         self.step = checkpoint.restore(saved[-1], self.policy, self.optimizer) if saved else 0
-        self.state = read_state(saved[-1]) if saved else {}
+        self.state = checkpoint.read_state(saved[-1]) if saved else {}
         self.has_graded = False
 
     def run(self) -> None:
