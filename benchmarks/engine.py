@@ -120,10 +120,8 @@ def ours(load: Load, without: str | None = None) -> Seconds:
     """One rollout batch of the built-in trainer, with one of WITHOUT switched off."""
     from diver.core.types import Group, Problem, Reward
     from diver.methods import method_named
-    from diver.sample.base import sample_groups
-    from diver.sample.hf import HFGenerator
-    from diver.sample.policy import Policy
-    from diver.sample.products import by_onednn, is_faster
+    from diver.sample.hf import HFGenerator, sample_groups
+    from diver.sample.policy import Policy, by_onednn, is_faster
     from diver.train import update as engine
 
     model, tokenizer = load.policy()

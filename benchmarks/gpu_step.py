@@ -13,6 +13,7 @@ rows chosen from the free memory, bfloat16 over float32 weights, four updates of
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import time
@@ -94,11 +95,8 @@ def sample(generator: HFGenerator, args: argparse.Namespace, device: str) -> tup
 
     Decoding.advance = counted  # type: ignore[method-assign]
     rollouts: list[Any] = []
-    try:
-        with generator.inference():
-            rollouts = generator.respond(prompts, jobs, 1.0, rows)
-    except TimeIsUp:
-        pass
+    with contextlib.suppress(TimeIsUp):
+        rollouts = generator.respond(prompts, jobs, 1.0, rows)
     seconds = clock(device) - start
     show("sampling", seconds, device, rows=rows, decode_steps=len(steps),
          tokens=sum(steps) + len(jobs) * bool(rollouts),

@@ -38,8 +38,8 @@ import transformers
 
 from diver.core.types import Problem
 from diver.recipe.sections import Model
-from diver.sample.base import SamplingParams, requests, sample_groups
-from diver.sample.hf import HFGenerator, end_tokens
+from diver.sample.base import SamplingParams, requests
+from diver.sample.hf import HFGenerator, end_tokens, sample_groups
 from diver.sample.policy import Policy, load_policy
 from diver.tasks.templates import render
 from diver.tasks.verify import countdown

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import diver
 from diver.core.types import DiverError
-from diver.recipe.testbeds import POLICIES
+from diver.recipe.data import POLICIES
 from diver.tasks.testbeds import policy_folder
 
 ROWS = [{"problem": f"{i}?", "response": f"so ${i}+{j}$", "correct": j == 0} for i in range(4) for j in range(3)]

@@ -20,8 +20,7 @@ from pathlib import Path
 from safetensors.torch import load_file
 from smollm2 import unpack
 
-from diver.core.files import write_text
-from diver.core.jsonl import to_json
+from diver.core.files import to_json, write_text
 from diver.recipe.data import Source
 from diver.sample.policy import BF16_SPEEDUP, bf16_speedup
 from diver.tasks.sources import load_problems

@@ -27,7 +27,7 @@ from diver.cli import eval as eval_
 from diver.cli.compare import CompareArguments
 from diver.cli.main import other_commands, own_commands
 from diver.cli.train import TrainArguments
-from diver.core.jsonl import JsonlLog
+from diver.core.files import JsonlLog
 from diver.evaluate.config import EvalConfig
 from diver.integrations.engines import ENGINES, MARKS
 from diver.look.browse import Browse

@@ -13,8 +13,7 @@ from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.diversity import METRICS
 from diver.integrations.trl import config
 from diver.methods import method_named
-from diver.methods.overlong import Overlong
-from diver.methods.selection import Selection
+from diver.methods.base import Overlong, Selection
 from diver.tasks.verify import verify, with_keys
 
 COUNTED = "own_methods:Counted"

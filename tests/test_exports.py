@@ -15,11 +15,11 @@ from diver_command import diver, fails, succeeds
 from rows import write_rows
 
 from diver.core.figures import write_intervals
-from diver.core.jsonl import to_json
+from diver.core.files import to_json
 from diver.core.statistics import Estimate
 from diver.core.tables import Measure, Table, export, markdown, write_table
 from diver.core.types import DiverError, Grade, Problem
-from diver.evaluate.reduce import Sample, reduce
+from diver.evaluate.grade import Sample, reduce
 
 TABLE = Table(
     "model_name",

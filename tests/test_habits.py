@@ -16,7 +16,7 @@ import diver
 from diver import cli
 from diver.cli.main import lasting
 from diver.cli.train import TrainArguments
-from diver.core import progress, provenance
+from diver.core import extras, progress
 from diver.core.run_folder import RunFolder
 from diver.core.types import DiverError
 from diver.look import measure
@@ -347,15 +347,15 @@ def test_a_folder_whose_name_is_not_utf8_is_printed(tmp_path):
 def test_the_commit_is_that_of_diver_and_of_no_repository_around_it(tmp_path, monkeypatch):
     """As in an environment inside the folder of somebody's project, which git is told to ignore."""
     home = tmp_path / ".venv" / "diver"
-    (home / "io").mkdir(parents=True)
+    (home / "core").mkdir(parents=True)
     (home / "__init__.py").touch()
     (tmp_path / ".gitignore").write_text(".venv\n")
-    monkeypatch.setattr(provenance, "__file__", str(home / "io" / "provenance.py"))
+    monkeypatch.setattr(extras, "__file__", str(home / "core" / "extras.py"))
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", ".gitignore"], ["commit", "-qm", "theirs"]):
         subprocess.run([*git, *words], check=True)
-    assert provenance.commit() is None
+    assert extras.commit() is None
     subprocess.run([*git, "add", "-f", str(home / "__init__.py")], check=True)
     subprocess.run([*git, "commit", "-qm", "ours"], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
-    assert provenance.commit() == head
+    assert extras.commit() == head

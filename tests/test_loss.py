@@ -23,10 +23,10 @@ from diver.losses import (
     PolicyLoss,
     SapoLoss,
 )
-from diver.losses.base import Tokens, row_weights
+from diver.losses.base import Tokens, kl_to_reference, row_weights
 from diver.losses.clip import clipped_surrogate
 from diver.losses.covariance import covariance
-from diver.losses.logprobs import entropy, kl_to_reference, token_logprobs
+from diver.sample.policy import entropy, token_logprobs
 
 LOG2 = math.log(2)
 
@@ -72,7 +72,7 @@ def test_logprobs_and_entropy_at_a_temperature(monkeypatch):
     expected = log_softmax(logits / 0.6, axis=-1)
     chosen = np.take_along_axis(expected, tokens.numpy()[:, None], -1)[:, 0]
     for elements in (5, 10, 30):  # chunks of one token, of two, and all at once
-        monkeypatch.setattr("diver.losses.logprobs.CHUNK_ELEMENTS", elements)
+        monkeypatch.setattr("diver.sample.policy.CHUNK_ELEMENTS", elements)
         how = {"head": lambda hidden: hidden, "temperature": 0.6, "vocabulary": 5}
         logprobs, entropies = token_logprobs(torch.tensor(logits), tokens, **how, with_entropy=True)
         assert np.allclose(logprobs.numpy(), chosen, atol=1e-5)

@@ -11,10 +11,9 @@ from scipy.stats import zscore
 from diver.core.types import DiverError, Group, Problem, Progress, Reward, Rollout
 from diver.losses import ClipCovLoss, ClipLoss, HighEntropyLoss, KlCovLoss
 from diver.methods import METHODS, Method, Selection, check_needs, method_named
-from diver.methods.diver import DiverMix, DiversityReward, Shaping
+from diver.methods.diver import DiverMix, DiversityReward, Schedule, Shaping
 from diver.methods.grpo import Grpo
 from diver.methods.pass_at_k import PassAtK
-from diver.methods.schedule import Schedule
 
 # The first two are the same; the third shares no pair of words with them, and its formula is its own.
 # TD: (0 + 1) / 2, (1 + 0) / 2, (1 + 1) / 2. ED: 0, 0, 1.

@@ -14,7 +14,7 @@ import pytest
 from diver.cli.main import GROUP, main
 from diver.cli.main import OF_STUDIES as STUDY_VERBS
 from diver.core.extras import EXTRAS, PACKAGES, install, missing
-from diver.recipe.testbeds import POLICIES
+from diver.recipe.data import POLICIES
 from diver.tasks.testbeds import policy_folder
 
 ROOT = Path(__file__).parents[1]

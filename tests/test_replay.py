@@ -10,13 +10,13 @@ from report_page import curve
 
 import diver
 from diver.core.settings import settings
-from diver.core.state import read_state, write_state
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
 from diver.diversity.equational import formulas
 from diver.methods import check_needs, method_named
 from diver.methods.grpo import ClipHigher
 from diver.methods.replay import KEY, Replay, solution_of
 from diver.tasks.verify import with_keys
+from diver.train.checkpoint import read_state, write_state
 
 ON = Replay(alpha=0.1)
 

@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 from rows import write_rows
 
-from diver.core.files import write_parts, write_text
-from diver.core.fingerprint import fingerprint, rows_fingerprint
-from diver.core.jsonl import JsonlLog, read_jsonl, to_json, write_jsonl
-from diver.core.rollout_rows import groups_from_rows, rollout_row
-from diver.core.run_folder import RunFolder
-from diver.core.seeds import digest, stream_seed
+from diver.core.files import JsonlLog, read_jsonl, to_json, write_jsonl, write_parts, write_text
+from diver.core.run_folder import RunFolder, groups_from_rows, rollout_row
+from diver.core.seeds import digest, fingerprint, rows_fingerprint, stream_seed
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.recipe.recipe import make_recipe
 from diver.recipe.run import open_run, own_code

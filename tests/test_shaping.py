@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from diver.core.types import Progress
 from diver.methods.diver import (
     DiversityReward,
+    Schedule,
     Shaping,
     diversity_reward,
     intrinsic_reward,
     is_rewarded,
     shape,
 )
-from diver.methods.schedule import Schedule
 
 PAPER = Shaping()
 OUTCOMES = np.array([1.0, 1.0, 0.0, 0.0])

@@ -24,8 +24,8 @@ from diver.losses import ClipLoss
 from diver.recipe.load import load_recipe
 from diver.recipe.sections import Model, Train
 from diver.sample import policy as policies
-from diver.sample.base import SamplingParams, requests, sample_groups
-from diver.sample.hf import HFGenerator
+from diver.sample.base import SamplingParams, requests
+from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy, precision_note
 from diver.tasks.verify import countdown
 from diver.train import checkpoint

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from diver.core.files import write_text
 from diver.core.tables import escape_latex, escape_markdown
 from diver.core.tables import markdown as markdown_table
-from diver.evaluate.store import read_results
+from diver.evaluate.results import read_results
 from diver.tasks.benchmarks import BENCHMARKS
 from diver_paper import paper
 from diver_paper.paper import Row

@@ -19,9 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from diver.core.files import as_utf8, lock, make_folder, write_parts
-from diver.core.jsonl import read_json, to_json
-from diver.core.provenance import provenance
+from diver.core.extras import provenance
+from diver.core.files import as_utf8, lock, make_folder, read_json, to_json, write_parts
 from diver.core.types import DiverError
 from diver_paper.job import Job, flat
 

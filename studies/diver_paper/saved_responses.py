@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from diver.core.files import write_text
-from diver.core.jsonl import to_json
+from diver.core.files import to_json, write_text
 from diver.core.progress import progress
 from diver.core.seeds import digest
 from diver.core.types import DiverError, Group, Rollout

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from diver.core.files import write_text
-from diver.core.jsonl import to_json
+from diver.core.files import to_json, write_text
 from diver.core.settings import settings
 from diver.look import measure
 from diver_paper.validity import as_json, correlation_table, means_table, validity

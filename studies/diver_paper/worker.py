@@ -18,7 +18,7 @@ from diver.core.types import Group, Problem, Rollout
 from diver.diversity import Diversity, measure
 from diver.evaluate.evaluate import Task
 from diver.evaluate.evaluate import evaluate as evaluate_task
-from diver.evaluate.store import Log, MemoryLog
+from diver.evaluate.results import Log, MemoryLog
 from diver.methods import OBSERVED
 from diver.recipe.recipe import Recipe
 from diver.recipe.run import open_run

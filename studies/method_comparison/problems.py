@@ -8,9 +8,8 @@ them, and none is held out. Where a testbed is like another and has problems of 
 from __future__ import annotations
 
 from diver.core.types import Problem
-from diver.recipe.data import Source
+from diver.recipe.data import TESTBEDS, Source
 from diver.recipe.recipe import make_recipe
-from diver.recipe.testbeds import TESTBEDS
 from diver.tasks.testbeds import generate
 from method_comparison.plan import load_plan
 

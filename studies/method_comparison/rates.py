@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from diver.core.settings import merge
+from diver.recipe.data import TESTBEDS
 from diver.recipe.recipe import make_recipe
-from diver.recipe.testbeds import TESTBEDS
 from diver_paper.sweep import Paths
 from method_comparison.plan import BASELINE, CHOICE_SEED, Plan, StudyJob, Variant
 

@@ -14,7 +14,7 @@ from diver.core.seeds import stream_seed
 from diver.core.settings import read
 from diver.core.types import Problem
 from diver.evaluate.evaluate import Task, evaluate
-from diver.evaluate.store import MemoryLog
+from diver.evaluate.results import MemoryLog
 from diver.recipe.recipe import Recipe
 from diver.sample.policy import Policy, load_policy
 from diver.sample.prefix_tree import PrefixTreeGenerator

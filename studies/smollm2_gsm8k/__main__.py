@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from diver.core.fingerprint import fingerprint
-from diver.core.jsonl import JsonlLog, write_jsonl
+from diver.core.files import JsonlLog, write_jsonl
 from diver.core.run_folder import RunFolder
-from diver.core.seeds import digest
+from diver.core.seeds import digest, fingerprint
 from diver.core.settings import merge
 from diver.core.types import DiverError, Grade, Problem
 from diver.diversity import Diversity, measure

@@ -15,8 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from diver.core.files import write_parts
-from diver.core.jsonl import to_json
+from diver.core.files import to_json, write_parts
 from diver.core.progress import progress
 from diver.core.run_folder import RunFolder, make_readable
 from diver.core.settings import settings

@@ -18,7 +18,7 @@ from diver_command import diver, fails, succeeds
 from rows import write_rows
 from waiting import until
 
-from diver.core.jsonl import JsonlLog
+from diver.core.files import JsonlLog
 from diver.core.types import DiverError, Problem
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import render_prompt

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from diver_command import diver, succeeds
 
-from diver.core.fingerprint import fingerprint
+from diver.core.seeds import fingerprint
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.of_run import held_out
 from diver.recipe.recipe import make_recipe

@@ -12,7 +12,7 @@ import diver.tasks.verify
 from diver.core.progress import progress_bar
 from diver.core.types import Grade, Problem, Rollout
 from diver.evaluate.evaluate import Task, evaluate, metrics
-from diver.evaluate.store import MemoryLog, read_results
+from diver.evaluate.results import MemoryLog, read_results
 from diver.sample.base import Generation
 from diver.tasks.verify import Verdict
 

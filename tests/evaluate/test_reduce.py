@@ -5,14 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from diver.core.jsonl import to_json
+from diver.core.files import to_json
 from diver.core.tables import markdown
 from diver.core.types import DiverError, Grade, Problem
 from diver.evaluate.comparison import compare, comparisons
 from diver.evaluate.config import parse_ks
-from diver.evaluate.grade import answer
-from diver.evaluate.reduce import Sample, problem_digest, reduce
-from diver.evaluate.tables import benchmark_table, write_curves
+from diver.evaluate.grade import Sample, answer, problem_digest, reduce
+from diver.evaluate.results import benchmark_table, write_curves
 
 C, W, N, T = Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TIMEOUT
 PROBLEMS = [Problem("a", "1+1?", "2"), Problem("b", "3+4?", "7")]

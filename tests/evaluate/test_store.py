@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from diver.core.jsonl import JsonlLog
+from diver.core.files import JsonlLog
 from diver.core.run_folder import RunFolder
 from diver.core.seeds import digest
 from diver.core.types import DiverError
-from diver.evaluate.store import ResultFolder, read_results
+from diver.evaluate.results import ResultFolder, read_results
 
 
 def test_a_half_row_is_skipped_and_cut_off_before_the_next_append(tmp_path):

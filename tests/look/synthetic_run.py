@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from rows import write_rows
 
-from diver.core.jsonl import to_json
+from diver.core.files import to_json
 from diver.core.statistics import bounds_of, interval, pass_at_k
 
 HOSTILE = [

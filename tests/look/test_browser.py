@@ -151,7 +151,7 @@ HOSTILE = r"""
 import sys
 from diver.look.groups import Shown, browser_data, segments
 from diver.look.mathematics import Formulas
-from diver.core.text import clean
+from diver.core.tables import clean
 from diver.core.types import Group, Problem, Rollout
 for hostile in ("x", "$", r"\boxed{", r"\(", "{", r"\boxed{{}"):
     hostile *= int(sys.argv[1]) // len(hostile)

@@ -15,7 +15,7 @@ from diver_command import succeeds
 from rows import write_rows
 from synthetic_run import HOSTILE
 
-from diver.core.text import clean
+from diver.core.tables import clean
 from diver.core.types import Grade, Group, Problem, Reward, Rollout
 from diver.look.dump_page import render
 from diver.look.measure import write_browser

@@ -23,9 +23,9 @@ from rows import write_rows
 from synthetic_run import HOSTILE, evaluation, write_run
 from waiting import until
 
-from diver.core.jsonl import to_json
+from diver.core.files import to_json
 from diver.core.statistics import UNKNOWN, Estimate
-from diver.core.text import clean, counted
+from diver.core.tables import clean, counted
 from diver.core.types import DiverError
 from diver.evaluate.comparison import Comparison
 from diver.evaluate.evaluate import duration

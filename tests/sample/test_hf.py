@@ -13,10 +13,8 @@ from diver.core.seeds import stream_seed
 from diver.core.types import DiverError
 from diver.recipe.data import Countdown
 from diver.recipe.sections import Model
-from diver.sample.base import sample_groups
-from diver.sample.cache import check_layers
-from diver.sample.decoding import Job
-from diver.sample.hf import HFGenerator, draw
+from diver.sample.decoding import Job, check_layers
+from diver.sample.hf import HFGenerator, draw, sample_groups
 from diver.sample.policy import Policy, load_policy
 from diver.tasks.templates import encode
 from diver.tasks.verify.countdown import problems
@@ -52,8 +50,7 @@ def respond(generator, prompts, seeds, limits, rows=0):
     """A response to prompt i for each of `seeds[i]`, of at most `limits[i]` tokens,
     in lists like those of the seeds."""
     jobs = [Job(i, seed, limits[i]) for i, own in enumerate(seeds) for seed in own]
-    with generator.inference():
-        rollouts = iter(generator.respond(prompts, jobs, 1.0, rows))
+    rollouts = iter(generator.respond(prompts, jobs, 1.0, rows))
     return [[next(rollouts) for _ in own] for own in seeds]
 
 

@@ -15,9 +15,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from diver.core.seeds import stream_seed
 from diver.core.types import DiverError, Rollout
 from diver.recipe.sections import Model
-from diver.sample.base import SamplingParams, requests, sample_groups
+from diver.sample.base import SamplingParams, requests
 from diver.sample.decoding import Job
-from diver.sample.hf import HFGenerator
+from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import Policy, load_policy
 from diver.tasks.verify import countdown
 
@@ -100,8 +100,7 @@ def test_a_generation_is_what_the_sampler_draws_by_the_seed_of_its_request(gener
     assert got.keys() == {r.key for r in wanted}
     ids = [policy.tokenizer(p.prompt, add_special_tokens=False)["input_ids"] for p in PROBLEMS[:2]]
     jobs = [Job([p.id for p in PROBLEMS].index(r.problem_id), r.seed, 40) for r in wanted]
-    with generator.inference():
-        drawn = generator.respond(ids, jobs, 1.0)
+    drawn = generator.respond(ids, jobs, 1.0)
     for request, r in zip(wanted, drawn, strict=True):
         g = got[request.key]
         assert (g.response, g.tokens, g.truncated, g.index) == (r.response, r.tokens, r.truncated, request.sample)
@@ -117,8 +116,7 @@ def test_training_samples_whole_groups_in_order(generator, policy):
     for i, group in enumerate(groups):
         ids = policy.tokenizer(prompts[i], add_special_tokens=False)["input_ids"]
         assert group.prompt_tokens == tuple(ids) and [r.index for r in group.rollouts] == [*range(20)]
-        with generator.inference():
-            alone = generator.respond([ids], [Job(0, stream_seed(7, i, j), 40) for j in range(20)], 1.0)
+        alone = generator.respond([ids], [Job(0, stream_seed(7, i, j), 40) for j in range(20)], 1.0)
         assert sum(r.tokens == a.tokens for r, a in zip(group.rollouts, alone, strict=True)) >= 19
     assert groups[1].responses != groups[2].responses
 

@@ -5,8 +5,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from diver.recipe.sections import Model
-from diver.sample.policy import load_policy
-from diver.sample.products import Linear, available, by_onednn
+from diver.sample.policy import Linear, available, by_onednn, load_policy
 
 pytestmark = pytest.mark.skipif(not available(), reason="this torch has no oneDNN beside MKL")
 

@@ -17,8 +17,7 @@ from transformers import (
     Qwen2Config,
 )
 
-from diver.sample.cache import RowCache
-from diver.sample.decoding import Decoding, Job
+from diver.sample.decoding import Decoding, Job, RowCache
 from diver.sample.hf import HFGenerator
 from diver.sample.policy import Policy
 
@@ -65,8 +64,7 @@ def test_steps_and_memory_of_responses_of_log_normal_length(monkeypatch):
         RowCache, "reserve", lambda self, n: (reserve(self, n), cells.append(self.layers[0].keys.shape[::2]))
     )
     sampler = generator(LlamaConfig(**{**SIZES, "num_hidden_layers": 1, "max_position_embeddings": 256}))
-    with sampler.inference():
-        responses = sampler.respond(prompts, jobs, 1.0, rows)
+    responses = sampler.respond(prompts, jobs, 1.0, rows)
     assert [r.length for r in responses] == lengths.tolist() and all(r.truncated for r in responses)
     assert len(batches) <= 1.15 * ideal_steps(lengths, rows)
     waves = sum(max(lengths[start : start + rows]) for start in range(0, len(lengths), rows))
@@ -96,8 +94,7 @@ def test_logprobs_are_those_of_the_whole_forward_pass(name, attention):
     sampler = generator(MODELS[name], attn_implementation=attention)
     prompts = [[1, 2, 3, 4, 5, 6, 7], [8], [9, 10, 11]]
     jobs = [Job(i % 3, i, 4 + 5 * i % 17) for i in range(12)]
-    with sampler.inference():
-        responses = sampler.respond(prompts, jobs, 0.8, rows=4)
+    responses = sampler.respond(prompts, jobs, 0.8, rows=4)
     for job, response in zip(jobs, responses, strict=True):
         ids = prompts[job.prompt] + response.tokens
         with torch.no_grad():

@@ -6,8 +6,7 @@ import pytest
 from diver.core.statistics import pass_at_k
 from diver.recipe.data import Countdown
 from diver.recipe.sections import Model
-from diver.sample.base import sample_groups
-from diver.sample.hf import HFGenerator
+from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy
 from diver.tasks.verify.countdown import problems, solution
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from diver_command import fails, succeeds
 
-from diver.core.jsonl import read_jsonl
+from diver.core.files import read_jsonl
 from diver.core.types import DiverError, Grade, Group, Rollout
 from diver.recipe.data import Data, ReasoningGym, Source
 from diver.tasks.testbeds import generate, is_testbed

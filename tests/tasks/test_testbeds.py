@@ -7,8 +7,7 @@ from transformers import AutoTokenizer
 
 from diver.core.settings import read
 from diver.core.types import DiverError, Grade
-from diver.recipe.data import Data, Source
-from diver.recipe.testbeds import POLICIES, TESTBEDS
+from diver.recipe.data import POLICIES, TESTBEDS, Data, Source
 from diver.tasks.splits import load
 from diver.tasks.testbeds import generate, policy_folder
 from diver.tasks.verify import get_grader, grade

@@ -15,8 +15,7 @@ from diver.core.types import Group, Problem, Reward, Rollout
 from diver.losses import ClipLoss, DppoLoss, EntropyAdvantageLoss, GmpoLoss, GspoLoss
 from diver.methods import method_named
 from diver.recipe.sections import Model, Update
-from diver.sample.base import sample_groups
-from diver.sample.hf import HFGenerator
+from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import Policy, load_policy
 from diver.train.update import update
 

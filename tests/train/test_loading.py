@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, GptOssConfig
 from diver.core.run_folder import RunFolder
 from diver.core.types import DiverError
 from diver.recipe.sections import Model
-from diver.sample.cache import check_layers
+from diver.sample.decoding import check_layers
 from diver.sample.policy import load_policy
 from diver.tasks.testbeds import policy_folder
 from diver.train import checkpoint

@@ -8,7 +8,7 @@ import torch
 from torch.profiler import profile
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from diver.losses import ClipLoss, logprobs
+from diver.losses import ClipLoss
 from diver.losses.base import Tokens
 from diver.sample.policy import Policy
 from diver.train.batches import Row, collate
@@ -64,7 +64,7 @@ def gradient(policy):
 
 @pytest.mark.parametrize("entropy_coef", [pytest.param(0.0, marks=pytest.mark.slow), 0.01])
 def test_chunks_of_the_logits_give_the_same_gradient(policy, rows, entropy_coef, monkeypatch):
-    monkeypatch.setattr(logprobs, "CHUNK_ELEMENTS", 8 * VOCABULARY)
+    monkeypatch.setattr("diver.sample.policy.CHUNK_ELEMENTS", 8 * VOCABULARY)
     loss = ClipLoss(entropy_coef=entropy_coef)
     memory = [
         peak(lambda: all_at_once(policy, rows, loss)),

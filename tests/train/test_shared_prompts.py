@@ -13,7 +13,7 @@ from diver.methods import method_named
 from diver.recipe.sections import Update
 from diver.sample.policy import Policy
 from diver.train import update as module
-from diver.train.shared_prompts import shares_prompts
+from diver.train.batches import shares_prompts
 from diver.train.update import update
 
 SIZES = {"vocab_size": 23, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,

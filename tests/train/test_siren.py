@@ -12,10 +12,9 @@ from test_gradient import GROUPS, HIGH, LOW, MINI, Recorder, Tokenizer, relative
 from diver.core.types import DiverError
 from diver.losses import SirenLoss
 from diver.losses.base import Tokens
-from diver.losses.logprobs import entropy
 from diver.methods import method_named
 from diver.recipe.sections import Update
-from diver.sample.policy import Policy
+from diver.sample.policy import Policy, entropy
 from diver.train.update import ANCHOR, update
 
 

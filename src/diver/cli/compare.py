@@ -6,10 +6,9 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from diver.core.export import Export
 from diver.core.run_folder import given_name
 from diver.core.settings import settings
-from diver.core.tables import Format, Uncertainty, export, write_table
+from diver.core.tables import Export, Format, Uncertainty, export, write_table
 from diver.core.types import DiverError
 from diver.recipe.flags import parse
 
@@ -64,7 +63,7 @@ class CompareArguments(Export):
 def command(args: Sequence[str]) -> None:
     """Compare runs over seeds and problems, or evaluations over problems."""
     from diver.evaluate.comparison import compare
-    from diver.evaluate.store import is_evaluation
+    from diver.evaluate.results import is_evaluation
 
     arguments = parse(CompareArguments, "diver compare", args, COMMON)
     paths = [path for _, path in map(given_name, arguments.results)]

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from diver.core.extras import PACKAGES, missing
-from diver.core.provenance import version
-from diver.core.text import clean
+from diver.core.extras import PACKAGES, missing, version
+from diver.core.tables import clean
 from diver.core.types import DiverError
 
 QUIET = "--quiet"

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from diver.cli.engines import by_trl, by_verl, keys_of
-from diver.core.jsonl import table
+from diver.core.files import table
 from diver.core.run_folder import RunFolder, set_aside
 from diver.core.settings import Errors
-from diver.core.text import clean
+from diver.core.tables import clean
 from diver.core.types import DiverError
 from diver.recipe.load import RecipeArguments, parse_arguments
 from diver.recipe.recipe import Recipe, make_recipe
@@ -127,7 +127,7 @@ def notes_of(recipe: Recipe) -> list[str]:
     Where the hub cannot be reached, this and what depends on it is not checked, which is a note.
     """
     from diver.tasks.hub import HubUnreachable
-    from diver.train.rehearsal import prepare_and_rehearse
+    from diver.train.prepare import prepare_and_rehearse
 
     try:
         train, _, tokenizer, notes = prepare_and_rehearse(recipe)

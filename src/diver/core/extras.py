@@ -1,6 +1,12 @@
-"""The extras of the package: which of them brings what is missing, and the command that installs it."""
+"""The installed software: which extra provides a missing package, and what is recorded of it beside a result."""
 
+import datetime
+import importlib.metadata
+import platform
+import subprocess
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from diver.core.types import DiverError
 
@@ -36,3 +42,35 @@ def missing(package: str) -> str:
 def install(extra: str) -> str:
     """The command that installs an extra."""
     return f"pip install '.[{extra}]' in a clone of DIVER"
+
+
+RECORDED = ("diver-rl", "torch", "transformers", "tokenizers", "numpy", "pandas", "math-verify", "sympy")
+
+
+def provenance() -> dict[str, Any]:
+    """`started` (UTC, ISO 8601), `commit` and `versions` of a result; they are recorded and never compared."""
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    versions = {"python": platform.python_version(), **{name: version(name) for name in RECORDED}}
+    return {"started": started, "commit": commit(), "versions": versions}
+
+
+def version(package: str) -> str | None:
+    """The installed version; None where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def commit() -> str | None:
+    """The commit of this source tree, with a + where the package has changes; None where it is no git checkout."""
+    package = Path(__file__).parents[1]
+
+    def git(*words: str) -> str:
+        return subprocess.check_output(["git", *words], cwd=package, stderr=subprocess.DEVNULL, text=True, timeout=10)
+
+    try:
+        git("ls-files", "--error-unmatch", "__init__.py")  # an environment may lie in a repository of something else
+        return git("rev-parse", "HEAD").strip() + ("+" if git("status", "--porcelain", "-uno", ".") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None

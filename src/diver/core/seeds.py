@@ -1,4 +1,4 @@
-"""Random streams by key, and short names of settings by their content.
+"""Random streams by key, and short names by content: of settings, and of files and folders.
 
 Responses that are sampled side by side have a stream each, by Philox4x32-10 (Salmon et al. 2011, "Parallel random
 numbers: as easy as 1, 2, 3"), a keyed permutation of counters. The key is the seed of the response and the counter is
@@ -7,11 +7,12 @@ responses with different seeds never run into each other's stream.
 """
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from diver.core.jsonl import to_json
+from diver.core.files import to_json
 
 MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 WEYL = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
@@ -52,3 +53,35 @@ def uniform(seeds: np.ndarray, token: int | np.ndarray) -> np.ndarray:
     counter[0] = token
     words = philox(counter, np.stack([seeds & WORD, seeds >> HALF]))
     return (((words[0] << HALF | words[1]) >> np.uint64(11)) + np.uint64(1)) * 2.0**-53
+
+
+BLOCK, BLOCKS = 1 << 16, 64  # bytes hashed, evenly over a file: some of every layer, and fast for any size
+MODEL_FILES = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")  # .jinja: a chat template; .txt: merges
+ROW_FILES = (".jsonl", ".parquet", ".csv")  # that are read of a folder
+
+
+def fingerprint(folder: Path) -> str:
+    """8 digits that change with the weights, configuration, tokenizer and chat template of a model folder.
+
+    A run must not go on with another model, or other data, of the same name.
+    """
+    known = hashlib.blake2b(digest_size=4)
+    for path in sorted(p for p in folder.iterdir() if p.suffix in MODEL_FILES):
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            blocks = min(BLOCKS, -(-size // BLOCK))
+            known.update(f"{path.name} {size} ".encode())
+            for i in range(blocks):  # of a small file all of it
+                file.seek(max(0, size - BLOCK) * i // max(1, blocks - 1))
+                known.update(file.read(BLOCK))
+    return known.hexdigest()
+
+
+def rows_fingerprint(path: Path) -> str:
+    """8 digits that change with any byte of a file of rows, or of those in a folder."""
+    known = hashlib.blake2b(digest_size=4)
+    read = [path] if path.is_file() else [p for p in path.iterdir() if p.suffix in ROW_FILES and p.name[0] != "."]
+    for one in sorted(read):
+        with one.open("rb") as file:
+            known.update(hashlib.file_digest(file, "blake2b").digest())
+    return known.hexdigest()

@@ -1,19 +1,28 @@
-"""Tables: as Markdown to be read, as CSV and parquet with every number, as LaTeX for a paper."""
+"""Tables: as Markdown to be read, as CSV and parquet with every number, as LaTeX for a paper; and text fit to be shown.
+
+`Export` says where the table and the figures of a command go: to be read, into a pipe, into its folder.
+"""
 
 import csv
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from diver.core.extras import require
 from diver.core.files import write_parts, write_text
+from diver.core.settings import settings, words
 from diver.core.statistics import Estimate
-from diver.core.text import clean
 from diver.core.types import DiverError
 
+# What must not reach a terminal or a page as it is: controls but for newline and tab, halves of surrogate pairs,
+# the signs that turn the writing direction of all that follows, and two code points that are no characters.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 Format = Literal["markdown", "csv", "latex", "parquet"]
 SUFFIXES: Mapping[Format, str] = {"markdown": ".md", "csv": ".csv", "latex": ".tex", "parquet": ".parquet"}
 Uncertainty = Literal["interval", "plus-minus", "none"]
@@ -28,6 +37,19 @@ _MINUS = re.compile(r"(?<!\w)-(?=[\d.])")  # of a number; not the hyphen of a na
 _FORMULA = re.compile("[=+\\-@\t\n\uff1d\uff0b\uff0d\uff20]")  # the last four are = + - @ of full width
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BAR = re.compile(r"(?<!\\)\|")  # it would end a cell of Markdown
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 step`, `2 steps`, `1,024 responses`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def clean(value: Any) -> str:
+    """Anything as text that can be written and shown: what cannot becomes U+FFFD.
+
+    Models and data sets write escape sequences, too.
+    """
+    return _UNSAFE.sub("\ufffd", str(value).replace("\r\n", "\n"))
 
 
 class Measure(NamedTuple):
@@ -194,3 +216,55 @@ def escape_latex(text: str) -> str:
 def escape_markdown(text: str) -> str:
     r"""Text that Markdown prints as it is inside a table: `a|b` becomes `a\|b`."""
     return re.sub(r"([\\|*_`<>\[\]])", r"\\\1", " ".join(text.split()))
+
+
+FIGURES = ("png", "svg", "pdf")
+"""The kinds of figures that --figures takes."""
+Log = Callable[[str], Any]
+
+
+@settings
+class Export:
+    """The flags of every command that prints a table of results."""
+
+    format: Format = "markdown"
+    """Format of the table. All but Markdown is printed alone, so that it can be piped. Everything else then goes to
+    standard error. With --out the table is also written there, and parquet only there."""
+    figures: str = ""
+    """Kinds of figures to write into --out: png, svg, pdf. Commas or spaces separate them."""
+
+    def check_export(self, out: Path | None) -> None:
+        """Raises DiverError where a kind is unknown, or needs a folder and `out` names none."""
+        for kind in words(self.figures) or [self.figures]:
+            if kind not in ("", *FIGURES):
+                raise DiverError(
+                    f"--figures {self.figures}: must be of {', '.join(FIGURES)}, several as pdf,png; not {kind!r}"
+                )
+        if out is None and (self.figures or self.format == "parquet"):
+            flag = "--figures" if self.figures else "--format parquet"
+            raise DiverError(f"{flag}: is written to a file; name a folder with --out")
+        require(*(["matplotlib"] if self.figures else []), *(["pyarrow"] if self.format == "parquet" else []))
+
+    def notes(self, log: Log = print) -> Log:
+        """Where everything but the table is said."""
+        say = log if self.format == "markdown" else partial(print, file=sys.stderr)
+        return lambda line: say(clean(line))
+
+    def show(self, table: Table, as_read: str, log: Log = print) -> None:
+        """Print the table: `as_read` where it is to be read, else by itself."""
+        if self.format == "markdown":
+            log(as_read)
+        elif self.format != "parquet":
+            print(export(table, self.format), end="")
+
+    def paths(self, folder: Path, name: str = "table") -> list[Path]:
+        """What the table and the figures will be written to; Markdown is written by every command in its own way."""
+        tables = [] if self.format == "markdown" else [folder / f"{name}{SUFFIXES[self.format]}"]
+        return [*tables, *self.figure_paths(folder, name)]
+
+    def write(self, table: Table, folder: Path, name: str = "table") -> list[Path]:
+        """FOLDER/NAME in the format, where that is not Markdown, which every command writes in its own way."""
+        return [] if self.format == "markdown" else [write_table(table, folder, self.format, name)]
+
+    def figure_paths(self, folder: Path, name: str = "table") -> Sequence[Path]:
+        return [folder / f"{name}.{kind}" for kind in words(self.figures)]

@@ -11,12 +11,13 @@ from diver.diversity.metrics import (
     resolve,
     with_diversity,
 )
-from diver.diversity.ngrams import spaced, unspaced_note
 from diver.diversity.textual import (
     bleu_matrix,
     distinct_n,
     self_bleu_diversity,
+    spaced,
     textual_dissimilarity,
     textual_diversity,
+    unspaced_note,
 )
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity

@@ -51,7 +51,8 @@ def formulas(response: str, extractor: Extractor = "nested", ignore_space: bool 
     `nested`: see `formula_spans`, stripped, and an empty one is none. `paper`: see `_paper`. `ignore_space` drops all
     white space inside a formula as well.
     """
-    choose(extractor, EXTRACTORS, "extractor")
+    if extractor not in EXTRACTORS:
+        choose(extractor, EXTRACTORS, "extractor")
     matches = EXTRACTORS[extractor](response)
     return frozenset("".join(f.split()) for f in matches) if ignore_space else frozenset(matches)
 

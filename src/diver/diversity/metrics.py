@@ -18,8 +18,7 @@ import numpy as np
 from diver.core.settings import call_own, choose, import_object, settings
 from diver.core.types import DiverError, Group, Rollout
 from diver.diversity.equational import EXTRACTORS, Extractor, equational_diversity
-from diver.diversity.ngrams import Tokenize, order_weights, spaced
-from diver.diversity.textual import distinct_n, self_bleu_diversity, textual_diversity
+from diver.diversity.textual import Tokenize, distinct_n, order_weights, self_bleu_diversity, spaced, textual_diversity
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
 
 TextMetric = Callable[[Sequence[str]], np.ndarray]
@@ -170,15 +169,12 @@ def with_diversity(
 
     With `when_read` each metric is measured when it is first read, and never where nobody reads it.
     """
-    known, rows = list(names), range(len(group))
-
-    @cache
-    def column(name: str) -> list[float]:
-        return measure(group, [name], settings, decode)[name].tolist()
-
+    known = list(names)
     if when_read:
-        return group.with_each(diversity=[_WhenRead(known, column, i) for i in rows])
-    return group.with_each(diversity=[{name: column(name)[i] for name in known} for i in rows])
+        column = cache(lambda name: measure(group, [name], settings, decode)[name].tolist())
+        return group.with_each(diversity=[_WhenRead(known, column, i) for i in range(len(group))])
+    measured = {name: values.tolist() for name, values in measure(group, known, settings, decode).items()}
+    return group.with_each(diversity=[{name: measured[name][i] for name in known} for i in range(len(group))])
 
 
 class _WhenRead(Mapping[str, float]):

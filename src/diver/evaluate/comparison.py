@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diver.core.bands import Band, simultaneous
-from diver.core.export import Export, Log
 from diver.core.figures import write_bands, write_intervals
 from diver.core.files import write_text
 from diver.core.run_folder import given_name
 from diver.core.statistics import UNKNOWN, Estimate, interval, paired_interval, pass_at_k, pass_curve
-from diver.core.tables import Cell, Table, markdown
+from diver.core.tables import Cell, Export, Log, Table, markdown
 from diver.core.tables import Measure as Column
 from diver.core.types import DiverError
-from diver.evaluate.store import read_results
+from diver.evaluate.results import read_results
 
 SETTINGS = ("template", "chat_template_kwargs", "temperature", "max_tokens", "stop_token_ids", "graders", "problems")
 OF_PROBLEMS = ("source", "seed")

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from diver.core.export import Export
 from diver.core.settings import settings
+from diver.core.tables import Export
 from diver.core.types import DiverError
 from diver.evaluate.grade import AUTO
 from diver.sample.endpoint import Endpoint

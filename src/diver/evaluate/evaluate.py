@@ -8,11 +8,10 @@ from typing import Any
 
 from diver.core.progress import progress_bar
 from diver.core.seeds import digest
-from diver.core.text import counted
+from diver.core.tables import counted
 from diver.core.types import DiverError, Grade, Problem
-from diver.evaluate.grade import AUTO, SCORED, grade_rows, grader_for
-from diver.evaluate.reduce import Sample, reduce
-from diver.evaluate.store import Log, MemoryLog
+from diver.evaluate.grade import AUTO, SCORED, Sample, grade_rows, grader_for, reduce
+from diver.evaluate.results import Log, MemoryLog
 from diver.sample.base import Generation, Generator, Key, Prompt, PromptTooLong, SamplingParams, requests
 from diver.tasks.templates import TEMPLATES, chat_messages, render
 from diver.tasks.verify import DEFAULT, Verification, in_thought

@@ -7,18 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from diver.core.extras import require
-from diver.core.files import write_text
-from diver.core.jsonl import to_json
-from diver.core.provenance import provenance
+from diver.core.extras import provenance, require
+from diver.core.files import to_json, write_text
 from diver.core.seeds import digest
 from diver.core.types import DiverError
 from diver.evaluate.config import EvalConfig, parse_ks
 from diver.evaluate.evaluate import Task, evaluate
 from diver.evaluate.grade import grader_for
+from diver.evaluate.results import ResultFolder, benchmark_table, read_results, table_of, write_curves
 from diver.evaluate.samplers import SamplerHandle, sampler, sampler_metadata
-from diver.evaluate.store import ResultFolder, read_results
-from diver.evaluate.tables import benchmark_table, table_of, write_curves
 from diver.recipe.sections import Model
 from diver.tasks.benchmarks import Loaded, load
 from diver.tasks.templates import TEMPLATES, check_used, prompted

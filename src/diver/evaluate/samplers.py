@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from diver.core.fingerprint import fingerprint
+from diver.core.seeds import fingerprint
 from diver.core.types import DiverError, Problem
 from diver.evaluate.config import EvalConfig
+from diver.recipe.data import POLICIES
 from diver.recipe.sections import Model
-from diver.recipe.testbeds import POLICIES
 from diver.sample.base import Generator
 from diver.sample.endpoint import Endpoint, EndpointGenerator
 from diver.tasks import hub

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.core.jsonl import number
+from diver.core.files import number
 from diver.look.page import evenly_spaced, short
 from diver.look.run_record import RunRecord
 from diver.train.alerts import Alert

@@ -11,21 +11,18 @@ from typing import Any
 import numpy as np
 from tyro.conf import Positional
 
-from diver.core.export import Export
 from diver.core.extras import require
 from diver.core.figures import write_intervals
-from diver.core.files import write_text
-from diver.core.folder import WorkFolder
-from diver.core.jsonl import JsonlLog, to_json, write_jsonl
+from diver.core.files import JsonlLog, WorkFolder, to_json, write_jsonl, write_text
 from diver.core.progress import progress_bar
 from diver.core.seeds import digest
 from diver.core.settings import settings
 from diver.core.statistics import Estimate, bounds_of, by_problem, interval, pass_at_k
-from diver.core.tables import Cell, Measure, Table, export, write_table
+from diver.core.tables import Cell, Export, Measure, Table, export, write_table
 from diver.core.types import DiverError, Grade, Problem, Rollout
 from diver.evaluate.config import parse_ks
 from diver.evaluate.grade import AUTO, CHUNK, SCORED, answer, grader_for
-from diver.evaluate.store import Log, MemoryLog
+from diver.evaluate.results import Log, MemoryLog
 from diver.look.known import known_problems
 from diver.look.problems import name_of
 from diver.look.read import Columns, Rollouts, read_rollouts

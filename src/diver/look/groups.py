@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from diver.core.progress import progress
-from diver.core.text import clean
+from diver.core.tables import clean
 from diver.core.types import Group, Rollout
 from diver.diversity import Diversity, Until, formulas, spaced, textual_dissimilarity
 from diver.diversity.equational import formula_spans

@@ -10,17 +10,14 @@ from typing import Any
 
 from tyro.conf import Positional
 
-from diver.core.export import Export
 from diver.core.extras import require
 from diver.core.figures import write_intervals
-from diver.core.files import write_text
-from diver.core.jsonl import to_json, write_jsonl
+from diver.core.files import to_json, write_jsonl, write_text
 from diver.core.progress import progress
 from diver.core.run_folder import given_name, run_name
 from diver.core.settings import settings
+from diver.core.tables import Export, Table, clean, markdown
 from diver.core.tables import Measure as Column
-from diver.core.tables import Table, markdown
-from diver.core.text import clean
 from diver.core.types import DiverError, Grade, Group
 from diver.diversity import Diversity, Until, resolve, unspaced_note, with_diversity
 from diver.evaluate.config import parse_ks

@@ -15,8 +15,8 @@ import numpy as np
 
 from diver.core.bands import Band
 from diver.core.figures import COLOURS, GREY, drawing, frame, write_lines
-from diver.core.fingerprint import fingerprint
 from diver.core.run_folder import find_runs, given_name, run_name
+from diver.core.seeds import fingerprint
 from diver.core.statistics import Estimate, bounds_of
 from diver.core.tables import Measure, Table
 from diver.core.types import DiverError
@@ -31,7 +31,7 @@ from diver.evaluate.comparison import (
     over_k,
     values,
 )
-from diver.evaluate.store import read_results
+from diver.evaluate.results import read_results
 from diver.look.curves import curves_over_seeds
 from diver.look.run_record import RunRecord
 from diver.recipe.recipe import flatten

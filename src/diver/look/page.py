@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from diver.core.text import clean
+from diver.core.tables import clean
 from diver.core.types import DiverError
 from diver.train.alerts import Alert
 

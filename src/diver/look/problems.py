@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from diver.core.statistics import Estimate, bounds_of, by_problem, interval, pass_at_k
-from diver.core.tables import Measure
-from diver.core.text import clean
+from diver.core.tables import Measure, clean
 from diver.core.types import Group, Problem
 
 TITLES = {

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from diver.core.files import write_text
-from diver.core.jsonl import table
+from diver.core.files import table, write_text
 from diver.core.types import DiverError
 from diver.diversity import Until
 from diver.evaluate.comparison import Comparison, legend

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diver.core.jsonl import number, read_json, read_jsonl, table
-from diver.core.rollout_rows import groups_from_rows
-from diver.core.run_folder import by_step, metrics_table, runs_in
+from diver.core.files import number, read_json, read_jsonl, table
+from diver.core.run_folder import by_step, groups_from_rows, metrics_table, runs_in
 from diver.core.types import DiverError, Group
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ import math
 import shlex
 from pathlib import Path
 
-from diver.core.tables import markdown
-from diver.core.text import clean, counted
+from diver.core.tables import clean, counted, markdown
 from diver.evaluate.comparison import Comparison, comparisons, legend
 from diver.evaluate.evaluate import duration
 from diver.look.page import span_text

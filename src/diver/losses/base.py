@@ -5,8 +5,6 @@ its rows first (`row_weights`). A mini-batch may then be cut into micro-batches 
 gradient. torch is imported where numbers are computed, so that naming a loss needs none.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -16,6 +14,8 @@ from diver.core.settings import at_least, settings
 
 if TYPE_CHECKING:
     from torch import Tensor
+else:
+    Tensor = Any
 
 Aggregation = Literal["token-mean", "sequence-mean", "token-sum"]
 Given = Any  # a tensor or a number where the loss declares that it needs it, else None
@@ -123,6 +123,12 @@ def row_weights(lengths: Tensor, aggregation: str) -> Tensor:
     if aggregation == "token-sum":
         return ones / len(lengths)
     raise ValueError(f"aggregation {aggregation!r}: there are token-mean, sequence-mean, token-sum")
+
+
+def kl_to_reference(logprobs: Tensor, reference: Tensor) -> Tensor:
+    """GRPO's estimator of KL(policy || reference) at each token, never negative (arXiv 2402.03300, eq. 4): [n, T]."""
+    gap = reference - logprobs
+    return gap.exp() - gap - 1
 
 
 def top_fraction(values: Tensor, fraction: float) -> Tensor:

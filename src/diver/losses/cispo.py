@@ -1,16 +1,9 @@
 """CISPO (MiniMax-M1, arXiv 2506.13585): the importance ratio is clipped as a weight, so that every token has a
 gradient."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from diver.core.settings import settings
-from diver.losses.base import PolicyLoss, Tokens
+from diver.losses.base import PolicyLoss, Tensor, Tokens
 from diver.losses.clip import ClipLoss
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @settings

@@ -1,15 +1,10 @@
 """The clipped surrogate of PPO and GRPO, with bounds of its own above and below (paper Eq. 1; DAPO, arXiv
 2503.14476)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from diver.core.settings import at_least, between, settings
-from diver.losses.base import PolicyLoss, Tokens
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from diver.losses.base import PolicyLoss, Tensor, Tokens
 
 
 @settings

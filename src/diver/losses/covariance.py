@@ -1,17 +1,10 @@
 """Clip-Cov and KL-Cov (arXiv 2505.22617): tokens of high covariance of log-prob and advantage are held back."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from diver.core.settings import at_least, settings
-from diver.losses.base import PolicyLoss, Tokens, check_fraction, top_fraction
+from diver.losses.base import PolicyLoss, Tensor, Tokens, check_fraction, top_fraction
 from diver.losses.clip import ClipLoss, clipped_surrogate
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def covariance(logprobs: Tensor, advantages: Tensor) -> Tensor:

@@ -1,14 +1,7 @@
 """DPPO (arXiv 2602.04879): a token loses its gradient when its probability, not its ratio, has moved too far."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from diver.core.settings import above, settings
-from diver.losses.base import PolicyLoss, Tokens
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from diver.losses.base import PolicyLoss, Tensor, Tokens
 
 
 @settings

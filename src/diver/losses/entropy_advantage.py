@@ -1,15 +1,8 @@
 """The entropy advantage (arXiv 2506.14758): a token at which the policy is unsure has more of the advantage."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from diver.core.settings import at_least, settings
-from diver.losses.base import Tokens
+from diver.losses.base import Tensor, Tokens
 from diver.losses.clip import ClipLoss
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @settings

@@ -1,15 +1,10 @@
 """GMPO (arXiv 2507.20673): the geometric mean of the clipped ratios of a response in place of their mean."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from diver.core.settings import settings
-from diver.losses.base import Aggregation, PolicyLoss, Tokens
+from diver.losses.base import Aggregation, PolicyLoss, Tensor, Tokens
 from diver.losses.clip import ClipLoss
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @settings

@@ -1,15 +1,10 @@
 """GSPO (arXiv 2507.18071): one importance ratio for a response, the geometric mean of those of its tokens."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from diver.core.settings import settings
-from diver.losses.base import Aggregation, PolicyLoss, Tokens
+from diver.losses.base import Aggregation, PolicyLoss, Tensor, Tokens
 from diver.losses.clip import ClipLoss, clipped_surrogate
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @settings

@@ -1,15 +1,8 @@
 """The clipped surrogate over the tokens of highest entropy only (arXiv 2506.01939, "Beyond the 80/20 rule")."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from diver.core.settings import settings
-from diver.losses.base import Tokens, check_fraction, top_fraction
+from diver.losses.base import Tensor, Tokens, check_fraction, top_fraction
 from diver.losses.clip import ClipLoss
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @settings

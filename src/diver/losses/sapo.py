@@ -1,14 +1,7 @@
 """SAPO (arXiv 2511.20347): a sigmoid of the importance ratio in place of the clip."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from diver.core.settings import above, settings
-from diver.losses.base import Aggregation, PolicyLoss, Tokens
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from diver.losses.base import Aggregation, PolicyLoss, Tensor, Tokens
 
 
 @settings

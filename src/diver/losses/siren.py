@@ -1,15 +1,8 @@
 """SIREN (after arXiv 2509.25133): the entropy of the most unsure tokens is held near that of the initial policy."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from diver.core.settings import at_least, settings
-from diver.losses.base import Tokens, check_fraction
+from diver.losses.base import Tensor, Tokens, check_fraction
 from diver.losses.clip import ClipLoss
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @settings

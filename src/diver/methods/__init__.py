@@ -1,9 +1,8 @@
 """Methods: see `base` for what a method is, `registry` for their names."""
 
 from diver.core.settings import settings
-from diver.methods.base import NEEDS, OBSERVED, Context, Decode, Method, check_needs
+from diver.methods.base import NEEDS, OBSERVED, Context, Decode, Method, Selection, check_needs
 from diver.methods.diver import Diver
 from diver.methods.grpo import ClipHigher, Grpo
 from diver.methods.outcomes import check_outcomes
 from diver.methods.registry import METHODS, method_named
-from diver.methods.selection import Selection

@@ -14,13 +14,11 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from diver.core.settings import own_place, settings
+from diver.core.settings import at_least, between, own_place, settings
 from diver.core.types import DiverError, Group, Progress, Reward, State
 from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.overlong import Overlong
 from diver.methods.replay import Replay
-from diver.methods.selection import Selection
 
 Decode = Callable[[Sequence[int]], str]
 
@@ -40,6 +38,96 @@ NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state",
 
 ROUNDING = 1e-6  # of outcomes that are sums, such as 0.1 + 0.2 + 0.7
 LARGEST_LOGPROB = 0.01  # 0, with room for what bfloat16 rounds
+
+
+@settings
+class Selection:
+    """Which of the sampled rollouts are trained on."""
+
+    keep: Literal["all", "most", "least"] = "all"
+    """most or least: of more samples, the G of highest or lowest mean of TD and ED (paper, appendix B.1)."""
+    samples: int = 2
+    """How many times G rollouts are sampled, where `keep` is not all."""
+    outcomes: Literal["all", "correct", "wrong"] = "all"
+    """Leave out wrong rollouts, or correct ones: they then do not count in the mean over tokens either."""
+    filter_groups: bool = False
+    """Leave out groups whose outcomes are all correct or all wrong, and sample other problems in their place (the
+    dynamic sampling of DAPO, arXiv 2503.14476). The outcome decides, never the shaped reward."""
+    max_num_gen_batches: int = 10
+    """Maximum number of batches sampled for one step, where groups are filtered. The step then trains on the available
+    groups."""
+
+    def __post_init__(self) -> None:
+        at_least(1, samples=self.samples, max_num_gen_batches=self.max_num_gen_batches)
+
+    @property
+    def multiplier(self) -> int:
+        """Rollouts sampled for each one kept."""
+        return 1 if self.keep == "all" else self.samples
+
+    @property
+    def drops(self) -> bool:
+        """Whether not every sampled rollout is trained on."""
+        return self.keep != "all" or self.outcomes != "all" or self.filter_groups
+
+    def select(self, group: Group, threshold: float) -> Group | None:
+        """The rollouts of a measured group that are selected, in their order; None where none is selected.
+
+        If the diversity is equal, the earlier rollouts are selected.
+
+        Raises:
+            ValueError: G would not be an integer.
+        """
+        correct = group.outcomes >= threshold
+        if self.filter_groups and correct.all() == correct.any():
+            return None
+        kept = {"all": np.ones_like(correct), "correct": correct, "wrong": ~correct}[self.outcomes]
+        if self.keep != "all":
+            kept &= self._by_diversity(group)
+        if not kept.any():
+            return None
+        return dataclasses.replace(group, rollouts=tuple(r for r, k in zip(group.rollouts, kept, strict=True) if k))
+
+    def _by_diversity(self, group: Group) -> np.ndarray:
+        size, rest = divmod(len(group), self.samples)
+        if rest or not size:
+            raise ValueError(
+                f"problem {group.problem.id!r}: a selection of 1 in {self.samples} needs a multiple of "
+                f"{self.samples} rollouts, not {len(group)}"
+            )
+        score = np.array([(r.diversity["textual"] + r.diversity["equational"]) / 2 for r in group.rollouts])
+        order = np.argsort(-score if self.keep == "most" else score, kind="stable")
+        return np.isin(np.arange(len(group)), order[:size])
+
+
+@settings
+class Overlong:
+    """A penalty that rises linearly over the last part of the length limit L and is full at L.
+
+    It is DAPO's soft overlong punishment (arXiv 2503.14476, eq. 13).
+    """
+
+    buffer: float = 0.0
+    """The part of L over which it rises; 0 is no penalty. The source has 4,096 of 20,480 tokens, 0.2."""
+    penalty: float = 0.5
+    """The penalty at L. The source has 1 with rewards of 1 and -1, which is half of their range, as this is of 1 and
+    0."""
+    max_tokens: int = 0
+    """L, in policy tokens; 0 is the limit of the engine, sample.max_tokens."""
+
+    def __post_init__(self) -> None:
+        between(0, 1, buffer=self.buffer)
+        at_least(0, penalty=self.penalty, max_tokens=self.max_tokens)
+
+    def __bool__(self) -> bool:
+        return self.buffer > 0 and self.penalty > 0
+
+    def reward(self, lengths: np.ndarray) -> np.ndarray:
+        """-penalty clip((T - (1 - buffer) L) / (buffer L), 0, 1) of lengths T in policy tokens: float64 [G]."""
+        if not self.max_tokens:
+            raise ValueError("overlong.max_tokens, the length limit, is 0: give it where no engine does")
+        start = (1 - self.buffer) * self.max_tokens
+        return -self.penalty * np.clip((np.asarray(lengths) - start) / (self.max_tokens - start), 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -106,8 +194,8 @@ class Method:
         needs |= {"responses"} if self.selection.keep != "all" else set()
         needs |= {"tokens"} if self.overlong or self.diversity.tokenize == "policy" else set()
         needs |= {"tokens", "decode"} if self.diversity.horizon is not None else set()
-        needs |= {"tokens", "grades", "keys", "state"} if self.replay else set()
-        needs |= {"replay"} if self.replay or type(self).replayed is not Method.replayed else set()
+        needs |= {"tokens", "grades", "keys", "state"} if self.replay.alpha else set()
+        needs |= {"replay"} if self.replay.alpha or type(self).replayed is not Method.replayed else set()
         return frozenset(needs.union(*(needs_of(name, self.diversity) for name in {*self.metric_names} - {*OBSERVED})))
 
     def in_common_frame(self) -> Self:
@@ -155,7 +243,7 @@ class Method:
         Returns:
             Groups with their `prompt_tokens`, of which every rollout has tokens and an advantage.
         """
-        return self.replay.replayed(state, problems, progress.step) if self.replay else []
+        return self.replay.replayed(state, problems, progress.step) if self.replay.alpha else []
 
     def limited(self, max_tokens: int) -> Self:
         """This method where responses have at most `max_tokens`, which the penalty for long ones has to know."""
@@ -192,7 +280,7 @@ class Method:
         needs = self.needs
         if "state" in needs and state is None:
             raise DiverError(f"method {self.name!r} counts over the run: give the same `state`, a dict, in every step")
-        if self.replay and not isinstance(progress, Progress):
+        if self.replay.alpha and not isinstance(progress, Progress):
             raise DiverError(
                 f"method {self.name!r} replays rollouts by their age: give progress as Progress(step, steps)"
             )
@@ -212,7 +300,7 @@ class Method:
                 result.append(self._with_advantages(selected, context))
         for group in sampled:
             self._call(self.update_state, group, context.state)
-            if self.replay:
+            if self.replay.alpha:
                 self.replay.remember(group, context.state, progress.step)  # type: ignore[union-attr]  # checked above
         texts = [text for group in result for text in group.responses] if measure_all or "responses" in needs else []
         if note := unspaced_note(texts, self.diversity.tokenize):
@@ -305,7 +393,7 @@ class Method:
         outcomes = [group.outcomes for group in sampled]
         correct = [o >= self.threshold for o in outcomes]
         signal = [float(np.abs(group.advantages).sum()) for group in groups]
-        of_trained = _sampled_of(groups, sampled)
+        of_trained = sampled if len(groups) == len(sampled) else _sampled_of(groups, sampled)
         all_correct = [bool((group.outcomes >= self.threshold).all()) for group in of_trained]
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         rewards = [reward for group in groups for reward in group.rewards]

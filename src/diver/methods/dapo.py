@@ -1,9 +1,8 @@
 """DAPO (arXiv 2503.14476): clip-higher with dynamic sampling and the soft overlong punishment."""
 
 from diver.core.settings import settings
+from diver.methods.base import Overlong, Selection
 from diver.methods.grpo import ClipHigher
-from diver.methods.overlong import Overlong
-from diver.methods.selection import Selection
 
 
 @settings

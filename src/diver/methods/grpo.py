@@ -9,8 +9,7 @@ import numpy as np
 from diver.core.settings import at_least, settings
 from diver.core.types import Group
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Context, Method
-from diver.methods.overlong import Overlong
+from diver.methods.base import Context, Method, Overlong
 
 Divisor = Literal["std", "sample-std", "mean", "none"]
 

@@ -69,9 +69,6 @@ class Replay:
                 "weights = 'frequency' counts solutions, and keep = 'latest' does not tell them apart; use 'uniform'"
             )
 
-    def __bool__(self) -> bool:
-        return self.alpha > 0
-
     def remember(self, group: Group, state: State, step: int) -> None:
         """Enter the correct, finished rollouts of a sampled group into the bank, in place. `step` is their rollout
         step."""

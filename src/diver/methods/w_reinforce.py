@@ -6,8 +6,7 @@ import numpy as np
 from diver.core.settings import settings
 from diver.core.types import Group
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Context, Method
-from diver.methods.selection import Selection
+from diver.methods.base import Context, Method, Selection
 
 
 @settings

@@ -139,3 +139,25 @@ class Data(Source):
     reasoning_gym: ReasoningGym = ReasoningGym()
     """Settings of the generated problems, for path = "reasoning-gym:graph_color" and the other tasks
     of that library."""
+
+
+class Entry(NamedTuple):
+    """A testbed: a task whose problems are generated, with an exact verifier and a starting policy.
+
+    Its problems are a function in `diver.tasks.testbeds.PROBLEMS`, its grader is in `diver.tasks.verify.graders`.
+    """
+
+    settings: str
+    """The section of `data` with the settings of its problems."""
+    extra: str = ""
+    """The extra of this package that the testbed needs. A testbed with an extra has tasks, named after a colon."""
+
+
+TESTBEDS = {
+    "countdown": Entry("countdown"),
+    "maze": Entry("maze"),
+    "reasoning-gym": Entry("reasoning_gym", extra="reasoning-gym"),
+}
+
+POLICIES = ("countdown", "maze", "graph-coloring")
+"""Starting policies, made by `scripts/starting_policy.py`: the first is in this package, the others in `studies/`."""

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 import tyro
 
-from diver.core.export import FIGURES
+from diver.core.tables import FIGURES
 from diver.core.types import DiverError
 from diver.recipe.help import help_text
 
 T = TypeVar("T")
+HELP = {"-h", "--help"}
 
 
 def parse(
@@ -29,7 +30,7 @@ def parse(
 
     --help prints `help_text`, in which `common` has the options that people use, and exits; --help all prints all.
     """
-    if wants_help(args):
+    if not HELP.isdisjoint(args):
         settings, underscores = options.get("default", kind), options.get("use_underscores", False)
         shown = {"everything": "all" in args, "underscores": underscores, "short": short}
         print(help_text(settings, command, common, **shown))
@@ -41,11 +42,6 @@ def parse(
             return tyro.cli(kind, prog=command, args=args, **options)
     except SystemExit:
         raise DiverError(f"command line: {_message(printed.getvalue())}") from None
-
-
-def wants_help(args: Sequence[str]) -> bool:
-    """Whether the help is asked for."""
-    return not {"-h", "--help"}.isdisjoint(args)
 
 
 def with_commas(args: Sequence[str]) -> list[str]:

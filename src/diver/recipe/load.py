@@ -14,7 +14,7 @@ import tyro
 
 from diver.core.settings import Errors, choose, merge, nearest
 from diver.core.types import DiverError
-from diver.recipe.flags import parse, wants_help
+from diver.recipe.flags import HELP, parse
 from diver.recipe.recipe import SECTIONS, Recipe, flatten, make_recipe, make_sections, override
 
 SHORT = {
@@ -62,7 +62,7 @@ def parse_arguments(
     """
     path, flags = _split(args)
     names, flags = _names(flags)
-    if path is None and not wants_help(flags):
+    if path is None and HELP.isdisjoint(flags):
         raise DiverError(f"name a recipe: {command} recipes/quickstart.toml")
     table = read_toml(path) if path else {}
     table = _without_replaced(table, flags, path)
@@ -141,7 +141,7 @@ def _names(flags: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
             continue
         if flag.startswith("--") and (metric := REWARDED.fullmatch(key)):
             table = merge(table, _nested(["method", metric[1].replace("-", "_"), metric[2]], {}))
-        elif flag.startswith("--evaluate.source.") or wants_help([flag]):
+        elif flag.startswith("--evaluate.source.") or flag in HELP:
             table = merge(table, {"evaluate": {"source": {}}})
         rest.append(f"{SHORT.get(flag, flag)}{equals}{value}")
     return table, rest

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from diver.core.fingerprint import fingerprint, rows_fingerprint
-from diver.core.jsonl import table
-from diver.core.provenance import provenance
+from diver.core.extras import provenance
+from diver.core.files import table
 from diver.core.run_folder import RunFolder, runs_in
+from diver.core.seeds import fingerprint, rows_fingerprint
 from diver.core.types import DiverError
+from diver.recipe.data import POLICIES, TESTBEDS
 from diver.recipe.recipe import Recipe, flatten, make_recipe
-from diver.recipe.testbeds import POLICIES, TESTBEDS
 
 
 def open_run(recipe: Recipe, origin: Mapping[str, Any] | None = None, **identity: Any) -> RunFolder:

@@ -10,11 +10,10 @@
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from diver.core.seeds import stream_seed
-from diver.core.types import DiverError, Group, Problem, Rollout
+from diver.core.types import DiverError, Problem, Rollout
 from diver.tasks.templates import encode, render
 
 Prompt = str | Sequence[Mapping[str, str]]
@@ -91,41 +90,11 @@ def requests(seed: int, benchmark: str, problem_id: str, prompt: Prompt, samples
     return [Request(problem_id, i, prompt, stream_seed(seed, "generate", benchmark, problem_id, i)) for i in samples]
 
 
-def sample_groups(
-    generator: Any,
-    problems: Sequence[Problem],
-    prompts: Sequence[str],
-    size: int,
-    *,
-    temperature: float,
-    max_tokens: int,
-    seed: int,
-    stop_token_ids: Sequence[int] = (),
-) -> list[Group]:
-    """A group of `size` rollouts of each problem, by an `HFGenerator`.
-
-    Rollout j of problem i has the stream (seed, i, j): a problem that comes twice in a batch has two groups.
-    """
-    batch = [
-        Request(problem.id, j, prompt, stream_seed(seed, i, j))
-        for i, (problem, prompt) in enumerate(zip(problems, prompts, strict=True))
-        for j in range(size)
-    ]
-    params = SamplingParams(temperature, max_tokens, stop_token_ids)
-    rollouts = (generation.rollout for generation in generator.generate(batch, params, in_order=True))
-    tokens = encode(generator.tokenizer, prompts)
-    return [
-        Group(problem, tuple(islice(rollouts, size)), prompt, tuple(ids))
-        for problem, prompt, ids in zip(problems, prompts, tokens, strict=True)
-    ]
-
-
-def prompts_that_fit(requests: Iterable[Request], generator: Any) -> dict[str, list[int]]:
-    """Token ids of the prompt of each problem; messages go through the tokenizer's chat template.
+def prompts_that_fit(prompts: Mapping[str, Prompt], generator: Any) -> dict[str, list[int]]:
+    """Token ids of the prompt of each problem, by its id; messages go through the tokenizer's chat template.
 
     PromptTooLong where a prompt fills the model's context.
     """
-    prompts = {request.problem_id: request.prompt for request in requests}
     texts = [
         prompt
         if isinstance(prompt, str)

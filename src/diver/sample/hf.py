@@ -11,7 +11,7 @@ ours.
 """
 
 import sys
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
@@ -20,13 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from diver.core.seeds import uniform
-from diver.core.types import DiverError, Rollout
-from diver.losses.logprobs import entropy
+from diver.core.seeds import stream_seed, uniform
+from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.sample.base import Generation, Key, Request, SamplingParams, prompts_that_fit
-from diver.sample.cache import check_layers
-from diver.sample.decoding import Decoding, Job
-from diver.sample.policy import Policy
+from diver.sample.decoding import Decoding, Job, check_layers
+from diver.sample.policy import Policy, entropy
 
 BLOCK = 64  # samples of a problem of an evaluation that come before the next samples of any problem
 SEGMENT = {"cuda": 16}  # requests per row that an evaluation runs, and after a kill repeats, as a whole
@@ -86,23 +84,22 @@ class HFGenerator:
             self._free = torch.cuda.mem_get_info(device)[0] + unused - reserve
 
     def generate(
-        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = (), in_order: bool = False
+        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
     ) -> Iterator[Generation]:
-        """`in_order` is one segment. Otherwise the first samples of all problems come first, so that more samples later
-        are further segments, and among them prompts of similar length come together."""
-        tokens = prompts_that_fit(requests, self)
+        """The first samples of all problems come first, so that more samples later are further segments, and among them
+        prompts of similar length come together."""
+        tokens = prompts_that_fit({r.problem_id: r.prompt for r in requests}, self)
         room = self.context or sys.maxsize
         limits = {name: min(params.max_tokens, room - len(ids)) for name, ids in tokens.items()}
         rows = self.max_num_seqs or self.rows_for(max(len(ids) + limits[name] for name, ids in tokens.items()))
         ends = {*self.ends, *params.stop_token_ids}
-        for segment in [requests] if in_order else self._segments(requests, tokens, rows):
+        for segment in self._segments(requests, tokens, rows):
             if all(request.key in have for request in segment):
                 continue
             names = list(dict.fromkeys(request.problem_id for request in segment))
             index = {name: i for i, name in enumerate(names)}
             jobs = [Job(index[r.problem_id], r.seed, limits[r.problem_id]) for r in segment]
-            with self.inference():
-                rollouts = self.respond([tokens[name] for name in names], jobs, params.temperature, rows, ends)
+            rollouts = self.respond([tokens[name] for name in names], jobs, params.temperature, rows, ends)
             for request, rollout in zip(segment, rollouts, strict=True):
                 if request.key not in have:
                     yield Generation(*request.key, rollout.replace(index=request.sample))
@@ -161,21 +158,57 @@ class HFGenerator:
         rows: int = 0,
         ends: Collection[int] | None = None,
     ) -> list[Rollout]:
-        """A response to each job, in their order, `rows` at a time (0: all of them), up to a token of `ends`.
+        """A response to each job, in their order, `rows` at a time (0: automatic), up to a token of `ends`.
 
         A response draws its tokens by its own seed; at temperature 0 each is the most likely one, scored at 1. The
         others in the batch affect it by rounding only. Products of other sizes may be summed in other orders, and a
         token differs where its random number falls into the gap.
         """
         ends = self.ends if ends is None else ends
-        batch = Decoding(self.model, ends, prompts, jobs, min(rows or len(jobs), len(jobs)))
-        while batch.refill():
-            logp = torch.log_softmax(batch.logits.float() / (temperature or 1.0), -1)
-            token = draw(logp.exp(), uniform(batch.seeds, batch.count)) if temperature else greedy(logp)
-            batch.take(token, logp.gather(-1, token[:, None])[:, 0], entropy(logp))
-            batch.advance(token)
+        rows = rows or self.max_num_seqs or self.rows_for(max(len(prompts[job.prompt]) + job.limit for job in jobs))
+        with self.inference():
+            batch = Decoding(self.model, ends, prompts, jobs, min(rows, len(jobs)))
+            while batch.refill():
+                logp = torch.log_softmax(batch.logits.float() / (temperature or 1.0), -1)
+                token = draw(logp.exp(), uniform(batch.seeds, batch.count)) if temperature else greedy(logp)
+                batch.take(token, logp.gather(-1, token[:, None])[:, 0], entropy(logp))
+                batch.advance(token)
         texts = self.tokenizer.batch_decode([r[0] for r in batch.results], skip_special_tokens=True)
         return [
             Rollout(text, tokens, logprobs, entropy=mean_entropy, truncated=tokens[-1] not in ends)
             for text, (tokens, logprobs, mean_entropy) in zip(texts, batch.results, strict=True)
         ]
+
+
+def sample_groups(
+    generator: HFGenerator,
+    problems: Sequence[Problem],
+    prompts: Sequence[str],
+    size: int,
+    *,
+    temperature: float,
+    max_tokens: int,
+    seed: int,
+    stop_token_ids: Sequence[int] = (),
+    tokens: Mapping[str, list[int]] | None = None,
+) -> list[Group]:
+    """A group of `size` rollouts of each problem.
+
+    Rollout j of problem i has the stream (seed, i, j): a problem that comes twice in a batch has two groups. `tokens`
+    are the token ids of the prompts by problem id, where they are known and fit.
+    """
+    given = {problem.id: prompt for problem, prompt in zip(problems, prompts, strict=True)}
+    tokens = prompts_that_fit(given, generator) if tokens is None else tokens
+    place, room = {name: i for i, name in enumerate(given)}, generator.context or sys.maxsize
+    jobs = [
+        Job(place[problem.id], stream_seed(seed, i, j), min(max_tokens, room - len(tokens[problem.id])))
+        for i, problem in enumerate(problems)
+        for j in range(size)
+    ]
+    ends = {*generator.ends, *stop_token_ids}
+    rollouts = iter(generator.respond([tokens[name] for name in given], jobs, temperature, ends=ends))
+    groups = []
+    for problem, prompt in zip(problems, prompts, strict=True):
+        members = tuple(next(rollouts).replace(index=j) for j in range(size))
+        groups.append(Group(problem, members, prompt, tuple(tokens[problem.id])))
+    return groups

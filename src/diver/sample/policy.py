@@ -1,4 +1,4 @@
-"""Loading a policy: the bundled one, a Hugging Face folder, or a hub name."""
+"""A policy: loading it (the bundled one, a Hugging Face folder, or a hub name), and the log-probs of its tokens."""
 
 import json
 import timeit
@@ -11,21 +11,23 @@ from typing import Any, NamedTuple
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils.logging import disable_progress_bar
 
 from diver.core.extras import missing
 from diver.core.seeds import digest
 from diver.core.types import DiverError
+from diver.recipe.data import POLICIES
 from diver.recipe.sections import Model
-from diver.recipe.testbeds import POLICIES
-from diver.sample.products import by_onednn, is_faster
 from diver.tasks import hub
 from diver.tasks.templates import with_chat_template_kwargs
 from diver.tasks.testbeds import policy_folder
 
 BF16_PARAMETERS = 50_000_000  # below, converting to bfloat16 takes what the products save
 BF16_SPEEDUP = 1.5  # of the products alone, from which on bfloat16 is worth its rounding
+CHUNK_ELEMENTS = 1 << 27  # logits that are computed at a time; 512 MB in float32
 ADAPTERS = "adapter_config.json"  # of a folder in which peft saved LoRA adapters
 
 
@@ -82,6 +84,52 @@ def logits_of(model: Any, hidden: Tensor) -> Tensor:
     if (cap := getattr(config, "final_logit_softcapping", None)) is not None:  # Gemma
         logits = torch.tanh(logits / cap) * cap
     return logits
+
+
+def token_logprobs(
+    hidden: Tensor,
+    tokens: Tensor,
+    head: Callable[[Tensor], Tensor],
+    temperature: float,
+    *,
+    vocabulary: int,
+    with_entropy: bool = False,
+    top_p: float = 1.0,
+) -> tuple[Tensor, Tensor | None]:
+    """log pi of each token and the entropy in nats of its distribution, at logits / temperature: [N] each, in float32.
+
+    With `top_p` the entropy is that of the nucleus (`entropy`).
+    `head` maps hidden states [n, d] to logits [n, V]. More than CHUNK_ELEMENTS logits are computed in chunks,
+    and once more in the backward pass, so the memory does not grow with N V. Values and gradients are the same.
+    """
+
+    def scores(hidden: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
+        logp = torch.log_softmax(head(hidden).float() / temperature, -1)
+        return logp.gather(-1, tokens[:, None])[:, 0], entropy(logp, top_p) if with_entropy else None
+
+    size = max(1, CHUNK_ELEMENTS // vocabulary)
+    if len(tokens) <= size:
+        return scores(hidden, tokens)
+    chunks = [
+        checkpoint(scores, *chunk, use_reentrant=False, preserve_rng_state=False)
+        for chunk in zip(hidden.split(size), tokens.split(size), strict=True)
+    ]
+    logprobs, entropies = zip(*chunks, strict=True)
+    return torch.cat(logprobs), torch.cat(entropies) if with_entropy else None
+
+
+def entropy(logp: Tensor, top_p: float = 1.0) -> Tensor:
+    """Entropy in nats of distributions given by their log-probs [..., V]: [...].
+
+    With `top_p` below 1 that of the nucleus: the smallest set of the likeliest whose probability is at least `top_p`,
+    renormalised. What is in it has no gradient.
+    """
+    if top_p < 1:
+        ordered, order = logp.detach().sort(descending=True, stable=True)
+        before = ordered.exp().cumsum(-1) - ordered.exp()
+        kept = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, before < top_p)
+        logp = torch.log_softmax(logp.masked_fill(~kept, -1e4), -1)  # whose exp is 0; with -inf 0 * inf is not a number
+    return -(logp.exp() * logp).sum(-1)
 
 
 @contextmanager
@@ -256,3 +304,67 @@ def check_folder(folder: Path, name: str) -> None:
         raise DiverError(f"{name}: the folder has no tokenizer (tokenizer.json); tokenizer.save_pretrained saves one")
     if not [*folder.glob("*.safetensors"), *folder.glob("*.bin")]:
         raise DiverError(f"{name}: the folder has no weights (*.safetensors)")
+
+
+def available() -> bool:
+    """Whether this torch has both: elsewhere its own products are those of the processor's vendor."""
+    both = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()
+    return both and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def is_faster(model: torch.nn.Module) -> bool:
+    """Whether the module is on a CPU with AVX-512, and this torch has oneDNN. ATEN_CPU_CAPABILITY=avx2 says no."""
+    on_cpu = next(model.parameters()).device.type == "cpu"
+    return on_cpu and available() and torch.backends.cpu.get_cpu_capability() == "AVX512"
+
+
+def by_onednn(model: torch.nn.Module) -> None:
+    """The module's linear layers, itself included, compute by oneDNN."""
+    for module in model.modules():
+        if type(module) is torch.nn.Linear:
+            module.__class__ = Linear
+
+
+class Linear(torch.nn.Linear):
+    """torch's layer with another product: the same weights, and results but for rounding.
+
+    torch multiplies float32 matrices by MKL. torch also has oneDNN, which takes 0.8 of the CPU seconds of a rollout
+    batch and its update on an AMD processor with AVX-512. On the same processor without AVX-512 both take the same
+    (benchmarks/engine.py, "without products by oneDNN"). The two differ by rounding, so a choice by a measurement at
+    the start could change the numbers of a run that is resumed. What the processor can do is the same at each start.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        in_float32 = x.dtype == self.weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+        if not in_float32 or not x.numel():  # oneDNN has no product without rows
+            return super().forward(x)
+        return (
+            _Product.apply(x, self.weight, self.bias)
+            if torch.is_grad_enabled()
+            else _product(x, self.weight, self.bias)
+        )
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x [..., i] times weight [o, i] transposed, plus bias [o]: [..., o]."""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+class _Product(torch.autograd.Function):
+    """`_product` with its gradient, which is two more."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _product(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        rows = dy.flatten(0, -2)
+        return (
+            _product(dy, weight.T) if ctx.needs_input_grad[0] else None,
+            _product(rows.T, x.flatten(0, -2).T) if ctx.needs_input_grad[1] else None,
+            rows.sum(0) if ctx.needs_input_grad[2] else None,
+        )

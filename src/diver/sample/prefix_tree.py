@@ -54,7 +54,7 @@ class PrefixTreeGenerator:
     ) -> Iterator[Generation]:
         if any(request.key in have for request in requests):
             raise ValueError("the prefix tree samples all responses of a problem at once: `have` must be empty")
-        tokens = prompts_that_fit(requests, self)
+        tokens = prompts_that_fit({r.problem_id: r.prompt for r in requests}, self)
         samples = Counter(request.problem_id for request in requests)
         rng = np.random.default_rng(self.seed)
         for start in range(0, len(tokens), MAX_PROMPTS):

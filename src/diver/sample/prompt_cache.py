@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, inf
 
 from diver.core.types import DiverError
-from diver.sample.cache import check_layers
+from diver.sample.decoding import check_layers
 from diver.sample.policy import attention
 
 NAME = "diver_prompt_cache"

@@ -64,7 +64,7 @@ class VLLMGenerator:
         self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
     ) -> Iterator[Generation]:
         missing = [request for request in requests if request.key not in have]
-        tokens = prompts_that_fit(missing, self)
+        tokens = prompts_that_fit({r.problem_id: r.prompt for r in missing}, self)
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
             prompts = [tokens[request.problem_id] for request in batch]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from diver.core.jsonl import read_jsonl
+from diver.core.files import read_jsonl
 from diver.core.types import DiverError
 
 Rows = Iterable[tuple[str, Any]]

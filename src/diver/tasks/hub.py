@@ -8,7 +8,7 @@ from typing import Literal
 
 from diver.core.settings import nearest
 from diver.core.types import DiverError
-from diver.recipe.testbeds import POLICIES
+from diver.recipe.data import POLICIES
 
 PATIENCE = 10.0  # seconds
 

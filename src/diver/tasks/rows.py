@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from diver.core.extras import missing
-from diver.core.fingerprint import ROW_FILES
+from diver.core.seeds import ROW_FILES
 from diver.core.types import DiverError
 from diver.recipe.data import Source
 from diver.tasks import hub

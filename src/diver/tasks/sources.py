@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from diver.core.jsonl import InvalidRow
+from diver.core.files import InvalidRow
 from diver.core.types import DiverError, Problem
 from diver.recipe.data import Source
 from diver.tasks.formats import Rows

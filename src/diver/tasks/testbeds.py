@@ -9,8 +9,7 @@ from pathlib import Path
 
 from diver.core.extras import EXTRAS, install
 from diver.core.types import DiverError, Problem
-from diver.recipe.data import Data, Source
-from diver.recipe.testbeds import POLICIES, TESTBEDS
+from diver.recipe.data import POLICIES, TESTBEDS, Data, Source
 from diver.tasks.verify import countdown, get_grader, maze, reasoning_gym
 
 PROBLEMS: dict[str, Callable[..., list[Problem]]] = {

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from diver.core.files import lock, make_folder
 from diver.core.progress import progress_bar
-from diver.core.text import counted
+from diver.core.tables import counted
 from diver.core.types import DiverError
 from diver.train.stopping import how_to_resume, stop_request
 

@@ -1,19 +1,30 @@
-"""What a run needs besides weights, checked alike by `--dry-run` and by the start of a run."""
+"""What a run needs besides weights, checked alike by `--dry-run` and by the start of a run.
+
+`rehearse` passes a group of made-up responses through the method and a verifier, so that an error that would stop the
+run later is raised before its first step.
+"""
 
 import datetime
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from diver.core.settings import Errors
-from diver.core.types import DiverError, Problem
+import numpy as np
+
+from diver.core.files import to_json
+from diver.core.settings import Errors, call_own
+from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, State
 from diver.methods import NEEDS, check_needs
 from diver.recipe.recipe import Recipe
 from diver.sample.hf import end_tokens
-from diver.sample.policy import Configuration, find_device, load_configuration, positions
+from diver.sample.policy import ADAPTERS, Configuration, find_device, load_configuration, positions
 from diver.tasks.splits import load
 from diver.tasks.templates import TEMPLATES, Prompted, check_used, prompted
-from diver.tasks.verify import get_grader
+from diver.tasks.verify import get_grader, verify
+from diver.train.checkpoint import without_arrays
 from diver.train.loggers import check_loggers
 
 
@@ -65,7 +76,7 @@ def prepare(recipe: Recipe) -> Prepared:
         each = ", ".join(f"{n} problems by {name}" for name, n in verifiers.most_common())
         notes.append(f"graded {each}, as their answers ask for (data.verifier = 'auto')")
     notes += sorted({get_grader(name).note for name in verifiers} - {""})
-    notes += [_replay_note(recipe, verifiers)] if recipe.method.replay else []
+    notes += [_replay_note(recipe, verifiers)] if recipe.method.replay.alpha else []
     for part in (prepared.train, prepared.eval_problems):
         check_used(recipe.model.chat_template_kwargs, part.template, part.problems, "model.chat_template_kwargs")
     notes += [note] if (note := _date_note(recipe, policy.tokenizer, prepared.train)) else []
@@ -142,3 +153,87 @@ def _check_batch(recipe: Recipe, problems: int, notes: Sequence[str]) -> None:
             f"{problems} to train on; lower it, and train.mini_batch_size, which must divide it"
             + "".join(f"; {note}" for note in notes)
         )
+
+
+def prepare_and_rehearse(recipe: Recipe) -> Prepared:
+    """All that the built-in trainer checks before it loads weights; DiverError for what would stop the run later."""
+    # Adapters are loaded with their weights frozen, and the built-in trainer trains all weights.
+    if (Path(recipe.model.path).expanduser() / ADAPTERS).exists():
+        raise DiverError(
+            f"model.path {recipe.model.path!r}: has LoRA adapters, and diver train trains whole models; merge them "
+            "first (peft: merge_and_unload, then save_pretrained), or train with --engine trl"
+        )
+    prepared = prepare(recipe)
+    prepared.notes.extend(rehearse(recipe, prepared.train, prepared.tokenizer))
+    return prepared
+
+
+def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
+    """Notes on a verifier of one's own. DiverError for whatever the method raises:
+    an encoder that is missing, its own error."""
+    problem = train.problems[0]
+    prompt = train.ids[problem.id]
+    decode = partial(tokenizer.decode, skip_special_tokens=True)
+    rollouts = []
+    for i in range(recipe.sample.group_size * recipe.method.selection.multiplier):  # every other one is correct
+        tokens = [*prompt[: 1 + i % len(prompt)]]
+        text, correct = decode(tokens), i % 2 == 0
+        rollouts.append(
+            Rollout(
+                text,
+                tokens=tokens,
+                logprobs=np.full(len(tokens), -1.0, np.float32),
+                index=i,
+                grade=Grade.CORRECT if correct else Grade.WRONG,
+                key=text,
+                reward=Reward(float(correct)),
+            )
+        )
+    group = Group(problem, tuple(rollouts), prompt=train.texts[0], prompt_tokens=tuple(prompt))
+
+    method, state = recipe.method.limited(recipe.sample.max_tokens), State()
+    given = [group], Progress(0, recipe.train.steps), decode, state
+    if ":" in method.name:
+        (shaped,) = call_own(f"method.name {method.name!r}", method.apply, *given) or (None,)
+    else:
+        (shaped,) = method.apply(*given) or (None,)
+    if shaped and method.selection.outcomes != "all" and not method.overlong:
+        parts = [r.token_advantages if r.token_advantages is not None else r.advantage for r in shaped.rollouts]
+        # With other texts an advantage could differ from 0 where a reward goes beyond the outcome.
+        if not any(map(np.any, parts)) and not any(shaped.rewards != shaped.outcomes):
+            raise DiverError(
+                f"method {method.name!r}: selection.outcomes = {method.selection.outcomes!r} leaves responses with "
+                "equal rewards, whose advantages are all 0; psr trains on correct responses, nsr on wrong ones"
+            )
+    try:
+        values, arrays = without_arrays(state)
+        kept = json.loads(to_json(values)) == values and all(a.dtype == np.int32 and a.ndim == 1 for a in arrays)
+    except (TypeError, ValueError):  # such as a set
+        kept = False
+    if not kept:
+        raise DiverError(
+            f"method {method.name!r}: its state is saved as JSON, which gives other values back; use dicts with text "
+            "as keys, lists, texts, numbers, None, and arrays of int32 [n] as values of dicts"
+        )
+    return _verifier_notes(recipe, problem) if ":" in problem.verifier else []
+
+
+def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:
+    """What a verifier of one's own makes of the reference answer itself, plain and in a box:
+    one of them it should take.
+
+    Nothing where the answer is blank, as in a task that is judged by its rules.
+    """
+    if not problem.answer.strip():
+        return []
+    responses = (problem.answer, rf"The answer is \boxed{{{problem.answer}}}.")
+    (graded,) = verify([Group(problem, tuple(map(Rollout, responses)))], recipe.verify)
+    grades = [rollout.grade for rollout in graded.rollouts]
+    if Grade.CORRECT in grades:
+        return []
+    found = ", ".join(dict.fromkeys(str(grade) for grade in grades))
+    return [
+        f"verifier {problem.verifier}: gives the reference answer of problem {problem.id!r} itself, "
+        f"{problem.answer[:60]!r}, plain and in a box, the grade {found}; it is called with the response and the "
+        "Problem, whose answer is problem.answer"
+    ]

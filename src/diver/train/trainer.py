@@ -20,20 +20,18 @@ from tqdm import tqdm
 from diver.core.progress import progress_bar
 from diver.core.run_folder import RunFolder
 from diver.core.seeds import stream_seed
-from diver.core.state import read_state
-from diver.core.text import counted
+from diver.core.tables import counted
 from diver.core.types import DiverError, Grade, Group, Progress, sampling_metrics
 from diver.evaluate.evaluate import Task, evaluate, metrics
 from diver.recipe.recipe import Recipe
-from diver.sample.base import sample_groups
-from diver.sample.hf import HFGenerator
+from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy, precision_note, weights_digest
 from diver.tasks.splits import draw_indices
 from diver.tasks.verify import verify, with_keys
 from diver.train import checkpoint
 from diver.train.alerts import AlertLog
 from diver.train.loggers import open_loggers
-from diver.train.rehearsal import prepare_and_rehearse
+from diver.train.prepare import prepare_and_rehearse
 from diver.train.stopping import stop_request
 from diver.train.update import update
 
@@ -69,7 +67,7 @@ class Trainer:
             weight_decay=recipe.train.weight_decay,
         )
         self.step = checkpoint.restore(saved[-1], self.policy, self.optimizer) if saved else 0
-        self.state = read_state(saved[-1]) if saved else {}
+        self.state = checkpoint.read_state(saved[-1]) if saved else {}
         self.has_graded = False
 
     def run(self) -> None:
@@ -183,6 +181,7 @@ class Trainer:
                     max_tokens=sampling.max_tokens,
                     stop_token_ids=sampling.stop_token_ids,
                     seed=stream_seed(seed, "sample", number),
+                    tokens=self.train.ids,
                 )
             with _timed(timings, "verify", bar):
                 batch = verify(batch, self.recipe.verify)

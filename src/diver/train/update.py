@@ -21,13 +21,11 @@ from torch import Tensor
 
 from diver.core.types import DiverError, Group, State
 from diver.losses import PolicyLoss
-from diver.losses.base import Tokens, row_weights
-from diver.losses.logprobs import kl_to_reference, token_logprobs
+from diver.losses.base import Tokens, kl_to_reference, row_weights
 from diver.methods.replay import replay_metrics, weights_of
 from diver.recipe.sections import Update
-from diver.sample.policy import Policy, hidden_states, logits_of
-from diver.train.batches import Batch, Row, collate, micro_batches, rows_of
-from diver.train.shared_prompts import before_responses, shares_prompts
+from diver.sample.policy import Policy, hidden_states, logits_of, token_logprobs
+from diver.train.batches import Batch, Row, before_responses, collate, micro_batches, rows_of, shares_prompts
 
 ANCHOR = "loss.anchor"
 """Its key in the state."""
@@ -178,9 +176,9 @@ def update(
     if loss.recomputes_logprobs:
         mini_batches = [_recomputed(policy, batch, loss, config, temperature) for batch in mini_batches]
     parameters = [p for p in policy.model.parameters() if p.requires_grad]
-    without_terms = dataclasses.replace(loss, kl_coef=0.0, entropy_coef=0.0)
     shares = [list((replayed or [])[i :: len(mini_batches)]) for i in range(len(mini_batches))]
-    if replayed:
+    if replayed:  # KL and entropy terms are of sampled rollouts only
+        without_terms = dataclasses.replace(loss, kl_coef=0.0, entropy_coef=0.0)
         shares = [_recomputed(policy, share, without_terms, config, temperature) for share in shares]
     for i, (mini_batch, share) in enumerate(zip(mini_batches, shares, strict=True)):
         # Zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all.

@@ -21,8 +21,8 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from diver import cli
-from diver.core.jsonl import JsonlLog, read_jsonl
-from diver.core.rollout_rows import groups_from_rows
+from diver.core.files import JsonlLog, read_jsonl
+from diver.core.run_folder import groups_from_rows
 from diver.core.types import DiverError, Progress
 from diver.integrations.trl.launch import arguments
 from diver.integrations.trl.objective import installed

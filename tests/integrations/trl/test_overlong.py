@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from diver.methods import method_named
-from diver.methods.overlong import Overlong
+from diver.methods.base import Overlong
 
 rewards = pytest.importorskip("trl.rewards", reason="in the environment of `make test-trl` only")
 

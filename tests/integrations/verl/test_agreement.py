@@ -19,8 +19,7 @@ import stock
 from diver.core.types import Progress
 from diver.integrations.verl.launch import command
 from diver.recipe.recipe import make_recipe
-from diver.sample.base import sample_groups
-from diver.sample.hf import HFGenerator
+from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy
 from diver.tasks.splits import load
 from diver.tasks.templates import prompted

@@ -21,8 +21,8 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
 from diver import cli
-from diver.core.jsonl import JsonlLog, read_jsonl
-from diver.core.rollout_rows import groups_from_rows
+from diver.core.files import JsonlLog, read_jsonl
+from diver.core.run_folder import groups_from_rows
 from diver.core.types import DiverError, Progress
 from diver.integrations.verl.config import check, read_plugin
 from diver.integrations.verl.launch import command, problems_of

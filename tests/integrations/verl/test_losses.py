@@ -25,9 +25,13 @@ from diver.losses import (  # noqa: E402
     KlCovLoss,
     SapoLoss,
 )
-from diver.losses.base import Tokens, row_weights  # noqa: E402
-from diver.losses.logprobs import entropy, kl_to_reference  # noqa: E402
+from diver.losses.base import (  # noqa: E402
+    Tokens,
+    kl_to_reference,
+    row_weights,
+)
 from diver.methods.grpo import group_advantage  # noqa: E402
+from diver.sample.policy import entropy  # noqa: E402
 
 ROWS, WIDTH = 12, 40
 GEO_MEAN = "geo_mean", {"clip_ratio_low": "clip_low", "clip_ratio_high": "clip_high"}  # not carried

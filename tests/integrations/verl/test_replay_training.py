@@ -13,10 +13,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from waiting import until
 
-from diver.core.files import lock
-from diver.core.jsonl import JsonlLog
-from diver.core.state import read_state
+from diver.core.files import JsonlLog, lock
 from diver.core.types import DiverError
+from diver.train.checkpoint import read_state
 
 RECIPE = """
 [run]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from diver.core.jsonl import to_json
+from diver.core.files import to_json
 from diver.core.settings import merge
 from diver.core.types import DiverError
 from diver.integrations.keys import mapped

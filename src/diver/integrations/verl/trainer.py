@@ -33,7 +33,6 @@ from verl.utils.debug import marked_timer
 from verl.utils.debug.metrics import calculate_debug_metrics
 
 from diver.core.run_folder import RunFolder
-from diver.core.state import read_state, write_state
 from diver.core.types import DiverError, Group, Progress, Rollout, State, sampling_metrics
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
@@ -48,6 +47,7 @@ from diver.recipe.recipe import identity
 from diver.recipe.run import earlier_identity
 from diver.sample.base import is_truncated
 from diver.train.alerts import AlertLog
+from diver.train.checkpoint import read_state, write_state
 
 METRICS = {
     "policy/loss": "actor/pg_loss",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from diver.core.jsonl import JsonlLog
+from diver.core.files import JsonlLog
 from diver.core.seeds import digest, stream_seed
 from diver.core.types import DiverError
 from diver.look.judge.answers import Case

@@ -10,8 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from tyro.conf import Positional
 
-from diver.core.files import lock, write_text
-from diver.core.jsonl import JsonlLog, to_json, write_jsonl
+from diver.core.files import JsonlLog, lock, to_json, write_jsonl, write_text
 from diver.core.progress import progress_bar
 from diver.core.settings import settings
 from diver.core.types import DiverError

@@ -17,7 +17,7 @@ from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any
 
-from diver.core.jsonl import table
+from diver.core.files import table
 from diver.core.types import DiverError
 from diver.look.read.values import content_text
 from diver.tasks import formats

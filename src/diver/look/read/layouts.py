@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from diver.core import rollout_rows
-from diver.core.jsonl import number, read_jsonl, table
+from diver.core.files import number, read_jsonl, table
+from diver.core.run_folder import REQUIRED, groups_from_rows, read_grade
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.look.read import values
 from diver.look.read.columns import (
@@ -34,7 +34,7 @@ INSPECT_VALUES = {"C": 1.0, "I": 0.0, "P": 0.0, "N": 0.0}
 
 
 def diver_train(file: File) -> Iterator[Part]:
-    for i, group in enumerate(rollout_rows.groups_from_rows(file.rows)):
+    for i, group in enumerate(groups_from_rows(file.rows)):
         yield Part(f"{file.path}:{i}", group)
 
 
@@ -44,7 +44,7 @@ def diver_eval(file: File) -> Iterator[Part]:
     grades = _stored_grades(file, rows)
     for where, row in rows:
         stored = row.get("grade") if grades is None else grades.get((row["problem"], row["sample"]))
-        grade = rollout_rows.read_grade(stored, where)
+        grade = read_grade(stored, where)
         scored = grade not in (None, Grade.TIMEOUT, Grade.ERROR)
         rollout = Rollout(
             values.text(row["response"], where),
@@ -291,7 +291,7 @@ def lm_eval_row(where: str, row: Row) -> Iterator[Row]:
 
 TRAIN, EVAL, NAMED = "diver train", "diver eval", "named columns"
 LAYOUTS = {
-    TRAIN: Layout(rollout_rows.REQUIRED, read=diver_train),
+    TRAIN: Layout(REQUIRED, read=diver_train),
     EVAL: Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), read=diver_eval),
     "diver grade": Layout(
         frozenset({"problem", "prompt", "index", "response", "label", "grade", "grader", "extracted"}),

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from diver.core.jsonl import InvalidRow
+from diver.core.files import InvalidRow
 from diver.core.seeds import digest
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.look.read import values

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diver.core.jsonl import read_jsonl
+from diver.core.files import read_jsonl
 from diver.core.progress import progress
 from diver.core.seeds import digest
 from diver.core.types import DiverError, Group

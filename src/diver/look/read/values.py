@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diver.core.jsonl import number, table
+from diver.core.files import number, table
 from diver.core.types import TRUTH, DiverError
 
 TEXTS = ("text", "input_text", "output_text")

@@ -5,8 +5,8 @@ import numpy as np
 from diver.core.settings import above, at_least, settings
 from diver.core.types import Group, Progress, Reward
 from diver.methods.base import Context, mean_logprobs, with_diversity_reward
+from diver.methods.diver import Schedule
 from diver.methods.grpo import Grpo
-from diver.methods.schedule import Schedule
 
 
 @settings

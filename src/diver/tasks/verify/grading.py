@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from diver.core.extras import require
-from diver.core.text import clean
+from diver.core.tables import clean
 from diver.core.types import DiverError, Grade, Group, Problem, Reward
 from diver.recipe.verification import Verification
 from diver.tasks.verify.base import Grader, PendingCall
