@@ -70,10 +70,6 @@ def _aime25(row: Row) -> Row:
     return {"id": row.get("problem_id"), "problem": question, "answer": str(answer)}
 
 
-def _math500(row: Row) -> Row:
-    return {**row, "id": row["unique_id"]}
-
-
 def _olympiad(row: Row) -> Row:
     question = "\n".join(part.strip() for part in (row.get("context"), row["question"]) if part)
     return {"id": row.get("id"), "problem": question, "answer": ", ".join(row["final_answer"])}
@@ -104,7 +100,7 @@ def _mmlu_pro(row: Row) -> Row:
 
 _HUB_ROWS: dict[str, tuple[str, Adapt]] = {
     "aime25": ("verification_info", _aime25),
-    "math500": ("unique_id", _math500),
+    "math500": ("unique_id", lambda row: {**row, "id": row["unique_id"]}),
     "olympiad": ("final_answer", _olympiad),
     "arc-c": ("choices", _arc),
     "gpqa": ("Correct Answer", _gpqa),

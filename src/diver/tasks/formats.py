@@ -14,18 +14,7 @@ from diver.core.types import DiverError
 
 Rows = Iterable[tuple[str, Any]]
 """(Location, a mapping or a Problem)."""
-ROWS = (
-    "rows",
-    "data",
-    "samples",
-    "results",
-    "examples",
-    "records",
-    "rollouts",
-    "responses",
-    "generations",
-    "predictions",
-)
+ROWS = "rows data samples results examples records rollouts responses generations predictions".split()
 """Usual names of the rows of an object that has several lists of objects."""
 
 

@@ -16,16 +16,10 @@ from diver.tasks.verify.extraction import bare, stated
 from diver.tasks.verify.languages import UNSPACED
 
 OPTIONS = (
-    "options",
-    "choices",
-    "extra_info.options",
-    "extra_info.choices",
-    "meta.options",
-    "metadata.options",
-    "metadata.choices",
-    "doc.options",
-    "doc.choices",
-)
+    "options choices extra_info.options extra_info.choices meta.options metadata.options metadata.choices doc.options"
+    " doc.choices"
+).split()
+"""Columns that have all options."""
 LETTERED = ("{}", "option_{}", "option{}", "choice_{}", "choice{}", "op{}")
 """Names of columns that have an option each, for the letter A and so on; `op{}` are those of MedMCQA."""
 LONGEST_LIST = 100_000  # characters of a list that a CSV writes into one cell
@@ -156,14 +150,12 @@ def _parsed(text: str) -> Any:
         return None
     if array := _NUMPY.fullmatch(text):  # ['iron' 'copper'], which Python reads as one text
         return [ast.literal_eval(element) for element in _NUMPY_TEXT.findall(array[1])]
-    for read in (json.loads, ast.literal_eval, _with_arrays) if text[:1] in ("[", "{", "(") else ():
+    # {'text': array(['iron', 'copper'], dtype=object), ...}, as pandas writes ARC's options
+    without_arrays = _NUMPY_CALL.sub("", text)
+    ways = ((json.loads, text), (ast.literal_eval, text), (ast.literal_eval, without_arrays))
+    for read, written in ways if text[:1] in ("[", "{", "(") else ():
         try:
-            return read(text)
+            return read(written)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
     return options_of(Problem("", text, ""))
-
-
-def _with_arrays(text: str) -> Any:
-    """{'text': array(['iron', 'copper'], dtype=object), ...}, as pandas writes ARC's options."""
-    return ast.literal_eval(_NUMPY_CALL.sub("", text))

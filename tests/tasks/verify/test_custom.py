@@ -7,7 +7,8 @@ from diver.core.types import DiverError, Grade, Problem
 from diver.look.grade import GradeConfig, run
 from diver.recipe.verification import Verification
 from diver.tasks.verify import get_grader, grade
-from diver.tasks.verify.custom import Judged, call, defer
+from diver.tasks.verify.base import Verdict, defer
+from diver.tasks.verify.custom import call
 
 MODULE = """
 import os, time
@@ -136,9 +137,9 @@ def test_the_console_says_which_rule_is_applied(tmp_path, capsys, name, said):
 
 def test_the_end_of_the_answer_leaves_the_worker():
     problem = defer("my_checks:check", "pair right", PROBLEM, "").problem
-    assert call("my_checks:check", "pair right", problem) == Judged("correct", 4)
-    assert call("my_checks:check", "pair", problem) == Judged("wrong", 4)
-    assert call("my_checks:check", "named", problem) == Judged("timeout", None)
+    assert call("my_checks:check", "pair right", problem) == Verdict("correct", 4)
+    assert call("my_checks:check", "pair", problem) == Verdict("wrong", 4)
+    assert call("my_checks:check", "named", problem) == Verdict("timeout", None)
     with pytest.raises(TypeError, match="returned 100 as the end of the answer, not an offset in the response"):
         call("my_checks:check", "beyond", problem)
 

@@ -30,10 +30,9 @@ from diver.tasks.verify import (
     measures,
     names,
     notation,
-    numerals,
     prose,
     readings,
-    signs,
+    spelling,
 )
 
 SMALL, LARGE = 300, 1_200  # characters; longer than the bounds of repetitions, up to which work may grow faster
@@ -43,7 +42,7 @@ HUGE = 200_000  # steps that no linear work takes on SMALL characters
 MATH, OPTIONS = Problem("p", "q", "5"), Problem("p", "Which?\nA) red\nB) green", "B", verifier="choice")
 SCANNERS = [
     *(extraction.stated, extraction.boxed, extraction.last_line, extraction.last_number),
-    *(extraction.last_box, extraction.unboxed, notation.unify, notation.respell, exact.plain, exact.plain_number),
+    *(extraction.last_box, extraction.unboxed, spelling.unify, notation.respell, exact.plain, exact.plain_number),
     *(prose.picked_number, extraction.in_thought, extraction.after_thought, equivalence._parts, notation.content_of),
     *(
         equivalence._counted,
@@ -54,7 +53,7 @@ SCANNERS = [
     ),
     *(countdown.parse, lambda text: bounds.within(text, bounds.Bounds(length=10**9))),
     lambda text: bounds.bounded(bounds.PendingComparison((text,), ("5",)), bounds.Bounds(length=10**9)),
-    *(measures.unit_free, measures.bare_number, names.with_backslashes, numerals.one_spelling, signs.plain_signs),
+    *(measures.unit_free, measures.bare_number, names.with_backslashes, spelling.plain_signs),
     *(prose.picked_formula, readings.approximations, lambda text: clock.compare(text, "9:30")),
     lambda text: deque(readings.simpler("a_n = 2n, n \\geq 1", text), maxlen=0),
     *(prose.said, prose.free, prose.without_denied, prose.moment, lambda text: prose.says(text, "even")),

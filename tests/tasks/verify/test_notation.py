@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from diver.core.types import Problem
 from diver.tasks.verify import grade
-from diver.tasks.verify.notation import _SYNONYMS, unify
+from diver.tasks.verify.spelling import _SYNONYMS, unify
 
 SAME = r"""
 \varnothing ~ \emptyset

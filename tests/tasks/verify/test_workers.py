@@ -16,7 +16,8 @@ import pytest
 from waiting import until
 
 from diver.core.types import DiverError, Grade
-from diver.tasks.verify import serve, workers
+from diver.tasks.verify import algebra, serve, workers
+from diver.tasks.verify.mathematics import math_verify
 from diver.tasks.verify.workers import Failure, Pool, Worker, shared_pool
 
 LONG = 600  # seconds that no test waits for
@@ -245,7 +246,7 @@ def test_workers_import_no_torch(pool):
     assert pool.map(
         exec, [("import sys; assert 'torch' not in sys.modules and 'pandas' not in sys.modules",)], ENOUGH
     ) == [None]
-    with Pool(workers=1, warm="diver.tasks.verify.equivalence:warm") as warm:
+    with Pool(workers=1, warm=algebra.warm) as warm:
         assert warm.map(exec, [("import sys; assert 'torch' not in sys.modules",)], ENOUGH) == [None]
 
 
@@ -261,7 +262,7 @@ def test_what_calls_a_verifier_is_imported_before_the_first_job_s_time_runs(modu
 def test_math_verify_is_imported_before_the_first_answer_s_time_runs():
     """It takes a second, and on a slow machine longer than the timeout."""
     pytest.importorskip("math_verify")
-    with Pool(workers=1, warm="diver.tasks.verify.math_verify:library") as pool:
+    with Pool(workers=1, warm=math_verify) as pool:
         assert pool.map(exec, [("import sys; sys.modules['math_verify']",)], ENOUGH) == [None]
 
 

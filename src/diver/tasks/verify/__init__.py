@@ -1,11 +1,10 @@
 """From a response to a grade: see `grading`."""
 
 from diver.recipe.verification import Verification
-from diver.tasks.verify.base import Grader
+from diver.tasks.verify.base import Grader, Verdict
 from diver.tasks.verify.extraction import in_thought
 from diver.tasks.verify.graders import GRADERS, get_grader
-from diver.tasks.verify.grading import DEFAULT, Verdict, grade, verdicts, verify
-from diver.tasks.verify.keys import with_keys
+from diver.tasks.verify.grading import DEFAULT, grade, verdicts, verify, with_keys
 
 __all__ = [
     "DEFAULT",

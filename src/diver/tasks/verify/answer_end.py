@@ -19,19 +19,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from diver.core.types import Grade
+from diver.tasks.verify import extraction
 from diver.tasks.verify.exact import compare, plain
-from diver.tasks.verify.extraction import (
-    NUMBER,
-    Box,
-    after_thought,
-    answer_tags,
-    bare,
-    box_lists,
-    find_boxes,
-    known_answer,
-    stated,
-    unboxed,
-)
+from diver.tasks.verify.extraction import NUMBER, Box, after_thought, known_answer, stated, unboxed
 from diver.tasks.verify.prose import DELIMITED, SAID
 
 _LAST_LINE = re.compile(r"####[ \t]*")
@@ -59,31 +49,19 @@ def stated_answer(response: str, gold: str, correct: bool) -> int | None:
     return len(response) - len(text) + next(end for at, end in places if _same(at, final, gold, correct))
 
 
-def boxed_answer(response: str) -> int | None:
-    """The end in testbeds: that of the first box that holds what the last one holds."""
-    text = after_thought(response)
-    boxes = find_boxes(text)[0]
-    last = max(boxes, default=None)
-    if last is None:
-        return None
-    final = text[last.opened : last.closed].split()
-    end = next(b.end for b in boxes if text[b.opened : b.closed].split() == final)
-    return len(response) - len(text) + end
-
-
 def tagged_answer(response: str) -> int | None:
     """The end in reasoning-gym: that of the first answer tags that hold what the last ones hold, else a box."""
     text = after_thought(response)
     places = _tags(text)
     if not places:
-        return boxed_answer(response)
+        return extraction.boxed_answer(response)
     return len(response) - len(text) + next(end for at, end in places if at == places[-1].text)
 
 
 def marked_answers(text: str) -> Iterator[_Place]:
     """The places that mark an answer, in order: lists of boxes, tags without a box, and Minerva's closing sentence."""
-    boxes = [_listed(text, boxes) for boxes in box_lists(text)[0]]
-    tags = [_Place(bare(tag.text), tag.end) for tag in _tags(text) if not find_boxes(tag.text)[0]]
+    boxes = [_listed(text, boxes) for boxes in extraction.box_lists(text)[0]]
+    tags = [_Place(extraction.bare(tag.text), tag.end) for tag in _tags(text) if not extraction.find_boxes(tag.text)[0]]
     statement = stated(text)
     found = sorted([*boxes, *tags], key=lambda place: place.end)
     if statement and (not found or statement.end > found[-1].end) and statement.readings:
@@ -100,7 +78,11 @@ def _listed(text: str, boxes: Sequence[Box]) -> _Place:
 
 
 def _tags(text: str) -> list[_Place]:
-    return [_Place(text[tags.opened : tags.closed].strip(), tags.end) for tags in answer_tags(text) if tags.finished]
+    return [
+        _Place(text[tags.opened : tags.closed].strip(), tags.end)
+        for tags in extraction.answer_tags(text)
+        if tags.finished
+    ]
 
 
 def _said(text: str) -> Iterator[_Place]:

@@ -1,24 +1,49 @@
 """What a grader is. One file defines one grader, or a few that share their rules; `graders` lists them by name."""
 
-from collections.abc import Iterable
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from diver.core.types import DiverError, Grade, Problem
+from diver.core.types import UNANSWERED, DiverError, Grade, Problem, Rollout
 from diver.diversity import formulas
 from diver.tasks.verify.bounds import PendingComparison
 from diver.tasks.verify.extraction import after_thought, stated
+from diver.tasks.verify.workers import Function
+
+LONGEST_KEY = 64
+"""Longest key in characters; a longer one is replaced by a digest."""
 
 
 class PendingCall(NamedTuple):
-    """A response to be graded by `function` ("module:name") in a worker process; `problem` is JSON."""
+    """A response to be graded by `function` in a worker process; `problem` is JSON."""
 
-    function: str
+    function: Function
     response: str
     problem: str
-    warm: str
+    warm: Function
     """What the worker imports or calls before its first job; see `workers.Pool`."""
+
+
+def defer(function: Function, response: str, problem: Problem, warm: Function) -> PendingCall:
+    return PendingCall(function, response, json.dumps(dataclasses.asdict(problem), default=_plain), warm)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+class Verdict(NamedTuple):
+    """What a verifier found in a response."""
+
+    grade: Grade
+    answer_end: int | None = None
+    """Characters up to the end of the first place that states the graded answer; None where that is unknown."""
 
 
 class Grader:
@@ -93,6 +118,20 @@ class Grader:
     def solution(self, response: str, problem: Problem) -> str:
         """Equal for two correct responses that are the same solution: here, that write the same formulas."""
         return same_formulas(response, formulas(response))
+
+    def key(self, rollout: Rollout, problem: Problem) -> str:
+        """Which responses to a problem are the same: `Rollout.key`.
+
+        The key of a correct response is its solution where the verifier knows when two are the same, else the reference
+        answer. The key of another one is its answer: "" without one, also if it was cut or ends inside its thought.
+        """
+        if rollout.grade in UNANSWERED:
+            return ""
+        if rollout.grade is not Grade.CORRECT:
+            text = self.reached(rollout.response, problem)
+        else:
+            text = self.solution(rollout.response, problem) if self.exact_solutions else problem.answer
+        return text if len(text) <= LONGEST_KEY else hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def answer_end(self, response: str, problem: Problem, correct: bool) -> int | None:
         """Characters up to the end of the graded answer, `correct` or not; None if unknown. See `answer_end`."""

@@ -23,41 +23,21 @@ letter to text), or what the prompt lists: lines "A) ...", or "(a) ... (b) ..." 
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import ascii_uppercase
 from typing import NamedTuple
 
 from diver.core.types import Grade, Problem
+from diver.tasks.verify import languages as words
 from diver.tasks.verify.answer_end import marked_answers
 from diver.tasks.verify.base import Grader
 from diver.tasks.verify.extraction import Statement, after_thought, stated
-from diver.tasks.verify.languages import (
-    AFTER_ANSWER,
-    ALL_BUT,
-    AND_OR,
-    AND_OR_SIGNS,
-    ANSWER,
-    BE,
-    INSIDE,
-    IS,
-    LABELS,
-    NO,
-    NOT,
-    NOT_AFTER,
-    NOT_THOUGHT,
-    OPTION,
-    OTHER_THAN,
-    RIGHT,
-    WRONG,
-    word,
-)
-from diver.tasks.verify.languages import LETTERS as OTHER_LETTERS
+from diver.tasks.verify.languages import INSIDE, LABELS
 
 LETTERS = ascii_uppercase
 NUMBERS = "123456789"
 UNLISTED = LETTERS[:10]
 """Letters that are labels where the options are not known: a later one is more often a variable."""
-_LABELS = str.maketrans(LABELS)
 LONGEST = 16_384  # characters of free text, from the end, in which a choice is looked for
 
 _WIDE = rf"(?:[．：]|、(?!\s?[A-Z](?!{INSIDE})))"  # after a label; "A、B、C" are three names
@@ -70,41 +50,40 @@ _SMALL = re.compile(
 )
 _BETWEEN = re.compile(r"(?:\\q?quad|\\textbf\{|\\text\{|[\s\\,;])+")
 _LABEL = (
-    rf"([A-Z]|[1-9]|[{''.join(OTHER_LETTERS)}])(?!{INSIDE}|[\u0300-\u036f\u0900-\u0dff]|['’](?![dt][iıuü]r\b)\w|[.,]\d)"
+    rf"([A-Z]|[1-9]|[{''.join(words.LETTERS)}])(?!{INSIDE}|[\u0300-\u036f\u0900-\u0dff]|['’](?![dt][iıuü]r\b)\w|[.,]\d)"
 )
 _NAMED = rf"[*_$(\[\"'`（「『【]{{0,4}}(?:\\(?:text|mathrm|mathbf|textbf)\{{)?[(（]?{_LABEL}"
 _MARKS = r"[)\]*_}$\"'`’」』】）]{0,4}"
 _SEP = r"(?:[ \t*_】\"']{0,3}[:：=—–][\s*_]{0,4}|[ \t*_】]{0,3})"
 _COUNTED = r"(?:项|項|选项|選項|번|番)?"
 _REJECTED = (
-    rf"{_MARKS}[ \t]{{0,2}}{_COUNTED}[ \t]{{0,2}}(?:{word(IS)}[ \t]{{0,2}}(?:{word(NOT)}|{word(WRONG)})|{word(WRONG)}"
-    rf"|{word(NOT)}[ \t]{{0,2}}(?:{word(IS)}|{word(WRONG)}|{word(RIGHT)})|n['’]est|(?:is|was)n['’]t"
-    rf"|(?:cannot|can not|can['’]t|could not|couldn['’]t) be (?:the|{word(RIGHT)})"
+    rf"{_MARKS}[ \t]{{0,2}}{_COUNTED}[ \t]{{0,2}}(?:{words.IS}[ \t]{{0,2}}(?:{words.NOT}|{words.WRONG})|{words.WRONG}"
+    rf"|{words.NOT}[ \t]{{0,2}}(?:{words.IS}|{words.WRONG}|{words.RIGHT})|n['’]est|(?:is|was)n['’]t"
+    rf"|(?:cannot|can not|can['’]t|could not|couldn['’]t) be (?:the|{words.RIGHT})"
     r"|(?:fails|(?:does|do|did|would|will)(?:n['’]t| not) (?:fit|work|hold|apply|match|satisfy|make sense|qualify))\b"
-    rf"|(?:{word(IS)}[ \t]{{0,2}})?(?:{word(RIGHT)}|正解|答え)[ \t]{{0,2}}(?:{NOT_AFTER})|{ALL_BUT}"
-    rf"|[?？]\s{{0,2}}(?:{NO}))"
+    rf"|(?:{words.IS}[ \t]{{0,2}})?(?:{words.RIGHT}|正解|答え)[ \t]{{0,2}}(?:{words.NOT_AFTER})|{words.ALL_BUT}"
+    rf"|[?？]\s{{0,2}}(?:{words.NO}))"
 )
 _NEGATED = re.compile(
-    rf"(?:(?:{word(NOT)}|{word(OTHER_THAN)})(?:[ \t]{{0,2}}(?:{word(AFTER_ANSWER)}|{word(BE)})){{0,3}}"
-    rf"|{word(NOT_THOUGHT)}(?:[ \t]{{0,2}}(?:{word(AFTER_ANSWER)}|{word(BE)}|{word(ANSWER)}|that|it(?:['’]s)?)){{0,6}})"
+    rf"(?:(?:{words.NOT}|{words.OTHER_THAN})(?:[ \t]{{0,2}}(?:{words.AFTER_ANSWER}|{words.BE})){{0,3}}"
+    rf"|{words.NOT_THOUGHT}(?:[ \t]{{0,2}}(?:{words.AFTER_ANSWER}|{words.BE}|{words.ANSWER}|that|it(?:['’]s)?)){{0,6}})"
     r"[ \t*\[(（「\"']{0,4}\Z",
     re.IGNORECASE,
 )
 _REJECT = re.compile(_REJECTED, re.IGNORECASE)
 _ASKED = r"[^\w\s?？]{0,4}[?？]"
+_STATED = rf"{_SEP}{_NAMED}(?!{_ASKED}|{_REJECTED})"
 _STATEMENT = re.compile(
-    rf"{word(ANSWER)}(?:{_SEP}{word(AFTER_ANSWER)}){{0,5}}{_SEP}{_NAMED}(?!{_ASKED}|{_REJECTED})"
-    rf"|{word(OPTION)}(?:{_SEP}{word(RIGHT)})?{_SEP}(?:{word(IS)}|[:：=])"
-    rf"(?:{_SEP}{word(AFTER_ANSWER)}){{0,3}}{_SEP}{_NAMED}"
-    rf"(?!{_ASKED}|{_REJECTED})"
-    rf"|(?<!{INSIDE})(?:{word(OPTION)}{_SEP})?{_NAMED}{_MARKS}{_COUNTED}[ \t]{{0,2}}(?!are\b){word(IS)}?[ \t]{{0,2}}"
-    rf"(?:(?:the|die|la|le|l['’])[ \t]{{0,2}})?(?:{word(RIGHT)}|(?<=the )best|(?<=the )answer)"
-    rf"(?![ \t](?:in|on|at|to|of|for)\b|-|{_ASKED}|[ \t]{{0,2}}(?:{NOT_AFTER}))"
-    rf"|(?:故|应|應|所以|因此)?选(?:择|擇)?(?!项|項){_SEP}{_NAMED}(?!{_ASKED}|{_REJECTED})"
-    rf"|選(?:択|擇)?(?!项|項|択肢){_SEP}{_NAMED}(?!{_ASKED}|{_REJECTED})",
+    rf"{words.ANSWER}(?:{_SEP}{words.AFTER_ANSWER}){{0,5}}{_STATED}"
+    rf"|{words.OPTION}(?:{_SEP}{words.RIGHT})?{_SEP}(?:{words.IS}|[:：=])(?:{_SEP}{words.AFTER_ANSWER}){{0,3}}{_STATED}"
+    rf"|(?<!{INSIDE})(?:{words.OPTION}{_SEP})?{_NAMED}{_MARKS}{_COUNTED}[ \t]{{0,2}}(?!are\b){words.IS}?[ \t]{{0,2}}"
+    rf"(?:(?:the|die|la|le|l['’])[ \t]{{0,2}})?(?:{words.RIGHT}|(?<=the )best|(?<=the )answer)"
+    rf"(?![ \t](?:in|on|at|to|of|for)\b|-|{_ASKED}|[ \t]{{0,2}}(?:{words.NOT_AFTER}))"
+    rf"|(?:故|应|應|所以|因此)?选(?:择|擇)?(?!项|項){_STATED}"
+    rf"|選(?:択|擇)?(?!项|項|択肢){_STATED}",
     re.IGNORECASE,
 )
-_MENTION = re.compile(rf"{word(OPTION)}{_SEP}{_NAMED}(?!{_REJECTED})", re.IGNORECASE)
+_MENTION = re.compile(rf"{words.OPTION}{_SEP}{_NAMED}(?!{_REJECTED})", re.IGNORECASE)
 _MARKED = re.compile(
     rf"(?<!{INSIDE})[(（【]([A-Za-z]|[1-9])[)）】](?!{_REJECTED})"
     rf"|\*\*[(]?([A-Z]|[1-9])[).:]?\*\*(?!{_REJECTED})"
@@ -112,21 +91,21 @@ _MARKED = re.compile(
     re.MULTILINE,
 )
 _ALONE = re.compile(rf"(?<!\band )(?<!\bor )(?<!{INSIDE})(?<!['’.-])([A-Z])(?!{INSIDE}|['’-]|\.\w| [a-z]|{_REJECTED})")
-_AND = rf"(?:[,、，/&+]|{word(AND_OR)}|{AND_OR_SIGNS})"
+_AND = rf"(?:[,、，/&+]|{words.AND_OR}|{words.AND_OR_SIGNS})"
 _OPENS, _CLOSES = r"[\s(\[*$\"'`（【]{0,4}", r"[)\]}*\"'`\s$）】]{0,6}"
 _ANOTHER = re.compile(
-    rf"{_CLOSES}{_COUNTED}(?:{_AND}|[;；|]){_OPENS}(?:{word(AND_OR)}{_OPENS})?(?:(?:maybe|perhaps|possibly|also)\s{_OPENS})?"
-    rf"(?:(?i:{word(OPTION)}){_OPENS})?([A-Z]|[1-9])(?!{INSIDE}|['’]\w|[.,]\d|"
+    rf"{_CLOSES}{_COUNTED}(?:{_AND}|[;；|]){_OPENS}(?:{words.AND_OR}{_OPENS})?(?:(?:maybe|perhaps|possibly|also)\s{_OPENS})?"
+    rf"(?:(?i:{words.OPTION}){_OPENS})?([A-Z]|[1-9])(?!{INSIDE}|['’]\w|[.,]\d|"
     rf"(?:[\s,、，]{{0,2}}(?:{_AND})?\s?[A-Z](?!{INSIDE})){{0,8}}{_REJECTED}|"
     r" (?:is|are|was|were|would|does|do|did|has|have|can|could|cannot|seems?"
     r"|ist|sind|est|sont|es|son|è|são)\b(?! (?:both|all|equally)\b))(?!(?<=I) [a-z])"
 )
 _SMALL_TOO = re.compile(rf"{_CLOSES}{_AND}{_OPENS}([a-z])[)\s.]{{0,4}}(?:\n|\Z)")  # "c and d"; not "c and a metal"
-_OTHER = rf"{_OPENS}(?:(?:{word(AND_OR)}|(?i:{word(OPTION)})){_OPENS})?[A-Z1-9](?!{INSIDE})"
+_OTHER = rf"{_OPENS}(?:(?:{words.AND_OR}|(?i:{words.OPTION})){_OPENS})?[A-Z1-9](?!{INSIDE})"
 _DENIED_ROW = re.compile(rf"(?:{_CLOSES}{_COUNTED}{_AND}{_OTHER}){{1,8}}(?i:{_REJECTED})")  # "(A) and (B) are wrong"
-_BEFORE = re.compile(rf"(?<!{INSIDE})([A-Z])[)\]*]{{0,4}} (?:{word(AND_OR)} (?:also )?){{1,2}}\Z")  # "A plus C"
+_BEFORE = re.compile(rf"(?<!{INSIDE})([A-Z])[)\]*]{{0,4}} (?:{words.AND_OR} (?:also )?){{1,2}}\Z")  # "A plus C"
 _ALSO_DENIED = re.compile(  # behind "not A": "or B", ", B or C"; ", B" may be what is chosen
-    rf"(?:{_CLOSES}[,、，]{_OTHER}){{0,8}}{_CLOSES}[,、，]?\s?(?:{word(AND_OR)}|{AND_OR_SIGNS}){_OTHER}"
+    rf"(?:{_CLOSES}[,、，]{_OTHER}){{0,8}}{_CLOSES}[,、，]?\s?(?:{words.AND_OR}|{words.AND_OR_SIGNS}){_OTHER}"
     r"(?! (?:is|must|seems?|remains|ist|est|es|è|é)\b)"
 )
 
@@ -152,7 +131,7 @@ _MARKUP = re.compile(rf"{_FONT}\{{|[${{}}*\\]")
 _LED = re.compile(rf"(?:{_FONT}\{{)?\(?([A-Z]|[1-9])[).:：、．](?!\d)\s*(?=\S)|\(([a-z])\)\s*(?=\S)")
 _TO_TEXT = re.compile(r"[)\]}*.:,，\s–—-]{1,6}")
 _ENTRY = re.compile(r"[ \t*_>#•-]{0,8}\(?([A-Z])[).:].*")
-_IS_RIGHT, _IS_WRONG = (re.compile(words, re.IGNORECASE) for words in (word(RIGHT), rf"{word(NOT)}|{word(WRONG)}"))
+_IS_RIGHT, _IS_WRONG = (re.compile(said, re.IGNORECASE) for said in (words.RIGHT, rf"{words.NOT}|{words.WRONG}"))
 _FURTHER = re.compile(r"(?<!\w)\(?([A-Z]|[1-9])\)(?!\w)")
 _WITH_TEXT = re.compile(
     rf"(?:{_FONT}\{{)?[(\[*]{{0,3}}(?P<label>[A-Z]|[1-9])(?![\w'’])[)\]}}*]{{0,4}}"
@@ -167,8 +146,8 @@ _REASON = re.compile(
     re.DOTALL,
 )
 _PREFIX = re.compile(
-    rf"^[*_#]{{0,4}}(?:{_FONT}\{{)?\s*(?:the\s+)?(?:correct\s+|final\s+)?(?:{word(ANSWER)}|{word(OPTION)})"
-    rf"(?:{_SEP}{word(AFTER_ANSWER)}){{0,4}}{_SEP}",
+    rf"^[*_#]{{0,4}}(?:{_FONT}\{{)?\s*(?:the\s+)?(?:correct\s+|final\s+)?(?:{words.ANSWER}|{words.OPTION})"
+    rf"(?:{_SEP}{words.AFTER_ANSWER}){{0,4}}{_SEP}",
     re.IGNORECASE,
 )
 
@@ -242,27 +221,31 @@ def _said(text: str, options: Mapping[str, str], alone: bool = True) -> str | No
     """What free text chooses: its last statement, last line, last mention, last marked or last lone letter."""
     if len(text) > LONGEST:
         text = text[-LONGEST:].partition(" ")[2]  # from the next word on
-    text = text.translate(_LABELS)
+    text = text.translate(LABELS)
     above, _, last_line = text.rstrip().rpartition("\n")
     if _is_listed(text, above.rstrip().rpartition("\n")[2], last_line, options):
         return _last(_STATEMENT, text, options) or None
-    found = _by_text(last_line, options)
-    if found is None:
-        found = _last(_STATEMENT, text, options)
-    if found is None:
-        found = _judged(text, options)
-    if found is None:
-        found = _label(last_line, options)
-    for pattern in (_MENTION, _MARKED, _ALONE) if alone else (_MENTION, _MARKED):
-        if found is None:
-            found = _last(pattern, text, options)
-    return found or None
+    ways = _ways(text, last_line, options, alone)
+    return next((label for label in ways if label is not None), None) or None
+
+
+def _ways(text: str, last_line: str, options: Mapping[str, str], alone: bool) -> Iterator[str | None]:
+    """What each way to choose comes to, the surest first: "" where it is no choice, None without any."""
+    yield _by_text(last_line, options)
+    yield _last(_STATEMENT, text, options)
+    yield _judged(text, options)
+    yield _label(last_line, options)
+    yield _last(_MENTION, text, options)
+    yield _last(_MARKED, text, options)
+    if alone:
+        yield _last(_ALONE, text, options)
 
 
 def _is_listed(text: str, above: str, last_line: str, options: Mapping[str, str]) -> bool:
     """Whether a text ends with a list: the options of the question again, or two lines that are an option each."""
-    given = _words(" ".join(f"{label} {other}" for label, other in options.items()))
-    if given and _words(text).endswith(given):
+    every = " ".join(f"{label} {other}" for label, other in options.items())
+    given, ending = (" ".join(re.findall(r"\w+", passage)).casefold() for passage in (every, text))
+    if given and ending.endswith(given):
         return True
     one, other = _whole(above, options), _whole(last_line, options)
     return bool(one and other and one != other)
@@ -280,10 +263,6 @@ def _judged(text: str, options: Mapping[str, str]) -> str | None:
     return right[0] if len(right) == 1 else ""
 
 
-def _words(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text)).casefold()
-
-
 def _whole(line: str, options: Mapping[str, str]) -> str | None:
     """The label of the option that a line is, by its label, by its text, or by both."""
     bare = _WRAPPER.sub("", line[:200])
@@ -293,18 +272,19 @@ def _whole(line: str, options: Mapping[str, str]) -> str | None:
 def _ends_of(label: str, text: str) -> Iterator[int]:
     """Where free text states `label`, in order; where no statement does, its last mention, marked or lone letter."""
     start = max(0, len(text) - LONGEST)
-    text = text[start:].translate(_LABELS)
+    text = text[start:].translate(LABELS)
     for pattern in (_STATEMENT, _MENTION, _MARKED, _ALONE):
         found = [
-            m.end(g) for m in pattern.finditer(text) for g, said in enumerate(m.groups(), 1) if _named(said) == label
+            m.end(g) for m in pattern.finditer(text) for g, said in enumerate(m.groups(), 1) if _latin(said) == label
         ]
         if found:
             yield from (start + end for end in (found if pattern is _STATEMENT else found[-1:]))
             return
 
 
-def _named(letter: str | None) -> str:
-    return OTHER_LETTERS.get(letter, letter).upper() if letter else ""
+def _latin(letter: str | None) -> str:
+    """The label for which a letter of any alphabet stands."""
+    return words.LETTERS.get(letter, letter).upper() if letter else ""
 
 
 def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> str | None:
@@ -312,28 +292,28 @@ def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> st
     last, end_of_row, denied = None, -1, -1
     for match in pattern.finditer(text):
         group = next(number for number, found in enumerate(match.groups(), 1) if found)
-        label = OTHER_LETTERS.get(match[group], match[group])
+        label = _latin(match[group])
         start, end = match.span(group)
-        if start < denied or _is_word(text, start, options) or label.upper() not in (options or UNLISTED + NUMBERS):
+        if start < denied or _is_word(text, start, options) or label not in (options or UNLISTED + NUMBERS):
             continue
         if _NEGATED.search(text, max(0, start - 64), start):
             also = _ALSO_DENIED.match(text, end)
             denied = also.end() if also else denied
             continue
-        if _is_denied_with_text(text, end, options.get(label.upper(), "")) or (
+        if _is_denied_with_text(text, end, options.get(label, "")) or (
             pattern is not _STATEMENT and _DENIED_ROW.match(text, end)
         ):
             continue
         before = _BEFORE.search(text, max(0, start - 32), start) if pattern is _ALONE else None
-        if before and _is_another(before, label.upper(), options):
+        if before and _is_another(before, label, options):
             last = ""
             continue
         beside = _NEXT.match(text, end) if pattern is _STATEMENT else _BELOW.match(text, end)
-        another = _ANOTHER.match(text, end) or beside or (label.islower() and _SMALL_TOO.match(text, end))
-        if another and _is_another(another, label.upper(), options):
+        another = _ANOTHER.match(text, end) or beside or (match[group].islower() and _SMALL_TOO.match(text, end))
+        if another and _is_another(another, label, options):
             last, end_of_row = "", another.end(1)
         elif not match.start() < end_of_row <= match.end():  # else it is the last of a row
-            last = label.upper()
+            last = label
     return last
 
 
@@ -365,12 +345,11 @@ def _is_word(text: str, start: int, options: Mapping[str, str]) -> bool:
 
 def _label(answer: str, options: Mapping[str, str]) -> str | None:
     """The label that a short answer names, by itself ("(B)", "B) so and so") or by the text of exactly one option."""
-    answer = answer.strip().translate(_LABELS)
+    answer = answer.strip().translate(LABELS)
     if len(answer) > 2000:
         return None
     unled = _PREFIX.sub("", answer)
-    bare = _WRAPPER.sub("", unled)
-    bare = OTHER_LETTERS.get(bare, bare).upper()
+    bare = _latin(_WRAPPER.sub("", unled))
     if len(bare) == 1 and bare in (options or UNLISTED + NUMBERS):
         return bare
     if (named := _by_text(answer, options)) is not None:
@@ -468,7 +447,8 @@ def options_of(problem: Problem) -> dict[str, str]:
     if isinstance(given, Sequence) and not isinstance(given, str):
         return _without_labels(dict(zip(LETTERS, map(str, given), strict=False)))
     parts = listed(problem.question)
-    return dict(parts.options) if parts else _in_line(problem.question) or _small(problem.question)
+    in_line = _IN_LINE.finditer(problem.question)  # "(a) iron (b) copper" or "A. iron B. copper"
+    return dict(parts.options) if parts else _last_run(problem.question, in_line) or _small(problem.question)
 
 
 def _without_labels(options: Mapping[str, str]) -> dict[str, str]:
@@ -477,11 +457,6 @@ def _without_labels(options: Mapping[str, str]) -> dict[str, str]:
     if all(re.match(close[label], text, re.IGNORECASE) for label, text in options.items()):
         return {label: re.sub(close[label], "", text, count=1, flags=re.IGNORECASE) for label, text in options.items()}
     return {label: re.sub(rf"^\s*\(?{label}[).:]\s+", "", text) for label, text in options.items()}
-
-
-def _in_line(prompt: str) -> dict[str, str]:
-    """The last options that stand in one line, "(a) iron (b) copper" or "A. iron B. copper"; empty without two."""
-    return _last_run(prompt, [*_IN_LINE.finditer(prompt)])
 
 
 def _small(prompt: str) -> dict[str, str]:
@@ -499,8 +474,11 @@ def _small(prompt: str) -> dict[str, str]:
     return found if all(found.values()) else {}
 
 
-def _last_run(prompt: str, labels: Sequence[re.Match[str]]) -> dict[str, str]:
-    """The options of the last labels that follow each other from A on; a text ends at the next label, or its line."""
+def _last_run(prompt: str, labels: Iterable[re.Match[str]]) -> dict[str, str]:
+    """The options of the last labels that follow each other from A on; a text ends at the next label, or its line.
+
+    Empty without two of them.
+    """
     run: list[re.Match[str]] = []
     for match in labels:
         label = match[match.lastindex or 0].upper()

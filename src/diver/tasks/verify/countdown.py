@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 from diver.core.types import Grade, Problem
 from diver.recipe.data import LEVELS, STANDARD_MIX, Countdown, Level
-from diver.tasks.verify.answer_end import boxed_answer
 from diver.tasks.verify.base import Grader
-from diver.tasks.verify.extraction import after_thought, last_box
+from diver.tasks.verify.extraction import after_thought, boxed_answer, last_box
 from diver.tasks.verify.held_out import distinct
 from diver.tasks.verify.held_out import is_held_out as hashed
 

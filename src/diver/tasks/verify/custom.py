@@ -11,19 +11,18 @@ It also judges responses that were cut at the length limit, unless the function 
 those reach it that hold a finished box or `<answer>` tags. A response that ends inside a thought never reaches it.
 """
 
-import dataclasses
 import hashlib
 import importlib.util
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from diver.core.settings import import_object
 from diver.core.types import DiverError, Grade, Problem
-from diver.tasks.verify.base import PendingCall
+from diver.tasks.verify.base import PendingCall, Verdict, defer
 from diver.tasks.verify.mathematics import Mathematics
 
 RULES = b"2"
@@ -82,24 +81,7 @@ def check_function(path: str, parameters: Sequence[str], where: str) -> Callable
     return function
 
 
-def defer(function: str, response: str, problem: Problem, warm: str) -> PendingCall:
-    return PendingCall(function, response, json.dumps(dataclasses.asdict(problem), default=_plain), warm)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    return value.tolist() if hasattr(value, "tolist") else str(value)
-
-
-class Judged(NamedTuple):
-    """What a verifier says of a response: the name of the grade, and where the graded answer ends, if it says so."""
-
-    grade: str
-    end: int | None = None
-
-
-def call(function: str, response: str, problem: str) -> Judged:
+def call(function: str, response: str, problem: str) -> Verdict:
     """In the worker: what the function says of the response."""
     fields = json.loads(problem)
     if not isinstance(fields["prompt"], str):
@@ -121,4 +103,4 @@ def call(function: str, response: str, problem: str) -> Judged:
             f"{function} returned {value!r:.40}, not 0 or 1 (or False or True), None or the name of a grade; "
             "there is no partial credit"
         )
-    return Judged(grade, None if end is None else int(end))
+    return Verdict(grade, None if end is None else int(end))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from diver.core.types import Problem
 from diver.tasks.verify.extraction import known_answer
 from diver.tasks.verify.names import with_backslashes
-from diver.tasks.verify.notation import unify
+from diver.tasks.verify.spelling import unify
 
 LONGEST = 512  # characters of an answer that may be an echo
 DEEPEST = 4  # fractions within one another that are written with a slash

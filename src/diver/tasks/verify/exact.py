@@ -13,7 +13,7 @@ from functools import lru_cache
 from diver.core.types import Grade
 from diver.tasks.verify import clock
 from diver.tasks.verify.measures import POWERS_OF_TEN, says_more
-from diver.tasks.verify.notation import unify
+from diver.tasks.verify.spelling import unify
 
 LONGEST = 256  # characters of an answer that is remembered
 
@@ -148,7 +148,7 @@ def _quantity(text: str) -> tuple[Fraction | None, bool]:
     percent = text.endswith("%")
     if percent:
         text = text[:-1].removesuffix("\\").rstrip()
-    elif (unit := _UNIT.search(text)) and not (_is_count(unit[1].split()[0]) or says_more(unit[1])):
+    elif (unit := _UNIT.search(text)) and not (unit[1].split()[0].lower().rstrip("s") in _COUNTS or says_more(unit[1])):
         text = text[: unit.start()]
     return plain_number(text), percent
 
@@ -160,10 +160,6 @@ def _with_comma(text: str) -> Fraction | None:
         return None
     value = Fraction(f"{found['whole'].replace('.', '')}.{found['digits']}")
     return value if value.denominator > 1 or found["digits"] == "00" else None
-
-
-def _is_count(word: str) -> bool:
-    return word.lower().rstrip("s") in _COUNTS
 
 
 def plain_number(text: str) -> Fraction | None:

@@ -21,7 +21,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from diver.tasks.verify.languages import ANSWER, IS, word
+from diver.tasks.verify.languages import ANSWER, IS
 from diver.tasks.verify.measures import POWERS_OF_TEN
 
 TAIL = 4096  # characters of free text in which an answer is looked for
@@ -68,8 +68,8 @@ TAG = re.compile(  # and GLM's tokens around its answer
     re.IGNORECASE,
 )
 _LEAD = re.compile(
-    rf"(?:#{{1,4}}\s*)?(?:\*{{0,2}}(?:the\s|final\s|correct\s){{0,3}}{word(ANSWER)}\*{{0,2}}"
-    rf"(?:\s?{word(IS)}(?:\s?[:：])?|\s?[:：])\*{{0,2}}\s*)?",
+    rf"(?:#{{1,4}}\s*)?(?:\*{{0,2}}(?:the\s|final\s|correct\s){{0,3}}{ANSWER}\*{{0,2}}"
+    rf"(?:\s?{IS}(?:\s?[:：])?|\s?[:：])\*{{0,2}}\s*)?",
     re.IGNORECASE,
 )
 _MARKED = re.compile(r"(?P<mark>\*\*|__|`{1,3}|[\"'])(?P<content>.+)(?P=mark)", re.DOTALL)
@@ -149,6 +149,18 @@ def last_box(text: str) -> str | None:
     """What stands in the last box that closes; of one inside another, in the inner. None where no box closes."""
     box = max(find_boxes(text)[0], default=None)
     return text[box.opened : box.closed] if box else None
+
+
+def boxed_answer(response: str) -> int | None:
+    """Where the first box ends that holds what the last one holds; None without a box. See `answer_end`."""
+    text = after_thought(response)
+    boxes = find_boxes(text)[0]
+    last = max(boxes, default=None)
+    if last is None:
+        return None
+    final = text[last.opened : last.closed].split()
+    end = next(b.end for b in boxes if text[b.opened : b.closed].split() == final)
+    return len(response) - len(text) + end
 
 
 def last_line(text: str, ended: bool = False) -> list[str]:

@@ -12,24 +12,12 @@ from diver.tasks.verify.base import Grader
 from diver.tasks.verify.choice import Choice
 from diver.tasks.verify.countdown import CountdownGrader
 from diver.tasks.verify.custom import Custom
-from diver.tasks.verify.math_verify import MathVerify
-from diver.tasks.verify.mathematics import GSM8K, Mathematics
+from diver.tasks.verify.mathematics import GSM8K, Mathematics, MathVerify
 from diver.tasks.verify.maze import MazeGrader
 from diver.tasks.verify.reasoning_gym import GraphColoring, ReasoningGymGrader
 
-GRADERS: dict[str, Grader] = {
-    grader.name: grader
-    for grader in (
-        Mathematics(),
-        GSM8K(),
-        Choice(),
-        CountdownGrader(),
-        MazeGrader(),
-        ReasoningGymGrader(),
-        GraphColoring(),
-        MathVerify(),
-    )
-}
+_OURS = (Mathematics, GSM8K, Choice, CountdownGrader, MazeGrader, ReasoningGymGrader, GraphColoring, MathVerify)
+GRADERS: dict[str, Grader] = {grader.name: grader() for grader in _OURS}
 
 
 @cache

@@ -1,37 +1,27 @@
-"""From a response to a `Grade`: `verify` for groups in training, `verdicts` and `grade` for any responses."""
+"""From a response to a `Grade`: `verify` and `with_keys` for groups in training, `verdicts` and `grade` for any."""
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from diver.core.extras import require
 from diver.core.tables import clean
 from diver.core.types import DiverError, Grade, Group, Problem, Reward
 from diver.recipe.verification import Verification
-from diver.tasks.verify.base import Grader, PendingCall
+from diver.tasks.verify import algebra
+from diver.tasks.verify.base import Grader, PendingCall, Verdict
 from diver.tasks.verify.bounds import PendingComparison, bounded
-from diver.tasks.verify.custom import Judged
+from diver.tasks.verify.custom import call
 from diver.tasks.verify.extraction import in_thought
 from diver.tasks.verify.graders import get_grader
-from diver.tasks.verify.workers import Failure, Pool, shared_pool
+from diver.tasks.verify.workers import Failure, Function, Pool, path_of, shared_pool
 
 logger = logging.getLogger(__name__)
 
 DEFAULT = Verification()
-CALL = "diver.tasks.verify.custom:call"
-EQUIVALENT, WARM = "diver.tasks.verify.equivalence:equivalent", "diver.tasks.verify.equivalence:warm"
-"""Functions of a worker, by name: the module of the second imports SymPy, which this process does without."""
 Pending = PendingComparison | PendingCall
 Case = tuple[str, int, bool, bool]
 """A response, the identity of its problem, whether it was cut, and whether its prompt ends inside a thought."""
-
-
-class Verdict(NamedTuple):
-    """What a verifier found in a response."""
-
-    grade: Grade
-    answer_end: int | None = None
-    """Characters up to the end of the first place that states the graded answer; None where that is unknown."""
 
 
 def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool | None = None) -> list[Group]:
@@ -48,6 +38,17 @@ def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool
         grades, ends = [v.grade for v in column], [v.answer_end for v in column]
         graded.append(group.with_each(grade=grades, answer_end=ends, reward=rewards))
     return graded
+
+
+def with_keys(groups: Sequence[Group]) -> list[Group]:
+    """The graded groups with the `key` and the `solution` of every rollout, by the verifier that the problem names."""
+    keyed = []
+    for group in groups:
+        by = get_grader(group.problem.verifier, f"problem {group.problem.id!r}: verifier")
+        keys = [by.key(rollout, group.problem) for rollout in group.rollouts]
+        known = [by.exact_solutions and rollout.grade is Grade.CORRECT for rollout in group.rollouts]
+        keyed.append(group.with_each(key=keys, solution=[k if of else None for k, of in zip(keys, known, strict=True)]))
+    return keyed
 
 
 def grade(
@@ -142,15 +143,15 @@ def _read(grader: Grader, response: str, problem: Problem, cut: bool, opened: bo
 def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | None) -> dict[Pending, Verdict]:
     """The verdicts that worker processes give."""
     decided: dict[Pending, Verdict] = {}
-    jobs: dict[tuple[str, str], dict[Pending, tuple[Any, ...]]] = {}  # (function, warm) -> the arguments for each
+    jobs: dict[tuple[Function, Function], dict[Pending, tuple[Any, ...]]] = {}  # (function, warm) -> arguments
     for item in pending:
         if isinstance(item, PendingCall):
-            jobs.setdefault((CALL, item.warm), {})[item] = (item.function, item.response, item.problem)
+            jobs.setdefault((call, item.warm), {})[item] = (path_of(item.function), item.response, item.problem)
         elif isinstance(comparison := bounded(item, settings.bounds), Grade):
             decided[item] = Verdict(comparison)
         else:
             require("math_verify")
-            jobs.setdefault((EQUIVALENT, WARM), {})[item] = comparison
+            jobs.setdefault((algebra.equivalent, algebra.warm), {})[item] = comparison
     for (function, warm), arguments in jobs.items():
         workers = pool or shared_pool(settings.workers, settings.memory_mb, warm)
         values = workers.map(function, list(arguments.values()), settings.timeout_s)
@@ -164,6 +165,6 @@ def _verdict_of(value: Any, item: Pending) -> Verdict:
         logger.warning("answer %.80r: %s (%s)", text, value.grade, clean(value.reason))
         return Verdict(value.grade)
     if isinstance(item, PendingCall):
-        judged = Judged(*value)
-        return Verdict(Grade(judged.grade), judged.end)
+        name, end = value
+        return Verdict(Grade(name), end)
     return Verdict({True: Grade.CORRECT, False: Grade.WRONG, None: Grade.NO_ANSWER}[value])

@@ -22,28 +22,17 @@ whatever its size. A formula of the problem that nobody worked out is wrong (`ec
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
+from diver.core.extras import require
 from diver.core.types import Grade, Problem
-from diver.tasks.verify import answer_end, clock
-from diver.tasks.verify.base import Grader, PendingCall
+from diver.tasks.verify import answer_end, clock, prose
+from diver.tasks.verify.base import Grader, PendingCall, defer
 from diver.tasks.verify.bounds import PendingComparison
 from diver.tasks.verify.echo import is_echo, without_echoes
 from diver.tasks.verify.exact import compare, plain, plain_number
 from diver.tasks.verify.extraction import TAIL, WORD, after_thought, boxed, known_answer, last_line, last_number, stated
 from diver.tasks.verify.notation import box
-from diver.tasks.verify.prose import (
-    free,
-    guesses,
-    is_qualified,
-    listed_numbers,
-    moment,
-    picked_formula,
-    picked_number,
-    said,
-    says,
-    scaled,
-    without_denied,
-)
 
 _DELIMITER = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 
@@ -102,35 +91,33 @@ class GSM8K(Mathematics):
         tail = text[-TAIL:]
         if line := last_line(text):
             return line
-        if is_qualified(tail):
+        if prose.is_qualified(tail):
             return []
-        if content := listed_numbers(tail) or guesses(tail) or scaled(tail):
+        if content := prose.in_another_form(tail):
             return [content]
-        return last_number(said(tail)) or last_number(without_denied(text))
+        return last_number(prose.said(tail)) or last_number(prose.without_denied(text))
 
 
 def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:
     """The last characters of a response, or a statement in prose, against the reference answer."""
     gold = problem.answer
     known = known_answer(gold)
-    if (named := says(tail, known)) is not None:
+    if (named := prose.says(tail, known)) is not None:
         return Grade.CORRECT if named else Grade.WRONG
     if not (tail := without_echoes(tail, problem)):
         return Grade.WRONG
-    if clock.is_moment(known) and (content := moment(tail)):
+    if clock.is_moment(known) and (content := prose.moment(tail)):
         return _settle([content], problem)
-    if plain_number(plain(known)) is not None and is_qualified(tail):
+    if plain_number(plain(known)) is not None and prose.is_qualified(tail):
         return Grade.WRONG
-    if content := listed_numbers(tail) or guesses(tail) or scaled(tail):
+    if content := prose.in_another_form(tail) or prose.said(tail):
         return _settle([content], problem)
-    if content := said(tail):
-        return _settle([content], problem)
-    if plain_number(plain(known)) is not None and not (tail := without_denied(tail)):
+    if plain_number(plain(known)) is not None and not (tail := prose.without_denied(tail)):
         return Grade.NO_ANSWER
-    if formula := picked_formula(tail):
+    if formula := prose.picked_formula(tail):
         return _settle([formula], problem)
-    tail = free(tail)
-    golds, number = gold_texts(gold), picked_number(tail)
+    tail = prose.free(tail)
+    golds, number = gold_texts(gold), prose.picked_number(tail)
     if number and number in (either := last_number(tail)[0].split(", ")) and len(either) > 1:
         return _settle([", ".join(either)], problem)
     settled = compare(number, known) if number else None
@@ -165,3 +152,39 @@ def gold_texts(gold: str) -> tuple[str, ...]:
         return (box(boxes[0]),)
     formula = gold.strip().strip("$")
     return (gold,) if _DELIMITER.search(formula) else (box(formula),)
+
+
+class MathVerify(Mathematics):
+    """Grader "math-verify", for comparison with ours, whose final answers and solutions it shares.
+
+    math-verify by itself: what it finds in the whole response, against what it finds in the reference answer. Its own
+    timeouts are off, since they need the main thread and do not stop SymPy: the worker process is killed instead.
+    """
+
+    name = "math-verify"
+    rules = 1
+
+    def grade(self, response: str, problem: Problem) -> PendingCall:
+        require("math_verify")
+        return defer(by_math_verify, response, problem, warm=math_verify)
+
+
+def math_verify() -> Any:
+    """math-verify. A worker imports it before its first job: else the import would count as time of an answer."""
+    import math_verify
+
+    return math_verify
+
+
+def by_math_verify(response: str, problem: Problem) -> Grade:
+    """In a worker: no answer where math-verify finds none; an error where it cannot read the reference answer."""
+    library = math_verify()
+    known = [problem.answer, f"${problem.answer}$", f"\\boxed{{{problem.answer}}}"]
+    golds = [library.parse(text, parsing_timeout=None) for text in known]
+    gold = next((g for g in sorted(golds, key=len, reverse=True) if g), None)
+    if gold is None:
+        return Grade.ERROR
+    answer = library.parse(response, parsing_timeout=None)
+    if not answer:
+        return Grade.NO_ANSWER
+    return Grade.CORRECT if library.verify(gold, answer, timeout_seconds=None) else Grade.WRONG

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 
 from diver.core.types import Grade, Problem
 from diver.recipe.data import MAZES, STANDARD_MAZES, Maze, MazeLevel
-from diver.tasks.verify.answer_end import boxed_answer
 from diver.tasks.verify.base import Grader
-from diver.tasks.verify.extraction import after_thought, last_box
+from diver.tasks.verify.extraction import after_thought, boxed_answer, last_box
 from diver.tasks.verify.held_out import distinct
 
 Cell = tuple[int, int]

@@ -8,35 +8,20 @@ answer that is a number (`bare_number`). Words that scale a number, deny it or n
 
 import re
 
-POWERS_OF_TEN = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12, "lakh": 5, "crore": 7}
+from diver.tasks.verify.spelling import GAP, TABLES, TEXT, compiled, replaced
+
+_NUMBERS = TABLES["numbers"]
+POWERS_OF_TEN: dict[str, int] = _NUMBERS["powers_of_ten"]
 """Counts in words."""
-_PARTS = dict(
-    zip("halves thirds fourths fifths sixths sevenths eighths ninths tenths".split(), range(2, 11), strict=True)
-)
 SCALES = (
     {word: rf"\times 10^{{{power}}}" for word, power in POWERS_OF_TEN.items()}
     | {"dozen": r"\times 12"}
-    | {word: rf"\times \frac{{1}}{{{parts}}}" for word, parts in _PARTS.items()}
+    | {word: rf"\times \frac{{1}}{{{part}}}" for part, word in enumerate(_NUMBERS["parts"].split(), 2)}
     | {"hundredths": r"\times 10^{-2}", "thousandths": r"\times 10^{-3}", "millionths": r"\times 10^{-6}"}
 )
 """What a word does to the number before it. Quarters are coins, too, and the third of five is an ordinal."""
-FOREIGN_POWERS_OF_TEN = {
-    **dict.fromkeys("十십", 1),
-    **dict.fromkeys("百백", 2),
-    **dict.fromkeys("千천", 3),
-    **dict.fromkeys("万萬만", 4),
-    **dict.fromkeys(("十万", "十萬", "십만"), 5),
-    **dict.fromkeys(("百万", "百萬", "백만"), 6),
-    **dict.fromkeys(("千万", "千萬", "천만"), 7),
-    **dict.fromkeys("亿億억", 8),
-    **{"тысяч": 3, "тыс": 3, "миллион": 6, "млн": 6, "миллиард": 9, "млрд": 9, "триллион": 12, "трлн": 12},
-}
-"""Counts in words of other scripts, which are written as units are."""
-
-_NUMBERS = (
-    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen"
-    "|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|half"
-)
+_FOREIGN_POWERS = {w: power for power, words in _NUMBERS["foreign_powers_of_ten"].items() for w in words.split()}
+_ANY_NUMBER = "|".join(f"{_NUMBERS['ones']} {_NUMBERS['tens']} half".split())
 _SAYS_MORE = re.compile(
     rf"^\W{{0,4}}(?:(?:{'|'.join(SCALES)}|(?:hundred|thousand|million|billion|trillion|dozen)s|millionen|milliards?"
     r"|milliarden|millones|mil|mille|milhões|milhão|hundert|tausend|dutzend|docenas?|douzaines?"
@@ -44,75 +29,64 @@ _SAYS_MORE = re.compile(
     r"|(?:squared|cubed)\W{0,4}$)"  # not "squared units"
     # Another case, a denial, and what follows at the end: a second number, as in "plus one", or a verdict.
     r"|\b(?:not|isn['’]t|maybe|perhaps|possibly|alternatively|otherwise|unless|below\szero|or\s(?:more|less|fewer))\b"
-    rf"|\b(?:{_NUMBERS}|is\s(?:wrong|incorrect|false)|at\s(?:most|least))\W{{0,4}}$|\((?:wrong|incorrect|false)\)",
+    rf"|\b(?:{_ANY_NUMBER}|is\s(?:wrong|incorrect|false)|at\s(?:most|least))\W{{0,4}}$|\((?:wrong|incorrect|false)\)",
     re.IGNORECASE,
 )
 _IN_BRACES = re.compile(r"\{([^{}]*)\}")
 
+_ENDS = r"(?=\s{0,4}(?:[.,;)\]]|\Z))"
 _FOREIGN = "[\u0400-\u1fff\u2c00-\u2dff\u3005-\u3007\u3040-\ud7ff\uf900-\ufaff]"
-_FOREIGN_TEXT = re.compile(rf"\\(?:text|mathrm|mbox)\s?\{{(\s*{_FOREIGN}[^{{}}]*)\}}")
-_JOINED = re.compile(
-    r"(?<=[0-9A-Za-z)}\]])\s{0,4}(?:(?:或者|或是|或|以及|和|与|與|及|または|および|또는|그리고)\s{0,4}"
-    r"|\s(?:или|и|oder|und|ou|et)\s{1,4})(?=[-0-9A-Za-z\\(\[{√])"
-)
-_NOT_A_UNIT = r"(?!分之|或|和|与|與|及|以|但|不|非|или|либо|или|но|не|और|या)"
 _FOREIGN_WORDS = rf"(?:{_FOREIGN}|[\s./](?={_FOREIGN})){{1,24}}"
-_COUNT = "|".join(sorted(FOREIGN_POWERS_OF_TEN, key=len, reverse=True))
-_FOREIGN_UNIT = re.compile(
-    rf"(?<=[\d}}])(?:\s|~|\\[,;: ]){{0,4}}{_NOT_A_UNIT}"
-    # 千克 and 千米 are a kilogram and a kilometre
-    rf"(?:(?P<count>(?![千百][克米瓦帕卡焦赫伏升分])(?:{_COUNT}))(?:{_FOREIGN_WORDS})?|{_FOREIGN_WORDS})"
-    r"(?:\^\{[23]\})?(?=\s{0,4}(?:[.,;)\]]|\Z))"
-)
-
-_CODES = "USD|EUR|GBP|INR|CNY|RMB|JPY|KRW|CHF|AUD|CAD|HKD|SGD|RUB|BRL|MXN|SEK|NOK|DKK|PLN|Rs|US|HK|NT"
-_PRICE = re.compile(
-    rf"(?<![A-Za-z\\])(?:\\(?:text|mathrm|mbox)\s?\{{\s*(?:{_CODES})\b\.?\s*\}}|(?:{_CODES})\b\.?)(?:\s|~|\\[,;: ])*"
-    r"(?=\\?\$?\s?[-.\d])"
-)
-_PRICED = re.compile(rf"(?<=\d)(?:\s|~|\\[,;: ]){{0,4}}(?:{_CODES})(?=\s{{0,4}}(?:[.,;)\]]|\Z))")
-_LETTERED_PRICE = re.compile(
-    r"(?<![A-Za-z\\])(?:[A-Z]{1,2}(?=\\\$\s?\d)|(?:RM|Rp|Tk|kr|CN|Rs)\.?(?:\s|~|\\[,;: ]){0,4}(?=\d))"
-)
-_DASHED_PRICE = re.compile(r"(?<=\d)/-(?=\s{0,4}(?:[.,;)\]]|\Z))")
-_ORDINAL = re.compile(r"(?<=\d)\^\{?\s?(?:\\(?:text|mathrm)\{\s?)?(?:st|nd|rd|th)\s?\}{0,2}(?=\s{0,4}(?:[.,;)\]]|\Z))")
-_EMPTY = re.compile(r"\\(?:text|mathrm|mbox)\s?\{\s*\}")
-
-_SURE = (
-    "km cm mm nm kg kWh kW kJ kPa kHz MHz GHz Hz mph kmh kph lbs lb oz ft in yd hrs hr mins min secs sec mL ml"
-    " kcal cal mol rad deg dollars dollar cents cent euros euro pounds pound yen rupees rupee meters meter metres"
-    " metre inches inch feet foot miles mile hours hour minutes minute seconds second days day weeks week months"
-    " month years year degrees degree liters liter litres litre grams gram kilograms kilogram kilometers kilometer"
-    " kilometres centimeters centimeter centimetres units unit people students pieces items times st nd rd th zł"
-)
-_LETTERS = "am pm m g s h l L t W V A N J mi mg ms gal pt qt ha MB GB KB TB kr RM Rp Tk"
-_END = r"(?:\^\{?[23]\}?|\*\*[23])?\.?"
+_COUNT = "|".join(sorted(_FOREIGN_POWERS, key=len, reverse=True))
+_CODES = "|".join(TABLES["currencies"]["codes"].split())
+_SURE, _LETTERS = TABLES["units"]["sure"].split(), TABLES["units"]["letters"].split()
+_PER = rf"(?:\s?(?:/|per)\s?(?:{'|'.join(_SURE + _LETTERS)})(?![A-Za-z]))?(?:\^\{{?[23]\}}?|\*\*[23])?\.?"
 
 
-def _measure(words: str) -> str:
-    unit = "|".join(sorted(words.split(), key=len, reverse=True))
-    return rf"(?:\s|~|\\[,;: ]){{0,4}}(?:(?:sq|cu|square|cubic)\.?\s)?(?:{unit})(?![A-Za-z])"
+def _measure(words: list[str]) -> str:
+    unit = "|".join(sorted(words, key=len, reverse=True))
+    return rf"{GAP}(?:(?:sq|cu|square|cubic)\.?\s)?(?:{unit})(?![A-Za-z]){_PER}"
 
 
-_DEGREES = r"(?:\s|\\[,;: ]){0,4}\^\{?\\circ\}?\s?[CF]"
+def _counted(found: re.Match[str]) -> str:
+    return f" \\times 10^{{{_FOREIGN_POWERS[found['count']]}}}" if found["count"] else ""
 
 
-_PER = rf"(?:\s?(?:/|per)\s?(?:{'|'.join((_SURE + ' ' + _LETTERS).split())})(?![A-Za-z]))?"
-_SURELY_MEASURED = re.compile(
-    rf"(?:(?<=\d)|(?<=\d\}})|(?<=\\pi)){_measure(_SURE)}{_PER}{_END}(?=\s{{0,4}}(?:[,;)\]]|(?:and|or)\b|\Z))"
+_UNITS = compiled(
+    (rf"{TEXT}\s?\{{(\s*{_FOREIGN}[^{{}}]*)\}}", r"\1"),
+    (
+        r"(?<=[0-9A-Za-z)}\]])\s{0,4}(?:(?:或者|或是|或|以及|和|与|與|及|または|および|또는|그리고)\s{0,4}"
+        r"|\s(?:или|и|oder|und|ou|et)\s{1,4})(?=[-0-9A-Za-z\\(\[{√])",
+        ", ",
+    ),
+    (
+        rf"(?<=[\d}}]){GAP}(?!分之|或|和|与|與|及|以|但|不|非|или|либо|или|но|не|और|या)"
+        # 千克 and 千米 are a kilogram and a kilometre
+        rf"(?:(?P<count>(?![千百][克米瓦帕卡焦赫伏升分])(?:{_COUNT}))(?:{_FOREIGN_WORDS})?|{_FOREIGN_WORDS})"
+        rf"(?:\^\{{[23]\}})?{_ENDS}",
+        _counted,
+    ),
+    (rf"(?<![A-Za-z\\])(?:[A-Z]{{1,2}}(?=\\\$\s?\d)|(?:RM|Rp|Tk|kr|CN|Rs)\.?{GAP}(?=\d))", ""),  # of a price
+    (
+        rf"(?<![A-Za-z\\])(?:{TEXT}\s?\{{\s*(?:{_CODES})\b\.?\s*\}}|(?:{_CODES})\b\.?)(?:\s|~|\\[,;: ])*"
+        r"(?=\\?\$?\s?[-.\d])",
+        "",
+    ),
+    (rf"(?<=\d){GAP}(?:{_CODES}){_ENDS}", ""),
+    (rf"(?<=\d)\^\{{?\s?(?:\\(?:text|mathrm)\{{\s?)?(?:st|nd|rd|th)\s?\}}{{0,2}}{_ENDS}", ""),
+    (rf"(?<=\d)/-{_ENDS}", ""),  # of a price in rupees
+    (rf"{TEXT}\s?\{{\s*\}}", ""),
+    (rf"(?:(?<=\d)|(?<=\d\}})|(?<=\\pi)){_measure(_SURE)}(?=\s{{0,4}}(?:[,;)\]]|(?:and|or)\b|\Z))", ""),
 )
 _MEASURED = re.compile(
     r"(-?(?:[*/^().,\d\s{}]|\\(?:frac|sqrt|cdot|times|pi)(?![A-Za-z])|\\?\$)*(?:[\d.})]|\\pi))"
-    rf"(?:{_measure(_SURE + ' ' + _LETTERS)}{_PER}{_END}|{_DEGREES})"
+    rf"(?:{_measure(_SURE + _LETTERS)}|(?:\s|\\[,;: ]){{0,4}}\^\{{?\\circ\}}?\s?[CF])"
 )
 
 
 def unit_free(text: str) -> str:
     """The formula without the units and the currencies that can be nothing else."""
-    text = _FOREIGN_TEXT.sub(r"\1", text)
-    text = _FOREIGN_UNIT.sub(_counted, _JOINED.sub(", ", text))
-    text = _ORDINAL.sub("", _PRICED.sub("", _PRICE.sub("", _LETTERED_PRICE.sub("", text))))
-    return _SURELY_MEASURED.sub("", _EMPTY.sub("", _DASHED_PRICE.sub("", text)))
+    return replaced(_UNITS, text)
 
 
 def says_more(words: str) -> bool:
@@ -129,7 +103,3 @@ def bare_number(text: str) -> str:
     """The number of a text that is one with a unit, also with one of letters; empty for any other text."""
     measured = _MEASURED.fullmatch(text)
     return measured[1] if measured else ""
-
-
-def _counted(found: re.Match[str]) -> str:
-    return f" \\times 10^{{{FOREIGN_POWERS_OF_TEN[found['count']]}}}" if found["count"] else ""

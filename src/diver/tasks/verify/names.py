@@ -6,29 +6,10 @@ For what stands in a box or between dollars, where a name is no word of a senten
 import re
 
 from diver.tasks.verify.brackets import closing, outer_parts
+from diver.tasks.verify.spelling import TABLES
 
-_SAME = (
-    "sin cos tan cot sec csc sinh cosh tanh coth arcsin arccos arctan ln exp gcd max min det pi theta alpha beta gamma"
-    " delta lambda sigma omega infty"
-)
-_OTHER = {
-    "asin": r"\arcsin",
-    "acos": r"\arccos",
-    "atan": r"\arctan",
-    "cosec": r"\csc",
-    "log10": r"\log_{10}",
-    "log2": r"\log_{2}",
-    "lg": r"\log_{10}",
-    "log": r"\log",
-    "Pi": r"\pi",
-    "PI": r"\pi",
-    "inf": r"\infty",
-    "Inf": r"\infty",
-    "infinity": r"\infty",
-    "Infinity": r"\infty",
-    "oo": r"\infty",
-}
-_NAMES = {name: "\\" + name for name in _SAME.split()} | _OTHER
+_OTHERS = {name: spelling for spelling, names in TABLES["names"].items() for name in names.split()}
+_NAMES = {name: "\\" + name if spelling == "same" else spelling for name, spelling in _OTHERS.items()}
 _CALLED = frozenset("max min sec det gcd".split())  # a unit or an index, where no parenthesis follows
 _ANY = "|".join(sorted(_NAMES, key=len, reverse=True))
 _PLAIN = re.compile(
@@ -41,20 +22,6 @@ _CALL = re.compile(
 )
 _ROOT = re.compile(r"(?<![A-Za-z\\])(sqrt|frac|binom)(?=\s?\{)|(?<![A-Za-z\\])sqrt\s?(?P<number>\d+|[a-z](?![a-z]))")
 _COMMA = re.compile(r"[()\[\]{}]|(?P<separator>,)")
-_ONE = {
-    "sqrt": r"\sqrt{{{0}}}",
-    "cbrt": r"\sqrt[3]{{{0}}}",
-    "abs": "|{0}|",
-    "floor": r"\lfloor {0} \rfloor",
-    "ceil": r"\lceil {0} \rceil",
-    "factorial": "({0})!",
-    "log": r"\log({0})",
-}
-_TWO = {
-    **dict.fromkeys(("binom", "binomial", "comb", "nCr"), r"\binom{{{0}}}{{{1}}}"),
-    **dict.fromkeys(("nPr", "perm"), r"A_{{{0}}}^{{{1}}}"),
-    "log": r"\log_{{{1}}}({0})",
-}
 MOST_CALLS = 64  # of a formula; each is looked at up to the end of its parentheses
 
 
@@ -79,7 +46,7 @@ def _called(text: str) -> str:
         if end < 0:
             continue
         parts = [part.strip() for part in outer_parts(text[call.end() : end], _COMMA)]
-        template = {1: _ONE, 2: _TWO}.get(len(parts), {}).get(call["name"])
+        template = TABLES["calls"].get(str(len(parts)), {}).get(call["name"])
         if template:
             text = text[: call.start()] + template.format(*parts) + text[end + 1 :]
     return text

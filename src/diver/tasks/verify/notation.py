@@ -1,8 +1,6 @@
-r"""One spelling for each notation.
+r"""A formula as math-verify should read it: `1E3` is `1 \times 10^{3}`, `]0,1[` is `(0,1)`, `2**3` is `2^{3}`.
 
-`\varnothing` is `\emptyset`, `\operatorname{sin} x` is `\sin x`, `1E3` is `1 \times 10^{3}`.
-
-math-verify takes most of these for different answers, or for something else. Linear in the length of the text.
+It takes most of these for different answers, or for something else. Linear in the length of the text.
 """
 
 import re
@@ -11,87 +9,8 @@ from fractions import Fraction
 
 from diver.tasks.verify.measures import POWERS_OF_TEN, says_more, unit_free, without_unit
 from diver.tasks.verify.names import with_backslashes
-from diver.tasks.verify.numerals import one_spelling
-from diver.tasks.verify.shorthands import SHORTHANDS, Rules, compiled
-from diver.tasks.verify.signs import plain_signs
-
-_SYNONYMS = {
-    "\\" + name: spelling
-    for spelling, names in {
-        r"\emptyset": "varnothing",
-        r"\frac": "dfrac tfrac cfrac nicefrac sfrac",
-        r"\binom": "dbinom tbinom",
-        r"\leq": "le leqslant",
-        r"\geq": "ge geqslant",
-        r"\neq": "ne",
-        "<": "lt",
-        ">": "gt",
-        r"\cdot": "ast",
-        r"\{": "lbrace",
-        r"\}": "rbrace",
-        "(": "lparen langle",
-        ")": "rparen rangle",
-        "|": "mid lvert rvert vert",
-        r"\infty": "infin",
-        r"\in": "isin",
-        r"\cup": "bigcup",
-        r"\cap": "bigcap",
-        r"\setminus": "smallsetminus backslash",
-        r"\wedge": "land",
-        r"\vee": "lor",
-        r"\neg": "lnot",
-        r"\rightarrow": "to",
-        r"\Rightarrow": "implies",
-        r"\Leftrightarrow": "iff",
-        r"\dots": "ldots cdots dotsc dotsb",
-        r"\mathbb{R}": "R Reals reals",
-        r"\mathbb{Z}": "Z",
-        r"\mathbb{N}": "N",
-        r"\mathbb{Q}": "Q",
-        r"\mathbb": "Bbb",
-        r"\mathbf": "boldsymbol bm bold mathsf",
-        r"^{\circ}": "degree",
-        r"\tan": "tg",
-        r"\cot": "ctg",
-        r"\arctan": "arctg",
-        r"\epsilon": "varepsilon",
-        r"\phi": "varphi",
-        r"\theta": "vartheta",
-        r"\rho": "varrho",
-        r"\approx": "thickapprox approxeq",
-        "i": "imath",
-        "j": "jmath",
-    }.items()
-    for name in names.split()
-}
-_SPELLING = compiled(
-    (r"\\not\s?(?:=|\\(?:approx|sim|equiv)(?![A-Za-z]))", r"\\neq "),
-    (r"\\(?:tiny|small|normalsize|[lL]arge|LARGE|[hH]uge|textstyle|bf|rm|sf|it)(?![A-Za-z])\s*", ""),
-    (r"\\[bB]igg?[lrm]?(?![A-Za-z])|\\[hm]space\*?\{[^{}]*\}", ""),
-    (
-        r"\\(?:text)?color\{\w{1,20}\}|\\underline(?=\s*\{)"
-        r"|\\(?:checkmark|square|blacksquare|pounds|euro|yen|text(?:euro|sterling|yen))(?![A-Za-z])",
-        "",
-    ),
-    (r"\\q?quad(?![A-Za-z])", " "),
-    (r"\\overset\s?\{\s?\.\s?\}\s?\{(\d)\}", r"\\dot{\1}"),
-    (r"(?<=\d)\{:\}(?=\d)", ":"),
-    (r"\\(?:text|mathrm|mbox)\{\s?\\\$\s?\}(?=\s?\d)", r"\\$"),
-    (r"\\operatorname\*?\{(arc(?:sin|cos|tan)|sinh?|cosh?|tanh?|cot|sec|csc|ln|log|exp|gcd)\}\s*", r"\\\1 "),
-    (r"\\(?:mathrm|text)\{(arc(?:sin|cos|tan)|sin|cos|tan|ln|log|exp)\}\s*", r"\\\1 "),  # min and sec are units
-    (r"\\(?:mathrm|text)\{([ei])\}", r" \1"),
-    (r"\\mathbb\s*([A-Z])(?![A-Za-z])", r"\\mathbb{\1}"),
-    (
-        r"(?<![\d.,^_])\d{1,3}(?:(?: |\u00a0|\u2009|\u202f|\\,|\{,\}|,\\!\s?)\d{3})+(?!\d)",
-        lambda number: re.sub(r"\D", "", number[0]),
-    ),
-    (r"\\[A-Za-z]+", lambda command: _SYNONYMS.get(command[0], command[0])),
-    (r"\\frac ?(\d) ?(\d)", r"\\frac{\1}{\2}"),
-    (r"(?<=\d)\s?[xX]\s?(?=10\s?\^)", r" \\times "),
-    (r"\\(begin|end)\{smallmatrix\}", r"\\\1{pmatrix}"),
-    (r"\\lg(?![A-Za-z])", r"\\log_{10}"),
-    (r"(?<=\d)\s?(?:\^\s?\{?o\}?|(?<!\^)\\circ)(?![A-Za-z}])", r"^{\\circ}"),
-)
+from diver.tasks.verify.shorthands import SHORTHANDS
+from diver.tasks.verify.spelling import GAP, TABLES, TEXT, compiled, replaced, unify
 
 
 def _improper(mixed: re.Match[str]) -> str:
@@ -133,10 +52,6 @@ def _degrees(angle: re.Match[str]) -> str:
     return rf"\frac{{{value.numerator}}}{{{value.denominator}}}^{{\circ}}"
 
 
-def _capitals(words: re.Match[str]) -> str:
-    return re.sub(r"\s*(?:,\s*and\b|,|\band\b)\s*", ", ", words[1])
-
-
 def _matrix(rows: re.Match[str]) -> str:
     """A matrix in LaTeX, from Python's `[[1,2],[3,4]]` or the column `[3,4]^T`."""
     lines = [row.split(",") for row in re.findall(r"\[([^\[\]]*)\]", rows["rows"])] if rows["rows"] else []
@@ -153,22 +68,19 @@ def _interval(found: re.Match[str]) -> str:
     return ("(" if left == "]" else "[") + ends.replace(";", ",") + (")" if right == "[" else "]")
 
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-    " eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_WORDS_OF_NUMBERS = {word: str(number) for number, word in enumerate(_ONES)}
-for _number, _ten in zip(range(20, 100, 10), _TENS, strict=True):
-    _WORDS_OF_NUMBERS |= {_ten: str(_number)}
-    _WORDS_OF_NUMBERS |= {f"{_ten}{gap}{_ONES[one]}": str(_number + one) for one in range(1, 10) for gap in "- "}
+_ONES, _TENS = (TABLES["numbers"][kind].split() for kind in ("ones", "tens"))
+_WORDS_OF_NUMBERS = {word: str(number) for number, word in enumerate(_ONES)} | {
+    f"{ten}{rest}": str(number + one)
+    for number, ten in zip(range(20, 100, 10), _TENS, strict=True)
+    for one, rests in enumerate([[""], *([f"-{word}", f" {word}"] for word in _ONES[1:10])])
+    for rest in rests
+}
 
 
 _INTEGER_POWER = re.compile(r"(?<!\w)(\d{1,6})\s?\^\s?\{?(\d{1,2})(?!\d)\}?")
 _PART_END = r"(?=\s{0,4}(?:[,;)\]]|\\[})\]]|(?:and|or)\b|\Z))"
-_TEXT = r"\\(?:text|mathrm|mbox)"
 _NO_UNIT = "|".join(["and|or|to|base|if|for|when", *POWERS_OF_TEN, "dozen|percent|pct"])
-_UNIT = rf"{_TEXT}\{{\s{{0,4}}(?!(?:{_NO_UNIT})\b)[A-Za-z][A-Za-z /.]{{0,40}}\}}(?:\^\{{?-?\d\}}?)?"
+_UNIT = rf"{TEXT}\{{\s{{0,4}}(?!(?:{_NO_UNIT})\b)[A-Za-z][A-Za-z /.]{{0,40}}\}}(?:\^\{{?-?\d\}}?)?"
 _NO_SOLUTION = (
     r"[Nn]o (?:real )?solutions?|(?:[Tt]he )?[Ee]mpty set|无(?:实数)?解|無(?:實數)?解|解なし|해가 없다"
     r"|нет (?:решений|корней)|[Kk]eine Lösung|[Pp]as de solution|[Ss]in solución"
@@ -197,7 +109,10 @@ _MEANING = SHORTHANDS + compiled(
     (r"(?<![A-Za-z\\])([Ee])_", r"\\mathcal{\1}_"),  # a name, and not the base of the logarithm
     # A letter behind something else is a vector, and no unit: math-verify would leave it out.
     (r"(?<=[\w)}\s+-])\\(?:mathbf|textbf|mathit|hat)\{([A-Za-z])\}", r"\\vec{\1}"),
-    (r"^\\(?:text|mathrm)\{\s*([A-Z](?:\s*(?:,\s*and\b|,|\band\b)\s*[A-Z])+)\s*\}$", _capitals),
+    (
+        r"^\\(?:text|mathrm)\{\s*([A-Z](?:\s*(?:,\s*and\b|,|\band\b)\s*[A-Z])+)\s*\}$",
+        lambda capitals: ", ".join(re.findall("[A-Z]", capitals[1])),
+    ),
     (r"^\\text(?:bf)?\{\s*\([A-J]\)\s*\}(?:\s|~|\\[,;: ])*(?=\S)", ""),  # the label of a choice
     (
         r"(?i)^(?:\\text\{(?![^{}]{0,80}(?:\bnot\b|n['’]t\b))[^{}]{0,40}\b(?:answer|total|about|around|roughly"
@@ -246,7 +161,7 @@ _MEANING = SHORTHANDS + compiled(
     (r",?\s{0,4}\\text\{\s{0,4},?\s{0,4}(?:and|or)\s{0,4}\}", ", "),
     (r"\\text\{([^{}]{1,40}?)\s{1,4}(?:and|or)\s{0,4}\}", r"\\text{\1}, "),
     (
-        rf"(?:(?<=\d)|(?<=\d\}}))(?:\s|~|\\[,;: ]){{0,4}}{_UNIT}"
+        rf"(?:(?<=\d)|(?<=\d\}})){GAP}{_UNIT}"
         rf"(?:(?:\s|\\[,;: ]|\\cdot|/){{0,4}}{_UNIT}){{0,3}}{_PART_END}",
         without_unit,
     ),
@@ -269,11 +184,6 @@ def content_of(text: str) -> str:
     return (text[7:-1] if text.startswith(r"\boxed{") else text.strip().strip("$")).strip()
 
 
-def unify(text: str) -> str:
-    """The text with one name for each command and sign."""
-    return one_spelling(_replace(_SPELLING, plain_signs(text)))
-
-
 def respell(text: str) -> str:
     """The text, or the content of the box that it is, as math-verify should read it."""
     boxes, start, end = 0, 0, len(text)
@@ -282,12 +192,6 @@ def respell(text: str) -> str:
     text = unify(text[start:end]).strip().rstrip("\\").rstrip()
     if boxes:
         text = with_backslashes(unit_free(text))
-    text = _replace(_MEANING, text).strip().rstrip(".")
+    text = replaced(_MEANING, text).strip().rstrip(".")
     text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text) if _LISTED.search(text) else text
     return r"\boxed{" * boxes + text + "}" * boxes
-
-
-def _replace(rules: Rules, text: str) -> str:
-    for pattern, replacement in rules:
-        text = pattern.sub(replacement, text)
-    return text

@@ -14,10 +14,10 @@ from collections import deque
 
 from diver.tasks.verify import clock
 from diver.tasks.verify.extraction import NUMBER, TAG, last_number
-from diver.tasks.verify.languages import ANSWER, IS, NOT, RIGHT, UNSPACED, word
+from diver.tasks.verify.languages import ANSWER, IS, NOT, RIGHT, UNSPACED
 from diver.tasks.verify.measures import POWERS_OF_TEN
 from diver.tasks.verify.names import with_backslashes
-from diver.tasks.verify.signs import MONEY
+from diver.tasks.verify.spelling import MONEY
 
 NEAR_THE_END = 200  # characters in which the last number is looked for
 
@@ -39,7 +39,7 @@ _FORMULA = re.compile(r"[\\\[]|\$[^$]*\$")
 
 
 SAID = re.compile(
-    rf"{word(ANSWER)}[ \t*_】]{{0,4}}(?:{word(RIGHT)}[ \t]{{0,2}})?(?:{word(IS)}|[:：=】])[ \t*_:：]{{0,6}}"
+    rf"{ANSWER}[ \t*_】]{{0,4}}(?:{RIGHT}[ \t]{{0,2}})?(?:{IS}|[:：=】])[ \t*_:：]{{0,6}}"
     r"(?P<said>(?:(?!\.[\s*])[^\n。！？?!]){1,120})(?P<asked>[?？])?",
     re.IGNORECASE,
 )
@@ -84,13 +84,13 @@ _BOLD = re.compile(r"(?<![\w)*])\*\*(?=[^\s*])([^*\n]{1,80})\*\*(?![\w(*])")
 _BETWEEN_SIGNS = re.compile(  # 一共30元, but not 30万元
     rf"(?<=[{UNSPACED}])(-?\d(?:[\d,.]{{0,30}}\d)?)(?!\d|\s?[万萬亿億千百十分或만억천백])(?=[{UNSPACED}。\s]|$)"
 )
-_NEGATION = re.compile(word(NOT), re.IGNORECASE)
+_NEGATION = re.compile(NOT, re.IGNORECASE)
 _WORDS = re.compile(
     r"(?:\\(?:text|mathrm|textbf)\{)?([^\W\d_]{2,30}(?:[ '’-][^\W\d_]{1,30}){0,3}" + rf"|[{UNSPACED}])\}}?\.?"
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|[\n。！？]")
 _MARKS = re.compile(r"[*_`$\[\](){}\"'“”「」【】.,;。，]+|\\(?:text|boxed)\b")
-_THAT_IS = re.compile(rf"{word(IS)}|[:：=]", re.IGNORECASE)
+_THAT_IS = re.compile(rf"{IS}|[:：=]", re.IGNORECASE)
 _ADVERBS = re.compile(
     r"(?:(?:therefore|thus|hence|also|indeed|clearly|always|definitely|so|then|an?|the)\s+)+", re.IGNORECASE
 )
@@ -113,31 +113,23 @@ def is_qualified(text: str) -> bool:
     return bool(_QUALIFIED.match(_last_said(text)))
 
 
-def scaled(text: str) -> str:
-    """The last number of the last line with its count in words, "5 million"; empty where it has none."""
-    last = text.strip().rpartition("\n")[2][-NEAR_THE_END:]
-    found = next(iter(deque(_SCALED.finditer(last), maxlen=1)), None)
-    if not found or re.search(r"\d", last[found.end() :]):
+def in_another_form(text: str) -> str:
+    """Several numbers, "8 7 6 5", or guesses, "Maybe it is 4. Maybe it is 5.", as a list; "5 million"; else empty."""
+    last = _last_line(text)
+    listed = [found[0] for found in NUMBER.finditer(text)] if _NUMBERS_ONLY.fullmatch(text.strip()) else []
+    guessed = [found["guess"] for found in _GUESS.finditer(last)]
+    for numbers in (listed, guessed):
+        if len({*numbers}) > 1:
+            return ", ".join(dict.fromkeys(numbers))
+    scaled = _last(_SCALED, last)
+    if not scaled or re.search(r"\d", last[scaled.end() :]):
         return ""
-    return rf"{found['number']} \text{{ {found['word'].lower()}}}"
-
-
-def listed_numbers(text: str) -> str:
-    """The numbers of a text that consists of several, "8 7 6 5", as a list; empty for any other text."""
-    numbers = [found[0] for found in NUMBER.finditer(text)] if _NUMBERS_ONLY.fullmatch(text.strip()) else []
-    return ", ".join(dict.fromkeys(numbers)) if len({*numbers}) > 1 else ""
-
-
-def guesses(text: str) -> str:
-    """The numbers of several guesses, "Maybe it is 4. Maybe it is 5.", as a list; empty for one guess."""
-    last = text.strip().rpartition("\n")[2][-NEAR_THE_END:]
-    numbers = [found["guess"] for found in _GUESS.finditer(last)]
-    return ", ".join(dict.fromkeys(numbers)) if len({*numbers}) > 1 else ""
+    return rf"{scaled['number']} \text{{ {scaled['word'].lower()}}}"
 
 
 def moment(text: str) -> str:
     """The one time or date that the last sentence of a text states; empty where it has none, several, or denies it."""
-    last = text.strip().rpartition("\n")[2][-NEAR_THE_END:]
+    last = _last_line(text)
     return "" if _NEGATION.search(last) or last.endswith("?") else clock.only(last)
 
 
@@ -189,8 +181,16 @@ def says(text: str, known: str) -> bool | None:
     return wanted in (_plain(last), _plain(_THAT_IS.split(last)[-1])) or None
 
 
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    return next(iter(deque(pattern.finditer(text), maxlen=1)), None)
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2][-NEAR_THE_END:]
+
+
 def _last_said(text: str) -> str:
-    last = next(iter(deque(SAID.finditer(text), maxlen=1)), None)
+    last = _last(SAID, text)
     return last["said"] if last and not last["asked"] else ""
 
 

@@ -56,12 +56,19 @@ _NESTED_CALL = re.compile(r"[A-Za-z]\((?:[A-Za-z]\(){1,4}[^A-Za-z()]{1,40}\){2,5
 def simpler(gold: str, answer: str) -> Iterator[tuple[str, str]]:
     """(gold, answer) in the forms above; a pair that comes is simpler than the one that was given."""
     known, given = content_of(gold), content_of(answer)
-    for left, right in (*_without_conditions(known, given), *_residues(known, given), *_chosen(known, given)):
+    (left, one), (right, other) = _conditioned(known), _conditioned(given)
+    bounds = [_INEQUALITY.search(condition) for condition in (one, other)]
+    contradict = all(bounds) and len({"".join(bound[0].split()) for bound in bounds if bound}) > 1
+    if (one or other) and not contradict:
+        yield box(left), box(right)
+    for left, right in (*_residues(known, given), *_chosen(known, given)):
         yield box(left), box(right)
     if _CONSTANT.fullmatch(known) and (number := bare_number(given)):
         yield gold, box(number)
     left, equals, right = known.rpartition("=")
-    if equals and "=" not in given and (_NESTED_CALL.fullmatch(left.strip()) or _unreadable(left)):
+    # compositions, points and functions with names of several letters
+    unreadable = "(" in left and left.lstrip().startswith(("(", r"\operatorname", r"\mathrm"))
+    if equals and "=" not in given and (unreadable or _NESTED_CALL.fullmatch(left.strip())):
         yield box(right), answer
 
 
@@ -77,12 +84,6 @@ def is_rounded(text: str, exact: complex, rounded: complex) -> bool:
     unit = 10.0 ** -len(decimal["digits"]) if decimal else 1.0
     cut = 0 <= abs(exact) - abs(rounded) < unit
     return abs(exact - rounded) <= max(0.5001 * unit, abs(exact) / 200) or (cut and abs(exact - rounded) < unit)
-
-
-def _without_conditions(known: str, given: str) -> Iterator[tuple[str, str]]:
-    (left, one), (right, other) = _conditioned(known), _conditioned(given)
-    if (one or other) and not _contradict(one, other):
-        yield left, right
 
 
 def _conditioned(text: str) -> tuple[str, str]:
@@ -113,11 +114,6 @@ def _is_condition(text: str) -> bool:
     return not _CASE.search(text) and all(_ALSO.fullmatch(other) for other in others)
 
 
-def _contradict(one: str, other: str) -> bool:
-    bounds = [_INEQUALITY.search(condition) for condition in (one, other)]
-    return all(bounds) and len({"".join(bound[0].split()) for bound in bounds if bound}) > 1
-
-
 def _residues(known: str, given: str) -> Iterator[tuple[str, str]]:
     gold, answer = _CONGRUENCE.fullmatch(known), _CONGRUENCE.fullmatch(given)
     if gold and answer:
@@ -144,8 +140,3 @@ def _chosen(known: str, given: str) -> Iterator[tuple[str, str]]:
     left, right = _CHOSEN.sub(written, known), _CHOSEN.sub(written, given)
     if (left, right) != (known, given):
         yield left, right
-
-
-def _unreadable(left: str) -> bool:
-    """Compositions, points and functions with names of several letters."""
-    return "(" in left and left.lstrip().startswith(("(", r"\operatorname", r"\mathrm"))

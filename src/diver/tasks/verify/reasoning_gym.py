@@ -27,9 +27,8 @@ from diver.core.settings import choose, read
 from diver.core.types import DiverError, Grade, Problem
 from diver.recipe.data import ReasoningGym
 from diver.tasks.verify.answer_end import tagged_answer
-from diver.tasks.verify.base import Grader, PendingCall
+from diver.tasks.verify.base import Grader, PendingCall, defer
 from diver.tasks.verify.brackets import closing
-from diver.tasks.verify.custom import defer
 from diver.tasks.verify.extraction import after_thought, last_tags
 from diver.tasks.verify.held_out import distinct
 from diver.tasks.verify.workers import Failure, Pool
@@ -163,7 +162,7 @@ def makes_one(task: str, sizes: Mapping[str, Any]) -> bool:
 @cache
 def _check_time(task: str, sizes: str) -> None:
     """DiverError where a first entry takes for ever, as one of a graph in no colours does; a worker can be killed."""
-    with Pool(1, warm=f"{__name__}:library") as pool:
+    with Pool(1, warm=library) as pool:
         (made,) = pool.map(makes_one, [(task, json.loads(sizes))], FIRST_ENTRY_SECONDS)
     if isinstance(made, Failure) and made.grade is Grade.TIMEOUT:
         raise DiverError(
@@ -226,7 +225,7 @@ class ReasoningGymGrader(Grader):
         return tags.finished if tags else final_answer(response) is not None
 
     def grade(self, response: str, problem: Problem) -> PendingCall:
-        return defer(f"{__name__}:judge", response, problem, warm=f"{__name__}:library")
+        return defer(judge, response, problem, warm=library)
 
     def final_answer(self, response: str, problem: Problem) -> str | None:
         return final_answer(response)

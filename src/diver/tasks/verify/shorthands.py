@@ -12,18 +12,13 @@ Linear in the length of the text.
 import re
 from collections.abc import Callable
 
+from diver.tasks.verify.spelling import compiled
+
 _N = r"(?:\{\s?(\d{1,3})\s?\}|(\d))"
 _CHOICE = r"(?:\\(?:mathrm|text|rm)\s?\{([CAP])\}|(?<![A-Za-z\\])([CAP])(?!\}))"
 _FACTOR = re.compile(r"(?:[0-9)}\]]|(?<![\\A-Za-z])[A-Za-z])\s?\Z")
 _PRIME = r"(?:'|’|\^\s?\{\s?(?:\\prime\s?)+\}|\^\s?\\prime)"
 _EVENT = r"(?:=|<|>|\\[lg]eq|\\neq|\\mid|\||\\cap|\\cup|\\in(?![A-Za-z])|,)"
-
-Replacement = str | Callable[[re.Match[str]], str]
-Rules = list[tuple[re.Pattern[str], Replacement]]
-
-
-def compiled(*rules: tuple[str, Replacement]) -> Rules:
-    return [(re.compile(pattern), replacement) for pattern, replacement in rules]
 
 
 def arrangements(kind: str, n: int, k: int) -> str:

@@ -33,6 +33,15 @@ from diver.tasks.verify import serve
 STARTUP_SECONDS = 120.0
 
 
+Function = Callable[..., Any] | str
+"""A function of a module, or its path "module:name"."""
+
+
+def path_of(function: Function) -> str:
+    """By which a worker finds the function."""
+    return function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"
+
+
 class Failure(NamedTuple):
     """What a job gave instead of a value: `grade` is timeout or error."""
 
@@ -101,15 +110,15 @@ class Pool:
 
     The first process starts with the first job, one more whenever jobs have waited `patience` seconds for those there
     are: starting one costs about half a second of a core, which a few short jobs do not repay. A process that is lost
-    is replaced at once. `warm` is a module that every worker imports before its first job, or a function "module:name"
-    without arguments that it calls. Imports that take a second thus do not count against a timeout. A module also has
+    is replaced at once. `warm` is a function without arguments that every worker calls before its first job, or the
+    name of a module that it imports. Imports that take a second thus do not count against a timeout. A module also has
     what calls its functions (`custom`) imported, and one that is not of this package finds all of it in the worker.
     """
 
-    def __init__(self, workers: int = 0, memory_mb: int = 900, warm: str = "", *, patience: float = 0.5) -> None:
+    def __init__(self, workers: int = 0, memory_mb: int = 900, warm: Function = "", *, patience: float = 0.5) -> None:
         self.limit = workers or min(8, _cores())
         self.memory_mb = memory_mb
-        self.warm = warm
+        self.warm = path_of(warm)
         self.patience = patience
         self._grow_at = 0.0
         self._workers: list[Worker] = []
@@ -142,18 +151,17 @@ class Pool:
             for worker in list(self._workers):
                 worker.end()
 
-    def map(self, function: Callable[..., Any] | str, jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
+    def map(self, function: Function, jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
         """`function(*job)` of every job, in order: its value, or a `Failure`.
 
         `timeout_s` counts from the moment an idle, warmed-up worker gets the job: waiting in the queue does not
-        count. Arguments and values pass through JSON; `function` is found by its module and name, "module:name".
+        count. Arguments and values pass through JSON.
         """
         if timeout_s <= 0:
             raise ValueError(f"timeout_s must be above 0, not {timeout_s}")
-        call = function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"
         with self._lock:
             try:
-                return self._run(call, jobs, timeout_s)
+                return self._run(path_of(function), jobs, timeout_s)
             finally:  # after an interrupt, a reply still to come would be taken for that of the next job
                 for worker in [w for w in self._workers if w.job is not None]:
                     self._discard(worker)
@@ -237,11 +245,11 @@ class Pool:
         self._workers.remove(worker)
 
 
-_shared: dict[tuple[int, int, int, str], Pool] = {}
+_shared: dict[tuple[int, int, int, Function], Pool] = {}
 _shared_lock = threading.Lock()
 
 
-def shared_pool(workers: int = 0, memory_mb: int = 900, warm: str = "") -> Pool:
+def shared_pool(workers: int = 0, memory_mb: int = 900, warm: Function = "") -> Pool:
     """The pool of this process with these settings: made at the first call, closed when the interpreter ends."""
     with _shared_lock:
         key = (os.getpid(), workers, memory_mb, warm)
