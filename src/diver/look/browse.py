@@ -129,7 +129,7 @@ def browse_rollouts(config: Browse) -> None:
     limit = GROUPS if config.groups is None else config.groups
     budget, measured = None if config.all else BYTES // len(paths), MEASURED // len(paths)
     sources = [
-        Source(name, path, config.columns, config.steps, -(-limit // len(paths)), config.threshold)
+        Source(name, path, config, config.steps, -(-limit // len(paths)), config.threshold)
         for name, path in paths.items()
     ]
     if config.watch:
@@ -156,7 +156,7 @@ def browse_rollouts(config: Browse) -> None:
         note(line)
     table = dump_page.summary(runs)
     config.write(table, out.parent, out.stem)
-    metrics = [run.metrics() for run in runs]
+    metrics = [run.metrics for run in runs]
     if figures and any(len(of) > 1 for of in metrics):
         curves = dump_page.curves(runs, metrics, [[] for _ in runs])
         write_lines(curves["panels"], [run.name for run in runs], *figures)

@@ -119,7 +119,7 @@ def run(config: GradeConfig) -> Table:
     require("scipy")
     print_note = config.notes()
     path = Path(config.rollouts).expanduser()
-    rollouts = read_rollouts(path, config.columns, config.steps)
+    rollouts = read_rollouts(path, config, config.steps)
     for note in [*rollouts.notes, *scale_note(str(path), largest_outcome(rollouts), config.threshold)]:
         print_note(note)
     known = known_problems(rollouts, path, config.grader)

@@ -174,7 +174,7 @@ def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
     """The groups of each path, by its name in the table."""
     paths = paths_of(config.rollouts)
     for name, path in paths.items():
-        rollouts = read_rollouts(path, config.columns, config.steps)
+        rollouts = read_rollouts(path, config, config.steps)
         for note in [*rollouts.notes, *scale_note(name, largest_outcome(rollouts), config.threshold)]:
             log(note)
         owners: dict[str, list[Group]] = {}

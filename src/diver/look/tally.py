@@ -1,10 +1,12 @@
 """What the page says of a group: Pass@k, distinct@k by the formulas written, diversity, entropy and length, by right
 and by wrong."""
 
+from __future__ import annotations
+
 import math
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +14,12 @@ from diver.core.statistics import Estimate, by_problem, distinct_at_k, interval,
 from diver.core.types import Group, Rollout
 from diver.diversity import formulas, textual_dissimilarity
 from diver.diversity.equational import unique_fractions
-from diver.look.problems import estimate, name_of
+from diver.look.problems import estimate
 from diver.tasks.verify.base import same_formulas
 
-Values = Mapping[str, float]
+if TYPE_CHECKING:
+    import pandas as pd
+
 RIGHT, WRONG = "correct", "wrong"
 LARGEST = 64  # responses of a group whose diversity is measured; of more, the first
 
@@ -100,60 +104,22 @@ def _length(rollout: Rollout) -> float:
     return float(rollout.known_length)
 
 
-class Tally:
-    """The values of many groups: how many groups, of them single responses, and responses; of each value all that is
-    known."""
-
-    def __init__(self) -> None:
-        self.groups = self.single = self.responses = 0
-        self.values: dict[str, array[float]] = {}
-        self.problems: dict[str, array[int]] = {}  # whose each value is, as a number
-
-    def count(self, group: Group) -> None:
-        self.groups += 1
-        self.single += len(group) == 1
-        self.responses += len(group)
-
-    def add(self, group: Group, values: Values) -> None:
-        """Values of a group, whether or not it is counted already."""
-        problem = hash(name_of(group.problem))
-        for name, value in values.items():
-            if not math.isnan(value):
-                self.values.setdefault(name, array("d")).append(value)
-                self.problems.setdefault(name, array("q")).append(problem)
-
-    def mean(self, name: str) -> float:
-        return float(np.mean(self.values[name])) if self.values.get(name) else math.nan
-
-    def estimate(self, name: str) -> Estimate | None:
-        """Over problems, with its interval; None where no value is known."""
-        if not self.values.get(name):
-            return None
-        values = by_problem(self.problems[name], self.values[name])
-        room, _, measure = name.rpartition("/")
-        return interval(values, (0.0, 1.0)) if room == "group" else estimate(measure.partition(":")[0], values)
+def estimate_of(table: pd.DataFrame, name: str) -> Estimate | None:
+    """A value of groups over problems, with its interval; None where it is not known of any."""
+    if name not in table or (known := table[name].dropna()).empty:
+        return None
+    values = by_problem(table["problem"][known.index], known)
+    room, _, measure = name.rpartition("/")
+    return interval(values, (0.0, 1.0)) if room == "group" else estimate(measure.partition(":")[0], values)
 
 
-def merged(tallies: Iterable[Tally]) -> Tally:
-    total = Tally()
-    for tally in tallies:
-        total.groups += tally.groups
-        total.single += tally.single
-        total.responses += tally.responses
-        for name, values in tally.values.items():
-            total.values.setdefault(name, array("d")).extend(values)
-            total.problems.setdefault(name, array("q")).extend(tally.problems[name])
-    return total
-
-
-def shared_ks(tallies: Sequence[Tally], kind: str) -> list[int]:
+def shared_ks(tables: Iterable[pd.DataFrame], kind: str) -> list[int]:
     """The values of k that most groups have: of pass the smallest, one in the middle and the largest; of distinct the
     largest, if it is above 1."""
     counts = Counter[int]()
-    for tally in tallies:
-        for name, values in tally.values.items():
-            if name.startswith(f"{kind}@"):
-                counts[int(name.partition("@")[2])] += len(values)
+    for table in tables:
+        known = table.filter(like=f"{kind}@").count()
+        counts.update({int(name.partition("@")[2]): n for name, n in known[known > 0].items()})
     ks = sorted(k for k, n in counts.items() if 2 * n > max(counts.values()))
     if kind == "distinct":
         return [k for k in ks[-1:] if k > 1]

@@ -162,7 +162,7 @@ class Reader:
         if first is None:
             return
         named = self.columns.problem or self.columns.response  # what the user names is read by its name
-        name = NAMED if named else next(name for name, of in LAYOUTS.items() if first[1].keys() >= of.required)
+        name = NAMED if named else next(name for name, of in LAYOUTS.items() if first[1].keys() >= of.columns)
         layout = LAYOUTS[name]
         step = file.step if layout.numbered else file.step_by_word if layout.numbered_by_word else None
         found = parts(name, File(path, chain([first], rows), self.notes, self.outcomes, step=step), self.columns)
