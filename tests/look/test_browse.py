@@ -20,13 +20,14 @@ import diver.look.browse as browse
 from diver.core.types import Group, Problem, Reward, Rollout
 from diver.diversity import textual_diversity
 from diver.look import problems as measure
+from diver.look import serve
 from diver.look.dump_page import render, runs_of, summary
+from diver.look.problems import diversity_values
 from diver.look.read import read_rollouts
 from diver.look.read.columns import Columns
 from diver.look.read.formats import rows_within
 from diver.look.serve import Page, server
 from diver.look.source import Sample, Source
-from diver.look.tally import diversity_values
 
 
 def verl_row(prompt, output, score, step, **more):
@@ -375,8 +376,8 @@ def test_a_run_that_goes_on_is_served_to_this_machine_alone(tmp_path, monkeypatc
         serving.set()
         return servers[0]
 
-    monkeypatch.setattr(browse, "EVERY", 0.05)
-    monkeypatch.setattr(browse, "server", known)
+    monkeypatch.setattr(serve, "EVERY", 0.05)
+    monkeypatch.setattr(serve, "server", known)
     config = browse.Browse(rollouts=(str(folder),), watch=True)
     thread = threading.Thread(target=browse.run, args=(config,))
     thread.start()

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from diver.core.tables import Measure, Table
 from diver.diversity import with_diversity
 from diver.look import page
-from diver.look.curves import Panel, panel_data, thinned
+from diver.look.curves import SHOWN, Panel, drawn, thinned
 from diver.look.groups import Shown, browser_data
 from diver.look.measure import with_page_name
-from diver.look.problems import owner
+from diver.look.problems import RIGHT, WRONG, entropy, estimate_of, owner, shared_ks
 from diver.look.source import MEASURED, Source
-from diver.look.tally import RIGHT, WRONG, entropy, estimate_of, shared_ks
 from diver.train.alerts import NOISE, Alert, alerts, window
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BY_OUTCOME = "solid: correct responses, dashed: wrong ones"
+BY_OUTCOME = SHOWN["rollouts"]["policy/entropy"]["note"]
 NOTE = (
     "Means over problems, of one with several groups their mean, with 95 % intervals. Pass@k is the unbiased estimate; "
     "written differently@k counts sets of formulas that correct responses write; TD (textual diversity) is 1 - "
@@ -73,17 +72,7 @@ def summary(runs: Sequence[Run]) -> Table:
         Measure("responses"),
         *(Measure(f"pass@{k}", f"Pass@{k}", 100) for k in shared_ks(tables, "pass")),
         *(Measure(f"distinct@{k}", f"written differently@{k}") for k in shared_ks(tables, "distinct")),
-        Measure("group/solve_all", "all correct", 100),
-        Measure("group/mixed", "some correct", 100),
-        Measure("group/solve_none", "none correct", 100),
-        Measure("diversity/textual", "TD", digits=3),
-        Measure(f"diversity/textual:{RIGHT}", "TD, correct", digits=3),
-        Measure(f"diversity/textual:{WRONG}", "TD, wrong", digits=3),
-        Measure("policy/entropy", "entropy", digits=3),
-        Measure(f"policy/entropy:{RIGHT}", "entropy, correct", digits=3),
-        Measure(f"policy/entropy:{WRONG}", "entropy, wrong", digits=3),
-        Measure("response/length_mean", "tokens"),
-        Measure("response/words", "words"),
+        *(Measure(name, **about) for name, about in SHOWN["summary"].items()),
     ]
     every = [[len(t), int(t["responses"].sum()), *(estimate_of(t, m.name) for m in measures[2:])] for t in tables]
     known = [i for i in range(len(measures)) if any(cells[i] is not None for cells in every)]
@@ -187,19 +176,10 @@ def curves(runs: Sequence[Run], metrics: Sequence[pd.DataFrame], found: Sequence
     panels = [
         *(Panel(f"pass@{k}", f"Pass@{k}", "of the rollouts", True) for k in shared_ks(tables, "pass")),
         *(Panel(f"distinct@{k}", f"Written differently@{k}", "correct, by their formulas") for k in distinct),
-        Panel("reward/outcome", "Outcome", "mean over the responses"),
-        Panel("group/solve_all", "Groups all correct", "", True),
-        Panel("group/mixed", "Groups some correct", "", True),
-        Panel("group/solve_none", "Groups none correct", "", True),
-        Panel("diversity/textual", "Textual diversity", BY_OUTCOME),
-        Panel("diversity/equational", "Equational diversity", "formulas no other response has"),
-        Panel("policy/entropy", "Entropy", BY_OUTCOME),
-        Panel("response/length_mean", "Tokens", BY_OUTCOME),
-        Panel("response/words", "Words", BY_OUTCOME),
-        Panel("response/truncated", "Truncated responses", "", True),
+        *(Panel(metric, **about) for metric, about in SHOWN["rollouts"].items()),
     ]
-    drawn = [panel_data(panel, lines, found) for panel in panels if (lines := _lines(panel, metrics))]
-    return {"steps": max([1, *(int(m.index[-1]) for m in metrics if len(m))]), "panels": drawn, "more": []}
+    steps = max([1, *(int(m.index[-1]) for m in metrics if len(m))])
+    return {"steps": steps, "panels": drawn(panels, lambda panel: _lines(panel, metrics), found), "more": []}
 
 
 def _lines(panel: Panel, metrics: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
@@ -246,13 +226,9 @@ def _narrower(metrics: pd.DataFrame) -> Alert | None:
 def _shown(runs: Sequence[Run], sources: Sequence[Source], limit: int, threshold: float) -> list[Shown]:
     """At most `limit` groups, by step, with what the cards show of a response."""
     index = {(id(run.source), run.by): i for i, run in enumerate(runs)}
-    drawn = []
-    for source in sources:
-        for file in source.files:
-            if file in source.contents:
-                drawn += [(source, group) for group, _ in source.contents[file].sample.groups()]
+    kept = [(source, group) for source in sources for of in source.read_files for group, _ in of.sample.groups()]
     shown = []
-    for source, group in (drawn[i] for i in page.evenly_spaced(len(drawn), limit)):
+    for source, group in (kept[i] for i in page.evenly_spaced(len(kept), limit)):
         bare = dataclasses.replace(group, problem=dataclasses.replace(group.problem, meta={}))
         named = with_page_name(bare, "", threshold, usual=len(group))
         named = named.with_each(entropy=[entropy(r) for r in group.rollouts])

@@ -263,11 +263,8 @@ def measured(found: Mapping[str, Runs], measure: str) -> dict[str, Values]:
 def levels(found: Mapping[str, Runs]) -> Table:
     """Each variant with its number of seeds: means over seeds and problems, with 95 % intervals over both."""
     columns = measures(found)
-    each = {m.name: measured(found, m.name) for m in columns}
-    rows = {
-        _seeds(label, runs): [level(of[label], bounds_of(name)) for name, of in each.items()]
-        for label, runs in found.items()
-    }
+    each = [(measured(found, m.name), bounds_of(m.name)) for m in columns]
+    rows = {_seeds(label, runs): [level(of[label], ends) for of, ends in each] for label, runs in found.items()}
     return Table("variant", columns, rows)
 
 
@@ -281,12 +278,11 @@ def differences(found: Mapping[str, Runs], baseline: str) -> Table:
     Not known where they have none in common.
     """
     columns = [m._replace(sign="+", best=False) for m in measures(found)]
-    each = {m.name: measured(found, m.name) for m in columns}
+    each = [(measured(found, m.name), bounds_of(m.name)) for m in columns]
+    others = {label: runs.keys() & found[baseline].keys() for label, runs in found.items()}
     rows = {
-        _seeds(label, runs.keys() & found[baseline].keys()): [
-            difference(of[label], of[baseline], bounds_of(name)) for name, of in each.items()
-        ]
-        for label, runs in found.items()
+        _seeds(label, seeds): [difference(of[label], of[baseline], ends) for of, ends in each]
+        for label, seeds in others.items()
         if label not in (baseline, BEFORE)
     }
     return Table(f"minus {baseline}", columns, rows)

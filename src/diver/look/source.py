@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from diver.core.seeds import stream_seed
 from diver.core.types import DiverError, Group
 from diver.look.page import evenly_spaced
-from diver.look.problems import SINGLE, name_of, owner
+from diver.look.problems import SINGLE, diversity_values, name_of, outcome_values, owner
 from diver.look.read.columns import Columns, Part
 from diver.look.read.files import RolloutFile, rollout_files
 from diver.look.read.grouping import grouped
 from diver.look.read.reader import Reader, largest_outcome, scale_note
-from diver.look.tally import diversity_values, outcome_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,16 +139,21 @@ class Source:
         """What a user should know, each once: what was left out, and of what was read, what has no value."""
         return [*dict.fromkeys([*self._said, *self._of_files()]), *self._gaps()]
 
+    @property
+    def read_files(self) -> list[Content]:
+        """What was read, in the order of the files."""
+        return [self.contents[file] for file in self.files if file in self.contents]
+
     def _of_files(self) -> list[str]:
-        return [note for file in self.files if file in self.contents for note in self.contents[file].notes]
+        return [note for content in self.read_files for note in content.notes]
 
     @property
     def table(self) -> pd.DataFrame:
         """What is known of each group that was read."""
         import pandas as pd
 
-        read = [self.contents[file].table for file in self.files if file in self.contents]
-        return pd.concat([pd.DataFrame(columns=["by", "step", "responses", "pass@1"]), *read], ignore_index=True)
+        none = pd.DataFrame(columns=["by", "step", "responses", "pass@1"])
+        return pd.concat([none, *(content.table for content in self.read_files)], ignore_index=True)
 
     def _gaps(self) -> Iterator[str]:
         table = self.table

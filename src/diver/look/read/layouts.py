@@ -5,14 +5,14 @@ A new layout is an entry of layouts.toml; rows that are nested are first made pl
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from diver.core import rollout_rows
 from diver.core.jsonl import number, read_jsonl, table
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.look.read import values
-from diver.look.read.columns import DATA, NAMES, OUTCOMES, SESSION, Columns, File, Names, Part, Row
+from diver.look.read.columns import DATA, NAMES, OUTCOMES, SESSION, Columns, File, Part, Row
 from diver.look.read.named import named_columns, rank_of_id
 
 NO_OUTCOMES = frozenset({"epoch", "seed", "length"}).union(
@@ -282,36 +282,18 @@ def lm_eval_row(where: str, row: Row) -> Iterator[Row]:
 
 # ---- the table -------------------------------------------------------------------------------------------------------
 
-
-class Layout(NamedTuple):
-    """An entry of layouts.toml."""
-
-    columns: frozenset[str]
-    names: Names
-    plain: Callable[[str, Row], Iterator[Row]] | None
-    """From its row to plain ones."""
-    read: Callable[[File], Iterator[Part]]
-    numbered: bool = False
-    numbered_by_word: bool = False
-    repeats: bool = False
-
-
+LAYOUTS: dict[str, dict[str, Any]] = DATA["layouts"]
 TRAIN, EVAL, NAMED = "diver train", "diver eval", "named columns"
-PLAIN = {
+PLAIN = {  # from a row to plain ones
     "verl": verl_row, "slime": slime_row, "SkyRL": skyrl_row, "NeMo-RL": nemo_rl_row, "prime-rl": prime_rl_row,
     "inspect_ai": inspect_ai_row, "lm-eval": lm_eval_row,
 }  # fmt: skip
-READ = {TRAIN: diver_train, EVAL: diver_eval, "TRL": trl, "inspect_ai": inspect_ai, "lm-eval": lm_eval}
-"""Readers of the layouts of which names are not enough."""
-LAYOUTS = {
-    name: Layout(
-        frozenset(entry["columns"]),
-        NAMES | {part: entry[part] for part in NAMES if part in entry},
-        PLAIN.get(name),
-        READ.get(name, named_columns),
-        **{flag: entry[flag] for flag in ("numbered", "numbered_by_word", "repeats") if flag in entry},
-    )
-    for name, entry in DATA["layouts"].items()
+READ = {  # where names are not enough
+    TRAIN: diver_train,
+    EVAL: diver_eval,
+    "TRL": trl,
+    "inspect_ai": inspect_ai,
+    "lm-eval": lm_eval,
 }
 
 
@@ -331,22 +313,23 @@ def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
 
     def plain_rows() -> Iterator[tuple[str, Row]]:
         for where, row in nested:
-            if missing := layout.columns - row.keys():
+            if missing := {*layout["columns"]} - row.keys():
                 raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, which the first row of {name} has")
             first[:] = first or row
             rows = [row]
-            if layout.plain is not None:
+            if plain := PLAIN.get(name):
                 kept = {head: row[head] for head in heads.values() if head in row}
                 try:
-                    rows = [{**kept, **made} for made in layout.plain(where, row)]
+                    rows = [{**kept, **made} for made in plain(where, row)]
                 except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
                     raise DiverError(f"{where}: not a row of {name} ({type(error).__name__}: {error})") from error
             seen.update(row, *rows)
             yield from ((where, one) for one in rows)
 
-    names = {**layout.names, **{key: (path,) for key, path in given.items()}}
+    names = {part: layout.get(part, usual) for part, usual in NAMES.items()}
+    names |= {key: [path] for key, path in given.items()}
     file = file._replace(rows=plain_rows(), names=names, problem_is_named="problem" in given)
-    yield from layout.read(file)
+    yield from READ.get(name, named_columns)(file)
     for key, path in given.items():  # a column named by mistake is an error, not one without values
         if key not in ("problem", "response") and first and seen.isdisjoint({path, heads[path]}):
             raise DiverError(f"{file.path}: no column {path!r}, which --{key} names: found {', '.join(first)}")

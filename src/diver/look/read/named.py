@@ -52,7 +52,7 @@ def named_columns(file: File) -> Iterator[Part]:
             value = needed(row, "problem", names["problem"], where, "--problem")
             if group is None:
                 raise InvalidRow(where, "no problem", ": it is empty (--problem names another)")
-        if given is None and not has_text and not _has(row, (*names["response"], "messages")):
+        if given is None and not has_text and not any(_has(row, name) for name in (*names["response"], "messages")):
             needed(row, "response", names["response"], where, "--response")
         outcome = outcome_of(where, row)
         texts = values.responses(given) if given is not None else _without_text(file, where, row, outcome)
@@ -144,16 +144,12 @@ def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list
     return None
 
 
-def _has(row: Row, names: Sequence[str]) -> bool:
-    """Whether the row has one of the columns, or an empty column of which it would be a field."""
-
-    def has(value: Any, path: str) -> bool:
-        if value is None or (isinstance(value, Mapping) and path in value):
-            return True
-        first, dot, rest = path.partition(".")
-        return bool(dot) and isinstance(value, Mapping) and first in value and has(value[first], rest)
-
-    return any(has(row, name) for name in names)
+def _has(value: Any, path: str) -> bool:
+    """Whether a row has the column, or an empty column of which it would be a field."""
+    if value is None or (isinstance(value, Mapping) and path in value):
+        return True
+    first, dot, rest = path.partition(".")
+    return bool(dot) and isinstance(value, Mapping) and first in value and _has(value[first], rest)
 
 
 def _without_text(file: File, where: str, row: Row, outcome: Any) -> list[Any]:
@@ -162,7 +158,7 @@ def _without_text(file: File, where: str, row: Row, outcome: Any) -> list[Any]:
     A list of outcomes says how many there are, and one outcome that there is one; else the plural of the column's name
     says that it is a list.
     """
-    column = next((name for name in file.names["response"] if _has(row, (name,))), file.names["response"][0])
+    column = next((name for name in file.names["response"] if _has(row, name)), file.names["response"][0])
     lists = [v for name in file.names["outcome"] if isinstance(v := value_at(row, name), list)]
     if (lists and not lists[0]) or (not lists and values.known(outcome) is None and column.endswith("s")):
         return []
