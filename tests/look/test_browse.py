@@ -20,13 +20,14 @@ import diver.look.browse as browse
 from diver.core.types import Group, Problem, Reward, Rollout
 from diver.diversity import textual_diversity
 from diver.look import problems as measure
+from diver.look import serve
 from diver.look.dump_page import render, runs_of, summary
+from diver.look.problems import diversity_values
 from diver.look.read import read_rollouts
 from diver.look.read.columns import Columns
 from diver.look.read.formats import rows_within
 from diver.look.serve import Page, server
 from diver.look.source import Sample, Source
-from diver.look.tally import diversity_values
 
 
 def verl_row(prompt, output, score, step, **more):
@@ -61,7 +62,7 @@ def test_a_file_that_goes_away_while_a_run_is_watched_is_left_out(tmp_path):
     made = source(dump(tmp_path / "run"))
     (tmp_path / "run" / "2.jsonl").unlink()
     assert made.read(None, 3, growing=True) and len(made.contents) == 3
-    assert sorted(step for content in made.contents.values() for _, step in content.tallies) == [1, 3]
+    assert sorted(step for content in made.contents.values() for step in {*content.table.get("step", ())}) == [1, 3]
     with pytest.raises(FileNotFoundError):
         gone = source(dump(tmp_path / "other"))
         (tmp_path / "other" / "2.jsonl").unlink()
@@ -161,16 +162,16 @@ def test_a_budget_reads_beginnings_of_files_over_all_steps_and_whole_groups_only
     one = of.files[0].size
     of.read(points * one // 2, measured=4)
     assert len(of.contents) == points and {f.step for f in of.contents} >= {1, 2 * points}
-    tallies = [tally for content in of.contents.values() for tally in content.tallies.values()]
-    assert {tally.responses // tally.groups for tally in tallies} == {4} and {tally.groups for tally in tallies} == {2}
+    tables = [content.table for content in of.contents.values()]
+    assert {size for table in tables for size in table["responses"]} == {4} and {*map(len, tables)} == {2}
     assert not any(content.whole for content in of.contents.values())
     html = render([of], 10, 0.5)
     assert "read so far is the beginning of 5 of its 10 files, evenly spaced over the steps; groups smaller" in html
     of.read(None, 4)  # the others, whole
-    assert not of.missing and sum(t.groups for t in runs_of([of])[0].steps.values()) == points * 2 + points * 5
+    assert not of.missing and len(runs_of([of])[0].table) == points * 2 + points * 5
     whole = source(tmp_path / "big")
     whole.read(None, 4)
-    assert runs_of([whole])[0].total.groups == 2 * points * 5 and "--all" not in render([whole], 10, 0.5)
+    assert len(runs_of([whole])[0].table) == 2 * points * 5 and "--all" not in render([whole], 10, 0.5)
     assert len(whole.contents) * 1 >= sum(len(c.sample.groups()) for c in whole.contents.values())
 
 
@@ -181,8 +182,8 @@ def test_a_group_that_the_share_of_a_file_cuts_off_is_not_counted(tmp_path):
     write_step(tmp_path / "run", 1, rows)
     of = source(tmp_path / "run")
     of.read(of.files[0].size // 4, 4)
-    (run,) = runs_of([of])
-    assert (run.total.groups, run.total.mean("pass@1"), run.total.mean("group/mixed")) == (2, 0.5, 1)
+    (table,) = (run.table for run in runs_of([of]))
+    assert (len(table), table["pass@1"].mean(), table["group/mixed"].mean()) == (2, 0.5, 1)
 
 
 def test_diversity_is_measured_of_each_model_at_random(tmp_path, monkeypatch):
@@ -195,13 +196,13 @@ def test_diversity_is_measured_of_each_model_at_random(tmp_path, monkeypatch):
     ]
     of = source(write_rows(tmp_path / "x.jsonl", rows), by="model")
     of.read(None, measured=40)
-    x, y = (run.total for run in runs_of([of]))
-    assert (x.groups, y.groups) == (100, 100) and len(x.values["pass@1"]) == 100
-    assert len(x.values["diversity/textual"]) == len(y.values["diversity/textual"]) == 20
-    assert 0 < x.mean("diversity/textual") < y.mean("diversity/textual")
+    x, y = (run.table for run in runs_of([of]))
+    assert (len(x), len(y)) == (100, 100) and x["pass@1"].count() == 100
+    x, y = x["diversity/textual"], y["diversity/textual"]
+    assert x.count() == y.count() == 20 and 0 < x.mean() < y.mean()
     many = source(write_rows(tmp_path / "steps.jsonl", [r | {"step": int(r["problem"]) % 10} for r in rows]))
     many.read(None, measured=4)  # fewer than there are steps
-    measured = [len(t.values.get("diversity/textual", ())) for t in runs_of([many])[0].steps.values()]
+    measured = [*runs_of([many])[0].table.groupby("step")["diversity/textual"].count()]
     assert len(measured) == 10 and sum(measured) == 4 and max(measured) == 1
 
 
@@ -227,13 +228,13 @@ def test_a_run_that_is_watched_says_what_is_true_now(tmp_path):
     file.write_text(content[:-30])
     assert watched(of) and "1.jsonl:8: not JSON" in of.notes[0] and len(of.notes) == 1
     file.write_text(content)
-    assert watched(of) and of.notes == [] and runs_of([of])[0].total.mean("pass@1") == 0.125
+    assert watched(of) and of.notes == [] and runs_of([of])[0].table["pass@1"].mean() == 0.125
     assert not watched(of)
     file.write_text(content.replace('"score": 1.0', '"score": 0.0'))
     os.utime(file, (2e9, 2e9))
     (tmp_path / "run" / "2.jsonl").symlink_to("nowhere")
     assert file.stat().st_size == len(content) and watched(of)
-    assert of.notes == [] and runs_of([of])[0].total.mean("pass@1") == 0
+    assert of.notes == [] and runs_of([of])[0].table["pass@1"].mean() == 0
     file.unlink()
     assert watched(of) and "no .jsonl" in of.notes[0]
 
@@ -248,7 +249,7 @@ def test_a_folder_that_cannot_be_looked_at_is_looked_at_again(tmp_path, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr("diver.look.source.rollout_files", gone)
         assert watched(of) and of.notes == ["[Errno 116] Stale file handle"]
-    assert watched(of) and of.notes == [] and runs_of([of])[0].total.groups == 6
+    assert watched(of) and of.notes == [] and len(runs_of([of])[0].table) == 6
 
 
 def test_a_client_that_leaves_early_is_no_error(capsys):
@@ -279,13 +280,13 @@ def test_what_was_read_in_part_is_read_on(tmp_path):
     of, size = source(file), file.stat().st_size // 8
     groups = []
     while of.read(size, 4, growing=True):
-        groups.append(runs_of([of])[0].total.groups)
+        groups.append(len(runs_of([of])[0].table))
     assert groups == [25, 50, 100, 200] and not of.missing
     of, size = source(write_rows(tmp_path / "y.jsonl", rows)), file.stat().st_size // 8
     assert of.read(size, 4, growing=True) and of.read(size, 4, growing=True)
     write_rows(tmp_path / "y.jsonl", [*rows, rows[-1]])
     of.look()  # it has grown: what is shown of it does not become less
-    assert of.read(size, 4, growing=True) and runs_of([of])[0].total.groups == 50
+    assert of.read(size, 4, growing=True) and len(runs_of([of])[0].table) == 50
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -306,7 +307,7 @@ def test_what_is_read_is_counted_in_bytes_of_the_file_and_not_of_its_texts(tmp_p
     assert rows_within(path, path.stat().st_size // 4) in (9, 10) and rows_within(path, 1) == 1
     of = source(path)
     of.read(path.stat().st_size // 4, 4)
-    assert runs_of([of])[0].total.responses in (8, 10)
+    assert runs_of([of])[0].table["responses"].sum() in (8, 10)
     pd.DataFrame(rows).to_parquet(tmp_path / "x.parquet")
     assert rows_within(tmp_path / "x.parquet", (tmp_path / "x.parquet").stat().st_size // 4) in (9, 10)
     (tmp_path / "y.parquet").write_bytes(b"cut off")
@@ -323,7 +324,7 @@ def test_a_batch_that_trl_logs_twice_counts_once_and_a_broken_file_is_left_out(t
     of = source(tmp_path)
     of.read(None, 10)
     (run,) = runs_of([of])
-    assert sorted(run.steps) == [1, 3] and run.total.responses == 4
+    assert sorted({*run.table["step"]}) == [1, 3] and run.table["responses"].sum() == 4
     notes = " ".join(of.notes)
     assert (
         "completions_00002.parquet: the same completions" in notes
@@ -339,23 +340,25 @@ def test_what_trl_logs_twice_is_read_in_any_order(tmp_path, monkeypatch):
         write_rows(tmp_path / "completions" / f"completions_{step:05d}.jsonl", rows)
     of = source(tmp_path)
     assert of.read(2 * of.files[0].size, 4) and of.read(2 * of.files[0].size, 4) and not of.missing
-    assert sorted(runs_of([of])[0].steps) == [1, 4] and "completions_00001.jsonl, which TRL logs again" in of.notes[0]
+    assert (
+        sorted({*runs_of([of])[0].table["step"]}) == [1, 4]
+        and "completions_00001.jsonl, which TRL logs again" in of.notes[0]
+    )
 
 
 def test_a_sample_is_bounded_and_does_not_depend_on_the_order():
     groups = [Group(Problem(f"p{i}", "", ""), (Rollout("x" * 10),)) for i in range(50)]
     first, second = Sample(5, 1000), Sample(5, 1000)
     for a, b in zip(groups, reversed(groups), strict=True):
-        first.add(a)
-        second.add(b)
-    assert {g.problem.id for g in first.groups()} == {g.problem.id for g in second.groups()} and len(
-        first.groups()
-    ) == 5
+        first.add(a, {})
+        second.add(b, {})
+    assert {g.problem.id for g, _ in first.groups()} == {g.problem.id for g, _ in second.groups()}
+    assert len(first.groups()) == 5
     first.limit(5, 25)
     assert len(first.groups()) == 2
     large = Sample(5, 1)
-    large.add(groups[0])
-    assert large.groups() == groups[:1]
+    large.add(groups[0], {})
+    assert large.groups() == [(groups[0], {})]
 
 
 def get(port, path="/", host=None):
@@ -373,8 +376,8 @@ def test_a_run_that_goes_on_is_served_to_this_machine_alone(tmp_path, monkeypatc
         serving.set()
         return servers[0]
 
-    monkeypatch.setattr(browse, "EVERY", 0.05)
-    monkeypatch.setattr(browse, "server", known)
+    monkeypatch.setattr(serve, "EVERY", 0.05)
+    monkeypatch.setattr(serve, "server", known)
     config = browse.Browse(rollouts=(str(folder),), watch=True)
     thread = threading.Thread(target=browse.run, args=(config,))
     thread.start()
@@ -480,7 +483,7 @@ def test_steps_in_the_names_of_files_make_the_groups_of_measure(tmp_path):
     of = source(tmp_path / "run")
     of.read(None, 9)
     browsed = {
-        (g.problem.id, g.problem.meta["step"], *g.responses) for c in of.contents.values() for g in c.sample.groups()
+        (g.problem.id, g.problem.meta["step"], *g.responses) for c in of.contents.values() for g, _ in c.sample.groups()
     }
     measured = {(g.problem.id, g.problem.meta["step"], *g.responses) for g in read_rollouts(tmp_path / "run")}
-    assert browsed == measured and len(measured) == 9 and sorted(runs_of([of])[0].steps) == [1, 2, 3]
+    assert browsed == measured and len(measured) == 9 and sorted({*runs_of([of])[0].table["step"]}) == [1, 2, 3]

@@ -29,12 +29,11 @@ from diver.core.tables import clean, counted
 from diver.core.types import DiverError
 from diver.evaluate.comparison import Comparison
 from diver.evaluate.evaluate import duration
-from diver.look import browse
+from diver.look import browse, serve
 from diver.look.curves import PANELS, curves_data
 from diver.look.page import span_text, text
 from diver.look.run_page import labels, render, write_report
-from diver.look.run_record import RunRecord, run_folders
-from diver.look.run_summary import compare, conclusion, run_alerts, summary_table
+from diver.look.run_record import RunRecord, compare, conclusion, run_alerts, run_folders, summary_table
 
 VOID = {"meta", "br"}
 
@@ -581,8 +580,8 @@ def test_a_run_that_goes_on_is_served_and_nothing_is_written(tmp_path, monkeypat
         pages.append(page)
         yield SimpleNamespace(server_port=port, serve_forever=stop.wait)
 
-    monkeypatch.setattr(browse, "EVERY", 0.01)
-    monkeypatch.setattr(browse, "server", kept)
+    monkeypatch.setattr(serve, "EVERY", 0.01)
+    monkeypatch.setattr(serve, "server", kept)
     thread = threading.Thread(target=browse.run, args=(browse.Browse(rollouts=(str(folder),), watch=True),))
     thread.start()
     try:

@@ -25,7 +25,7 @@ def by_trl(recipe: Recipe, args: Sequence[str], *, dry_run: bool) -> None:
     from diver.cli.train import notes_of
     from diver.integrations.trl.launch import adapters, arguments, command, identity
     from diver.look.run_page import write_report
-    from diver.look.run_summary import summary_table
+    from diver.look.run_record import summary_table
     from diver.recipe.run import open_run
 
     fields = arguments(recipe)

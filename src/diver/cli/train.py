@@ -163,7 +163,7 @@ def train(recipe: Recipe, restart: bool = False) -> None:
     A run whose checkpoints were removed is never begun anew in its folder: a finished one has its summary.
     """
     from diver.look.run_page import write_report
-    from diver.look.run_summary import summary_table
+    from diver.look.run_record import summary_table
     from diver.train.trainer import Trainer
 
     if restart and (aside := set_aside(recipe.folder)):
@@ -194,7 +194,7 @@ def is_finished(recipe: Recipe, folder: RunFolder) -> bool:
 def train_seeds(arguments: TrainArguments) -> None:
     """A run for each seed, in parallel, then their mean and intervals over seeds and problems."""
     from diver.cli.compare import command as compare
-    from diver.look.run_summary import result_lines
+    from diver.look.run_record import result_lines
     from diver.train.parallel import Run, run_all
 
     folder, given = arguments.recipe.folder, arguments.recipe.run

@@ -2,9 +2,6 @@
 
 import dataclasses
 import math
-import threading
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from tyro.conf import Positional
@@ -22,13 +19,11 @@ from diver.look.page import check_page
 from diver.look.read import Columns
 from diver.look.read.files import check_written
 from diver.look.read.reader import THRESHOLD
-from diver.look.run_record import RunRecord, run_folders
-from diver.look.run_summary import conclusion, summary_table
-from diver.look.serve import Page, server
+from diver.look.run_record import RunRecord, conclusion, run_folders, summary_table
+from diver.look.serve import watch
 from diver.look.source import MEASURED, Source
 
 BYTES = 40_000_000  # read before the first page; a few seconds
-EVERY = 5.0  # seconds between two looks at the files of a run that goes on
 RUN_GROUPS, GROUPS = 200, 100  # shown by default on the page of a run, on that of a dump
 
 
@@ -128,7 +123,7 @@ def browse_rollouts(config: Browse) -> None:
     limit = GROUPS if config.groups is None else config.groups
     budget, measured = None if config.all else BYTES // len(paths), MEASURED // len(paths)
     sources = [
-        Source(name, path, config.columns, config.steps, -(-limit // len(paths)), config.threshold)
+        Source(name, path, config, config.steps, -(-limit // len(paths)), config.threshold)
         for name, path in paths.items()
     ]
     if config.watch:
@@ -155,7 +150,7 @@ def browse_rollouts(config: Browse) -> None:
         note(line)
     table = dump_page.summary(runs)
     config.write(table, out.parent, out.stem)
-    metrics = [run.metrics() for run in runs]
+    metrics = [run.metrics for run in runs]
     if figures and any(len(of) > 1 for of in metrics):
         curves = dump_page.curves(runs, metrics, [[] for _ in runs])
         write_lines(curves["panels"], [run.name for run in runs], *figures)
@@ -164,27 +159,3 @@ def browse_rollouts(config: Browse) -> None:
     header, *rows = table.upright() if dump_page.is_upright(table) else table.text()
     config.show(table, markdown(header, rows))
     note("\n".join(map(str, [out, *written])))
-
-
-def watch(port: int, newest: Callable[[str], str | None]) -> None:
-    """Serve a page until interrupted. `newest(version)` makes it, and None where it would be the same as the last."""
-    page, stop = Page(), threading.Event()
-
-    def refresh() -> None:
-        version = str(int(page.version or 0) + 1)
-        if (content := newest(version)) is not None:
-            page.replace(version, content)
-
-    def go_on() -> None:
-        while not stop.wait(EVERY):
-            with suppress(DiverError, OSError):  # files that are being written or moved: the page stays as it is
-                refresh()
-
-    with server(page, port) as http:
-        refresh()
-        print(f"http://127.0.0.1:{http.server_port}/ - until interrupted (Ctrl-C)", flush=True)
-        threading.Thread(target=go_on, daemon=True).start()
-        try:
-            http.serve_forever()
-        finally:
-            stop.set()

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from diver.look.run_record import RunRecord
 from diver.train.alerts import Alert
 
 POINTS = 2_000  # of a line; a longer one is thinned evenly
+Line = dict[str, Any]
 SECONDS = "time"  # the panel of `RunRecord.step_seconds`
 
 
@@ -27,28 +28,8 @@ class Panel(NamedTuple):
     percent: bool = False
 
 
-PANELS = (
-    Panel("reward/outcome", "Outcome reward", "mean over the training rollouts"),
-    Panel("group/solve_all", "Groups all correct", "every response correct", True),
-    Panel("group/solve_none", "Groups none correct", "no response correct", True),
-    Panel("diversity/textual", "Textual diversity", "TD: 1 − pairwise BLEU"),
-    Panel("diversity/equational", "Equational diversity", "ED: formulas no other response has"),
-    Panel("policy/entropy", "Entropy", "of the policy, nats per token"),
-    Panel("response/length_mean", "Response length", "mean, tokens"),
-    Panel("response/truncated", "Truncated responses", "at sample.max_tokens", True),
-    Panel("advantage/solve_all_frac", "|A| of groups all correct", "fraction of the sum of |A|", True),
-    Panel("shaping/clipped", "Clipped diversity rewards", "fraction above clip_max (σ)", True),
-    Panel("shaping/coef", "Shaping coefficient λ", "weight of the diversity reward"),
-    Panel("policy/grad_norm", "Gradient norm", "before max_grad_norm"),
-    Panel("policy/logprob_mismatch", "Log-prob mismatch", "sampler and trainer, mean nats per token"),
-    Panel("replay/gradient_share", "Replayed share of the gradient", "of the sum of weight × |A|", True),
-    Panel("replay/rollouts", "Replayed responses", "per step"),
-    Panel("replay/age", "Age of replayed responses", "mean, steps"),
-    Panel("replay/logprob", "Log-prob of replayed responses", "mean over tokens, before the update"),
-    Panel("replay/bank_responses", "Responses in the replay bank"),
-    Panel(SECONDS, "Seconds per step", "sampling, verification, diversity, update"),
-)
-
+SHOWN = tomllib.loads((files("diver.look") / "panels.toml").read_text("utf-8"))
+PANELS = [Panel(metric, **about) for metric, about in SHOWN["run"].items()]
 MEANINGS = {
     f"{prefix}/{name}": meaning
     for prefix, metrics in tomllib.loads((files("diver.look") / "metrics.toml").read_text("utf-8")).items()
@@ -70,12 +51,15 @@ def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) ->
     metrics that are not among `PANELS`.
     """
     panels = [*_pass_at_k_panels(runs), *PANELS]
-    known = {p.metric for p in panels}
-    others = sorted({name for run in runs for name in run.metrics} - known)
+    others = sorted({name for run in runs for name in run.metrics} - {panel.metric for panel in panels})
+
+    def lines(panel: Panel) -> list[Line]:
+        return [{"run": i, **line} for i, run in enumerate(runs) if (line := _line(run, panel.metric))["steps"]]
+
     return {
         "steps": max([1, *(max(run.last_step, *run.evaluations, 0) for run in runs)]),
-        "panels": [p for panel in panels if (p := _panel(panel, runs, alerts))["lines"]],
-        "more": [p for name in others if (p := _panel(Panel(name, name, meaning_of(name)), runs, alerts))["lines"]],
+        "panels": drawn(panels, lines, alerts),
+        "more": drawn([Panel(name, name, meaning_of(name)) for name in others], lines, alerts),
     }
 
 
@@ -86,19 +70,18 @@ def curves_over_seeds(variants: Sequence[Sequence[RunRecord]]) -> list[dict[str,
     """
     import pandas as pd
 
-    panels = []
-    for panel in (*_pass_at_k_panels([run for runs in variants for run in runs]), *PANELS):
-        lines = []
+    def lines(panel: Panel) -> list[Line]:
+        found = []
         for i, runs in enumerate(variants):
             of_runs = [_line(run, panel.metric) for run in runs]
             series = [pd.Series(line["values"], line["steps"], dtype=float) for line in of_runs]
             known = pd.concat(series, axis=1, join="inner").dropna()
             if len(known):
                 ends = {"values": known.mean(axis=1), "low": known.min(axis=1), "high": known.max(axis=1)}
-                lines.append({"run": i, **thinned(known.index, **ends)})
-        if lines:
-            panels.append(panel_data(panel, lines, []))
-    return panels
+                found.append({"run": i, **thinned(known.index, **ends)})
+        return found
+
+    return drawn([*_pass_at_k_panels([run for runs in variants for run in runs]), *PANELS], lines, [])
 
 
 def _pass_at_k_panels(runs: Sequence[RunRecord]) -> list[Panel]:
@@ -109,22 +92,28 @@ def _pass_at_k_panels(runs: Sequence[RunRecord]) -> list[Panel]:
     return [Panel(f"eval/pass@{k}", f"Held-out Pass@{k}", "bands: 95 % intervals", True) for k in ends]
 
 
-def _panel(panel: Panel, runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) -> dict[str, Any]:
-    lines = [_line(run, panel.metric) for run in runs]
-    return panel_data(panel, [{"run": i, **line} for i, line in enumerate(lines) if line["steps"]], alerts)
-
-
-def panel_data(panel: Panel, lines: Sequence[Mapping[str, Any]], alerts: Sequence[Sequence[Alert]]) -> dict[str, Any]:
-    """A panel as the page draws it, with the steps of the alerts of each run that it shows."""
-    shown = [(i, alert) for i, of_run in enumerate(alerts) for alert in of_run if alert.metric == panel.metric]
-    return {
-        "id": panel.metric,
-        "title": panel.title,
-        "note": panel.note,
-        "percent": panel.percent,
-        "lines": lines,
-        "spans": [[*span, i] for i, alert in shown for span in alert.spans],
-    }
+def drawn(
+    panels: Iterable[Panel], lines: Callable[[Panel], list[Line]], alerts: Sequence[Sequence[Alert]]
+) -> list[dict[str, Any]]:
+    """The panels that have a line, as the page draws them, with the steps of the alerts of each run that they show."""
+    return [
+        {
+            "id": panel.metric,
+            "title": panel.title,
+            "note": panel.note,
+            "percent": panel.percent,
+            "lines": found,
+            "spans": [
+                [*span, i]
+                for i, of_run in enumerate(alerts)
+                for alert in of_run
+                if alert.metric == panel.metric
+                for span in alert.spans
+            ],
+        }
+        for panel in panels
+        if (found := lines(panel))
+    ]
 
 
 def _line(run: RunRecord, metric: str) -> dict[str, Any]:

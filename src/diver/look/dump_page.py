@@ -7,22 +7,20 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from diver.core.run_folder import metrics_table
 from diver.core.tables import Measure, Table
 from diver.diversity import with_diversity
 from diver.look import page
-from diver.look.curves import Panel, panel_data, thinned
+from diver.look.curves import SHOWN, Panel, drawn, thinned
 from diver.look.groups import Shown, browser_data
 from diver.look.measure import with_page_name
-from diver.look.problems import owner
+from diver.look.problems import RIGHT, WRONG, entropy, estimate_of, owner, shared_ks
 from diver.look.source import MEASURED, Source
-from diver.look.tally import RIGHT, WRONG, Tally, entropy, merged, shared_ks
 from diver.train.alerts import NOISE, Alert, alerts, window
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BY_OUTCOME = "solid: correct responses, dashed: wrong ones"
+BY_OUTCOME = SHOWN["rollouts"]["policy/entropy"]["note"]
 NOTE = (
     "Means over problems, of one with several groups their mean, with 95 % intervals. Pass@k is the unbiased estimate; "
     "written differently@k counts sets of formulas that correct responses write; TD (textual diversity) is 1 - "
@@ -38,66 +36,48 @@ NO_ALERTS = (
 
 
 class Run(NamedTuple):
-    """Whose responses: those of a path, or of one value of --by in it. `steps` has a tally for each step, `total` that
-    of all."""
+    """Whose responses: those of a path, or of one value of --by in it. `table` has a row a group, step by step."""
 
     name: str
     source: Source
     by: str
-    steps: dict[int | None, Tally]
-    total: Tally
+    table: pd.DataFrame
 
+    @property
     def metrics(self) -> pd.DataFrame:
         """float64, a row a step, a column a mean; empty where no step is known."""
-        known = sorted(step for step in self.steps if step is not None)
-        return metrics_table(
-            {"step": step, **{name: self.steps[step].mean(name) for name in self.steps[step].values}} for step in known
-        )
+        means = self.table.drop(columns="by").groupby("step").mean()
+        return means.rename(index=int).dropna(axis=1, how="all")
 
 
 def runs_of(sources: Sequence[Source]) -> list[Run]:
     """The runs of all sources, in the order of their first responses."""
+    import pandas as pd
+
     runs = []
     for source in sources:
-        parts: dict[str, dict[int | None, list[Tally]]] = {}
-        for file in source.files:
-            if file in source.contents:
-                for (by, step), tally in source.contents[file].tallies.items():
-                    parts.setdefault(by, {}).setdefault(step, []).append(tally)
-        for by, of in parts.items():
-            name = source.name if len(parts) == 1 else f"{source.name}: {by}" if len(sources) > 1 else by
-            steps = {step: merged(tallies) for step, tallies in of.items()}
-            runs.append(Run(name, source, by, steps, merged(steps.values())))
+        tables = source.table.groupby("by", sort=False)
+        for by, of in tables:
+            name = source.name if len(tables) == 1 else f"{source.name}: {by}" if len(sources) > 1 else by
+            steps = pd.concat([of_step for _, of_step in of.groupby("step", sort=False, dropna=False)])
+            runs.append(Run(name, source, by, steps))
     return runs
 
 
 def summary(runs: Sequence[Run]) -> Table:
     """A row a run."""
-    totals = [run.total for run in runs]
+    tables = [run.table for run in runs]
     measures = [
         Measure("groups"),
         Measure("responses"),
-        *(Measure(f"pass@{k}", f"Pass@{k}", 100) for k in shared_ks(totals, "pass")),
-        *(Measure(f"distinct@{k}", f"written differently@{k}") for k in shared_ks(totals, "distinct")),
-        Measure("group/solve_all", "all correct", 100),
-        Measure("group/mixed", "some correct", 100),
-        Measure("group/solve_none", "none correct", 100),
-        Measure("diversity/textual", "TD", digits=3),
-        Measure(f"diversity/textual:{RIGHT}", "TD, correct", digits=3),
-        Measure(f"diversity/textual:{WRONG}", "TD, wrong", digits=3),
-        Measure("policy/entropy", "entropy", digits=3),
-        Measure(f"policy/entropy:{RIGHT}", "entropy, correct", digits=3),
-        Measure(f"policy/entropy:{WRONG}", "entropy, wrong", digits=3),
-        Measure("response/length_mean", "tokens"),
-        Measure("response/words", "words"),
+        *(Measure(f"pass@{k}", f"Pass@{k}", 100) for k in shared_ks(tables, "pass")),
+        *(Measure(f"distinct@{k}", f"written differently@{k}") for k in shared_ks(tables, "distinct")),
+        *(Measure(name, **about) for name, about in SHOWN["summary"].items()),
     ]
-    counts = ("groups", "responses")
-    known = [m for m in measures if m.name in counts or any(t.values.get(m.name) for t in totals)]
-    rows = {
-        run.name: [getattr(run.total, m.name) if m.name in counts else run.total.estimate(m.name) for m in known]
-        for run in runs
-    }
-    return Table("run", known, rows)
+    every = [[len(t), int(t["responses"].sum()), *(estimate_of(t, m.name) for m in measures[2:])] for t in tables]
+    known = [i for i in range(len(measures)) if any(cells[i] is not None for cells in every)]
+    rows = {run.name: [cells[i] for i in known] for run, cells in zip(runs, every, strict=True)}
+    return Table("run", [measures[i] for i in known], rows)
 
 
 def is_upright(table: Table) -> bool:
@@ -109,10 +89,10 @@ def render(sources: Sequence[Source], groups: int, threshold: float, version: st
     """The page of what was read so far; `groups` is how many it shows at most."""
     runs = runs_of(sources)
     names = [run.name for run in runs]
-    metrics = [run.metrics() for run in runs]
+    metrics = [run.metrics for run in runs]
     found = [[*alerts(m), *filter(None, [_narrower(m)])] for m in metrics]
     browser = browser_data(_shown(runs, sources, groups, threshold), groups)
-    total = sum(run.total.groups for run in runs)
+    total = sum(len(run.table) for run in runs)
     lines = "".join(f"<li>{page.text(note)}</li>" for note in remarks(sources))
     said = f"<ul class=note>{lines}</ul>" if lines else ""
     stepped = any(len(m) > 1 for m in metrics)
@@ -129,13 +109,13 @@ def render(sources: Sequence[Source], groups: int, threshold: float, version: st
 
 
 def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
-    steps = sorted({step for run in runs for step in run.steps if step is not None})
+    steps = sorted({int(step) for run in runs for step in run.table["step"].dropna()})
     outcomes = dict.fromkeys(name for source in sources for name in source.outcomes)
     about = {
         "Read as": ", ".join(dict.fromkeys(name for source in sources for name in source.layouts)),
         **({"Outcome": ", ".join(outcomes)} if outcomes else {}),
-        "Groups": f"{sum(run.total.groups for run in runs):,}",
-        "Responses": f"{sum(run.total.responses for run in runs):,}",
+        "Groups": f"{sum(len(run.table) for run in runs):,}",
+        "Responses": f"{sum(run.table['responses'].sum() for run in runs):,}",
         **({"Steps": f"{steps[0]:,} to {steps[-1]:,}" if len(steps) > 1 else f"{steps[0]:,}"} if steps else {}),
     }
     notes = "".join(f'<p class="note">{page.text(line)}</p>' for line in map(part_read, sources) if line)
@@ -191,24 +171,15 @@ def remarks(sources: Sequence[Source]) -> list[str]:
 
 def curves(runs: Sequence[Run], metrics: Sequence[pd.DataFrame], found: Sequence[Sequence[Alert]]) -> dict[str, Any]:
     """The panels as the page draws them, see `diver.look.curves`."""
-    totals = [run.total for run in runs]
-    distinct = shared_ks(totals, "distinct")
+    tables = [run.table for run in runs]
+    distinct = shared_ks(tables, "distinct")
     panels = [
-        *(Panel(f"pass@{k}", f"Pass@{k}", "of the rollouts", True) for k in shared_ks(totals, "pass")),
+        *(Panel(f"pass@{k}", f"Pass@{k}", "of the rollouts", True) for k in shared_ks(tables, "pass")),
         *(Panel(f"distinct@{k}", f"Written differently@{k}", "correct, by their formulas") for k in distinct),
-        Panel("reward/outcome", "Outcome", "mean over the responses"),
-        Panel("group/solve_all", "Groups all correct", "", True),
-        Panel("group/mixed", "Groups some correct", "", True),
-        Panel("group/solve_none", "Groups none correct", "", True),
-        Panel("diversity/textual", "Textual diversity", BY_OUTCOME),
-        Panel("diversity/equational", "Equational diversity", "formulas no other response has"),
-        Panel("policy/entropy", "Entropy", BY_OUTCOME),
-        Panel("response/length_mean", "Tokens", BY_OUTCOME),
-        Panel("response/words", "Words", BY_OUTCOME),
-        Panel("response/truncated", "Truncated responses", "", True),
+        *(Panel(metric, **about) for metric, about in SHOWN["rollouts"].items()),
     ]
-    drawn = [panel_data(panel, lines, found) for panel in panels if (lines := _lines(panel, metrics))]
-    return {"steps": max([1, *(int(m.index[-1]) for m in metrics if len(m))]), "panels": drawn, "more": []}
+    steps = max([1, *(int(m.index[-1]) for m in metrics if len(m))])
+    return {"steps": steps, "panels": drawn(panels, lambda panel: _lines(panel, metrics), found), "more": []}
 
 
 def _lines(panel: Panel, metrics: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
@@ -255,13 +226,9 @@ def _narrower(metrics: pd.DataFrame) -> Alert | None:
 def _shown(runs: Sequence[Run], sources: Sequence[Source], limit: int, threshold: float) -> list[Shown]:
     """At most `limit` groups, by step, with what the cards show of a response."""
     index = {(id(run.source), run.by): i for i, run in enumerate(runs)}
-    drawn = []
-    for source in sources:
-        for file in source.files:
-            if file in source.contents:
-                drawn += [(source, group) for group in source.contents[file].sample.groups()]
+    kept = [(source, group) for source in sources for of in source.read_files for group, _ in of.sample.groups()]
     shown = []
-    for source, group in (drawn[i] for i in page.evenly_spaced(len(drawn), limit)):
+    for source, group in (kept[i] for i in page.evenly_spaced(len(kept), limit)):
         bare = dataclasses.replace(group, problem=dataclasses.replace(group.problem, meta={}))
         named = with_page_name(bare, "", threshold, usual=len(group))
         named = named.with_each(entropy=[entropy(r) for r in group.rollouts])

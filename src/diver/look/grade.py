@@ -116,15 +116,14 @@ def run(config: GradeConfig) -> Table:
     require("scipy")
     print_note = config.notes()
     path = Path(config.rollouts).expanduser()
-    rollouts = read_rollouts(path, config.columns, config.steps)
+    rollouts = read_rollouts(path, config, config.steps)
     for note in [*rollouts.notes, *scale_note(str(path), largest_outcome(rollouts), config.threshold)]:
         print_note(note)
-    known = known_problems(rollouts, path, config.grader)
-    if known.note:
-        print_note(known.note)
-    for note in sorted({grader_for(problem, config.grader).note for problem in known.problems} - {""}):
-        print_note(note)
-    responses = list(_responses(rollouts, known.problems, config))
+    problems, graded_by = known_problems(rollouts, path, config.grader)
+    for note in [graded_by, *sorted({grader_for(problem, config.grader).note for problem in problems})]:
+        if note:
+            print_note(note)
+    responses = list(_responses(rollouts, problems, config))
     if config.out is None:
         _grade(responses, MemoryLog(), config)
     else:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from diver.core.types import DiverError, Group, Problem
 from diver.evaluate.grade import AUTO, answer
@@ -26,15 +25,12 @@ Reasoned = tuple[Problem, str]
 """The problem of a row, and why its verifier grades it."""
 
 
-class Known(NamedTuple):
-    """The problem of each group, and a line on which graders grade them and why; empty where one was named."""
+def known_problems(rollouts: Rollouts, path: Path, grader: str) -> tuple[list[Problem], str]:
+    """The problem of each group, and a line on which graders grade them and why, which is empty where one was named.
 
-    problems: list[Problem]
-    note: str
-
-
-def known_problems(rollouts: Rollouts, path: Path, grader: str) -> Known:
-    """The problem of each group; DiverError where the grader needs to know more of it than is known."""
+    Raises:
+        DiverError: the grader needs to know more of a problem than is known.
+    """
     if EVAL in rollouts.layouts:
         raise DiverError(
             f"{path}: generations of `diver eval` have neither prompts nor reference answers; the grades are beside "
@@ -55,12 +51,12 @@ def known_problems(rollouts: Rollouts, path: Path, grader: str) -> Known:
             f"train` run on them has; {path} has others"
         )
     if grader != AUTO:
-        return Known(problems, "")
+        return problems, ""
     counts = Counter((problem.verifier, reason) for problem, reason in found)
     parts = [
         f"{verifier} grades {n:,} of {len(problems):,} problems ({why})" for (verifier, why), n in counts.most_common()
     ]
-    return Known(problems, f"{path.name}: --grader auto: {'; '.join(parts)}")
+    return problems, f"{path.name}: --grader auto: {'; '.join(parts)}"
 
 
 def _by_index(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:

@@ -52,7 +52,9 @@ class Formulas:
 @lru_cache(maxsize=MAX_FORMULAS)  # a page is tried with shorter and shorter texts until it fits
 def mathml(latex: str, display: bool = False) -> Tree | None:
     """MathML of one formula as nested lists of allowed elements and attributes; None where it cannot be converted."""
-    if not latex or len(latex) > MAX_CHARS or _depth(latex) > MAX_DEPTH or _MACROS.search(latex):
+    if not latex or len(latex) > MAX_CHARS or _MACROS.search(latex):
+        return None
+    if max(accumulate((c == "{") - (c == "}") for c in latex)) > MAX_DEPTH:
         return None
     from latex2mathml.converter import convert_to_element
 
@@ -61,10 +63,6 @@ def mathml(latex: str, display: bool = False) -> Tree | None:
     except Exception:  # other people's LaTeX: the converter raises whatever its parts raise
         return None
     return _tree(element, 2 * MAX_DEPTH)
-
-
-def _depth(latex: str) -> int:
-    return max(accumulate((c == "{") - (c == "}") for c in latex))
 
 
 def _tree(element: Element, levels: int) -> Tree | None:

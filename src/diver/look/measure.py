@@ -25,7 +25,7 @@ from diver.look import page
 from diver.look.groups import GROUPS, Shown, browser_data
 from diver.look.problems import SINGLE, ProblemTable, column, group_row, name_of, owner, problem_table, summary, title
 from diver.look.read import Columns, read_rollouts
-from diver.look.read.files import check_written
+from diver.look.read.files import check_out
 from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
 
 FILES = ("groups.jsonl", "index.html", "summary.json")  # of --out
@@ -84,12 +84,9 @@ class Measure(Columns, Export):
 def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     """Measure the rollouts, log the summary, and write the results where `out` names a folder; the tables by name."""
     out = config.out
+    files = [*FILES, *(path.name for path in config.paths(Path()))]
     if out is not None:
-        if out.exists() and not out.is_dir():
-            raise DiverError(f"--out {out}: is a file; name a folder")
-        if (out / "config.json").exists():  # of a run, an evaluation or grades, which have a summary.json of their own
-            raise DiverError(f"--out {out}: has other work, that of its config.json; choose another --out")
-        check_written([*(out / name for name in FILES), *config.paths(out)], paths_of(config.rollouts).values())
+        check_out(out, files, paths_of(config.rollouts).values())
         page.check_page(out / "index.html")
     require("scipy")  # of the intervals
     show, log = log, config.notes(log)
@@ -144,7 +141,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
         config.write(result, out)
         if figures := config.figure_paths(out):
             write_intervals(result, *figures)
-        log(f"written: {', '.join([*FILES, *(path.name for path in config.paths(out))])} in {out}")
+        log(f"written: {', '.join(files)} in {out}")
     return tables
 
 
@@ -171,7 +168,7 @@ def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
     """The groups of each path, by its name in the table."""
     paths = paths_of(config.rollouts)
     for name, path in paths.items():
-        rollouts = read_rollouts(path, config.columns, config.steps)
+        rollouts = read_rollouts(path, config, config.steps)
         for note in [*rollouts.notes, *scale_note(name, largest_outcome(rollouts), config.threshold)]:
             log(note)
         owners: dict[str, list[Group]] = {}

@@ -20,24 +20,15 @@ from diver.core.seeds import fingerprint
 from diver.core.statistics import Estimate, bounds_of
 from diver.core.tables import Measure, Table
 from diver.core.types import DiverError
-from diver.evaluate.comparison import (
-    SETTINGS,
-    WRITTEN,
-    Values,
-    difference,
-    digests,
-    level,
-    other_problems,
-    over_k,
-    values,
-)
+from diver.evaluate import comparison
+from diver.evaluate.comparison import Values
 from diver.evaluate.results import read_results
 from diver.look.curves import curves_over_seeds
 from diver.look.run_record import RunRecord
 from diver.recipe.recipe import flatten
 
 BEFORE = "before training"
-SAME = (*SETTINGS, "samples")  # of all evaluations
+SAME = (*comparison.SETTINGS, "samples")  # of all evaluations
 MODEL = ("engine", "model.", "content.model.")
 DIGESTS = ("own_code.", "content.")
 Runs = Mapping[int, Mapping[str, Any]]
@@ -138,7 +129,7 @@ def _over_k(found: Mapping[str, Runs], baseline: str) -> dict[str, Band]:
     bands = {}
     for label, runs in found.items():
         shared = sorted(runs.keys() & found[baseline].keys()) if label not in (baseline, BEFORE) else []
-        if shared and (band := over_k(*([of[seed] for seed in shared] for of in (found[baseline], runs)))):
+        if shared and (band := comparison.over_k(*([of[seed] for seed in shared] for of in (found[baseline], runs)))):
             bands[label] = band
     return bands
 
@@ -193,8 +184,8 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
                     f"of the first run {reference.get(key)}; evaluate all alike by diver eval RUN, and name its "
                     "folder by --evaluations"
                 )
-        first, these = digests(reference), digests(evaluation)
-        if [*first] != [*these] or other_problems(first, these):
+        first, these = comparison.digests(reference), comparison.digests(evaluation)
+        if [*first] != [*these] or comparison.other_problems(first, these):
             raise DiverError(f"{variants[label][seed].folder}: its held-out problems are not those of the other runs")
     return {**({BEFORE: base} if base else {}), **runs}
 
@@ -249,13 +240,13 @@ def measures(found: Mapping[str, Runs]) -> list[Measure]:
     first = next(iter(next(iter(found.values())).values()))
     passes = [Measure(f"pass@{k}", f"Pass@{k}", 100, best=True) for k in first["k"]]
     exact = all(evaluation.get("exact_solutions", True) for runs in found.values() for evaluation in runs.values())
-    name = f"{'Distinct' if exact else WRITTEN}@{first['samples']}"
+    name = f"{'Distinct' if exact else comparison.WRITTEN}@{first['samples']}"
     return [*passes, Measure(f"distinct@{first['samples']}", name, digits=2, best=True)]
 
 
 def measured(found: Mapping[str, Runs], measure: str) -> dict[str, Values]:
     """Label -> seed -> the values of the problems of which every run has one, so that all rows are of the same."""
-    every = {label: {seed: values(e, measure) for seed, e in runs.items()} for label, runs in found.items()}
+    every = {label: {seed: comparison.values(e, measure) for seed, e in runs.items()} for label, runs in found.items()}
     known = ~np.isnan([row for of in every.values() for row in of.values()]).any(axis=0)
     return {label: {seed: row[known] for seed, row in of.items()} for label, of in every.items()}
 
@@ -263,10 +254,9 @@ def measured(found: Mapping[str, Runs], measure: str) -> dict[str, Values]:
 def levels(found: Mapping[str, Runs]) -> Table:
     """Each variant with its number of seeds: means over seeds and problems, with 95 % intervals over both."""
     columns = measures(found)
-    each = {m.name: measured(found, m.name) for m in columns}
+    each = [(measured(found, m.name), bounds_of(m.name)) for m in columns]
     rows = {
-        _seeds(label, runs): [level(of[label], bounds_of(name)) for name, of in each.items()]
-        for label, runs in found.items()
+        _seeds(label, runs): [comparison.level(of[label], ends) for of, ends in each] for label, runs in found.items()
     }
     return Table("variant", columns, rows)
 
@@ -281,12 +271,11 @@ def differences(found: Mapping[str, Runs], baseline: str) -> Table:
     Not known where they have none in common.
     """
     columns = [m._replace(sign="+", best=False) for m in measures(found)]
-    each = {m.name: measured(found, m.name) for m in columns}
+    each = [(measured(found, m.name), bounds_of(m.name)) for m in columns]
+    others = {label: runs.keys() & found[baseline].keys() for label, runs in found.items()}
     rows = {
-        _seeds(label, runs.keys() & found[baseline].keys()): [
-            difference(of[label], of[baseline], bounds_of(name)) for name, of in each.items()
-        ]
-        for label, runs in found.items()
+        _seeds(label, seeds): [comparison.difference(of[label], of[baseline], ends) for of, ends in each]
+        for label, seeds in others.items()
         if label not in (baseline, BEFORE)
     }
     return Table(f"minus {baseline}", columns, rows)

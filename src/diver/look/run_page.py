@@ -16,8 +16,7 @@ from diver.look import page
 from diver.look.curves import curves_data
 from diver.look.groups import GROUPS, Shown, browser_data
 from diver.look.over_seeds import by_variant, check_evaluated, compare_variants, settings_of
-from diver.look.run_record import RunRecord
-from diver.look.run_summary import compare, conclusion, conditions, model_and_method, progress, run_alerts
+from diver.look.run_record import RunRecord, compare, conclusion, conditions, model_and_method, progress, run_alerts
 
 STEPS = 20  # of a run from which groups are shown
 NO_ALERTS = (

@@ -1,5 +1,7 @@
 """The page of a run that goes on, served to this machine alone."""
 
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -7,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from diver.core.types import DiverError
 
 LOOPBACK = "127.0.0.1"
+EVERY = 5.0  # seconds between two looks at the files of a run that goes on
 
 
 class Page:
@@ -55,3 +58,27 @@ def server(page: Page, port: int) -> ThreadingHTTPServer:
         return ThreadingHTTPServer((LOOPBACK, port), Handler)
     except OSError as error:
         raise DiverError(f"--port {port}: {error.strerror}; choose another, or 0 for a free one") from None
+
+
+def watch(port: int, newest: Callable[[str], str | None]) -> None:
+    """Serve a page until interrupted. `newest(version)` makes it, and None where it would be the same as the last."""
+    page, stop = Page(), threading.Event()
+
+    def refresh() -> None:
+        version = str(int(page.version or 0) + 1)
+        if (content := newest(version)) is not None:
+            page.replace(version, content)
+
+    def go_on() -> None:
+        while not stop.wait(EVERY):
+            with suppress(DiverError, OSError):  # files that are being written or moved: the page stays as it is
+                refresh()
+
+    with server(page, port) as http:
+        refresh()
+        print(f"http://127.0.0.1:{http.server_port}/ - until interrupted (Ctrl-C)", flush=True)
+        threading.Thread(target=go_on, daemon=True).start()
+        try:
+            http.serve_forever()
+        finally:
+            stop.set()

@@ -1,5 +1,7 @@
 """Rollouts of one path, read a file at a time within a budget: numbers by step, and a bounded sample of groups."""
 
+from __future__ import annotations
+
 import heapq
 import math
 from collections import Counter
@@ -7,16 +9,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from diver.core.seeds import stream_seed
 from diver.core.types import DiverError, Group
 from diver.look.page import evenly_spaced
-from diver.look.problems import SINGLE, owner
+from diver.look.problems import SINGLE, diversity_values, name_of, outcome_values, owner
 from diver.look.read.columns import Columns, Part
 from diver.look.read.files import RolloutFile, rollout_files
 from diver.look.read.grouping import grouped
 from diver.look.read.reader import Reader, largest_outcome, scale_note
-from diver.look.tally import Tally, diversity_values, outcome_values
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OPEN_CHARS = 100_000_000  # of responses whose group may get further ones; then the oldest are taken for complete
 SAMPLE_CHARS = 60_000_000  # of the groups that are kept to be shown
@@ -24,23 +29,25 @@ MEASURED = 300  # groups of one reading whose diversity is measured
 POINTS = 100  # files of one reading: enough for a curve
 UNDIVIDED = frozenset({".json", ".pt"})  # files that are read whole, or not at all
 
-Key = tuple[str, int | None]
-"""Whose responses, and of which step."""
+Row = dict[str, Any]
+"""What is known of a group: whose it is (`by`), `step`, `problem` as a number, `responses`, and values."""
 
 
 class Sample:
-    """At most `count` groups, drawn at random from all that are added, of at most `chars` characters."""
+    """At most `count` groups, drawn at random from all that are added, of at most `chars` characters; each with its
+    row."""
 
     def __init__(self, count: int, chars: int) -> None:
         self.count, self.chars = count, chars
-        self._heap: list[tuple[int, int, int, Group]] = []  # by rank, the largest first; number, characters, group
+        # by rank, the largest first; number, characters, group, its row
+        self._heap: list[tuple[int, int, int, Group, Row]] = []
         self._added = self._chars = 0
 
-    def add(self, group: Group) -> None:
+    def add(self, group: Group, row: Row) -> None:
         problem, size = group.problem, sum(map(len, group.responses))
         origin = (problem.id, problem.source, problem.meta.get("step"), problem.meta.get("by"))
         rank = stream_seed(0, *origin)  # by chance, and the same in every reading
-        heapq.heappush(self._heap, (-rank, self._added, size, group))
+        heapq.heappush(self._heap, (-rank, self._added, size, group, row))
         self._added += 1
         self._chars += size
         self.limit(self.count, self.chars)
@@ -51,44 +58,43 @@ class Sample:
         while len(self._heap) > max(count, 1) or (self._chars > chars and len(self._heap) > 1):
             self._chars -= heapq.heappop(self._heap)[2]
 
-    def groups(self) -> list[Group]:
-        return [group for _, _, _, group in sorted(self._heap, key=lambda item: item[1])]
+    def groups(self) -> list[tuple[Group, Row]]:
+        return [(group, row) for *_, group, row in sorted(self._heap, key=lambda item: item[1])]
 
 
 class Drawn:
-    """At most `count` groups, of at most `chars` characters: of each key as many, drawn at random as by `Sample`.
+    """At most `count` groups, of at most `chars` characters, drawn at random as by `Sample`.
 
-    If there are more keys than `count`, some share their part.
+    Each step of each name has as many. If there are more of these than `count`, some share their part.
     """
 
     def __init__(self, count: int, chars: int) -> None:
         self.count, self.chars = count, chars
-        self._numbers: dict[Key, int] = {}
+        self._numbers: dict[tuple[str, int | None], int] = {}
         self._samples: list[Sample] = []
 
-    def add(self, key: Key, group: Group) -> None:
-        number = self._numbers.setdefault(key, len(self._numbers)) % self.count
+    def add(self, group: Group, row: Row) -> None:
+        number = self._numbers.setdefault((row["by"], row["step"]), len(self._numbers)) % self.count
         if number == len(self._samples):
             self._samples.append(Sample(0, 0))
             parts = len(self._samples)
             for sample in self._samples:
                 sample.limit(self.count // parts, self.chars // parts)
-        self._samples[number].add(group)
+        self._samples[number].add(group, row)
 
-    def groups(self) -> list[Group]:
-        return [group for sample in self._samples for group in sample.groups()]
+    def groups(self) -> list[tuple[Group, Row]]:
+        return [drawn for sample in self._samples for drawn in sample.groups()]
 
 
 @dataclass(eq=False)
 class Content:
-    """What one file has: a tally for each key, a sample of its groups, notes and the largest outcome, if that is above
-    0.
+    """What one file has: a row a group, a sample of its groups, notes and the largest outcome, if that is above 0.
 
     `whole`: all of it was read.
     """
 
     sample: Sample
-    tallies: dict[Key, Tally] = field(default_factory=dict)
+    table: pd.DataFrame
     notes: list[str] = field(default_factory=list)
     largest: float = 0.0
     whole: bool = True
@@ -133,13 +139,26 @@ class Source:
         """What a user should know, each once: what was left out, and of what was read, what has no value."""
         return [*dict.fromkeys([*self._said, *self._of_files()]), *self._gaps()]
 
+    @property
+    def read_files(self) -> list[Content]:
+        """What was read, in the order of the files."""
+        return [self.contents[file] for file in self.files if file in self.contents]
+
     def _of_files(self) -> list[str]:
-        return [note for file in self.files if file in self.contents for note in self.contents[file].notes]
+        return [note for content in self.read_files for note in content.notes]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """What is known of each group that was read."""
+        import pandas as pd
+
+        none = pd.DataFrame(columns=["by", "step", "responses", "pass@1"])
+        return pd.concat([none, *(content.table for content in self.read_files)], ignore_index=True)
 
     def _gaps(self) -> Iterator[str]:
-        tallies = [tally for content in self.contents.values() for tally in content.tallies.values()]
-        groups, single = (sum(getattr(tally, name) for tally in tallies) for name in ("groups", "single"))
-        if unknown := groups - sum(len(tally.values.get("pass@1", ())) for tally in tallies):
+        table = self.table
+        groups, single = len(table), int((table["responses"] == 1).sum())
+        if unknown := int(table["pass@1"].isna().sum()):
             option = "; --outcome names its column" if unknown == groups else ""
             without = f"{unknown:,} of {groups:,} groups have a response without an outcome"
             yield f"{self.name}: {without}, so no Pass@k{option}"
@@ -165,6 +184,8 @@ class Source:
             DiverError: the only file cannot be read, unless `growing`.
             OSError: a file cannot be read, unless `growing`.
         """
+        import pandas as pd
+
         chosen, share = self._plan(size)
         if growing and not chosen:
             chosen, share = self._further(size or 0)
@@ -174,13 +195,13 @@ class Source:
         measured //= max(1, len(self.contents) + len(chosen))
         for file in chosen:
             limits, said = (-(-self.groups // len(chosen)), SAMPLE_CHARS // len(chosen)), len(notes)
-            content = Content(Sample(*limits))
+            content = Content(Sample(*limits), pd.DataFrame())
             try:
                 self._fill(content, file, share, max(1, measured))
             except (DiverError, OSError) as error:
                 if not growing and (len(self.files) == 1 or isinstance(error, OSError)):
                     raise
-                content = Content(Sample(*limits))
+                content = Content(Sample(*limits), pd.DataFrame())
                 notes.append(f"{error}: left out")
             content.notes = notes[said:]
             self.contents[file] = content
@@ -210,19 +231,20 @@ class Source:
         return [behind[i] for i in evenly_spaced(len(behind), count)], share
 
     def _fill(self, content: Content, file: RolloutFile, share: int | None, measured: int) -> None:
-        drawn = Drawn(measured, content.sample.chars)
-        for group in self._groups(content, file, share):
-            tally = content.tallies.setdefault(self._key(group), Tally())
-            tally.count(group)
-            content.largest = max(content.largest, largest_outcome([group]))
-            tally.add(group, outcome_values(group, self.threshold))
-            content.sample.add(group)
-            drawn.add(self._key(group), group)
-        for group in drawn.groups():
-            content.tallies[self._key(group)].add(group, diversity_values(group, self.threshold))
+        import pandas as pd
 
-    def _key(self, group: Group) -> Key:
-        return owner(group.problem, self.by), group.problem.meta.get("step")
+        rows, drawn = [], Drawn(measured, content.sample.chars)
+        for group in self._groups(content, file, share):
+            problem = group.problem
+            row: Row = {"by": owner(problem, self.by), "step": problem.meta.get("step"), "responses": len(group)}
+            row |= {"problem": hash(name_of(problem)), **outcome_values(group, self.threshold)}
+            rows.append(row)
+            content.largest = max(content.largest, largest_outcome([group]))
+            content.sample.add(group, row)
+            drawn.add(group, row)
+        for group, row in drawn.groups():
+            row |= diversity_values(group, self.threshold)
+        content.table = pd.DataFrame(rows)
 
     def _groups(self, content: Content, file: RolloutFile, share: int | None) -> Iterable[Group]:
         """Those of about the first `share` bytes; of more, until there is one that is known to be whole."""

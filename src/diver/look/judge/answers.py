@@ -42,8 +42,9 @@ def read_cases(
         log(note)
     groups = _with_sources(rollouts)
     texts = _texts(loaded, {group.problem.source for of_model in groups.values() for group in of_model} - {""})
-    for key in (as_text, _id):
-        by_key = {name: _by_key(of_model, key) for name, of_model in groups.items()}
+    keys: tuple[Callable[[Problem], Hashable], ...] = (as_text, _id)
+    for key in keys:
+        by_key = {name: {k: g for g in of_model if (k := key(g.problem))} for name, of_model in groups.items()}
         first_model, *others = by_key.values()
         if common := [k for k in first_model if all(k in other for other in others)]:
             break
@@ -59,14 +60,9 @@ def read_cases(
     return [_case([of_model[k] for of_model in by_key.values()], texts, rule) for k in common[:limit]]
 
 
-def _by_key(groups: Iterable[Group], key: Callable[[Problem], Hashable]) -> dict[Hashable, Group]:
-    """The group of each problem, at its last step."""
-    by_step = sorted(groups, key=lambda g: g.problem.meta.get("step") or 0)
-    return {name: g for g in by_step if (name := key(g.problem))}
-
-
 def _with_sources(groups: Mapping[str, Sequence[Group]]) -> dict[str, list[Group]]:
-    """An id without a source, as in a file copied out of its folder, belongs to the only source that has it."""
+    """The groups of each model by step. An id without a source, as in a file copied out of its folder, belongs to the
+    only source that has it."""
     sources: defaultdict[str, set[str]] = defaultdict(set)
     for group in (group for of_model in groups.values() for group in of_model if group.problem.source):
         sources[group.problem.id].add(group.problem.source)
@@ -77,7 +73,8 @@ def _with_sources(groups: Mapping[str, Sequence[Group]]) -> dict[str, list[Group
             return group
         return replace(group, problem=replace(group.problem, source=next(iter(known))))
 
-    return {name: [with_source(group) for group in of_model] for name, of_model in groups.items()}
+    by_step = {n: sorted(of, key=lambda g: g.problem.meta.get("step") or 0) for n, of in groups.items()}
+    return {name: [with_source(group) for group in of_model] for name, of_model in by_step.items()}
 
 
 def _texts(problems: Iterable[Loaded], sources: Collection[str]) -> Texts:
@@ -117,10 +114,9 @@ def _case(groups: Sequence[Group], texts: Texts, rule: str) -> Case:
             f"problem {problem_id!r}{problem.source and f' of {problem.source}'}: its text is not in these rollouts; "
             "--benchmarks names the benchmark or file that has it"
         )
-    return Case(benchmark, problem_id, text, tuple(_chosen(g.rollouts, rule).response for g in groups))
 
+    def is_chosen(r: Rollout) -> bool:
+        return rule == "first" or r.grade is Grade.CORRECT or bool(r.reward and r.reward.outcome >= 0.5)
 
-def _chosen(rollouts: Sequence[Rollout], rule: str) -> Rollout:
-    """The first one; by the rule `correct` the first one graded correct, if any."""
-    correct = (r for r in rollouts if r.grade is Grade.CORRECT or (r.reward and r.reward.outcome >= 0.5))
-    return next(correct, rollouts[0]) if rule == "correct" else rollouts[0]
+    chosen = (next(filter(is_chosen, group.rollouts), group.rollouts[0]) for group in groups)
+    return Case(benchmark, problem_id, text, tuple(rollout.response for rollout in chosen))

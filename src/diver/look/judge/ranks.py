@@ -55,8 +55,8 @@ def ranks_markdown(blocks: Blocks, models: Sequence[str]) -> str:
     rows = [
         [
             escape_markdown(f"{benchmark}: {model}"),
-            _cell(standing.rank, 1, 2),
-            *(_cell(share, 100, 1) for share in standing.shares),
+            _text(standing.rank, 1, 2),
+            *(_text(share, 100, 1) for share in standing.shares),
         ]
         for benchmark, standings in blocks.items()
         for model, standing in zip(models, standings, strict=True)
@@ -75,9 +75,9 @@ def ranks_latex(blocks: Blocks, models: Sequence[str]) -> str:
         lines += [r"\midrule", rf"\multirow{{{len(models)}}}{{*}}{{{escape_latex(benchmark)}}}"]
         best = min((round(s.rank.mean, 2) for s in standings if not math.isnan(s.rank.mean)), default=math.nan)
         for model, standing in zip(models, standings, strict=True):
-            rank = _number(standing.rank, 1, 2)
+            rank = _text(standing.rank, 1, 2, ends=False)
             cells = [rf"\textbf{{{rank}}}" if round(standing.rank.mean, 2) == best else rank]
-            cells += [_number(share, 100, 1).replace("%", r"\%") for share in standing.shares]
+            cells += [_text(share, 100, 1, ends=False).replace("%", r"\%") for share in standing.shares]
             lines.append(" & ".join(["", escape_latex(model), *cells]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
@@ -87,14 +87,10 @@ def _rank_titles(n: int) -> list[str]:
     return [f"Rank {rank}{ends.get(rank, '')}" for rank in range(1, n + 1)]
 
 
-def _cell(estimate: Estimate, scale: float, digits: int) -> str:
-    mean = _number(estimate, scale, digits)
-    if math.isnan(estimate.low):
-        return mean
-    return f"{mean} ({scale * estimate.low:.{digits}f}–{scale * estimate.high:.{digits}f})"
-
-
-def _number(estimate: Estimate, scale: float, digits: int) -> str:
+def _text(estimate: Estimate, scale: float, digits: int, ends: bool = True) -> str:
     if math.isnan(estimate.mean):
         return "–"
-    return f"{scale * estimate.mean:.{digits}f}" + ("%" if scale == 100 else "")
+    mean = f"{scale * estimate.mean:.{digits}f}" + ("%" if scale == 100 else "")
+    if not ends or math.isnan(estimate.low):
+        return mean
+    return f"{mean} ({scale * estimate.low:.{digits}f}–{scale * estimate.high:.{digits}f})"

@@ -19,7 +19,7 @@ from diver.look.judge.answers import Case, read_cases
 from diver.look.judge.comparisons import Comparison, Decision, comparisons, decide, requests_for, stored, whole_rounds
 from diver.look.judge.prompt import LETTERS, MAX_STRUCTURED, response_format
 from diver.look.judge.ranks import OVERALL, Blocks, Standing, by_position, ranks_latex, ranks_markdown, standings
-from diver.look.read.files import check_written
+from diver.look.read.files import check_out
 from diver.sample.base import Generation, Request, SamplingParams
 from diver.sample.endpoint import Endpoint, EndpointGenerator
 
@@ -132,11 +132,7 @@ class Counting(EndpointGenerator):
 def run(judge: Judge, log: Log = print) -> None:
     """Have the answers ranked; write FILES."""
     cases = read_cases(judge.named, judge.benchmarks, judge.answer, judge.limit, log)
-    if judge.out.exists() and not judge.out.is_dir():
-        raise DiverError(f"--out {judge.out}: is a file; name a folder")
-    if (judge.out / "config.json").exists():  # of a run or an evaluation, which has a table.md of its own
-        raise DiverError(f"--out {judge.out}: has other work, that of its config.json; choose another --out")
-    check_written((judge.out / name for name in FILES), judge.named.values())
+    check_out(judge.out, FILES, judge.named.values())
     judge.out.mkdir(parents=True, exist_ok=True)
     with lock(judge.out):
         with JsonlLog(judge.out / "replies.jsonl") as replies_log:

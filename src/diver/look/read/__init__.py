@@ -1,6 +1,6 @@
 """Rollouts of any origin as groups: files, or the folders that a trainer leaves. docs/measure.md lists the layouts.
 
-In files of any other origin `columns.PROBLEMS` and its like are tried in turn; `Columns` names what has another name.
+In files of any other origin the names of layouts.toml are tried in turn; `Columns` names what has another name.
 """
 
 from diver.look.read.columns import Columns

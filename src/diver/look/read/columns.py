@@ -1,84 +1,26 @@
-"""What a layout is: its columns, and what it calls the parts of a rollout."""
+"""Which columns of other people's files have the parts of a rollout (layouts.toml), and what rows become."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from diver.core.settings import settings
 from diver.core.types import Group
 
-PROBLEMS = (
-    "problem", "question", "prompt", "messages", "input", "responses_create_params.input",
-    "problem_id", "question_id", "example_id", "unique_id", "task_id",
-)  # fmt: skip
-RESPONSES = (
-    "response", "responses", "completion", "completions", "output", "outputs", "generation", "generations", "text",
-    "model_output", "model_outputs", "full_model_response", "generated_text",
-)  # fmt: skip
-OUTCOMES = ("outcome", "correct", "is_correct", "score", "reward", "accuracy")
-BENCHMARKS = ("benchmark", "data_source", "dataset", "task")
-SOURCES = (*BENCHMARKS, "source", "env")
-"""Whose a problem is that is no more than a number. `source` and `env` may be those of a response: they tell apart
-nothing else."""
-ANSWERS = (
-    "answer", "solution", "ground_truth", "reward_model.ground_truth", "gold", "target",
-    "expected_answer", "reference_answer", "correct_answer", "answerKey",
-)  # fmt: skip
-
-_NUMBERED = r"_?(?:ng_)?(?:problem|question|prompt|example|unique|task|item|instance|doc|group|query|puzzle|challenge)"
-PROBLEM_ID = re.compile(_NUMBERED + r"[_ -]?(?:id|idx|index|uid|uuid|hash|number)", re.IGNORECASE)
-ROW_ID = re.compile(
-    r"uid|uuid|qid|pid|id|idx|index|(?:sample|episode)[_-]?id|"
-    r"(?:record|row|game|case|source|orig|original|data|dataset)[_-]?(?:id|idx|index)",
-    re.IGNORECASE,
-)
-"""Columns that may number the problems, or rows (ROW_ID). `diver.look.read.grouping` says when they number problems."""
-OF_PROBLEMS = {"_ng_task_index": ("_ng_rollout_index",), "example_id": ("task", "completion")}
-"""Columns that number problems and nothing else, where others say whose file it is: NeMo-Gym's, verifiers'."""
-INSIDE = ("extra_info", "extra", "metadata", "meta_data", "meta", "info", "state", "doc", "task", "example")
-"""Columns that may have such a column inside."""
-IMAGES = ("image", "images", "image_path", "image_paths", "multi_modal_data.image", "multi_modal_data.images")
-"""Columns of what a prompt shows."""
-CONTEXTS = (
-    "input", "context", "passage", "system", "system_prompt", "instruction", "background", "premise", "article",
-    "document",
-)  # fmt: skip
-"""Columns of what else a problem asks about, beside a prompt that may be a template."""
-ROW_NUMBER = re.compile(r"|Unnamed: \d+|index|level_\d+|__index_level_\d+__")
-"""Columns in which pandas writes the number of the row: no measure of a response."""
-
-SESSION = re.compile(r"(.+)_\d+_\d+")
-"""verl's `uid`: the group, then the numbers of the rollout and of its output."""
-
+DATA = tomllib.loads((files("diver.look.read") / "layouts.toml").read_text("utf-8"))
 Row = Mapping[str, Any]
 Names = Mapping[str, Sequence[str]]
 """Where each part of a rollout may stand, the first that exists: dotted paths of columns."""
+NAMES: dict[str, Sequence[str]] = DATA["names"]
+OUTCOMES = NAMES["outcome"]
+SOURCES: Sequence[str] = DATA["layouts"]["named columns"]["source"]
 
-NAMES: Names = {
-    "problem": PROBLEMS,
-    "response": RESPONSES,
-    "outcome": OUTCOMES,
-    "answer": ANSWERS,
-    "step": ("step", "global_step"),
-    "entropy": ("entropy",),
-    "logprobs": ("logprobs", "log_probs"),
-    "length": ("num_tokens", "response_length"),
-    "truncated": ("truncated", "is_truncated"),
-    "advantage": ("advantage",),
-    "id": (),
-    "group": (),
-    "source": (),
-    "by": (),
-    "grader": (),
-    "accepted": (),
-}
-NO_OUTCOMES = frozenset({"epoch", "seed", "length"}).union(
-    *(names for part, names in NAMES.items() if part != "outcome")
-)
-"""Columns of numbers that are no outcome, even where no other column is of numbers."""
+SESSION = re.compile(r"(.+)_\d+_\d+")
+"""verl's `uid`: the group, then the numbers of the rollout and of its output."""
 
 
 @settings
@@ -102,10 +44,9 @@ class Columns:
     logprobs: str = ""
     """The column of the log-probabilities of the sampled tokens."""
 
-    @property
-    def columns(self) -> "Columns":
-        """These names alone, of settings that have others, too."""
-        return Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})
+    def named(self) -> dict[str, str]:
+        """The columns that the user names, of settings that have others, too."""
+        return {field.name: path for field in fields(Columns) if (path := getattr(self, field.name))}
 
 
 class File(NamedTuple):
@@ -140,20 +81,3 @@ class Part(NamedTuple):
     """The column of `ids` that is of problems, even if each response has another value of it."""
     prompt: str = ""
     """The digest of a prompt that has more than its text, such as images."""
-
-
-class Layout(NamedTuple):
-    required: frozenset[str]
-    """The columns by which it is recognised; every row has them."""
-    names: Names = MappingProxyType({})
-    """What it calls the parts of a rollout, where that is not among `NAMES`."""
-    plain: Callable[[str, Row], Iterator[Row]] | None = None
-    """From its row to plain ones."""
-    read: Callable[[File], Iterator[Part]] | None = None
-    """Its reader, where names are not enough."""
-    numbered: bool = False
-    """The number in the name of a file is the step."""
-    numbered_by_word: bool = False
-    """It is where the name says step, iteration or rollout: another number may be that of a part of a step."""
-    repeats: bool = False
-    """A file may repeat the one before it."""

@@ -87,6 +87,15 @@ def _copies(files: Iterable[RolloutFile]) -> Iterator[str]:
             return
 
 
+def check_out(out: Path, names: Iterable[str], read: Iterable[Path]) -> None:
+    """DiverError where the results `names` of the rollouts `read` cannot be written into the folder `out`."""
+    if out.exists() and not out.is_dir():
+        raise DiverError(f"--out {out}: is a file; name a folder")
+    if (out / "config.json").exists():  # of a run, an evaluation or grades, which have results of their own
+        raise DiverError(f"--out {out}: has other work, that of its config.json; choose another --out")
+    check_written((out / name for name in names), read)
+
+
 def check_written(written: Iterable[Path], paths: Iterable[Path]) -> None:
     """DiverError where a file that is about to be written is one of the rollouts of `paths`, at any step."""
     read = {file.path.resolve() for path in paths for file in rollout_files(path)[0]}

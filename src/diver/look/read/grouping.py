@@ -4,8 +4,8 @@ Rows with the same prompt answer the same problem, unless they say otherwise:
 
 1. An id, such as `example_id` or `idx`, tells problems apart if some responses to the prompt share a value of it. If
    every response has a different value, the column numbers rows or samples. If one value occurs with different
-   prompts, it numbers samples or turns. Neither counts: the prompt is the problem. Images and the ids of
-   `columns.OF_PROBLEMS` count in any case.
+   prompts, it numbers samples or turns. Neither counts: the prompt is the problem. Images and the columns of
+   `ids.certain` in layouts.toml count in any case.
 2. Reference answers that differ tell problems apart, too.
 
 Where the layout has an id of its own for groups, or the user names the column of the problem, that alone decides.

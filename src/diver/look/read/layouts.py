@@ -1,33 +1,26 @@
-"""The layouts: what each trainer and each evaluation calls the parts of a rollout. The first row of a file decides.
+"""The layouts of trainers and evaluations. The first row of a file decides which of layouts.toml it has.
 
-A new layout is a line of `LAYOUTS`; rows that are nested are first made plain by a function of its own.
+A new layout is an entry of layouts.toml; rows that are nested are first made plain by a function of its own.
 """
 
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from diver.core.files import number, read_jsonl, table
-from diver.core.run_folder import REQUIRED, groups_from_rows, read_grade
+from diver.core.run_folder import groups_from_rows, read_grade
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.look.read import values
-from diver.look.read.columns import (
-    NAMES,
-    NO_OUTCOMES,
-    OUTCOMES,
-    ROW_NUMBER,
-    SESSION,
-    SOURCES,
-    Columns,
-    File,
-    Layout,
-    Part,
-    Row,
-)
+from diver.look.read.columns import DATA, NAMES, OUTCOMES, SESSION, Columns, File, Part, Row
 from diver.look.read.named import named_columns, rank_of_id
 
+NO_OUTCOMES = frozenset({"epoch", "seed", "length"}).union(
+    *(names for part, names in NAMES.items() if part != "outcome")
+)
+"""Columns of numbers that are no outcome, even where no other column is of numbers."""
+ROW_NUMBER = re.compile(r"|Unnamed: \d+|index|level_\d+|__index_level_\d+__")
+"""Columns in which pandas writes the number of the row: no measure of a response."""
 # Correct, incorrect, partial, no answer. Half for a partial one, as in inspect's mean, would be correct;
 # its pass_at says it is not.
 INSPECT_VALUES = {"C": 1.0, "I": 0.0, "P": 0.0, "N": 0.0}
@@ -289,87 +282,25 @@ def lm_eval_row(where: str, row: Row) -> Iterator[Row]:
 
 # ---- the table -------------------------------------------------------------------------------------------------------
 
+LAYOUTS: dict[str, dict[str, Any]] = DATA["layouts"]
 TRAIN, EVAL, NAMED = "diver train", "diver eval", "named columns"
-LAYOUTS = {
-    TRAIN: Layout(REQUIRED, read=diver_train),
-    EVAL: Layout(frozenset({"key", "problem", "sample", "response", "truncated"}), read=diver_eval),
-    "diver grade": Layout(
-        frozenset({"problem", "prompt", "index", "response", "label", "grade", "grader", "extracted"}),
-        {
-            "problem": ("prompt",), "id": ("problem",), "source": ("source",), "by": ("by",), "grader": ("grader",),
-            "accepted": ("accepted",),
-        },
-    ),
-    "verl": Layout(
-        frozenset({"input", "output", "score"}),
-        {
-            "problem": ("input",), "response": ("output",), "outcome": ("acc", "score"), "answer": ("gts",),
-            "group": ("session",),
-        },
-        verl_row,
-    ),
-    "TRL": Layout(
-        frozenset({"prompt", "completion", "advantage"}),
-        {"problem": ("prompt",), "response": ("completion",)},
-        read=trl, numbered=True, repeats=True,
-    ),
-    "slime": Layout(
-        frozenset({"group_index", "prompt", "response", "label", "reward", "status"}),
-        {
-            "problem": ("prompt",), "response": ("response",), "outcome": ("reward",), "answer": ("label",),
-            "group": ("group_index",), "logprobs": ("rollout_log_probs",), "length": ("response_length",),
-        },
-        slime_row,
-    ),
-    "SkyRL": Layout(
-        frozenset({"input_prompt", "output_response", "score", "stop_reason", "env_extras"}),
-        {
-            "problem": ("input_prompt",), "response": ("output_response",), "outcome": ("score",),
-            "answer": ("env_extras.reward_model.ground_truth", "env_extras.reward_spec.ground_truth"),
-            "source": ("data_source",),
-        },
-        skyrl_row, numbered=True,
-    ),
-    "NeMo-RL": Layout(
-        frozenset({"content", "rewards", "idx"}),
-        {"outcome": ("reward",), "length": ("length",)},
-        nemo_rl_row, numbered=True,
-    ),
-    "prime-rl": Layout(
-        frozenset({"env", "task", "traces"}),
-        {"outcome": ("reward",), "group": ("group",), "source": ("source",)},
-        prime_rl_row, numbered=True,
-    ),
-    "tinker-cookbook": Layout(
-        frozenset({"prompt", "response", "correct", "reference_answer"}),
-        {"answer": ("reference_answer",)}, numbered=True,
-    ),
-    "inspect_ai": Layout(
-        frozenset({"id", "epoch", "input", "target", "output", "scores"}),
-        {
-            "outcome": ("score",), "id": ("id",), "group": ("id",), "by": ("model",), "source": ("task",),
-            "accepted": ("accepted",),
-        },
-        inspect_ai_row, read=inspect_ai,
-    ),
-    "lm-eval": Layout(
-        frozenset({"doc_id", "arguments", "resps"}),
-        {"outcome": ("score",), "group": ("group",), "id": ("id",), "source": ("source",)},
-        lm_eval_row, read=lm_eval,
-    ),
-    "GAOKAO-Bench": Layout(
-        frozenset({"question", "score", "standard_answer", "model_output"}),
-        # its `score` is what the question is worth
-        {"response": ("model_output",), "outcome": (), "answer": ("standard_answer",)},
-    ),
-    NAMED: Layout(frozenset(), {"source": SOURCES}, numbered_by_word=True),
+PLAIN = {  # from a row to plain ones
+    "verl": verl_row, "slime": slime_row, "SkyRL": skyrl_row, "NeMo-RL": nemo_rl_row, "prime-rl": prime_rl_row,
+    "inspect_ai": inspect_ai_row, "lm-eval": lm_eval_row,
 }  # fmt: skip
+READ = {  # where names are not enough
+    TRAIN: diver_train,
+    EVAL: diver_eval,
+    "TRL": trl,
+    "inspect_ai": inspect_ai,
+    "lm-eval": lm_eval,
+}
 
 
 def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
     """The responses of a file of the layout `name`; `columns` are those that the user names."""
     layout = LAYOUTS[name]
-    given = {key: path for key, path in asdict(columns).items() if path}
+    given = columns.named()
     if given and name in (TRAIN, EVAL):
         raise DiverError(
             f"{file.path}: the columns of {name} are always called the same; omit --{next(iter(given))}, or name "
@@ -382,22 +313,23 @@ def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
 
     def plain_rows() -> Iterator[tuple[str, Row]]:
         for where, row in nested:
-            if missing := layout.required - row.keys():
+            if missing := {*layout["columns"]} - row.keys():
                 raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, which the first row of {name} has")
             first[:] = first or row
             rows = [row]
-            if layout.plain is not None:
+            if plain := PLAIN.get(name):
                 kept = {head: row[head] for head in heads.values() if head in row}
                 try:
-                    rows = [{**kept, **made} for made in layout.plain(where, row)]
+                    rows = [{**kept, **made} for made in plain(where, row)]
                 except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
                     raise DiverError(f"{where}: not a row of {name} ({type(error).__name__}: {error})") from error
             seen.update(row, *rows)
             yield from ((where, one) for one in rows)
 
-    names = {**NAMES, **layout.names, **{key: (path,) for key, path in given.items()}}
+    names = {part: layout.get(part, usual) for part, usual in NAMES.items()}
+    names |= {key: [path] for key, path in given.items()}
     file = file._replace(rows=plain_rows(), names=names, problem_is_named="problem" in given)
-    yield from (layout.read or named_columns)(file)
+    yield from READ.get(name, named_columns)(file)
     for key, path in given.items():  # a column named by mistake is an error, not one without values
         if key not in ("problem", "response") and first and seen.isdisjoint({path, heads[path]}):
             raise DiverError(f"{file.path}: no column {path!r}, which --{key} names: found {', '.join(first)}")

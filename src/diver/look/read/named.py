@@ -11,27 +11,21 @@ from diver.core.files import InvalidRow
 from diver.core.seeds import digest
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.look.read import values
-from diver.look.read.columns import (
-    BENCHMARKS,
-    CONTEXTS,
-    IMAGES,
-    INSIDE,
-    OF_PROBLEMS,
-    OUTCOMES,
-    PROBLEM_ID,
-    ROW_ID,
-    SESSION,
-    SOURCES,
-    File,
-    Names,
-    Part,
-    Row,
-)
+from diver.look.read.columns import DATA, OUTCOMES, SESSION, SOURCES, File, Names, Part, Row
 from diver.tasks.references import options_in
 from diver.tasks.sources import first_value, needed, value_at
 
+IDS = DATA["ids"]
 LONGEST_NAME = 200
 LONGEST_JSON = 100_000  # characters of a column that are parsed
+_NUMBERED = r"_?(?:ng_)?(?:problem|question|prompt|example|unique|task|item|instance|doc|group|query|puzzle|challenge)"
+PROBLEM_ID = re.compile(_NUMBERED + r"[_ -]?(?:id|idx|index|uid|uuid|hash|number)", re.IGNORECASE)
+ROW_ID = re.compile(
+    r"uid|uuid|qid|pid|id|idx|index|(?:sample|episode)[_-]?id|"
+    r"(?:record|row|game|case|source|orig|original|data|dataset)[_-]?(?:id|idx|index)",
+    re.IGNORECASE,
+)
+"""Columns that may number the problems, or rows (ROW_ID). `diver.look.read.grouping` says when they number problems."""
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # an id of a sample: that of its problem, then a number
 CHAT = re.compile(
     r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"](?:assistant|model|gpt|ai)['\"]"
@@ -58,7 +52,7 @@ def named_columns(file: File) -> Iterator[Part]:
             value = needed(row, "problem", names["problem"], where, "--problem")
             if group is None:
                 raise InvalidRow(where, "no problem", ": it is empty (--problem names another)")
-        if given is None and not has_text and not _has(row, (*names["response"], "messages")):
+        if given is None and not has_text and not any(_has(row, name) for name in (*names["response"], "messages")):
             needed(row, "response", names["response"], where, "--response")
         outcome = outcome_of(where, row)
         texts = values.responses(given) if given is not None else _without_text(file, where, row, outcome)
@@ -111,7 +105,8 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
     Raises:
         DiverError: a CSV has several responses in one cell, as pandas writes a list. Where each ends is not certain.
     """
-    of_texts = file.path.suffix == ".csv"
+    outcomes = (value_at(row, name) for name in file.names["outcome"])
+    several = any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)  # a list, as a text
     for name in file.names["response"]:
         if values.is_missing(given := value_at(row, name)):
             continue
@@ -120,7 +115,7 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
                 f"{where}: column {name!r} has a chat written as one text; write its turns as a list, in JSON Lines or "
                 "parquet"
             )
-        if of_texts and LIST.fullmatch(given.strip()) and (name.endswith("s") or _is_several(file, row)):
+        if file.path.suffix == ".csv" and LIST.fullmatch(given.strip()) and (name.endswith("s") or several):
             raise DiverError(
                 f"{where}: column {name!r} has a list written as one text; write a row for each response, or the "
                 "file as JSON Lines or parquet, whose lists are read"
@@ -133,12 +128,6 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
         isinstance(c, Mapping) and not c.keys().isdisjoint({"message", "finish_reason"}) for c in choices
     )
     return {"choices": choices} if choices and completion else None
-
-
-def _is_several(file: File, row: Row) -> bool:
-    """Whether a list of outcomes is written as a text, too."""
-    outcomes = (value_at(row, name) for name in file.names["outcome"])
-    return any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)
 
 
 def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
@@ -155,16 +144,12 @@ def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list
     return None
 
 
-def _has(row: Row, names: Sequence[str]) -> bool:
-    """Whether the row has one of the columns, or an empty column of which it would be a field."""
-
-    def has(value: Any, path: str) -> bool:
-        if value is None or (isinstance(value, Mapping) and path in value):
-            return True
-        first, dot, rest = path.partition(".")
-        return bool(dot) and isinstance(value, Mapping) and first in value and has(value[first], rest)
-
-    return any(has(row, name) for name in names)
+def _has(value: Any, path: str) -> bool:
+    """Whether a row has the column, or an empty column of which it would be a field."""
+    if value is None or (isinstance(value, Mapping) and path in value):
+        return True
+    first, dot, rest = path.partition(".")
+    return bool(dot) and isinstance(value, Mapping) and first in value and _has(value[first], rest)
 
 
 def _without_text(file: File, where: str, row: Row, outcome: Any) -> list[Any]:
@@ -173,7 +158,7 @@ def _without_text(file: File, where: str, row: Row, outcome: Any) -> list[Any]:
     A list of outcomes says how many there are, and one outcome that there is one; else the plural of the column's name
     says that it is a list.
     """
-    column = next((name for name in file.names["response"] if _has(row, (name,))), file.names["response"][0])
+    column = next((name for name in file.names["response"] if _has(row, name)), file.names["response"][0])
     lists = [v for name in file.names["outcome"] if isinstance(v := value_at(row, name), list)]
     if (lists and not lists[0]) or (not lists and values.known(outcome) is None and column.endswith("s")):
         return []
@@ -238,7 +223,7 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
 
     Those of problems, others, then both without the number at their end. Images, options and contexts are ids, too.
     """
-    nested = {f"{inside}.{name}": value for inside in INSIDE for name, value in _inside(row, inside).items()}
+    nested = {f"{inside}.{name}": value for inside in IDS["inside"] for name, value in _inside(row, inside).items()}
     fields = {**row, **nested}
     columns = sorted((name for name in fields if rank_of_id(name) < 2), key=rank_of_id)
     found = {name: value for name in columns if (value := _id(fields[name], rank_of_id(name))) is not None}
@@ -247,11 +232,11 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
         for name, value in found.items()
         if (match := (SESSION.fullmatch(value) if name == "uid" else None) or NUMBERED.fullmatch(value))
     }
-    source = _first(row, BENCHMARKS)  # two benchmarks may number their problems alike
+    source = _first(row, IDS["benchmarks"])  # two benchmarks may number their problems alike
     source = source if _is_name(source) else ""
     ids = {name: hash((source, value)) for name, value in (found | shorter).items()}
-    certain = next((name for name, others in OF_PROBLEMS.items() if name in ids and row.keys() >= {*others}), "")
-    for name in IMAGES:
+    certain = next((name for name, others in IDS["certain"].items() if name in ids and row.keys() >= {*others}), "")
+    for name in IDS["images"]:
         if (images := value_at(row, name)) and isinstance(images, str | bytes | list | Mapping):
             ids[name] = hash(json.dumps(images, default=str))
             single = not isinstance(images, list) or len(images) == 1  # several may be those that a rollout has seen
@@ -260,7 +245,8 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
         texts = options.values() if isinstance(options, Mapping) else options
         ids["options"] = hash(json.dumps(sorted(map(str, texts))))
         certain = certain or "options"
-    return ids | {name: hash(text) for name in CONTEXTS if isinstance(text := row.get(name), str) and text}, certain
+    contexts = {name: hash(text) for name in IDS["contexts"] if isinstance(text := row.get(name), str) and text}
+    return ids | contexts, certain
 
 
 def _id(value: Any, rank: int) -> str | None:

@@ -120,7 +120,13 @@ def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -
     groups = list(found)
     if not groups:
         raise reader.unread or DiverError("; ".join([f"{path}: empty, not one response", *reader.notes]))
-    about = f"{path}: {', '.join(reader.layouts)}: {_sizes(groups)}"
+    sizes = [*map(len, groups)]
+    span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    problems = len({(group.problem.source, group.problem.id) for group in groups})
+    about = f"{path}: {', '.join(reader.layouts)}: {sum(sizes)} responses to {problems} problems"
+    about += f" in {len(groups)} groups of {span}"
+    scored = sum(rollout.reward is not None for group in groups for rollout in group.rollouts)
+    about += "" if scored == sum(sizes) else f", {scored or 'none'} with an outcome"
     about += f"; outcome: {', '.join(reader.outcomes)}" if reader.outcomes else ""
     return Rollouts(groups, [about, *reader.notes], reader.layouts)
 
@@ -162,9 +168,9 @@ class Reader:
         if first is None:
             return
         named = self.columns.problem or self.columns.response  # what the user names is read by its name
-        name = NAMED if named else next(name for name, of in LAYOUTS.items() if first[1].keys() >= of.required)
+        name = NAMED if named else next(name for name, of in LAYOUTS.items() if first[1].keys() >= {*of["columns"]})
         layout = LAYOUTS[name]
-        step = file.step if layout.numbered else file.step_by_word if layout.numbered_by_word else None
+        step = {"any": file.step, "word": file.step_by_word}.get(layout.get("numbered", ""))
         found = parts(name, File(path, chain([first], rows), self.notes, self.outcomes, step=step), self.columns)
         try:
             begin = next(found, None)
@@ -175,7 +181,7 @@ class Reader:
             raise
         self.layouts[name] = None
         whole = [] if begin is None else [begin]
-        if layout.repeats:
+        if layout.get("repeats"):
             whole += found
             content = digest([(part.key, part.group.responses) for part in whole])
             earlier = self._logged.setdefault(content, path)
@@ -201,12 +207,3 @@ def scale_note(name: str, largest: float, threshold: float) -> list[str]:
     return [
         f"{name}: outcomes of up to {largest:g}; those of at least {threshold:g} count as correct (--threshold sets it)"
     ]
-
-
-def _sizes(groups: Sequence[Group]) -> str:
-    sizes = [len(group) for group in groups]
-    span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
-    scored = sum(rollout.reward is not None for group in groups for rollout in group.rollouts)
-    problems = len({(group.problem.source, group.problem.id) for group in groups})
-    words = f"{sum(sizes)} responses to {problems} problems in {len(groups)} groups of {span}"
-    return words + ("" if scored == sum(sizes) else f", {scored or 'none'} with an outcome")
