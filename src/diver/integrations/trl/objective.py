@@ -35,6 +35,7 @@ OBJECTIVE: dict[str, Any] = {
     "mask_truncated_completions": False,
     "off_policy_mask_threshold": None,
     "use_adaptive_entropy": False,
+    "router_aux_loss_coef": 0.0,  # TRL's default is that of a mixture of experts
 }
 """What every method requires: advantages pass through as they are, and the loss has no term that the method has not."""
 OLDEST = oldest("trl")
@@ -45,6 +46,7 @@ ADDED: dict[str, tuple[tuple[int, int], Any]] = {
     "off_policy_mask_threshold": ((0, 27), None),
     "entropy_coef": ((1, 8), 0.0),
     "use_adaptive_entropy": ((1, 8), False),
+    "router_aux_loss_coef": ((1, 7), 0.0),
 }
 """The fields of GRPOConfig that came later: since which TRL, and the value that is what an older one does without
 it."""
@@ -138,20 +140,22 @@ def check(args: Any, method: Method) -> None:
             f"method {method.name!r}: an Unsloth for TRL up to {dotted(UNSLOTHS)} trains on tokens of low entropy, "
             "too; install one for a newer TRL, or choose another engine"
         )
+    if missing := [name for name in wanted if not hasattr(args, name)]:
+        raise DiverError(
+            f"{type(args).__name__} has no {', '.join(missing)}: give a GRPOConfig and train with GRPOTrainer; TRL's "
+            "other trainers (RLOO, asynchronous GRPO) make other advantages of what a reward function returns"
+        )
     given = {name: getattr(args, name) for name in wanted}
     if "epsilon_high" in given and given["epsilon_high"] is None:
         given["epsilon_high"] = args.epsilon
+    if given.get("router_aux_loss_coef", 0) is None:
+        wanted.pop("router_aux_loss_coef")  # a model without experts has no such loss; `check_loss` asks the trainer
     if not method.loss.kl_coef:
         wanted.pop("use_bias_correction_kl", None)  # of a divergence that is not in the loss
     wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]
     if wrong:
         made = ", after it is made: Unsloth changes it by itself" if unsloth else ""
         raise DiverError(f"GRPOConfig is not that of method {method.name!r}: set {', '.join(wrong)}{made}")
-    if getattr(args, "num_generations_eval", None) not in (None, args.num_generations):
-        raise DiverError(
-            f"GRPOConfig.num_generations_eval is {args.num_generations_eval}: a reward function cannot tell evaluation "
-            f"from training, so leave it out, or set it to num_generations, {args.num_generations}"
-        )
     version, each, steps = installed(), args.gradient_accumulation_steps, args.steps_per_generation
     if version and version < BY_STEPS and args.loss_type == LOSS_TYPES["token-mean"] and steps != each:
         raise DiverError(

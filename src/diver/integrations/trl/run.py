@@ -1,6 +1,7 @@
 """A run by TRL's GRPOTrainer, in this process or in this one of several, with our run folder beside TRL's own."""
 
 import contextlib
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ from diver.integrations.trl.objective import dotted, installed
 from diver.integrations.versions import oldest
 from diver.recipe.recipe import Recipe
 from diver.recipe.run import open_run
+from diver.sample.vllm import precision_note
 from diver.tasks.splits import draw_indices
 from diver.tasks.templates import Prompted
 from diver.tasks.testbeds import policy_folder
@@ -38,7 +40,7 @@ METRICS = {
     "policy/grad_norm": "grad_norm",
     "policy/kl": "kl",
     "policy/entropy": "entropy",
-    "policy/logprob_mismatch": "sampling/sampling_logp_difference/mean",  # with vLLM and its importance correction
+    "policy/logprob_mismatch": "sampling/sampling_logp_difference/mean",  # with vLLM
 }
 """What the run folder calls TRL's metrics; those of the method have the same names in both."""
 
@@ -126,6 +128,8 @@ def run(recipe: Recipe) -> None:
         quantization_config=_quantization(recipe),
     )
     reward.ends |= set(trainer.eos_token_ids)
+    if folder and recipe.trl.vllm == "colocate":
+        print(precision_note(trainer.vllm_generation.llm.model_config.dtype), file=sys.stderr)
     if folder:
         folder.begin()
         folder.keep_until(done // updates)
