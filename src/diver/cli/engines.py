@@ -78,13 +78,15 @@ def memory_of(recipe: Recipe) -> str:
 
 def by_verl(recipe: Recipe, options: Sequence[str], *, dry_run: bool, problems_only: bool) -> None:
     """Write the problems in verl's layout and run the equivalent verl command; `options` are verl's own."""
-    from diver.integrations.verl.launch import command, shown
+    from diver.integrations.verl.launch import command, compose, shown
     from diver.recipe.run import open_run
 
     words = command(recipe, options)
     folder = open_run(recipe)  # refuses another run's, whose checkpoints verl would go on from
     if dry_run:
         folder.close()
+        if importlib.util.find_spec("verl") is not None:
+            compose(words)
         print(shown(words))
         return
     if not problems_only and importlib.util.find_spec("verl") is None:
