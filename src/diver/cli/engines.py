@@ -39,9 +39,10 @@ def by_trl(recipe: Recipe, args: Sequence[str], *, dry_run: bool) -> None:
             from diver.integrations.trl.run import check
 
             check(recipe)
+        memory = memory_of(recipe)
         print(json.dumps({"GRPOConfig": fields, "LoraConfig": adapters(recipe)}, indent=2))
         checked = "checked by the TRL installed here" if installed else "not checked: TRL is not installed here"
-        print(f"\n{checked}\nnot in GRPOConfig:\n{table('trl', elsewhere=True)}")
+        print(f"\n{memory}\n{checked}\nnot in GRPOConfig:\n{table('trl', elsewhere=True)}")
         return
     if not installed:
         raise DiverError(f"{missing('trl')}; or --dry-run for its configuration")
@@ -56,15 +57,36 @@ def by_trl(recipe: Recipe, args: Sequence[str], *, dry_run: bool) -> None:
         print(summary_table(recipe.folder))
 
 
+def memory_of(recipe: Recipe) -> str:
+    """The memory that TRL needs on each GPU, by part. DiverError for what fits neither the GPU here nor one of 80
+    GB."""
+    import torch
+
+    from diver.integrations.trl import memory
+    from diver.tasks.hub import HubUnreachable
+
+    if recipe.model.device == "cpu":
+        return "memory: not computed for a CPU\n"
+    try:
+        shape = memory.read_shape(recipe)
+    except HubUnreachable as error:
+        return f"memory: not computed ({error})\n"
+    sizes = [torch.cuda.get_device_properties(i).total_memory // memory.GB for i in range(torch.cuda.device_count())]
+    memory.check(shape, recipe, min(sizes, default=max(memory.CARDS)))
+    return memory.table(shape, recipe)
+
+
 def by_verl(recipe: Recipe, options: Sequence[str], *, dry_run: bool, problems_only: bool) -> None:
     """Write the problems in verl's layout and run the equivalent verl command; `options` are verl's own."""
-    from diver.integrations.verl.launch import command, shown
+    from diver.integrations.verl.launch import command, compose, shown
     from diver.recipe.run import open_run
 
     words = command(recipe, options)
     folder = open_run(recipe)  # refuses another run's, whose checkpoints verl would go on from
     if dry_run:
         folder.close()
+        if importlib.util.find_spec("verl") is not None:
+            compose(words)
         print(shown(words))
         return
     if not problems_only and importlib.util.find_spec("verl") is None:

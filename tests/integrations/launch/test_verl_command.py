@@ -109,6 +109,15 @@ def test_verls_own_options_have_the_last_word():
         DiverError, match=r"apply_chat_template_kwargs: has no effect, .* set model.chat_template_kwargs"
     ):
         command(recipe, ["+data.apply_chat_template_kwargs.enable_thinking=false"])
+    for option, told in (
+        ("actor_rollout_ref.rollout.multi_turn.enable=true", "the problems have no tools, and the prompt is the whole"),
+        ("trainer.v1.trainer_mode=separate_async", "whole groups are shaped in verl's synchronous trainer only"),
+    ):
+        with pytest.raises(DiverError) as error:
+            command(recipe, [option])
+        assert str(error.value).startswith(f"{option}: {told}")
+    command(recipe, ["actor_rollout_ref.rollout.multi_turn.enable=False"])
+    assert options(recipe)["actor_rollout_ref.actor.strategy"] == "fsdp2"
     with pytest.raises(DiverError, match=r"algorithm.diver is what the recipe says: change its section \[method\]"):
         command(recipe, ["+algorithm.diver.method=grpo"])
     with pytest.raises(DiverError, match="verl.overrides.0: should match pattern .*=', not 'nnodes'"):

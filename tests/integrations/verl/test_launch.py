@@ -11,8 +11,6 @@ pytest.importorskip("verl.trainer.ppo", reason="in the environment of `make test
 
 import numpy as np
 import stock
-import verl.trainer
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from report_page import curve
 from transformers import AutoTokenizer
@@ -25,7 +23,7 @@ from diver.core.files import JsonlLog, read_jsonl
 from diver.core.run_folder import groups_from_rows
 from diver.core.types import DiverError, Progress
 from diver.integrations.verl.config import check, read_plugin
-from diver.integrations.verl.launch import command, problems_of
+from diver.integrations.verl.launch import command, compose, problems_of
 from diver.integrations.verl.parquet import write_problems
 from diver.integrations.verl.trainer import METRICS, run_folder
 from diver.methods import METHODS, method_named
@@ -42,9 +40,22 @@ RECIPES = sorted((Path(__file__).parents[3] / "recipes").rglob("*.toml"))
 
 def configuration(recipe):
     """verl's, with the recipe's command; hydra stops at an option that verl does not have."""
-    folder = str(Path(verl.trainer.__file__).parent / "config")
-    with initialize_config_dir(folder, version_base=None):
-        return compose("ppo_trainer", overrides=command(recipe)[2:])
+    return compose(command(recipe))
+
+
+def test_an_option_that_verl_does_not_have_is_refused_by_the_dry_run(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    recipe = str(Path(__file__).parents[3] / "recipes" / "quickstart.toml")
+    words = ["diver", "train", recipe, "--engine", "verl", "--dry-run", "--"]
+    monkeypatch.setattr(sys, "argv", [*words, "typo.key=3"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert (
+        stop.value.code == 2 and "verl refuses this command: Could not override 'typo.key'" in capsys.readouterr().err
+    )
+    monkeypatch.setattr(sys, "argv", [*words, "trainer.nnodes=2"])
+    cli.main()
+    assert capsys.readouterr().out.endswith("trainer.nnodes=2\n")
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)

@@ -3,6 +3,7 @@
 import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from diver.core.files import to_json
 from diver.core.settings import merge
 from diver.core.types import DiverError
 from diver.integrations.keys import mapped
-from diver.integrations.verl.config import ACTOR, KEY, ROLLOUT, hydra, overrides
+from diver.integrations.verl.config import ACTOR, KEY, NAME, ROLLOUT, hydra, overrides
 from diver.methods import method_named
 from diver.recipe.recipe import Recipe
 from diver.recipe.verification import Verification
@@ -28,9 +29,16 @@ FIXED: dict[str, Any] = {
     f"{ROLLOUT}.val_kwargs.do_sample": True,
     f"{ROLLOUT}.calculate_log_probs": True,  # for the alert that sampler and trainer disagree
     f"{ACTOR}.use_dynamic_bsz": True,
+    f"{ACTOR}.strategy": "fsdp2",  # with which the tests run; verl's default is FSDP1
     f"{ACTOR}.clip_ratio_c": 1e6,  # verl bounds rho a third time where A < 0; the paper's objective does not
     f"{ACTOR}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],  # the last for diver eval
 }
+
+ONLY = {
+    f"{ROLLOUT}.multi_turn.enable": ("false", "the problems have no tools, and the prompt is the whole conversation"),
+    "trainer.v1.trainer_mode": (NAME, "whole groups are shaped in verl's synchronous trainer only"),
+}
+"""Options of verl with the only value that `diver train` can run, and the reason."""
 
 
 def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
@@ -46,9 +54,28 @@ def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
         raise DiverError(
             f"{CHAT}: has no effect, since the data have whole prompts; set model.chat_template_kwargs instead"
         )
+    for key, (allowed, reason) in ONLY.items():
+        value = last.get(key, f"={allowed}").partition("=")[2]
+        if value.lower() != allowed:
+            raise DiverError(f"{key}={value}: {reason}")
     options = {**dict(mapped(recipe, "verl")), **FIXED, **_derived(recipe), **overrides(recipe.method)}
     ours = [f"{key}={hydra(value)}" for key, value in options.items() if _key(key) not in last]
     return [*PROGRAM, *ours, *last.values()]
+
+
+def compose(arguments: Sequence[str]) -> Any:
+    """verl's configuration of a command, by the verl that is installed. DiverError for an option that it does not
+    have."""
+    from hydra import compose as by_hydra
+    from hydra import initialize_config_dir
+    from hydra.errors import HydraException
+
+    folder = Path(str(files("verl"))) / "trainer" / "config"
+    try:
+        with initialize_config_dir(str(folder), version_base=None):
+            return by_hydra("ppo_trainer", overrides=list(arguments[2:]))
+    except HydraException as error:
+        raise DiverError(f"verl refuses this command: {' '.join(str(error).split())}") from None
 
 
 def shown(arguments: Sequence[str]) -> str:
