@@ -806,15 +806,19 @@ def test_the_result_of_each_seed_is_in_the_console(two_seeds):
     assert out.index("seed_1: ") < out.index("| variant ")
 
 
-def test_what_taught_nothing_is_in_the_console_for_each_seed():
-    """Every grade is wrong, so no group has a difference to learn from."""
+def test_alerts_and_what_taught_nothing_are_in_the_console_for_each_seed():
+    """Every grade is wrong, so no group has a difference to learn from. Seed 3 begins after the end of seed 0."""
     Path("strict.py").write_text("def wrong(response, problem):\n    return False\n")
-    flags = ("--data.verifier", "strict:wrong", "--evaluate.problems", 0, "--seeds", "0,3", "--train.steps", 2)
-    out = finish(*flags)
+    flags = ("--data.verifier", "strict:wrong", "--evaluate.problems", 0, "--seeds", "0,3", "--train.steps", 5)
+    lines = finish(*flags).splitlines()
+    places = []
     for seed in (0, 3):
         why = "so nothing was learned: in 100% of the groups no response was correct"
-        assert f"seed_{seed}: None of the 2 steps had a gradient, {why}\n" in out
-        assert re.search(rf"^seed_{seed}: .+ \(steps 1–2\)\. ", out, re.M), out
+        start = f"seed_{seed}: step 5: Steps without a gradient. "
+        places += [i for i, line in enumerate(lines) if line.startswith(start)]
+        places += [lines.index(f"seed_{seed}: None of the 5 steps had a gradient, {why}")]
+        assert any(re.match(rf"seed_{seed}: .+ \(steps 1–5\)\. ", line) for line in lines), lines
+    assert places == sorted(places) and len(places) == 4
 
 
 def test_the_folder_of_several_seeds_is_known_to_every_command(two_seeds):
