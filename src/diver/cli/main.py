@@ -23,7 +23,7 @@ USER_ERRORS = {
     errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
 }  # fmt: skip
 
-NO_MEMORY = ("failed to map segment", "annot allocate memory")  # of a library that cannot be loaded
+NO_MEMORY = ("failed to map segment", "annot allocate memory")  # a library could not be loaded
 
 
 def main() -> None:

@@ -232,7 +232,7 @@ class RunFolder(WorkFolder):
 def make_readable(folder: Path) -> None:
     """Files readable by whom the folder is: safetensors writes weights that only their owner may read."""
     for file in folder.rglob("*"):
-        with contextlib.suppress(PermissionError, FileNotFoundError):  # of another user; gone in the meantime
+        with contextlib.suppress(PermissionError, FileNotFoundError):  # another user's file, or a deleted one
             if file.is_file():
                 file.chmod(folder.stat().st_mode & 0o666)
 

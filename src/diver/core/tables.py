@@ -23,7 +23,7 @@ _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
 })  # fmt: skip
 _IN_CELL = _LATEX | str.maketrans({"–": "--", "−": "$-$", "±": r"$\pm$"})
-_MINUS = re.compile(r"(?<!\w)-(?=[\d.])")  # of a number; not the hyphen of a name, nor that of 1e-05
+_MINUS = re.compile(r"(?<!\w)-(?=[\d.])")  # the minus of a number, not the hyphen of a name or of 1e-05
 
 _FORMULA = re.compile("[=+\\-@\t\n\uff1d\uff0b\uff0d\uff20]")  # the last four are = + - @ of full width
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -43,9 +43,9 @@ class Measure(NamedTuple):
     """The higher, the better: LaTeX shows the highest mean of the column in bold."""
 
     def text(self, cell: Cell, uncertainty: Uncertainty = "interval") -> str:
-        """A cell as it is read; a dash where nothing is known.
+        """The text of a cell; a dash for an unknown value.
 
-        uncertainty: of an Estimate its interval, half the width of that behind a ±, or the mean alone.
+        uncertainty: how an Estimate is shown: with its interval, with half its width behind a ±, or the mean alone.
         """
         if isinstance(cell, Estimate):
             if uncertainty == "interval" or math.isnan(cell.low):
@@ -102,7 +102,7 @@ class Table:
         return found
 
     def records(self) -> list[dict[str, Cell]]:
-        """Each row as data: of an Estimate its mean, and its ends as NAME_low and NAME_high; None: not known."""
+        """Each row as data. An Estimate becomes its mean, NAME_low and NAME_high. Unknown values are None."""
         records: list[dict[str, Cell]] = [{self.of: name} for name in self.rows]
         for i, measure in enumerate(self.measures):
             cells = [cells[i] for cells in self.rows.values()]

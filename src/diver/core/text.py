@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-# What must not reach a terminal or a page as it is: controls but for newline and tab, halves of surrogate pairs,
-# the signs that turn the writing direction of all that follows, and two code points that are no characters.
+# Characters that must not reach a terminal or a page: controls except newline and tab, surrogates, marks that change
+# the direction of the following text, and two noncharacters.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 
 

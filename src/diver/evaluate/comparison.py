@@ -81,8 +81,8 @@ def other_problems(a: Mapping[str, str | None], b: Mapping[str, str | None]) -> 
 class Comparison(NamedTuple):
     """One measure of two evaluations, in percent or as a count. Unknown ends are NaN.
 
-    `change` is that of the problems that both have: their difficulty cancels, so its interval is narrower than the
-    others.
+    `change` is computed on the problems that both have. The difficulty of a problem cancels in its difference, so the
+    interval of `change` is narrower than the others.
     """
 
     label: str
@@ -204,5 +204,6 @@ def _against(name_a: str, a: Mapping[str, Any], name_b: str, b: Mapping[str, Any
     table = markdown(["", name_a, name_b, "change  "], [row.cells() for row in rows])
     return rows, (
         f"{name_b} ({b['model']}) against {name_a} ({a['model']})\n\n{table}\nOver the problems of both: Pass@k in "
-        f"percent. {legend(rows)} In brackets 95 % intervals; * : that of the change excludes 0.\n" + "".join(notes)
+        f"percent. {legend(rows)} Brackets hold 95 % intervals; * marks a change whose interval excludes 0.\n"
+        + "".join(notes)
     )

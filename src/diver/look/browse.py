@@ -80,7 +80,7 @@ class Browse(Columns, Export):
 
 def run(config: Browse) -> None:
     """Write the page and print the summary, or serve it."""
-    require("scipy", "pandas")  # of the intervals and the curves
+    require("scipy", "pandas")  # the intervals and the curves need them
     named = [(name, path.expanduser()) for name, path in map(given_name, config.rollouts)]
     folders = [(name, run_folders(path)) for name, path in named]
     if all(found for _, found in folders):

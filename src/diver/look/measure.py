@@ -31,7 +31,7 @@ from diver.look.read import Columns, read_rollouts
 from diver.look.read.files import check_written
 from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
 
-FILES = ("groups.jsonl", "index.html", "summary.json")  # of --out
+FILES = ("groups.jsonl", "index.html", "summary.json")  # written to --out
 NOTE = "Means over problems, with 95 % intervals."
 Log = Callable[[str], Any]
 
@@ -90,14 +90,14 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     if out is not None:
         if out.exists() and not out.is_dir():
             raise DiverError(f"--out {out}: is a file; name a folder")
-        if (out / "config.json").exists():  # of a run, an evaluation or grades, which have a summary.json of their own
+        if (out / "config.json").exists():  # a run, an evaluation or grades also have a summary.json
             raise DiverError(f"--out {out}: has other work, that of its config.json; choose another --out")
         check_written([*(out / name for name in FILES), *config.paths(out)], paths_of(config.rollouts).values())
         page.check_page(out / "index.html")
-    require("scipy")  # of the intervals
+    require("scipy")  # the intervals need it
     show, log = log, config.notes(log)
     ks = parse_ks(config.k)
-    unknown = [dict.fromkeys(config.names, math.nan)]  # of a single response: not that of equal responses
+    unknown = [dict.fromkeys(config.names, math.nan)]  # for a single response; equal ones have 0
     groups = {}
     for name, read in _read(config, log):
         groups[name] = [

@@ -26,7 +26,7 @@ from diver.look.run_record import RunRecord
 from diver.recipe.recipe import flatten
 
 BEFORE = "before training"
-SAME = (*SETTINGS, "samples")  # of all evaluations
+SAME = (*SETTINGS, "samples")  # settings that all evaluations must share
 MODEL = ("engine", "model.", "content.model.")
 DIGESTS = ("own_code.", "content.")
 Runs = Mapping[int, Mapping[str, Any]]

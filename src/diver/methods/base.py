@@ -38,7 +38,7 @@ NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state",
 - replay: an update that also trains on rollouts sampled before (`Method.replayed`).
 """
 
-ROUNDING = 1e-6  # of outcomes that are sums, such as 0.1 + 0.2 + 0.7
+ROUNDING = 1e-6  # tolerance for outcomes that are sums, such as 0.1 + 0.2 + 0.7
 LARGEST_LOGPROB = 0.01  # 0, with room for what bfloat16 rounds
 
 
@@ -148,7 +148,7 @@ class Method:
         `replay`.
 
         Args:
-            state: of the method; it is changed in place.
+            state: the method's state; it is changed in place.
             problems: the number of sampled problems in the batch.
             progress: how far the run is.
 
@@ -174,15 +174,16 @@ class Method:
     ) -> list[Group]:
         """The groups to train on: every rollout with its diversity, the parts of its reward, and its advantage.
 
-        TD and ED are measured whatever is rewarded. A selection sees the diversity within all samples; the advantage is
-        computed over the selected ones, which stay in their order. A group without a selected rollout is left out.
+        TD and ED are measured even if the method does not reward them. A selection sees the diversity within all
+        samples. The advantage is computed over the selected ones, which stay in their order. A group without a selected
+        rollout is left out.
         Replayed rollouts do not pass through here: `replayed` gives them to the update.
 
         Args:
             groups: sampled and graded.
             progress: how far the run is, for schedules.
             decode: turns token ids into text, for methods and metrics that look at a part of a text.
-            state: of the method; it is changed in place.
+            state: the method's state; it is changed in place.
             measure_all: whether to measure TD and ED too if the method does not read them.
 
         Raises:
@@ -248,7 +249,7 @@ class Method:
             raise
 
     def _check_given(self, group: Group, needs: Collection[str]) -> None:
-        """Every rollout has a finite outcome, and what the method `needs`."""
+        """Check that every rollout has a finite outcome and each field that the method `needs`."""
         for i, outcome in enumerate(group.outcomes):
             if not math.isfinite(outcome):
                 raise ValueError(

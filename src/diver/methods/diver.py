@@ -98,7 +98,7 @@ class Diver(ClipHigher):
         for metric in self.diversity_rewards:
             resolve(metric, self.diversity)
 
-    unit_outcomes = True  # lambda is a part of what a correct response has more than a wrong one
+    unit_outcomes = True  # lambda is a fraction of the difference between a correct and a wrong outcome
 
     @property
     def needs(self) -> frozenset[str]:

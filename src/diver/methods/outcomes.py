@@ -21,7 +21,7 @@ def check_outcomes(method: Method, outcomes: Sequence[float]) -> None:
             if not -ROUNDING <= outcome <= 1 + ROUNDING:
                 raise DiverError(
                     f"row {i}: the outcome is {outcome:g}, and method {method.name!r} needs outcomes from 0 (wrong) to "
-                    "1 (correct); divide rewards of 0 and 10 by 10, and give (r + 1) / 2 for rewards of -1 and 1"
+                    "1 (correct). Divide rewards of 0 and 10 by 10; give (r + 1) / 2 for rewards of -1 and 1"
                 )
     values, threshold = {*finite.values()}, method.threshold
     asks = method.unit_outcomes or method.counts_correct

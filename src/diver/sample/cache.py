@@ -16,8 +16,8 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from diver.core.types import DiverError
 
 ALIGNMENT = 16  # columns: what a GPU's attention kernels read is a multiple of it where the capacity allows
-# By how many columns the capacity grows on a CPU, or by an eighth where that is more: with wide gaps between the rows
-# attention reads them half as fast, and the eighth bounds how often a long cache is copied.
+# On a CPU, the capacity grows by this many columns, or by an eighth if that is more. With a larger reserve, the rows
+# lie far apart in memory and attention reads them half as fast. The eighth bounds how often a long cache is copied.
 GROWTH = 32
 
 
@@ -103,7 +103,7 @@ class RowCache(DynamicCache):
         step = ALIGNMENT if self.lengths.device.type == "cuda" else 1
         self.width = min(-(-longest // step) * step, self.limit)
         self.reserve(self.width)
-        self.lengths.clamp_(max=self.width - 1)  # of a row that has ended, which may be longer
+        self.lengths.clamp_(max=self.width - 1)  # a row that has ended may be longer
         column = torch.arange(self.width, device=self.lengths.device)
         last = self.lengths[:, None]
         seen = column <= last

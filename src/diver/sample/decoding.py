@@ -101,7 +101,7 @@ class Decoding:
         return Prefill(cache, logits, {p: i for i, p in enumerate(prompts)})
 
     def take(self, token: Tensor, logprob: Tensor, entropy: Tensor) -> None:
-        """Record one token of each row, [rows] each; rows that end by it are free again."""
+        """Record one token of each row; a row that ends with it becomes free. Each argument has the shape [rows]."""
         slots = len(self.tokens)
         sampled = token.cpu().numpy()
         self.tokens[self.step % slots] = sampled

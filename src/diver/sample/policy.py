@@ -25,8 +25,8 @@ from diver.tasks.templates import with_chat_template_kwargs
 from diver.tasks.testbeds import policy_folder
 
 BF16_PARAMETERS = 50_000_000  # below, converting to bfloat16 takes what the products save
-BF16_SPEEDUP = 1.5  # of the products alone, from which on bfloat16 is worth its rounding
-ADAPTERS = "adapter_config.json"  # of a folder in which peft saved LoRA adapters
+BF16_SPEEDUP = 1.5  # bfloat16 is worth its rounding if it multiplies matrices this many times faster
+ADAPTERS = "adapter_config.json"  # the file that marks a folder of LoRA adapters saved by peft
 
 
 class Policy(NamedTuple):
@@ -109,7 +109,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
     weights = torch.bfloat16 if low and inference else torch.float32
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    disable_progress_bar()  # of the weights, which would break ours
+    disable_progress_bar()  # the bar for the weights would break ours
     options = {"revision": settings.revision} if settings.revision and not checkpoint else {}
     try:
         tokenizer = _tokenizer(path, settings, options)

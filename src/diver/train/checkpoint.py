@@ -62,7 +62,7 @@ def save(
 def check(path: Path) -> None:
     """Raises DiverError where a file of the checkpoint is not what was saved: gone, or with other bytes."""
     if not (path / CHECKSUMS).is_file():
-        return  # of an earlier version
+        return  # a checkpoint of an earlier version
     for name, checksum in read_json(path / CHECKSUMS).items():
         if not (path / name).is_file():
             raise DiverError(f"{path}: {name} of this checkpoint is missing; {ADVICE}")

@@ -18,7 +18,7 @@ from transformers.cache_utils import DynamicLayer
 from diver.sample.policy import attention, hidden_states
 from diver.train.batches import Batch
 
-NAME = "diver_shared_prompts"  # of the attention, while a micro-batch is run
+NAME = "diver_shared_prompts"  # name of the attention while a micro-batch runs
 
 
 def shares_prompts(model: Any) -> bool:

@@ -141,7 +141,7 @@ def check(args: Any, method: Method) -> None:
     if "epsilon_high" in given and given["epsilon_high"] is None:
         given["epsilon_high"] = args.epsilon
     if not method.loss.kl_coef:
-        wanted.pop("use_bias_correction_kl", None)  # of a divergence that is not in the loss
+        wanted.pop("use_bias_correction_kl", None)  # the divergence is not in the loss
     wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]
     if wrong:
         made = ", after it is made: Unsloth changes it by itself" if unsloth else ""
@@ -154,8 +154,8 @@ def check(args: Any, method: Method) -> None:
     version, each, steps = installed(), args.gradient_accumulation_steps, args.steps_per_generation
     if version and version < BY_STEPS and args.loss_type == LOSS_TYPES["token-mean"] and steps != each:
         raise DiverError(
-            f"TRL {_dotted(version)} is installed, which divides the loss of an optimizer step by the tokens of a "
-            f"whole generation: set steps_per_generation={each}, as gradient_accumulation_steps is (it is {steps}), or "
+            f"TRL {_dotted(version)} divides the loss of an optimizer step by the tokens of the generation batch. "
+            f"Set steps_per_generation={each}, as gradient_accumulation_steps is (it is {steps}), or "
             f"install TRL {_dotted(BY_STEPS)} or newer"
         )
     method.check_group_size(args.num_generations, "num_generations")

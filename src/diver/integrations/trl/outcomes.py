@@ -36,7 +36,7 @@ class WeightedOutcome:
         """float64 [B], NaN for a completion that no function is for."""
         given = np.array([_values_of(function, inputs) for function in self.functions])
         weighted, rows = given * np.array(self.weights)[:, None], np.arange(given.shape[1])
-        first = (~np.isnan(given)).argmax(axis=0)  # of the functions that are for a completion
+        first = (~np.isnan(given)).argmax(axis=0)  # the first function that applies to a completion
         firsts, threshold = given[first, rows], self.method.threshold
         check_outcomes(self.method, weighted[first, rows].tolist())
         totals = np.where(np.isnan(firsts), math.nan, np.nansum(weighted, axis=0))

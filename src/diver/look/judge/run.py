@@ -24,7 +24,7 @@ from diver.look.read.files import check_written
 from diver.sample.base import Generation, Request, SamplingParams
 from diver.sample.endpoint import Endpoint, EndpointGenerator
 
-FILES = ("table.md", "table.tex", "ranks.json", "comparisons.jsonl", "replies.jsonl")  # of --out
+FILES = ("table.md", "table.tex", "ranks.json", "comparisons.jsonl", "replies.jsonl")  # written to --out
 Log = Callable[[str], Any]
 
 
@@ -135,7 +135,7 @@ def run(judge: Judge, log: Log = print) -> None:
     cases = read_cases(judge.named, judge.benchmarks, judge.answer, judge.limit, log)
     if judge.out.exists() and not judge.out.is_dir():
         raise DiverError(f"--out {judge.out}: is a file; name a folder")
-    if (judge.out / "config.json").exists():  # of a run or an evaluation, which has a table.md of its own
+    if (judge.out / "config.json").exists():  # a run or an evaluation also has a table.md
         raise DiverError(f"--out {judge.out}: has other work, that of its config.json; choose another --out")
     check_written((judge.out / name for name in FILES), judge.named.values())
     judge.out.mkdir(parents=True, exist_ok=True)

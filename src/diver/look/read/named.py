@@ -128,7 +128,7 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
         return given
     if turns is not None:
         return turns[1]
-    choices = row.get("choices")  # of a row that is a chat completion; they may also be the options of a question
+    choices = row.get("choices")  # a chat completion has them, and so has a multiple-choice question
     completion = isinstance(choices, list) and all(
         isinstance(c, Mapping) and not c.keys().isdisjoint({"message", "finish_reason"}) for c in choices
     )
@@ -234,9 +234,10 @@ def _outcomes(
 
 
 def _ids(row: Row) -> tuple[dict[str, int], str]:
-    """The hashes of a row's ids by column, and the one that is of problems for certain.
+    """The hashes of a row's ids by column, and the column that certainly identifies problems.
 
-    Those of problems, others, then both without the number at their end. Images, options and contexts are ids, too.
+    Ids of problems come first, then other ids, then both without the number at their end. Images, options and contexts
+    count as ids.
     """
     nested = {f"{inside}.{name}": value for inside in INSIDE for name, value in _inside(row, inside).items()}
     fields = {**row, **nested}

@@ -55,7 +55,7 @@ _TWO = {
     **dict.fromkeys(("nPr", "perm"), r"A_{{{0}}}^{{{1}}}"),
     "log": r"\log_{{{1}}}({0})",
 }
-MOST_CALLS = 64  # of a formula; each is looked at up to the end of its parentheses
+MOST_CALLS = 64  # calls in one formula; each is read up to the end of its parentheses
 
 
 def with_backslashes(text: str) -> str:

@@ -45,7 +45,7 @@ _OPERATORS = {
     "Rightarrow": "⇒",
 }
 SIGNS = str.maketrans(
-    {chr(sign + 0xFEE0): chr(sign) for sign in range(0x21, 0x7B)}  # of full width, as in Chinese texts
+    {chr(sign + 0xFEE0): chr(sign) for sign in range(0x21, 0x7B)}  # full-width characters, as in Chinese texts
     | {chr(0x3B1 + place): rf"\{name} " for place, name in enumerate(_GREEK.split()) if name != "_"}
     | {sign: rf"\{name} " for name, signs in _OPERATORS.items() for sign in signs}
     | {"ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℕ": r"\mathbb{N}", "ℚ": r"\mathbb{Q}", "ℂ": r"\mathbb{C}"}
