@@ -100,7 +100,7 @@ def other_commands() -> dict[str, EntryPoint]:
 
 
 def _run(argv: Sequence[str]) -> None:
-    end = argv.index("--") if "--" in argv else len(argv)  # what follows is not ours
+    end = argv.index("--") if "--" in argv else len(argv)  # options of the engine follow
     if QUIET in argv[:end]:
         os.environ[NO_BARS] = "1"
     verb, *args = [word for word in argv[:end] if word != QUIET] + [*argv[end:]] or ["--help"]

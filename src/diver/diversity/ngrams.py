@@ -1,5 +1,4 @@
-"""Tokens and n-grams: what the tokens of a response are, and those of a group,
-numbered once for all that counts them."""
+"""Tokens and n-grams: the tokens of a response, and the n-grams of a group, numbered once for all metrics."""
 
 import re
 from collections import defaultdict

@@ -17,7 +17,7 @@ import numpy as np
 
 from diver.diversity.ngrams import Response, number_tokens, order_weights, repeated_ngrams, weights_by_length
 
-DENSE_FRACTION = 16  # an n-gram seen more than G / 16 times goes to BLAS, of a rarer one each pair is counted
+DENSE_FRACTION = 16  # n-grams seen more than G / 16 times are counted by a matrix product, rarer ones by pairs
 DENSE_CELLS = 1 << 22  # cells of B, or pairs, at a time
 
 

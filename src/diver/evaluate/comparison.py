@@ -194,7 +194,7 @@ def _against(name_a: str, a: Mapping[str, Any], name_b: str, b: Mapping[str, Any
         rows += [row._replace(label=f"{title} {row.label}") for row in of_both]
         for key in (*SETTINGS, *OF_PROBLEMS):
             one, other = (of.get("source", {}).get("path") if key == "source" else of.get(key) for of in (left, right))
-            # An evaluation by training does not say its source.
+            # An evaluation made during training does not record its source.
             if one != other and (key in SETTINGS or None not in (one, other)):
                 notes.append(f"{title}: {key} differs: {one} and {other}\n")
         if others := other_problems(digests(left), digests(right)):

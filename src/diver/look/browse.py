@@ -61,7 +61,7 @@ class Browse(Columns, Export):
     threshold: float = THRESHOLD
     """An outcome of at least this is correct."""
     groups: int | None = None
-    """Maximum number of groups on the page. Default: 200 of a run, evenly spaced, or 100 of rollouts, drawn at
+    """Maximum number of groups on the page. Default: for a run 200, evenly spaced; for rollouts 100, drawn at
     random."""
 
     def __post_init__(self) -> None:

@@ -51,7 +51,7 @@ def entropy(logp: Tensor, top_p: float = 1.0) -> Tensor:
         ordered, order = logp.detach().sort(descending=True, stable=True)
         before = ordered.exp().cumsum(-1) - ordered.exp()
         kept = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, before < top_p)
-        logp = torch.log_softmax(logp.masked_fill(~kept, -1e4), -1)  # whose exp is 0; with -inf 0 * inf is not a number
+        logp = torch.log_softmax(logp.masked_fill(~kept, -1e4), -1)  # its exp is 0; -inf would give 0 * inf = NaN
     return -(logp.exp() * logp).sum(-1)
 
 

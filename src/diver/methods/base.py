@@ -275,8 +275,11 @@ class Method:
                 raise self._error(group, f"rollout {i} has log-probs that are not finite, or above 0")
 
     def outcomes_within_1(self, group: Group) -> np.ndarray:
-        """r, float64 [G], for a formula that means 0 by wrong and 1 by correct. DiverError for one below 0 or above
-        1."""
+        """The outcomes r, float64 [G], for a formula in which 0 is wrong and 1 is correct.
+
+        Raises:
+            DiverError: an outcome is below 0 or above 1.
+        """
         for i, outcome in enumerate(group.outcomes):
             if not -ROUNDING <= outcome <= 1 + ROUNDING:
                 raise self._error(
@@ -293,8 +296,8 @@ class Method:
         """Metrics of the groups that `apply` returned, for the run folder.
 
         Args:
-            groups: those to train on. Diversity, the shaped reward and the advantage are means over their rollouts, and
-                are left out where there is none.
+            groups: the groups to train on. Diversity, shaped reward and advantage are means over their rollouts, and
+                are left out without any rollout.
             progress: how far the run is.
             sampled: what `apply` was given, whose outcomes are logged. Needed with a selection; defaults to `groups`.
 

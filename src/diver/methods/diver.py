@@ -85,7 +85,7 @@ class Diver(ClipHigher):
     shaping: Shaping = Shaping()
     """lambda, sigma, gamma, and which responses are rewarded."""
     std_floor: bool = False
-    """Divide by at least sqrt(G-1)/G (ours): then in a group all correct the advantage falls with lambda."""
+    """Divide by at least sqrt(G-1)/G, so that the advantage in an all-correct group falls with lambda (ours)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

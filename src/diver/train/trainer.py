@@ -261,7 +261,7 @@ class Trainer:
             tqdm.write(f"first prompt:\n{self.train.texts[0]}\n")
         steps, last = self.recipe.train.steps, self.schedule_steps
         coef, end = (self.method.shaping_coef(Progress(step, last)) for step in (last, steps))
-        if steps > last and coef == end:  # with unit = "steps" it may go on
+        if steps > last and coef == end:  # with unit = "steps" lambda may change further
             over = f"schedules run over the {counted(last, 'step')} with which this run began"
             tqdm.write(f"{over}; lambda then stays at {coef:g}")
 

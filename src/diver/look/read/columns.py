@@ -156,4 +156,4 @@ class Layout(NamedTuple):
     numbered_by_word: bool = False
     """It is where the name says step, iteration or rollout: another number may be that of a part of a step."""
     repeats: bool = False
-    """A file may repeat the one before it."""
+    """A file may repeat the completions of an earlier file."""

@@ -32,7 +32,7 @@ from diver.tasks.sources import first_value, needed, value_at
 
 LONGEST_NAME = 200
 LONGEST_JSON = 100_000  # characters of a column that are parsed
-NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # an id of a sample: that of its problem, then a number
+NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its problem and a number
 CHAT = re.compile(
     r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"](?:assistant|model|gpt|ai)['\"]"
 )
@@ -156,7 +156,7 @@ def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list
 
 
 def _has(row: Row, names: Sequence[str]) -> bool:
-    """Whether the row has one of the columns, or an empty column of which it would be a field."""
+    """Whether the row has one of the columns. A column inside another counts if the outer one is empty."""
 
     def has(value: Any, path: str) -> bool:
         if value is None or (isinstance(value, Mapping) and path in value):
@@ -255,7 +255,7 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
     for name in IMAGES:
         if (images := value_at(row, name)) and isinstance(images, str | bytes | list | Mapping):
             ids[name] = hash(json.dumps(images, default=str))
-            single = not isinstance(images, list) or len(images) == 1  # several may be those that a rollout has seen
+            single = not isinstance(images, list) or len(images) == 1  # several may come from tools of the rollout
             certain = certain or name * single
     if options := options_in(row, value_at):  # in another order they are those of the same problem
         texts = options.values() if isinstance(options, Mapping) else options
@@ -265,7 +265,7 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
 
 
 def _id(value: Any, rank: int) -> str | None:
-    """An id as a text. One of problems may have several parts, or be a fraction or a date."""
+    """An id as text. The id of a problem may have several parts, or be a fraction or a date."""
     known = values.identity(value)
     if known is not None:
         return str(known)
