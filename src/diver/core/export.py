@@ -52,12 +52,12 @@ class Export:
             print(export(table, self.format), end="")
 
     def paths(self, folder: Path, name: str = "table") -> list[Path]:
-        """What the table and the figures will be written to; Markdown is written by every command in its own way."""
+        """The files of the table and of the figures, without Markdown, which each command writes itself."""
         tables = [] if self.format == "markdown" else [folder / f"{name}{SUFFIXES[self.format]}"]
         return [*tables, *self.figure_paths(folder, name)]
 
     def write(self, table: Table, folder: Path, name: str = "table") -> list[Path]:
-        """FOLDER/NAME in the format, where that is not Markdown, which every command writes in its own way."""
+        """Write FOLDER/NAME in the format, except Markdown, which each command writes itself."""
         return [] if self.format == "markdown" else [write_table(table, folder, self.format, name)]
 
     def figure_paths(self, folder: Path, name: str = "table") -> Sequence[Path]:

@@ -117,7 +117,7 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
         raise ValueError(f"k must be at least 1, got {k}")
     if len(votes) < k:
         return np.nan
-    answers, labels = np.unique(votes, return_inverse=True)  # in order, so those that cast no vote come first
+    answers, labels = np.unique(votes, return_inverse=True)  # sorted, so answers below 0, which are no vote, come first
     runs = len(votes) // k
     index = np.arange(runs)[:, None] * len(answers) + labels[: runs * k].reshape(runs, k)
     counts = np.bincount(index.ravel(), minlength=runs * len(answers)).reshape(runs, -1)[:, answers >= 0]

@@ -25,7 +25,7 @@ _LATEX = str.maketrans({
 _IN_CELL = _LATEX | str.maketrans({"–": "--", "−": "$-$", "±": r"$\pm$"})
 _MINUS = re.compile(r"(?<!\w)-(?=[\d.])")  # the minus of a number, not the hyphen of a name or of 1e-05
 
-_FORMULA = re.compile("[=+\\-@\t\n\uff1d\uff0b\uff0d\uff20]")  # the last four are = + - @ of full width
+_FORMULA = re.compile("[=+\\-@\t\n\uff1d\uff0b\uff0d\uff20]")  # the last four are the full-width forms of = + - @
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BAR = re.compile(r"(?<!\\)\|")  # it would end a cell of Markdown
 

@@ -12,7 +12,7 @@ def check_outcomes(method: Method, outcomes: Sequence[float]) -> None:
     """Raises DiverError for an outcome, float [B], that is not from 0 to 1 where the method needs that.
 
     Warns where the method asks what is correct, no outcome reaches its threshold, and the outcomes have one or two
-    values, such as 0 and 0.1. This is no error, since a batch may also be all wrong with partial credit. NaN and
+    values, such as 0 and 0.1. This is no error: a batch may also be all wrong with partial credit. NaN and
     infinite outcomes are not checked.
     """
     finite = {i: outcome for i, outcome in enumerate(outcomes) if math.isfinite(outcome)}

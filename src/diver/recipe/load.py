@@ -190,7 +190,7 @@ def _without_table(table: Mapping[str, Any], keys: Sequence[str]) -> dict[str, A
 def _meant(flag: str, recipe: Mapping[str, Any]) -> list[str]:
     """The dotted keys that an unknown flag most likely stands for: of an outer table, or of another section."""
     *tables, name = flag.lower().split(".")
-    if tables and tables[0] not in SECTIONS:  # `choose` has the sections
+    if tables and tables[0] not in SECTIONS:  # `choose` lists the sections
         return []
     keys = {key: key.rpartition(".")[2] for key in flatten(recipe)}
     for depth in range(len(tables) - 1, 0, -1):  # data.countdown.seed, for data.countdown.mix.seed

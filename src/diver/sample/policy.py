@@ -177,7 +177,7 @@ def _check_head(model: Any) -> None:
             f"model type {kind!r}: its logits are NaN, so some of its weights are no numbers; give another checkpoint"
         )
     if hidden is None or not torch.allclose(logits_of(model, hidden), whole, 1e-3, 1e-3):
-        raise DiverError(f"model type {kind!r}: its head is not one that is known here; TRL or verl may train it")
+        raise DiverError(f"model type {kind!r}: its output head is not supported; TRL or verl may train it")
 
 
 def weights_digest(model: Any) -> str:

@@ -109,7 +109,7 @@ def restore(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> int
             raise ValueError(f"its trainer.pt is of step {step}")
         optimizer.load_state_dict(state["optimizer"])
         return step
-    except torch.OutOfMemoryError:  # a RuntimeError too, and no sign of a damaged checkpoint
+    except torch.OutOfMemoryError:  # also a RuntimeError, but the checkpoint is not damaged
         raise
     except (OSError, EOFError, KeyError, ValueError, RuntimeError, UnpicklingError) as e:
         raise DiverError(f"{path}: this checkpoint cannot be read ({e}); {ADVICE}") from None

@@ -107,7 +107,7 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
             f"or install TRL {_dotted(BY_STEPS)} or newer"
         )
     if (loss := fields.get("loss_type")) in ("cispo", "sapo") and version < BY_STEPS:
-        raise DiverError(f"{name}, whose {loss} was not compared with this one: {_dotted(BY_STEPS)} or newer is needed")
+        raise DiverError(f"{name}: its loss {loss} was not compared with ours; {_dotted(BY_STEPS)} or newer is needed")
     missing = {field for field, (since, _) in ADDED.items() if field in fields and version < since}
     for field in sorted(missing):
         since, absent = ADDED[field]

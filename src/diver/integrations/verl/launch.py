@@ -29,7 +29,7 @@ FIXED: dict[str, Any] = {
     f"{ROLLOUT}.calculate_log_probs": True,  # for the alert that sampler and trainer disagree
     f"{ACTOR}.use_dynamic_bsz": True,
     f"{ACTOR}.clip_ratio_c": 1e6,  # verl bounds rho a third time where A < 0; the paper's objective does not
-    f"{ACTOR}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],  # the last for diver eval
+    f"{ACTOR}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],  # diver eval reads hf_model
 }
 
 

@@ -72,7 +72,7 @@ def named_columns(file: File) -> Iterator[Part]:
         key = prompt if group is None else json.dumps(str(group), ensure_ascii=False)
         problem = _problem(row, value, where, file)
         if not names["by"] and (model := _first(row, ("model",))) is not None:
-            of_group = hash((problem.source, problem.meta.get("step"), key))  # a key may be as long as a prompt
+            of_group = hash((problem.source, problem.meta.get("step"), key))  # a key may be long
             if models.setdefault(of_group, model) != model:
                 _note(file, "", "column 'model' differs within a group; --by model keeps the models apart")
         ids, certain = (None, "") if file.problem_is_named or group is not None else _ids(row)
