@@ -4,6 +4,7 @@ python package_check.py [EXTRA]
 """
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from diver.core.types import DiverError
 from diver.recipe.data import POLICIES
 from diver.tasks.testbeds import policy_folder
 
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 ROWS = [{"problem": f"{i}?", "response": f"so ${i}+{j}$", "correct": j == 0} for i in range(4) for j in range(3)]
 
 
@@ -39,6 +41,11 @@ def core() -> None:
         "diver.advantages": "import diver; print(diver.advantages(['a b', 'a c'], [1, 0], [0, 0]))",
     }.items():
         print(f"{name}: {seconds(sys.executable, '-c', code):.2f} CPU s")
+    code, shown = (
+        re.findall(rf"^```{kind}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)[0] for kind in ("python", "text")
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert printed.stdout == shown, f"the README's Python: {printed.stdout}{printed.stderr}"
     print(f"diver methods: {seconds('diver', 'methods'):.2f} CPU s")
     refused = subprocess.run(["diver", "train", "--model", "x", "r.toml"], capture_output=True, text=True)
     assert refused.returncode == 2, refused.stderr

@@ -1,7 +1,11 @@
-"""Sentences of README, docs and docstrings that are hard to read.
+"""Sentences of pages, docstrings, comments and messages that are hard to read.
 
 `python scripts/prose.py [FILE ...]` lists sentences of more than 30 words, with more than one interval, or that begin
-with "Of". Without files it reads README.md, CONTRIBUTING.md, CHANGELOG.md, docs/ and the docstrings of src/diver.
+with "Of". Without files it reads README.md, CONTRIBUTING.md, CHANGELOG.md, docs/ and src/diver.
+
+`python scripts/prose.py --draw SEED` draws twenty sentences: five each of pages, docstrings, comments and messages.
+Read each as someone who does not know the project. Rewrite what has to be decoded, and read the rest of its file.
+
 Tables, code, headings and rows of links do not count; a code span is one word. A table in a docstring has two spaces
 between its columns. A docstring includes the help text of a setting.
 """
@@ -9,9 +13,12 @@ between its columns. A docstring includes the help text of a setting.
 from __future__ import annotations
 
 import ast
+import io
+import random
 import re
 import sys
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,7 +39,12 @@ END = re.compile(
 )
 
 
+MESSAGE = {"print", "warn", "write", "note"}  # calls whose strings are messages, as those of `raise` are
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["--draw"]:
+        return print(*draw(int(sys.argv[2])), sep="\n")
     files = [Path(name) for name in sys.argv[1:]] or [*pages(), *(ROOT / "src" / "diver").rglob("*.py")]
     found = [f"{file}: {fault}: {sentence}" for file in files for fault, sentence in faults(file)]
     print("\n".join(found))
@@ -47,15 +59,16 @@ def pages() -> list[Path]:
 
 
 def faults(file: Path) -> Iterator[tuple[str, str]]:
-    """(what is wrong, the sentence) of a page or of the docstrings of a module."""
+    """(what is wrong, the sentence) of a page, or of the docstrings, comments and messages of a module."""
     text = file.read_text(encoding="utf-8")
-    for part in docstrings(text) if file.suffix == ".py" else [text]:
+    kinds = ("docstring", "comment", "message") if file.suffix == ".py" else ("page",)
+    for part in (part for kind in kinds for part in PARTS[kind](text)):
         for sentence in sentences(part):
             if len(words := sentence.split()) > LONGEST:
                 yield f"{len(words)} words", sentence
             if len(INTERVAL.findall(sentence)) > 1:
                 yield "more than one interval", sentence
-            if words and words[0] == "Of":
+            if words[0] in ("Of", "of"):
                 yield 'begins with "Of"', sentence
 
 
@@ -66,9 +79,63 @@ def docstrings(source: str) -> Iterator[str]:
             yield node.value.value
 
 
-def sentences(text: str) -> Iterator[str]:
-    """The sentences of Markdown or of a docstring, without code, tables and headings."""
-    plain = LINK.sub(r"\1", SPAN.sub("`code`", SKIPPED.sub("", text)))
+def draw(seed: int, of_each: int = 5) -> Iterator[str]:
+    """Lines `FILE: kind: sentence`, drawn at random."""
+    chance = random.Random(seed)
+    code = sorted((ROOT / "src" / "diver").rglob("*.py"))
+    for kind, files in (("page", pages()), ("docstring", code), ("comment", code), ("message", code)):
+        found = [
+            f"{file.relative_to(ROOT)}: {kind}: {sentence}"
+            for file in files
+            for part in PARTS[kind](file.read_text(encoding="utf-8"))
+            for sentence in sentences(part, with_code=True)
+            if len(sentence.split()) > 3
+        ]
+        yield from chance.sample(found, of_each)
+
+
+def comments(source: str) -> Iterator[str]:
+    """Comments; lines of comments in a row are one."""
+    lines: list[str] = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            lines.append(token.string.removeprefix("#").strip())
+        elif token.type != tokenize.NL and lines:
+            yield " ".join(lines)
+            lines = []
+
+
+def messages(source: str) -> Iterator[str]:
+    """Strings of errors, warnings and what is printed; a value in an f-string is `code`."""
+    for node in ast.walk(ast.parse(source)):
+        name = ""
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name in MESSAGE or name.endswith(("Error", "InvalidRow")):
+            yield from (text for argument in node.args if (text := _text(argument)))
+
+
+def _text(node: ast.expr) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(part) or "`value`" for part in node.values)
+    return str(node.value) if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+PARTS: dict[str, Callable[[str], Iterable[str]]] = {
+    "page": lambda text: [text],
+    "docstring": docstrings,
+    "comment": comments,
+    "message": messages,
+}
+
+
+def sentences(text: str, with_code: bool = False) -> Iterator[str]:
+    """The sentences of Markdown or of a docstring, without blocks of code, tables and headings.
+
+    Unless `with_code`, a span of code is replaced by one word.
+    """
+    plain = SKIPPED.sub("", text)
+    plain = LINK.sub(r"\1", plain if with_code else SPAN.sub("`code`", plain))
     for sentence in END.split(plain):
         if sentence.strip():
             yield " ".join(sentence.split())

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from diver_command import diver, fails, succeeds
+from in_this_process import runs_in_this_process
 from rows import write_rows
 from waiting import until
 
@@ -793,7 +794,7 @@ def two_seeds(tmp_path_factory):
     """The folder of `--seeds 0,1` with evaluations, and what the command printed."""
     folder = tmp_path_factory.mktemp("seeds")
     (folder / "tiny.toml").write_text(RECIPE)
-    with contextlib.chdir(folder):
+    with contextlib.chdir(folder), runs_in_this_process():
         return folder / "runs" / "tiny", finish("--seeds", "0,1", "--train.steps", 2, "--evaluate.every", 0)
 
 
@@ -806,15 +807,23 @@ def test_the_result_of_each_seed_is_in_the_console(two_seeds):
     assert out.index("seed_1: ") < out.index("| variant ")
 
 
-def test_what_taught_nothing_is_in_the_console_for_each_seed():
-    """Every grade is wrong, so no group has a difference to learn from."""
+@pytest.mark.parametrize(
+    "processes", [runs_in_this_process, pytest.param(contextlib.nullcontext, marks=pytest.mark.slow)]
+)
+def test_alerts_and_what_taught_nothing_are_in_the_console_for_each_seed(processes):
+    """Every grade is wrong, so no group has a difference to learn from. Seed 3 begins after the end of seed 0."""
     Path("strict.py").write_text("def wrong(response, problem):\n    return False\n")
-    flags = ("--data.verifier", "strict:wrong", "--evaluate.problems", 0, "--seeds", "0,3", "--train.steps", 2)
-    out = finish(*flags)
+    flags = ("--data.verifier", "strict:wrong", "--evaluate.problems", 0, "--seeds", "0,3", "--train.steps", 5)
+    with processes():
+        lines = finish(*flags).splitlines()
+    places = []
     for seed in (0, 3):
         why = "so nothing was learned: in 100% of the groups no response was correct"
-        assert f"seed_{seed}: None of the 2 steps had a gradient, {why}\n" in out
-        assert re.search(rf"^seed_{seed}: .+ \(steps 1–2\)\. ", out, re.M), out
+        start = f"seed_{seed}: step 5: Steps without a gradient. "
+        places += [i for i, line in enumerate(lines) if line.startswith(start)]
+        places += [lines.index(f"seed_{seed}: None of the 5 steps had a gradient, {why}")]
+        assert any(re.match(rf"seed_{seed}: .+ \(steps 1–5\)\. ", line) for line in lines), lines
+    assert places == sorted(places) and len(places) == 4
 
 
 def test_the_folder_of_several_seeds_is_known_to_every_command(two_seeds):
@@ -834,7 +843,8 @@ def test_the_folder_of_several_seeds_is_known_to_every_command(two_seeds):
         "runs/tiny/report.html",
     ]
     assert Path("runs/tiny/report.html").read_text().count('<th scope="row">') >= 2
-    err = diver("train", "tiny.toml", "--seeds", "0,1", "--train.steps", 2, "--evaluate.every", 0).stderr
+    with runs_in_this_process():
+        err = diver("train", "tiny.toml", "--seeds", "0,1", "--train.steps", 2, "--evaluate.every", 0).stderr
     assert "runs/tiny/seed_1: goes on at step 1, since there is no checkpoint; steps 1 to 2 are done again" in err
 
 

@@ -42,6 +42,17 @@ def test_the_python_of_the_readme_prints_what_the_readme_shows(capsys):
     assert len(code.splitlines()) <= 8
 
 
+def test_the_python_of_the_page_on_answer_ends_runs():
+    """The first answer ends with its box, before "I checked it."; two of three responses are correct."""
+    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "api.md").read_text(), re.DOTALL | re.MULTILINE)
+    names = {}
+    exec(code, names)
+    assert names["outcomes"] == [1, 1, 0]
+    first = names["responses"][0]
+    assert first[: names["ends"][0]].rstrip(".") == first.partition(". I")[0]
+    assert names["advantages"][0] > 0 > names["advantages"][2]
+
+
 def prose(text):
     """A page without its code."""
     return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))

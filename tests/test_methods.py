@@ -173,7 +173,7 @@ def test_overrides_are_merged_key_by_key():
         (
             "entropy-advantage",
             {"loss": {"kappa": 1}},
-            "method.loss: kappa must be above 1, or an advantage below 0 may",
+            "method.loss: kappa must be above 1, not 1.0: a negative advantage",
         ),
         ("grpo", {"tolerance": -1}, "method: tolerance must be at least 0, not -1.0"),
         (

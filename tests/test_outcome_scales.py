@@ -107,8 +107,8 @@ def test_the_line_says_what_to_give():
     with pytest.raises(DiverError) as error:
         diver.advantages(["a", "b"], [0, 10], [0, 0])
     assert str(error.value) == (
-        "row 1: the outcome is 10, and method 'diver-mix' needs outcomes from 0 (wrong) to 1 (correct); divide rewards "
-        "of 0 and 10 by 10, and give (r + 1) / 2 for rewards of -1 and 1"
+        "row 1: the outcome is 10, and method 'diver-mix' needs outcomes from 0 (wrong) to 1 (correct). Divide rewards "
+        "of 0 and 10 by 10; give (r + 1) / 2 for rewards of -1 and 1"
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rows import write_rows
 
+from diver.core import extras
 from diver.core.files import JsonlLog, read_jsonl, to_json, write_jsonl, write_parts, write_text
 from diver.core.run_folder import RunFolder, groups_from_rows, rollout_row
 from diver.core.seeds import digest, fingerprint, rows_fingerprint, stream_seed

@@ -1,7 +1,9 @@
 """scripts/prose.py on sentences that it lists, and on text that is no sentence."""
 
+from collections import Counter
+
 import pytest
-from prose import faults, sentences
+from prose import PARTS, draw, faults, sentences
 
 WORDS = " ".join(["word"] * 20)
 
@@ -40,5 +42,12 @@ def test_what_is_wrong_with_a_sentence(tmp_path):
     page.write_text(f"{WORDS} {WORDS}.\n\nOf two, one.\n\nFrom 1 [0.5, 2] to 3 [2, 4].\n\nOne [0.5, 2].\n")
     assert [fault for fault, _ in faults(page)] == ["40 words", 'begins with "Of"', "more than one interval"]
     module = tmp_path / "module.py"
-    module.write_text(f'"""{WORDS} {WORDS}."""\n\nx = "{WORDS} {WORDS}"\n')
-    assert [fault for fault, _ in faults(module)] == ["40 words"]
+    module.write_text(
+        f'"""{WORDS} {WORDS}."""\n\nx = "{WORDS} {WORDS}"  # of two\n# {WORDS}\n# {WORDS}\n'
+        f'raise ValueError(f"{WORDS} {{x}}: {WORDS}")\n'
+    )
+    assert [fault for fault, _ in faults(module)] == ["40 words", 'begins with "Of"', "40 words", "41 words"]
+
+
+def test_a_drawing_is_of_all_kinds():
+    assert Counter(line.split(": ")[1] for line in draw(1)) == dict.fromkeys(PARTS, 5)

@@ -54,7 +54,7 @@ class Arguments:
     jobs: int = 1
     """Runs in parallel, one thread each."""
     add: tuple[str, ...] = ()
-    """A method of one's own, my_package:MyMethod, beside those of each stage."""
+    """Your own method, my_package:MyMethod, in addition to those of each stage."""
     only: tuple[str, ...] = ()
     """Only these variants of the stages."""
     out: Path = Path("docs/results")

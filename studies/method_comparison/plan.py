@@ -114,7 +114,7 @@ class StudyJob(Job):
 
     @property
     def name(self) -> str:
-        return super().name.replace(":", ".")  # of a method of one's own: no part of a path everywhere
+        return super().name.replace(":", ".")  # a user's method has a colon, which some file systems refuse
 
     @property
     def command(self) -> str:

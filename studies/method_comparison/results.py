@@ -6,6 +6,7 @@ Every estimate is over seeds and problems, by `diver.evaluate.comparison`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,7 +107,13 @@ def pass_at(record: Record, name: str, k: int) -> np.ndarray:
     k."""
     evaluation = record["evaluations"][name]
     n = evaluation["samples"]
-    return pass_at_k(n, np.array(evaluation["c"], dtype=np.int64), min(k, n))
+    return _chances(n, min(k, n))[np.array(evaluation["c"], dtype=np.int64)]
+
+
+@cache
+def _chances(n: int, k: int) -> np.ndarray:
+    """Pass@k of a problem with 0, 1, ..., n correct of n samples: a page asks for it thousands of times."""
+    return pass_at_k(n, np.arange(n + 1), k)
 
 
 def distinct(record: Record, name: str) -> np.ndarray:

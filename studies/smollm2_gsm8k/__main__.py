@@ -63,8 +63,8 @@ class Arguments:
     """Where runs are made. It holds problems of the data set, so it is not to be published."""
     device: str = "cpu"
     """cpu, cuda and so on."""
-    config: Path = CONFIG
-    """The sizes of the study and the recipe of its runs."""
+    config: Path | None = None
+    """Another study.toml: the sizes of the study and the recipe of its runs."""
 
 
 class StudyJob(Job):
@@ -82,7 +82,7 @@ class Study:
     """The study's settings, its folders, and the parts of the data set."""
 
     def __init__(self, arguments: Arguments) -> None:
-        self.config = tomllib.loads(arguments.config.read_text(encoding="utf-8"))
+        self.config = tomllib.loads((arguments.config or CONFIG).read_text(encoding="utf-8"))
         self.regime: Mapping[str, Any] = self.config["recipe"]
         self.recipe = make_recipe(self.regime)
         self.work, self.out, self.device = arguments.work, arguments.out, arguments.device

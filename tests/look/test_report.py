@@ -156,7 +156,7 @@ def test_the_page_stays_small(html, run):
 
 
 def test_the_summary_comes_first_and_all_parts_are_there(page, html):
-    headings = ["Base vs. trained", "Alerts", "Curves", "Groups", "Provenance"]
+    headings = ["Before and after training", "Alerts", "Curves", "Groups", "Provenance"]
     places = [page.text.index(heading) for heading in ["Pass@1 rose from", *headings]]
     assert places == sorted(places)
     for word in ("countdown", "diver-mix", "diver train recipes/quickstart.toml", '"learning_rate": 0.0001', "0b1a489"):
@@ -487,7 +487,7 @@ def test_a_run_of_another_engine_has_the_panels_of_what_it_logged(tmp_path, engi
     metrics = {p.metric for p in PANELS} & set(row) | ({"time"} if engine == "verl" else set())
     assert {panel["id"] for panel in data["curves"]["panels"]} == metrics
     assert {p["id"] for p in data["curves"]["more"]} == set(row) - metrics
-    assert f"Engine{engine}" in page.text and "Base vs. trained" not in page.text and "No alerts" in page.text
+    assert f"Engine{engine}" in page.text and "Before and after training" not in page.text and "No alerts" in page.text
     assert [len(g["responses"]) for g in data["browser"]["groups"]] == [8] * 6
     table = summary_table(folder).split("\n")
     took = " in 20 s" if engine == "verl" else ""
@@ -505,7 +505,7 @@ def test_several_runs_side_by_side(tmp_path):
     for panel in data["curves"]["panels"]:
         assert [line["run"] for line in panel["lines"]] == [0, 1]
     assert [g["run"] for g in data["browser"]["groups"]] == [0] * 4 + [1] * 4
-    # Base vs. trained, levels, differences.
+    # Before and after training, levels, differences.
     assert page.text.count("Pass@16") == 3 and not (folders[0] / "report.html").exists()
     with pytest.raises(ValueError, match="the path of the page"):
         write_report(*folders)

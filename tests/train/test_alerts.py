@@ -9,7 +9,7 @@ import pytest
 from diver_command import succeeds
 
 from diver.core.run_folder import metrics_table
-from diver.train.alerts import STEPS, AlertLog, alerts, smooth, window
+from diver.train.alerts import STEPS, AlertLog, LiveAlerts, alerts, smooth, window
 from diver_paper.records import read
 
 
@@ -129,6 +129,26 @@ def test_while_a_run_trains_each_alert_is_printed_once_when_it_has_held(metric, 
     assert line.startswith(f"step {8 + STEPS}: {title}. ")
     resumed = AlertLog(rows)  # has been printed before the stop
     resumed.log(21, {metric.replace("__", "/"): after})
+    assert capsys.readouterr().out == ""
+
+
+def test_alerts_of_a_run_in_another_process_by_the_rows_that_it_adds(tmp_path, capsys):
+    """Truncated from step 3 on. A row that is half written counts when it ends; rows before the first look are old."""
+    rows = rows_of(response__truncated=[0.0, 0.0, *[0.9] * 8])
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    file = tmp_path / "seed_4" / "metrics.jsonl"
+    live = LiveAlerts(file.parent)
+    live.look()
+    file.parent.mkdir()
+    half = lines.index('{"step": 7') + 5
+    printed = []
+    for text in (lines[:half], lines, lines[:half], lines):  # a run that resumes drops rows and makes them again
+        file.write_text(text)
+        live.look()
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[2] == printed[3] == ""
+    assert printed[1].startswith("seed_4: step 7: Truncated responses. ") and printed[1].count("\n") == 1
+    LiveAlerts(file.parent).look()
     assert capsys.readouterr().out == ""
 
 

@@ -53,7 +53,7 @@ def test_a_head_that_does_more_than_is_known_is_refused(monkeypatch):
         return model
 
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", with_more)
-    with pytest.raises(DiverError, match="model type 'llama': its head is not one that is known here; TRL or verl may"):
+    with pytest.raises(DiverError, match="model type 'llama': its output head is not supported; TRL or verl may"):
         load_policy(Model())
     assert doubled
 
@@ -65,7 +65,7 @@ def test_a_head_that_does_more_than_is_known_is_refused(monkeypatch):
         return model
 
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", without_hidden_states)
-    with pytest.raises(DiverError, match="model type 'llama': its head is not one that is known here; TRL or verl may"):
+    with pytest.raises(DiverError, match="model type 'llama': its output head is not supported; TRL or verl may"):
         load_policy(Model())
 
 

@@ -48,7 +48,7 @@ def by_trl(recipe: Recipe, args: Sequence[str], *, dry_run: bool) -> None:
         raise DiverError(f"{missing('trl')}; or --dry-run for its configuration")
     if recipe.trl.processes > 1 and not worker:
         words = command(args, recipe.trl.processes)
-        os.execv(words[0], words)  # in place of this process, so that signals reach the others
+        os.execv(words[0], words)  # replaces this process, so that the trainer's processes receive its signals
     from diver.integrations.trl.run import run
 
     run(recipe)
@@ -95,7 +95,7 @@ def by_verl(recipe: Recipe, options: Sequence[str], *, dry_run: bool, problems_o
     from diver.train.prepare import prepare
 
     prepared = prepare(recipe)
-    folder.begin()  # nothing is written before all of it is known to be right
+    folder.begin()  # everything is checked before anything is written
     print("\n".join(write_problems(recipe, prepared)), flush=True)
     if not problems_only:
         # In place of this process, so that signals reach verl. Its end unlocks the folder, and verl's trainer locks it.

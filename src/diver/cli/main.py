@@ -22,7 +22,7 @@ USER_ERRORS = {
     errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
 }  # fmt: skip
 
-NO_MEMORY = ("failed to map segment", "annot allocate memory")  # of a library that cannot be loaded
+NO_MEMORY = ("failed to map segment", "annot allocate memory")  # a library could not be loaded
 
 
 def main() -> None:
@@ -99,7 +99,7 @@ def other_commands() -> dict[str, EntryPoint]:
 
 
 def _run(argv: Sequence[str]) -> None:
-    end = argv.index("--") if "--" in argv else len(argv)  # what follows is not ours
+    end = argv.index("--") if "--" in argv else len(argv)  # options of the engine follow
     if QUIET in argv[:end]:
         os.environ[NO_BARS] = "1"
     verb, *args = [word for word in argv[:end] if word != QUIET] + [*argv[end:]] or ["--help"]

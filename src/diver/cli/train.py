@@ -5,9 +5,12 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+from tqdm import tqdm
 
 from diver.cli.engines import by_trl, by_verl, keys_of
 from diver.core.files import table
@@ -194,7 +197,6 @@ def is_finished(recipe: Recipe, folder: RunFolder) -> bool:
 def train_seeds(arguments: TrainArguments) -> None:
     """A run for each seed, in parallel, then their mean and intervals over seeds and problems."""
     from diver.cli.compare import command as compare
-    from diver.look.run_record import result_lines
     from diver.train.parallel import Run, run_all
 
     folder, given = arguments.recipe.folder, arguments.recipe.run
@@ -217,21 +219,34 @@ def train_seeds(arguments: TrainArguments) -> None:
         print(as_toml(arguments.recipe))
         print("# Each run has a seed and a folder of its own:", *(f"#   {r.folder}" for r in recipes), sep="\n")
         return
-    try:
-        run_all(
-            [Run(r.folder.name, partial(train_table, dataclasses.asdict(r)), r.folder, r.train.steps) for r in recipes],
-            folder,
-            arguments.jobs,
-        )
-    finally:  # also where some runs have failed or were stopped
-        for recipe in recipes:
-            if (recipe.folder / "metrics.jsonl").exists():
-                print(*result_lines(recipe.folder), sep="\n")
+    run_all(
+        [
+            Run(r.folder.name, partial(train_table, dataclasses.asdict(r)), r.folder, r.train.steps, console(r.folder))
+            for r in recipes
+        ],
+        folder,
+        arguments.jobs,
+    )
     hint = ""
     if arguments.recipe.evaluate.problems:
         compare([str(recipe.folder) for recipe in recipes])
         hint = f"; beside those of another method: diver compare {folder} OTHER_FOLDER"
     print(f"Runs: {folder}/seed_N{hint}")
+
+
+def console(folder: Path) -> Callable[[bool], None]:
+    """What the console says of one seed: its alerts while it trains, its result at its end, if it failed too."""
+    from diver.look.run_record import result_lines
+    from diver.train.alerts import LiveAlerts
+
+    alerts = LiveAlerts(folder)
+
+    def watch(ended: bool) -> None:
+        alerts.look()
+        if ended and (folder / "metrics.jsonl").exists():
+            tqdm.write("\n".join(result_lines(folder)))
+
+    return watch
 
 
 def train_table(table: dict[str, Any]) -> None:

@@ -83,8 +83,8 @@ def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[s
 def groups_from_rows(rows: Rows) -> list[Group]:
     """Groups from rows with their places: consecutive rows of one step, group and problem whose sample index rises.
 
-    Rows of older runs have no `group`. There, two adjacent groups of one problem are read as one where a selection left
-    the first only samples before those of the second.
+    Rows of older runs have no `group`. In them, two adjacent groups of one problem are read as one if all sample
+    indices of the first are below those of the second, which a selection may cause.
 
     The step is `problem.meta["step"]`. A row does not have the bare question, so `problem.prompt` is the rendered
     prompt, as `group.prompt` is.
@@ -339,7 +339,7 @@ class RunFolder(WorkFolder):
 def make_readable(folder: Path) -> None:
     """Files readable by whom the folder is: safetensors writes weights that only their owner may read."""
     for file in folder.rglob("*"):
-        with contextlib.suppress(PermissionError, FileNotFoundError):  # of another user; gone in the meantime
+        with contextlib.suppress(PermissionError, FileNotFoundError):  # another user's file, or a deleted one
             if file.is_file():
                 file.chmod(folder.stat().st_mode & 0o666)
 

@@ -71,7 +71,7 @@ def fingerprint(folder: Path) -> str:
             size = path.stat().st_size
             blocks = min(BLOCKS, -(-size // BLOCK))
             known.update(f"{path.name} {size} ".encode())
-            for i in range(blocks):  # of a small file all of it
+            for i in range(blocks):  # a small file is read completely
                 file.seek(max(0, size - BLOCK) * i // max(1, blocks - 1))
                 known.update(file.read(BLOCK))
     return known.hexdigest()

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-# For a share near 0 or 1, most values stand at the bound and vary less than the next ones would: up to so many problems
-# that are right or wrong by a coin are counted with them, fewer where the sum of p (1 - p) over all problems exceeds
-# the second number.
+# For a share near 0 or 1, most values stand at the bound, and their variance underestimates that of new values. So up
+# to PSEUDO_PROBLEMS imagined problems, right or wrong with equal chance, are added. Fewer are added if the sum of
+# p (1 - p) over all problems exceeds BINOMIAL_VARIANCE.
 PSEUDO_PROBLEMS, BINOMIAL_VARIANCE = 4.0, 3.0
 # For a count with a distant bound, such as distinct@1024, these have at most twice the highest value, or so many where
 # that is less.
@@ -125,7 +125,7 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
         raise ValueError(f"k must be at least 1, got {k}")
     if len(votes) < k:
         return np.nan
-    answers, labels = np.unique(votes, return_inverse=True)  # in order, so those that cast no vote come first
+    answers, labels = np.unique(votes, return_inverse=True)  # sorted, so answers below 0, which are no vote, come first
     runs = len(votes) // k
     index = np.arange(runs)[:, None] * len(answers) + labels[: runs * k].reshape(runs, k)
     counts = np.bincount(index.ravel(), minlength=runs * len(answers)).reshape(runs, -1)[:, answers >= 0]
@@ -268,10 +268,10 @@ def _difference(y: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
     gain, loss = (part.mean((-2, -1)) for part in parts)
     (gain_low, gain_high), (loss_low, loss_high) = (_share(part, level) for part in parts)
     h1, h2 = (_half_width(part, level) for part in parts)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of the two means; 0 where one of them does not vary
+    with np.errstate(divide="ignore", invalid="ignore"):  # correlation of the two means; 0 if one of them does not vary
         correlation = np.nan_to_num((h1**2 + h2**2 - half**2) / (2 * h1 * h2), nan=0.0, posinf=0, neginf=0)
     r = np.clip(correlation, -1, 1)
-    size = np.abs(y.mean(-2))  # of each problem's difference
+    size = np.abs(y.mean(-2))  # size of each problem's difference
     few = size.sum(-1) ** 2 < FEW_DIFFERENCES * np.maximum((size**2).sum(-1), 1e-300)
     down, up = (
         np.where(few, np.sqrt(np.maximum(x**2 + z**2 - 2 * r * x * z, 0)), 0)

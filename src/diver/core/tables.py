@@ -20,8 +20,8 @@ from diver.core.settings import settings, words
 from diver.core.statistics import Estimate
 from diver.core.types import DiverError
 
-# What must not reach a terminal or a page as it is: controls but for newline and tab, halves of surrogate pairs,
-# the signs that turn the writing direction of all that follows, and two code points that are no characters.
+# Characters that must not reach a terminal or a page: controls except newline and tab, surrogates, marks that change
+# the direction of the following text, and two noncharacters.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 Format = Literal["markdown", "csv", "latex", "parquet"]
 SUFFIXES: Mapping[Format, str] = {"markdown": ".md", "csv": ".csv", "latex": ".tex", "parquet": ".parquet"}
@@ -32,9 +32,9 @@ _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
 })  # fmt: skip
 _IN_CELL = _LATEX | str.maketrans({"–": "--", "−": "$-$", "±": r"$\pm$"})
-_MINUS = re.compile(r"(?<!\w)-(?=[\d.])")  # of a number; not the hyphen of a name, nor that of 1e-05
+_MINUS = re.compile(r"(?<!\w)-(?=[\d.])")  # the minus of a number, not the hyphen of a name or of 1e-05
 
-_FORMULA = re.compile("[=+\\-@\t\n\uff1d\uff0b\uff0d\uff20]")  # the last four are = + - @ of full width
+_FORMULA = re.compile("[=+\\-@\t\n\uff1d\uff0b\uff0d\uff20]")  # the last four are the full-width forms of = + - @
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BAR = re.compile(r"(?<!\\)\|")  # it would end a cell of Markdown
 
@@ -65,9 +65,9 @@ class Measure(NamedTuple):
     """The higher, the better: LaTeX shows the highest mean of the column in bold."""
 
     def text(self, cell: Cell, uncertainty: Uncertainty = "interval") -> str:
-        """A cell as it is read; a dash where nothing is known.
+        """The text of a cell; a dash for an unknown value.
 
-        uncertainty: of an Estimate its interval, half the width of that behind a ±, or the mean alone.
+        uncertainty: how an Estimate is shown: with its interval, with half its width behind a ±, or the mean alone.
         """
         if isinstance(cell, Estimate):
             if uncertainty == "interval" or math.isnan(cell.low):
@@ -124,7 +124,7 @@ class Table:
         return found
 
     def records(self) -> list[dict[str, Cell]]:
-        """Each row as data: of an Estimate its mean, and its ends as NAME_low and NAME_high; None: not known."""
+        """Each row as data. An Estimate becomes its mean, NAME_low and NAME_high. Unknown values are None."""
         records: list[dict[str, Cell]] = [{self.of: name} for name in self.rows]
         for i, measure in enumerate(self.measures):
             cells = [cells[i] for cells in self.rows.values()]
@@ -258,12 +258,12 @@ class Export:
             print(export(table, self.format), end="")
 
     def paths(self, folder: Path, name: str = "table") -> list[Path]:
-        """What the table and the figures will be written to; Markdown is written by every command in its own way."""
+        """The files of the table and of the figures, without Markdown, which each command writes itself."""
         tables = [] if self.format == "markdown" else [folder / f"{name}{SUFFIXES[self.format]}"]
         return [*tables, *self.figure_paths(folder, name)]
 
     def write(self, table: Table, folder: Path, name: str = "table") -> list[Path]:
-        """FOLDER/NAME in the format, where that is not Markdown, which every command writes in its own way."""
+        """Write FOLDER/NAME in the format, except Markdown, which each command writes itself."""
         return [] if self.format == "markdown" else [write_table(table, folder, self.format, name)]
 
     def figure_paths(self, folder: Path, name: str = "table") -> Sequence[Path]:

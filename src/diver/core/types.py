@@ -16,7 +16,7 @@ import numpy as np
 class DiverError(Exception):
     """Invalid input: a one-line error that names the file, key or row and what is valid.
 
-    Several errors that were found at once are several arguments.
+    An error with several arguments stands for several errors, one for each argument.
     """
 
     def __str__(self) -> str:

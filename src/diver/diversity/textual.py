@@ -142,7 +142,7 @@ def weights_by_length(weight: np.ndarray, length: np.ndarray) -> np.ndarray:
     return used * (weight.sum() / np.maximum(used.sum(axis=1, keepdims=True), np.finfo(float).tiny))
 
 
-DENSE_FRACTION = 16  # an n-gram seen more than G / 16 times goes to BLAS, of a rarer one each pair is counted
+DENSE_FRACTION = 16  # n-grams seen more than G / 16 times are counted by a matrix product, rarer ones by pairs
 DENSE_CELLS = 1 << 22  # cells of B, or pairs, at a time
 
 
@@ -207,7 +207,7 @@ def bleu_matrix(responses: Sequence[Response], orders: int = 4, weights: Sequenc
 def _overlaps(gram: np.ndarray, doc: np.ndarray, seen: np.ndarray, size: int) -> np.ndarray:
     """Sum over n-grams g of min(count_i(g), count_j(g)), float64 [G, G], from each occurrence's n-gram and response."""
     common = seen > max(1, size // DENSE_FRACTION)
-    column = (np.cumsum(common) - 1)[gram]  # of an n-gram that is common
+    column = (np.cumsum(common) - 1)[gram]  # n-gram -> its column, if it is common
     c, r = np.flatnonzero(common[gram]), np.flatnonzero(~common[gram])
     overlap = _dense(column[c], doc[c], int(common.sum()), size)
     return overlap + _pairs(gram[r], doc[r], size) if len(r) else overlap
@@ -218,7 +218,7 @@ def _dense(gram: np.ndarray, doc: np.ndarray, columns: int, size: int) -> np.nda
     first = second = np.zeros(columns, np.int64)
     for c in counts:
         first, second = np.maximum(first, c), np.maximum(second, np.minimum(first, c))
-    # [a > k][b > k] is 0 for every pair from the second largest count on; without this cut a response that repeats
+    # From the second largest count on, [a > k][b > k] is 0 for every pair. Without this limit, a response that repeats
     # one token would add a column per repetition.
     column = np.repeat(np.arange(columns), second)
     k = np.arange(len(column)) - np.repeat(np.cumsum(second) - second, second)
@@ -301,7 +301,7 @@ def _matched(gram: np.ndarray, doc: np.ndarray, size: int) -> np.ndarray:
     gram, doc = np.divmod(pair, size)
     order = np.lexsort((count, gram))
     gram, doc, count = gram[order], doc[order], count[order]
-    last = np.append(gram[1:] != gram[:-1], True)[: len(gram)]  # of an n-gram's responses, the one that has most of it
+    last = np.append(gram[1:] != gram[:-1], True)[: len(gram)]  # the highest count of each n-gram
     ends = np.flatnonzero(last)
     most = count[ends]
     second = np.where(np.diff(ends, prepend=-1) > 1, count[np.maximum(ends - 1, 0)], 0)

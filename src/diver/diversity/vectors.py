@@ -162,7 +162,7 @@ def _loading(model: str, kind: str, extra: str) -> Iterator[None]:
     try:
         from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()  # of reading the weights
+        disable_progress_bar()  # the bar for reading the weights
         yield
     except ImportError as error:
         raise DiverError(f"{model}: {error}: {install(extra)}") from None

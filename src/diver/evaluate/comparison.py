@@ -101,8 +101,8 @@ def over_k(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any
 class Comparison(NamedTuple):
     """One measure of two evaluations, in percent or as a count. Unknown ends are NaN.
 
-    `change` is that of the problems that both have: their difficulty cancels, so its interval is narrower than the
-    others.
+    `change` is computed on the problems that both have. The difficulty of a problem cancels in its difference, so the
+    interval of `change` is narrower than the others.
     """
 
     label: str
@@ -221,7 +221,7 @@ def _against(
         rows += [row._replace(label=f"{title} {row.label}") for row in of_both]
         for key in (*SETTINGS, *OF_PROBLEMS):
             one, other = (of.get("source", {}).get("path") if key == "source" else of.get(key) for of in (left, right))
-            # An evaluation by training does not say its source.
+            # An evaluation made during training does not record its source.
             if one != other and (key in SETTINGS or None not in (one, other)):
                 notes.append(f"{title}: {key} differs: {one} and {other}\n")
         if others := other_problems(digests(left), digests(right)):
@@ -234,6 +234,7 @@ def _against(
     notes = [f"{title}, {band.about}: {band.text(name_b, name_a)}\n" for title, band in bands.items()] + notes
     text = (
         f"{name_b} ({b['model']}) against {name_a} ({a['model']})\n\n{table}\nOver the problems of both: Pass@k in "
-        f"percent. {legend(rows)} In brackets 95 % intervals; * : that of the change excludes 0.\n" + "".join(notes)
+        f"percent. {legend(rows)} Brackets hold 95 % intervals; * marks a change whose interval excludes 0.\n"
+        + "".join(notes)
     )
     return rows, bands, text

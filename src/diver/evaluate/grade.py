@@ -21,7 +21,7 @@ from diver.recipe.verification import Verification
 from diver.tasks import verify
 from diver.tasks.verify import DEFAULT, Grader, get_grader
 
-AUTO = "auto"  # every problem by the verifier that it names
+AUTO = "auto"  # use the verifier that each problem names
 SCORED = frozenset({Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TRUNCATED})
 """Grades that say something about the model; timeout and error do not: such a sample is left out of n."""
 CHUNK = 4096  # rows graded at once: equal answers among them are graded once; bounds the text in memory

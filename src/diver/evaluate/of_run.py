@@ -18,7 +18,7 @@ from diver.tasks.benchmarks import Benchmark, Loaded
 from diver.tasks.splits import load
 from diver.tasks.templates import prompted, template_for
 
-SECTIONS = ("run", "model", "data", "sample", "evaluate", "verify")  # of the recipe; not the method, which may be gone
+SECTIONS = ("run", "model", "data", "sample", "evaluate", "verify")  # not the method: its code may be gone
 
 
 class TrainedRun(NamedTuple):

@@ -33,7 +33,7 @@ def run(
 
     `benchmarks` stand for those of the settings, and `policy` says more of the model than --model.
     """
-    require("scipy", "matplotlib")  # of the table and the curves, at the end
+    require("scipy", "matplotlib")  # the table and the curves at the end need them
     show, log = log, config.notes(log)
     generator = sampler(config, policy)
     tasks = make_tasks(config, generator, benchmarks)
@@ -117,7 +117,7 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
         "max_tokens": benchmark.max_tokens,
         **({"stop_token_ids": config.stop_token_ids} if config.stop_token_ids else {}),
         "seed": config.seed or 0,
-        "extra": config.extra_options if config.generator == "endpoint" else {},  # of vLLM: see samplers.vllm
+        "extra": config.extra_options if config.generator == "endpoint" else {},  # samplers.vllm records those of vLLM
     }
     return Task(
         name=benchmark.name,

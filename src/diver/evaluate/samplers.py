@@ -78,7 +78,7 @@ def vllm(config: EvalConfig, policy: Model) -> SamplerHandle:
 
         try:
             return VLLMGenerator(path, name, policy.chat_template_kwargs, **revision, **config.extra_options)
-        except TypeError as error:  # the engine knows its options itself
+        except TypeError as error:  # vLLM checks its own options
             if not config.extra_options:
                 raise
             reason = hub.one_line(error)

@@ -16,7 +16,7 @@ from diver.integrations.seam import SEAMS, decoder, written_by_policy
 from diver.losses import GspoLoss
 from diver.methods import Method
 
-NAME = "diver"  # of the estimator
+NAME = "diver"  # name of the estimator
 SEAM = SEAMS["SkyRL"]
 AGGREGATIONS = {"token-mean": "token_mean", "sequence-mean": "sequence_mean"}
 
@@ -56,8 +56,8 @@ def token_rewards(
 ) -> list[list[float]]:
     """The advantage of every token of SkyRL's GeneratorOutput, 0 where a tool answered.
 
-    `outcomes` are its rewards before they became per token, `groups` as of `groups_of`. A generator of one's own may
-    add a column `answer_ends`, the characters of each response up to the end of its answer.
+    `outcomes` are its rewards before they became per token; `groups` has the result of `groups_of`. A user's generator
+    may add a column `answer_ends`: the number of characters of each response up to the end of its answer.
     """
     decode, logprobs = decoder(tokenizer), output.get("rollout_logprobs")
     own = [written_by_policy(mask, len(mask)) for mask in output["loss_masks"]]

@@ -55,7 +55,7 @@ class Browse(Columns, Export):
     threshold: float = THRESHOLD
     """An outcome of at least this is correct."""
     groups: int | None = None
-    """Maximum number of groups on the page. Default: 200 of a run, evenly spaced, or 100 of rollouts, drawn at
+    """Maximum number of groups on the page. Default: for a run 200, evenly spaced; for rollouts 100, drawn at
     random."""
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class Browse(Columns, Export):
 
 def run(config: Browse) -> None:
     """Write the page and print the summary, or serve it."""
-    require("scipy", "pandas")  # of the intervals and the curves
+    require("scipy", "pandas")  # the intervals and the curves need them
     named = [(name, path.expanduser()) for name, path in map(given_name, config.rollouts)]
     folders = [(name, run_folders(path)) for name, path in named]
     if all(found for _, found in folders):

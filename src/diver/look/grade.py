@@ -201,7 +201,7 @@ def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> None
 def summary(responses: Sequence[Response], config: GradeConfig) -> Table:
     """A row for each value of --by, or one: problems, samples, Pass@k by grades, Pass@1 by labels, how they agree."""
     largest = max(Counter(r.group for r in responses).values())
-    ks = [k for k in parse_ks(config.k) if k <= largest]  # of a larger k nothing is known
+    ks = [k for k in parse_ks(config.k) if k <= largest]  # Pass@k is unknown for a larger k
     measures = [
         Measure("problems"),
         Measure("samples"),

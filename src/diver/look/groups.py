@@ -17,9 +17,9 @@ from diver.diversity.equational import formula_spans
 from diver.look.mathematics import Formulas
 from diver.look.page import evenly_spaced, pack, short
 
-GROUPS = 200  # of a page
-RESPONSES = 64  # of a group
-BYTES = 2_050_000  # of the compressed data of GROUPS groups: the page stays below 3 MB, more groups are allowed more
+GROUPS = 200  # groups on a page
+RESPONSES = 64  # responses shown in a group
+BYTES = 2_050_000  # compressed data of GROUPS groups, so that the page stays below 3 MB; more groups are allowed more
 LENGTHS = (12_000, 6_000, 3_000, 1_500, 800, 400, 200, 100)  # characters of a response, the first that fits
 # An answer outside of a formula, drawn all the same.
 _BOX = re.compile(r"\\boxed\s{0,4}\{(?:[^{}]|\{[^{}]{0,200}\}){0,200}\}")

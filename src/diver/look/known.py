@@ -102,7 +102,7 @@ def _by_letters(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reas
 
 
 def _of_recipe(rollouts: Rollouts, path: Path) -> Iterator[Problem]:
-    """The problem of each group, as the run in whose folder `path` is has it."""
+    """The problem of each group, from the data of the run whose folder contains `path`."""
     try:
         problems, *_ = load(read_run(path.resolve()).recipe.data, None, 0)
     except DiverError as error:

@@ -28,7 +28,7 @@ from diver.look.read import Columns, read_rollouts
 from diver.look.read.files import check_out
 from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
 
-FILES = ("groups.jsonl", "index.html", "summary.json")  # of --out
+FILES = ("groups.jsonl", "index.html", "summary.json")  # written to --out
 NOTE = "Means over problems, with 95 % intervals."
 Log = Callable[[str], Any]
 
@@ -88,10 +88,10 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     if out is not None:
         check_out(out, files, paths_of(config.rollouts).values())
         page.check_page(out / "index.html")
-    require("scipy")  # of the intervals
+    require("scipy")  # the intervals need it
     show, log = log, config.notes(log)
     ks = parse_ks(config.k)
-    unknown = [dict.fromkeys(config.names, math.nan)]  # of a single response: not that of equal responses
+    unknown = [dict.fromkeys(config.names, math.nan)]  # for a single response; equal ones have 0
     groups = {}
     for name, read in _read(config, log):
         groups[name] = [

@@ -28,7 +28,7 @@ from diver.look.run_record import RunRecord
 from diver.recipe.recipe import flatten
 
 BEFORE = "before training"
-SAME = (*comparison.SETTINGS, "samples")  # of all evaluations
+SAME = (*comparison.SETTINGS, "samples")  # settings that all evaluations must share
 MODEL = ("engine", "model.", "content.model.")
 DIGESTS = ("own_code.", "content.")
 Runs = Mapping[int, Mapping[str, Any]]

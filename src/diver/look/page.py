@@ -26,7 +26,7 @@ ASSETS = Path(__file__).with_name("assets")
 SCRIPTS = ("dom.js", "curves.js", "text.js", "matrix.js", "browser.js", "main.js")
 LEGEND = "Marked formulas are in no other response of the group. Choose a pair in the matrix to compare two responses."
 NOTHING = "<noscript><p class='note'>Curves and groups are drawn by JavaScript, which is disabled.</p></noscript>"
-SPANS = 4  # of an alert that are named; of more, how many there are
+SPANS = 4  # intervals of an alert that are listed; further ones are counted
 CURVES = (
     '<section><h2>Curves</h2>\n<p class="note">By training step, all on the same axis. Point at a curve, or use the '
     f'arrow keys in it, to read every value at a step.</p>\n<div id="curves"></div>{NOTHING}</section>'

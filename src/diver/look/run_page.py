@@ -18,7 +18,7 @@ from diver.look.groups import GROUPS, Shown, browser_data
 from diver.look.over_seeds import by_variant, check_evaluated, compare_variants, settings_of
 from diver.look.run_record import RunRecord, compare, conclusion, conditions, model_and_method, progress, run_alerts
 
-STEPS = 20  # of a run from which groups are shown
+STEPS = 20  # steps of a run whose groups are shown
 NO_ALERTS = (
     "No alerts: gradients, the reward and the advantage, log-probabilities, entropy, response length, truncation, "
     "groups without a correct response and verifier failures stayed within their limits, and diversity did not rise "
@@ -127,12 +127,12 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
             body += f"<tr{start}>{first}{run_cell}{_cells(row, 1.0 if row.percent else scale, i)}</tr>"
     basis = "; ".join(dict.fromkeys(filter(None, map(conditions, runs))))
     return (
-        f'<section><h2>Base vs. trained</h2>\n<p class="note">{page.text(basis)}. Pass@k in percent. '
-        f"{page.text(legend([row for _, row in every]))} In brackets 95 % intervals over "
-        "problems; that of the change is paired by problem. A coloured change: its interval excludes 0.</p>\n"
+        f'<section><h2>Before and after training</h2>\n<p class="note">{page.text(basis)}. Pass@k in percent. '
+        f"{page.text(legend([row for _, row in every]))} Brackets hold 95 % intervals over problems; that of the "
+        "change is paired by problem. A change is coloured if its interval excludes 0.</p>\n"
         f'<div class="scroll"><table class="{"many" if several else "one"}"><thead><tr><th></th>'
         f"{'<th>Run</th>' if several else ''}"
-        '<th>Base</th><th>Trained</th><th>Change</th><th class="plot"></th></tr></thead>'
+        '<th>Before</th><th>After</th><th>Change</th><th class="plot"></th></tr></thead>'
         f"<tbody>{body}</tbody></table></div></section>"
     )
 
@@ -190,7 +190,7 @@ def against_each_other(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
 
 
 def _shown(run: RunRecord, index: int, limit: int) -> list[Shown]:
-    """At most `limit` groups of a run: of up to STEPS steps evenly spaced, as many of each, evenly spaced too."""
+    """At most `limit` groups of a run, from up to STEPS evenly spaced steps. Each step has equally many."""
     recorded = list(run.rollout_files)
     steps = [recorded[i] for i in page.evenly_spaced(len(recorded), min(STEPS, limit))]
     diversity = table(run.config, "recipe", "method", "diversity")

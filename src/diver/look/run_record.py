@@ -22,7 +22,7 @@ from diver.train.alerts import Alert, alerts
 if TYPE_CHECKING:
     import pandas as pd
 
-STAGES = ("sample", "verify", "diversity", "update")  # of a step, whose times are logged
+STAGES = ("sample", "verify", "diversity", "update")  # parts of a step whose times are logged
 
 
 def run_folders(path: Path) -> list[Path]:
@@ -55,7 +55,7 @@ class RunRecord:
         if not (folder / "config.json").is_file():
             hint = f"; name a run in it: {runs[0]}" if (runs := runs_in(folder)) else ""
             raise DiverError(f"{folder}: not a run folder, it has no config.json{hint}")
-        others = ("results.json", "grades.jsonl")  # of diver eval and diver grade
+        others = ("results.json", "grades.jsonl")  # written by diver eval and diver grade
         if not (folder / "metrics.jsonl").exists() and any((folder / name).exists() for name in others):
             raise DiverError(f"{folder}: has an evaluation or grades and no run; diver browse shows its responses")
         metrics = metrics_table(row for _, row in read_jsonl(folder / "metrics.jsonl", appended=True))

@@ -23,8 +23,8 @@ from diver.look.read.reader import Reader, largest_outcome, scale_note
 if TYPE_CHECKING:
     import pandas as pd
 
-OPEN_CHARS = 100_000_000  # of responses whose group may get further ones; then the oldest are taken for complete
-SAMPLE_CHARS = 60_000_000  # of the groups that are kept to be shown
+OPEN_CHARS = 100_000_000  # characters of incomplete groups in memory; beyond it the oldest groups count as complete
+SAMPLE_CHARS = 60_000_000  # characters of the groups that may be shown
 MEASURED = 300  # groups of one reading whose diversity is measured
 POINTS = 100  # files of one reading: enough for a curve
 UNDIVIDED = frozenset({".json", ".pt"})  # files that are read whole, or not at all

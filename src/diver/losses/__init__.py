@@ -1,4 +1,4 @@
-"""Policy losses by name. A loss of one's own is named `package.module:Class`."""
+"""Policy losses by name. Your own loss is named `package.module:Class`."""
 
 from diver.losses.base import PolicyLoss
 from diver.losses.cispo import CispoLoss

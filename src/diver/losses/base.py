@@ -87,7 +87,7 @@ class PolicyLoss:
         return dataclasses.replace(self, **self.common)
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
-        """What this loss singles out of a mini-batch: bool [N], or a number for each. See `selects_tokens`."""
+        """The tokens of a mini-batch that this loss selects: bool [N], or a number per token. See `selects_tokens`."""
         raise TypeError(f"loss {self.name!r} selects no tokens")
 
     def measure_anchor(self, tokens: Tokens) -> float:

@@ -25,7 +25,7 @@ class EntropyAdvantageLoss(ClipLoss):
         super().__post_init__()
         at_least(0, alpha=self.alpha)
         if self.kappa <= 1:
-            raise ValueError(f"kappa must be above 1, or an advantage below 0 may change its sign, not {self.kappa}")
+            raise ValueError(f"kappa must be above 1, not {self.kappa}: a negative advantage could become positive")
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         gain = (self.alpha * tokens.entropy.detach()).minimum(tokens.advantages.abs() / self.kappa)

@@ -36,7 +36,7 @@ NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state",
 - replay: an update that also trains on rollouts sampled before (`Method.replayed`).
 """
 
-ROUNDING = 1e-6  # of outcomes that are sums, such as 0.1 + 0.2 + 0.7
+ROUNDING = 1e-6  # tolerance for outcomes that are sums, such as 0.1 + 0.2 + 0.7
 LARGEST_LOGPROB = 0.01  # 0, with room for what bfloat16 rounds
 
 
@@ -236,7 +236,7 @@ class Method:
         `replay`.
 
         Args:
-            state: of the method; it is changed in place.
+            state: the method's state; it is changed in place.
             problems: the number of sampled problems in the batch.
             progress: how far the run is.
 
@@ -262,15 +262,16 @@ class Method:
     ) -> list[Group]:
         """The groups to train on: every rollout with its diversity, the parts of its reward, and its advantage.
 
-        TD and ED are measured whatever is rewarded. A selection sees the diversity within all samples; the advantage is
-        computed over the selected ones, which stay in their order. A group without a selected rollout is left out.
+        TD and ED are measured even if the method does not reward them. A selection sees the diversity within all
+        samples. The advantage is computed over the selected ones, which stay in their order. A group without a selected
+        rollout is left out.
         Replayed rollouts do not pass through here: `replayed` gives them to the update.
 
         Args:
             groups: sampled and graded.
             progress: how far the run is, for schedules.
             decode: turns token ids into text, for methods and metrics that look at a part of a text.
-            state: of the method; it is changed in place.
+            state: the method's state; it is changed in place.
             measure_all: whether to measure TD and ED too if the method does not read them.
 
         Raises:
@@ -340,7 +341,7 @@ class Method:
             raise
 
     def _check_given(self, group: Group, needs: Collection[str]) -> None:
-        """Every rollout has a finite outcome, and what the method `needs`."""
+        """Check that every rollout has a finite outcome and each field that the method `needs`."""
         for i, outcome in enumerate(group.outcomes):
             if not math.isfinite(outcome):
                 raise ValueError(
@@ -366,8 +367,11 @@ class Method:
                 raise self._error(group, f"rollout {i} has log-probs that are not finite, or above 0")
 
     def outcomes_within_1(self, group: Group) -> np.ndarray:
-        """r, float64 [G], for a formula that means 0 by wrong and 1 by correct. DiverError for one below 0 or above
-        1."""
+        """The outcomes r, float64 [G], for a formula in which 0 is wrong and 1 is correct.
+
+        Raises:
+            DiverError: an outcome is below 0 or above 1.
+        """
         for i, outcome in enumerate(group.outcomes):
             if not -ROUNDING <= outcome <= 1 + ROUNDING:
                 raise self._error(
@@ -384,8 +388,8 @@ class Method:
         """Metrics of the groups that `apply` returned, for the run folder.
 
         Args:
-            groups: those to train on. Diversity, the shaped reward and the advantage are means over their rollouts, and
-                are left out where there is none.
+            groups: the groups to train on. Diversity, shaped reward and advantage are means over their rollouts, and
+                are left out without any rollout.
             progress: how far the run is.
             sampled: what `apply` was given, whose outcomes are logged. Needed with a selection; defaults to `groups`.
 

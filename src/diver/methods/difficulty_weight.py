@@ -25,9 +25,9 @@ class DifficultyWeight(Grpo):
 
     name: str = "difficulty-weight"
     low: float = 0.4
-    """The weight of what is usual in a group, x far above the midpoint."""
+    """The weight of an outcome that is common in a group: x far above the midpoint."""
     high: float = 1.5
-    """The weight of what is rare, x far below the midpoint."""
+    """The weight of an outcome that is rare in a group: x far below the midpoint."""
     midpoint: float = 0.75
     """x at which the weight is half-way."""
     steepness: float = 10.0

@@ -138,7 +138,7 @@ class Diver(ClipHigher):
     shaping: Shaping = Shaping()
     """lambda, sigma, gamma, and which responses are rewarded."""
     std_floor: bool = False
-    """Divide by at least sqrt(G-1)/G (ours): then in a group all correct the advantage falls with lambda."""
+    """Divide by at least sqrt(G-1)/G, so that the advantage in an all-correct group falls with lambda (ours)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -151,7 +151,7 @@ class Diver(ClipHigher):
         for metric in self.diversity_rewards:
             resolve(metric, self.diversity)
 
-    unit_outcomes = True  # lambda is a part of what a correct response has more than a wrong one
+    unit_outcomes = True  # lambda is a fraction of the difference between a correct and a wrong outcome
 
     @property
     def needs(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ def check_outcomes(method: Method, outcomes: Sequence[float]) -> None:
     """Raises DiverError for an outcome, float [B], that is not from 0 to 1 where the method needs that.
 
     Warns where the method asks what is correct, no outcome reaches its threshold, and the outcomes have one or two
-    values, such as 0 and 0.1. This is no error, since a batch may also be all wrong with partial credit. NaN and
+    values, such as 0 and 0.1. This is no error: a batch may also be all wrong with partial credit. NaN and
     infinite outcomes are not checked.
     """
     finite = {i: outcome for i, outcome in enumerate(outcomes) if math.isfinite(outcome)}
@@ -21,7 +21,7 @@ def check_outcomes(method: Method, outcomes: Sequence[float]) -> None:
             if not -ROUNDING <= outcome <= 1 + ROUNDING:
                 raise DiverError(
                     f"row {i}: the outcome is {outcome:g}, and method {method.name!r} needs outcomes from 0 (wrong) to "
-                    "1 (correct); divide rewards of 0 and 10 by 10, and give (r + 1) / 2 for rewards of -1 and 1"
+                    "1 (correct). Divide rewards of 0 and 10 by 10; give (r + 1) / 2 for rewards of -1 and 1"
                 )
     values, threshold = {*finite.values()}, method.threshold
     asks = method.unit_outcomes or method.counts_correct

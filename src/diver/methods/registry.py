@@ -1,6 +1,6 @@
 """Methods by name, and a method from its name and settings.
 
-`method.name = "package.module:Class"` is a method of one's own, a subclass of `Method`; `method.loss.name` likewise.
+`method.name = "package.module:Class"` names your own subclass of `Method`; `method.loss.name` your own loss.
 """
 
 import dataclasses

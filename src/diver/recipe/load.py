@@ -190,13 +190,13 @@ def _without_table(table: Mapping[str, Any], keys: Sequence[str]) -> dict[str, A
 def _meant(flag: str, recipe: Mapping[str, Any]) -> list[str]:
     """The dotted keys that an unknown flag most likely stands for: of an outer table, or of another section."""
     *tables, name = flag.lower().split(".")
-    if tables and tables[0] not in SECTIONS:  # `choose` has the sections
+    if tables and tables[0] not in SECTIONS:  # `choose` lists the sections
         return []
     keys = {key: key.rpartition(".")[2] for key in flatten(recipe)}
     for depth in range(len(tables) - 1, 0, -1):  # data.countdown.seed, for data.countdown.mix.seed
         if (outer := ".".join([*tables[:depth], name])) in keys:
             return [outer]
-    if not tables:  # of a known section, `choose` has the keys
+    if not tables:  # `choose` lists the keys of a known section
         name = nearest(name, keys.values())
     same = [key for key, last in keys.items() if last == name]
     level = len(tables) or min((key.count(".") for key in same), default=0)
@@ -217,5 +217,5 @@ def _refuse(word: str, recipe: Mapping[str, Any]) -> None:
         choose(section, SECTIONS, f"command line: --{section}")
         _checked("command line", make_sections, merge(recipe, _nested([section, *keys], "")))
     *table, name = key.split(".")
-    form = f"--{'.'.join(table)} {name} value" if len(table) > 1 else "--section.key value"  # of a table of any keys
+    form = f"--{'.'.join(table)} {name} value" if len(table) > 1 else "--section.key value"  # the table takes any key
     raise DiverError(f"command line: {word!r}: a flag that changes the recipe has the form {form}")

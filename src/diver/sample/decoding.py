@@ -14,8 +14,8 @@ from diver.core.types import DiverError
 from diver.sample.policy import hidden_states, logits_of
 
 ALIGNMENT = 16  # columns: what a GPU's attention kernels read is a multiple of it where the capacity allows
-# By how many columns the capacity grows on a CPU, or by an eighth where that is more: with wide gaps between the rows
-# attention reads them half as fast, and the eighth bounds how often a long cache is copied.
+# On a CPU, the capacity grows by this many columns, or by an eighth if that is more. With a larger reserve, the rows
+# lie far apart in memory and attention reads them half as fast. The eighth bounds how often a long cache is copied.
 GROWTH = 32
 
 
@@ -107,7 +107,7 @@ class RowCache(DynamicCache):
         step = ALIGNMENT if self.lengths.device.type == "cuda" else 1
         self.width = min(-(-longest // step) * step, self.limit)
         self.reserve(self.width)
-        self.lengths.clamp_(max=self.width - 1)  # of a row that has ended, which may be longer
+        self.lengths.clamp_(max=self.width - 1)  # a row that has ended may be longer
         column = torch.arange(self.width, device=self.lengths.device)
         last = self.lengths[:, None]
         seen = column <= last
@@ -227,7 +227,7 @@ class Decoding:
         return Prefill(cache, logits, {p: i for i, p in enumerate(prompts)})
 
     def take(self, token: Tensor, logprob: Tensor, entropy: Tensor) -> None:
-        """Record one token of each row, [rows] each; rows that end by it are free again."""
+        """Record one token of each row; a row that ends with it becomes free. Each argument has the shape [rows]."""
         slots = len(self.tokens)
         sampled = token.cpu().numpy()
         self.tokens[self.step % slots] = sampled

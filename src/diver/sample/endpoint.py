@@ -141,7 +141,7 @@ class EndpointGenerator:
                         else:
                             yield task.result()
                             answered = True
-                    if answered:  # before that, all may be refused, by what they have in common
+                    if answered:  # until one is answered, a common cause may refuse all of them
                         yield from (error.generation for error in refused)
                         refused = []
                 if refused:

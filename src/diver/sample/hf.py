@@ -28,7 +28,7 @@ from diver.sample.policy import Policy, entropy
 
 BLOCK = 64  # samples of a problem of an evaluation that come before the next samples of any problem
 SEGMENT = {"cuda": 16}  # requests per row that an evaluation runs, and after a kill repeats, as a whole
-MAX_NUM_SEQS = 512  # throughput hardly grows beyond
+MAX_NUM_SEQS = 512  # more rows hardly raise the throughput
 MAX_NUM_SEQS_GPU = 1024
 MIN_NUM_SEQS = 64
 CPU_TOKENS_IN_FLIGHT = 1 << 16  # where responses may be long

@@ -26,9 +26,9 @@ from diver.tasks.templates import with_chat_template_kwargs
 from diver.tasks.testbeds import policy_folder
 
 BF16_PARAMETERS = 50_000_000  # below, converting to bfloat16 takes what the products save
-BF16_SPEEDUP = 1.5  # of the products alone, from which on bfloat16 is worth its rounding
+BF16_SPEEDUP = 1.5  # bfloat16 is worth its rounding if it multiplies matrices this many times faster
 CHUNK_ELEMENTS = 1 << 27  # logits that are computed at a time; 512 MB in float32
-ADAPTERS = "adapter_config.json"  # of a folder in which peft saved LoRA adapters
+ADAPTERS = "adapter_config.json"  # the file that marks a folder of LoRA adapters saved by peft
 
 
 class Policy(NamedTuple):
@@ -128,7 +128,7 @@ def entropy(logp: Tensor, top_p: float = 1.0) -> Tensor:
         ordered, order = logp.detach().sort(descending=True, stable=True)
         before = ordered.exp().cumsum(-1) - ordered.exp()
         kept = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, before < top_p)
-        logp = torch.log_softmax(logp.masked_fill(~kept, -1e4), -1)  # whose exp is 0; with -inf 0 * inf is not a number
+        logp = torch.log_softmax(logp.masked_fill(~kept, -1e4), -1)  # its exp is 0; -inf would give 0 * inf = NaN
     return -(logp.exp() * logp).sum(-1)
 
 
@@ -157,7 +157,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
     weights = torch.bfloat16 if low and inference else torch.float32
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    disable_progress_bar()  # of the weights, which would break ours
+    disable_progress_bar()  # the bar for the weights would break ours
     options = {"revision": settings.revision} if settings.revision and not checkpoint else {}
     try:
         tokenizer = _tokenizer(path, settings, options)
@@ -225,7 +225,7 @@ def _check_head(model: Any) -> None:
             f"model type {kind!r}: its logits are NaN, so some of its weights are no numbers; give another checkpoint"
         )
     if hidden is None or not torch.allclose(logits_of(model, hidden), whole, 1e-3, 1e-3):
-        raise DiverError(f"model type {kind!r}: its head is not one that is known here; TRL or verl may train it")
+        raise DiverError(f"model type {kind!r}: its output head is not supported; TRL or verl may train it")
 
 
 def weights_digest(model: Any) -> str:

@@ -62,7 +62,7 @@ def attend(
     `key` and `value` [n, key heads, own, dim].
 
     query [n, heads, 1, dim]; the result is [n, 1, heads, dim].
-    A key head serves as many queries as there are heads for one.
+    With grouped queries, several query heads share one key head.
     """
     for name, words in OTHERS.items():
         if others.get(name) is not None:

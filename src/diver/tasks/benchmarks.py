@@ -1,4 +1,4 @@
-"""The paper's nine benchmarks and the testbeds (benchmarks.toml), any file of problems, and benchmarks of one's own."""
+"""The paper's nine benchmarks and the testbeds (benchmarks.toml), any file of problems, and the user's benchmarks."""
 
 import dataclasses
 import json

@@ -47,7 +47,7 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
         reason = f"refused by the hub ({one_line(error)}); try again later"
     except ValueError:
         reason = f"is neither here nor a name that a {kind} on the hub could have (owner/name)"
-    except Exception as error:  # of whichever HTTP library this release of huggingface_hub takes
+    except Exception as error:  # its class depends on the HTTP library of huggingface_hub
         local = "a folder" if kind == "model" else "a .jsonl, .json, .csv or .parquet file"
         raise HubUnreachable(
             f"{name}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "

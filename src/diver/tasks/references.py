@@ -50,7 +50,7 @@ def answer_and_verifier(prompt: str, given: str, origin: str, options: Any = Non
         prompt: The question, which may list options.
         given: What the row gives, an answer or a whole solution.
         origin: Names of its data; GSM8K's answers are graded by "gsm8k".
-        options: The options that the row gives beside the question, if it does (see `options_in`).
+        options: The options that stand outside the question, if the row has them (see `options_in`).
     """
     answer = final_answer(given)
     if _GSM8K.search(given) or _CALCULATION.search(given) or "gsm8k" in origin.lower():

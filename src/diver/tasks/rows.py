@@ -47,8 +47,8 @@ def read_rows(source: Source, key: str) -> tuple[Rows, list[str]]:
         files, notes = row_files(path)
         if given and len(files) > 1:  # a part may be meant, such as the test files
             raise DiverError(
-                f"{key.removesuffix('path')}{given[0]}: is for a data set on the hub; of the folder {source.path} "
-                f"every file is read: leave it out, or name the file to read as {key}"
+                f"{key.removesuffix('path')}{given[0]}: is for a data set on the hub, and every file of the folder "
+                f"{source.path} is read: leave it out, or name the file to read as {key}"
             )
         return itertools.chain.from_iterable(READERS[file.suffix](file) for file in files), [*notes, *ignored]
     if IMPORT_PATH.fullmatch(source.path):

@@ -10,8 +10,8 @@ A row gives a prompt (a question or chat messages) and an answer, under names th
 | TRL | `prompt` (text or messages) | `answer`, else `solution` |
 | verl | `prompt` (messages) | `reward_model.ground_truth` |
 
-`columns` names them where they are called otherwise, with a dot for a field inside a column. A function of one's own
-("my_module:my_function", without arguments) gives such rows as dicts, or `Problem`s.
+`columns` gives other names, with a dot for a field inside a column. A user's function ("my_module:my_function", without
+arguments) returns such rows as dicts, or `Problem`s.
 """
 
 import json

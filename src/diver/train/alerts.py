@@ -5,6 +5,7 @@ The page of a run shows all of them with their intervals; `AlertLog` prints each
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -37,11 +38,11 @@ class Alert(NamedTuple):
 class AlertLog:
     """A logger that prints each alert on a level once, in one line, when it holds at each of the last STEPS steps.
 
-    `rows` are those of a run that resumes: what held in them has been printed.
+    `rows` are those of a run that resumes: what held in them has been printed. Each line begins with `prefix`.
     """
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]] = ()) -> None:
-        self._rows = list(rows)
+    def __init__(self, rows: Iterable[Mapping[str, Any]] = (), prefix: str = "") -> None:
+        self._rows, self._prefix = list(rows), prefix
         self._printed = {alert.title for alert in _held(metrics_table(self._rows))}
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -52,10 +53,30 @@ class AlertLog:
             first, last = alert.spans[-1]
             if alert.title not in self._printed and last == step and last - first >= STEPS - 1:
                 self._printed.add(alert.title)
-                tqdm.write(f"step {step}: {alert.title}. {alert.text} {alert.advice}")
+                tqdm.write(f"{self._prefix}step {step}: {alert.title}. {alert.text} {alert.advice}")
 
     def close(self) -> None:
         pass
+
+
+class LiveAlerts:
+    """Prints the alerts of a run that another process makes; each line begins with the name of the run's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file, self._seen = folder / "metrics.jsonl", 0
+        self._log = AlertLog(self._added(), f"{folder.name}: ")
+
+    def look(self) -> None:
+        """Print what the rows since the last look raise."""
+        for row in self._added():
+            self._log.log(row["step"], row)
+
+    def _added(self) -> list[dict[str, Any]]:
+        """The rows since the last look. A run that resumes writes the rows after its checkpoint again, unchanged."""
+        lines = self._file.read_bytes().split(b"\n")[:-1] if self._file.exists() else []  # the last may be half a row
+        added = [json.loads(line) for line in lines[self._seen :]]
+        self._seen += len(added)
+        return added
 
 
 def alerts(metrics: pd.DataFrame) -> list[Alert]:

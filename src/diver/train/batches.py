@@ -20,7 +20,7 @@ from transformers.cache_utils import DynamicLayer
 from diver.core.types import Group
 from diver.sample.policy import attention, hidden_states
 
-NAME = "diver_shared_prompts"  # of the attention, while a micro-batch is run
+NAME = "diver_shared_prompts"  # name of the attention while a micro-batch runs
 
 
 class Row(NamedTuple):
@@ -78,8 +78,8 @@ def micro_batches(rows: Sequence[Row], budget: int, *, shared: bool = False) -> 
     batch and a lack of memory shows at the first batch.
     """
     batches: list[list[Row]] = []
-    prompts: set[tuple[int, ...]] = set()  # of the last batch, and its longest prompt and response
-    longest = [0, 0]
+    prompts: set[tuple[int, ...]] = set()  # distinct prompts of the last batch
+    longest = [0, 0]  # tokens of its longest prompt and response
     for row in sorted(rows, key=lambda r: r.length, reverse=True):
         count = len(batches[-1]) + 1 if batches else 1
         prompts.add(tuple(row.prompt))

@@ -62,7 +62,7 @@ def save(
 def check(path: Path) -> None:
     """Raises DiverError where a file of the checkpoint is not what was saved: gone, or with other bytes."""
     if not (path / CHECKSUMS).is_file():
-        return  # of an earlier version
+        return  # a checkpoint of an earlier version
     for name, checksum in read_json(path / CHECKSUMS).items():
         if not (path / name).is_file():
             raise DiverError(f"{path}: {name} of this checkpoint is missing; {ADVICE}")
@@ -109,7 +109,7 @@ def restore(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> int
             raise ValueError(f"its trainer.pt is of step {step}")
         optimizer.load_state_dict(state["optimizer"])
         return step
-    except torch.OutOfMemoryError:  # a RuntimeError too, and no sign of a damaged checkpoint
+    except torch.OutOfMemoryError:  # also a RuntimeError, but the checkpoint is not damaged
         raise
     except (OSError, EOFError, KeyError, ValueError, RuntimeError, UnpicklingError) as e:
         raise DiverError(f"{path}: this checkpoint cannot be read ({e}); {ADVICE}") from None

@@ -30,12 +30,14 @@ class Run(NamedTuple):
     """`call` is made in a process of its own: a function at the top of a module, or `functools.partial` of one.
 
     The rows of `folder`/metrics.jsonl say how many of its `steps` are done; 0 for a run that trains nothing.
+    `watch(ended)` is called in this process: every POLL_SECONDS while the run is made, then once after its end.
     """
 
     name: str
     call: Callable[[], object]
     folder: Path
     steps: int
+    watch: Callable[[bool], object] = lambda ended: None
 
 
 def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
@@ -51,7 +53,7 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
         return
     make_folder(logs)
     lock_file = lock(logs)
-    waiting, running = list(runs), dict[str, subprocess.Popen]()
+    waiting, running = list(runs), dict[Run, subprocess.Popen]()
     finished, failed = list[str](), list[str]()
     total = sum(run.steps for run in runs)
     bar = progress_bar(total, "runs", "step", done=sum(map(_steps_done, runs)), keep=True)
@@ -61,21 +63,23 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
             while running or (waiting and not stopped):
                 while waiting and len(running) < workers and not stopped:
                     run = waiting.pop(0)
-                    running[run.name] = _start(run, logs)
+                    running[run] = _start(run, logs)
                 time.sleep(POLL_SECONDS)
                 if stop.is_set() and not stopped:
                     stopped = True
                     for process in running.values():
                         process.terminate()
-                for name, process in [*running.items()]:
-                    if process.poll() is not None:
-                        del running[name]
+                for run, process in [*running.items()]:
+                    ended = process.poll() is not None
+                    run.watch(ended)
+                    if ended:
+                        del running[run]
                         if process.returncode:
-                            failed.append(_failure(logs / f"{name}.log", process.returncode))
+                            failed.append(_failure(logs / f"{run.name}.log", process.returncode))
                         else:
-                            finished.append(name)
+                            finished.append(run.name)
                 state = f"{len(finished)} of {len(runs)} finished" + (f", {len(failed)} failed" if failed else "")
-                bar.set_postfix_str(f"{state}; running {', '.join(running)}", refresh=False)
+                bar.set_postfix_str(f"{state}; running {', '.join(run.name for run in running)}", refresh=False)
                 bar.update(sum(run.steps if run.name in finished else _steps_done(run) for run in runs) - bar.n)
     finally:
         bar.close()

@@ -169,8 +169,7 @@ def prepare_and_rehearse(recipe: Recipe) -> Prepared:
 
 
 def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
-    """Notes on a verifier of one's own. DiverError for whatever the method raises:
-    an encoder that is missing, its own error."""
+    """Notes on a user's verifier. DiverError for any error of the method, such as a missing encoder."""
     problem = train.problems[0]
     prompt = train.ids[problem.id]
     decode = partial(tokenizer.decode, skip_special_tokens=True)
@@ -212,17 +211,16 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
         kept = False
     if not kept:
         raise DiverError(
-            f"method {method.name!r}: its state is saved as JSON, which gives other values back; use dicts with text "
+            f"method {method.name!r}: its state changes when it is saved as JSON and read again. Use dicts with text "
             "as keys, lists, texts, numbers, None, and arrays of int32 [n] as values of dicts"
         )
     return _verifier_notes(recipe, problem) if ":" in problem.verifier else []
 
 
 def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:
-    """What a verifier of one's own makes of the reference answer itself, plain and in a box:
-    one of them it should take.
+    """A note if a user's verifier accepts the reference answer neither plain nor in a box.
 
-    Nothing where the answer is blank, as in a task that is judged by its rules.
+    There is no note if the answer is blank, as in a task that is judged by its rules.
     """
     if not problem.answer.strip():
         return []

@@ -35,10 +35,10 @@ from diver.train.prepare import prepare_and_rehearse
 from diver.train.stopping import stop_request
 from diver.train.update import update
 
-KS = (1, 4, 16, 64)  # of Pass@k on the held-out problems
+KS = (1, 4, 16, 64)  # values of k for Pass@k on the held-out problems
 
 DECIDED = (Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER)
-MANY_FAILURES = 8  # of a verifier that has decided nothing yet, as many as stop the run
+MANY_FAILURES = 8  # failures that stop the run if the verifier has decided nothing before
 
 
 class Trainer:
@@ -58,7 +58,7 @@ class Trainer:
         if self.method.loss.kl_coef:  # the policy before training, frozen, for the KL term
             self.reference = load_policy(recipe.model)
             self.reference.model.requires_grad_(False).eval()
-        moments = 8 * sum(p.numel() for p in self.policy.model.parameters())  # of AdamW, from the first update on
+        moments = 8 * sum(p.numel() for p in self.policy.model.parameters())  # bytes of AdamW's moments
         self.generator = HFGenerator(self.policy, recipe.model.path, recipe.sample.max_num_seqs, moments)
         self.optimizer = torch.optim.AdamW(
             self.policy.model.parameters(),
@@ -134,7 +134,7 @@ class Trainer:
                 replayed = method.replayed(self.state, recipe.train.batch_size, progress) if groups else []
             for part in self.optimizer.param_groups:
                 part["lr"] = recipe.train.learning_rate * min(1.0, step / max(1, recipe.train.warmup_steps))
-            torch.manual_seed(stream_seed(recipe.run.seed, "dropout", step))  # of models that have it
+            torch.manual_seed(stream_seed(recipe.run.seed, "dropout", step))  # for models with dropout
             update_metrics = update(
                 self.policy,
                 self.optimizer,
@@ -260,7 +260,7 @@ class Trainer:
             tqdm.write(f"first prompt:\n{self.train.texts[0]}\n")
         steps, last = self.recipe.train.steps, self.schedule_steps
         coef, end = (self.method.shaping_coef(Progress(step, last)) for step in (last, steps))
-        if steps > last and coef == end:  # with unit = "steps" it may go on
+        if steps > last and coef == end:  # with unit = "steps" lambda may change further
             over = f"schedules run over the {counted(last, 'step')} with which this run began"
             tqdm.write(f"{over}; lambda then stays at {coef:g}")
 

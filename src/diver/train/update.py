@@ -198,7 +198,7 @@ def update(
             selected = torch.zeros(int(lengths.sum()), dtype=torch.bool, device=policy.model.device)
         elif loss.selects_tokens:
             tokens = all_tokens(policy, rows, loss, temperature, budget)
-            uniform = torch.rand(len(tokens.logprobs), generator=random)  # in the order of rows, not of micro-batches
+            uniform = torch.rand(len(tokens.logprobs), generator=random)  # by rows, not by micro-batches
             selected = loss.select_tokens(tokens._replace(uniform=uniform.to(tokens.logprobs.device), anchor=anchor))
         rows = _with_gradient(rows, loss, config, selected)
         sums = accumulate(policy, rows, loss, temperature, budget, selected, reference)

@@ -384,11 +384,10 @@ def test_losses_that_an_older_trl_normalises_otherwise_are_refused(monkeypatch):
         with pytest.raises(DiverError) as error:
             adapter("grpo", arguments(gradient_accumulation_steps=1))
         assert str(error.value) == (
-            f"TRL {version} is installed, which divides the loss of an optimizer step by the tokens of a whole "
-            "generation: set steps_per_generation=1, as gradient_accumulation_steps is (it is 4), "
-            "or install TRL 1.10 or newer"
+            f"TRL {version} divides the loss of an optimizer step by the tokens of the generation batch. "
+            "Set steps_per_generation=1, as gradient_accumulation_steps is (it is 4), or install TRL 1.10 or newer"
         )
-        with pytest.raises(DiverError, match=r"set steps_per_generation=8, as .* \(it is 4\)"):
+        with pytest.raises(DiverError, match=r"Set steps_per_generation=8, as .* \(it is 4\)"):
             adapter(
                 "grpo", arguments(gradient_accumulation_steps=8)
             )  # of two generations, each by its own tokens alone

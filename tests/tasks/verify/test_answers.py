@@ -4,13 +4,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from test_rules import graded
 
-from diver.core.types import Grade, Problem
-from diver.recipe.verification import Verification
-from diver.tasks.verify import grade
+from diver.core.types import Grade
 
 CLASSES = tomllib.loads((Path(__file__).parent / "answers.toml").read_text(encoding="utf-8"))
-PATIENT = Verification(timeout_s=120.0)  # on a busy machine 5 seconds of the clock are few of the processor
 
 
 def test_as_many_right_as_wrong_and_none_twice():
@@ -22,13 +20,9 @@ def test_as_many_right_as_wrong_and_none_twice():
 @pytest.mark.parametrize("name", CLASSES)
 def test_answers(name):
     table = CLASSES[name]
-    verifier, opened = table.get("grader", "math"), table.get("thinking", False)
     pairs = [*table["right"], *table["wrong"]]
     expected = [True] * len(table["right"]) + [False] * len(table["wrong"])
-    responses = [
-        (response, Problem("p", *asked or ["q"], known, verifier=verifier)) for known, response, *asked in pairs
-    ]
-    grades = grade(responses, PATIENT, thinking=[opened] * len(pairs))
+    grades = graded(table.get("grader", "math"))[name]
     assert [
         (pair, str(g)) for pair, g, e in zip(pairs, grades, expected, strict=True) if (g is Grade.CORRECT) != e
     ] == []

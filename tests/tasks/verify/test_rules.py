@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,9 @@ def cases():
             ]
     for kind, table in read("classes.toml").items():
         lines = [line.split(" | ") for part in ("right", "wrong") for line in table[part].strip().splitlines()]
-        found["math"][f"box: {kind}"] = [(Problem("p", "q", gold), rf"\boxed{{{text}}}", False) for gold, text in lines]
+        found["math"][f"box: {kind}"] = [
+            (Problem("p", "q", gold), rf"So the answer is $\boxed{{{text}}}$.", False) for gold, text in lines
+        ]
     if EQUIVALENCE.exists():
         rows = [json.loads(line) for line in EQUIVALENCE.read_text(encoding="utf-8").splitlines()]
         found["math"]["shared"] = [(Problem("p", "q", row["gold"]), row["prediction"], False) for row in rows]
@@ -88,12 +91,17 @@ def cases():
 CASES = cases()
 
 
+@cache
+def graded(name):
+    """Class of answers -> their grades, which other tests of the same answers share."""
+    every = [case for group in CASES[name].values() for case in group]
+    found = iter(grade([(text, p) for p, text, _ in every], PATIENT, thinking=[opened for *_, opened in every]))
+    return {kind: [next(found) for _ in group] for kind, group in CASES[name].items()}
+
+
 def grades(name):
     """Class of answers -> a letter for each of them."""
-    every = [case for group in CASES[name].values() for case in group]
-    thinking = [opened for *_, opened in every]
-    letters = iter(LETTER[g] for g in grade([(text, p) for p, text, _ in every], PATIENT, thinking=thinking))
-    return {kind: "".join(next(letters) for _ in group) for kind, group in CASES[name].items()}
+    return {kind: "".join(map(LETTER.get, found)) for kind, found in graded(name).items()}
 
 
 def changed(name, known, found):

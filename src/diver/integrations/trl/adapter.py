@@ -260,7 +260,7 @@ class GroupAdvantage:
             if missing not in (0, size):
                 raise DiverError(
                     f"prompt {prompts[0]!r:.60}: the outcome of {missing} of {size} completions is None or NaN: a "
-                    "function is for a prompt or not, so give a number for all of its completions, or None for all"
+                    "function gives a number for all completions of a prompt, or None for all"
                 )
             groups.append(group)
         return groups

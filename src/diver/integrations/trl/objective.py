@@ -110,7 +110,7 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
             f"or install TRL {dotted(BY_STEPS)} or newer"
         )
     if (loss := fields.get("loss_type")) in ("cispo", "sapo") and version < BY_STEPS:
-        raise DiverError(f"{name}, whose {loss} was not compared with this one: {dotted(BY_STEPS)} or newer is needed")
+        raise DiverError(f"{name}: its loss {loss} was not compared with ours; {dotted(BY_STEPS)} or newer is needed")
     missing = {field for field, (since, _) in ADDED.items() if field in fields and version < since}
     for field in sorted(missing):
         since, absent = ADDED[field]
@@ -151,7 +151,7 @@ def check(args: Any, method: Method) -> None:
     if given.get("router_aux_loss_coef", 0) is None:
         wanted.pop("router_aux_loss_coef")  # a model without experts has no such loss; `check_loss` asks the trainer
     if not method.loss.kl_coef:
-        wanted.pop("use_bias_correction_kl", None)  # of a divergence that is not in the loss
+        wanted.pop("use_bias_correction_kl", None)  # the divergence is not in the loss
     wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]
     if wrong:
         made = ", after it is made: Unsloth changes it by itself" if unsloth else ""
@@ -159,8 +159,8 @@ def check(args: Any, method: Method) -> None:
     version, each, steps = installed(), args.gradient_accumulation_steps, args.steps_per_generation
     if version and version < BY_STEPS and args.loss_type == LOSS_TYPES["token-mean"] and steps != each:
         raise DiverError(
-            f"TRL {dotted(version)} is installed, which divides the loss of an optimizer step by the tokens of a "
-            f"whole generation: set steps_per_generation={each}, as gradient_accumulation_steps is (it is {steps}), or "
+            f"TRL {dotted(version)} divides the loss of an optimizer step by the tokens of the generation batch. "
+            f"Set steps_per_generation={each}, as gradient_accumulation_steps is (it is {steps}), or "
             f"install TRL {dotted(BY_STEPS)} or newer"
         )
     method.check_group_size(args.num_generations, "num_generations")

@@ -36,7 +36,7 @@ class WeightedOutcome:
         """
         given = np.array([_values_of(function, inputs) for function in self.functions])
         weighted, rows = given * np.array(self.weights)[:, None], np.arange(given.shape[1])
-        first = (~np.isnan(given)).argmax(axis=0)  # of the functions that are for a completion
+        first = (~np.isnan(given)).argmax(axis=0)  # the first function that applies to a completion
         firsts, outcomes, threshold = given[first, rows], weighted[first, rows], self.method.threshold
         check_outcomes(self.method, outcomes.tolist())
         for i in np.flatnonzero((firsts >= threshold) != (outcomes >= threshold)):

@@ -53,7 +53,7 @@ def read_groups(
     data = columns(batch, FIELDS)
     if "uid" not in data:
         raise DiverError(f"row {batch.keys[0]!r}: has no uid, which says what row is in what group")
-    rows: dict[str, dict[int, int]] = {}  # of each prompt, by session
+    rows: dict[str, dict[int, int]] = {}  # prompt -> session -> row
     for i, (key, uid) in enumerate(zip(batch.keys, map(str, data["uid"]), strict=True)):
         session = int(key.rsplit("_", 2)[1])
         if session in rows.setdefault(uid, {}):

@@ -36,7 +36,7 @@ from diver.methods.registry import DEFAULT, method_named
 from diver.recipe.sections import Run
 from diver.recipe.verification import Verification
 
-NAME = "diver"  # of the trainer mode, the reward manager and the estimator
+NAME = "diver"  # names the trainer mode, the reward manager and the estimator
 KEY = "algorithm.diver"
 ACTOR = "actor_rollout_ref.actor"
 ROLLOUT = "actor_rollout_ref.rollout"

@@ -31,7 +31,7 @@ FIXED: dict[str, Any] = {
     f"{ACTOR}.use_dynamic_bsz": True,
     f"{ACTOR}.strategy": "fsdp2",  # with which the tests run; verl's default is FSDP1
     f"{ACTOR}.clip_ratio_c": 1e6,  # verl bounds rho a third time where A < 0; the paper's objective does not
-    f"{ACTOR}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],  # the last for diver eval
+    f"{ACTOR}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],  # diver eval reads hf_model
 }
 
 ONLY = {

@@ -83,7 +83,7 @@ class BatchedGrader:
                 results: list[Any] = await asyncio.to_thread(
                     verdicts, pairs, self.settings, truncated=truncated, thinking=thinking
                 )
-            except Exception as error:  # of the installation, not of a text: each caller must hear it
+            except Exception as error:  # the installation is at fault, not a text: each caller gets the error
                 results = [error] * len(answers)
             for answer, result in zip(answers, results, strict=True):
                 if not answer.done():

@@ -23,7 +23,7 @@ from diver.look.read.files import check_out
 from diver.sample.base import Generation, Request, SamplingParams
 from diver.sample.endpoint import Endpoint, EndpointGenerator
 
-FILES = ("table.md", "table.tex", "ranks.json", "comparisons.jsonl", "replies.jsonl")  # of --out
+FILES = ("table.md", "table.tex", "ranks.json", "comparisons.jsonl", "replies.jsonl")  # written to --out
 Log = Callable[[str], Any]
 
 

@@ -46,7 +46,7 @@ def diver_eval(file: File) -> Iterator[Part]:
             grade=grade,
             reward=Reward(float(grade is Grade.CORRECT)) if scored else None,
         )
-        source = file.path.stem if in_folder else ""  # outside of its folder a file may be called anything
+        source = file.path.stem if in_folder else ""  # outside its folder, a file may have any name
         problem = Problem(str(row["problem"]), "", "", source=source)
         yield Part(f"{source} {row['key']} {problem.id}", Group(problem, (rollout,)))
 
@@ -81,7 +81,7 @@ def trl(file: File) -> Iterator[Part]:
     ]  # fmt: skip
     name = numbers if len(numbers) == 1 else []
     ambiguous = f"the outcome column is ambiguous; --outcome names one of {', '.join(columns)}"
-    if not name and not any(note.endswith(ambiguous) for note in file.notes):  # of all files of a folder one note
+    if not name and not any(note.endswith(ambiguous) for note in file.notes):  # one note for all files of a folder
         file.notes.append(f"{file.path}: {ambiguous}")
     file.outcomes.update(dict.fromkeys(name))
     return named_columns(file._replace(names={**file.names, "outcome": name}))
@@ -308,7 +308,7 @@ def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
         )
     heads = {path: path.partition(".")[0] for path in given.values()}
     first: list[str] = []  # the columns of the first row
-    seen: set[str] = set()  # those of all rows
+    seen: set[str] = set()  # the columns of all rows
     nested = file.rows
 
     def plain_rows() -> Iterator[tuple[str, Row]]:

@@ -26,7 +26,7 @@ ROW_ID = re.compile(
     re.IGNORECASE,
 )
 """Columns that may number the problems, or rows (ROW_ID). `diver.look.read.grouping` says when they number problems."""
-NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # an id of a sample: that of its problem, then a number
+NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its problem and a number
 CHAT = re.compile(
     r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"](?:assistant|model|gpt|ai)['\"]"
 )
@@ -66,7 +66,7 @@ def named_columns(file: File) -> Iterator[Part]:
         key = prompt if group is None else json.dumps(str(group), ensure_ascii=False)
         problem = _problem(row, value, where, file)
         if not names["by"] and (model := _first(row, ("model",))) is not None:
-            of_group = hash((problem.source, problem.meta.get("step"), key))  # a key may be as long as a prompt
+            of_group = hash((problem.source, problem.meta.get("step"), key))  # a key may be long
             if models.setdefault(of_group, model) != model:
                 _note(file, "", "column 'model' differs within a group; --by model keeps the models apart")
         ids, certain = (None, "") if file.problem_is_named or group is not None else _ids(row)
@@ -123,7 +123,7 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
         return given
     if turns is not None:
         return turns[1]
-    choices = row.get("choices")  # of a row that is a chat completion; they may also be the options of a question
+    choices = row.get("choices")  # a chat completion has them, and so has a multiple-choice question
     completion = isinstance(choices, list) and all(
         isinstance(c, Mapping) and not c.keys().isdisjoint({"message", "finish_reason"}) for c in choices
     )
@@ -219,9 +219,10 @@ def _outcomes(
 
 
 def _ids(row: Row) -> tuple[dict[str, int], str]:
-    """The hashes of a row's ids by column, and the one that is of problems for certain.
+    """The hashes of a row's ids by column, and the column that certainly identifies problems.
 
-    Those of problems, others, then both without the number at their end. Images, options and contexts are ids, too.
+    Ids of problems come first, then other ids, then both without the number at their end. Images, options and contexts
+    count as ids.
     """
     nested = {f"{inside}.{name}": value for inside in IDS["inside"] for name, value in _inside(row, inside).items()}
     fields = {**row, **nested}
@@ -239,7 +240,7 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
     for name in IDS["images"]:
         if (images := value_at(row, name)) and isinstance(images, str | bytes | list | Mapping):
             ids[name] = hash(json.dumps(images, default=str))
-            single = not isinstance(images, list) or len(images) == 1  # several may be those that a rollout has seen
+            single = not isinstance(images, list) or len(images) == 1  # several may come from tools of the rollout
             certain = certain or name * single
     if options := options_in(row, value_at):  # in another order they are those of the same problem
         texts = options.values() if isinstance(options, Mapping) else options
@@ -250,7 +251,7 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
 
 
 def _id(value: Any, rank: int) -> str | None:
-    """An id as a text. One of problems may have several parts, or be a fraction or a date."""
+    """An id as text. The id of a problem may have several parts, or be a fraction or a date."""
     known = values.identity(value)
     if known is not None:
         return str(known)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ANY_COLUMNS = Columns()
-THRESHOLD = 0.5  # of commands that are given none
+THRESHOLD = 0.5  # default of every command
 LARGE = 200_000_000  # bytes that take some seconds
 
 
@@ -102,7 +102,7 @@ def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -
     whose they are.
 
     Args:
-        steps: of a folder, only the files with these numbers: `100`, `1,50-60`, `last`.
+        steps: read only the files of a folder with these numbers: `100`, `1,50-60`, `last`.
 
     Raises:
         DiverError: names the file and the row that cannot be read, and what would be right.
@@ -167,7 +167,7 @@ class Reader:
             return
         if first is None:
             return
-        named = self.columns.problem or self.columns.response  # what the user names is read by its name
+        named = self.columns.problem or self.columns.response  # columns that the user names
         name = NAMED if named else next(name for name, of in LAYOUTS.items() if first[1].keys() >= {*of["columns"]})
         layout = LAYOUTS[name]
         step = {"any": file.step, "word": file.step_by_word}.get(layout.get("numbered", ""))

@@ -204,7 +204,7 @@ def _as_number(value: Any) -> Any:
 
 
 def is_outcome(value: Any) -> bool:
-    """Whether it can be an outcome: other people's `score` may be a word or a table."""
+    """Whether a value can be an outcome; a column `score` may also hold a word or a table."""
     return is_number(_as_number(value)) or (isinstance(value, str) and value.strip().lower() in TRUTH)
 
 

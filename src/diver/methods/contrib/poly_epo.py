@@ -38,7 +38,7 @@ class PolyEpo(OfSets):
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         self.check_group_size(len(group), "G")
         value = mean_set_value(self.outcomes_within_1(group), [rollout.key or "" for rollout in group.rollouts], self.k)
-        return group_advantage(value, divisor="none")  # the mean over its members is that over all sets of k
+        return group_advantage(value, divisor="none")  # the mean over the group equals the mean over all sets of k
 
 
 def mean_set_value(rewards: np.ndarray, keys: Sequence[str], k: int) -> np.ndarray:

@@ -95,7 +95,7 @@ def compare(answer: str, gold: str) -> Grade | None:
     """correct or wrong where one of the two is a time or a date, the other then has to be the same; None elsewhere."""
     if min(len(answer), len(gold)) > LONGEST:
         return None
-    answer = _COLON.sub(":", answer)  # of the reference answer these spaces say that it is a ratio
+    answer = _COLON.sub(":", answer)  # such spaces in the reference answer mark a ratio
     given, known = (_moment(text.lower()) if len(text) <= LONGEST else None for text in (answer, gold))
     if isinstance(given, Time) and isinstance(known, Time):
         return Grade.CORRECT if _same_time(given, known) else Grade.WRONG

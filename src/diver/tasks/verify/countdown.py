@@ -23,7 +23,7 @@ from diver.tasks.verify.held_out import distinct
 from diver.tasks.verify.held_out import is_held_out as hashed
 
 OPERATIONS = ("+", "-", r"\times", r"\div")
-LARGEST_RESULT = 400  # of any step; the bundled policy's vocabulary ends here
+LARGEST_RESULT = 400  # limit of every step; the bundled policy's vocabulary ends here
 
 
 class Step(NamedTuple):

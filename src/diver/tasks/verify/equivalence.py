@@ -43,7 +43,7 @@ from diver.tasks.verify.notation import box, content_of
 from diver.tasks.verify.readings import approximations, is_rounded, simpler
 from diver.tasks.verify.statements import correct_math_verify
 
-MOST_PARTS = 16  # of a list whose parts are compared one by one
+MOST_PARTS = 16  # a longer list is not compared part by part
 
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)\b")
 _DEGREES = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
@@ -291,7 +291,7 @@ def _apart(gold: Any, answer: Any) -> bool:
     letters = gold.free_symbols | answer.free_symbols
     point = {s: 0.3 + crc32(str(s).encode()) / 2**32 for s in letters}
     try:
-        if any(e.has(UnevaluatedExpr) for e in (gold, answer)):  # per cent, which is compared in two ways
+        if any(e.has(UnevaluatedExpr) for e in (gold, answer)):  # a percentage, which is compared in two ways elsewhere
             return False
         x, y = (complex(e.evalf(12, subs=point)) for e in (gold, answer))
         return not any(s.is_integer for s in letters) and abs(x - y) > 0.001 * max(1.0, abs(x), abs(y))

@@ -25,7 +25,7 @@ _MIXED = re.compile(r"(-?)(\d+) ?(?:\\frac\{(\d+)\}\{(\d+)\}| (\d+)/(\d+))", re.
 _UNIT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm)\{\s*([A-Za-z][A-Za-z /]*)\}$")
 _COUNTS = frozenset((*POWERS_OF_TEN, *"dozen percent pct or and to base".split()))
 _FONT = re.compile(r"\\(?:text(?:bf|it|rm|sf|normal)?|math(?:rm|bf|sf|it)|mbox)\s?\{([^{}]*)\}")
-_NAME = re.compile(r"[A-Z]{3,}")  # of a polygon, say; the two letters of a segment may change places
+_NAME = re.compile(r"[A-Z]{3,}")  # such as a polygon; the two letters of a segment may change places
 _GAP = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
 _WORD = re.compile(r"[A-Za-z]{3}|°[CF]")
 # Or odds: a ratio in lowest terms only where one of the two is written with a colon.
@@ -50,7 +50,7 @@ def compare(answer: str, gold: str) -> Grade | None:
     return (_compared if len(answer) <= LONGEST else _compared.__wrapped__)(answer, gold)
 
 
-@lru_cache(maxsize=1 << 14)  # of many samples most give one of a few answers
+@lru_cache(maxsize=1 << 14)  # most samples of a problem give one of a few answers
 def _compared(answer: str, gold: str) -> Grade | None:
     a, g = plain(answer), plain(gold)
     if a and a == g:

@@ -226,10 +226,10 @@ def _name_between(text: str, start: int, end: int) -> str | None:
 
 
 def box_lists(text: str) -> tuple[list[list[Box]], Box | None]:
-    """The outermost boxes that close, in order, without those that are only named; and the last that does not close.
+    """The closed outermost boxes in order, and the last box that is not closed.
 
-    Boxes that stand together as one answer are one list. A text without any `\\boxed` may have `boxed{...}`, which has
-    lost its backslash.
+    A box that is only mentioned does not count. Boxes that stand together as one answer are one list. In a text without
+    any `\\boxed`, a `boxed{...}` counts, which has lost its backslash.
     """
     closed, begun = find_boxes(text)
     if not closed and not begun and _UNESCAPED_BOX.search(text):

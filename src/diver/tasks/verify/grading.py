@@ -97,7 +97,7 @@ def verdicts(
         if len(values) != len(pairs):
             raise ValueError(f"{len(pairs)} pairs but {len(values)} values of {name}")
     by_all = get_grader(grader) if grader else None
-    graders: dict[int, Grader] = {}  # of each problem, by its identity
+    graders: dict[int, Grader] = {}  # id of a problem -> its grader
     read: dict[Case, Grade | Pending] = {}
     cases = []
     for (response, problem), cut, opened in zip(pairs, cuts, opens, strict=True):

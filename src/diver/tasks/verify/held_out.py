@@ -1,6 +1,6 @@
-"""Which generated problems are held out: decided by a hash of the problem itself.
+"""Which generated problems are held out: a hash of the problem itself decides.
 
-Problems for training and held-out ones are so disjoint whatever the seeds, the sizes and the mix of levels.
+So problems for training and held-out problems are disjoint for any seeds, sizes and mix of levels.
 """
 
 import hashlib

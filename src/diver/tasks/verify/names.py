@@ -22,7 +22,7 @@ _CALL = re.compile(
 )
 _ROOT = re.compile(r"(?<![A-Za-z\\])(sqrt|frac|binom)(?=\s?\{)|(?<![A-Za-z\\])sqrt\s?(?P<number>\d+|[a-z](?![a-z]))")
 _COMMA = re.compile(r"[()\[\]{}]|(?P<separator>,)")
-MOST_CALLS = 64  # of a formula; each is looked at up to the end of its parentheses
+MOST_CALLS = 64  # calls in one formula; each is read up to the end of its parentheses
 
 
 def with_backslashes(text: str) -> str:

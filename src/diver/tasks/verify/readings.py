@@ -15,7 +15,7 @@ from diver.tasks.verify.measures import bare_number
 from diver.tasks.verify.notation import box, content_of
 from diver.tasks.verify.shorthands import arrangements
 
-MOST_PLACES = 16  # at which a condition may begin
+MOST_PLACES = 16  # places of an answer at which a condition may begin
 
 _LETTERS = r"[A-Za-z](?:_(?:\w|\{\w{1,8}\}))?(?:\s?,\s?[A-Za-z](?:_\w)?){0,3}"
 _RELATION = r"(?:\\(?:in|notin|geq|leq|neq|equiv)(?![A-Za-z])|[<>]=?|=\s?-?\d{1,9}\s?,)"

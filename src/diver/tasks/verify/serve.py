@@ -84,7 +84,7 @@ def _find(name: str) -> Callable[..., Any]:
 
 def _limit_memory(megabytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(ValueError, OSError):  # macOS has no such limit: the timeout alone must do
+    with contextlib.suppress(ValueError, OSError):  # macOS has no such limit, so only the timeout applies
         resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
 
 

@@ -39,7 +39,7 @@ def replaced(rules: Rules, text: str) -> str:
 _FRACTIONS = {sign: unicodedata.normalize("NFKD", sign).split("⁄") for sign in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"}
 MONEY = TABLES["currencies"]["signs"]
 SIGNS = str.maketrans(
-    {chr(sign + 0xFEE0): chr(sign) for sign in range(0x21, 0x7B)}  # of full width, as in Chinese texts
+    {chr(sign + 0xFEE0): chr(sign) for sign in range(0x21, 0x7B)}  # full-width characters, as in Chinese texts
     | {sign: spelling for spelling, signs in TABLES["signs"].items() for sign in signs}
     | {sign: rf"\frac{{{top}}}{{{bottom}}}" for sign, (top, bottom) in _FRACTIONS.items()}
     | dict.fromkeys(MONEY, "")

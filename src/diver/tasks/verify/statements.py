@@ -19,14 +19,14 @@ from math_verify import grader
 from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
-MOST_DIGITS = 2000  # of a difference of two exact numbers, before it counts as 0
+MOST_DIGITS = 2000  # digits to which a difference of two exact numbers is evaluated before it counts as 0
 NAME = (AppliedUndef, sp.Derivative)
 """A value of an unknown function, f(2), or a derivative: it stands for what it equals."""
 RELATION = (sp.And, Relational)
 
 
 class Statement(NamedTuple):
-    """`f(1) = f(2) = 3`: two names, and their value."""
+    """Names and the value that they equal: `f(1) = f(2) = 3` has two names and the value 3."""
 
     names: list[Any]
     value: Any

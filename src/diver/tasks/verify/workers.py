@@ -199,7 +199,7 @@ class Pool:
         busy = [w for w in self._workers if w.job is not None or not w.ready]
         if not busy:
             return []
-        if not all(w.ready for w in busy):  # the next one starts after those that are starting
+        if not all(w.ready for w in busy):  # no further worker starts while others are starting
             until = math.inf
         until = min(until, *(w.late_at for w in busy))
         with selectors.DefaultSelector() as selector:

@@ -1,8 +1,10 @@
 """In place of the process of a run: loading torch takes longer than the run."""
 
 import io
+import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -26,3 +28,13 @@ class InThisProcess:
 
     def poll(self):
         return self.returncode
+
+
+@contextmanager
+def runs_in_this_process():
+    """The runs of `run_all` one after another in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        popen = SimpleNamespace(Popen=InThisProcess, PIPE=subprocess.PIPE)
+        patch.setattr("diver.train.parallel.subprocess", popen)
+        patch.setattr("diver.train.parallel.POLL_SECONDS", 0)
+        yield
