@@ -7,8 +7,9 @@
 # make test-verl  the plugin and diver train --engine verl under stock verl, Ray and FSDP on a CPU
 # make test-vllm  real vLLM on a CPU: evaluation in this process and by a server, TRL and verl with it, scripts/one_hour.sh
 #                 these three in one environment, .venv-trainers
-# make test-trl-old   the adapter under TRL 0.24 and transformers 4, which Unsloth has, in an environment of its own
+# make test-trl-old   the adapter under the older TRL and transformers that Unsloth had, in an environment of its own
 # make test-engines   the adapters under ms-swift (two steps on a CPU), SkyRL's and tinker-cookbook's classes, likewise
+# make versions  the page and the pins of src/diver/integrations/versions.toml, which names every release of an engine
 # make package  the sdist and the wheel, installed into an empty environment outside the clone: at work, size, import time
 # make docs     the documentation as a site, in build/site
 # make bench    the benchmarks, one JSON file each under benchmarks/results
@@ -20,7 +21,7 @@ export DIVER_DATA
 # Where the shell sets it, every process would compile the tests and the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test test-elsewhere test-slow test-trl test-trl-old test-engines test-verl test-vllm check package docs bench real clean
+.PHONY: versions train test test-elsewhere test-slow test-trl test-trl-old test-engines test-verl test-vllm check package docs bench real clean
 
 train: .venv/ready
 	$(BIN)/python scripts/quickstart.py
@@ -62,6 +63,9 @@ check: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/python scripts/no_clocks.py tests
 	$(BIN)/python scripts/prose.py
+
+versions: .venv/ready
+	$(BIN)/python scripts/engine_versions.py
 
 real: .venv/ready
 	$(BIN)/python scripts/real.py

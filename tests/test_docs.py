@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from string import Template
 
+import engine_versions
 import metric_reference
 import pytest
 import recipe_reference
@@ -13,6 +14,7 @@ import tyro
 from diver_command import diver
 
 from diver.cli.main import other_commands, own_commands
+from diver.integrations.versions import VERSIONS
 from diver.recipe.load import load_recipe
 
 ROOT = Path(__file__).parents[1]
@@ -82,6 +84,28 @@ def test_the_page_of_recipe_keys_is_that_of_the_classes():
 
 def test_the_page_of_metrics_is_that_of_their_meanings():
     assert metric_reference.PAGE.read_text(encoding="utf-8") == metric_reference.page(), metric_reference.__doc__
+
+
+def test_the_page_and_the_pins_are_those_of_the_file_of_versions():
+    for path, text in engine_versions.current().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path}: {engine_versions.__doc__}"
+
+
+def test_every_pin_of_the_file_of_versions_stands_in_a_requirement_file():
+    for target, environment in VERSIONS["environments"].items():
+        lines = [line for path in environment["files"] for line in (ROOT / path).read_text().splitlines()]
+        for package, version in environment["versions"].items():
+            assert f"{package}=={version}" in lines, f"{target}: {package}"
+        assert f"\n{target.removeprefix('make ')}:" in (ROOT / "Makefile").read_text(), target
+
+
+def test_another_release_is_a_change_of_the_file_of_versions_alone(monkeypatch):
+    monkeypatch.setitem(VERSIONS["environments"]["make test-vllm"]["versions"], "trl", "1.17.0")
+    monkeypatch.setitem(VERSIONS["allowed"], "verl", "==0.9.2")
+    changed = {path.name: text for path, text in engine_versions.current().items() if path.read_text() != text}
+    assert {*changed} == {"versions.md", "requirements.txt", "pyproject.toml"}
+    assert "\ntrl==1.17.0\n" in changed["requirements.txt"] and "1.16.0" not in changed["requirements.txt"]
+    assert '"verl==0.9.2"' in changed["pyproject.toml"] and "| ==0.9.2 " in changed["versions.md"]
 
 
 class Parsed(Exception):

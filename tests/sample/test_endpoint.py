@@ -173,6 +173,13 @@ def test_a_reply_of_reasoning_alone_is_an_empty_response():
     assert [generation.rollout.response for generation in got] == ["", ""]
 
 
+def test_the_space_between_prompt_and_completion_is_no_part_of_the_response():
+    reply = b'{"choices": [{"text": "  x  y", "finish_reason": "stop"}], "usage": {"completion_tokens": 2}}'
+    with serving(faults={0: reply}) as server:
+        (got,) = generate(server, asked(1, 1))
+    assert got.rollout.response == " x  y"
+
+
 def test_as_many_in_flight_as_asked_for_and_no_more():
     with serving(faults=dict.fromkeys(range(12), 0.3)) as server:
         generate(server, asked(), concurrency=12)

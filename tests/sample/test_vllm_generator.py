@@ -28,8 +28,10 @@ def test_what_vllm_is_asked_and_how_its_answer_is_read():
     for reason, truncated in (("stop", False), ("length", True)):
         completion = SimpleNamespace(text=" there", token_ids=(5, 6, 2), finish_reason=reason)
         output = SimpleNamespace(outputs=[completion])
-        got = vllm.generation(request, output)
-        assert got.key == ("p", 3) and got.rollout == Rollout(" there", (5, 6, 2), index=3, truncated=truncated)
+        tokenizer = SimpleNamespace(decode=lambda tokens, **options: {(5, 6, 2): "there"}[tokens])
+        got = vllm.generation(request, output, tokenizer)  # as transformers decodes these tokens
+        assert got.key == ("p", 3) and got.rollout == Rollout("there", (5, 6, 2), index=3, truncated=truncated)
+    assert vllm.precision_note("torch.bfloat16") == "vLLM computes in bfloat16"
 
 
 def test_vllm_that_is_not_installed_is_told():

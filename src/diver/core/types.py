@@ -44,15 +44,27 @@ UNANSWERED = (Grade.NO_ANSWER, Grade.TRUNCATED)
 
 
 class Reward(NamedTuple):
-    """The named parts of a reward; their sum is taken here and nowhere else."""
+    """The named parts of a reward; their sum is taken here and nowhere else.
+
+    `other` is given with the outcome: further reward functions, such as one of the format, which say nothing of
+    correctness.
+    """
 
     outcome: float
     diversity: float = 0.0
     length: float = 0.0
+    other: float = 0.0
 
     @property
     def total(self) -> float:
-        return self.outcome + self.diversity + self.length
+        return self.outcome + self.diversity + self.length + self.other
+
+    def row(self) -> dict[str, float]:
+        """The parts by name, `other` where it is not 0, and their total."""
+        parts = (
+            self._asdict() if self.other else {name: part for name, part in self._asdict().items() if name != "other"}
+        )
+        return {**parts, "total": self.total}
 
 
 class Progress(NamedTuple):

@@ -91,7 +91,7 @@ def _group(shown: Shown) -> dict[str, Any]:
 
 
 def _response(i: int, rollout: Rollout) -> dict[str, Any]:
-    reward = {} if rollout.reward is None else {**rollout.reward._asdict(), "total": rollout.reward.total}
+    reward = {} if rollout.reward is None else rollout.reward.row()
     return {
         "index": i + 1,
         "grade": rollout.grade,

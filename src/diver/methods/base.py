@@ -205,6 +205,10 @@ class Method:
             rewards = self._call(self.rewards, group, context)
             if len(rewards) != len(group) or not all(isinstance(reward, Reward) for reward in rewards):
                 raise self._error(group, f"rewards must give {len(group)} Reward, one for each rollout")
+            given = [rollout.reward.other if rollout.reward else 0.0 for rollout in group.rollouts]
+            rewards = [r._replace(other=other) for r, other in zip(rewards, given, strict=True)]
+            if self.outcomes_only and any(given):
+                raise self._error(group, "its advantages are of outcomes alone, so a further reward has no effect")
             if self.overlong:
                 penalties = self.overlong.reward(np.array([r.length for r in group.rollouts]))
                 rewards = [r._replace(length=r.length + p) for r, p in zip(rewards, penalties.tolist(), strict=True)]

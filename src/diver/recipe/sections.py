@@ -181,6 +181,9 @@ class Trl:
     lora_rank: NonNegativeInt = 0
     """Rank of the LoRA adapters; 0: train all weights. Adapters (arXiv 2106.09685) are trained by peft in place of the
     weights."""
+    lora_learning_rate: NonNegativeFloat | None = None
+    """Learning rate of the adapters. Default: ten times train.learning_rate, which is that of the weights (Schulman et
+    al. 2025, LoRA Without Regret)."""
     lora_alpha: PositiveFloat = 32.0
     """Scale of the adapters: their product is multiplied by lora_alpha / lora_rank."""
     lora_dropout: NonNegativeFloat = 0.0
@@ -191,7 +194,7 @@ class Trl:
     """Precision of the frozen weights under LoRA, by bitsandbytes; 4bit is QLoRA's NF4 (arXiv 2305.14314)."""
     vllm: Literal["off", "colocate", "server"] = "off"
     """Whether and where vLLM samples. With colocate it samples on the GPUs of the training, with server on a server
-    started by `trl vllm-serve`."""
+    started by `vllm serve`."""
     deepspeed: str | None = None
     """A DeepSpeed configuration, a JSON file."""
     options: Mapping[str, bool | int | float | str] = field(default_factory=dict)

@@ -237,6 +237,8 @@ class EndpointGenerator:
             raise self._malformed(request, f"a part is missing in {str(reply)[:200]!r}") from None
         if not isinstance(text, str) or not isinstance(tokens, int):
             raise self._malformed(request, f"the text or the number of tokens is missing in {str(reply)[:200]!r}")
+        if isinstance(request.prompt, str):  # decoded as what continues it, so some tokenizers put a space in front
+            text = text.removeprefix(" ")
         rollout = Rollout(text, num_tokens=tokens, index=request.sample, truncated=truncated)
         return Generation(*request.key, rollout)
 

@@ -5,6 +5,7 @@ engine's stream, which starts anew, with seed 0, in every process (docs.vllm.ai,
 resumes would draw the stored samples a second time and count them as new ones.
 """
 
+import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,11 +34,21 @@ def sampling_params(request: Request, params: SamplingParams) -> dict[str, Any]:
     }
 
 
-def generation(request: Request, output: Any) -> Generation:
-    """From a vllm.RequestOutput. Its log-probs are the model's before the temperature, so they are not kept."""
+def generation(request: Request, output: Any, tokenizer: Any) -> Generation:
+    """From a vllm.RequestOutput. Its log-probs are the model's before the temperature, so they are not kept.
+
+    The tokens are decoded as those of the other generators are: vLLM decodes them as what continues the prompt, so some
+    tokenizers put a space in front.
+    """
     (completion,) = output.outputs
-    text, tokens, truncated = completion.text, tuple(completion.token_ids), completion.finish_reason == "length"
+    tokens, truncated = tuple(completion.token_ids), completion.finish_reason == "length"
+    text = tokenizer.decode(tokens, skip_special_tokens=True)
     return Generation(*request.key, Rollout(text, tokens, index=request.sample, truncated=truncated))
+
+
+def precision_note(dtype: Any) -> str:
+    """The precision in which vLLM computes, for the console: it casts float32 weights to bfloat16 by itself."""
+    return f"vLLM computes in {str(dtype).removeprefix('torch.')}"
 
 
 class VLLMGenerator:
@@ -58,6 +69,7 @@ class VLLMGenerator:
             raise DiverError(f"vllm cannot load {model!r}: {one_line(error)}") from None
         variables = chat_template_kwargs or {}
         self.tokenizer = with_chat_template_kwargs(self.engine.get_tokenizer(), variables, "chat_template_kwargs")
+        print(f"{precision_note(self.engine.model_config.dtype)}; its option `dtype` sets it", file=sys.stderr)
         self.context: int = self.engine.model_config.max_model_len
 
     def generate(
@@ -74,4 +86,6 @@ class VLLMGenerator:
                 for request, limit in zip(batch, limits, strict=True)
             ]
             outputs = self.engine.generate([{"prompt_token_ids": ids} for ids in prompts], theirs, use_tqdm=False)
-            yield from (generation(request, output) for request, output in zip(batch, outputs, strict=True))
+            yield from (
+                generation(request, output, self.tokenizer) for request, output in zip(batch, outputs, strict=True)
+            )

@@ -43,6 +43,25 @@ def test_rows_of_a_process_divide_its_mini_batch(processes, rows, per_device, ac
     assert processes * per_device * fields["steps_per_generation"] == 1024
 
 
+def test_the_difference_of_log_probs_is_logged_and_corrects_nothing():
+    """TRL logs it only where it corrects; its factor is within 1e-6 of 1."""
+
+    def correction(**trl):
+        fields = arguments(make_recipe({"trl": trl}))
+        return {
+            name.rpartition("sampling_")[2]: v
+            for name, v in fields.items()
+            if "importance_sampling_" in name and name.startswith("vllm")
+        }
+
+    ours = correction(vllm="colocate")
+    assert ours["correction"] is True and ours["mode"] == "token_truncate"
+    assert 1 - 1e-5 < ours["clip_min"] < 1 < ours["clip_max"] < 1 + 1e-5
+    assert correction() == {}
+    chosen = {"vllm_importance_sampling_mode": "sequence_mask"}
+    assert correction(vllm="server", options=chosen) == {"mode": "sequence_mask"}
+
+
 def test_what_only_trl_has():
     given = {
         "vllm": "colocate",
@@ -53,8 +72,12 @@ def test_what_only_trl_has():
     recipe = make_recipe({"trl": given})
     fields = arguments(recipe)
     assert fields["use_vllm"] and fields["vllm_mode"] == "colocate" and fields["vllm_gpu_memory_utilization"] == 0.3
+    assert fields["learning_rate"] == pytest.approx(1e-5)  # ten times that of the weights
+    assert arguments(make_recipe({"trl": {"lora_rank": 4, "lora_learning_rate": 3e-6}}))["learning_rate"] == 3e-6
+    assert arguments(make_recipe({"trl": {"lora_learning_rate": 3e-6}}))["learning_rate"] == 1e-6
     assert adapters(recipe)["target_modules"] == "all-linear" and adapters(make_recipe({})) is None
     assert identity(recipe)["trl.lora.r"] == 16 and identity(make_recipe({})) == {"trl.quantization": "none"}
+    assert identity(recipe)["trl.lora_learning_rate"] == pytest.approx(1e-5)
     with pytest.raises(DiverError, match="trl: quantization = '8bit' freezes the weights: give lora_rank, such as 16"):
         make_recipe({"trl": {"quantization": "8bit"}})
     with pytest.raises(DiverError, match="trl.options.beta: the method sets it; change"):

@@ -345,16 +345,32 @@ def test_steps_that_are_not_known_yet_are_not_kept(tmp_path):
         ({"loss_type": "bnpo"}, r"method 'grpo': set loss_type='dapo' \(it is 'bnpo'\)"),
         ({"epsilon_high": 0.28, "beta": 0.04}, r"set beta=0.0 \(it is 0.04\), epsilon_high=0.2 \(it is 0.28\)"),
         ({"entropy_coef": 0.01}, "set entropy_coef=0.0"),
-        ({"num_generations_eval": 1}, "num_generations_eval is 1: .* set it to num_generations, 4"),
+        ({"router_aux_loss_coef": 0.001}, r"set router_aux_loss_coef=0.0 \(it is 0.001\)"),
     ],
 )
 def test_a_configuration_of_another_method_is_refused(changes, told):
-    if not {*changes} <= {*config("grpo"), "num_generations_eval"}:
+    if not {*changes} <= {*config("grpo")}:
         pytest.skip(f"the TRL installed here has no {' '.join(changes)}")
     with pytest.raises(DiverError, match=told):
         adapter("grpo", arguments(**changes))
     adapter("grpo", arguments(epsilon_high=None))  # which is epsilon in TRL
     adapter("grpo", arguments(use_bias_correction_kl=True))  # of a divergence that is not in the loss
+    adapter("grpo", arguments(router_aux_loss_coef=None))  # of experts that a model may not have
+
+
+def test_a_configuration_of_another_trainer_is_refused():
+    with pytest.raises(DiverError, match="SimpleNamespace has no scale_rewards, .*: give a GRPOConfig and train with"):
+        adapter("grpo", SimpleNamespace(num_generations=4, max_completion_length=5))
+
+
+def test_a_completion_without_a_limit_was_cut_where_no_end_token_ends_it():
+    batch = Batch()
+    batch.given["completion_ids"] = [[7, 2], [7, 7, 7, 7, 7, 7, 2], [7, 9], []] * 2
+    adapter("grpo", arguments(max_completion_length=None))(**batch.given)
+    assert batch.metrics["response/truncated"] == 0.25
+    penalty = method_named("grpo", overlong={"buffer": 0.2})
+    with pytest.raises(DiverError, match=r"overlong.max_tokens: max_completion_length is None, so give the limit here"):
+        adapter(penalty, arguments(penalty, max_completion_length=None))
 
 
 SUM = method_named("grpo", loss={"aggregation": "token-sum"})
@@ -451,6 +467,7 @@ class Trainer:
 
     def __init__(self, reward_funcs, args):
         self.reward_funcs, self.args, self.processing_class = reward_funcs, args, Tokenizer()
+        self.model = SimpleNamespace(training=True)
 
     def call(self, index=0):
         return self.reward_funcs[index](**Batch().given)
@@ -480,6 +497,42 @@ def test_nothing_is_added_to_an_advantage(before, weights, told):
         assert trainer.call(len(before)) == expected("grpo", 0.0)
 
 
+def test_an_evaluation_has_outcomes_and_groups_of_its_own_size():
+    """One response to each of eight prompts: no advantage, no step, and nothing of the schedule."""
+    args, steps = arguments("diver-mix", num_generations_eval=1), []
+    reward = adapter("diver-mix", args, on_step=lambda *given: steps.append(given))
+    trainer, batch = Trainer([reward], args), Batch()
+    trainer.model.training = False
+    batch.given["prompts"] = [f"1+1? {i}" for i in range(8)]
+    trainer.call = lambda self=trainer: self.reward_funcs[0](**batch.given)  # `self` is what the adapter looks for
+    assert trainer.call() == OUTCOMES * 2
+    assert batch.metrics["reward/outcome"] == 0.75 and batch.metrics["grade/wrong"] == 0.25
+    assert not steps and not Path("run").exists() and "advantage/abs_mean" not in batch.metrics
+    args.num_generations_eval, batch.given["prompts"] = 2, ["a", "a", "b", "b", "c", "c", "d", "d"]
+    assert trainer.call() == OUTCOMES * 2
+
+
+def test_a_trainer_with_a_loss_of_its_own_is_refused():
+    class GRPOTrainer(Trainer):
+        def _compute_loss(self, model, inputs):
+            """TRL's."""
+
+    class GMPOTrainer(GRPOTrainer):
+        def _compute_loss(self, model, inputs):
+            """Another."""
+
+    args = arguments()
+    with pytest.raises(DiverError, match=r"GMPOTrainer has a loss of its own \(_compute_loss\), which is not that of"):
+        GMPOTrainer([adapter("grpo", args)], args).call()
+    trainer = GRPOTrainer([adapter("grpo", args)], args)
+    assert trainer.call() == expected("grpo", 0.0)
+    trainer.aux_loss_enabled = True
+    with pytest.raises(
+        DiverError, match="the load-balancing loss of a mixture of experts, .* router_aux_loss_coef=0.0"
+    ):
+        trainer.call()
+
+
 def environment_outcome(args):
     """The adapter of the page's example of environments."""
     section = PAGE.partition("\n## Tools and environments\n")[2].partition("\n## ")[0]
@@ -502,14 +555,8 @@ def test_the_outcome_is_read_from_environments(recwarn):
     assert any("give `answer_ends`" in str(warning.message) for warning in recwarn)
 
 
-def test_an_environment_with_a_reward_or_with_unequal_prompts_is_refused():
-    def get_reward(environments, **_):
-        return [1.0] * len(environments)
-
+def test_an_environment_with_unequal_prompts_is_refused():
     args = arguments("diver-mix")
-    trainer = Trainer([environment_outcome(args), get_reward], args)
-    with pytest.raises(DiverError, match="reward functions get_reward: TRL would add"):
-        trainer.call(0)
     batch = Batch(chat=True)
     batch.given["environments"] = [SimpleNamespace(solved=True)] * 8
     batch.given["prompts"] = [[{"role": "user", "content": f"1+1? {i}"}] for i in range(8)]
@@ -518,7 +565,8 @@ def test_an_environment_with_a_reward_or_with_unequal_prompts_is_refused():
 
 
 def test_reward_functions_are_mixed_in_the_outcome():
-    """By hand: r = 1.1, 0, 1.0, 0.1; the mean is 0.55, and the standard deviation sqrt(0.2525)."""
+    """By hand: r = 1.1, 0, 1.0, 0.1; the mean is 0.55, and the standard deviation sqrt(0.2525). The first function says
+    what is correct, also where the sum says something else."""
 
     async def accuracy(completions, **_):
         return [1.0, 0.0, 1.0, 0.0] * 2
@@ -530,13 +578,23 @@ def test_reward_functions_are_mixed_in_the_outcome():
     batch = Batch()
     returned = adapter("grpo", args, outcome=[accuracy, style], weights=[1.0, 0.2])(**batch.given)
     np.testing.assert_allclose(returned, np.array([0.55, -0.55, 0.45, -0.45] * 2) / 0.2525**0.5)
-    assert batch.extra["outcome"] == pytest.approx([1.1, 0, 1.0, 0.1] * 2)
+    assert batch.extra["outcome"] == [1, 0, 1, 0] * 2 and batch.metrics["group/solve_none"] == 0
+    assert batch.metrics["reward/outcome"] == 0.5 and batch.metrics["reward/shaped"] == pytest.approx(0.55)
+    equal, seen = Batch(), []
+    reward = adapter("diver-mix", arguments("diver-mix"), outcome=[accuracy, style], answer_ends=lambda **_: [9] * 8)
+    reward.on_step = lambda step, groups, metrics: seen.extend(groups)
+    reward(**equal.given)  # r = 1.5, 0, 1, 0.5: the last is half of the reward, and no response with diversity's
+    assert equal.extra["outcome"] == [1, 0, 1, 0] * 2 and equal.metrics["reward/outcome"] == 0.5
+    parts = [rollout.reward for rollout in seen[0].rollouts]
+    assert [part.other for part in parts] == [0.5, 0, 0, 0.5] and [part.diversity > 0 for part in parts][1::2] == [0, 0]
+    np.testing.assert_allclose(seen[0].advantages, (seen[0].rewards - seen[0].rewards.mean()) / seen[0].rewards.std())
     with pytest.raises(DiverError) as error:
-        adapter("grpo", args, outcome=[accuracy, style], weights=[1.0, 1.0])(**Batch().given)
-    told = (
-        "row 3: accuracy gives 0, and the weighted sum of `outcome` is 0.5: both must be at least method.threshold, 0.5"
-    )
+        adapter("grpo", args, outcome=[accuracy, style], weights=[0.4, 1.0])(**Batch().given)
+    told = "row 0: accuracy gives 1, and 0.4 with its weight: both must be at least method.threshold, 0.5, or neither"
     assert str(error.value).startswith(told)
+    subsets = method_named("pass-at-k", k=2)
+    with pytest.raises(DiverError, match="its advantages are of outcomes alone, so a further reward has no effect"):
+        adapter(subsets, arguments(subsets), outcome=[accuracy, style])(**Batch().given)
     for outcome, weights, told in (
         ([accuracy], [1.0, 2.0], "outcome: 1 functions with 2 weights"),
         ([], None, "outcome: 0 functions"),
@@ -567,7 +625,8 @@ def test_rewards_of_another_scale_are_refused_where_lambda_is_relative_to_1():
             adapter("diver-mix", args, **options)(**Batch().given)
     batch = Batch()
     adapter("diver-mix", args, outcome=[ten, style], weights=[0.1, 0.2])(**batch.given)
-    assert batch.extra["outcome"] == pytest.approx([1.1, -0.04, 1.0, 0.1] * 2)
+    assert batch.extra["outcome"] == [1, 0, 1, 0] * 2
+    assert batch.metrics["reward/outcome"] == 0.5
     by_scale = adapter("grpo", arguments(), outcome=ten)(**Batch().given)
     np.testing.assert_allclose(by_scale, [1, -1, 1, -1] * 2)
     with pytest.warns(UserWarning, match="no outcome reaches method.threshold = 0.5, and the highest of 8 is 0.1"):

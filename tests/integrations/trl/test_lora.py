@@ -25,7 +25,7 @@ from diver.core.jsonl import JsonlLog, read_jsonl
 from diver.core.rollout_rows import groups_from_rows
 from diver.core.types import DiverError, Progress
 from diver.integrations.trl.launch import arguments
-from diver.integrations.trl.objective import installed
+from diver.integrations.trl.objective import dotted, installed
 from diver.integrations.trl.run import METRICS, OLDEST, RunRecorder, check
 from diver.methods import method_named
 from diver.recipe.recipe import make_recipe
@@ -226,6 +226,6 @@ def test_an_older_trl_is_refused(monkeypatch, tmp_path, capsys):
     told = capsys.readouterr().err.splitlines()[-1]
     assert stop.value.code == 2
     assert (
-        "TRL 0.24 is installed, and diver train --engine trl needs 1.16 or newer; "
+        f"TRL {dotted(installed())} is installed, and diver train --engine trl needs {dotted(OLDEST)} or newer; "
         "in a script of your own the reward function"
     ) in told

@@ -37,6 +37,8 @@ def recipe(folder="run", **options):
         ("num_iterations", 2, "diver train counts steps and problems by it; leave it out"),
         ("logging_steps", 1, "diver train counts steps and problems by it; leave it out"),
         ("logging_first_step", True, "diver train counts steps and problems by it; leave it out"),
+        ("eval_strategy", "steps", "TRL does not evaluate here; run diver eval on the run folder afterwards"),
+        ("num_generations_eval", 1, "TRL does not evaluate here; run diver eval on the run folder afterwards"),
         ("shuffle_dataset", True, "diver train counts steps and problems by it; leave it out"),
     ],
 )

@@ -23,10 +23,12 @@ from train import carried
 from transformers import AutoTokenizer
 
 import diver
-from diver.core.types import DiverError
+from diver.core.types import DiverError, Reward
 from diver.integrations.trl import GroupAdvantage, config, lazy
+from diver.integrations.trl.launch import arguments
 from diver.integrations.trl.objective import installed
 from diver.recipe.data import Countdown
+from diver.recipe.recipe import make_recipe
 from diver.tasks.testbeds import policy_folder
 from diver.tasks.verify.countdown import parse, problems, solution
 
@@ -147,7 +149,8 @@ def one_step(folder, reward_funcs, method="diver-mix", prompted=str, **options):
     tokenizer = AutoTokenizer.from_pretrained(policy_folder())
     functions = reward_funcs(args, tokenizer)
     data = Dataset.from_list(rows)
-    return trl.GRPOTrainer(str(policy_folder()), functions, args=args, train_dataset=data, processing_class=tokenizer)
+    given = {"train_dataset": data, "eval_dataset": data.select(range(2)), "processing_class": tokenizer}
+    return trl.GRPOTrainer(str(policy_folder()), functions, args=args, **given)
 
 
 def brevity(completions, **_):
@@ -203,8 +206,8 @@ def test_an_evaluation_before_training_does_not_turn_lambda_off(tmp_path):
     """Before `train`, TRL's state says 0 steps: lambda has its first value, and nothing of that is kept for the run."""
     half = Half()
     trainer = one_step(tmp_path, half.made, max_steps=2, per_device_eval_batch_size=16)
-    trainer.evaluate(trainer.train_dataset.select(range(2)))
-    half.check(total=2, coefs=[0.1])
+    trainer.evaluate()
+    half.check(total=2, coefs=[])
     assert not (tmp_path / "schedule.json").exists()
     trainer.train()
     half.check(total=2, coefs=[0.1, 0.05])
@@ -220,8 +223,8 @@ def test_an_evaluation_before_a_run_is_resumed_keeps_its_schedule(tmp_path):
     for earlier in (4, 0):
         (tmp_path / "schedule.json").write_text(json.dumps({"steps": earlier}))
         trainer = one_step(tmp_path, half.made, **saves)
-        trainer.evaluate(trainer.train_dataset.select(range(2)))
-        half.check(total=4, coefs=[0.1])
+        trainer.evaluate()
+        half.check(total=4, coefs=[])
         trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
         assert [coef for _, coef, _ in half.steps] == pytest.approx(LAMBDA_OF_4[2:])
         half.steps.clear()
@@ -379,22 +382,107 @@ def test_the_settings_of_the_page_are_those_of_the_run(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not LOGS, reason="before TRL 1.0 a reward function logs nothing")
 def test_the_evaluation_of_the_page_has_the_outcome(tmp_path, monkeypatch):
-    """Its rewards are advantages, with mean 0; every metric of the method is logged beside them."""
+    """Its reward is the outcome, and no step of the run."""
     rows = Dataset.from_list(
         [{"prompt": p.prompt, "solution": p.answer} for p in problems(Countdown(), 2, held_out=True)]
     )
     _, given = run_example(example("Evaluation"), tmp_path, monkeypatch, held_out=rows, **names_of_page())
-    steps = []
-    given["reward"].on_step = lambda step, groups, metrics: steps.append((step, metrics["reward/outcome"]))
+    steps, outcomes = [], []
+    given["reward"].outcome = lambda completions, **_: outcomes.append(len(completions)) or [Reward(0.25)] * 8
+    given["reward"].on_step = lambda *step: steps.append(step)
     logged = given["trainer"].evaluate()
-    assert [step for step, _ in steps] == [2, 2]  # a batch of one group for each problem
-    assert logged["eval_reward/outcome"] == pytest.approx(sum(outcome for _, outcome in steps) / 2)
-    assert logged["eval_reward"] == pytest.approx(0, abs=1e-6)
+    assert outcomes == [8, 8] and not steps  # a batch of one group for each problem
+    assert logged["eval_reward/outcome"] == logged["eval_reward"] == 0.25
+
+
+@pytest.mark.skipif(installed() < (1, 16), reason="the other trainers of TRL 1.16")
+def test_evaluations_inside_a_training_have_groups_of_their_own(tmp_path):
+    """One response to each of two problems after each of two steps; the steps are those of the training alone."""
+    half = Half()
+    evaluation = {"eval_strategy": "steps", "eval_steps": 1, "num_generations_eval": 1, "per_device_eval_batch_size": 2}
+    trainer = one_step(tmp_path, half.made, max_steps=2, **evaluation)
+    trainer.train()
+    half.check(total=2, coefs=[0.1, 0.05])
+    logged = [row["eval_reward"] for row in trainer.state.log_history if "eval_reward" in row]
+    assert logged == [0.5, 0.5]  # the outcomes 1 and 0
+
+
+@pytest.mark.skipif(installed() < (1, 16), reason="the other trainers of TRL 1.16")
+def test_the_other_trainers_of_trl_are_refused(tmp_path):
+    from trl.experimental.async_grpo import AsyncGRPOConfig
+    from trl.experimental.gmpo import GMPOConfig, GMPOTrainer
+
+    tokenizer, quiet = AutoTokenizer.from_pretrained(policy_folder()), {"report_to": "none", "bf16": False}
+    for args in (trl.RLOOConfig("out", use_cpu=True, **quiet), AsyncGRPOConfig("out", use_cpu=True, **quiet)):
+        with pytest.raises(DiverError, match=f"{type(args).__name__} has no .*scale_rewards.* train with GRPOTrainer"):
+            GroupAdvantage("grpo", args, tokenizer)
+    batch = {"per_device_train_batch_size": 8, "num_generations": G, "max_completion_length": 4, "max_steps": 1}
+    args = GMPOConfig(str(tmp_path), use_cpu=True, **quiet, **batch, **config("grpo"))
+    data = Dataset.from_list([{"prompt": "1+1", "answer": "2"}] * 4)
+    reward = GroupAdvantage("grpo", args, tokenizer)
+    trainer = GMPOTrainer(str(policy_folder()), reward, args=args, train_dataset=data, processing_class=tokenizer)
+    with pytest.raises(DiverError, match=r"GMPOTrainer has a loss of its own \(_compute_loss\)"):
+        trainer.train()
+    assert "self.aux_loss_enabled =" in inspect.getsource(trl.GRPOTrainer)  # what the adapter asks of experts
+
+
+@pytest.mark.skipif(installed() < (1, 16), reason="environments of TRL 1.16")
+@pytest.mark.parametrize("weights", [None, [1.0]])
+def test_an_environment_with_a_reward_is_carried_as_the_error_says(tmp_path, weights):
+    class Counting:
+        def reset(self, **columns):
+            """Begin."""
+
+        def add(self, number: int) -> int:
+            """Add.
+
+            Args:
+                number: what is added.
+            """
+            return number
+
+        def get_reward(self):
+            return 0.75
+
+    template = (
+        "{% for m in messages %}{{ m['content'] or '' }}"
+        "{% for c in m.tool_calls or [] %}{{ c.function.name }} {{ c.function.arguments }}{% endfor %}{% endfor %}"
+    )
+    tokenizer = AutoTokenizer.from_pretrained(policy_folder())
+    tokenizer.chat_template = template
+    tokenizer.response_template = {"defaults": {"role": "assistant"}, "fields": {"content": {"content": "text"}}}
+    batch = {"per_device_train_batch_size": 8, "num_generations": G, "max_completion_length": 8, "max_steps": 1}
+    quiet = {"report_to": "none", "use_cpu": True, "bf16": False, "disable_tqdm": True, "save_strategy": "no"}
+    args = GRPOConfig(str(tmp_path), reward_weights=weights, **batch, **quiet, **config("grpo"))
+    data = Dataset.from_list(
+        [{"prompt": [{"role": "user", "content": p.prompt}]} for p in problems(Countdown(), 2, held_out=False)]
+    )
+    seen = []
+
+    def trainer(**options):
+        reward = GroupAdvantage("grpo", args, tokenizer, **options)
+        given = {"args": args, "train_dataset": data, "processing_class": tokenizer}
+        return trl.GRPOTrainer(str(policy_folder()), reward, environment_factory=Counting, **given)
+
+    with pytest.raises(
+        DiverError, match=r"read it in outcome=lambda .*, and set trainer.reward_weights\[1\] = 0 before"
+    ):
+        trainer().train()
+    followed = trainer(
+        outcome=lambda environments, **_: [e.get_reward() for e in environments],
+        on_step=lambda step, groups, metrics: seen.append(metrics["reward/outcome"]),
+    )
+    followed.reward_weights[1] = 0
+    followed.train()
+    assert seen == [0.75]
 
 
 def test_the_configuration_of_the_page_for_vllm(tmp_path, monkeypatch):
     fields, given = run_example(example("vLLM"), tmp_path, monkeypatch, **names_of_page())
-    assert fields["use_vllm"] and given["args"].vllm_importance_sampling_correction is False
+    assert fields["use_vllm"] and given["args"].vllm_importance_sampling_correction
+    names = ("mode", "clip_min", "clip_max")
+    ours = [arguments(make_recipe({"trl": {"vllm": "colocate"}}))[f"vllm_importance_sampling_{name}"] for name in names]
+    assert ours == [getattr(given["args"], f"vllm_importance_sampling_{name}") for name in names]
     GroupAdvantage("diver-mix", given["args"], given["tokenizer"])
 
 

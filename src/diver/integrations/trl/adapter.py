@@ -23,7 +23,7 @@ import numpy as np
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
-from diver.integrations.trl.caller import calling_trainer, check_alone
+from diver.integrations.trl.caller import calling_trainer, check_alone, check_loss, is_training
 from diver.integrations.trl.objective import SEAM, check
 from diver.integrations.trl.outcomes import Outcome, one_outcome
 from diver.methods import Method
@@ -40,6 +40,8 @@ Row = tuple[Problem, str, Rollout]
 class GroupAdvantage:
     """A reward function for GRPOTrainer: the advantage of each completion, float64, by `method`.
 
+    In an evaluation it gives the outcome of each completion instead.
+
     The outcome of a completion is our grade of what the assistant wrote, unless `outcome` is given. Pass several
     functions as `outcome=[f, g]` and not as reward functions of the trainer beside this one: those would be added to an
     advantage, which is refused.
@@ -48,8 +50,9 @@ class GroupAdvantage:
         args: the trainer's GRPOConfig; `config` gives what the method needs in it.
         tokenizer: the trainer's processing class.
         outcome: a reward function in TRL's own signature, whose values take the place of our grades. It returns None
-            for a prompt that it is not for; the completions of that prompt have the advantage 0. The outcome of several
-            functions is their sum by `weights`, and the first says what is correct (`WeightedOutcome`).
+            for a prompt that it is not for; the completions of that prompt have the advantage 0. The first of
+            several functions gives the outcome, which says what is correct. The others are added to the reward
+            (`WeightedOutcome`).
         weights: one per function of `outcome`.
         answer_ends: called as `outcome` is. It returns the characters of each completion up to the end of its answer,
             None where that is unknown. Our verifiers find the end themselves.
@@ -105,11 +108,17 @@ class GroupAdvantage:
         trainer = calling_trainer()
         self._use(self.args if trainer is None else trainer.args)
         if trainer is not None:
+            check_loss(trainer)
             check_alone(trainer, self.entry)
         start = time.perf_counter()
         rows, first = gathered(partial(self._graded, prompts, completions, completion_ids, inputs))
         verified = time.perf_counter()
-        sampled, progress = self._groups(rows), self._progress(inputs["trainer_state"])
+        log_metric = inputs.get("log_metric", lambda name, value: None)  # since TRL 1.0
+        log_extra = inputs.get("log_extra", lambda name, values: None)
+        if not is_training(trainer):
+            size = getattr(self.args, "num_generations_eval", None) or self.args.num_generations
+            return self._evaluated(self._groups(rows, size), first, len(prompts), log_metric)
+        sampled, progress = self._groups(rows, self.args.num_generations), self._progress(inputs["trainer_state"])
         if "keys" in self.method.needs:
             sampled = with_keys(sampled)
         applies = [not np.isnan(group.outcomes).any() for group in sampled]
@@ -121,8 +130,6 @@ class GroupAdvantage:
         metrics = {"time/verify": verified - start, "time/diversity": time.perf_counter() - verified}
         if trained:
             metrics |= self.method.metrics(trained, progress) | sampling_metrics(trained)
-        log_metric = inputs.get("log_metric", lambda name, value: None)  # since TRL 1.0
-        log_extra = inputs.get("log_extra", lambda name, values: None)
         for name, value in metrics.items():
             log_metric(name, value)
         own = [r for group in groups for r in group.rollouts][first : first + len(prompts)]
@@ -133,9 +140,23 @@ class GroupAdvantage:
             self.on_step(progress.step + 1, trained, metrics)
         return [r.advantage for r in own]
 
+    def _evaluated(
+        self, groups: Sequence[Group], first: int, count: int, log_metric: Callable[[str, float], None]
+    ) -> list[float]:
+        """This process's outcomes, NaN where no function is for a prompt: an evaluation has no advantages."""
+        outcomes = np.concatenate([group.outcomes for group in groups])
+        scored = [group for group in groups if not np.isnan(group.outcomes).any()]
+        metrics = {"reward/outcome": float(np.nanmean(outcomes))} | sampling_metrics(scored) if scored else {}
+        for name, value in metrics.items():
+            log_metric(name, value)
+        return outcomes[first : first + count].tolist()
+
     def _use(self, args: Any) -> None:
         """Take and check the configuration of the trainer that calls."""
-        self.args, self.method = args, self._unlimited.limited(args.max_completion_length)
+        limit, overlong = args.max_completion_length, self._unlimited.overlong
+        if limit is None and overlong and not overlong.max_tokens:
+            raise DiverError("method.overlong.max_tokens: max_completion_length is None, so give the limit here")
+        self.args, self.method = args, self._unlimited if limit is None else self._unlimited.limited(limit)
         self.check(args)
 
     def check(self, args: Any) -> None:
@@ -159,11 +180,11 @@ class GroupAdvantage:
             pairs = list(zip(written, problems, strict=True))
             found = verdicts(pairs, self.verification, truncated=truncated, thinking=thinking)
             grades, ends = [v.grade for v in found], [v.answer_end for v in found]
-            outcomes = [float(grade is Grade.CORRECT) for grade in grades]
+            rewards = [Reward(float(grade is Grade.CORRECT)) for grade in grades]
         else:
             problems = [Problem("", _text(prompt), "") for prompt in prompts]
             columns = {"prompts": prompts, "completions": completions, "completion_ids": tokens, **inputs}
-            outcomes, ends = self.outcome(**columns).tolist(), self._ends_given(columns)
+            rewards, ends = self.outcome(**columns), self._ends_given(columns)
         rows = []
         for i, (prompt, ids, end) in enumerate(zip(prompts, tokens, ends, strict=True)):
             text = self._response(completions[i], ids)
@@ -174,7 +195,7 @@ class GroupAdvantage:
                 truncated=bool(truncated[i]),
                 grade=grades[i],
                 answer_end=None if end is None or start < 0 else start + end,
-                reward=Reward(outcomes[i]),
+                reward=rewards[i],
             )
             rows.append((problems[i], _text(prompt), rollout))
         return rows
@@ -193,7 +214,8 @@ class GroupAdvantage:
         return [None] * len(columns["completions"])
 
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
-        return [is_truncated(ids, self.args.max_completion_length, self.ends) for ids in tokens]
+        limit = self.args.max_completion_length or 1  # without a limit, what no end token ends was cut
+        return [is_truncated(ids, limit, self.ends) for ids in tokens]
 
     def _response(self, completion: Any, ids: Sequence[int]) -> str:
         """All that the policy wrote, also the thoughts and calls that TRL has parsed out of a message.
@@ -223,9 +245,8 @@ class GroupAdvantage:
         rows = [{name: column[i] for name, column in columns.items()} for i in range(len(prompts))]
         return [to_problem(row, f"row {i}", self.source, i) for i, row in enumerate(rows)]
 
-    def _groups(self, rows: Sequence[Row]) -> list[Group]:
-        """Rows of all processes, in TRL's order: num_generations of one prompt after those of another."""
-        size = self.args.num_generations
+    def _groups(self, rows: Sequence[Row], size: int) -> list[Group]:
+        """Rows of all processes, in TRL's order: `size` of one prompt after those of another."""
         groups = []
         for start in range(0, len(rows), size):
             problems, prompts, rollouts = zip(*rows[start : start + size], strict=True)

@@ -6,6 +6,9 @@ from typing import Any
 from diver.core.types import DiverError
 from diver.integrations.trl.outcomes import name_of
 
+ENVIRONMENTS = "__init__.<locals>.get_reward"
+"""The name of the function by which GRPOTrainer makes the method of an environment a reward function."""
+
 
 def calling_trainer() -> Any | None:
     """The GRPOTrainer above this call, None without one.
@@ -22,17 +25,50 @@ def calling_trainer() -> Any | None:
     return None
 
 
+def is_training(trainer: Any) -> bool:
+    """Whether a batch is one of the training, by what TRL itself asks; an evaluation has the model in its other
+    mode."""
+    return getattr(getattr(trainer, "model", None), "training", True)
+
+
+def check_loss(trainer: Any) -> None:
+    """Raises DiverError where the trainer has another loss than GRPOTrainer's, or a term that no method has."""
+    classes = type(trainer).__mro__
+    names = [cls.__name__ for cls in classes]
+    for cls in classes[: names.index("GRPOTrainer")] if "GRPOTrainer" in names else ():
+        if found := {"compute_loss", "_compute_loss"} & {*vars(cls)}:
+            raise DiverError(
+                f"{cls.__name__} has a loss of its own ({', '.join(sorted(found))}), which is not that of the method: "
+                "train with GRPOTrainer"
+            )
+    if getattr(trainer, "aux_loss_enabled", False):
+        raise DiverError(
+            "TRL adds the load-balancing loss of a mixture of experts, which is not part of the method: set "
+            "router_aux_loss_coef=0.0 in the GRPOConfig"
+        )
+
+
 def check_alone(trainer: Any, own: Any) -> None:
     """Raises DiverError where TRL would add the rewards of other functions to those of `own`, or scale these."""
     functions = list(trainer.reward_funcs)
-    weights = [1.0] * len(functions) if trainer.args.reward_weights is None else list(trainer.args.reward_weights)
+    given = getattr(
+        trainer, "reward_weights", trainer.args.reward_weights
+    )  # of the trainer: TRL adds that of an environment's get_reward to the arguments'
+    weights = [1.0] * len(functions) if given is None else [float(weight) for weight in given]
     index = next((i for i, function in enumerate(functions) if function is own), 0)
     if weights[index] != 1:
         raise DiverError(
             f"GRPOConfig.reward_weights gives the advantage the weight {weights[index]}, and it is normalised already: "
             "give it 1"
         )
-    rewards = zip(functions, weights, strict=True)
+    rewards = list(zip(functions, weights, strict=True))
+    for i, (function, weight) in enumerate(rewards):
+        if weight and i != index and getattr(function, "__qualname__", "").endswith(ENVIRONMENTS):
+            raise DiverError(
+                "get_reward of the environment: TRL would add its reward to an advantage that is normalised already; "
+                "read it in outcome=lambda environments, **_: [e.get_reward() for e in environments], and set "
+                f"trainer.reward_weights[{i}] = 0 before trainer.train()"
+            )
     if added := [name_of(function) for i, (function, weight) in enumerate(rewards) if weight and i != index]:
         raise DiverError(
             f"reward functions {', '.join(added)}: TRL would add their rewards to an advantage that is normalised "

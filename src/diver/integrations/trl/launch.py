@@ -19,6 +19,18 @@ STEPS = {
     "save_strategy": "steps",
 }
 """By which the rows of the run folder are counted, and the problems of a resumed run are those that are left."""
+EVALUATION = ("do_eval", "num_generations_eval", "per_device_eval_batch_size")
+CORRECTION = "vllm_importance_sampling_"
+UNCORRECTED = {
+    f"{CORRECTION}correction": True,
+    f"{CORRECTION}mode": "token_truncate",
+    f"{CORRECTION}clip_min": 1 - 1e-6,
+    f"{CORRECTION}clip_max": 1 + 1e-6,
+}
+"""No correction of the loss: TRL's factor, the ratio of the trainer's to vLLM's probabilities, is 1 to 1e-6.
+
+With the correction off, TRL would not log how far the log-probs are apart (docs/engines/trl.md#vllm).
+"""
 
 
 def arguments(recipe: Recipe) -> dict[str, Any]:
@@ -52,13 +64,13 @@ def arguments(recipe: Recipe) -> dict[str, Any]:
         "use_cpu": recipe.model.device == "cpu",
         "use_vllm": trl.vllm != "off",
         **({} if trl.vllm == "off" else {"vllm_mode": trl.vllm}),
+        **({"learning_rate": lora_learning_rate(recipe)} if trl.lora_rank else {}),
     }
     _check_options(trl.options, objective, fields)
     return {
         **fields,
         "lr_scheduler_type": "constant_with_warmup",
-        # TRL's default multiplies the loss by the ratio of vLLM's to the trainer's probabilities; the method does not.
-        "vllm_importance_sampling_correction": False,
+        **(UNCORRECTED if trl.vllm != "off" and not any(CORRECTION in name for name in trl.options) else {}),
         **trl.options,
     }
 
@@ -66,6 +78,10 @@ def arguments(recipe: Recipe) -> dict[str, Any]:
 def _check_options(options: Collection[str], objective: Collection[str], fields: Collection[str]) -> None:
     """Raises DiverError for an option that would replace what the recipe says, with the key that says it."""
     for name in options:
+        if name.startswith("eval_") or name in EVALUATION:
+            raise DiverError(
+                f"trl.options.{name}: TRL does not evaluate here; run diver eval on the run folder afterwards"
+            )
         if name in objective:
             raise DiverError(f"trl.options.{name}: the method sets it; change [method]")
         if name in (*fields, "bf16"):
@@ -88,11 +104,18 @@ def adapters(recipe: Recipe) -> dict[str, Any] | None:
     }
 
 
+def lora_learning_rate(recipe: Recipe) -> float:
+    """The learning rate of the adapters."""
+    given = recipe.trl.lora_learning_rate
+    return 10 * recipe.train.learning_rate if given is None else given
+
+
 def identity(recipe: Recipe) -> dict[str, Any]:
     """What a resumed run must not change of the section [trl]."""
     tables = {"lora": adapters(recipe) or {}, "options": recipe.trl.options}
     given = {f"trl.{table}.{name}": value for table, fields in tables.items() for name, value in fields.items()}
-    return {"trl.quantization": recipe.trl.quantization, **given}
+    rate = {"trl.lora_learning_rate": lora_learning_rate(recipe)} if recipe.trl.lora_rank else {}
+    return {"trl.quantization": recipe.trl.quantization, **rate, **given}
 
 
 def command(words: Sequence[str], processes: int) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from diver.core.types import DiverError
 from diver.integrations.seam import SEAMS
+from diver.integrations.versions import oldest
 from diver.losses import CispoLoss, ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss, SapoLoss
 from diver.methods import Method
 
@@ -34,9 +35,10 @@ OBJECTIVE: dict[str, Any] = {
     "mask_truncated_completions": False,
     "off_policy_mask_threshold": None,
     "use_adaptive_entropy": False,
+    "router_aux_loss_coef": 0.0,  # TRL's default is that of a mixture of experts
 }
 """What every method requires: advantages pass through as they are, and the loss has no term that the method has not."""
-OLDEST = (0, 22)
+OLDEST = oldest("trl")
 """The first TRL that knows scale_rewards="none"."""
 ADDED: dict[str, tuple[tuple[int, int], Any]] = {
     "use_bias_correction_kl": ((0, 26), False),
@@ -44,6 +46,7 @@ ADDED: dict[str, tuple[tuple[int, int], Any]] = {
     "off_policy_mask_threshold": ((0, 27), None),
     "entropy_coef": ((1, 8), 0.0),
     "use_adaptive_entropy": ((1, 8), False),
+    "router_aux_loss_coef": ((1, 7), 0.0),
 }
 """The fields of GRPOConfig that came later: since which TRL, and the value that is what an older one does without
 it."""
@@ -98,21 +101,21 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
     version = installed()
     if version is None:
         return dict(fields)
-    name = f"TRL {_dotted(version)} is installed"
+    name = f"TRL {dotted(version)} is installed"
     if version < OLDEST:
-        raise DiverError(f"{name}, which normalises every advantage again: {_dotted(OLDEST)} or newer is needed")
+        raise DiverError(f"{name}, which normalises every advantage again: {dotted(OLDEST)} or newer is needed")
     if fields.get("loss_type") == LOSS_TYPES["token-sum"] and version < BY_STEPS:
         raise DiverError(
             f"{name}, which sums a loss over tokens with their padding: choose method.loss.aggregation = 'token-mean', "
-            f"or install TRL {_dotted(BY_STEPS)} or newer"
+            f"or install TRL {dotted(BY_STEPS)} or newer"
         )
     if (loss := fields.get("loss_type")) in ("cispo", "sapo") and version < BY_STEPS:
-        raise DiverError(f"{name}, whose {loss} was not compared with this one: {_dotted(BY_STEPS)} or newer is needed")
+        raise DiverError(f"{name}, whose {loss} was not compared with this one: {dotted(BY_STEPS)} or newer is needed")
     missing = {field for field, (since, _) in ADDED.items() if field in fields and version < since}
     for field in sorted(missing):
         since, absent = ADDED[field]
         if fields[field] != absent:
-            raise DiverError(f"{name}, without {field} = {fields[field]!r}: {_dotted(since)} or newer is needed")
+            raise DiverError(f"{name}, without {field} = {fields[field]!r}: {dotted(since)} or newer is needed")
     return {field: value for field, value in fields.items() if field not in missing}
 
 
@@ -125,7 +128,7 @@ def installed() -> tuple[int, int] | None:
     return int(major), int(minor)
 
 
-def _dotted(version: tuple[int, int]) -> str:
+def dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
@@ -134,28 +137,30 @@ def check(args: Any, method: Method) -> None:
     wanted, unsloth = config(method), type(args).__name__.startswith("Unsloth")
     if unsloth and isinstance(method.loss, HighEntropyLoss) and (installed() or UNSLOTHS) <= UNSLOTHS:
         raise DiverError(
-            f"method {method.name!r}: an Unsloth for TRL up to {_dotted(UNSLOTHS)} trains on tokens of low entropy, "
+            f"method {method.name!r}: an Unsloth for TRL up to {dotted(UNSLOTHS)} trains on tokens of low entropy, "
             "too; install one for a newer TRL, or choose another engine"
+        )
+    if missing := [name for name in wanted if not hasattr(args, name)]:
+        raise DiverError(
+            f"{type(args).__name__} has no {', '.join(missing)}: give a GRPOConfig and train with GRPOTrainer; TRL's "
+            "other trainers (RLOO, asynchronous GRPO) make other advantages of what a reward function returns"
         )
     given = {name: getattr(args, name) for name in wanted}
     if "epsilon_high" in given and given["epsilon_high"] is None:
         given["epsilon_high"] = args.epsilon
+    if given.get("router_aux_loss_coef", 0) is None:
+        wanted.pop("router_aux_loss_coef")  # a model without experts has no such loss; `check_loss` asks the trainer
     if not method.loss.kl_coef:
         wanted.pop("use_bias_correction_kl", None)  # of a divergence that is not in the loss
     wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]
     if wrong:
         made = ", after it is made: Unsloth changes it by itself" if unsloth else ""
         raise DiverError(f"GRPOConfig is not that of method {method.name!r}: set {', '.join(wrong)}{made}")
-    if getattr(args, "num_generations_eval", None) not in (None, args.num_generations):
-        raise DiverError(
-            f"GRPOConfig.num_generations_eval is {args.num_generations_eval}: a reward function cannot tell evaluation "
-            f"from training, so leave it out, or set it to num_generations, {args.num_generations}"
-        )
     version, each, steps = installed(), args.gradient_accumulation_steps, args.steps_per_generation
     if version and version < BY_STEPS and args.loss_type == LOSS_TYPES["token-mean"] and steps != each:
         raise DiverError(
-            f"TRL {_dotted(version)} is installed, which divides the loss of an optimizer step by the tokens of a "
+            f"TRL {dotted(version)} is installed, which divides the loss of an optimizer step by the tokens of a "
             f"whole generation: set steps_per_generation={each}, as gradient_accumulation_steps is (it is {steps}), or "
-            f"install TRL {_dotted(BY_STEPS)} or newer"
+            f"install TRL {dotted(BY_STEPS)} or newer"
         )
     method.check_group_size(args.num_generations, "num_generations")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diver.core.types import DiverError
+from diver.core.types import DiverError, Reward
 from diver.methods import Method, check_outcomes
 
 Values = Sequence[float | None]
@@ -18,34 +18,35 @@ Outcome = Callable[..., Values | Awaitable[Values]]
 
 @dataclass(frozen=True)
 class WeightedOutcome:
-    """The weighted sum of what the reward functions give, of those that are not None for a completion.
+    """What the reward functions give for each completion, of those that are not None for it, times their weights.
 
-    The first of them that is for a completion says whether it is correct: when it gives at least `threshold`. The sum
-    must say the same, for a method sees the sum alone. `check_outcomes` applies to the weighted value of that function;
-    the sum may be below 0 or above 1.
-
-    Raises:
-        DiverError: the others outweigh the first.
+    The value of the first of them is the outcome, which says whether the completion is correct. The others are added
+    to its reward.
     """
 
     functions: tuple[Outcome, ...]
     weights: tuple[float, ...]
     method: Method
 
-    def __call__(self, **inputs: Any) -> np.ndarray:
-        """float64 [B], NaN for a completion that no function is for."""
+    def __call__(self, **inputs: Any) -> list[Reward]:
+        """The reward of each completion; its outcome is NaN where no function is for it.
+
+        Raises:
+            DiverError: the weight of the first function moves a value over `method.threshold`.
+        """
         given = np.array([_values_of(function, inputs) for function in self.functions])
         weighted, rows = given * np.array(self.weights)[:, None], np.arange(given.shape[1])
         first = (~np.isnan(given)).argmax(axis=0)  # of the functions that are for a completion
-        firsts, threshold = given[first, rows], self.method.threshold
-        check_outcomes(self.method, weighted[first, rows].tolist())
-        totals = np.where(np.isnan(firsts), math.nan, np.nansum(weighted, axis=0))
-        for i in np.flatnonzero((firsts >= threshold) != (totals >= threshold)):
+        firsts, outcomes, threshold = given[first, rows], weighted[first, rows], self.method.threshold
+        check_outcomes(self.method, outcomes.tolist())
+        for i in np.flatnonzero((firsts >= threshold) != (outcomes >= threshold)):
             raise DiverError(
-                f"row {i}: {name_of(self.functions[first[i]])} gives {firsts[i]:g}, and the weighted sum of `outcome` "
-                f"is {totals[i]:g}: both must be at least method.threshold, {threshold:g}, or neither; change `weights`"
+                f"row {i}: {name_of(self.functions[first[i]])} gives {firsts[i]:g}, and {outcomes[i]:g} with its "
+                f"weight: both must be at least method.threshold, {threshold:g}, or neither; change `weights`"
             )
-        return totals
+        weighted[first, rows] = 0
+        others = np.nansum(weighted, axis=0)
+        return [Reward(outcome, other=other) for outcome, other in zip(outcomes.tolist(), others.tolist(), strict=True)]
 
 
 def one_outcome(

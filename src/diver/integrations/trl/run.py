@@ -1,6 +1,7 @@
 """A run by TRL's GRPOTrainer, in this process or in this one of several, with our run folder beside TRL's own."""
 
 import contextlib
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,11 +17,14 @@ from trl import GRPOConfig, GRPOTrainer
 from diver.core.extras import missing
 from diver.core.run_folder import RunFolder
 from diver.core.types import DiverError, Group
+from diver.integrations.trl import objective
 from diver.integrations.trl.adapter import GroupAdvantage
 from diver.integrations.trl.launch import adapters, arguments, identity
-from diver.integrations.trl.objective import installed
+from diver.integrations.trl.objective import dotted, installed
+from diver.integrations.versions import oldest
 from diver.recipe.recipe import Recipe
 from diver.recipe.run import open_run
+from diver.sample.vllm import precision_note
 from diver.tasks.splits import draw_indices
 from diver.tasks.templates import Prompted
 from diver.tasks.testbeds import policy_folder
@@ -28,7 +32,7 @@ from diver.train.alerts import AlertLog
 from diver.train.prepare import prepare
 from diver.train.stopping import Stop, stop_request
 
-OLDEST = (1, 16)
+OLDEST = oldest("trl", "allowed_by_train")
 """The TRL with which this is run; before 1.0 a reward function could log nothing."""
 METRICS = {
     "policy/loss": "loss",
@@ -36,7 +40,7 @@ METRICS = {
     "policy/grad_norm": "grad_norm",
     "policy/kl": "kl",
     "policy/entropy": "entropy",
-    "policy/logprob_mismatch": "sampling/sampling_logp_difference/mean",  # with vLLM and its importance correction
+    "policy/logprob_mismatch": "sampling/sampling_logp_difference/mean",  # with vLLM
 }
 """What the run folder calls TRL's metrics; those of the method have the same names in both."""
 
@@ -129,6 +133,8 @@ def run(recipe: Recipe) -> None:
         quantization_config=_quantization(recipe),
     )
     reward.ends |= set(trainer.eos_token_ids)
+    if folder and recipe.trl.vllm == "colocate":
+        print(precision_note(trainer.vllm_generation.llm.model_config.dtype), file=sys.stderr)
     if folder:
         folder.begin()
         folder.keep_until(done // updates)
@@ -152,8 +158,8 @@ def grpo_config(recipe: Recipe) -> GRPOConfig:
     """TRL's configuration of `recipe`. DiverError for what TRL itself refuses."""
     if (version := installed() or OLDEST) < OLDEST:
         raise DiverError(
-            f"TRL {version[0]}.{version[1]} is installed, and diver train --engine trl needs {OLDEST[0]}.{OLDEST[1]} "
-            "or newer; in a script of your own the reward function (GroupAdvantage) runs from 0.22 on"
+            f"TRL {dotted(version)} is installed, and diver train --engine trl needs {dotted(OLDEST)} or newer; in a "
+            f"script of your own the reward function (GroupAdvantage) runs from {dotted(objective.OLDEST)} on"
         )
     model = recipe.model
     gpu = torch.cuda.is_available() and model.device != "cpu"

@@ -10,9 +10,7 @@ from typing import Any, NoReturn
 
 from diver.core.types import DiverError
 from diver.integrations.verl.config import NAME
-
-# The hooks of the trainer are not a public interface, so each version is tried before it is named.
-VERSIONS = ("0.9.1",)
+from diver.integrations.versions import VERSIONS
 
 logger = logging.getLogger(__name__)
 
@@ -21,10 +19,11 @@ def register() -> None:
     """Raises DiverError for a verl that this plugin was not made for."""
     import verl
 
-    if verl.__version__ not in VERSIONS:
+    allowed = VERSIONS["allowed"]["verl"]
+    if f"=={verl.__version__}" != allowed:
         raise DiverError(
-            f"verl {verl.__version__}: this diver-rl works with verl {', '.join(VERSIONS)}; pip install "
-            f"verl=={VERSIONS[-1]}"
+            f"verl {verl.__version__}: this diver-rl works with verl {allowed.removeprefix('==')}; pip install "
+            f"verl{allowed}"
         )
     from diver.integrations.verl import reward, trainer  # noqa: F401
 
