@@ -3,10 +3,12 @@
 # make test-elsewhere   the tests in random order, as on a machine with AVX2 alone, in another locale and time zone, without HOME
 # make check    ruff, mypy, no test that asserts on a clock, and no sentence of more than 30 words
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
-# make test-trl   the adapter and diver train --engine trl under stock TRL on one and two processes, LoRA too, in an environment of its own
+# make test-trl   the adapter and diver train --engine trl under stock TRL on one and two processes, LoRA too
+# make test-verl  the plugin and diver train --engine verl under stock verl, Ray and FSDP on a CPU
+# make test-vllm  real vLLM on a CPU: evaluation in this process and by a server, TRL and verl with it, scripts/one_hour.sh
+#                 these three in one environment, .venv-trainers
 # make test-trl-old   the adapter under the older TRL and transformers that Unsloth had, in an environment of its own
 # make test-engines   the adapters under ms-swift (two steps on a CPU), SkyRL's and tinker-cookbook's classes, likewise
-# make test-verl  the plugin and diver train --engine verl under stock verl, Ray and FSDP on a CPU, in an environment of its own; -vllm: with vLLM
 # make versions  the page and the pins of src/diver/integrations/versions.toml, which names every release of an engine
 # make package  the sdist and the wheel, installed into an empty environment outside the clone: at work, size, import time
 # make docs     the documentation as a site, in build/site
@@ -19,7 +21,7 @@ export DIVER_DATA
 # Where the shell sets it, every process would compile the tests and the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: versions train test test-elsewhere test-slow test-trl test-trl-old test-engines test-verl test-verl-vllm check package docs bench real clean
+.PHONY: versions train test test-elsewhere test-slow test-trl test-trl-old test-engines test-verl test-vllm check package docs bench real clean
 
 train: .venv/ready
 	$(BIN)/python scripts/quickstart.py
@@ -40,8 +42,8 @@ test-slow: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:randomly -m "slow or hypothesis" --hypothesis-profile many \
 		-n auto --maxprocesses 4 --dist loadfile
 
-test-trl: .venv-bench/ready
-	.venv-bench/bin/python -m pytest tests/integrations/trl tests/train/test_loggers.py
+test-trl: .venv-trainers/ready
+	.venv-trainers/bin/python -m pytest tests/integrations/trl tests/train/test_loggers.py
 
 test-trl-old: .venv-trl-old/ready
 	.venv-trl-old/bin/python -m pytest -rs tests/integrations/trl
@@ -49,12 +51,11 @@ test-trl-old: .venv-trl-old/ready
 test-engines: .venv-engines/ready
 	.venv-engines/bin/python -m pytest -rs tests/integrations/engines
 
-test-verl: .venv-verl/ready
-	.venv-verl/bin/python -m pytest tests/integrations/verl --durations 0
+test-verl: .venv-trainers/ready
+	.venv-trainers/bin/python -m pytest tests/integrations/verl --durations 0
 
-# A worker of vLLM that fails leaves the run hanging.
-test-verl-vllm: .venv-verl-vllm/ready
-	timeout 1800 .venv-verl-vllm/bin/python -m pytest -s tests/integrations/verl/test_vllm.py
+test-vllm: .venv-trainers/ready
+	.venv-trainers/bin/python -m pytest -s -m "slow or not slow" tests/integrations/vllm tests/sample/test_vllm_generator.py --durations 0
 
 check: .venv/ready
 	$(BIN)/ruff check .
@@ -76,7 +77,7 @@ package:
 docs: .venv-docs/ready
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict
 
-bench: .venv/ready .venv-bench/ready
+bench: .venv/ready .venv-trainers/ready
 	$(BIN)/python benchmarks/textual.py
 	$(BIN)/python benchmarks/extraction.py
 	$(BIN)/python benchmarks/verify.py
@@ -84,7 +85,7 @@ bench: .venv/ready .venv-bench/ready
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/coverage.py
-	.venv-bench/bin/python benchmarks/engine.py
+	.venv-trainers/bin/python benchmarks/engine.py
 
 # torch by itself and the rest without dependencies: the lock is complete, and nothing pulls another build of torch.
 .venv/ready: requirements.lock pyproject.toml studies/pyproject.toml
@@ -100,11 +101,12 @@ define with-torch
 	test -d $(1) || { $(PYTHON) -m venv $(1) && cp -Rl .venv/$(SITE)/torch* .venv/$(SITE)/functorch $(1)/$(SITE)/; }
 endef
 
-# TRL pins much, so it has an environment of its own.
-.venv-bench/ready: .venv/ready benchmarks/requirements.txt
-	$(call with-torch,.venv-bench)
-	.venv-bench/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
-	.venv-bench/bin/pip install --quiet -r benchmarks/requirements.txt
+# TRL, verl and vLLM agree on one environment, whose list of packages is complete.
+HARNESS := tests/integrations/harness/vllm_on_cpu
+.venv-trainers/ready: .venv/ready tests/integrations/requirements.txt $(HARNESS)/pyproject.toml $(HARNESS)/vllm_on_cpu.py
+	$(call with-torch,.venv-trainers)
+	.venv-trainers/bin/pip install --quiet --no-deps -r tests/integrations/requirements.txt
+	.venv-trainers/bin/pip install --quiet --no-deps --no-build-isolation ./$(HARNESS) -e . -e ./studies
 	touch $@
 
 .venv-trl-old/ready: .venv/ready tests/integrations/trl/requirements-old.txt
@@ -125,20 +127,5 @@ endef
 	.venv-docs/bin/pip install --quiet '.[docs]'
 	touch $@
 
-.venv-verl/ready: .venv/ready tests/integrations/verl/requirements.txt
-	$(call with-torch,.venv-verl)
-	.venv-verl/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
-	.venv-verl/bin/pip install --quiet --no-deps -r tests/integrations/verl/requirements.txt
-	.venv-verl/bin/pip install --quiet --no-deps --no-build-isolation -e . -e ./studies
-	touch $@
-
-.venv-verl-vllm/ready: requirements.lock tests/integrations/verl/requirements.txt tests/integrations/verl/requirements-vllm.txt
-	$(PYTHON) -m venv .venv-verl-vllm
-	.venv-verl-vllm/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
-	.venv-verl-vllm/bin/pip install --quiet --no-deps -r tests/integrations/verl/requirements.txt
-	.venv-verl-vllm/bin/pip install --quiet --no-deps -r tests/integrations/verl/requirements-vllm.txt
-	.venv-verl-vllm/bin/pip install --quiet --no-deps --no-build-isolation tests/integrations/verl/harness/vllm_name -e . -e ./studies
-	touch $@
-
 clean:
-	rm -rf .venv .venv-bench .venv-docs .venv-trl-old .venv-engines .venv-verl .venv-verl-vllm build runs
+	rm -rf .venv .venv-trainers .venv-docs .venv-trl-old .venv-engines build runs

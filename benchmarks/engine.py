@@ -4,8 +4,8 @@ Same weights, prompts, rewards and settings: 64 problems x 8 responses, four upd
 0, AdamW, float32, one thread. Every trial starts from the same weights; the engines take turns, and the best trial of
 each counts. Judging and diversity are no part of either time. Needs an environment of its own, TRL pins much:
 
-    python -m venv .venv-bench && .venv-bench/bin/pip install -r benchmarks/requirements.txt
-    .venv-bench/bin/python benchmarks/engine.py [--trials 3] [--loads countdown llama]
+    make .venv-trainers/ready
+    .venv-trainers/bin/python benchmarks/engine.py [--trials 3] [--loads countdown llama]
 
 The loads are in engine_loads.py. Each row "without ..." switches one part of the engine off.
 """

@@ -111,7 +111,7 @@ def test_every_pin_of_the_file_of_versions_stands_in_a_requirement_file():
 
 
 def test_another_release_is_a_change_of_the_file_of_versions_alone(monkeypatch):
-    monkeypatch.setitem(VERSIONS["environments"]["make test-trl"]["versions"], "trl", "1.17.0")
+    monkeypatch.setitem(VERSIONS["environments"]["make test-vllm"]["versions"], "trl", "1.17.0")
     monkeypatch.setitem(VERSIONS["allowed"], "verl", "==0.9.2")
     changed = {path.name: text for path, text in engine_versions.current().items() if path.read_text() != text}
     assert {*changed} == {"versions.md", "requirements.txt", "pyproject.toml"}

@@ -1,14 +1,13 @@
 """vLLM: what it is asked, and, where it is installed, the real engine on the bundled policy."""
 
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
 from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
+import on_cpu
 import pytest
 from scipy.stats import chisquare
 
@@ -43,12 +42,8 @@ def test_vllm_that_is_not_installed_is_told():
 
 
 def run(program, folder, *args):
-    """A process of its own, because vLLM keeps what it takes; one cache of a GB, no more threads than are needed."""
-    env = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-    command = [sys.executable, "-c", program, *map(str, args)]
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    """A process of its own, because vLLM keeps what it takes."""
+    return on_cpu.run([sys.executable, "-c", program, *map(str, args)], folder)
 
 
 DRAW = """

@@ -4,14 +4,13 @@ Countdown problems in verl's layout, the command."""
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import on_cpu
 import pandas as pd
 
 from diver.integrations.verl.config import overrides
@@ -20,8 +19,6 @@ from diver.recipe.data import Countdown
 from diver.tasks.testbeds import policy_folder
 from diver.tasks.verify import countdown
 
-HARNESS = Path(__file__).parent / "harness"
-TESTS = Path(__file__).parents[2]  # own_methods.py
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"  # the policy knows no roles
 PROMPTS, GROUP, LIMIT = 8, 4, 40
 
@@ -144,35 +141,8 @@ def verb(recipe: str, **options: object) -> list[str]:
     ]
 
 
-def environment(folder: Path, **extra: str) -> dict[str, str]:
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(HARNESS), str(TESTS), os.environ.get("PYTHONPATH", "")])),
-        "VERL_USE_EXTERNAL_MODULES": "verl_cpu",
-        "VERL_PLATFORM": "cpu",
-        "VERL_ENGINE_DEVICE": "cuda",  # the key under which verl keeps FSDP
-        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
-        "OMP_NUM_THREADS": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "HF_HUB_OFFLINE": "1",
-        "HYDRA_FULL_ERROR": "1",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        **extra,
-    }
-
-
 def start(folder: Path, arguments: list[str], **extra: str) -> subprocess.Popen:
-    """In a session of its own, so that all of it can be ended; what it says goes to folder/log."""
-    log = open(folder / "log", "ab")  # noqa: SIM115
-    return subprocess.Popen(
-        arguments, stdout=log, stderr=log, env=environment(folder, **extra), cwd=folder, start_new_session=True
-    )
-
-
-def kill(process: subprocess.Popen) -> None:
-    """With -9, the whole session: what a machine that is switched off leaves behind."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    return on_cpu.start(arguments, folder, **{"VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"), **extra})
 
 
 def finished(folder: Path, step: int) -> bool:
@@ -186,25 +156,18 @@ def finished(folder: Path, step: int) -> bool:
 def started(folder: Path, arguments: list[str], steps: int) -> int:
     """The run, killed with -9 once that many steps are finished; the step of the last checkpoint."""
     process = start(folder, arguments)
-    while not finished(folder, steps):
-        assert process.poll() is None, (folder / "log").read_text()[-6000:]
-        time.sleep(0.2)
-    kill(process)
+    try:
+        while not finished(folder, steps):
+            assert process.poll() is None, (folder / "log").read_text()[-6000:]
+            time.sleep(0.2)
+    finally:
+        on_cpu.kill(process)
     return int((folder / "checkpoints" / "latest_checkpointed_iteration.txt").read_text())
 
 
-def run(folder: Path, arguments: list[str], seconds: float = 1800, **extra: str) -> str:
+def run(folder: Path, arguments: list[str], **extra: str) -> str:
     """Run to the end; what it said."""
-    process = start(folder, arguments, **extra)
-    try:
-        process.wait(seconds)
-    finally:
-        if process.poll() is None:
-            kill(process)
-    said = (folder / "log").read_text(errors="replace")
-    if process.returncode:
-        raise RuntimeError(f"verl ended with {process.returncode}:\n{said[-6000:]}")
-    return said
+    return on_cpu.run(arguments, folder, **{"VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"), **extra})
 
 
 def metrics(folder: Path, name: str = "metrics.jsonl") -> dict[int, dict[str, float]]:

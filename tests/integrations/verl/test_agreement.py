@@ -4,7 +4,6 @@ One recipe goes both ways: `diver train --engine verl` makes verl's configuratio
 and the built-in trainer reads it itself.
 """
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import torch
 
 pytest.importorskip("verl.trainer.ppo", reason="in the environment of `make test-verl` only")
 
+import on_cpu
 import stock
 
 from diver.core.types import Progress
@@ -161,13 +161,14 @@ def in_verl(folder, cases, ranks):
     folder.mkdir()
     torch.save(cases, folder / "cases")
     arguments = [sys.executable, str(HERE / "agreement.py"), str(folder / "cases"), str(folder / "found")]
-    processes = []
-    for rank in range(ranks):
-        given = stock.environment(folder, RANK=str(rank), WORLD_SIZE=str(ranks))
-        with open(folder / f"log{rank}", "w") as log:
-            processes.append(subprocess.Popen(arguments, env=given, stdout=log, stderr=log))
-    for rank, process in enumerate(processes):
-        assert process.wait(1800) == 0, (folder / f"log{rank}").read_text()[-4000:]
+    of_rank = ({"RANK": str(rank), "WORLD_SIZE": str(ranks)} for rank in range(ranks))
+    processes = [on_cpu.start(arguments, folder, f"log{rank}", **given) for rank, given in enumerate(of_rank)]
+    try:
+        for rank, process in enumerate(processes):
+            assert process.wait(on_cpu.HANGS_S) == 0, (folder / f"log{rank}").read_text()[-4000:]
+    finally:
+        for process in processes:
+            on_cpu.kill(process)
     found, *others = (torch.load(folder / f"found{rank}") for rank in range(ranks))
     for other in others:
         for of_case, theirs in zip(found, other, strict=True):

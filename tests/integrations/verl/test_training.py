@@ -13,6 +13,7 @@ from scipy.stats import zscore
 
 pytest.importorskip("verl.trainer.ppo", reason="in the environment of `make test-verl` only")
 
+import on_cpu
 import stock
 
 from diver.core.types import Grade, Group, Problem, Progress, Reward, Rollout
@@ -173,7 +174,7 @@ def test_the_method_of_the_documentation(tmp_path):
         arguments = stock.command(tmp_path, method_named(**own), 2, setting={"method": own}, **{"trainer.save_freq": 1})
     finally:
         sys.path.remove(str(tmp_path))
-    where = os.pathsep.join([str(tmp_path), stock.environment(tmp_path)["PYTHONPATH"]])
+    where = os.pathsep.join([str(tmp_path), on_cpu.environment()["PYTHONPATH"]])
     stock.run(tmp_path, arguments, PYTHONPATH=where)
     assert sum(row["actor/grad_norm"] for row in stock.metrics(tmp_path).values()) > 0
     solved = {}

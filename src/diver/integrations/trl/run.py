@@ -93,6 +93,11 @@ def run(recipe: Recipe) -> None:
     signals.
     """
     processes = PartialState(cpu=recipe.model.device == "cpu")
+    if recipe.trl.vllm == "server" and processes.device.type != "cuda":
+        raise DiverError(
+            "trl.vllm = 'server': TRL sends the weights to the server by NCCL, which needs a CUDA device; without one "
+            "choose 'colocate' or 'off'"
+        )
     first = processes.is_main_process
     stop = Stop()
     folder = open_run(recipe, **identity(recipe)) if first else None

@@ -1,11 +1,12 @@
-"""Stock verl on a CPU, for tests: a platform, a rollout by transformers, and three repairs that a machine with GPUs has
-no need of. verl imports this in every process: VERL_USE_EXTERNAL_MODULES=verl_cpu.
-"""
+"""Stock verl on a CPU, for tests: a platform, a rollout by transformers, two repairs that a machine with GPUs has no
+need of, and one for TRL in the same environment.
 
-import sys
+verl imports this in every process: VERL_USE_EXTERNAL_MODULES=verl_cpu.
+"""
 
 import torch.distributed
 import torch.distributed.fsdp
+from verl.models.transformers import monkey_patch
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY
 from verl.workers.rollout.replica import RolloutReplicaRegistry
 
@@ -42,13 +43,5 @@ class Unpinned(torch.distributed.fsdp.CPUOffloadPolicy):
 
 torch.distributed.fsdp.CPUOffloadPolicy = Unpinned
 
-# vLLM packs the weights of linear layers for its CPU kernels; verl's update in place needs them as they are. verl is
-# imported by vLLM's worker before the model is built.
-if "vllm" in sys.modules:
-    import torch.nn.functional
-    import vllm.model_executor.layers.utils
-
-    def plain(layer, remove_weight):
-        layer.cpu_linear = torch.nn.functional.linear
-
-    vllm.model_executor.layers.utils.dispatch_cpu_unquantized_gemm = plain
+# Where TRL is installed, verl patches a class with a value head, which TRL has removed.
+monkey_patch.is_trl_available = lambda: False
