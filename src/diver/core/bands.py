@@ -103,7 +103,7 @@ def _pointwise_level(y: np.ndarray, level: float) -> float:
     from scipy.special import ndtr
 
     centred = y - y.mean((1, 2), keepdims=True)
-    rows = [centred.mean(1) / y.shape[2]]  # of problems; of seeds, where there are several
+    rows = [centred.mean(1) / y.shape[2]]  # a row per problem, and one per seed where there are several
     if y.shape[1] > 1:
         rows.append(centred.mean(2) / y.shape[1])
     deviations = np.concatenate(rows, axis=1)

@@ -53,7 +53,7 @@ def check_alone(trainer: Any, own: Any) -> None:
     functions = list(trainer.reward_funcs)
     given = getattr(
         trainer, "reward_weights", trainer.args.reward_weights
-    )  # of the trainer: TRL adds that of an environment's get_reward to the arguments'
+    )  # the trainer's functions: TRL adds that of an environment's get_reward to the arguments'
     weights = [1.0] * len(functions) if given is None else [float(weight) for weight in given]
     index = next((i for i, function in enumerate(functions) if function is own), 0)
     if weights[index] != 1:

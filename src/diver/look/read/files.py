@@ -91,7 +91,7 @@ def check_out(out: Path, names: Iterable[str], read: Iterable[Path]) -> None:
     """DiverError where the results `names` of the rollouts `read` cannot be written into the folder `out`."""
     if out.exists() and not out.is_dir():
         raise DiverError(f"--out {out}: is a file; name a folder")
-    if (out / "config.json").exists():  # of a run, an evaluation or grades, which have results of their own
+    if (out / "config.json").exists():  # a run, an evaluation or grades, which have results of their own
         raise DiverError(f"--out {out}: has other work, that of its config.json; choose another --out")
     check_written((out / name for name in names), read)
 

@@ -66,7 +66,7 @@ _UNITS = compiled(
         rf"(?:\^\{{[23]\}})?{_ENDS}",
         _counted,
     ),
-    (rf"(?<![A-Za-z\\])(?:[A-Z]{{1,2}}(?=\\\$\s?\d)|(?:RM|Rp|Tk|kr|CN|Rs)\.?{GAP}(?=\d))", ""),  # of a price
+    (rf"(?<![A-Za-z\\])(?:[A-Z]{{1,2}}(?=\\\$\s?\d)|(?:RM|Rp|Tk|kr|CN|Rs)\.?{GAP}(?=\d))", ""),  # before a price
     (
         rf"(?<![A-Za-z\\])(?:{TEXT}\s?\{{\s*(?:{_CODES})\b\.?\s*\}}|(?:{_CODES})\b\.?)(?:\s|~|\\[,;: ])*"
         r"(?=\\?\$?\s?[-.\d])",
@@ -74,7 +74,7 @@ _UNITS = compiled(
     ),
     (rf"(?<=\d){GAP}(?:{_CODES}){_ENDS}", ""),
     (rf"(?<=\d)\^\{{?\s?(?:\\(?:text|mathrm)\{{\s?)?(?:st|nd|rd|th)\s?\}}{{0,2}}{_ENDS}", ""),
-    (rf"(?<=\d)/-{_ENDS}", ""),  # of a price in rupees
+    (rf"(?<=\d)/-{_ENDS}", ""),  # after a price in rupees
     (rf"{TEXT}\s?\{{\s*\}}", ""),
     (rf"(?:(?<=\d)|(?<=\d\}})|(?<=\\pi)){_measure(_SURE)}(?=\s{{0,4}}(?:[,;)\]]|(?:and|or)\b|\Z))", ""),
 )
