@@ -557,17 +557,17 @@ def test_a_selection_that_leaves_no_signal_is_refused_before_the_first_step():
         (
             "sets",
             "    def update_state(self, group, state):\n        state['seen'] = {1}\n",
-            "its state is saved as JSON",
+            "its state changes when it is saved as JSON",
         ),
         (
             "arrays",
             "    def update_state(self, group, state):\n        import numpy\n        state['seen'] = numpy.zeros(3)\n",
-            "its state is saved as JSON",
+            "its state changes when it is saved as JSON",
         ),
         (
             "keys",
             "    def update_state(self, group, state):\n        state['seen'] = {1: 2}\n",
-            "its state is saved as JSON",
+            "its state changes when it is saved as JSON",
         ),
     ],
 )

@@ -25,6 +25,7 @@ OF_STUDIES = tomllib.loads((STUDIES / "pyproject.toml").read_text())
 PACKAGES_OF_STUDIES = {path.parent.name for path in STUDIES.glob("*/__init__.py")}
 NAMES = {
     "antlr4": "antlr4-python3-runtime",
+    "hydra": "hydra-core",
     "latex2sympy2_extended": "latex2sympy2-extended",
     "math_verify": "math-verify",
     "pydantic_core": "pydantic",

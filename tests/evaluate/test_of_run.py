@@ -88,7 +88,8 @@ def test_with_another_grader_or_other_k_the_runs_own_evaluation_is_not_the_answe
 
 def test_the_comparison_is_written_where_out_names_a_folder():
     succeeds("eval", "runs/tiny", "--out", "out", "--format", "csv", "--figures", "svg")
-    assert sorted(p.name for p in Path("out").iterdir()) == ["comparison.csv", "comparison.md", "comparison.svg"]
+    written = ["comparison.csv", "comparison.md", "comparison.svg", "difference_over_k.svg"]
+    assert sorted(p.name for p in Path("out").iterdir()) == written
 
 
 def test_a_template_of_a_run_without_held_out_problems(trained):

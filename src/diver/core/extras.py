@@ -20,7 +20,7 @@ EXTRAS = {
     "embedding": ("sentence_transformers",),
     "vllm": ("vllm",),
     "trl": ("trl", "peft", "accelerate"),
-    "verl": ("verl", "transfer_queue", "ray", "tensordict", "omegaconf"),
+    "verl": ("verl", "transfer_queue", "ray", "tensordict", "omegaconf", "hydra"),
 }
 """By the names by which they are imported; `train`, `endpoint`, ... also bring verify,
 report and data (pyproject.toml)."""
