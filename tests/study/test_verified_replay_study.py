@@ -167,7 +167,9 @@ def test_what_is_chosen_and_what_follows_by_hand(tmp_path):
     for planned in study.planned():
         recipe = study_recipe(planned.job.recipe(study.regime(planned.testbed, planned.stage)))
         assert recipe.method.frame == "common" and recipe.train.steps == 600
-        assert (recipe.method.replay.alpha > 0) == ("replay" in planned.label or planned.label in study.config["controls"])
+        assert (recipe.method.replay.alpha > 0) == (
+            "replay" in planned.label or planned.label in study.config["controls"]
+        )
     order = [(p.stage, p.label, p.job.seed) for p in study.planned() if p.stage != "tuning"]
     assert order[:7] == [("final", label, 310) for label in study.labels]
     assert (

@@ -494,7 +494,8 @@ def test_the_configuration_of_the_page_for_vllm(tmp_path, monkeypatch):
 
 def test_the_configuration_of_the_page_for_axolotl():
     """As Axolotl reads it: the function by its path with two parameters or more, the rest as fields of GRPOConfig."""
-    environment = blocks(PAGE, "sh")[1].split("=")[1].split()[0]
+    (command,) = (block for block in blocks(PAGE, "sh") if "axolotl" in block)
+    environment = command.split("=")[1].split()[0]
     settings = yaml.safe_load(*blocks(PAGE, "yaml"))["trl"]
     (path,) = settings.pop("reward_funcs")
     module, _, name = path.rpartition(".")

@@ -15,7 +15,7 @@ import on_cpu
 from waiting import until
 
 from diver.evaluate.comparison import comparisons
-from diver.evaluate.store import read_results
+from diver.evaluate.results import read_results
 from diver.recipe.sections import Model
 from diver.sample.policy import load_policy
 from diver.tasks.testbeds import policy_folder

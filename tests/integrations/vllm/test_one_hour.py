@@ -10,8 +10,8 @@ pytest.importorskip("vllm", reason="in the environment of `make test-vllm` only"
 import on_cpu
 from report_page import curve
 
-from diver.core.jsonl import JsonlLog
-from diver.evaluate.store import read_results
+from diver.core.files import JsonlLog
+from diver.evaluate.results import read_results
 
 ROOT = Path(__file__).parents[3]
 TINY = Path(__file__).with_name("tiny.toml")
