@@ -255,6 +255,15 @@ def test_pairs_cancel_what_is_hard_for_both():
     assert paired_interval([0.0, np.nan, 1.0, 0.0], [1.0, 0.0, np.nan, 1.0]).mean == 1.0
 
 
+def test_small_differences_leave_room_for_a_problem_that_was_not_drawn():
+    """Pass@64 near 1: 29 of 30 problems differ by nothing and one by -1/1000. None of 30 problems is lost. The mid-p
+    limit of 0 of 30 is p with (1 - p)^30 / 2 = 0.025. Student's interval would end at -0.0001."""
+    limit = 1 - 0.05 ** (1 / 30)
+    assert interval([0.0] * 29 + [-0.001], (-1, 1)).low == pytest.approx(-limit, abs=0.001)
+    # 30 problems that differ alike are no such case.
+    assert interval([-0.01, -0.012] * 15, (-1, 1)).low > -0.013
+
+
 def test_a_gain_of_few_problems_excludes_less_than_students_interval():
     """3 of 64 gained: mid-p of 3 of 64, the losses (none) leave .0457 open; Student's low end is above 0."""
     gained = np.repeat([1.0, 0.0], [3, 61])

@@ -246,8 +246,8 @@ def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: fl
     - None: mean +- h, where h is `_half_width`.
     - (0, u): the mean over u is treated as a share of n coins. n is chosen such that the normal interval would have the
       half-width h (Korn and Graubard 1998). The share has the mid-p interval of that binomial.
-    - (-u, u): gains max(y, 0) and losses max(-y, 0) are each such a share. Their ends are combined by MOVER (Zou and
-      Donner 2008), and the interval is at least that of Student.
+    - (-u, u): gains max(y, 0) and losses max(-y, 0) are each such a share, of at most as many coins as problems. Their
+      ends are combined by MOVER (Zou and Donner 2008), and the interval is at least that of Student.
 
     A u far above the values, beyond `FEW_COUNTED`, is lowered to twice the farthest from 0.
     """
@@ -266,7 +266,7 @@ def _difference(y: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
     mean, half = y.mean((-2, -1)), _half_width(y, level)
     parts = [np.maximum(sign * y, 0) for sign in (1, -1)]
     gain, loss = (part.mean((-2, -1)) for part in parts)
-    (gain_low, gain_high), (loss_low, loss_high) = (_share(part, level) for part in parts)
+    (gain_low, gain_high), (loss_low, loss_high) = (_share(part, level, coins=True) for part in parts)
     h1, h2 = (_half_width(part, level) for part in parts)
     with np.errstate(divide="ignore", invalid="ignore"):  # correlation of the two means; 0 if one of them does not vary
         correlation = np.nan_to_num((h1**2 + h2**2 - half**2) / (2 * h1 * h2), nan=0.0, posinf=0, neginf=0)
@@ -280,8 +280,12 @@ def _difference(y: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(mean - np.maximum(half, down), -1), np.minimum(mean + np.maximum(half, up), 1)
 
 
-def _share(y: np.ndarray, level: float, pseudo: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of the interval of a mean of values in [0, 1], [..., seeds, problems]."""
+def _share(y: np.ndarray, level: float, pseudo: float = 0.0, coins: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the interval of a mean of values in [0, 1], [..., seeds, problems].
+
+    With `coins` it is at least as wide as if each value were 0 or 1: where all values are small, a problem that was not
+    drawn may differ by 1.
+    """
     from scipy.special import betainc, ndtri
 
     mean = y.mean((-2, -1))
@@ -291,6 +295,7 @@ def _share(y: np.ndarray, level: float, pseudo: float = 0.0) -> tuple[np.ndarray
     with np.errstate(divide="ignore", invalid="ignore"):
         n = coin * (ndtri(0.5 + level / 2) / half) ** 2
     n = np.where(np.isfinite(n) & (half > 1e-9), n, problems)
+    n = np.minimum(n, problems) if coins else n
     x = mean * n
 
     def quantile(q: float) -> np.ndarray:
