@@ -18,13 +18,13 @@ from torch import Tensor
 from diver.core.files import to_json, write_parts
 from diver.core.progress import progress
 from diver.core.run_folder import RunFolder, make_readable
+from diver.core.seeds import draw_indices
 from diver.core.settings import settings
 from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.losses import PolicyLoss
 from diver.losses.base import Tokens
 from diver.recipe.sections import Model, Update
 from diver.sample.policy import Policy, load_policy
-from diver.tasks.splits import draw_indices
 from diver.tasks.templates import encode
 from diver.train import checkpoint
 from diver.train.update import update

@@ -7,12 +7,13 @@ from rows import write_rows
 from transformers import Phi3Config
 
 from diver.core.run_folder import RunFolder
+from diver.core.seeds import draw_indices
 from diver.core.types import DiverError
 from diver.recipe.data import Countdown, Data, Source
 from diver.recipe.recipe import make_recipe
 from diver.recipe.sections import Model
 from diver.sample.policy import load_policy
-from diver.tasks.splits import draw_indices, load
+from diver.tasks.splits import load
 from diver.tasks.templates import prompted
 from diver.tasks.testbeds import policy_folder
 from diver.train.prepare import prepare

@@ -7,6 +7,8 @@ responses with different seeds never run into each other's stream.
 """
 
 import hashlib
+import random
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +87,14 @@ def rows_fingerprint(path: Path) -> str:
         with one.open("rb") as file:
             known.update(hashlib.file_digest(file, "blake2b").digest())
     return known.hexdigest()
+
+
+def draw_indices(step: int, batch: int, size: int, seed: int) -> list[int]:
+    """The problems of rollout step `step` (from 1): each epoch goes through all of them in a seeded order."""
+    first, end = (step - 1) * batch, step * batch
+    return [_order(seed, i // size, size)[i % size] for i in range(first, end)]
+
+
+@lru_cache(maxsize=2)  # a batch may begin in one epoch and end in the next
+def _order(seed: int, epoch: int, size: int) -> list[int]:
+    return random.Random(stream_seed(seed, "order", epoch)).sample(range(size), size)

@@ -283,8 +283,8 @@ def _difference(y: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
 def _share(y: np.ndarray, level: float, pseudo: float = 0.0, coins: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """The ends of the interval of a mean of values in [0, 1], [..., seeds, problems].
 
-    With `coins` it is at least as wide as if each value were 0 or 1: where all values are small, a problem that was not
-    drawn may differ by 1.
+    With `coins` it is at least as wide as if each value were 0 or 1. Where all values are small, a problem that was not
+    drawn may still differ by 1.
     """
     from scipy.special import betainc, ndtri
 

@@ -1,8 +1,7 @@
-"""Training and evaluation problems, and the order in which steps use them."""
+"""Training and evaluation problems."""
 
 import random
 from dataclasses import replace
-from functools import lru_cache
 
 from diver.core.seeds import stream_seed
 from diver.core.types import Problem
@@ -54,14 +53,3 @@ def _hold_out(problems: list[Problem], count: int) -> tuple[list[Problem], list[
     count = min(count, max(len(problems) // 10, int(len(problems) > 1)))
     order = random.Random(stream_seed(0, "held out")).sample(range(len(problems)), len(problems))
     return [problems[i] for i in sorted(order[count:])], [problems[i] for i in sorted(order[:count])]
-
-
-def draw_indices(step: int, batch: int, size: int, seed: int) -> list[int]:
-    """The problems of rollout step `step` (from 1): each epoch goes through all of them in a seeded order."""
-    first, end = (step - 1) * batch, step * batch
-    return [_order(seed, i // size, size)[i % size] for i in range(first, end)]
-
-
-@lru_cache(maxsize=2)  # a batch may begin in one epoch and end in the next
-def _order(seed: int, epoch: int, size: int) -> list[int]:
-    return random.Random(stream_seed(seed, "order", epoch)).sample(range(size), size)

@@ -19,14 +19,13 @@ from tqdm import tqdm
 
 from diver.core.progress import progress_bar
 from diver.core.run_folder import RunFolder
-from diver.core.seeds import stream_seed
+from diver.core.seeds import draw_indices, stream_seed
 from diver.core.tables import counted
 from diver.core.types import DiverError, Grade, Group, Progress, sampling_metrics
 from diver.evaluate.evaluate import Task, evaluate, metrics
 from diver.recipe.recipe import Recipe
 from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy, precision_note, weights_digest
-from diver.tasks.splits import draw_indices
 from diver.tasks.verify import verify, with_keys
 from diver.train import checkpoint
 from diver.train.alerts import AlertLog

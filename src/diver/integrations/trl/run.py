@@ -16,6 +16,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from diver.core.extras import missing
 from diver.core.run_folder import RunFolder
+from diver.core.seeds import draw_indices
 from diver.core.types import DiverError, Group
 from diver.integrations.trl import objective
 from diver.integrations.trl.adapter import GroupAdvantage
@@ -25,7 +26,6 @@ from diver.integrations.versions import oldest
 from diver.recipe.recipe import Recipe
 from diver.recipe.run import open_run
 from diver.sample.vllm import precision_note
-from diver.tasks.splits import draw_indices
 from diver.tasks.templates import Prompted
 from diver.tasks.testbeds import policy_folder
 from diver.train.alerts import AlertLog
