@@ -4,6 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
+from diver_command import diver
+from rows import write_rows
 
 from diver.look.dependence import _repeated, dependence
 
@@ -70,6 +72,22 @@ def test_one_list_of_responses_under_two_ids_is_found():
 @pytest.mark.parametrize("seed", range(40))
 def test_honest_files_are_not_accused(seed):
     assert dependence(honest(np.random.default_rng(seed))) is None
+
+
+@pytest.mark.parametrize("command", ["measure", "grade"])
+def test_the_commands_say_it_in_one_line(command, tmp_path):
+    groups = shifted(np.random.default_rng(0))
+    rows = [{"problem": str(p), "response": t, "answer": "1", "correct": True} for p, of in groups.items() for t in of]
+    write_rows(tmp_path / "shifted.jsonl", rows)
+    shown = diver(command, "shifted.jsonl", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    (line,) = (line for line in (shown.stdout + shown.stderr).splitlines() if "7 places apart" in line)
+    assert "overlapping seeds" in line
+    random = np.random.default_rng(0)
+    fair = [{**row, "response": f"{row['problem']} {random.integers(4)}"} for row in rows]
+    write_rows(tmp_path / "fair.jsonl", fair)
+    shown = diver(command, "fair.jsonl", cwd=tmp_path)
+    assert "places apart" not in shown.stdout + shown.stderr
 
 
 def test_nothing_to_compare():

@@ -23,6 +23,7 @@ from diver.core.types import DiverError, Grade, Problem, Rollout
 from diver.evaluate.config import parse_ks
 from diver.evaluate.grade import AUTO, CHUNK, SCORED, answer, grader_for
 from diver.evaluate.results import Log, MemoryLog
+from diver.look.dependence import dependence
 from diver.look.known import known_problems
 from diver.look.problems import name_of
 from diver.look.read import Columns, Rollouts, read_rollouts
@@ -119,6 +120,8 @@ def run(config: GradeConfig) -> Table:
     rollouts = read_rollouts(path, config, config.steps)
     for note in [*rollouts.notes, *scale_note(str(path), largest_outcome(rollouts), config.threshold)]:
         print_note(note)
+    if found := dependence(dict(enumerate(group.responses for group in rollouts))):
+        print_note(str(found))
     problems, graded_by = known_problems(rollouts, path, config.grader)
     for note in [graded_by, *sorted({grader_for(problem, config.grader).note for problem in problems})]:
         if note:

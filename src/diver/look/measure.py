@@ -22,6 +22,7 @@ from diver.core.types import DiverError, Grade, Group
 from diver.diversity import Diversity, Until, resolve, unspaced_note, with_diversity
 from diver.evaluate.config import parse_ks
 from diver.look import page
+from diver.look.dependence import dependence
 from diver.look.groups import GROUPS, Shown, browser_data
 from diver.look.problems import SINGLE, ProblemTable, column, group_row, name_of, owner, problem_table, summary, title
 from diver.look.read import Columns, read_rollouts
@@ -149,6 +150,8 @@ def _remarks(groups: Sequence[Group], tokenize: str) -> Iterator[str]:
     """What a user should know of the groups of a path."""
     if note := unspaced_note([response for group in groups for response in group.responses], tokenize):
         yield note
+    if found := dependence(dict(enumerate(group.responses for group in groups))):
+        yield str(found)
     usual = usual_size(groups)
     if ragged := sum(len(group) != usual for group in groups):
         yield (
