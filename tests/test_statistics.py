@@ -256,9 +256,9 @@ def test_pairs_cancel_what_is_hard_for_both():
 
 
 def test_small_differences_leave_room_for_a_problem_that_was_not_drawn():
-    """Pass@64 near 1: 29 of 30 problems differ by nothing and one by -1/1000. None of 30 problems is lost. The mid-p
-    limit of 0 of 30 is p with (1 - p)^30 / 2 = 0.025. Student's interval would end at -0.0001."""
-    limit = 1 - 0.05 ** (1 / 30)
+    """Pass@64 near 1: 29 of 30 problems differ by nothing and one by -1/1000. None of 60 coins, two a problem, is
+    lost. The mid-p limit of 0 of 60 is p with (1 - p)^60 / 2 = 0.025. Student's interval would end at -0.0001."""
+    limit = 1 - 0.05 ** (1 / 60)
     assert interval([0.0] * 29 + [-0.001], (-1, 1)).low == pytest.approx(-limit, abs=0.001)
     # 30 problems that differ alike are no such case.
     assert interval([-0.01, -0.012] * 15, (-1, 1)).low > -0.013

@@ -246,7 +246,7 @@ def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: fl
     - None: mean +- h, where h is `_half_width`.
     - (0, u): the mean over u is treated as a share of n coins. n is chosen such that the normal interval would have the
       half-width h (Korn and Graubard 1998). The share has the mid-p interval of that binomial.
-    - (-u, u): gains max(y, 0) and losses max(-y, 0) are each such a share, of at most as many coins as problems. Their
+    - (-u, u): gains max(y, 0) and losses max(-y, 0) are each such a share, of at most two coins a problem. Their
       ends are combined by MOVER (Zou and Donner 2008), and the interval is at least that of Student.
 
     A u far above the values, beyond `FEW_COUNTED`, is lowered to twice the farthest from 0.
@@ -283,8 +283,8 @@ def _difference(y: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
 def _share(y: np.ndarray, level: float, pseudo: float = 0.0, coins: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """The ends of the interval of a mean of values in [0, 1], [..., seeds, problems].
 
-    With `coins` it is at least as wide as if each value were 0 or 1. Where all values are small, a problem that was not
-    drawn may still differ by 1.
+    With `coins`, n is at most twice the number of problems. Where all values are small, their variance is too, but a
+    problem that was not drawn may still differ by 1.
     """
     from scipy.special import betainc, ndtri
 
@@ -295,7 +295,7 @@ def _share(y: np.ndarray, level: float, pseudo: float = 0.0, coins: bool = False
     with np.errstate(divide="ignore", invalid="ignore"):
         n = coin * (ndtri(0.5 + level / 2) / half) ** 2
     n = np.where(np.isfinite(n) & (half > 1e-9), n, problems)
-    n = np.minimum(n, problems) if coins else n
+    n = np.minimum(n, 2 * problems) if coins else n
     x = mean * n
 
     def quantile(q: float) -> np.ndarray:

@@ -37,7 +37,10 @@ class Dependence(NamedTuple):
                 "random numbers, or a response may stand under two ids"
             )
         if self.lag == 1:
-            return f"neighbouring responses of a problem are equal: {found}. Rows may occur twice, be sorted, or come from several models"
+            return (
+                f"neighbouring responses of a problem are equal: {found}. Rows may occur twice, be sorted, or come from "
+                "several models"
+            )
         return (
             f"responses of a problem that are {self.lag} places apart are equal: {found}. The samples may come from "
             "overlapping seeds (seed + i for the i-th response of a request, and requests with seeds 0, 1, 2, ...) or "
