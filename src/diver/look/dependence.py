@@ -38,7 +38,7 @@ class Dependence(NamedTuple):
             )
         if self.lag == 1:
             return (
-                f"neighbouring responses of a problem are equal: {found}. Rows may occur twice, be sorted, or come from "
+                f"neighbouring responses of a problem are equal: {found}. Rows may occur twice, be sorted, or be of "
                 "several models"
             )
         return (
