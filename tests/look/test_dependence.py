@@ -90,6 +90,12 @@ def test_the_commands_say_it_in_one_line(command, tmp_path):
     assert "places apart" not in shown.stdout + shown.stderr
 
 
+def test_long_groups_are_compared_from_their_beginning():
+    """Two ranks with one seed, 1,000 draws each of which 500 are repeated, and 100 more such groups."""
+    groups = {p: [f"{p} {i % 500}" for i in range(2_000)] for p in range(100)}
+    assert dependence(groups).lag == 500
+
+
 def test_nothing_to_compare():
     assert dependence({}) is None
     assert dependence({0: ["a"], 1: ["a"]}) is None

@@ -111,7 +111,7 @@ def _pointwise_level(y: np.ndarray, level: float) -> float:
     varies = scale > 1e-12
     if not varies.any():
         return level
-    # The weighted sums of many rows are normal with their covariance, which as many rows as there are k have, too.
+    # Only the covariance over k matters, so the rows are reduced to at most one per k with the same covariance.
     rows_of_k = np.linalg.qr((deviations[varies] / scale[varies, None]).T, mode="r")
     draws = np.random.Generator(np.random.Philox(key=0)).standard_normal((DRAWS, len(rows_of_k)))
     largest = np.abs(draws @ rows_of_k).max(1)
