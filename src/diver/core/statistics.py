@@ -246,8 +246,9 @@ def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: fl
     - None: mean +- h, where h is `_half_width`.
     - (0, u): the mean over u is treated as a share of n coins. n is chosen such that the normal interval would have the
       half-width h (Korn and Graubard 1998). The share has the mid-p interval of that binomial.
-    - (-u, u): gains max(y, 0) and losses max(-y, 0) are each such a share, of at most two coins a problem. Their
-      ends are combined by MOVER (Zou and Donner 2008), and the interval is at least that of Student.
+    - (-u, u): gains max(y, 0) and losses max(-y, 0) are each such a share. Up to u = `FEW_COUNTED`, a share has at most
+      two coins a problem. Their ends are combined by MOVER (Zou and Donner 2008), and the interval is at least that of
+      Student.
 
     A u far above the values, beyond `FEW_COUNTED`, is lowered to twice the farthest from 0.
     """
@@ -257,16 +258,19 @@ def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: fl
         return mean - half, mean + half
     top = np.minimum(bounds[1], np.maximum(FEW_COUNTED, 2 * np.abs(y).max((-2, -1))))
     shares = y / top[..., None, None]
-    low, high = _share(shares, level, PSEUDO_PROBLEMS) if bounds[0] == 0 else _difference(shares, level)
+    if bounds[0] == 0:
+        low, high = _share(shares, level, PSEUDO_PROBLEMS)
+    else:
+        low, high = _difference(shares, level, coins=bounds[1] <= FEW_COUNTED)
     return top * low, top * high
 
 
-def _difference(y: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+def _difference(y: np.ndarray, level: float, coins: bool) -> tuple[np.ndarray, np.ndarray]:
     """The ends of the interval of a mean of values in [-1, 1], [..., seeds, problems]."""
     mean, half = y.mean((-2, -1)), _half_width(y, level)
     parts = [np.maximum(sign * y, 0) for sign in (1, -1)]
     gain, loss = (part.mean((-2, -1)) for part in parts)
-    (gain_low, gain_high), (loss_low, loss_high) = (_share(part, level, coins=True) for part in parts)
+    (gain_low, gain_high), (loss_low, loss_high) = (_share(part, level, coins=coins) for part in parts)
     h1, h2 = (_half_width(part, level) for part in parts)
     with np.errstate(divide="ignore", invalid="ignore"):  # correlation of the two means; 0 if one of them does not vary
         correlation = np.nan_to_num((h1**2 + h2**2 - half**2) / (2 * h1 * h2), nan=0.0, posinf=0, neginf=0)
