@@ -15,14 +15,14 @@ from verified_replay.results import KS, TITLES, Finished, gap, mean, points
 from verified_replay.study import BASELINE, RECORDS, REPLAY, SELECTION, TESTBEDS, Planned, Study, score
 
 DASH = "–"
-INTRODUCTION = (
-    "# Replay of verified solutions\n\n"
-    "Does [`verified-replay`](../methods.md#outcomes-only) gain over clip-higher at a tuned learning rate, with new "
-    "problems and new\n"
-    "seeds? The protocol, `studies/verified_replay/study.toml`, was committed before the first run. `python -m "
-    "verified_replay` makes the\n"
-    "runs and this page. The [comparison of methods](method-comparison.md) stays as it was.\n"
-)
+INTRODUCTION = """\
+# Replay of verified solutions
+
+Does [`verified-replay`](../methods.md#outcomes-only) gain over clip-higher at a tuned learning rate, with new problems
+and new seeds? The protocol, `studies/verified_replay/study.toml`, was committed before the first run.
+`python -m verified_replay` makes the runs and this page. The [comparison of methods](method-comparison.md) stays as it
+was. The runs of SmolLM2 on GSM8K were cut for want of hours: no run here is of a language model of its size.
+"""
 
 
 def write_page(study: Study) -> Path:
@@ -65,6 +65,12 @@ def _tuning(study: Study) -> list[str]:
                 f"{TITLES[testbed]}, selection problems, temperature 0.6, in per cent. Chosen: {chosen}{alpha_text}.\n"
             ]
             parts += [markdown(["", "learning rate", "alpha", "Pass@1", "Pass@64", "criterion"], table)]
+            lowest = min(study.config["learning_rates"][testbed])
+            if ends := [label for label, rate in choice.rates.items() if rate <= lowest]:
+                parts += [
+                    f"Chosen at the lowest rate that was run: {', '.join(ends)}. A lower rate was not tried and may be "
+                    "better.\n"
+                ]
     return parts if len(parts) > 1 else []
 
 
