@@ -121,11 +121,11 @@ def ours(load: Load, without: str | None = None) -> Seconds:
     from diver.core.types import Group, Problem, Reward
     from diver.methods import method_named
     from diver.sample.hf import HFGenerator, sample_groups
-    from diver.sample.policy import Policy, by_onednn, is_faster
+    from diver.sample.policy import Policy, by_onednn
     from diver.train import update as engine
 
     model, tokenizer = load.policy()
-    if without != "products by oneDNN" and is_faster(model):
+    if without != "products by oneDNN":
         by_onednn(model)
     policy = Policy(model, tokenizer, None)
     method = method_named("clip-higher")

@@ -23,9 +23,9 @@ import torch
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from diver.core.seeds import is_held_out
 from diver.recipe.data import LEVELS, MAZES
 from diver.tasks.verify import countdown, maze
-from diver.tasks.verify.held_out import is_held_out
 
 Example = Callable[[random.Random], tuple[str, str]]
 
@@ -51,7 +51,7 @@ def derivation(levels: Sequence[str], rng: random.Random) -> tuple[str, str]:
     while True:
         numbers, steps = countdown.draw(LEVELS[rng.choice(levels)], rng)
         target = steps[-1].result
-        if not countdown.is_held_out(numbers, target):
+        if not is_held_out(countdown.key(numbers, target)):
             return countdown.question(numbers, target), countdown.response(steps)
 
 

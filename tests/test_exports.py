@@ -19,7 +19,7 @@ from diver.core.files import to_json
 from diver.core.statistics import Estimate
 from diver.core.tables import Measure, Table, export, markdown, write_table
 from diver.core.types import DiverError, Grade, Problem
-from diver.evaluate.grade import Sample, reduce
+from diver.evaluate.evaluate import Sample, reduce
 
 TABLE = Table(
     "model_name",

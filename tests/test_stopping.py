@@ -18,8 +18,8 @@ from waiting import until
 from diver.cli.train import train
 from diver.core.run_folder import RunFolder
 from diver.core.types import DiverError
+from diver.evaluate import run as evaluation
 from diver.evaluate.config import EvalConfig
-from diver.evaluate.samplers import transformers
 from diver.losses import ClipLoss
 from diver.recipe.load import load_recipe
 from diver.recipe.sections import Model, Train
@@ -261,7 +261,7 @@ def test_inference_alone_has_one_copy_of_the_weights():
     assert (sampler.model.dtype, sampler.precision) == (torch.bfloat16, None)
     assert (trained.model.dtype, trained.precision) == (torch.float32, torch.bfloat16)
     assert (plain.model.dtype, plain.precision) == (torch.float32, None)
-    evaluated = transformers(EvalConfig(), low).open()  # that of `diver eval`
+    evaluated = evaluation.sampler(EvalConfig(model="countdown"), low).open()  # that of `diver eval`
     assert (evaluated.model.dtype, evaluated.precision) == (torch.bfloat16, None)
     problem = countdown.problems(countdown.Countdown(), 1, held_out=True)[0]
     wanted = requests(0, "b", "p", problem.prompt, range(16))

@@ -22,8 +22,7 @@ from diver.core.files import JsonlLog
 from diver.core.types import DiverError, Problem
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import render_prompt
-from diver.evaluate.run import make_tasks
-from diver.evaluate.samplers import SamplerHandle, sampler, sampler_metadata
+from diver.evaluate.run import SamplerHandle, make_tasks, sampler, sampler_metadata
 from diver.sample.base import SamplingParams, requests
 from diver.tasks.benchmarks import BENCHMARKS
 from diver.tasks.templates import TEMPLATES

@@ -8,13 +8,12 @@ from types import SimpleNamespace
 import pytest
 from diver_command import succeeds
 
-import diver.tasks.verify
 from diver.core.progress import progress_bar
 from diver.core.types import Grade, Problem, Rollout
 from diver.evaluate.evaluate import Task, evaluate, metrics
 from diver.evaluate.results import MemoryLog, read_results
 from diver.sample.base import Generation
-from diver.tasks.verify import Verdict
+from diver.tasks.verify import Verdict, verdicts
 
 RECIPE = """
 [sample]
@@ -73,7 +72,7 @@ def test_a_timeout_is_left_out_of_n_in_training_and_in_diver_eval(monkeypatch):
             Verdict(Grade.TIMEOUT) if i % 4 == 0 else found for i, found in enumerate(grade(pairs, *args, **how))
         ]
 
-    monkeypatch.setattr(diver.tasks.verify, "verdicts", every_fourth_ends_in_a_timeout(diver.tasks.verify.verdicts))
+    monkeypatch.setattr("diver.evaluate.evaluate.verdicts", every_fourth_ends_in_a_timeout(verdicts))
     *_, last = train("run")
     assert last["unscored"] == last["grades"]["timeout"] == 32
     assert sum(row["n"] for row in last["per_problem"]) == 8 * 16 - 32
@@ -126,7 +125,9 @@ def test_a_grade_that_failed_is_made_again_and_a_response_that_failed_is_not(mon
     )  # fmt: skip
     generations, grades = MemoryLog(), MemoryLog()
     with monkeypatch.context() as hanging:
-        hanging.setattr(diver.tasks.verify, "verdicts", lambda pairs, *_, **__: [Verdict(Grade.TIMEOUT)] * len(pairs))
+        hanging.setattr(
+            "diver.evaluate.evaluate.verdicts", lambda pairs, *_, **__: [Verdict(Grade.TIMEOUT)] * len(pairs)
+        )
         assert evaluate(task, Refusing, generations, grades, progress=False)["grades"] == {"timeout": 1, "error": 1}
     for _ in range(2):
         assert evaluate(task, Given, generations, grades, progress=False)["grades"] == {"correct": 1, "error": 1}

@@ -10,7 +10,7 @@ from diver.core.tables import markdown
 from diver.core.types import DiverError, Grade, Problem
 from diver.evaluate.comparison import compare, comparisons
 from diver.evaluate.config import parse_ks
-from diver.evaluate.grade import Sample, answer, problem_digest, reduce
+from diver.evaluate.evaluate import Sample, answer, problem_digest, reduce
 from diver.evaluate.results import benchmark_table, write_curves
 
 C, W, N, T = Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TIMEOUT

@@ -76,11 +76,15 @@ def test_logprobs_and_entropies_are_those_of_the_whole_forward_pass(policy, samp
             assert rollout.entropy == pytest.approx(float(-(np.exp(logp) * logp).sum(-1).mean()), abs=1e-4)
 
 
-def test_an_error_leaves_the_model_as_it_was(policy, generator):
-    policy.model.train()
-    with pytest.raises(DiverError), generator.inference():
-        assert not policy.model.training
+def test_an_error_leaves_the_model_as_it_was(policy, generator, monkeypatch):
+    def stop(model, *_):
+        assert not model.training
         raise DiverError("stop")
+
+    monkeypatch.setattr("diver.sample.hf.Decoding", stop)
+    policy.model.train()
+    with pytest.raises(DiverError, match="stop"):
+        generator.respond([[1]], [Job(0, 0, 1)], 1.0)
     assert policy.model.training
     policy.model.eval()
 

@@ -12,7 +12,7 @@ import pytest
 from local_hub import COMMIT, GATED
 
 from diver.core.types import DiverError
-from diver.evaluate.samplers import resolve
+from diver.evaluate.run import resolve
 from diver.recipe.sections import Model
 from diver.tasks.hub import newest_commit
 from diver.tasks.testbeds import policy_folder

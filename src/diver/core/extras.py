@@ -67,13 +67,14 @@ def version(package: str) -> str | None:
 
 def commit() -> str | None:
     """The commit of this source tree, with a + where the package has changes; None where it is no git checkout."""
-    package = Path(__file__).parents[1]
-
-    def git(*words: str) -> str:
-        return subprocess.check_output(["git", *words], cwd=package, stderr=subprocess.DEVNULL, text=True, timeout=10)
-
+    commands = (
+        "ls-files --error-unmatch __init__.py",  # an environment may lie in a repository of something else
+        "rev-parse HEAD",
+        "status --porcelain -uno .",
+    )
+    how: Any = {"cwd": Path(__file__).parents[1], "stderr": subprocess.DEVNULL, "text": True, "timeout": 10}
     try:
-        git("ls-files", "--error-unmatch", "__init__.py")  # an environment may lie in a repository of something else
-        return git("rev-parse", "HEAD").strip() + ("+" if git("status", "--porcelain", "-uno", ".") else "")
+        _, head, changes = (subprocess.check_output(["git", *words.split()], **how) for words in commands)
+        return head.strip() + ("+" if changes else "")
     except (OSError, subprocess.SubprocessError):
         return None

@@ -1,4 +1,4 @@
-"""Random streams by key, and short names by content: of settings, and of files and folders.
+"""What a key decides: random streams, which generated problems are held out, and short names by content.
 
 Responses that are sampled side by side have a stream each, by Philox4x32-10 (Salmon et al. 2011, "Parallel random
 numbers: as easy as 1, 2, 3"), a keyed permutation of counters. The key is the seed of the response and the counter is
@@ -8,14 +8,17 @@ responses with different seeds never run into each other's stream.
 
 import hashlib
 import random
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from diver.core.files import to_json
+from diver.core.types import DiverError
 
+T = TypeVar("T")
 MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 WEYL = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
 ROUNDS = 10
@@ -55,6 +58,38 @@ def uniform(seeds: np.ndarray, token: int | np.ndarray) -> np.ndarray:
     counter[0] = token
     words = philox(counter, np.stack([seeds & WORD, seeds >> HALF]))
     return (((words[0] << HALF | words[1]) >> np.uint64(11)) + np.uint64(1)) * 2.0**-53
+
+
+EVERY = 8  # one generated problem in this many is held out
+PATIENCE = 20_000  # candidates in a row that are none or known, after which there are no more
+
+
+def is_held_out(key: str) -> bool:
+    """Whether the generated problem with this key is kept from training.
+
+    Problems that are the same have the same key. So problems for training and held-out problems are disjoint for any
+    seeds, sizes and mix of levels.
+    """
+    return hashlib.blake2b(key.encode(), digest_size=8).digest()[0] % EVERY == 0
+
+
+def distinct(candidates: Iterator[tuple[str, T]], count: int, *, held_out: bool, name: str) -> list[T]:
+    """The first `count` problems of endless (key, problem) that are held out, or that are not, each key once.
+
+    Raises:
+        DiverError: There are fewer; with the `name` of the testbed.
+    """
+    found: dict[str, T] = {}
+    misses = 0
+    while len(found) < count and misses < PATIENCE:
+        key, problem = next(candidates)
+        if is_held_out(key) != held_out or key in found:
+            misses += 1
+        else:
+            misses, found[key] = 0, problem
+    if len(found) < count:
+        raise DiverError(f"{name}: these settings have only {len(found)} different problems, fewer than {count}")
+    return [*found.values()]
 
 
 BLOCK, BLOCKS = 1 << 16, 64  # bytes hashed, evenly over a file: some of every layer, and fast for any size

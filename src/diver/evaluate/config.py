@@ -10,7 +10,7 @@ from tyro.conf import Positional
 from diver.core.settings import settings
 from diver.core.tables import Export
 from diver.core.types import DiverError
-from diver.evaluate.grade import AUTO
+from diver.evaluate.evaluate import AUTO
 from diver.sample.endpoint import Endpoint
 from diver.tasks.templates import TEMPLATES
 from diver.tasks.verify import get_grader
@@ -69,7 +69,7 @@ class EvalConfig(Export):
     An engine option is '{"tensor_parallel_size": 2}'."""
     grader: str = ""
     """Grader of all benchmarks. Default: the benchmark's or the run's. Names are those of
-    diver.tasks.verify.graders."""
+    diver.tasks.verify.GRADERS."""
     seed: int | None = None
     """Random seed. Default: the run's, else 0. It decides the samples and the order of options."""
     template: str = ""

@@ -10,7 +10,7 @@ from diver.core.run_folder import by_step, run_name, runs_in
 from diver.core.types import DiverError
 from diver.evaluate.comparison import compare, digests, other_problems
 from diver.evaluate.config import EvalConfig
-from diver.evaluate.grade import AUTO, grader_for, problem_digest
+from diver.evaluate.evaluate import AUTO, grader_for, problem_digest
 from diver.evaluate.run import run
 from diver.recipe.data import Source
 from diver.recipe.recipe import Recipe, make_recipe

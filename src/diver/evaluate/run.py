@@ -1,25 +1,33 @@
 """`diver eval`: evaluate a model on benchmarks in a folder, from which it can be resumed."""
 
 import dataclasses
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from diver.core.extras import provenance, require
 from diver.core.files import to_json, write_text
-from diver.core.seeds import digest
-from diver.core.types import DiverError
+from diver.core.seeds import digest, fingerprint
+from diver.core.types import DiverError, Problem
 from diver.evaluate.config import EvalConfig, parse_ks
-from diver.evaluate.evaluate import Task, evaluate
-from diver.evaluate.grade import grader_for
+from diver.evaluate.evaluate import Task, evaluate, grader_for
 from diver.evaluate.results import ResultFolder, benchmark_table, read_results, table_of, write_curves
-from diver.evaluate.samplers import SamplerHandle, sampler, sampler_metadata
+from diver.recipe.data import POLICIES
 from diver.recipe.sections import Model
+from diver.sample.base import Generator
+from diver.sample.endpoint import Endpoint, EndpointGenerator
+from diver.tasks import hub
 from diver.tasks.benchmarks import Loaded, load
-from diver.tasks.templates import TEMPLATES, check_used, prompted
+from diver.tasks.templates import TEMPLATES, chat_template_for, check_used, prompted
+from diver.tasks.testbeds import policy_folder
 from diver.tasks.verify import DEFAULT, Verification
+
+SECRET = re.compile(r"(key|token|secret|password|authorization)$", re.IGNORECASE)
 
 
 def run(
@@ -74,6 +82,111 @@ def run(
     return out
 
 
+# ---- the generator: its model is named before it is loaded, and if nothing is missing, it never is
+
+
+class SamplerHandle(NamedTuple):
+    """A generator that is not loaded yet: `model` is the permanent name of its model; `open` loads it."""
+
+    model: str
+    open: Callable[[], Generator]
+    policy: Model | None = None
+    """Where the model's configuration and tokenizer are; None where only the server knows."""
+
+    def template(self, problems: Sequence[Problem]) -> str:
+        """That of a chat model for these problems; DiverError for a model without a chat template."""
+        from diver.sample.policy import load_configuration
+
+        if self.policy and not load_configuration(self.policy).tokenizer.chat_template:
+            names = ", ".join(TEMPLATES)
+            raise DiverError(f"--template: {self.policy.path!r} has no chat template; choose one of {names}")
+        return chat_template_for(problems)
+
+
+def resolve(policy: Model) -> tuple[str, str]:
+    """The path of a model (a folder, a hub name, or a bundled policy), and its permanent name."""
+    model = policy.path
+    bundled = policy_folder(model)
+    folder = bundled or Path(model).expanduser()
+    if folder.is_dir():
+        return str(folder), f"{model if bundled else folder.resolve().name}@{fingerprint(folder)}"
+    return model, f"{model}@{hub.newest_commit(model, 'model', policy.revision) or 'offline'}"
+
+
+def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
+    """The generator that the settings name, loaded at most once; `policy` says more of the model than --model."""
+    if not config.model:
+        names = ", ".join(POLICIES)
+        raise DiverError(f"--model: name a folder, a hub name, or a bundled policy ({names}); or give a run folder")
+    # One thread for a bundled policy: its matrix products are too small to be parallelised.
+    policy = policy or Model(path=config.model, threads=int(config.model in POLICIES))
+    if config.template_variables:
+        policy = dataclasses.replace(policy, chat_template_kwargs=config.template_variables)
+    if config.generator == "endpoint":  # the model is named, not the server
+        return SamplerHandle(policy.path, cache(lambda: load_generator(config, policy, policy.path, policy.path)))
+    path, name = resolve(policy)
+    if config.generator == "vllm":  # other arithmetic, so another name
+        name = f"{name}-vllm"
+    return SamplerHandle(name, cache(lambda: load_generator(config, policy, path, name)), policy)
+
+
+def load_generator(config: EvalConfig, policy: Model, path: str, name: str) -> Generator:
+    """The generator that the settings name, with its model at `path`.
+
+    With vLLM, --extra has options of its engine. They are not part of the keys of stored rows: most say how the work is
+    done, as tensor_parallel_size does, and another may resume. Those that change responses, such as quantization or
+    max_model_len, need an --out of their own.
+
+    Raises:
+        DiverError: The model cannot be loaded, the server does not answer, or vLLM does not take an option.
+    """
+    if config.generator == "endpoint":
+        settings = Endpoint(
+            url=config.url or Endpoint.url,
+            model=path,
+            extra=config.extra_options,
+            concurrency=config.max_num_seqs or Endpoint.concurrency,
+            timeout=config.timeout,
+            retries=config.retries,
+            skip_refused=True,
+        )
+        return EndpointGenerator(settings)
+    if config.generator == "vllm":
+        from diver.sample.vllm import VLLMGenerator
+
+        revision = {"revision": policy.revision, "tokenizer_revision": policy.revision} if policy.revision else {}
+        try:
+            return VLLMGenerator(path, name, policy.chat_template_kwargs, **revision, **config.extra_options)
+        except TypeError as error:  # vLLM checks its own options
+            if not config.extra_options:
+                raise
+            reason = hub.one_line(error)
+            raise DiverError(f"--extra {config.extra}: vLLM's engine does not take it ({reason})") from None
+    from diver.sample.hf import HFGenerator
+    from diver.sample.policy import load_policy
+
+    return HFGenerator(load_policy(policy, inference=True), name, config.max_num_seqs)
+
+
+def sampler_metadata(config: EvalConfig) -> dict[str, Any]:
+    """The generator and its options, without secrets: for results.json."""
+    extra = _without_secrets(config.extra_options)
+    if config.generator != "endpoint":
+        return {"generator": config.generator, **({"extra": extra} if extra else {})}
+    url = urlsplit(config.url or Endpoint.url)
+    host = url.netloc.rpartition("@")[2]
+    return {"generator": config.generator, "url": f"{url.scheme}://{host}{url.path}", "extra": extra}
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: "(hidden)" if SECRET.search(k) else _without_secrets(v) for k, v in value.items()}
+    return [_without_secrets(v) for v in value] if isinstance(value, list) else value
+
+
+# ---- the tasks
+
+
 def make_tasks(config: EvalConfig, model: SamplerHandle, benchmarks: Sequence[Loaded] | None = None) -> list[Task]:
     """`benchmarks`, by default those of the settings, for a model; DiverError for whatever cannot be evaluated."""
     names = [name for part in (config.benchmarks or "countdown").split(",") if (name := part.strip())]
@@ -117,7 +230,7 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
         "max_tokens": benchmark.max_tokens,
         **({"stop_token_ids": config.stop_token_ids} if config.stop_token_ids else {}),
         "seed": config.seed or 0,
-        "extra": config.extra_options if config.generator == "endpoint" else {},  # samplers.vllm records those of vLLM
+        "extra": config.extra_options if config.generator == "endpoint" else {},  # those of vLLM: see load_generator
     }
     return Task(
         name=benchmark.name,

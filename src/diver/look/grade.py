@@ -21,7 +21,7 @@ from diver.core.statistics import Estimate, bounds_of, by_problem, interval, pas
 from diver.core.tables import Cell, Export, Measure, Table, export, write_table
 from diver.core.types import DiverError, Grade, Problem, Rollout
 from diver.evaluate.config import parse_ks
-from diver.evaluate.grade import AUTO, CHUNK, SCORED, answer, grader_for
+from diver.evaluate.evaluate import AUTO, CHUNK, SCORED, answer, grader_for
 from diver.evaluate.results import Log, MemoryLog
 from diver.look.dependence import dependence
 from diver.look.known import known_problems

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from diver.core.types import DiverError, Group, Problem
-from diver.evaluate.grade import AUTO, answer
+from diver.evaluate.evaluate import AUTO, answer
 from diver.evaluate.of_run import read_run
 from diver.look.read import Rollouts
 from diver.look.read.layouts import EVAL, TRAIN

@@ -144,7 +144,7 @@ class Data(Source):
 class Entry(NamedTuple):
     """A testbed: a task whose problems are generated, with an exact verifier and a starting policy.
 
-    Its problems are a function in `diver.tasks.testbeds.PROBLEMS`, its grader is in `diver.tasks.verify.graders`.
+    Its problems are a function in `diver.tasks.testbeds.PROBLEMS`, its grader is one of `diver.tasks.verify.GRADERS`.
     """
 
     settings: str

@@ -12,7 +12,6 @@ ours.
 
 import sys
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -24,7 +23,7 @@ from diver.core.seeds import stream_seed, uniform
 from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.sample.base import Generation, Key, Request, SamplingParams, prompts_that_fit
 from diver.sample.decoding import Decoding, Job, check_layers
-from diver.sample.policy import Policy, entropy
+from diver.sample.policy import Policy, entropy, positions
 
 BLOCK = 64  # samples of a problem of an evaluation that come before the next samples of any problem
 SEGMENT = {"cuda": 16}  # requests per row that an evaluation runs, and after a kill repeats, as a whole
@@ -74,7 +73,7 @@ class HFGenerator:
     def __init__(self, policy: Policy, name: str = "", max_num_seqs: int = 0, reserve: int = 0) -> None:
         if max_num_seqs < 0:
             raise ValueError(f"max_num_seqs is {max_num_seqs}; it must be at least 1, or 0 for automatic")
-        self.name, self.max_num_seqs, self.context = name, max_num_seqs, policy.context
+        self.name, self.max_num_seqs, self.context = name, max_num_seqs, positions(policy.model.config)
         self.model, self.tokenizer, self.precision = policy
         self.ends = end_tokens(self.model, self.tokenizer)
         check_layers(self.model)
@@ -93,7 +92,11 @@ class HFGenerator:
         limits = {name: min(params.max_tokens, room - len(ids)) for name, ids in tokens.items()}
         rows = self.max_num_seqs or self.rows_for(max(len(ids) + limits[name] for name, ids in tokens.items()))
         ends = {*self.ends, *params.stop_token_ids}
-        for segment in self._segments(requests, tokens, rows):
+        size = rows * SEGMENT.get(self.model.device.type, 2)
+        order = {name: (len(ids), i) for i, (name, ids) in enumerate(tokens.items())}
+        ordered = sorted(requests, key=lambda r: (r.sample // BLOCK, order[r.problem_id]))
+        blocks = [list(block) for _, block in groupby(ordered, key=lambda r: r.sample // BLOCK)]
+        for segment in (block[start : start + size] for block in blocks for start in range(0, len(block), size)):
             if all(request.key in have for request in segment):
                 continue
             names = list(dict.fromkeys(request.problem_id for request in segment))
@@ -103,16 +106,6 @@ class HFGenerator:
             for request, rollout in zip(segment, rollouts, strict=True):
                 if request.key not in have:
                     yield Generation(*request.key, rollout.replace(index=request.sample))
-
-    def _segments(
-        self, requests: Sequence[Request], tokens: dict[str, list[int]], rows: int
-    ) -> Iterator[list[Request]]:
-        size = rows * SEGMENT.get(self.model.device.type, 2)
-        order = {name: (len(ids), i) for i, (name, ids) in enumerate(tokens.items())}
-        requests = sorted(requests, key=lambda r: (r.sample // BLOCK, order[r.problem_id]))
-        for _, block in groupby(requests, key=lambda r: r.sample // BLOCK):
-            part = list(block)
-            yield from (part[start : start + size] for start in range(0, len(part), size))
 
     def rows_for(self, positions: int) -> int:
         """How many rows of this many positions are decoded at a time where the user does not say.
@@ -138,18 +131,6 @@ class HFGenerator:
             )
         return min(MAX_NUM_SEQS_GPU, rows // 16 * 16 or rows)
 
-    @contextmanager
-    def inference(self) -> Iterator[None]:
-        """The model in the state in which `respond` needs it."""
-        training = self.model.training
-        self.model.eval()
-        autocast = torch.autocast(self.model.device.type, self.precision, enabled=self.precision is not None)
-        with torch.inference_mode(), autocast:
-            try:
-                yield
-            finally:
-                self.model.train(training)
-
     def respond(
         self,
         prompts: Sequence[list[int]],
@@ -166,13 +147,19 @@ class HFGenerator:
         """
         ends = self.ends if ends is None else ends
         rows = rows or self.max_num_seqs or self.rows_for(max(len(prompts[job.prompt]) + job.limit for job in jobs))
-        with self.inference():
-            batch = Decoding(self.model, ends, prompts, jobs, min(rows, len(jobs)))
-            while batch.refill():
-                logp = torch.log_softmax(batch.logits.float() / (temperature or 1.0), -1)
-                token = draw(logp.exp(), uniform(batch.seeds, batch.count)) if temperature else greedy(logp)
-                batch.take(token, logp.gather(-1, token[:, None])[:, 0], entropy(logp))
-                batch.advance(token)
+        training = self.model.training
+        self.model.eval()
+        autocast = torch.autocast(self.model.device.type, self.precision, enabled=self.precision is not None)
+        try:
+            with torch.inference_mode(), autocast:
+                batch = Decoding(self.model, ends, prompts, jobs, min(rows, len(jobs)))
+                while batch.refill():
+                    logp = torch.log_softmax(batch.logits.float() / (temperature or 1.0), -1)
+                    token = draw(logp.exp(), uniform(batch.seeds, batch.count)) if temperature else greedy(logp)
+                    batch.take(token, logp.gather(-1, token[:, None])[:, 0], entropy(logp))
+                    batch.advance(token)
+        finally:
+            self.model.train(training)
         texts = self.tokenizer.batch_decode([r[0] for r in batch.results], skip_special_tokens=True)
         return [
             Rollout(text, tokens, logprobs, entropy=mean_entropy, truncated=tokens[-1] not in ends)

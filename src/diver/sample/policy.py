@@ -42,11 +42,6 @@ class Policy(NamedTuple):
         """Padding is masked by position, never by its id: in many models PAD equals EOS."""
         return self.tokenizer.pad_token_id if self.tokenizer.pad_token_id is not None else 0
 
-    @property
-    def context(self) -> int | None:
-        """How many positions the model has, where its configuration says so."""
-        return positions(self.model.config)
-
 
 class Configuration(NamedTuple):
     """All of a policy but its weights."""
@@ -57,7 +52,7 @@ class Configuration(NamedTuple):
 
 
 def positions(config: Any) -> int | None:
-    """How many tokens a row may have, prompt and response.
+    """How many tokens a row may have, prompt and response; None where the configuration does not say.
 
     For LongRoPE (Phi-3, Phi-4-mini) these are the original positions. Beyond them transformers turns all positions of a
     batch, and what is not yet in its cache, by other factors. A response would then depend on the others in its batch.
@@ -178,8 +173,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
         raise DiverError(f"{name}: cannot be loaded ({hub.one_line(e)}); {advice}") from None
     model = model.to(device)
     _check_head(model)
-    if is_faster(model):
-        by_onednn(model)
+    by_onednn(model)
     if settings.gradient_checkpointing:
         # transformers 5.23 calls it activation checkpointing.
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
@@ -204,8 +198,7 @@ def bf16_speedup() -> float:
 
     def seconds(dtype: torch.dtype) -> float:
         layer, rows = torch.nn.Linear(1024, 1024, bias=False, dtype=dtype), torch.ones(512, 1024, dtype=dtype)
-        if is_faster(layer):
-            by_onednn(layer)
+        by_onednn(layer)
         with torch.inference_mode():
             return min(timeit.repeat(lambda: layer(rows), number=1))
 
@@ -276,22 +269,21 @@ def _tokenizer(path: str, settings: Model, options: Mapping[str, Any]) -> Any:
 
 
 def _locate(settings: Model, checkpoint: Path | None = None) -> str:
-    """The folder or the hub name to load from, checked."""
-    path = str(checkpoint or policy_folder(settings.path) or Path(settings.path).expanduser())
-    if Path(path).is_dir():
-        check_folder(Path(path), f"checkpoint {checkpoint}" if checkpoint else f"model.path {settings.path!r}")
-    elif checkpoint:
-        raise DiverError(f"checkpoint {checkpoint}: is no folder; give one of RUN/checkpoints")
-    else:
+    """The folder or the hub name to load from.
+
+    Raises:
+        DiverError: The hub lacks the model, or the folder lacks a configuration, weights or a tokenizer.
+    """
+    folder = checkpoint or policy_folder(settings.path) or Path(settings.path).expanduser()
+    name = f"checkpoint {checkpoint}" if checkpoint else f"model.path {settings.path!r}"
+    if not folder.is_dir():
+        if checkpoint:
+            raise DiverError(f"{name}: is no folder; give one of RUN/checkpoints")
         try:
             hub.newest_commit(settings.path, "model", settings.revision)
         except DiverError as e:
             raise type(e)(f"model.path {e}") from None
-    return path
-
-
-def check_folder(folder: Path, name: str) -> None:
-    """A model folder needs a configuration, weights and a tokenizer; the DiverError names what is missing."""
+        return str(folder)
     files = {path.name for path in folder.iterdir()}
     config = ADAPTERS if ADAPTERS in files else "config.json"
     if config not in files:
@@ -304,25 +296,27 @@ def check_folder(folder: Path, name: str) -> None:
         raise DiverError(f"{name}: the folder has no tokenizer (tokenizer.json); tokenizer.save_pretrained saves one")
     if not [*folder.glob("*.safetensors"), *folder.glob("*.bin")]:
         raise DiverError(f"{name}: the folder has no weights (*.safetensors)")
+    return str(folder)
 
 
-def available() -> bool:
-    """Whether this torch has both: elsewhere its own products are those of the processor's vendor."""
-    both = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()
-    return both and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-def is_faster(model: torch.nn.Module) -> bool:
-    """Whether the module is on a CPU with AVX-512, and this torch has oneDNN. ATEN_CPU_CAPABILITY=avx2 says no."""
-    on_cpu = next(model.parameters()).device.type == "cpu"
-    return on_cpu and available() and torch.backends.cpu.get_cpu_capability() == "AVX512"
+ONEDNN = (
+    torch.backends.mkldnn.is_available()
+    and torch.backends.mkl.is_available()
+    and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+)
+"""Whether this torch has oneDNN beside MKL: elsewhere its own products are those of the processor's vendor."""
 
 
 def by_onednn(model: torch.nn.Module) -> None:
-    """The module's linear layers, itself included, compute by oneDNN."""
-    for module in model.modules():
-        if type(module) is torch.nn.Linear:
-            module.__class__ = Linear
+    """On a CPU with AVX-512, the module's linear layers, itself included, compute by oneDNN if this torch has it.
+
+    ATEN_CPU_CAPABILITY=avx2 keeps torch's own products.
+    """
+    on_cpu = next(model.parameters()).device.type == "cpu"
+    if on_cpu and ONEDNN and torch.backends.cpu.get_cpu_capability() == "AVX512":
+        for module in model.modules():
+            if type(module) is torch.nn.Linear:
+                module.__class__ = Linear
 
 
 class Linear(torch.nn.Linear):

@@ -20,7 +20,7 @@ from transformers import DynamicCache
 from diver.core.types import Rollout
 from diver.sample.base import Generation, Key, Request, SamplingParams, prompts_that_fit
 from diver.sample.hf import end_tokens
-from diver.sample.policy import Policy
+from diver.sample.policy import Policy, positions
 from diver.sample.prompt_cache import Prompts, attending
 
 MAX_PROMPTS = 16  # that are begun together; what follows is bounded by `max_prefixes`
@@ -46,7 +46,7 @@ class PrefixTreeGenerator:
     """
 
     def __init__(self, policy: Policy, name: str = "", *, seed: int, max_prefixes: int = 2048) -> None:
-        self.policy, self.tokenizer, self.context = policy, policy.tokenizer, policy.context
+        self.policy, self.tokenizer, self.context = policy, policy.tokenizer, positions(policy.model.config)
         self.name, self.seed, self.max_prefixes = name, seed, max_prefixes
 
     def generate(
@@ -83,7 +83,8 @@ def sample_counts(
     """
     model, tokenizer = policy.model, policy.tokenizer
     ends = end_tokens(model, tokenizer, params.stop_token_ids)
-    limits = np.array([min(params.max_tokens, (policy.context or sys.maxsize) - len(prompt)) for prompt in prompts])
+    room = positions(model.config) or sys.maxsize
+    limits = np.array([min(params.max_tokens, room - len(prompt)) for prompt in prompts])
     results: list[list[tuple[Rollout, int]]] = [[] for _ in prompts]
     model.eval()
     shared, first = _start(model, prompts, counts)

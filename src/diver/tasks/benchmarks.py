@@ -6,6 +6,7 @@ import random
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -32,7 +33,7 @@ class Benchmark:
     title: str
     source: Source
     grader: str = "auto"
-    """By name (diver.tasks.verify.graders); auto: by the verifier of each problem."""
+    """By name (diver.tasks.verify.GRADERS); auto: by the verifier of each problem."""
     samples: int = 1
     """Number of samples per problem; in the paper 32 for Avg@32, 1 for Pass@1."""
     template: str = ""
@@ -109,14 +110,16 @@ _HUB_ROWS: dict[str, tuple[str, Adapt]] = {
 """Benchmark -> the column by which a row of the hub is known, and what makes it a row of ours."""
 
 
-def _adapt(name: str) -> Adapt | None:
-    column, adapt = _HUB_ROWS.get(name, ("", None))
-    return adapt and (lambda row: adapt(row) if column in row else row)
+def _ours(column: str, adapt: Adapt, row: Row) -> Row:
+    return adapt(row) if column in row else row
 
 
 _ENTRIES = tomllib.loads((files("diver.tasks") / "benchmarks.toml").read_text("utf-8"))
 BENCHMARKS = {
-    name: dataclasses.replace(read(Benchmark, {"name": name, **entry}, name), adapt=_adapt(name))
+    name: dataclasses.replace(
+        read(Benchmark, {"name": name, **entry}, name),
+        adapt=partial(_ours, *_HUB_ROWS[name]) if name in _HUB_ROWS else None,
+    )
     for name, entry in _ENTRIES.items()
 }
 

@@ -5,7 +5,7 @@ from importlib.metadata import version
 import pytest
 
 from diver.core.types import DiverError, Grade, Problem
-from diver.evaluate.grade import grade_rows
+from diver.evaluate.evaluate import grade_rows
 from diver.tasks.verify import GRADERS, get_grader, grade
 
 

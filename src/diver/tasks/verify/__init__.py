@@ -3,8 +3,7 @@
 from diver.recipe.verification import Verification
 from diver.tasks.verify.base import Grader, Verdict
 from diver.tasks.verify.extraction import in_thought
-from diver.tasks.verify.graders import GRADERS, get_grader
-from diver.tasks.verify.grading import DEFAULT, grade, verdicts, verify, with_keys
+from diver.tasks.verify.grading import DEFAULT, GRADERS, get_grader, grade, verdicts, verify, with_keys
 
 __all__ = [
     "DEFAULT",

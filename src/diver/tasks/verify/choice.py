@@ -94,7 +94,8 @@ _ALONE = re.compile(rf"(?<!\band )(?<!\bor )(?<!{INSIDE})(?<!['’.-])([A-Z])(?!
 _AND = rf"(?:[,、，/&+]|{words.AND_OR}|{words.AND_OR_SIGNS})"
 _OPENS, _CLOSES = r"[\s(\[*$\"'`（【]{0,4}", r"[)\]}*\"'`\s$）】]{0,6}"
 _ANOTHER = re.compile(
-    rf"{_CLOSES}{_COUNTED}(?:{_AND}|[;；|]){_OPENS}(?:{words.AND_OR}{_OPENS})?(?:(?:maybe|perhaps|possibly|also)\s{_OPENS})?"
+    rf"{_CLOSES}{_COUNTED}(?:{_AND}|[;；|]){_OPENS}(?:{words.AND_OR}{_OPENS})?"
+    rf"(?:(?:maybe|perhaps|possibly|also)\s{_OPENS})?"
     rf"(?:(?i:{words.OPTION}){_OPENS})?([A-Z]|[1-9])(?!{INSIDE}|['’]\w|[.,]\d|"
     rf"(?:[\s,、，]{{0,2}}(?:{_AND})?\s?[A-Z](?!{INSIDE})){{0,8}}{_REJECTED}|"
     r" (?:is|are|was|were|would|does|do|did|has|have|can|could|cannot|seems?"

@@ -7,7 +7,7 @@ A response is steps written as LaTeX formulas and a boxed answer, so that textua
 real mathematics, and every solution can be checked exactly. The symbols are spaced: unspaced, a step is ONE
 whitespace token and any two different solutions have a textual diversity of 1.
 
-Problems are seeded and endless; see `held_out` for which of them are.
+Problems are seeded and endless; see `diver.core.seeds.is_held_out` for which of them are held out.
 """
 
 import random
@@ -15,12 +15,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from diver.core.seeds import distinct
 from diver.core.types import Grade, Problem
 from diver.recipe.data import LEVELS, STANDARD_MIX, Countdown, Level
 from diver.tasks.verify.base import Grader
 from diver.tasks.verify.extraction import after_thought, boxed_answer, last_box
-from diver.tasks.verify.held_out import distinct
-from diver.tasks.verify.held_out import is_held_out as hashed
 
 OPERATIONS = ("+", "-", r"\times", r"\div")
 LARGEST_RESULT = 400  # limit of every step; the bundled policy's vocabulary ends here
@@ -70,11 +69,6 @@ def response(steps: list[Step]) -> str:
 def key(numbers: list[int], target: int) -> str:
     """The same for problems that differ in the order of their numbers."""
     return " ".join(map(str, [*sorted(numbers), target]))
-
-
-def is_held_out(numbers: list[int], target: int) -> bool:
-    """Whether the problem, whatever the order of its numbers, is kept from training."""
-    return hashed(key(numbers, target))
 
 
 def draw(level: Level, rng: random.Random) -> tuple[list[int], list[Step]]:

@@ -1,19 +1,31 @@
-"""From a response to a `Grade`: `verify` and `with_keys` for groups in training, `verdicts` and `grade` for any."""
+"""From a response to a `Grade`: the graders by name; `verify` and `with_keys` for groups in training, `verdicts` and
+`grade` for any response.
+
+`Problem.verifier` and `--grader` name one of `GRADERS`, or a custom function "module:name". Several graders may grade
+the same responses. Each grade is stored with `str(grader)`, name and version, so that grades made by other rules are
+never mistaken for it. A new grader is a subclass of `Grader` in a file of its own, and a line of `GRADERS`.
+"""
 
 import logging
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from diver.core.extras import require
+from diver.core.settings import choose
 from diver.core.tables import clean
 from diver.core.types import DiverError, Grade, Group, Problem, Reward
 from diver.recipe.verification import Verification
 from diver.tasks.verify import algebra
 from diver.tasks.verify.base import Grader, PendingCall, Verdict
 from diver.tasks.verify.bounds import PendingComparison, bounded
-from diver.tasks.verify.custom import call
+from diver.tasks.verify.choice import Choice
+from diver.tasks.verify.countdown import CountdownGrader
+from diver.tasks.verify.custom import Custom, call
 from diver.tasks.verify.extraction import in_thought
-from diver.tasks.verify.graders import get_grader
+from diver.tasks.verify.mathematics import GSM8K, Mathematics, MathVerify
+from diver.tasks.verify.maze import MazeGrader
+from diver.tasks.verify.reasoning_gym import GraphColoring, ReasoningGymGrader
 from diver.tasks.verify.workers import Failure, Function, Pool, path_of, shared_pool
 
 logger = logging.getLogger(__name__)
@@ -22,6 +34,24 @@ DEFAULT = Verification()
 Pending = PendingComparison | PendingCall
 Case = tuple[str, int, bool, bool]
 """A response, the identity of its problem, whether it was cut, and whether its prompt ends inside a thought."""
+
+_OURS = (Mathematics, GSM8K, Choice, CountdownGrader, MazeGrader, ReasoningGymGrader, GraphColoring, MathVerify)
+GRADERS: dict[str, Grader] = {grader.name: grader() for grader in _OURS}
+
+
+@cache
+def get_grader(name: str, where: str = "grader") -> Grader:
+    """The grader of that name, or of a custom function "package.module:name".
+
+    Raises:
+        DiverError: No such name, a module that cannot be imported, or a function that does not take (response,
+            problem). `where` begins the message.
+    """
+    if name in GRADERS:
+        return GRADERS[name]
+    if ":" not in name:
+        choose(name, [*GRADERS, "package.module:function"], where)
+    return Custom(name, where)
 
 
 def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool | None = None) -> list[Group]:

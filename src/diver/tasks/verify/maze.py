@@ -13,11 +13,11 @@ import random
 import re
 from collections.abc import Iterator
 
+from diver.core.seeds import distinct
 from diver.core.types import Grade, Problem
 from diver.recipe.data import MAZES, STANDARD_MAZES, Maze, MazeLevel
 from diver.tasks.verify.base import Grader
 from diver.tasks.verify.extraction import after_thought, boxed_answer, last_box
-from diver.tasks.verify.held_out import distinct
 
 Cell = tuple[int, int]
 """Column and row, from 0."""

@@ -69,7 +69,8 @@ _DENIED = re.compile(
 _DENIED_IN_CHINESE = re.compile(rf"(?:不是|[并並而]非)\s{{0,4}}(?:{NUMBER.pattern})")
 _ASKED = re.compile(rf"(?<!\d)(?:{NUMBER.pattern})(?:[?？]| is (?:wrong|incorrect|false|not correct))")
 _QUALIFIED = re.compile(
-    r"[^\d\n]{0,40}(?:\b(?:(?:less|more|greater|fewer|smaller|larger)\sthan|at\s(?:most|least)|close\sto|half\sof|twice)"
+    r"[^\d\n]{0,40}"
+    r"(?:\b(?:(?:less|more|greater|fewer|smaller|larger)\sthan|at\s(?:most|least)|close\sto|half\sof|twice)"
     r"\s[^\w\s]{0,3}\d"
     r"|\d[\d.,]{0,20}\s(?:squared|cubed|factorial|(?:less\sthan|more\sthan|\+)\s[a-z]\b))",
     re.IGNORECASE,

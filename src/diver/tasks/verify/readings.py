@@ -44,7 +44,8 @@ _ALSO = re.compile(
 _INEQUALITY = re.compile(r"[A-Za-z]\s?(?:<|>|\\[lg]eq)\s?-?[\d.]+")
 _CONGRUENCE = re.compile(
     r"(?:(?P<name>[A-Za-z](?:_\w)?)\s?\\equiv)?(?P<body>[^=]{1,200}?)\s?"
-    r"(?:\\pmod\s?\{?|\\b?mod(?![A-Za-z])\s?\{?|\(\s?(?:\\(?:text|mathrm)\{\s?)?\\?mod\s?\}?)\s?(?P<modulus>\w{1,40})\s?[})]?"
+    r"(?:\\pmod\s?\{?|\\b?mod(?![A-Za-z])\s?\{?|\(\s?(?:\\(?:text|mathrm)\{\s?)?\\?mod\s?\}?)"
+    r"\s?(?P<modulus>\w{1,40})\s?[})]?"
 )
 _APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])")
 _DECIMAL = re.compile(r"-?\d*\.?(?P<digits>\d*)")

@@ -23,6 +23,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
+from diver.core.seeds import distinct
 from diver.core.settings import choose, read
 from diver.core.types import DiverError, Grade, Problem
 from diver.recipe.data import ReasoningGym
@@ -30,7 +31,6 @@ from diver.tasks.verify.answer_end import tagged_answer
 from diver.tasks.verify.base import Grader, PendingCall, defer
 from diver.tasks.verify.brackets import closing
 from diver.tasks.verify.extraction import after_thought, last_tags
-from diver.tasks.verify.held_out import distinct
 from diver.tasks.verify.workers import Failure, Pool
 
 LONGEST = 16_384
