@@ -76,9 +76,19 @@ def memory_of(recipe: Recipe) -> str:
     return memory.table(shape, recipe)
 
 
+def parameters_of(recipe: Recipe) -> int | None:
+    """The number of parameters of the recipe's model; None where its configuration cannot be read here."""
+    try:
+        from diver.integrations.trl.memory import read_shape
+
+        return read_shape(recipe).parameters
+    except (DiverError, ImportError):
+        return None
+
+
 def by_verl(recipe: Recipe, options: Sequence[str], *, dry_run: bool, problems_only: bool) -> None:
     """Write the problems in verl's layout and run the equivalent verl command; `options` are verl's own."""
-    from diver.integrations.verl.launch import command, compose, shown
+    from diver.integrations.verl.launch import checkpoints, command, compose, shown
     from diver.recipe.run import open_run
 
     words = command(recipe, options)
@@ -87,6 +97,7 @@ def by_verl(recipe: Recipe, options: Sequence[str], *, dry_run: bool, problems_o
         folder.close()
         if importlib.util.find_spec("verl") is not None:
             compose(words)
+        print(checkpoints(words, parameters_of(recipe)), file=sys.stderr)
         print(shown(words))
         return
     if not problems_only and importlib.util.find_spec("verl") is None:

@@ -10,7 +10,7 @@ import pytest
 from diver import cli
 from diver.core.types import DiverError
 from diver.integrations.verl import config
-from diver.integrations.verl.launch import PROGRAM, command, hydra, shown
+from diver.integrations.verl.launch import PROGRAM, checkpoints, command, hydra, shown
 from diver.methods import METHODS
 from diver.recipe.load import load_recipe
 from diver.recipe.recipe import make_recipe
@@ -194,6 +194,21 @@ def test_values_in_hydras_grammar(value, written):
     assert hydra(value) == written
 
 
+def test_checkpoints_by_hand():
+    """Qwen2.5-7B: 7,615,616,512 parameters of 16 bytes are 113.5 GB, or 8 bytes without the moments."""
+    recipe = load_recipe(ROOT / "recipes" / "paper" / "qwen2.5-7b.toml")
+    words = command(recipe)
+    assert "trainer.save_freq=25" in words and "trainer.max_actor_ckpt_to_keep=2" in words
+    assert checkpoints(words, 7_615_616_512) == (
+        "checkpoints: every 25 steps and after the last (train.save_steps); kept: 2 (train.save_total_limit); "
+        "each 113.5 GB: model, optimizer, extra, hf_model"
+    )
+    assert "; each 16 bytes a parameter: " in checkpoints(words, None)
+    light = command(recipe, ["actor_rollout_ref.actor.checkpoint.save_contents=[model,hf_model]"])
+    assert checkpoints(light, 2**30).endswith("; each 8.0 GB: model, hf_model")
+    assert checkpoints(command(recipe, ["trainer.save_freq=-1"]), None) == "checkpoints: none (trainer.save_freq=-1)"
+
+
 def test_the_command_as_shown_is_the_command():
     words = command(load_recipe(PAPER[0], ["--method.shaping.coef", "0.2"]))
     assert shlex.split(shown(words).replace("\\\n", "")) == ["python", *words]
@@ -208,8 +223,9 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
         cli.main()
 
     run(recipe, "--dry-run", "--method", "diver-td", "--", "trainer.nnodes=2")
-    printed = capsys.readouterr().out
-    assert "+algorithm.diver.method=diver-td" in printed and printed.endswith("trainer.nnodes=2\n")
+    told = capsys.readouterr()
+    assert "+algorithm.diver.method=diver-td" in told.out and told.out.endswith("trainer.nnodes=2\n")
+    assert told.err.startswith("checkpoints: every 50 steps") and " GB: " in told.err  # of the bundled policy
     assert not list(tmp_path.iterdir())
     run(recipe, "--problems-only", "--data.countdown.problems", "64")
     for words in ((), ("--dry-run",)):

@@ -86,6 +86,7 @@ def test_the_papers_settings_in_verls_words():
         f"{ACTOR}.policy_loss.loss_mode": "vanilla",
         f"{ACTOR}.clip_ratio_low": 0.2,
         f"{ACTOR}.clip_ratio_high": 0.28,
+        f"{ACTOR}.clip_ratio_c": 1e6,
         f"{ACTOR}.loss_agg_mode": "token-mean",
         f"{ACTOR}.entropy_coeff": 0.0,
         f"{ACTOR}.use_kl_loss": False,
@@ -114,6 +115,8 @@ def test_a_verl_configured_for_another_method_is_refused():
     given = overrides(method_named("clip-higher"))
     check(method_named("diver-mix"), given.get)  # they differ in the reward only
     check(method_named("clip-higher"), {**given, f"{ACTOR}.entropy_coeff": 0}.get)
+    with pytest.raises(DiverError, match=r"'diver-mix'; add: actor_rollout_ref\.actor\.clip_ratio_c=1000000\.0 "):
+        check(method_named("diver-mix"), {**given, f"{ACTOR}.clip_ratio_c": 3.0}.get)  # verl's default
     with pytest.raises(DiverError) as error:
         check(method_named("grpo"), given.get)
     assert str(error.value) == (

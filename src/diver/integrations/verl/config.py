@@ -65,6 +65,8 @@ POLICY_LOSSES: dict[type[PolicyLoss], tuple[str, dict[str, str]]] = {
 }
 """The losses that verl has: its loss_mode, and option -> our setting. verl selects tokens in each micro-batch, the
 built-in trainer in each mini-batch."""
+NO_THIRD_BOUND = {"clip_ratio_c": 1e6}
+"""verl's `vanilla` gives a token with A < 0 no gradient where its ratio is above 3; our losses have no such bound."""
 CARRIES = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state", "replay")
 OFF_WITH_REPLAY = {
     f"{ACTOR}.shuffle": "every mini-batch has its share of the replayed responses, in an order that must stay",
@@ -156,6 +158,7 @@ def _actor(loss: PolicyLoss) -> dict[str, Any]:
     return {
         "policy_loss.loss_mode": mode,
         **{option: getattr(loss, setting) for option, setting in options.items()},
+        **(NO_THIRD_BOUND if type(loss) is ClipLoss else {}),
         "loss_agg_mode": AGGREGATIONS[loss.aggregation],
         "entropy_coeff": loss.entropy_coef,
         "use_kl_loss": loss.kl_coef > 0,

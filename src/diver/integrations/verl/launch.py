@@ -1,6 +1,7 @@
 """The verl command of a recipe: `python -m verl.trainer.main_ppo` and hydra overrides."""
 
 import dataclasses
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -23,6 +24,7 @@ MODEL = "actor_rollout_ref.model"
 # verl saves MODEL.custom_chat_template with the tokenizer of every checkpoint, in place of the model's own.
 AS_IT_IS = "{% for message in messages %}{{ message.content }}{% endfor %}"
 CHAT = "data.apply_chat_template_kwargs"
+CONTENTS = f"{ACTOR}.checkpoint.save_contents"
 FIXED: dict[str, Any] = {
     f"+{CHAT}.chat_template": AS_IT_IS,
     f"{ROLLOUT}.name": "vllm",
@@ -30,8 +32,7 @@ FIXED: dict[str, Any] = {
     f"{ROLLOUT}.calculate_log_probs": True,  # for the alert that sampler and trainer disagree
     f"{ACTOR}.use_dynamic_bsz": True,
     f"{ACTOR}.strategy": "fsdp2",  # with which the tests run; verl's default is FSDP1
-    f"{ACTOR}.clip_ratio_c": 1e6,  # verl bounds rho a third time where A < 0; the paper's objective does not
-    f"{ACTOR}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],  # diver eval reads hf_model
+    CONTENTS: ["model", "optimizer", "extra", "hf_model"],  # diver eval reads hf_model
 }
 
 ONLY = {
@@ -39,6 +40,9 @@ ONLY = {
     "trainer.v1.trainer_mode": (NAME, "whole groups are shaped in verl's synchronous trainer only"),
 }
 """Options of verl with the only value that `diver train` can run, and the reason."""
+BYTES = {"model": 4, "optimizer": 8, "extra": 0, "hf_model": 4}
+"""Bytes per parameter of each content of a checkpoint: weights and AdamW's two moments are float32, and the copy that
+`diver eval` reads has the weights once more."""
 
 
 def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
@@ -76,6 +80,21 @@ def compose(arguments: Sequence[str]) -> Any:
             return by_hydra("ppo_trainer", overrides=list(arguments[2:]))
     except HydraException as error:
         raise DiverError(f"verl refuses this command: {' '.join(str(error).split())}") from None
+
+
+def checkpoints(arguments: Sequence[str], parameters: int | None) -> str:
+    """When the command saves, and the disk that it needs, in one line; `parameters` are None if they are unknown."""
+    given = {_key(option): option.partition("=")[2] for option in arguments[2:]}
+    interval, kept = given["trainer.save_freq"], given["trainer.max_actor_ckpt_to_keep"]
+    contents = re.findall(r"\w+", given[CONTENTS])
+    each = sum(BYTES.get(content, 0) for content in contents)
+    size = f"{each} bytes a parameter" if parameters is None else f"{each * parameters / 2**30:,.1f} GB"
+    if interval.startswith("-"):
+        return f"checkpoints: none (trainer.save_freq={interval})"
+    return (
+        f"checkpoints: every {interval} steps and after the last (train.save_steps); kept: {kept} "
+        f"(train.save_total_limit); each {size}: {', '.join(contents)}"
+    )
 
 
 def shown(arguments: Sequence[str]) -> str:

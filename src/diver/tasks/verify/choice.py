@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import ascii_uppercase
 from typing import NamedTuple
 
+from diver.core.patterns import compile_later
 from diver.core.types import Grade, Problem
 from diver.tasks.verify import languages as words
 from diver.tasks.verify.answer_end import marked_answers
@@ -64,16 +65,16 @@ _REJECTED = (
     rf"|(?:{words.IS}[ \t]{{0,2}})?(?:{words.RIGHT}|正解|答え)[ \t]{{0,2}}(?:{words.NOT_AFTER})|{words.ALL_BUT}"
     rf"|[?？]\s{{0,2}}(?:{words.NO}))"
 )
-_NEGATED = re.compile(
+_NEGATED = compile_later(
     rf"(?:(?:{words.NOT}|{words.OTHER_THAN})(?:[ \t]{{0,2}}(?:{words.AFTER_ANSWER}|{words.BE})){{0,3}}"
     rf"|{words.NOT_THOUGHT}(?:[ \t]{{0,2}}(?:{words.AFTER_ANSWER}|{words.BE}|{words.ANSWER}|that|it(?:['’]s)?)){{0,6}})"
     r"[ \t*\[(（「\"']{0,4}\Z",
     re.IGNORECASE,
 )
-_REJECT = re.compile(_REJECTED, re.IGNORECASE)
+_REJECT = compile_later(_REJECTED, re.IGNORECASE)
 _ASKED = r"[^\w\s?？]{0,4}[?？]"
 _STATED = rf"{_SEP}{_NAMED}(?!{_ASKED}|{_REJECTED})"
-_STATEMENT = re.compile(
+_STATEMENT = compile_later(
     rf"{words.ANSWER}(?:{_SEP}{words.AFTER_ANSWER}){{0,5}}{_STATED}"
     rf"|{words.OPTION}(?:{_SEP}{words.RIGHT})?{_SEP}(?:{words.IS}|[:：=])(?:{_SEP}{words.AFTER_ANSWER}){{0,3}}{_STATED}"
     rf"|(?<!{INSIDE})(?:{words.OPTION}{_SEP})?{_NAMED}{_MARKS}{_COUNTED}[ \t]{{0,2}}(?!are\b){words.IS}?[ \t]{{0,2}}"
@@ -83,17 +84,19 @@ _STATEMENT = re.compile(
     rf"|選(?:択|擇)?(?!项|項|択肢){_STATED}",
     re.IGNORECASE,
 )
-_MENTION = re.compile(rf"{words.OPTION}{_SEP}{_NAMED}(?!{_REJECTED})", re.IGNORECASE)
-_MARKED = re.compile(
+_MENTION = compile_later(rf"{words.OPTION}{_SEP}{_NAMED}(?!{_REJECTED})", re.IGNORECASE)
+_MARKED = compile_later(
     rf"(?<!{INSIDE})[(（【]([A-Za-z]|[1-9])[)）】](?!{_REJECTED})"
     rf"|\*\*[(]?([A-Z]|[1-9])[).:]?\*\*(?!{_REJECTED})"
     rf"|(?<![\w.(])([A-Z]|[1-9])\)(?!{_REJECTED})|^\s{{0,8}}([A-Z]|[1-9])[.:]?\s{{0,8}}$",
     re.MULTILINE,
 )
-_ALONE = re.compile(rf"(?<!\band )(?<!\bor )(?<!{INSIDE})(?<!['’.-])([A-Z])(?!{INSIDE}|['’-]|\.\w| [a-z]|{_REJECTED})")
+_ALONE = compile_later(
+    rf"(?<!\band )(?<!\bor )(?<!{INSIDE})(?<!['’.-])([A-Z])(?!{INSIDE}|['’-]|\.\w| [a-z]|{_REJECTED})"
+)
 _AND = rf"(?:[,、，/&+]|{words.AND_OR}|{words.AND_OR_SIGNS})"
 _OPENS, _CLOSES = r"[\s(\[*$\"'`（【]{0,4}", r"[)\]}*\"'`\s$）】]{0,6}"
-_ANOTHER = re.compile(
+_ANOTHER = compile_later(
     rf"{_CLOSES}{_COUNTED}(?:{_AND}|[;；|]){_OPENS}(?:{words.AND_OR}{_OPENS})?"
     rf"(?:(?:maybe|perhaps|possibly|also)\s{_OPENS})?"
     rf"(?:(?i:{words.OPTION}){_OPENS})?([A-Z]|[1-9])(?!{INSIDE}|['’]\w|[.,]\d|"
@@ -103,9 +106,9 @@ _ANOTHER = re.compile(
 )
 _SMALL_TOO = re.compile(rf"{_CLOSES}{_AND}{_OPENS}([a-z])[)\s.]{{0,4}}(?:\n|\Z)")  # "c and d"; not "c and a metal"
 _OTHER = rf"{_OPENS}(?:(?:{words.AND_OR}|(?i:{words.OPTION})){_OPENS})?[A-Z1-9](?!{INSIDE})"
-_DENIED_ROW = re.compile(rf"(?:{_CLOSES}{_COUNTED}{_AND}{_OTHER}){{1,8}}(?i:{_REJECTED})")  # "(A) and (B) are wrong"
+_DENIED_ROW = compile_later(rf"(?:{_CLOSES}{_COUNTED}{_AND}{_OTHER}){{1,8}}(?i:{_REJECTED})")  # "(A) and (B) are wrong"
 _BEFORE = re.compile(rf"(?<!{INSIDE})([A-Z])[)\]*]{{0,4}} (?:{words.AND_OR} (?:also )?){{1,2}}\Z")  # "A plus C"
-_ALSO_DENIED = re.compile(  # behind "not A": "or B", ", B or C"; ", B" may be what is chosen
+_ALSO_DENIED = compile_later(  # behind "not A": "or B", ", B or C"; ", B" may be what is chosen
     rf"(?:{_CLOSES}[,、，]{_OTHER}){{0,8}}{_CLOSES}[,、，]?\s?(?:{words.AND_OR}|{words.AND_OR_SIGNS}){_OTHER}"
     r"(?! (?:is|must|seems?|remains|ist|est|es|è|é)\b)"
 )
@@ -140,13 +143,15 @@ _WITH_TEXT = re.compile(
     re.IGNORECASE,
 )
 _AFTER_TEXT = re.compile(r"(?P<text>[^()]*[^()\s])\s*\((?P<label>[A-Z]|[1-9])\)[.}\s]*", re.IGNORECASE)
-_SEVERAL = re.compile(rf"[\s({{\\]*(?:text\{{)?\(?([A-Z])\)?[}}\s]*{_AND}[\s(\\]*(?:text\{{)?\(?([A-Z])\b.*", re.DOTALL)
+_SEVERAL = compile_later(
+    rf"[\s({{\\]*(?:text\{{)?\(?([A-Z])\)?[}}\s]*{_AND}[\s(\\]*(?:text\{{)?\(?([A-Z])\b.*", re.DOTALL
+)
 _THEREFORE = re.compile(r"^(?:(?:therefore|thus|hence|so)\b,?\s+)?(?:it(?:['’]s| is)\s+)?", re.IGNORECASE)
 _REASON = re.compile(
     r",?\s(?:because|since|due to)\s.*|\s(?:is|would be) the (?:correct |right |best )?(?:answer|option|choice)\.?\Z",
     re.DOTALL,
 )
-_PREFIX = re.compile(
+_PREFIX = compile_later(
     rf"^[*_#]{{0,4}}(?:{_FONT}\{{)?\s*(?:the\s+)?(?:correct\s+|final\s+)?(?:{words.ANSWER}|{words.OPTION})"
     rf"(?:{_SEP}{words.AFTER_ANSWER}){{0,4}}{_SEP}",
     re.IGNORECASE,

@@ -4,6 +4,8 @@ need of, and one for TRL in the same environment.
 verl imports this in every process: VERL_USE_EXTERNAL_MODULES=verl_cpu.
 """
 
+import sys
+
 import torch.distributed
 import torch.distributed.fsdp
 from verl.models.transformers import monkey_patch
@@ -18,6 +20,9 @@ def _replica():
 
     return Replica
 
+
+# verl imports vLLM by this module, in each process, before the module finds that this machine has no NPU.
+sys.modules["verl.checkpoint_engine.hccl_checkpoint_engine"] = None
 
 _ROLLOUT_REGISTRY["transformers", "async"] = "verl_cpu.rollout.Adapter"
 RolloutReplicaRegistry.register("transformers", _replica)
