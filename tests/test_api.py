@@ -119,7 +119,7 @@ def test_bad_columns():
     with pytest.raises(ValueError, match="problem 'a', rollout 1: the outcome is nan"):
         diver.advantages(RESPONSES, [1, float("nan"), 1, 1, 1, 1], IDS)
     with pytest.raises(ValueError, match=r"row 1: a response is a text \(str\), not list"):
-        diver.advantages([SAME, [{"role": "assistant"}]], [1, 0], [0, 0])
+        diver.advantages([SAME, [3, 4]], [1, 0], [0, 0])
     with pytest.raises(
         DiverError, match="method 'diver-td' needs tokens, which diver.advantages without `tokens` does not"
     ):

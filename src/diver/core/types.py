@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from diver.core.turns import Action, Turn, marked_actions
+
 
 class DiverError(Exception):
     """Invalid input: a one-line error that names the file, key or row and what is valid.
@@ -114,10 +116,12 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One response of the policy.
+    """One response of the policy: a text, or a trajectory of several turns with an environment (`of_turns`).
+
+    What the environment says stands in `turns` alone. It counts in no length, entropy or diversity.
 
     Attributes:
-        response: the text.
+        response: the text that the policy wrote, that of its turns one below the other.
         tokens ([T]): the policy's token ids, with the end token if it was sampled.
         logprobs ([T]): float32, the sampler's, at its temperature.
         entropy: the sampler's, at its temperature, mean over the T tokens, nats.
@@ -133,6 +137,7 @@ class Rollout:
         diversity: each metric by name.
         advantage: A; where a method has one per token, their mean.
         token_advantages ([T]): float32, where a method has an advantage per token.
+        turns: those of the policy and of the environment in order; empty for a response that is one turn.
     """
 
     response: str
@@ -151,6 +156,39 @@ class Rollout:
     diversity: Mapping[str, float] = field(default_factory=dict)
     advantage: float = math.nan
     token_advantages: np.ndarray | None = None
+    turns: tuple[Turn, ...] = ()
+
+    @classmethod
+    def of_turns(cls, turns: Iterable[Turn], **known: Any) -> Self:
+        """The trajectory of these turns; `known` are further attributes.
+
+        The tokens are those of the policy's turns, where all of them have theirs.
+        """
+        turns = tuple(turns)
+        own = [turn for turn in turns if turn.by_policy]
+        if own and all(turn.tokens is not None for turn in own):
+            known = {"tokens": [token for turn in own for token in turn.tokens or ()], **known}
+        return cls("\n".join(turn.text for turn in own), turns=turns, **known)
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """What the policy did, over all its turns; of a response that is one turn, what stands between marks."""
+        if not self.turns:
+            return marked_actions(self.response)
+        return tuple(action for turn in self.turns if turn.by_policy for action in turn.actions)
+
+    @property
+    def sequence(self) -> tuple[np.ndarray, np.ndarray]:
+        """All token ids of the trajectory behind the prompt, int64 [S], and which the policy wrote, bool [S].
+
+        ValueError where they are not known.
+        """
+        parts = [(turn.tokens, turn.by_policy) for turn in self.turns] or [(self.tokens, True)]
+        if any(tokens is None for tokens, _ in parts):
+            raise ValueError("a turn of this rollout has no token ids: give `tokens` with `masks`")
+        ids = [token for tokens, _ in parts for token in tokens or ()]
+        mask = [by_policy for tokens, by_policy in parts for _ in tokens or ()]
+        return np.array(ids, np.int64), np.array(mask, bool)
 
     @property
     def length(self) -> int:

@@ -1,5 +1,6 @@
 """How different the responses of one group are: see `metrics`."""
 
+from diver.diversity.actions import action_diversity, action_edits, action_key, state_diversity
 from diver.diversity.equational import equational_diversity, formulas
 from diver.diversity.metrics import (
     METRICS,

@@ -17,6 +17,7 @@ import numpy as np
 
 from diver.core.settings import call_own, choose, import_object, settings
 from diver.core.types import DiverError, Group, Rollout
+from diver.diversity.actions import action_diversity, action_edits, state_diversity
 from diver.diversity.equational import EXTRACTORS, Extractor, equational_diversity
 from diver.diversity.textual import Tokenize, distinct_n, order_weights, self_bleu_diversity, spaced, textual_diversity
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
@@ -67,15 +68,19 @@ class Diversity:
 
 
 DEFAULT = Diversity()
-METRICS: dict[str, Callable[[Diversity], TextMetric]] = {
+METRICS: dict[str, Callable[[Diversity], Metric]] = {
     "textual": lambda s: partial(textual_diversity, orders=s.orders, weights=s.weights, symmetric=s.symmetric),
     "equational": lambda s: partial(equational_diversity, extractor=s.extractor, ignore_space=s.ignore_space),
     "hidden-state": lambda s: partial(hidden_state_diversity, settings=s.hidden_state),
     "embedding": lambda s: partial(embedding_diversity, settings=s.embedding),
     "distinct-n": lambda s: partial(distinct_n, orders=s.orders, weights=s.weights),
     "self-bleu": lambda s: partial(self_bleu_diversity, orders=s.orders, weights=s.weights),
+    "actions": lambda s: partial(action_diversity, orders=s.orders, weights=s.weights, symmetric=s.symmetric),
+    "action-edits": lambda s: action_edits,
+    "states": lambda s: state_diversity,
 }
 OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # they count what `tokenize` says
+OF_TURNS = frozenset({"actions", "action-edits", "states"})  # they measure all turns, without `until` and `horizon`
 
 
 def resolve(name: str, settings: Diversity = DEFAULT) -> Metric:
@@ -108,7 +113,8 @@ def resolve(name: str, settings: Diversity = DEFAULT) -> Metric:
 def needs_of(name: str, settings: Diversity = DEFAULT) -> frozenset[str]:
     """What a metric must be given of the policy: the texts, and what a function declares,
     `my_metric.needs = {"logprobs"}`."""
-    return frozenset({"responses", *getattr(resolve(name, settings), "needs", ())})
+    turns = {"turns"} if name in OF_TURNS else set[str]()
+    return frozenset({"responses", *turns, *getattr(resolve(name, settings), "needs", ())})
 
 
 def measure(
@@ -134,7 +140,9 @@ def measure(
     for name in names:
         metric: Callable[[Any], Any] = resolve(name, settings)
         given: Any
-        if name not in METRICS and _takes_group(metric):
+        if name in OF_TURNS:
+            given = group
+        elif name not in METRICS and _takes_group(metric):
             given = group if settings.until == "end" else _until_answer(group, decode)
         elif name not in OF_NGRAMS:
             given = _texts(group, settings, decode)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from diver.core.types import DiverError, Group, Problem, Progress, Reward, Rollout, State, as_outcome
+from diver.integrations.trajectories import keys_of_actions, read_response, spread, written
 from diver.methods import NEEDS, Decode, Method, check_needs, check_outcomes, method_named
 
 NO_VALUE = frozenset({"None", "nan", "<NA>", "NaT"})
@@ -16,13 +17,14 @@ NO_VALUE = frozenset({"None", "nan", "<NA>", "NaT"})
 
 
 def advantages(
-    responses: Iterable[str],
+    responses: Iterable[str | Sequence[Mapping[str, Any]]],
     outcomes: Iterable[float],
     group_ids: Iterable[Hashable],
     method: str | Method = "diver-mix",
     progress: Progress | float = 0.0,
     *,
     tokens: Iterable[Sequence[int]] | None = None,
+    masks: Iterable[Sequence[bool]] | None = None,
     logprobs: Iterable[Sequence[float]] | None = None,
     keys: Iterable[Hashable] | None = None,
     answer_ends: Iterable[int | None] | None = None,
@@ -35,8 +37,11 @@ def advantages(
     Lists, arrays and tensors are accepted. Without `answer_ends` and `truncated` a method that rewards diversity
     measures whole texts, takes every response as finished, and warns once.
 
+    A response is a text, or a trajectory: its messages behind the prompt, those of the policy with the role assistant.
+    Lengths, diversity and advantages are of what the policy wrote, its tool calls included. See docs/trajectories.md.
+
     Args:
-        responses ([B]): the texts that the policy wrote.
+        responses ([B]): the texts that the policy wrote, or lists of messages (`diver.core.turns.turns_of`).
         outcomes ([B]): rewards of correctness. A response is correct if its outcome is at least `method.threshold`
             (0.5). A method with a coefficient in units of reward, such as lambda, needs outcomes from 0 to 1
             (`method.unit_outcomes`).
@@ -45,9 +50,11 @@ def advantages(
         progress: t/T, how far the run is, for the schedule of lambda.
         tokens ([B]): the policy's token ids without padding. Needed for gamma < 1, a length penalty, and with `decode`
             for a horizon in tokens.
+        masks ([B]): which of these tokens the policy wrote, as TRL's `tool_mask`, verl's `response_mask` or SkyRL's
+            `loss_mask` say. The others are the environment's, and their log-probs and advantages are 0.
         logprobs ([B]): the sampler's log-probs of these tokens.
         keys ([B]): equal for responses that are the same answer or solution; texts or whole numbers if `state` is
-            given.
+            given. Defaults to the sequence of actions, where every response is a list of messages.
         answer_ends ([B]): the number of characters of each response up to the end of its answer, None where that is
             unknown. Diversity is measured up to there (`diversity.until`).
         truncated ([B]): whether each response was cut at the length limit. `shaping.condition = "correct-finished"`
@@ -70,8 +77,11 @@ def advantages(
         raise DiverError(
             f"method {method.name!r}: a selection drops responses, so some have no advantage; use Method.apply"
         )
+    read = [read_response(i, response) for i, response in enumerate(_plain(responses))]
+    keys = keys_of_actions(read) if keys is None else keys
     optional = {
         "tokens": tokens,
+        "masks": masks,
         "logprobs": logprobs,
         "keys": keys,
         "answer_ends": answer_ends,
@@ -81,7 +91,7 @@ def advantages(
     missing = sorted(method.needs & absent) if "replay" not in method.needs else []  # no column would do
     without = f" without `{'` and `'.join(missing)}`" if missing else ""
     check_needs(method, f"diver.advantages{without}", {*NEEDS} - {*missing, "grades", "replay"})
-    columns = {"responses": responses, "outcomes": outcomes, "group_ids": group_ids}
+    columns = {"responses": read, "outcomes": outcomes, "group_ids": group_ids}
     columns |= {name: column for name, column in optional.items() if column is not None}
     given = {name: _plain(column) for name, column in columns.items()}
     if note := _unknown_ends(method, given):
@@ -102,15 +112,15 @@ def advantages(
     trained = method.apply(groups, progress, decode, state, measure_all=False)
     done = dict(zip(chain(*rows.values()), chain(*(group.rollouts for group in trained)), strict=True))
     if method.per_token:
-        return [np.asarray(done[i].token_advantages) for i in range(len(rollouts))]
+        found = [np.asarray(done[i].token_advantages) for i in range(len(rollouts))]
+        return [spread(a, mask) for a, mask in zip(found, given["masks"], strict=True)] if "masks" in given else found
     return np.array([done[i].advantage for i in range(len(rollouts))])
 
 
 def _rollout(i: int, row: Mapping[str, Any]) -> Rollout:
     """Row `i`, with the columns that are given. ValueError names the row and what is wrong in it."""
-    text, end, truncated = row["responses"], row.get("answer_ends"), row.get("truncated", False)
-    if not isinstance(text, str):
-        raise ValueError(f"row {i}: a response is a text (str), not {type(text).__name__}")
+    rollout = written(i, row)
+    text, end, truncated = rollout.response, row.get("answer_ends"), row.get("truncated", False)
     if repr(end) in NO_VALUE:
         end = None
     elif isinstance(end, float) and end.is_integer():  # a column of pandas with a missing value has floats
@@ -125,15 +135,7 @@ def _rollout(i: int, row: Mapping[str, Any]) -> Rollout:
         outcome = as_outcome(row["outcomes"])
     except (TypeError, ValueError):
         raise ValueError(f"row {i}: an outcome is true, false or a number, not {row['outcomes']!r:.60}") from None
-    return Rollout(
-        text,
-        tokens=row.get("tokens"),
-        logprobs=np.asarray(row["logprobs"], np.float32) if "logprobs" in row else None,
-        key=row.get("keys"),
-        answer_end=end,
-        truncated=bool(truncated),
-        reward=Reward(outcome),
-    )
+    return rollout.replace(key=row.get("keys"), answer_end=end, truncated=bool(truncated), reward=Reward(outcome))
 
 
 def _unknown_ends(method: Method, given: Collection[str]) -> str:

@@ -23,7 +23,7 @@ from diver.methods.replay import Replay
 Decode = Callable[[Sequence[int]], str]
 
 OBSERVED = ("textual", "equational")  # measured for every method, so that any two runs can be compared
-NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state", "replay")
+NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns", "state", "replay")
 """What a method may ask of an engine beyond outcomes.
 
 - responses: the texts.
@@ -32,6 +32,7 @@ NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state",
 - logprobs: the sampler's log-probs.
 - grades: how the verifier graded each response (`Rollout.grade`).
 - keys: which responses are the same answer or solution (`Rollout.key`).
+- turns: those of a trajectory (`Rollout.turns`), which a response of one turn may go without.
 - state: a `State` that is saved with every checkpoint.
 - replay: an update that also trains on rollouts sampled before (`Method.replayed`).
 """

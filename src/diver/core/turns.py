@@ -1,0 +1,230 @@
+"""A trajectory: the turns of the policy and of the environment, as messages with tool calls have them.
+
+What a policy and a tool wrote is untrusted: it is parsed as JSON up to a limit and searched in linear
+time. It is never evaluated.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+POLICY = "assistant"
+"""The role of the policy. Every other role is the environment: tool, user, system."""
+LONGEST = 100_000
+"""Characters of the arguments of a call that are parsed as JSON; longer ones are compared as texts."""
+MARKS = ("tool_call", "action", "search", "sql", "python", "tool")
+"""Names of the marks between which a text has its actions, such as `<search>query</search>`."""
+THOUGHTS = ("reasoning_content", "thinking")
+"""Where a message has the thought that was parsed out of its content, by the chat templates of models."""
+ITEMS = {"message": POLICY, "function_call": POLICY, "reasoning": POLICY}
+"""Whose an item of OpenAI's Responses is, which may have a type instead of a role."""
+
+
+class Action(NamedTuple):
+    """What the policy did: the tool with its normalised arguments, so that equal calls are equal actions."""
+
+    name: str
+    arguments: str = ""
+
+    def __str__(self) -> str:
+        """The call as JSON, as chat templates write it."""
+        return f'{{"name": {json.dumps(self.name, ensure_ascii=False)}, "arguments": {self.arguments or "{}"}}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one side said in its turn.
+
+    Attributes:
+        role: `POLICY`, or any other name for the environment.
+        text: what was said; for the policy with its thought and its tool calls.
+        actions: what the policy did.
+        state: the state in which the policy acts or to which the environment leads, where the environment names it.
+        reward: what the environment paid for this turn, None where it says nothing.
+        tokens: the token ids of this turn. An environment's turn has those of the chat template around it, too.
+    """
+
+    role: str
+    text: str = ""
+    actions: tuple[Action, ...] = ()
+    state: str | None = None
+    reward: float | None = None
+    tokens: Sequence[int] | None = None
+
+    @property
+    def by_policy(self) -> bool:
+        return self.role == POLICY
+
+
+def turns_of(messages: Iterable[Mapping[str, Any]]) -> tuple[Turn, ...]:
+    """The turns of a response that is given as messages.
+
+    A message has `role` and `content`, the policy's also `tool_calls` as in OpenAI's API, or `actions`: pairs of name
+    and arguments, for an environment without tools. `reward` and `state` are optional.
+
+    Raises:
+        ValueError: a message is not such a dict; it is named by its number, from 0.
+    """
+    return tuple(_turn(i, message) for i, message in enumerate(messages))
+
+
+def _turn(i: int, message: Mapping[str, Any]) -> Turn:
+    if not isinstance(message, Mapping):
+        raise ValueError(f"message {i}: must be a dict with role and content, not {type(message).__name__}")
+    kind = message.get("type")
+    role = message.get("role") or ITEMS.get(str(kind), kind)
+    if not isinstance(role, str) or not role:
+        raise ValueError(f"message {i}: has no role; that of the policy is {POLICY!r}")
+    reward = message.get("reward")
+    if reward is not None and (not isinstance(reward, int | float) or not math.isfinite(reward)):
+        raise ValueError(f"message {i}: a reward is a finite number, not {reward!r:.60}")
+    state = None if message.get("state") is None else normalised(message["state"])
+    about: dict[str, Any] = {"state": state, "reward": None if reward is None else float(reward)}
+    content = _content(i, message.get("output") if message.get("content") is None else message["content"])
+    if role != POLICY:
+        return Turn(role, content, **about)
+    called = _called(message)
+    given = message.get("actions")
+    actions = called or marked_actions(content) if given is None else tuple(_action(i, one) for one in given)
+    thought = next((str(message[name]) for name in THOUGHTS if message.get(name)), "")
+    parts = (thought and f"<think>\n{thought}\n</think>", content, *map(str, called))
+    return Turn(role, "\n".join(filter(None, parts)), actions, **about)
+
+
+def _content(i: int, content: Any) -> str:
+    """The text of a message, whose content may be in parts: those that are texts."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise ValueError(f"message {i}: content is a text or a list of parts, not {type(content).__name__}")
+    return "".join(str(part.get("text") or "") if isinstance(part, Mapping) else str(part) for part in content)
+
+
+def _action(i: int, given: Any) -> Action:
+    if isinstance(given, str):
+        return Action(given)
+    if isinstance(given, Sequence) and len(given) == 2 and isinstance(given[0], str):
+        return Action(given[0], normalised(given[1]))
+    raise ValueError(f"message {i}: an action is a name, or a pair of name and arguments, not {given!r:.60}")
+
+
+def _called(message: Mapping[str, Any]) -> tuple[Action, ...]:
+    """The tool calls of a message; those without a name of a function are left out."""
+    calls = message.get("tool_calls")
+    calls = list(calls) if isinstance(calls, list | tuple) else []
+    if isinstance(message.get("function_call"), Mapping):  # OpenAI's before tools
+        calls.append(message["function_call"])
+    if message.get("type") == "function_call":
+        calls.append(message)
+    return tuple(filter(None, map(_call, calls)))
+
+
+def _call(call: Any) -> Action | None:
+    """A call of OpenAI's API, one that has its name outside of `function`, or either as a JSON text."""
+    if isinstance(call, str):
+        call = _parsed(call)
+    if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
+        call = call["function"]
+    if not isinstance(call, Mapping) or not isinstance(call.get("name"), str) or not call["name"]:
+        return None
+    return Action(call["name"], normalised(call.get("arguments", {})))
+
+
+def _parsed(text: str) -> Any:
+    """The value of a JSON text; the text itself, without repeated white space, where it is none or too long."""
+    try:
+        return json.loads(text) if len(text) <= LONGEST else " ".join(text.split())
+    except (ValueError, RecursionError):
+        return " ".join(text.split())
+
+
+def normalised(value: Any) -> str:
+    """Arguments or a state as one text: JSON with sorted keys and without nulls; a text that is no JSON stays a text.
+
+    Nulls are left out since parquet fills in the arguments of other calls with them.
+    """
+    parsed = _parsed(value) if isinstance(value, str) else value
+    if isinstance(parsed, str):
+        return parsed
+    try:
+        return json.dumps(_known(parsed), sort_keys=True, ensure_ascii=False, default=str)
+    except RecursionError:
+        return " ".join(value.split()) if isinstance(value, str) else "nested too deeply"
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _known(one) for key, one in value.items() if one is not None}
+    return [_known(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def marked_actions(text: str) -> tuple[Action, ...]:
+    """The actions that a text has between `MARKS` behind its thought, in order.
+
+    Between `<tool_call>` a name and arguments as JSON are the action. Other marks name the action, and what stands
+    between them are its arguments.
+    """
+    text = text.rpartition("</think>")[2]
+    found = []
+    for mark in MARKS:
+        opener, closer = f"<{mark}>", f"</{mark}>"
+        start = text.find(opener)
+        while start >= 0 and (end := text.find(closer, start)) >= 0:
+            found.append((start, end, mark, text[start + len(opener) : end]))
+            start = text.find(opener, end)
+    actions, behind = [], 0
+    for start, end, mark, content in sorted(found):
+        if start >= behind:  # not inside of another one
+            actions.append((mark == "tool_call" and _call(content)) or Action(mark, normalised(content)))
+            behind = end
+    return tuple(actions)
+
+
+def anchors(turns: Iterable[Turn]) -> Iterator[tuple[str, ...] | None]:
+    """The state in which each turn of the policy acts, equal where the states are.
+
+    It is what the turn or the environment before it names, else what the environment says there. It is the start for a
+    first turn, and None for a turn that follows one of the policy.
+    """
+    now: tuple[str, ...] | None = ("start",)
+    said: tuple[str, ...] = ()
+    for turn in turns:
+        if turn.by_policy:
+            yield now if turn.state is None else ("state", turn.state)
+            now, said = None, ()
+        else:
+            said = (*said, turn.text)
+            now = ("text", *said) if turn.state is None else ("state", turn.state)
+
+
+def with_tokens(turns: Sequence[Turn], tokens: Sequence[int], mask: Sequence[bool]) -> tuple[Turn, ...]:
+    """The turns with their token ids, of a sequence [S] whose `mask` [S] says what the policy wrote.
+
+    Turns of the environment in a row have their tokens at the first of them.
+
+    Raises:
+        ValueError: the mask has another length than the tokens, or another number of stretches than there are turns.
+    """
+    written = np.asarray(mask, bool)
+    if written.shape != (len(tokens),):
+        raise ValueError(f"a mask of {written.size} for {len(tokens)} tokens")
+    borders = [0, *(np.flatnonzero(written[1:] != written[:-1]) + 1).tolist(), len(tokens)]
+    stretches = [(bool(written[a]), tokens[a:b]) for a, b in pairwise(borders) if a < b]
+    own = sum(by_policy for by_policy, _ in stretches)
+    if own != (count := sum(turn.by_policy for turn in turns)):
+        raise ValueError(f"the mask has {own} stretches of the policy, and the messages have {count} turns of it")
+    found, rest = [], iter([*stretches, (None, ())])
+    side, ids = next(rest)
+    for turn in turns:
+        mine = ids if turn.by_policy is side else ()
+        if turn.by_policy is side:
+            side, ids = next(rest)
+        found.append(replace(turn, tokens=mine))
+    if side is not None:
+        raise ValueError("the mask and the messages differ in the order of the policy and the environment")
+    return tuple(found)

@@ -1,0 +1,110 @@
+"""GiGPO (arXiv 2505.10978): an advantage for each turn, from the trajectories of a group that act in the same state."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from diver.core.settings import at_least, between, settings
+from diver.core.turns import anchors
+from diver.core.types import Group, Rollout
+from diver.methods.base import Context
+from diver.methods.grpo import Divisor, Grpo, group_advantage
+
+
+@settings
+class Gigpo(Grpo):
+    """Correctness, and how good a turn is compared with other turns in the same state (GiGPO, arXiv 2505.10978).
+
+    The advantage of turn t of trajectory i is A_i + turn_weight * A_it. A_i compares the reward of the trajectory with
+    those of its group, as GRPO does (Eq. 3). A_it compares the discounted return R_it with those of all turns of the
+    group that act in the same state (Eqs. 5 to 7), over the same divisor. A state that occurs once gives 0.
+
+    The reward of a turn is what its environment paid for it; where no turn has one, the last has that of the
+    trajectory. All tokens of a turn have its advantage. Departure: a standard deviation is that of the population, with
+    nothing added. A response of one turn has (1 + turn_weight) times the advantage of GRPO.
+    """
+
+    name: str = "gigpo"
+    divisor: Divisor = "none"
+    discount: float = 0.95
+    """gamma, by which the reward of each later turn counts less. The authors' scripts have 0.95."""
+    turn_weight: float = 1.0
+    """omega, the weight of the advantage of the turn."""
+
+    per_token = True
+    zero_mean = False
+    formula_needs = frozenset({"tokens", "turns"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        between(0, 1, discount=self.discount)
+        at_least(0, turn_weight=self.turn_weight)
+
+    def advantages(self, group: Group, context: Context) -> list[np.ndarray]:  # type: ignore[override]  # per token
+        turns = turn_advantages(group, self.discount, self.turn_weight, self.divisor, self.tolerance)
+        return [np.repeat(a, turn_lengths(r)) for a, r in zip(turns, group.rollouts, strict=True)]
+
+
+def turn_advantages(
+    group: Group, discount: float = 0.95, weight: float = 1.0, divisor: Divisor = "none", tolerance: float = 1e-8
+) -> list[np.ndarray]:
+    """The advantage of each turn of the policy: A_i + weight * A_it (Eq. 8).
+
+    Args:
+        group: G trajectories with their rewards.
+        discount: gamma of the returns.
+        weight: omega, of A_it.
+        divisor: what divides the difference to the mean, at both levels.
+        tolerance: rewards or returns that differ by no more than this have advantages of exactly 0.
+
+    Returns:
+        float64 [K] for each of the G trajectories, K its turns of the policy.
+    """
+    returns = [discounted_returns(turn_rewards(rollout), discount) for rollout in group.rollouts]
+    of_state: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+    for i, rollout in enumerate(group.rollouts):
+        for t, state in enumerate(anchors(rollout.turns) if rollout.turns else [("start",)]):
+            if state is not None:
+                of_state[state].append((i, t))
+    steps = [np.zeros(len(of)) for of in returns]
+    for places in of_state.values():
+        compared = group_advantage(np.array([returns[i][t] for i, t in places]), divisor, tolerance)
+        for (i, t), advantage in zip(places, compared.tolist(), strict=True):
+            steps[i][t] = advantage
+    whole = group_advantage(group.rewards, divisor, tolerance)
+    return [a + weight * step for a, step in zip(whole.tolist(), steps, strict=True)]
+
+
+def discounted_returns(rewards: Sequence[float], discount: float) -> np.ndarray:
+    """R_t = sum over k >= t of discount^(k - t) r_k, float64 [K] (Eq. 5)."""
+    returns = np.zeros(len(rewards))
+    later = 0.0
+    for t in reversed(range(len(rewards))):
+        returns[t] = later = rewards[t] + discount * later
+    return returns
+
+
+def turn_rewards(rollout: Rollout) -> list[float]:
+    """The reward of each turn of the policy: its own and those of the environment's turns up to the next one.
+
+    Where no turn has a reward, the last turn has that of the trajectory.
+    """
+    own: list[float] = []
+    for turn in rollout.turns:
+        if turn.by_policy:
+            own.append(0.0)
+        if own:
+            own[-1] += turn.reward or 0.0
+    own = own or [0.0]
+    if all(turn.reward is None for turn in rollout.turns) and rollout.reward is not None:
+        own[-1] = rollout.reward.total
+    return own
+
+
+def turn_lengths(rollout: Rollout) -> list[int]:
+    """How many tokens each turn of the policy has. ValueError where that is not known."""
+    own = [turn.tokens for turn in rollout.turns if turn.by_policy]
+    if any(tokens is None for tokens in own):
+        raise ValueError("the tokens of its turns are not known: give `tokens` with `masks`")
+    return [len(tokens or ()) for tokens in own] or [rollout.length]
