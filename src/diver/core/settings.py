@@ -13,11 +13,14 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, dataclass_transform
+from typing import Annotated, Any, TypeVar, dataclass_transform
 
 from diver.core.types import DiverError
 
 T = TypeVar("T")
+POSITIONAL = "positional"
+Positional = Annotated[T, POSITIONAL]
+"""A setting that is given without a name on the command line."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
