@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType, NoneType, UnionType
+from types import MappingProxyType, NoneType
 from typing import Any, NamedTuple
 
-from diver.core.settings import POSITIONAL
+from diver.core.settings import POSITIONAL, plain
 
 WIDEST = 100
 COLUMN = 34  # where the meanings begin
@@ -157,23 +157,10 @@ def argument(option: Option, usage: bool = False) -> str:
     if not is_positional(option):
         return _value(option.kind)
     name = option.key.upper()
-    repeated = f"{name} ..." if typing.get_origin(typing.get_args(option.kind)[0]) is tuple else name
-    return f"[{repeated}]" if usage and _may_be_omitted(option) else repeated
-
-
-def _may_be_omitted(option: Option) -> bool:
     kind = typing.get_args(option.kind)[0]
-    return option.default is not None or NoneType in typing.get_args(kind)
-
-
-def plain(kind: Any) -> Any:
-    """An annotation without its metadata and without `| None`."""
-    if typing.get_origin(kind) is typing.Annotated:
-        return plain(typing.get_args(kind)[0])
-    if typing.get_origin(kind) in (typing.Union, UnionType):
-        first, *others = (part for part in typing.get_args(kind) if part is not NoneType)
-        return kind if others else plain(first)
-    return kind
+    repeated = f"{name} ..." if typing.get_origin(kind) is tuple else name
+    optional = option.default is not None or NoneType in typing.get_args(kind)
+    return f"[{repeated}]" if usage and optional else repeated
 
 
 def is_table(kind: Any) -> bool:

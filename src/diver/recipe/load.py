@@ -110,10 +110,8 @@ def _refuse(word: str, kinds: Mapping[str, Any], names: Mapping[str, Any]) -> No
         raise DiverError(f"command line: {word!r}: did you mean {' or '.join(f'--{known}' for known in meant)}?")
     if word.startswith("--") and "." in key:
         choose(key.partition(".")[0], SECTIONS, f"command line: --{key.partition('.')[0]}")
-        inner: Any = ""
-        for name in reversed(key.split(".")):
-            inner = {name: inner}
-        checked("command line", lambda: make_sections(merge(names, inner)))
+        table, _ = assigned(names, [f"--{key}="], {key: str})
+        checked("command line", lambda: make_sections(table))
     raise DiverError(f"command line: {word!r}: a flag that changes the recipe has the form --section.key value")
 
 
