@@ -94,7 +94,7 @@ def test_g_is_that_of_the_advantage():
 
 
 def test_outcomes_other_than_0_and_1_are_refused():
-    with pytest.raises(DiverError, match=r"problem '0', rollout 1: the outcome is 0.5; method.std_floor needs 0 or 1"):
+    with pytest.raises(DiverError, match=r"problem '0': rollout 1 has the outcome 0.5; method.std_floor needs 0 or 1"):
         annealed([1, 0.5, 1])
     assert diver.advantages(TEXTS, [1, 0.5, 1], [0] * 3, method_named("diver-annealed", std_floor=False)).any()
 

@@ -454,16 +454,16 @@ def test_wrong_input_is_one_line_and_code_2():
         (("train", "tiny.toml", "--model.device", "gpu"), "model.device: should match pattern .*auto|cpu"),
         (("train", "tiny.toml", "--verify.workers", "-1"), "workers at least 0"),
         (("train", "tiny.toml", "--train.betas", 0.9, 1.0), "train.betas.1: should be less than 1"),
-        (("train", "tiny.toml", "--train.betas", 0.9), "--train.betas.*Expected 2 values"),
+        (("train", "tiny.toml", "--train.betas", 0.9), "command line: train.betas.1: Field required"),
         (("train", "tiny.toml", "--jobs", 0), "command line: --jobs: should be greater than 0, not 0"),
         (("train", "tiny.toml", "--jobs", 2), "--jobs 2: is for the runs of --seeds, and this is one run"),
         (("train", "tiny.toml", "--run.seed", "-1"), "run.seed: should be greater than or equal to 0, not -1"),
         (("train", "tiny.toml", "--run.seed=5", "--seeds", "0..3"), "--run.seed: the seeds are those of --seeds 0..3"),
         (("train", "--train.steps", 3), "name a recipe"),
-        (("eval", "--smaples", 3), "command line: .*--smaples.*did you mean --samples"),
-        (("eval", "--samples", "x"), "command line: --samples: .*INT.*'x'"),
+        (("eval", "--smaples", 3), "command line: --smaples: unknown choice 'smaples', did you mean 'samples'"),
+        (("eval", "--samples", "x"), "command line: samples: should be a valid integer.*'x'"),
         (("measure",), "name at least one|rollouts"),
-        (("browse", "a", "--groups", "x"), "command line: --groups: .*INT.*'x'"),
+        (("browse", "a", "--groups", "x"), "command line: groups: should be a valid integer.*'x'"),
         (
             ("train", "tiny.toml", "--engine", "verl", "--method.shaping.coeff", 1),
             "method.shaping.coeff: unknown key, did you mean 'coef'",
@@ -632,7 +632,7 @@ def test_a_loss_that_is_named_keeps_no_bound_of_the_recipes_other_loss():
     Path("own.toml").write_text(RECIPE + "[method]\nname = 'grpo'\n[method.loss]\nclip_high = 0.28\nkl_coef = 0.01\n")
     flags = ("--train.steps", 1, "--evaluate.problems", 0, "--method.loss.name", "gspo")
     code, _, err = diver("train", "own.toml", *flags, "--method.loss.kl_coef", "0.02")
-    told = "--method.loss.name gspo replaces [method.loss] of own.toml: clip_high, kl_coef of it not used\n"
+    told = "own.toml: method.loss.clip_high not used: the command line gives others\n"
     assert code == 0 and err.startswith(told)
     loss = json.loads(Path("runs/own/config.json").read_text())["recipe"]["method"]["loss"]
     assert (loss["clip_high"], loss["kl_coef"]) == (4e-4, 0.02)
@@ -646,7 +646,8 @@ def test_a_baseline_keeps_nothing_of_the_recipes_own_diversity_reward():
     Path("own.toml").write_text(RECIPE + own)
     flags = ("--train.steps", 1, "--evaluate.problems", 0)
     code, _, err = diver("train", "own.toml", *flags, "--method", "clip-higher")
-    told = "--method clip-higher replaces [method] of own.toml: diversity_rewards, shaping of it not used\n"
+    unused = "method.shaping.coef, method.diversity_rewards.textual.clip_max"
+    told = f"own.toml: {unused} not used: the command line gives others\n"
     assert code == 0 and err.startswith(told)
     assert diver("train", "own.toml", *flags, "--run.folder", "rewarded")[0] == 0
     for run, extra in (("runs/own", False), ("rewarded", True)):

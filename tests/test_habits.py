@@ -143,14 +143,14 @@ def test_a_flag_without_its_section_or_of_another_one_names_the_key():
 def test_what_is_true_or_false_may_be_said_or_not():
     for flags, filtered, skipped in (
         (["--method.selection.filter_groups", "true", "--train.skip_zero_advantage=False"], True, False),
-        (["--method.selection.filter-groups", "--train.no_skip_zero_advantage"], True, False),
+        (["--method.selection.filter-groups", "--train.skip-zero-advantage=false"], True, False),
         (["--method.selection.filter_groups", "FALSE", "--train.skip_zero_advantage", "true"], False, True),
     ):
         recipe = load_recipe(Path("tiny.toml"), flags)
         assert recipe.method.selection.filter_groups is filtered
         assert recipe.train.skip_zero_advantage is skipped
     assert parse_arguments(TrainArguments, ["tiny.toml", "--dry_run", "true"], "diver train").dry_run
-    told = "command line: --restart: must be true or false, not 'maybe'"
+    told = "command line: restart: should be a valid boolean, not 'maybe'"
     assert told in fails("train", "tiny.toml", "--restart=maybe")
     assert "--all-steps: choose checkpoints of a run" in fails("eval", "--all-steps", "true", "--model", "countdown")
 

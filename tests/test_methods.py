@@ -124,7 +124,7 @@ def test_overrides_are_merged_key_by_key():
         ("diver-ed", {"shaping": {"schedule": {"kind": "cos"}}}, "method.shaping.schedule.kind: should be 'constant'"),
         ("diver-ed", {"shaping": {"coef": "0.1"}}, "method.shaping.coef: should be a valid number, not '0.1'"),
         ("diver-ed", {"shaping": {"coef": math.nan}}, "method.shaping.coef: should be a finite number, not nan"),
-        ("diver-ed", {"shaping": {"coef": -1}}, "method.shaping: coef (lambda) must be at least 0, not -1.0"),
+        ("diver-ed", {"shaping": {"coef": -1}}, "method.shaping: coef must be at least 0, not -1.0"),
         ("diver-ed", {"shaping": 3}, "method.shaping: should be a table, not 3"),
         ("pass-at-k", {"diversity_rewards": {"textual": {}}}, "method.diversity_rewards: unknown key"),
         ("pass-at-k", {"k": 0}, "method: k must be at least 1, not 0"),

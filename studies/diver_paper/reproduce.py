@@ -11,10 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from tyro.conf import Positional
-
 from diver.core.files import write_text
-from diver.core.settings import choose, merge
+from diver.core.settings import Positional, choose, merge
 from diver.core.types import DiverError
 from diver.recipe.load import load_recipe
 from diver_paper import paper

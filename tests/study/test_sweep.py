@@ -12,13 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import tyro
 from in_this_process import InThisProcess
 from waiting import until
 
 from diver.core.settings import merge
 from diver.core.types import DiverError
 from diver.evaluate.config import EvalConfig, parse_ks
+from diver.recipe.flags import parse
 from diver.recipe.load import load_recipe
 from diver.recipe.run import open_run
 from diver.tasks.benchmarks import BENCHMARKS
@@ -204,7 +204,7 @@ def read_recipe(recipe, *flags):
 
 @cache
 def read_evaluation(*flags):
-    return tyro.cli(EvalConfig, args=flags)
+    return parse(EvalConfig, "diver eval", flags)
 
 
 @pytest.mark.parametrize("name", [name if name in ("main", "judge") else slowly(name) for name in EXPERIMENTS])

@@ -251,7 +251,7 @@ def test_wrong_tasks_and_sizes_are_named(gym):
 
 @pytest.mark.slow
 def test_true_and_false_of_the_command_line_are_booleans(gym):
-    """tyro reads `--data.reasoning_gym.sizes allow_negation true` as a text."""
+    """A text is read as what it says: `one` gives it as the library's own settings have it."""
     for text, value in (("true", True), ("false", False), ("True", True)):
         problem = one("chain_sum", allow_negation=text)
         assert problem.prompt == one("chain_sum", allow_negation=value).prompt

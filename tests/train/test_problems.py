@@ -242,7 +242,7 @@ def test_the_default_template_is_that_of_the_model_and_is_told(tmp_path):
     assert prepared.train.texts[0].startswith("1 Jan 2026 0+1?") and not any("date" in n for n in prepared.notes)
     for wrong, reason in (
         ({"enable_thinkin": False}, r"model.chat_template_kwargs.enable_thinkin: the chat template of .* has no such"),
-        ({"enable_thinking": "false"}, "'false' is a text; write False on the command line, false in a file"),
+        ({"enable_thinking": "false"}, "'false' is a text; write false without quotes"),
     ):
         with pytest.raises(DiverError, match=reason):
             prepare(make_recipe(recipe | {"model": model | {"chat_template_kwargs": wrong}}))

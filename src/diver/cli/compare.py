@@ -4,10 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from tyro.conf import Positional
-
 from diver.core.run_folder import given_name
-from diver.core.settings import settings
+from diver.core.settings import Positional, settings
 from diver.core.tables import Export, Format, Uncertainty, export, write_table
 from diver.core.types import DiverError
 from diver.recipe.flags import parse

@@ -5,8 +5,7 @@ import inspect
 import sys
 from collections.abc import Sequence
 
-from tyro.conf import Positional
-
+from diver.core.settings import Positional
 from diver.methods import Method
 from diver.recipe.flags import parse
 from diver.recipe.help import described, listed, options, rows, tables

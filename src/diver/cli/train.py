@@ -19,7 +19,7 @@ from diver.core.settings import Errors
 from diver.core.tables import clean
 from diver.core.types import DiverError
 from diver.recipe.load import RecipeArguments, parse_arguments
-from diver.recipe.recipe import Recipe, make_recipe
+from diver.recipe.recipe import Recipe
 from diver.recipe.run import open_run
 
 
@@ -102,8 +102,7 @@ def heading(recipe: Recipe, seeds: str | None) -> str:
     """The method, the seed or seeds, and the engine of a run, in one line."""
     numbers = parse_seeds(seeds) if seeds is not None else [recipe.run.seed]
     word = "seed" if len(numbers) == 1 else "seeds"
-    engine = {"builtin": "built-in"}.get(recipe.run.engine, recipe.run.engine)
-    return f"method {recipe.method.name}, {word} {', '.join(map(str, numbers))}, engine {engine}"
+    return f"method {recipe.method.name}, {word} {', '.join(map(str, numbers))}, engine {recipe.run.engine_name}"
 
 
 def check_flags(arguments: TrainArguments, args: Sequence[str], options: Sequence[str]) -> None:
@@ -220,10 +219,7 @@ def train_seeds(arguments: TrainArguments) -> None:
         print("# Each run has a seed and a folder of its own:", *(f"#   {r.folder}" for r in recipes), sep="\n")
         return
     run_all(
-        [
-            Run(r.folder.name, partial(train_table, dataclasses.asdict(r)), r.folder, r.train.steps, console(r.folder))
-            for r in recipes
-        ],
+        [Run(r.folder.name, partial(train, r), r.folder, r.train.steps, console(r.folder)) for r in recipes],
         folder,
         arguments.jobs,
     )
@@ -247,11 +243,6 @@ def console(folder: Path) -> Callable[[bool], None]:
             tqdm.write("\n".join(result_lines(folder)))
 
     return watch
-
-
-def train_table(table: dict[str, Any]) -> None:
-    """`train` of a recipe as nested tables, for a process of its own."""
-    train(make_recipe(table))
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -13,11 +13,14 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, dataclass_transform
+from typing import Annotated, Any, TypeVar, dataclass_transform
 
 from diver.core.types import DiverError
 
 T = TypeVar("T")
+POSITIONAL = "positional"
+Positional = Annotated[T, POSITIONAL]
+"""A setting that is given without a name on the command line."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -129,10 +132,7 @@ def check_booleans(table: Mapping[str, Any], name: str) -> None:
     """Raises ValueError for a text that was to be a boolean: whoever reads it would take "false" for true."""
     for key, value in table.items():
         if isinstance(value, str) and value.lower() in ("true", "false"):
-            raise ValueError(
-                f"{name}.{key}: {value!r} is a text; write {value.title()} on the command line, "
-                f"{value.lower()} in a file"
-            )
+            raise ValueError(f"{name}.{key}: {value!r} is a text; write {value.lower()} without quotes")
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,7 +208,16 @@ def _keys(cls: type, loc: list[int | str]) -> list[str]:
     """The keys that the table at `loc` inside `cls` may have."""
     kind: Any = cls
     for step in loc:
-        kind = typing.get_type_hints(kind)[str(step)] if dataclasses.is_dataclass(kind) else typing.get_args(kind)[-1]
-        if typing.get_origin(kind) in (typing.Union, types.UnionType):  # X | None
-            kind = next(k for k in typing.get_args(kind) if k is not type(None))
+        inner = typing.get_type_hints(kind)[str(step)] if dataclasses.is_dataclass(kind) else typing.get_args(kind)[-1]
+        kind = plain(inner)
     return [f.name for f in dataclasses.fields(kind)]
+
+
+def plain(kind: Any) -> Any:
+    """An annotation without its metadata and without `| None`."""
+    if typing.get_origin(kind) is typing.Annotated:
+        return plain(typing.get_args(kind)[0])
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        first, *others = (part for part in typing.get_args(kind) if part is not types.NoneType)
+        return kind if others else plain(first)
+    return kind

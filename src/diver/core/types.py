@@ -63,9 +63,7 @@ class Reward(NamedTuple):
 
     def row(self) -> dict[str, float]:
         """The parts by name, `other` where it is not 0, and their total."""
-        parts = (
-            self._asdict() if self.other else {name: part for name, part in self._asdict().items() if name != "other"}
-        )
+        parts = {name: part for name, part in self._asdict().items() if part or name != "other"}
         return {**parts, "total": self.total}
 
 

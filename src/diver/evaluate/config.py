@@ -5,9 +5,7 @@ import math
 from pathlib import Path
 from typing import Any, Literal
 
-from tyro.conf import Positional
-
-from diver.core.settings import settings
+from diver.core.settings import Positional, settings
 from diver.core.tables import Export
 from diver.core.types import DiverError
 from diver.evaluate.evaluate import AUTO

@@ -4,13 +4,11 @@ import dataclasses
 import math
 from pathlib import Path
 
-from tyro.conf import Positional
-
 from diver.core.extras import require
 from diver.core.figures import write_intervals, write_lines
 from diver.core.files import write_text
 from diver.core.run_folder import given_name
-from diver.core.settings import settings
+from diver.core.settings import Positional, settings
 from diver.core.tables import Export, markdown
 from diver.core.types import DiverError
 from diver.look import dump_page, run_page

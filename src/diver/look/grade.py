@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tyro.conf import Positional
 
 from diver.core.extras import require
 from diver.core.figures import write_intervals
 from diver.core.files import JsonlLog, WorkFolder, to_json, write_jsonl, write_text
 from diver.core.progress import progress_bar
 from diver.core.seeds import digest
-from diver.core.settings import settings
+from diver.core.settings import Positional, settings
 from diver.core.statistics import Estimate, bounds_of, by_problem, interval, pass_at_k
 from diver.core.tables import Cell, Export, Measure, Table, export, write_table
 from diver.core.types import DiverError, Grade, Problem, Rollout

@@ -8,14 +8,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tyro.conf import Positional
-
 from diver.core.extras import require
 from diver.core.figures import write_intervals
 from diver.core.files import to_json, write_jsonl, write_text
 from diver.core.progress import progress
 from diver.core.run_folder import given_name, run_name
-from diver.core.settings import settings
+from diver.core.settings import Positional, settings
 from diver.core.tables import Export, Table, clean, markdown
 from diver.core.tables import Measure as Column
 from diver.core.types import DiverError, Grade, Group

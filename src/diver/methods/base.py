@@ -349,14 +349,10 @@ class Method:
                     f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; every rollout needs a "
                     "finite outcome before it is shaped"
                 )
-        if "keys" in needs and any(rollout.key is None for rollout in group.rollouts):
-            raise self._error(
-                group, "every rollout needs a key: diver.tasks.verify.with_keys(groups), or set Rollout.key"
-            )
-        if "grades" in needs and any(rollout.grade is None for rollout in group.rollouts):
-            raise self._error(
-                group, "every rollout needs a grade: diver.tasks.verify.verify(groups), or set Rollout.grade"
-            )
+        for field_name, function in (("key", "with_keys"), ("grade", "verify")):
+            if f"{field_name}s" in needs and any(getattr(rollout, field_name) is None for rollout in group.rollouts):
+                way = f"diver.tasks.verify.{function}(groups), or set Rollout.{field_name}"
+                raise self._error(group, f"every rollout needs a {field_name}: {way}")
         for i, rollout in enumerate(group.rollouts if "logprobs" in needs else ()):
             values = np.asarray(rollout.logprobs, np.float64)
             length = rollout.known_length

@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from diver.core.settings import above, at_least, settings
-from diver.core.types import DiverError, Group, Progress, Reward
+from diver.core.settings import above, at_least, between, settings
+from diver.core.types import Group, Progress, Reward
 from diver.diversity import resolve
 from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher, group_advantage
@@ -98,14 +98,10 @@ class Shaping:
     """The length, in policy tokens, at which the length penalty is full."""
 
     def __post_init__(self) -> None:
-        if self.coef < 0:
-            raise ValueError(f"coef (lambda) must be at least 0, not {self.coef}")
-        if self.clip_max <= 0:
-            raise ValueError(f"clip_max (sigma) must be above 0, not {self.clip_max}")
-        if not 0 < self.discount <= 1:
-            raise ValueError(f"discount (gamma) must be above 0 and at most 1, not {self.discount}")
-        if self.length_limit < 1:
-            raise ValueError(f"length_limit must be at least 1 token, not {self.length_limit}")
+        at_least(0, coef=self.coef)
+        above(0, clip_max=self.clip_max, discount=self.discount)
+        between(0, 1, discount=self.discount)
+        at_least(1, length_limit=self.length_limit)
 
     @property
     def needs_lengths(self) -> bool:
@@ -193,10 +189,7 @@ class Diver(ClipHigher):
         """
         for i, outcome in enumerate(group.outcomes):
             if outcome not in (0, 1):
-                raise DiverError(
-                    f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; method.std_floor needs 0 or "
-                    "1"
-                )
+                raise self._error(group, f"rollout {i} has the outcome {outcome}; method.std_floor needs 0 or 1")
         return math.sqrt(len(group) - 1) / len(group) if self.divisor == "std" else 1 / math.sqrt(len(group))
 
     def _lengths(self, group: Group) -> np.ndarray:

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import above, at_least, settings
 from diver.core.types import Grade, Group, Problem, Rollout, State
 from diver.diversity.equational import formulas
 
@@ -57,13 +57,9 @@ class Replay:
     responses found first are dropped."""
 
     def __post_init__(self) -> None:
-        if self.alpha < 0 or self.bank_gb <= 0:
-            raise ValueError(f"alpha must be at least 0 and bank_gb above 0, not {self.alpha} and {self.bank_gb}")
-        if self.capacity < 1 or min(self.problems, self.max_age) < 0:
-            raise ValueError(
-                f"capacity must be at least 1, problems and max_age at least 0, not {self.capacity}, {self.problems} "
-                f"and {self.max_age}"
-            )
+        at_least(0, alpha=self.alpha, problems=self.problems, max_age=self.max_age)
+        above(0, bank_gb=self.bank_gb)
+        at_least(1, capacity=self.capacity)
         if self.keep == "latest" and self.weights == "frequency":
             raise ValueError(
                 "weights = 'frequency' counts solutions, and keep = 'latest' does not tell them apart; use 'uniform'"

@@ -1,47 +1,133 @@
-"""tyro parses the flags; its errors, which it prints in a box, become one-line errors."""
+"""The command line as a table: `--train.steps 20` assigns what `[train] steps = 20` does in a file."""
 
 import contextlib
+import copy
 import dataclasses
-import io
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+import typing
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType, NoneType
 from typing import Any, TypeVar
 
-import tyro
-
+from diver.core.settings import choose, plain, read
 from diver.core.tables import FIGURES
 from diver.core.types import DiverError
-from diver.recipe.help import help_text
+from diver.recipe.help import help_text, is_positional, is_table, options
 
 T = TypeVar("T")
 HELP = {"-h", "--help"}
+BOOLEANS = {"true": True, "false": False}
 
 
-def parse(
-    kind: type[T],
-    command: str,
-    args: Sequence[str],
-    common: Mapping[str, str] = MappingProxyType({}),
-    short: Mapping[str, str] = MappingProxyType({}),
-    **options: Any,
-) -> T:
-    """`tyro.cli`, with a DiverError where tyro would print an error and exit.
+def parse(kind: type[T], command: str, args: Sequence[str], common: Mapping[str, str] = MappingProxyType({})) -> T:
+    """The settings of `kind` from the words after `command`.
 
     --help prints `help_text`, in which `common` has the options that people use, and exits; --help all prints all.
+
+    Raises:
+        DiverError: names the option and what would be right.
     """
     if not HELP.isdisjoint(args):
-        settings, underscores = options.get("default", kind), options.get("use_underscores", False)
-        shown = {"everything": "all" in args, "underscores": underscores, "short": short}
-        print(help_text(settings, command, common, **shown))
+        print(help_text(kind, command, common, everything="all" in args))
         raise SystemExit(0)
-    printed = io.StringIO()
-    args = plain_switches(with_commas(args), options.get("default", kind))
+    kinds = {option.key: option.kind for option in options(kind)}
+    table, words = assigned({}, with_commas(args), kinds)
+    for word in words:
+        if word.startswith("--"):
+            choose(word[2:].partition("=")[0], [key.replace("_", "-") for key in kinds], f"command line: {word}")
+    for key in [option.key for option in options(kind) if is_positional(option)]:
+        if typing.get_origin(plain(kinds[key])) is tuple:
+            table[key], words = words, []
+        elif words:
+            table[key] = words.pop(0)
+    if words:
+        raise DiverError(f"command line: {words[0]!r}: is no value of an option; {command} --help lists them")
+    return checked("command line", lambda: read(kind, table, ""))
+
+
+def checked(source: object, make: Callable[[], T]) -> T:
+    """What `make` gives; a DiverError of it begins with `source`, a file or the command line."""
     try:
-        with contextlib.redirect_stderr(printed):
-            return tyro.cli(kind, prog=command, args=args, **options)
-    except SystemExit:
-        raise DiverError(f"command line: {_message(printed.getvalue())}") from None
+        return make()
+    except DiverError as e:
+        raise DiverError(*(f"{source}: {message}" for message in e.args)) from None
+
+
+def assigned(
+    table: Mapping[str, Any],
+    args: Sequence[str],
+    kinds: Mapping[str, Any],
+    short: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[dict[str, Any], list[str]]:
+    """(`table` with the values of the flags in `args`, as a file would give them; the words that belong to no flag).
+
+    Args:
+        table: nested tables.
+        args: `--key value` or `--key=value`, with - or _ in keys. What is true or false needs no value. A tuple takes
+            the words up to the next flag, and a table of any keys takes pairs of them, or `--key.NAME value`.
+        kinds: the annotation of each setting, by its dotted key.
+        short: short forms of flags.
+    """
+    result, others, words = copy.deepcopy({**table}), list[str](), deque(args)
+    while words:
+        word = words.popleft()
+        flag, equals, text = word.partition("=")
+        keys, kind = _setting(short.get(flag, flag), kinds)
+        if not keys:
+            others.append(word)
+            continue
+        single = not is_table(kind) and typing.get_origin(plain(kind)) is not tuple
+        values = [text] if equals else []
+        while not equals and words and not words[0].startswith("--") and not (single and values):
+            if plain(kind) is bool and words[0].lower() not in BOOLEANS:
+                break
+            values.append(words.popleft())
+        if single and not values and plain(kind) is not bool:
+            raise DiverError(f"command line: {flag}: needs a value")
+        *tables, name = keys
+        inner = result
+        for key in tables:
+            inner = inner.setdefault(key, {})
+        inner[name] = _value(values, kind)
+    return result, others
+
+
+def _setting(flag: str, kinds: Mapping[str, Any]) -> tuple[list[str], Any]:
+    """(The keys of the setting that a flag assigns, its annotation); no keys where there is no such setting."""
+    given = flag.removeprefix("--")
+    key = given.replace("-", "_")
+    if given != flag and key in kinds:
+        return key.split("."), kinds[key]
+    table = next((name for name, kind in kinds.items() if is_table(kind) and key.startswith(f"{name}.")), None)
+    if given == flag or table is None:
+        return [], None
+    name, of = given[len(table) + 1 :], typing.get_args(plain(kinds[table]))[1]
+    if not dataclasses.is_dataclass(of):
+        return [*table.split("."), name], of
+    name, _, last = name.rpartition(".")  # a name may have dots and dashes of its own
+    last = last.replace("-", "_")
+    return [*table.split("."), name, last], next((o.kind for o in options(of) if o.key == last), str)
+
+
+def _value(texts: Sequence[str], kind: Any) -> Any:
+    """Texts as a value of this annotation, as a file would give it; a text that is none is left to be refused."""
+    core, of = plain(kind), typing.get_args(plain(kind))
+    if is_table(kind):
+        if len(texts) % 2:
+            raise DiverError(f"command line: {' '.join(texts)}: must be pairs, NAME value NAME value")
+        return {name: _value([text], of[1]) for name, text in zip(texts[::2], texts[1::2], strict=True)}
+    if typing.get_origin(core) is tuple:
+        return [_value([text], of[0]) for text in texts]
+    text = texts[0] if texts else "true"
+    if bool in (core, *of) and text.lower() in BOOLEANS:
+        return BOOLEANS[text.lower()]
+    if NoneType in typing.get_args(kind) and text == "None":
+        return None
+    for number in (int, float):
+        if number in (core, *of):
+            with contextlib.suppress(ValueError):
+                return number(text)
+    return text
 
 
 def with_commas(args: Sequence[str]) -> list[str]:
@@ -53,41 +139,3 @@ def with_commas(args: Sequence[str]) -> list[str]:
         else:
             result.append(word)
     return result
-
-
-def plain_switches(args: Sequence[str], settings: object) -> list[str]:
-    """`--x.y true` and `--x.y=false` of the settings that are true or false as the flags `--x.y` and `--x.no_y`."""
-    known, words, result = {*_switches(settings)}, [*args], list[str]()
-    while words:
-        word = words.pop(0)
-        flag, equals, value = word.partition("=")
-        key = flag.removeprefix("--").replace("-", "_")
-        if flag.startswith("--") and key in known:
-            following = value if equals else next(iter(words), "")
-            if following.lower() in ("true", "false"):
-                words = words if equals else words[1:]
-                table, dot, name = key.rpartition(".")
-                word = f"--{table}{dot}{'' if following.lower() == 'true' else 'no_'}{name}"
-            elif equals:
-                raise DiverError(f"command line: {flag}: must be true or false, not {value!r}")
-        result.append(word)
-    return result
-
-
-def _switches(settings: Any, table: str = "") -> Iterator[str]:
-    """The dotted keys of what is true or false in a settings object, or in a class by its defaults."""
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name, None)
-        if isinstance(value, bool):
-            yield table + field.name
-        elif dataclasses.is_dataclass(value):
-            yield from _switches(value, table if field.name == "recipe" else f"{table}{field.name}.")
-
-
-def _message(box: str) -> str:
-    """The first block of the box, which has rules between its blocks, and the first flag that tyro suggests."""
-    rows = [line.strip("│╭╮╰╯ ") for line in box.splitlines()[1:]]  # after the title; plain ASCII where need be
-    blocks = [list(block) for rule, block in itertools.groupby(rows, lambda row: not row.strip("─-")) if not rule]
-    message = " ".join(blocks[0]).removeprefix("Error parsing ").removeprefix("recipe.")  # a field, not a section
-    near = [row.split()[0] for row in blocks[1] if row.startswith("--")] if blocks[1][0] == "Perhaps you meant:" else []
-    return message + (f"; did you mean {near[0]}?" if near else "")

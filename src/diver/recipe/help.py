@@ -11,38 +11,43 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType, NoneType, UnionType
+from types import MappingProxyType, NoneType
 from typing import Any, NamedTuple
 
-from tyro.conf import Positional
+from diver.core.settings import POSITIONAL, plain
 
 WIDEST = 100
 COLUMN = 34  # where the meanings begin
-POSITIONAL = typing.get_args(Positional[int])[1]
 SENTENCE = re.compile(r"(?<=[.?!]) +(?=[A-Z`'\"-])")
 
 
 class Option(NamedTuple):
-    """One setting: its dotted key, the class that has it, its annotation, default and docstring as one paragraph."""
+    """One setting: its dotted key, the class that has it, its annotation and its default."""
 
     key: str
     owner: type
     kind: Any
     default: Any
-    doc: str
+
+    @property
+    def doc(self) -> str:
+        """Its docstring as one paragraph."""
+        return field_docs(self.owner).get(self.key.rpartition(".")[2], "")
 
 
 def options(settings: Any, prefix: str = "") -> Iterator[Option]:
-    """The settings of a class, or of an instance with its values as defaults; nested settings follow their table."""
+    """The settings of a class, or of an instance with its values as defaults; nested settings follow their table, which
+    is one itself where its default is None."""
     cls = settings if isinstance(settings, type) else type(settings)
-    docs, kinds = field_docs(cls), typing.get_type_hints(cls, include_extras=True)
+    kinds = typing.get_type_hints(cls, include_extras=True)
     for field in dataclasses.fields(cls):
         value = _default(field) if settings is cls else getattr(settings, field.name)
         key = prefix if field.name == "recipe" else f"{prefix}{field.name}"  # its sections are the outermost keys
-        if dataclasses.is_dataclass(value):
-            yield from options(value, f"{key}." if key else "")
-        else:
-            yield Option(key, cls, kinds[field.name], value, docs.get(field.name, ""))
+        table = plain(kinds[field.name]) if value is None else value
+        if table is not value or not dataclasses.is_dataclass(table):
+            yield Option(key, cls, kinds[field.name], value)
+        if dataclasses.is_dataclass(table):
+            yield from options(table, f"{key}." if key else "")
 
 
 def _default(field: dataclasses.Field) -> Any:
@@ -152,31 +157,33 @@ def argument(option: Option, usage: bool = False) -> str:
     if not is_positional(option):
         return _value(option.kind)
     name = option.key.upper()
-    repeated = f"{name} ..." if typing.get_origin(typing.get_args(option.kind)[0]) is tuple else name
-    return f"[{repeated}]" if usage and _may_be_omitted(option) else repeated
-
-
-def _may_be_omitted(option: Option) -> bool:
     kind = typing.get_args(option.kind)[0]
-    return option.default is not None or NoneType in typing.get_args(kind)
+    repeated = f"{name} ..." if typing.get_origin(kind) is tuple else name
+    optional = option.default is not None or NoneType in typing.get_args(kind)
+    return f"[{repeated}]" if usage and optional else repeated
+
+
+def is_table(kind: Any) -> bool:
+    """Whether the annotation is that of a table of any keys."""
+    origin = typing.get_origin(plain(kind))
+    return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
 def _value(kind: Any) -> str:
     """A type as the placeholder of a value."""
+    kind = plain(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is typing.Annotated:
-        return _value(arguments[0])
     if origin is typing.Literal:
         return "|".join(map(str, arguments))
-    if origin in (typing.Union, UnionType):
-        return _value(next(part for part in arguments if part is not NoneType))
     if origin is tuple:
         return f"{_value(arguments[0])} ..."
     if kind is bool:
         return "true|false"
-    if isinstance(origin, type) and issubclass(origin, Mapping):
+    if dataclasses.is_dataclass(kind):
+        return ".KEY VALUE"
+    if is_table(kind):
         return ".NAME.KEY VALUE" if dataclasses.is_dataclass(arguments[1]) else "KEY VALUE ..."
-    return {int: "INT", float: "FLOAT", Path: "PATH"}.get(kind, "STR")
+    return {int: "INT", float: "FLOAT", Path: "PATH"}.get(arguments[0] if arguments else kind, "STR")
 
 
 def meaning(option: Option, brief: bool = False) -> str:

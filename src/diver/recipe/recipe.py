@@ -39,9 +39,6 @@ class Recipe:
     verl: Cluster = Cluster()
     trl: Trl = Trl()
 
-    def __post_init__(self) -> None:
-        self.method.check_group_size(self.sample.group_size, "sample.group_size")
-
     @property
     def folder(self) -> Path:
         return Path(self.run.folder or "runs/recipe")
@@ -78,17 +75,25 @@ SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in datacla
 
 def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
     """A recipe from nested tables. method.name selects the defaults of [method]; its other keys override them."""
-    return Recipe(**make_sections(table))
+    recipe = Recipe(**make_sections(table))
+    recipe.method.check_group_size(recipe.sample.group_size, "sample.group_size")
+    return recipe
 
 
 def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe `table` with the keys of `changes`. A method named there replaces the whole table [method], and a loss
-    [method.loss]: a baseline must not keep the settings of the recipe's method, nor GSPO the clip of GRPO."""
+    [method.loss]: a baseline must not keep the settings of the recipe's method, nor GSPO the clip of GRPO. Another task
+    does not have the sizes of the recipe's."""
     method = changes.get("method", {})
     if "name" in method:
         table = {**table, "method": {}}
     elif "name" in method.get("loss", {}):
         table = {**table, "method": {**table.get("method", {}), "loss": {}}}
+    data = table.get("data", {})
+    path = data.get("path")
+    if path is not None and changes.get("data", {}).get("path", path) != path:
+        gym = {key: value for key, value in data.get("reasoning_gym", {}).items() if key != "sizes"}
+        table = {**table, "data": {**data, "reasoning_gym": gym}}
     return merge(table, changes)
 
 

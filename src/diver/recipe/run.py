@@ -29,7 +29,7 @@ def open_run(recipe: Recipe, origin: Mapping[str, Any] | None = None, **identity
     Raises:
         DiverError: the folder has another run.
     """
-    engine = {"builtin": "built-in"}.get(recipe.run.engine, recipe.run.engine)
+    engine = recipe.run.engine_name
     if not (recipe.folder / "config.json").is_file() and (runs := runs_in(recipe.folder)):
         numbers = [run.name.removeprefix("seed_") for run in runs]
         seeds = ",".join(sorted(numbers, key=lambda number: (len(number), number)))

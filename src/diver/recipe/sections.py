@@ -23,6 +23,11 @@ class Run:
     engine: Literal["builtin", "trl", "verl"] = "builtin"
     """The trainer. With trl it is TRL's GRPOTrainer, and with verl it runs on a cluster."""
 
+    @property
+    def engine_name(self) -> str:
+        """Its name in config.json and on the console."""
+        return {"builtin": "built-in"}.get(self.engine, self.engine)
+
 
 @settings
 class Model:

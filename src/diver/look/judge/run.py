@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from tyro.conf import Positional
 
 from diver.core.files import JsonlLog, lock, to_json, write_jsonl, write_text
 from diver.core.progress import progress_bar
-from diver.core.settings import settings
+from diver.core.settings import Positional, settings
 from diver.core.types import DiverError
 from diver.evaluate.config import read_json_flag
 from diver.look.judge.answers import Case, read_cases
