@@ -114,7 +114,7 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     if not every:
         return ""
     counts = [row for _, row in every if not row.percent]
-    scale = 1.1 * max((e.high for r in counts for e in (r.base, r.trained) if e.high > 0), default=1.0)
+    scale = 1.1 * max((v for r in counts for e in (r.base, r.trained) for v in (e.mean, e.high) if v > 0), default=1.0)
     several = len(runs) > 1
     body = ""
     for label in dict.fromkeys(row.label for _, row in every):
