@@ -105,6 +105,8 @@ class Compared(NamedTuple):
     bands: dict[str, Band]
     """Variant -> its difference of Pass@k from the baseline, over k."""
     notes: list[str]
+    words: dict[str, str]
+    """Variant -> what its band says."""
 
 
 def compare_variants(variants: Mapping[str, Mapping[int, RunRecord]], baseline: str | None = None) -> Compared:
@@ -116,12 +118,9 @@ def compare_variants(variants: Mapping[str, Mapping[int, RunRecord]], baseline: 
         raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, found))}")
     tables = {"levels": levels(found), "differences": differences(found, baseline)}
     bands = _over_k(found, baseline)
-    said = [
-        f"{name}, {band.about}: {band.text(name.partition(' minus ')[0], baseline)}" for name, band in bands.items()
-    ]
-    return Compared(
-        found, {name: t for name, t in tables.items() if t.rows}, bands, said + notes(variants, found, baseline)
-    )
+    words = {name: f"{name}, {band.about}: {band.text(name, baseline)}" for name, band in bands.items()}
+    known = {name: table for name, table in tables.items() if table.rows}
+    return Compared(found, known, bands, notes(variants, found, baseline), words)
 
 
 def _over_k(found: Mapping[str, Runs], baseline: str) -> dict[str, Band]:
