@@ -36,6 +36,7 @@ def test_equal_columns_need_no_correction():
     low, high = ends(values[:, None], None, band.pointwise)
     np.testing.assert_array_equal(band.low, low)
     np.testing.assert_array_equal(band.high, high)
+    np.testing.assert_array_equal(band.single, ends(values[:, None], None, 0.95))
 
 
 def test_seeds_vary_the_mean_too():
@@ -71,7 +72,7 @@ def test_the_band_is_that_of_passk_inference():
 
 def of(low, high):
     low, high = np.array(low, float), np.array(high, float)
-    return Band(np.arange(1, len(low) + 1), (low + high) / 2, low, high, 0.99)
+    return Band(np.arange(1, len(low) + 1), (low + high) / 2, low, high, 0.99, (low, high))
 
 
 def test_ranges_and_crossing_by_hand():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import sem
+from scipy.stats import hypergeom, sem
 from scipy.stats import t as student
 
 from diver.core.statistics import (
@@ -17,9 +17,11 @@ from diver.core.statistics import (
     bounds_of,
     by_problem,
     distinct_at_k,
+    effective_number,
     ends,
     interval,
     maj_at_k,
+    pair_diversity,
     paired_interval,
     pass_at_k,
 )
@@ -80,6 +82,35 @@ def test_pass_at_k_grows_with_k_and_c(n, data):
 def test_pass_at_k_refuses_what_is_not_a_count(n, c, k):
     with pytest.raises(ValueError):
         pass_at_k(n, c, k)
+
+
+def test_pair_diversity_by_hand():
+    """Of 3 pairs of a a b one is alike, of 6 pairs of a a b b two; fewer than two responses are no pair."""
+    assert pair_diversity([2, 1]) == pytest.approx(2 / 3) and pair_diversity([2, 2]) == pytest.approx(4 / 6)
+    assert pair_diversity([5]) == 0 and pair_diversity([1, 1]) == 1
+    assert np.isnan([pair_diversity([]), pair_diversity([1]), pair_diversity([0, 1])]).all()
+    assert effective_number(0.0) == 1 and effective_number(0.75) == 4
+    assert np.isnan([effective_number(1.0), effective_number(np.nan)]).all()
+    assert bounds_of("pair_diversity") == (0, 1)
+
+
+@pytest.mark.parametrize("counts", [[2], [3, 1], [1, 1, 1], [4, 2, 2, 1], [7, 7]])
+def test_pair_diversity_is_the_share_of_all_pairs_and_the_hypergeometric_distinct_at_2(counts):
+    solutions = [i for i, count in enumerate(counts) for _ in range(count)]
+    pairs = [a != b for a, b in combinations(solutions, 2)]
+    assert pair_diversity(counts) == pytest.approx(np.mean(pairs))
+    found = [1 - hypergeom(sum(counts), count, 2).pmf(0) for count in counts]
+    assert 1 + pair_diversity(counts) == pytest.approx(sum(found))
+
+
+def test_the_pair_diversity_of_the_walkthrough_of_modebench():
+    """modebench 0.4.0, walkthrough.json: four responses to each of five tasks, of which two are correct and of two
+    modes; expected.json states PCMD 1. Its README: counts {A: 2, B: 1} give 2/3, one repeated mode 0, one success
+    null."""
+    modes_of_each_task = [[1, 1]] * 5
+    assert np.mean([pair_diversity(modes) for modes in modes_of_each_task]) == 1.0
+    assert pair_diversity([2, 1]) == pytest.approx(2 / 3)
+    assert pair_diversity([3]) == 0 and np.isnan(pair_diversity([1]))
 
 
 def test_distinct_at_k_by_hand():

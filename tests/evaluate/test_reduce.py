@@ -36,7 +36,7 @@ def test_by_hand():
     assert mean["distinct@4"] == 2.0 and mean["distinct@1"] == pytest.approx((2 / 4 + 1 / 3) / 2)
     assert result["grades"] == {"correct": 3, "wrong": 3, "no_answer": 1, "timeout": 1} and result["unscored"] == 1
     assert result["per_problem"] == [
-        {"id": "a", "digest": problem_digest(PROBLEMS[0]), "n": 4, "c": 2, "distinct": 2},
+        {"id": "a", "digest": problem_digest(PROBLEMS[0]), "n": 4, "c": 2, "distinct": 2, "pair_diversity": 1},
         {"id": "b", "digest": problem_digest(PROBLEMS[1]), "n": 3, "c": 1, "distinct": 1},
     ]
 
@@ -50,11 +50,55 @@ def test_counts_stand_for_samples():
     assert mean["avg@8"] == mean["pass@1"] == pytest.approx((6 / 8 + 1 / 3) / 2)
     assert mean["distinct@2"] == pytest.approx((2 * (1 - 10 / 28) + 2 / 3) / 2)  # x is missed in C(5, 2) of C(8, 2)
     assert not any(name.startswith("maj") for name in mean)  # which needs the samples in order
+    pairs = result["estimates"]["pair_diversity"]
+    assert (pairs["mean"], pairs["problems"]) == (1 - 6 / 15, 1)  # b has one correct sample, and so no pair
+    assert result["effective_solutions"] == pytest.approx(15 / 6)
     assert result["grades"] == {"correct": 7, "wrong": 3, "no_answer": 1, "timeout": 5} and result["unscored"] == 5
     assert result["per_problem"] == [
-        {"id": "a", "digest": problem_digest(PROBLEMS[0]), "n": 8, "c": 6, "distinct": 2, "solutions": [3, 3]},
+        {"id": "a", "digest": problem_digest(PROBLEMS[0]), "n": 8, "c": 6, "distinct": 2}
+        | {"pair_diversity": 1 - 6 / 15, "solutions": [3, 3]},  # 3 + 3 of the 15 pairs are alike
         {"id": "b", "digest": problem_digest(PROBLEMS[1]), "n": 3, "c": 1, "distinct": 1, "solutions": [1]},
     ]
+
+
+def test_without_a_pair_of_correct_samples_the_diversity_is_unknown_and_not_0():
+    result = reduce(PROBLEMS, {"a": B, "b": A[2:]}, [1], "auto")
+    pairs = result["estimates"]["pair_diversity"]
+    assert pairs["problems"] == 0 and np.isnan(pairs["mean"]) and np.isnan(result["effective_solutions"])
+    assert not any("pair_diversity" in row for row in result["per_problem"])
+    table = benchmark_table({"sums": json.loads(to_json(results(B, A[2:])))})
+    lines = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in table.splitlines()[2:] if "|" in line}
+    assert lines["correct pairs written differently"] == lines["effective sets of formulas"] == "–"
+    assert lines["problems with such pairs"] == "0"
+
+
+def pairs_of(counts):
+    """An evaluation of problems whose correct samples have these counts of solutions."""
+    samples = {
+        name: [Sample(C, None, f"{name} {i}", n) for i, n in enumerate(of)] + [Sample(W, None, None)]
+        for name, of in counts.items()
+    }
+    problems = [Problem(name, "?", "2", verifier="countdown") for name in counts]
+    return {"samples": 9, **reduce(problems, samples, [1], "auto")}
+
+
+def test_the_diversity_of_correct_pairs_is_compared_where_both_sides_have_it():
+    """a: 1/3 of 3 pairs are alike, then none; b: all, then 4 of 6; c has one correct sample, d none on the left."""
+    left = pairs_of({"a": [2, 1], "b": [2], "c": [1], "d": []})
+    right = pairs_of({"a": [1, 1], "b": [2, 2], "c": [1, 1], "d": [2]})
+    *_, pairs, effective = comparisons(left, right)
+    assert pairs.label == "Correct pairs distinct (2 problems)" and pairs.support == 2
+    assert pairs.base.mean == pytest.approx((2 / 3 + 0) / 2) and pairs.trained.mean == pytest.approx((1 + 4 / 6) / 2)
+    assert pairs.change.mean == pytest.approx((1 / 3 + 4 / 6) / 2)
+    assert pairs.change.low < pairs.change.mean < pairs.change.high
+    assert effective.base.mean == pytest.approx(1 / (1 - 1 / 3)) and effective.trained.mean == pytest.approx(6)
+    assert not effective.significant and not pairs.is_pass and not effective.is_pass
+    alone, _ = comparisons(left, {})[-2:]
+    assert alone.support == 2 and alone.base.mean == pairs.base.mean and np.isnan(alone.change.mean)
+    *_, only, _ = comparisons(pairs_of({"a": [1]}), right)
+    assert (
+        np.isnan(only.base.mean) and only.support == 4 and only.trained.mean == pytest.approx((1 + 4 / 6 + 1 + 0) / 4)
+    )
 
 
 def test_countdown_is_not_voted_on():
@@ -105,12 +149,15 @@ def results(a, b, ks=(1, 2)):
 
 def test_changes_are_paired_and_over_shared_problems(tmp_path):
     left, right = results(A, A), results(A, [Sample(C, "7", "x")] * 4)
-    pass_1, *_, distinct = comparisons(left, right)
+    pass_1, *_, distinct, pairs, effective = comparisons(left, right)
     assert (pass_1.label, *(e.mean for e in pass_1[1:4])) == ("Pass@1", 0.5, 0.75, 0.25)
+    assert (pairs.label, pairs.change.mean) == ("Correct pairs written differently (2 problems)", -0.5)
+    assert (effective.label, effective.trained.mean) == ("Effective sets of formulas", 2)
+    assert np.isnan(effective.base.mean)  # no pair of the left is alike
     assert (distinct.label, distinct.change.mean) == ("Written differently", -0.5)  # a has x and y, b all in x
-    assert comparisons({**left, "exact_solutions": True}, {})[-1].label == "Distinct@4"
+    assert comparisons({**left, "exact_solutions": True}, {})[-2].label == "Distinct@4"
     right["per_problem"][0]["n"] = 3  # another number of samples: more of them find more solutions
-    assert comparisons(left, right)[-1].change[0] == -1.0  # of b alone
+    assert comparisons(left, right)[-3].change[0] == -1.0  # of b alone
     right["per_problem"] = right["per_problem"][1:]
     assert [e.mean for e in comparisons(left, right)[0][1:3]] == [0.5, 1.0]
     right["per_problem"] = []
@@ -170,6 +217,8 @@ def test_table_and_curves(tmp_path):
     assert lines["written differently@4"] == "2.0" and "distinct@4" not in lines
     exact = benchmark_table({"sums": results(A, B, (1, 2, 4)) | {"exact_solutions": True}})
     assert "| distinct@4" in exact and "| written differently" not in exact
+    assert lines["correct pairs written differently"] == "100.0" and lines["problems with such pairs"] == "1"
+    assert "| correct pairs distinct" in exact and "| effective solutions" in exact
     assert lines["random baseline"] == "25.0" and lines["unscored"] == "1" and lines["problems x samples"] == "2 x 4"
     write_curves({"sums": results(A, B)}, tmp_path / "pass_at_k.png", tmp_path / "pass_at_k.svg")
     assert (tmp_path / "pass_at_k.png").read_bytes().startswith(b"\x89PNG")

@@ -5,7 +5,8 @@ import pytest
 
 from diver.core.types import Group, Problem, Reward, Rollout
 from diver.diversity import textual_diversity, with_diversity
-from diver.look.problems import group_row, problem_table, summary
+from diver.look.measure import table_of
+from diver.look.problems import PAIR_KINDS, correct_of, group_row, pair_values, problem_table, summary
 
 
 def measured(groups, metrics):
@@ -66,6 +67,51 @@ def test_a_response_alone_has_no_diversity_and_a_problem_that_of_its_other_group
     assert "textual" not in summary(problem_table(measured([alone], ["textual"])))
 
 
+def with_solutions(of, solutions):
+    return of.with_each(solution=solutions)
+
+
+def test_correct_pairs_by_hand():
+    """Solutions x x y: 1 of 3 pairs is alike. Formulas of the same responses: $1$, $1$ and $2$, so 1 of 3 too; of the
+    words of a group without a formula, the textual dissimilarity of the pair."""
+    outcomes = [1.0, 1.0, 1.0, 0.0, None]
+    texts = ["so $1$", "thus $1$", "thus $2$", "$3$", "$4$"]
+    bare = group("a", texts, outcomes)
+    assert pair_values(correct_of(bare, 0.5)) == pytest.approx(
+        {"pair_diversity": np.nan, "pair_diversity:formulas": 2 / 3, "pair_diversity:textual": np.nan}, nan_ok=True
+    )
+    keyed = with_solutions(bare, ["x", "y", "x", None, None])
+    assert pair_values(correct_of(keyed, 0.5))["pair_diversity"] == pytest.approx(2 / 3)
+    assert np.isnan(pair_values(correct_of(keyed, 0.5))["pair_diversity:formulas"])
+    words = group("w", ["a b c d e", "a b c d f", "g"], [1.0, 1.0, 0.0])
+    found = pair_values(correct_of(words, 0.5))
+    assert found["pair_diversity:textual"] == pytest.approx(textual_diversity(words.responses[:2]).mean())
+    assert np.isnan([found["pair_diversity"], found["pair_diversity:formulas"]]).all()
+
+
+def test_one_correct_response_is_no_pair_and_not_0():
+    for of in (group("a", ["$1$", "$2$"], [1.0, 0.0]), group("a", ["$1$", "$2$"])):
+        assert np.isnan([*pair_values(correct_of(of, 0.5)).values()]).all()
+        assert not any(name in summary(problem_table(measured([of], ["textual"]))) for name in PAIR_KINDS)
+
+
+def test_the_table_says_over_how_many_problems_correct_pairs_are_known():
+    """a: x y, so 1, and at another step x x, so 0; b: x x y, so 2/3; c has one correct response."""
+    groups = [
+        with_solutions(group("a", ["$1$", "$2$"], [1.0, 1.0], step=1), ["x", "y"]),
+        with_solutions(group("a", ["$1$", "$2$"], [1.0, 1.0], step=2), ["x", "x"]),
+        with_solutions(group("b", ["$1$", "$2$", "$3$"], [1.0, 1.0, 1.0]), ["x", "x", "y"]),
+        with_solutions(group("c", ["$1$", "$2$"], [1.0, 0.0]), ["x", None]),
+        group("d", ["$1$", "$2$"], [1.0, 1.0]),  # by its formulas, as fewer problems are
+    ]
+    (record,) = table_of({"mine": problem_table(measured(groups, ["textual"]))}).records()
+    assert record["pair_diversity"] == pytest.approx((1 / 2 + 2 / 3) / 2) and record["pair_diversity_problems"] == 2
+    assert record["pair_diversity_effective"] == pytest.approx(1 / (1 - 7 / 12))
+    assert "pair_diversity:formulas" not in record
+    header = table_of({"mine": problem_table(measured(groups, ["textual"]))}).text()[0]
+    assert header[-3:] == ["correct pairs distinct", "problems with such pairs", "effective solutions"]
+
+
 def test_an_interval_ends_where_a_value_can_lie():
     """Student's interval of 0 and 1 is 0.5 +- 12.7 * 0.5."""
     table = problem_table(measured([group("a", ["u v", "x y"]), group("b", ["u", "u"])], ["textual", "equational"]))
@@ -80,7 +126,7 @@ def test_an_interval_ends_where_a_value_can_lie():
 def test_the_summary_has_intervals_over_problems_and_no_empty_columns():
     table = problem_table(measured([A, B, group("c", ["u", "v"])], ["textual"]), ks=(1, 9))
     found = summary(table)
-    assert set(found) == {"textual", "pass@1", "words"}  # no group has 9
+    assert set(found) == {"textual", "pass@1", "pair_diversity:textual", "words"}  # no group has 9
     assert found["textual"].mean == pytest.approx(table.columns["textual"].mean())
     assert found["textual"].low <= found["textual"].mean <= found["textual"].high
     assert found["pass@1"].mean == pytest.approx(1 / 3)  # of the two problems whose outcomes are known

@@ -65,6 +65,31 @@ def folders(tmp_path):
     return tmp_path
 
 
+def with_pairs(folder, diversity):
+    """The last evaluation of a run with the diversity of correct pairs of its problems; None: no pair."""
+    file = folder / "eval" / "step_0003.json"
+    evaluation = json.loads(file.read_text())
+    for row, value in zip(evaluation["per_problem"], diversity, strict=True):
+        row |= {} if value is None else {"pair_diversity": value}
+    file.write_text(json.dumps(evaluation))
+
+
+def test_the_diversity_of_correct_pairs_over_the_problems_of_which_every_run_has_it(folders):
+    """Problems 1 and 3 are those of all four runs: .5 and .25, then .75 and .75 on average."""
+    for seed, values in enumerate(([0.1, 0.5, None, 0.2, None, None], [None, 0.5, None, 0.3, 0.9, None])):
+        with_pairs(folders / "clip" / f"seed_{seed}", values)
+    for seed, values in enumerate(([0.3, 0.5, 1.0, 0.7, None, None], [None, 1.0, None, 0.8, 0.9, None])):
+        with_pairs(folders / "mix" / f"seed_{seed}", values)
+    found = evaluations(by_variant(read_runs([folders / "clip", folders / "mix"])))
+    found.pop(BEFORE, None)
+    (clip, mix), (change,) = levels(found).records(), differences(found, "clip-higher").records()
+    assert levels(found).text()[0][-2:] == ["Correct pairs distinct (2 problems)", "Effective solutions"]
+    assert clip["pair_diversity"] == pytest.approx(0.375) and clip["effective_solutions"] == pytest.approx(1.6)
+    assert mix["pair_diversity"] == pytest.approx(0.75) and mix["effective_solutions"] == pytest.approx(4)
+    assert change["pair_diversity"] == pytest.approx(0.375) and "effective_solutions" not in change
+    assert not any("pairs" in line for line in notes(by_variant(read_runs([folders / "mix"])), found, "clip-higher"))
+
+
 def test_levels_and_paired_differences(folders):
     found = evaluations(by_variant(read_runs([folders / "clip", folders / "mix"])))
     assert list(found) == [BEFORE, "clip-higher", "diver-mix"]

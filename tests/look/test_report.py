@@ -289,6 +289,19 @@ def test_the_interval_of_the_change_pairs_problems_by_id(tmp_path):
     assert "[38.1, 45.3]" in Page(render([RunRecord.read(folder)])).text
 
 
+def test_the_change_over_k_is_drawn_with_its_ranges_in_words(tmp_path):
+    """One more of 4 samples is correct in each of 20 problems: Pass@1 rises by a quarter, Pass@4 stays 1."""
+    before, after = ({str(i): (c + i % 2, 1) for i in range(20)} for c in (1, 2))
+    text = write_report(_evaluated(tmp_path / "run", before, after)).read_text()
+    assert text.count("Difference of Pass@k over k") == 1 and text.count('class="band single"') == 1
+    (words,) = re.findall(r"k from 1 to 4, all together \(95 %\): ([^<]*)<", text)
+    assert re.fullmatch(
+        r"after training is higher for k = 1( to [23])?; no significant difference for k = .*4\.", words
+    )
+    alone = write_report(_evaluated(tmp_path / "one", {"a": (0, 0)}, {"a": (1, 1)})).read_text()
+    assert "Difference of Pass@k over k" not in alone
+
+
 def test_the_terminal_gets_the_same_table(tmp_path):
     """The problems of the test above."""
     folder = _evaluated(tmp_path / "run", twelve(a=(1, 1), b=(0, 0)), twelve(b=(1, 2), a=(2, 1)))

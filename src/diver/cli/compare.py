@@ -89,11 +89,11 @@ def compare_runs(arguments: CompareArguments) -> None:
     if arguments.out is None and arguments.format != "markdown":
         raise DiverError(f"--format {arguments.format}: there are two tables; name a folder with --out")
     variants = by_variant(read_runs(arguments.results, arguments.evaluations))
-    found, tables, bands, notes = compare_variants(variants, arguments.baseline)
+    found, tables, bands, notes, words = compare_variants(variants, arguments.baseline)
     tables = {name: dataclasses.replace(t, uncertainty=arguments.uncertainty) for name, t in tables.items()}
     print("\n".join(export(table, "markdown") for table in tables.values()))
     print(f"Pass@k in per cent, differences in points{LEGENDS[arguments.uncertainty]}.")
-    for note in notes:
+    for note in [*words.values(), *notes]:
         print(note)
     if arguments.out:
         written = [write_table(t, arguments.out, arguments.format, name) for name, t in tables.items()]

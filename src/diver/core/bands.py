@@ -33,6 +33,8 @@ class Band(NamedTuple):
     high: np.ndarray
     pointwise: float
     """The level that an interval at a single k needs, for all of them to hold together at the nominal one."""
+    single: tuple[np.ndarray, np.ndarray]
+    """The ends of the interval at each k alone, at the nominal level."""
 
     @property
     def about(self) -> str:
@@ -91,7 +93,7 @@ def simultaneous(
         raise ValueError(f"values must be [k, problems >= 2] or [k, seeds, problems >= 2]: got {np.shape(values)}")
     pointwise = _pointwise_level(y, level)
     low, high = ends(y, bounds, pointwise)
-    return Band(np.asarray(ks, dtype=np.int64), y.mean((1, 2)), low, high, pointwise)
+    return Band(np.asarray(ks, dtype=np.int64), y.mean((1, 2)), low, high, pointwise, ends(y, bounds, level))
 
 
 def _pointwise_level(y: np.ndarray, level: float) -> float:

@@ -77,6 +77,7 @@ def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[s
         "length": rollout.length,
         "truncated": rollout.truncated,
         "answer_end": rollout.answer_end,
+        **({"solution": rollout.solution} if rollout.solution is not None else {}),
     }
 
 
@@ -129,6 +130,7 @@ def _rollout(row: Mapping[str, Any], where: str) -> Rollout:
         truncated=row.get("truncated") is True,
         answer_end=row["answer_end"] if isinstance(row.get("answer_end"), int) else None,
         grade=read_grade(row["grade"], where),
+        solution=row["solution"] if isinstance(row.get("solution"), str) else None,
         reward=Reward(**parts) if "outcome" in parts else None,
         diversity={name: number(value) for name, value in table(row, "diversity").items()},
         advantage=number(row.get("advantage")),

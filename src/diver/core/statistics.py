@@ -1,5 +1,6 @@
 """Estimators of many samples a problem, and the interval that a finite set of problems leaves open."""
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -104,6 +105,35 @@ def distinct_at_k(n: int, counts: ArrayLike, k: int) -> float:
     return float(pass_at_k(n, counts, k).sum()) if n >= k else np.nan
 
 
+def pair_diversity(counts: ArrayLike) -> float:
+    """The chance that two correct responses to one problem, drawn without replacement, are different solutions.
+
+    D = 1 - sum_c C(n_c, 2) / C(K, 2), where K is the sum of n_c. For independent responses it estimates the
+    Gini-Simpson index of the correct ones without bias, whatever Pass@1 is (PCMD of modebench 0.4.0).
+
+    Args:
+        counts ([solutions]): n_c, how often each distinct correct solution was sampled.
+
+    Returns:
+        A value in [0, 1]; NaN for fewer than two correct responses, which are no pair.
+    """
+    counts = np.asarray(counts, dtype=np.int64)
+    pairs = math.comb(int(counts.sum()), 2)
+    return 1.0 - int((counts * (counts - 1) // 2).sum()) / pairs if pairs else np.nan
+
+
+def effective_number(diversity: float) -> float:
+    """How many equally frequent solutions have this diversity: 1 / (1 - D), the Hill number of order 2 (Hill 1973).
+
+    Args:
+        diversity: D of `pair_diversity`, as a mean over problems. The mean of the numbers would have no bound.
+
+    Returns:
+        NaN where D is unknown, or is 1: no two responses were alike, so that their number is not bounded.
+    """
+    return 1.0 / (1.0 - diversity) if diversity < 1 else np.nan
+
+
 def maj_at_k(votes: ArrayLike, k: int) -> float:
     """The chance that the most frequent answer of k samples is correct (self-consistency, arXiv 2203.11171).
 
@@ -152,11 +182,12 @@ def by_problem(problems: Iterable[Hashable], values: ArrayLike) -> np.ndarray:
 
 
 def bounds_of(measure: str) -> tuple[float, float] | None:
-    """The `bounds` of a problem's value: (0, 1) of avg@n, pass@k and maj@k, (0, k) of distinct@k, none of others."""
+    """The `bounds` of a problem's value: (0, 1) of avg@n, pass@k, maj@k and pair_diversity, (0, k) of distinct@k, none
+    of others."""
     kind, _, k = measure.lower().partition("@")
     if kind == "distinct":
         return 0.0, float(k)
-    return (0.0, 1.0) if kind in ("avg", "pass", "maj") else None
+    return (0.0, 1.0) if kind in ("avg", "pass", "maj", "pair_diversity") else None
 
 
 def interval(values: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95) -> Estimate:

@@ -10,13 +10,22 @@ import numpy as np
 
 from diver.core.bands import Band, simultaneous
 from diver.core.figures import write_bands, write_intervals
-from diver.core.files import write_text
+from diver.core.files import number, write_text
 from diver.core.run_folder import given_name
-from diver.core.statistics import UNKNOWN, Estimate, interval, paired_interval, pass_at_k, pass_curve
-from diver.core.tables import Cell, Export, Log, Table, markdown
+from diver.core.statistics import (
+    UNKNOWN,
+    Estimate,
+    bounds_of,
+    effective_number,
+    interval,
+    paired_interval,
+    pass_at_k,
+    pass_curve,
+)
+from diver.core.tables import Cell, Export, Log, Table, counted, markdown
 from diver.core.tables import Measure as Column
 from diver.core.types import DiverError
-from diver.evaluate.results import read_results
+from diver.evaluate.results import ABOUT_PAIRS, EFFECTIVE, PAIRS, read_results
 
 SETTINGS = ("template", "chat_template_kwargs", "temperature", "max_tokens", "stop_token_ids", "graders", "problems")
 OF_PROBLEMS = ("source", "seed")
@@ -54,12 +63,15 @@ def difference(
 
 
 def values(evaluation: Mapping[str, Any], measure: str, names: Collection[str] | None = None) -> np.ndarray:
-    """pass@k or distinct@n of the problems `names`, by default all, float64 [problems].
+    """pass@k, distinct@n or pair_diversity of the problems `names`, by default all, float64 [problems].
 
-    NaN where a problem has too few scored samples for it, or, of distinct@n, another number of samples than n.
+    NaN where a problem has too few scored samples for it, or, of distinct@n, another number of samples than n. The
+    diversity of pairs is NaN for fewer than two correct samples.
     """
     rows = {row["id"]: row for row in evaluation.get("per_problem", ())}
     found = [rows.get(name, {}) for name in (rows if names is None else names)]
+    if measure == "pair_diversity":
+        return np.array([number(row.get(measure)) for row in found])
     n, c, distinct = (np.array([row.get(key, 0) for row in found], dtype=np.int64) for key in ("n", "c", "distinct"))
     kind, _, k = measure.partition("@")
     if kind == "pass":
@@ -110,6 +122,13 @@ class Comparison(NamedTuple):
     trained: Estimate
     change: Estimate
     percent: bool = True
+    support: int | None = None
+    """The problems that have the measure on both sides, where not all of them have it."""
+
+    @property
+    def is_pass(self) -> bool:
+        """Whether the measure is Pass@k."""
+        return self.percent and self.support is None
 
     @property
     def significant(self) -> bool:
@@ -128,7 +147,8 @@ class Comparison(NamedTuple):
 
 
 def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
-    """Pass@k by rising k, then the distinct correct solutions of all n samples; whatever either evaluation has.
+    """Pass@k by rising k, then the distinct correct solutions of all n samples and the diversity of correct pairs;
+    whatever either evaluation has.
 
     Where both have some of the problems, the others are left out. An id that means another problem in each is left out,
     too. {} stands for a missing evaluation. Solutions are counted as they are written where the verifier cannot tell
@@ -150,14 +170,34 @@ def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
             x, y = x[shared], y[shared]
         estimates = interval(x, (0, bound)), interval(y, (0, bound)), paired_interval(x, y, (0, bound))
         rows.append(Comparison(label, *estimates, percent=measure.startswith("pass")))
+    rows += _of_pairs(values(a, "pair_diversity", names), values(b, "pair_diversity", names), exact)
     return [row for row in rows if not (math.isnan(row.base.mean) and math.isnan(row.trained.mean))]
+
+
+def _of_pairs(x: np.ndarray, y: np.ndarray, exact: bool) -> list[Comparison]:
+    """The diversity of correct pairs over the problems where both sides have it, and its effective number.
+
+    A side without any value, such as a missing evaluation, leaves the other its problems.
+    """
+    known = [~np.isnan(side) for side in (x, y)]
+    shared = known[0] & known[1] if all(map(np.any, known)) else known[0] | known[1]
+    x, y, bounds = x[shared], y[shared], bounds_of("pair_diversity")
+    estimates = interval(x, bounds), interval(y, bounds), paired_interval(x, y, bounds)
+    base, trained = (Estimate(effective_number(e.mean), np.nan, np.nan) for e in estimates[:2])
+    change = Estimate(trained.mean - base.mean, np.nan, np.nan)
+    support = len(x)
+    return [
+        Comparison(f"{PAIRS[exact].capitalize()} ({counted(support, 'problem')})", *estimates, support=support),
+        Comparison(EFFECTIVE[exact].capitalize(), base, trained, change, percent=False, support=support),
+    ]
 
 
 def legend(rows: Sequence[Comparison]) -> str:
     """What the rows that count solutions count."""
+    said = "Distinct@n: distinct correct solutions among n samples."
     if any(row.label.endswith(WRITTEN) for row in rows):  # after the title of a benchmark
-        return f"{WRITTEN}: sets of formulas that the correct samples write."
-    return "Distinct@n: distinct correct solutions among n samples."
+        said = f"{WRITTEN}: sets of formulas that the correct samples write."
+    return f"{said} {ABOUT_PAIRS}" if any(row.support is not None for row in rows) else said
 
 
 def compare(
@@ -193,7 +233,7 @@ def compare(
         write_text(out / "comparison.md", text)
         config.write(table, out, "comparison")
         if config.figures:
-            changes = {label: [row.change] for label, row in found.items() if row.percent}
+            changes = {label: [row.change] for label, row in found.items() if row.is_pass}
             column = Column("change", "change, in points of per cent", 100)
             write_intervals(Table("measure", [column], changes), *config.figure_paths(out, "comparison"))
             if bands:

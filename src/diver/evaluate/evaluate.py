@@ -17,7 +17,15 @@ import numpy as np
 
 from diver.core.progress import progress_bar
 from diver.core.seeds import digest
-from diver.core.statistics import bounds_of, distinct_at_k, interval, maj_at_k, pass_at_k
+from diver.core.statistics import (
+    bounds_of,
+    distinct_at_k,
+    effective_number,
+    interval,
+    maj_at_k,
+    pair_diversity,
+    pass_at_k,
+)
 from diver.core.tables import counted
 from diver.core.types import DiverError, Grade, Problem
 from diver.evaluate.results import Log, MemoryLog
@@ -270,8 +278,9 @@ def reduce(
     problem with n < k has no estimate at that k (`problems` of an estimate says how many have one). maj@k needs single
     samples in order, so it is missing where a response has a count. It is also missing where the grader counts no
     votes, as that of Countdown, which asks for the way to a given number. `exact_solutions` is whether `distinct`
-    counts solutions: else it counts how differently correct responses are written. `solutions` adds to each row how
-    often each distinct correct solution was sampled, most frequent first.
+    counts solutions: else it counts how differently correct responses are written. `pair_diversity` is missing from the
+    row of a problem with fewer than two correct samples. `solutions` adds to each row how often each distinct correct
+    solution was sampled, most frequent first.
     """
     scored = {name: [s for s in sampled if s.grade in SCORED] for name, sampled in samples.items()}
     solution_counts: list[list[int]] = []
@@ -281,6 +290,7 @@ def reduce(
             if sample.solution is not None:
                 found[sample.solution] += sample.count
         solution_counts.append(sorted(found.values(), reverse=True))
+    diversity = np.array([pair_diversity(counts) for counts in solution_counts])
     rows: list[dict[str, Any]] = [
         {
             "id": p.id,
@@ -288,9 +298,10 @@ def reduce(
             "n": sum(s.count for s in scored[p.id]),
             "c": sum(s.count for s in scored[p.id] if s.grade is Grade.CORRECT),
             "distinct": len(counts),
+            **({"pair_diversity": float(d)} if not np.isnan(d) else {}),
             **({"solutions": counts} if solutions else {}),
         }
-        for p, counts in zip(problems, solution_counts, strict=True)
+        for p, counts, d in zip(problems, solution_counts, diversity, strict=True)
     ]
     n, c = (np.array([row[name] for row in rows]) for name in ("n", "c"))
     values = {f"avg@{max(sum(s.count for s in sampled) for sampled in samples.values())}": pass_at_k(n, c, 1)}
@@ -301,14 +312,17 @@ def reduce(
     for k in ks:
         distinct = [distinct_at_k(row["n"], counts, k) for row, counts in zip(rows, solution_counts, strict=True)]
         values[f"distinct@{k}"] = np.array(distinct)
+    values["pair_diversity"] = diversity
     grades: Counter[Grade] = Counter()
     for sample in (s for sampled in samples.values() for s in sampled):
         grades[sample.grade] += sample.count
+    estimates = {
+        name: {**interval(v, bounds_of(name))._asdict(), "problems": int(np.sum(~np.isnan(v)))}
+        for name, v in values.items()
+    }
     return {
-        "estimates": {
-            name: {**interval(v, bounds_of(name))._asdict(), "problems": int(np.sum(~np.isnan(v)))}
-            for name, v in values.items()
-        },
+        "estimates": estimates,
+        "effective_solutions": effective_number(estimates["pair_diversity"]["mean"]),
         "grades": {str(grade): grades[grade] for grade in Grade if grades[grade]},
         "unscored": sum(count for grade, count in grades.items() if grade not in SCORED),
         "exact_solutions": all(grader_for(p, grader).exact_solutions for p in problems),

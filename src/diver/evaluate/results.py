@@ -13,8 +13,8 @@ from typing import Any
 from diver.core.figures import COLOURS, drawing, frame
 from diver.core.files import JsonlLog, WorkFolder, number, read_json
 from diver.core.statistics import UNKNOWN, Estimate
+from diver.core.tables import Cell, Table, markdown
 from diver.core.tables import Measure as Column
-from diver.core.tables import Table, markdown
 from diver.core.types import DiverError
 
 
@@ -78,31 +78,51 @@ def read_results(path: Path) -> dict[str, Any]:
 
 
 Results = Mapping[str, Mapping[str, Any]]
+DISTINCT = {True: "distinct", False: "written differently"}
+PAIRS = {exact: f"correct pairs {words}" for exact, words in DISTINCT.items()}
+EFFECTIVE = {True: "effective solutions", False: "effective sets of formulas"}
+"""What is counted, by whether the verifier knows when two solutions are the same."""
+SUPPORT = "problems with such pairs"
+ABOUT_PAIRS = (
+    "Correct pairs: the chance that two correct responses to a problem are not the same, over the problems with at "
+    "least two; effective: 1 / (1 - chance), so many equally frequent ones have it."
+)
 NOTE = (
     "Per cent, with 95 % intervals over problems; Pass@k is the unbiased estimate from all samples. "
     "distinct: different correct solutions among k samples; written differently: sets of formulas that correct "
-    "samples write."
+    f"samples write. {ABOUT_PAIRS}"
 )
 
 
 def table_of(results: Results) -> Table:
     """A row a benchmark; an estimate that it does not have is unknown."""
-    counts = [Column("problems"), Column("samples")]
     names = ["avg@n", *(f"{kind}@{k}" for kind in ("pass", "maj") for k in _ks(results, kind))]
-    columns = [*counts, *(Column(name, name.capitalize(), 100) for name in names)]
     largest = [f"distinct@{k}" for k in _ks(results, "distinct")[-1:]]
-    labels = {True: "distinct", False: "written differently"}  # by whether solutions are counted
-    counted = {r["title"]: r.get("exact_solutions", True) for r in results.values()}
-    kinds = [exact for exact in labels if exact in counted.values()]
-    columns += [Column(f"{labels[exact]}@{name.partition('@')[2]}") for name in largest for exact in kinds]
-    columns += [Column("random_baseline", "random baseline", 100), Column("unscored")]
-    rows = {}
+    exact_of = {r["title"]: r.get("exact_solutions", True) for r in results.values()}
+    kinds = [exact for exact in DISTINCT if exact in exact_of.values()]
+    of_pairs = kinds if any("pair_diversity" in r["estimates"] for r in results.values()) else []
+    columns = [
+        *(Column("problems"), Column("samples")),
+        *(Column(name, name.capitalize(), 100) for name in names),
+        *(Column(f"{DISTINCT[exact]}@{name.partition('@')[2]}") for name in largest for exact in kinds),
+        *(Column(PAIRS[exact], scale=100) for exact in of_pairs),
+        *([Column(SUPPORT)] if of_pairs else []),
+        *(Column(EFFECTIVE[exact], digits=2) for exact in of_pairs),
+        *(Column("random_baseline", "random baseline", 100), Column("unscored")),
+    ]
+    rows: dict[str, list[Cell]] = {}
     for r in results.values():
-        estimates = [_estimate(r, f"avg@{r['samples']}"), *(_estimate(r, name) for name in names[1:])]
-        estimates += [
-            _estimate(r, name) if counted[r["title"]] is exact else UNKNOWN for name in largest for exact in kinds
+        exact = exact_of[r["title"]]
+        support = r["estimates"].get("pair_diversity", {}).get("problems")
+        rows[r["title"]] = [
+            *(r["problems"], r["samples"]),
+            *(_estimate(r, f"avg@{r['samples']}" if name == "avg@n" else name) for name in names),
+            *(_estimate(r, name) if exact is kind else UNKNOWN for name in largest for kind in kinds),
+            *(_estimate(r, "pair_diversity") if exact is kind else UNKNOWN for kind in of_pairs),
+            *([support] if of_pairs else []),
+            *(number(r.get("effective_solutions")) if exact is kind else None for kind in of_pairs),
+            *(r["random_baseline"], r["unscored"]),
         ]
-        rows[r["title"]] = [r["problems"], r["samples"], *estimates, r["random_baseline"], r["unscored"]]
     return Table("benchmark", columns, rows)
 
 

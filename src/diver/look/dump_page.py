@@ -7,13 +7,24 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from diver.core.tables import Measure, Table
+from diver.core.tables import Cell, Measure, Table
 from diver.diversity import with_diversity
+from diver.evaluate.results import ABOUT_PAIRS
 from diver.look import page
 from diver.look.curves import SHOWN, Panel, drawn, thinned
 from diver.look.groups import Shown, browser_data
 from diver.look.measure import with_page_name
-from diver.look.problems import RIGHT, WRONG, entropy, estimate_of, owner, shared_ks
+from diver.look.problems import (
+    RIGHT,
+    WRONG,
+    entropy,
+    estimate_of,
+    kind_of_pairs,
+    owner,
+    pair_cells,
+    pair_columns,
+    shared_ks,
+)
 from diver.look.source import MEASURED, Source
 from diver.train.alerts import NOISE, Alert, alerts, window
 
@@ -25,7 +36,8 @@ NOTE = (
     "Means over problems, of one with several groups their mean, with 95 % intervals. Pass@k is the unbiased estimate; "
     "written differently@k counts sets of formulas that correct responses write; TD (textual diversity) is 1 - "
     "pairwise BLEU. "
-    f"Of more than {MEASURED} groups both are measured of a random part. Groups of one response are of no kind."
+    f"{ABOUT_PAIRS} Of more than {MEASURED} groups these are measured of a random part. Groups of one response are of "
+    "no kind."
 )
 
 
@@ -74,7 +86,14 @@ def summary(runs: Sequence[Run]) -> Table:
         *(Measure(f"distinct@{k}", f"written differently@{k}") for k in shared_ks(tables, "distinct")),
         *(Measure(name, **about) for name, about in SHOWN["summary"].items()),
     ]
-    every = [[len(t), int(t["responses"].sum()), *(estimate_of(t, m.name) for m in measures[2:])] for t in tables]
+    every: list[list[Cell]] = [
+        [len(t), int(t["responses"].sum()), *(estimate_of(t, m.name) for m in measures[2:])] for t in tables
+    ]
+    if kind := kind_of_pairs([dict(t.items()) for t in tables]):
+        measures += pair_columns(kind)
+        for cells, t in zip(every, tables, strict=True):
+            problems = t["problem"][t[kind].notna()].nunique() if kind in t else None
+            cells += pair_cells(kind, estimate_of(t, kind), problems)
     known = [i for i in range(len(measures)) if any(cells[i] is not None for cells in every)]
     rows = {run.name: [cells[i] for i in known] for run, cells in zip(runs, every, strict=True)}
     return Table("run", [measures[i] for i in known], rows)

@@ -1,5 +1,6 @@
 """What the page's group browser shows, as plain data, bounded so that the page stays small."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,11 +12,12 @@ import numpy as np
 
 from diver.core.progress import progress
 from diver.core.tables import clean
-from diver.core.types import Group, Rollout
+from diver.core.types import Grade, Group, Rollout
 from diver.diversity import Diversity, Until, formulas, spaced, textual_dissimilarity
 from diver.diversity.equational import formula_spans
 from diver.look.mathematics import Formulas
 from diver.look.page import evenly_spaced, pack, short
+from diver.look.problems import column, pair_values
 
 GROUPS = 200  # groups on a page
 RESPONSES = 64  # responses shown in a group
@@ -82,12 +84,20 @@ def _group(shown: Shown) -> dict[str, Any]:
         "prompt": (clean(prompt), frozenset()),
         "answer": clean(problem.answer)[:200],
         "size": len(group),
+        "pairs": _pairs(group),
         "matrix": np.rint(100 * dissimilarity).astype(int).tolist(),
         "responses": [
             _response(i, group.rollouts[i]) | {"text": (texts[i], frozenset(f for f in extracted[i] if counts[f] == 1))}
             for i in index
         ],
     }
+
+
+def _pairs(group: Group) -> str:
+    """How diverse the correct responses of the group are, in words; empty for fewer than two."""
+    found = pair_values([r for r in group.rollouts if r.grade is Grade.CORRECT])
+    known = [(column(kind), value) for kind, value in found.items() if not math.isnan(value)]
+    return "".join(f"{c.title}: {c.text(value)}{' %' if c.scale == 100 else ''}" for c, value in known)
 
 
 def _response(i: int, rollout: Rollout) -> dict[str, Any]:

@@ -14,21 +14,38 @@ from diver.core.files import to_json, write_jsonl, write_text
 from diver.core.progress import progress
 from diver.core.run_folder import given_name, run_name
 from diver.core.settings import Positional, settings
-from diver.core.tables import Export, Table, clean, markdown
+from diver.core.statistics import effective_number
+from diver.core.tables import Cell, Export, Table, clean, markdown
 from diver.core.tables import Measure as Column
 from diver.core.types import DiverError, Grade, Group
 from diver.diversity import Diversity, Until, resolve, unspaced_note, with_diversity
 from diver.evaluate.config import parse_ks
+from diver.evaluate.results import ABOUT_PAIRS
 from diver.look import page
 from diver.look.dependence import dependence
 from diver.look.groups import GROUPS, Shown, browser_data
-from diver.look.problems import SINGLE, ProblemTable, column, group_row, name_of, owner, problem_table, summary, title
+from diver.look.problems import (
+    EFFECTIVE_OF,
+    PAIR_KINDS,
+    SINGLE,
+    ProblemTable,
+    column,
+    group_row,
+    name_of,
+    owner,
+    pair_cells,
+    pair_columns,
+    problem_table,
+    summary,
+    support_of,
+    title,
+)
 from diver.look.read import Columns, read_rollouts
 from diver.look.read.files import check_out
 from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
 
 FILES = ("groups.jsonl", "index.html", "summary.json")  # written to --out
-NOTE = "Means over problems, with 95 % intervals."
+NOTE = f"Means over problems, with 95 % intervals. {ABOUT_PAIRS}"
 Log = Callable[[str], Any]
 
 
@@ -112,7 +129,17 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     if out is not None:
         write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
         of_paths = {
-            name: {"problems": len(table.problems), "means": {k: e._asdict() for k, e in summary(table).items()}}
+            name: {
+                "problems": len(table.problems),
+                "means": {
+                    measure: {
+                        **found._asdict(),
+                        "problems": support_of(table.columns[measure]),
+                        **({"effective": effective_number(found.mean)} if measure in EFFECTIVE_OF else {}),
+                    }
+                    for measure, found in summary(table).items()
+                },
+            }
             for name, table in tables.items()
         }
         summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": of_paths}
@@ -196,9 +223,16 @@ def named_path(given: str) -> tuple[str, Path]:
 def table_of(tables: Mapping[str, ProblemTable]) -> Table:
     """A row a path; its columns are the estimates."""
     summaries = {name: summary(table) for name, table in tables.items()}
-    estimates = dict.fromkeys(name for means in summaries.values() for name in means)
-    measures = [Column("problems"), *map(column, estimates)]
-    rows = {name: [len(tables[name].problems), *map(means.get, estimates)] for name, means in summaries.items()}
+    known = dict.fromkeys(name for means in summaries.values() for name in means)
+    kinds = [name for name in known if name in PAIR_KINDS]
+    others = [name for name in known if name not in kinds]
+    measures = [Column("problems"), *map(column, others), *(m for kind in kinds for m in pair_columns(kind))]
+    rows: dict[str, list[Cell]] = {}
+    for name, means in summaries.items():
+        problems, columns = tables[name]
+        support = {kind: support_of(columns[kind]) if kind in means else None for kind in kinds}
+        pairs = [cell for kind in kinds for cell in pair_cells(kind, means.get(kind), support[kind])]
+        rows[name] = [len(problems), *map(means.get, others), *pairs]
     return Table("rollouts", measures, rows)
 
 
@@ -250,7 +284,7 @@ def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: f
     for name, measured_groups in groups.items():
         usual = usual_size(measured_groups)
         for group in measured_groups:
-            metrics = group.rollouts[0].diversity
+            metrics, row = group.rollouts[0].diversity, group_row(group, ks, threshold)
             yield {
                 "rollouts": name,
                 **({"benchmark": group.problem.source} if group.problem.source else {}),
@@ -259,7 +293,7 @@ def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: f
                 "step": group.problem.meta.get("step"),
                 "size": len(group),
                 **({"ragged": True} if len(group) != usual else {}),
-                **group_row(group, ks, threshold),
+                **{k: v for k, v in row.items() if k not in PAIR_KINDS or not math.isnan(v)},
                 "outcomes": group.outcomes.tolist(),
                 "each": {metric: [r.diversity[metric] for r in group.rollouts] for metric in metrics},
             }

@@ -17,12 +17,12 @@ from diver.core.bands import Band
 from diver.core.figures import COLOURS, GREY, drawing, frame, write_lines
 from diver.core.run_folder import find_runs, given_name, run_name
 from diver.core.seeds import fingerprint
-from diver.core.statistics import Estimate, bounds_of
-from diver.core.tables import Measure, Table
+from diver.core.statistics import Estimate, bounds_of, effective_number
+from diver.core.tables import Cell, Measure, Table, counted
 from diver.core.types import DiverError
 from diver.evaluate import comparison
 from diver.evaluate.comparison import Values
-from diver.evaluate.results import read_results
+from diver.evaluate.results import EFFECTIVE, PAIRS, read_results
 from diver.look.curves import curves_over_seeds
 from diver.look.run_record import RunRecord
 from diver.recipe.recipe import flatten
@@ -105,6 +105,8 @@ class Compared(NamedTuple):
     bands: dict[str, Band]
     """Variant -> its difference of Pass@k from the baseline, over k."""
     notes: list[str]
+    words: dict[str, str]
+    """Variant -> what its band says."""
 
 
 def compare_variants(variants: Mapping[str, Mapping[int, RunRecord]], baseline: str | None = None) -> Compared:
@@ -116,12 +118,9 @@ def compare_variants(variants: Mapping[str, Mapping[int, RunRecord]], baseline: 
         raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, found))}")
     tables = {"levels": levels(found), "differences": differences(found, baseline)}
     bands = _over_k(found, baseline)
-    said = [
-        f"{name}, {band.about}: {band.text(name.partition(' minus ')[0], baseline)}" for name, band in bands.items()
-    ]
-    return Compared(
-        found, {name: t for name, t in tables.items() if t.rows}, bands, said + notes(variants, found, baseline)
-    )
+    words = {name: f"{name}, {band.about}: {band.text(name, baseline)}" for name, band in bands.items()}
+    known = {name: table for name, table in tables.items() if table.rows}
+    return Compared(found, known, bands, notes(variants, found, baseline), words)
 
 
 def _over_k(found: Mapping[str, Runs], baseline: str) -> dict[str, Band]:
@@ -226,7 +225,8 @@ def notes(variants: Mapping[str, Mapping[int, RunRecord]], found: Mapping[str, R
     ]
     problems = len(next(iter(found[baseline].values()))["per_problem"])
     for measure in measures(found):
-        if left_out := problems - len(next(iter(measured(found, measure.name)[baseline].values()))):
+        left_out = problems - problems_with(found, measure.name)
+        if left_out and measure.name != "pair_diversity":
             lines.append(
                 f"{measure.title}: {left_out} of {problems} problems left out, of which a run has too few scored "
                 "samples"
@@ -235,13 +235,29 @@ def notes(variants: Mapping[str, Mapping[int, RunRecord]], found: Mapping[str, R
 
 
 def measures(found: Mapping[str, Runs]) -> list[Measure]:
-    """Pass@k for the k of the evaluations, in per cent, then the distinct correct solutions of all samples. Solutions
-    are counted as they are written where the verifier cannot tell whether two are the same."""
+    """Pass@k for the k of the evaluations, in per cent, then the distinct correct solutions of all samples, and the
+    diversity of correct pairs where the evaluations have it. Solutions are counted as they are written where the
+    verifier cannot tell whether two are the same."""
     first = next(iter(next(iter(found.values())).values()))
     passes = [Measure(f"pass@{k}", f"Pass@{k}", 100, best=True) for k in first["k"]]
-    exact = all(evaluation.get("exact_solutions", True) for runs in found.values() for evaluation in runs.values())
+    exact = exact_solutions(found)
     name = f"{'Distinct' if exact else comparison.WRITTEN}@{first['samples']}"
-    return [*passes, Measure(f"distinct@{first['samples']}", name, digits=2, best=True)]
+    found_measures = [*passes, Measure(f"distinct@{first['samples']}", name, digits=2, best=True)]
+    rows = (row for runs in found.values() for evaluation in runs.values() for row in evaluation["per_problem"])
+    if any("pair_diversity" in row for row in rows):
+        support = counted(problems_with(found, "pair_diversity"), "problem")
+        found_measures.append(Measure("pair_diversity", f"{PAIRS[exact].capitalize()} ({support})", 100))
+    return found_measures
+
+
+def exact_solutions(found: Mapping[str, Runs]) -> bool:
+    """Whether the verifier of all evaluations knows when two solutions are the same."""
+    return all(evaluation.get("exact_solutions", True) for runs in found.values() for evaluation in runs.values())
+
+
+def problems_with(found: Mapping[str, Runs], measure: str) -> int:
+    """The problems of which every run has the measure."""
+    return len(next(iter(next(iter(measured(found, measure).values())).values())))
 
 
 def measured(found: Mapping[str, Runs], measure: str) -> dict[str, Values]:
@@ -255,9 +271,13 @@ def levels(found: Mapping[str, Runs]) -> Table:
     """Each variant with its number of seeds: means over seeds and problems, with 95 % intervals over both."""
     columns = measures(found)
     each = [(measured(found, m.name), bounds_of(m.name)) for m in columns]
-    rows = {
-        _seeds(label, runs): [comparison.level(of[label], ends) for of, ends in each] for label, runs in found.items()
-    }
+    rows: dict[str, list[Cell]] = {}
+    for label, runs in found.items():
+        estimates = [comparison.level(of[label], ends) for of, ends in each]
+        effective = [effective_number(estimates[-1].mean)] if columns[-1].name == "pair_diversity" else []
+        rows[_seeds(label, runs)] = [*estimates, *effective]
+    if columns[-1].name == "pair_diversity":
+        columns.append(Measure("effective_solutions", EFFECTIVE[exact_solutions(found)].capitalize(), digits=2))
     return Table("variant", columns, rows)
 
 
@@ -288,11 +308,11 @@ def draw(found: Mapping[str, Runs], *paths: Path) -> None:
     """
     table = levels(found)
     colours = itertools.chain([GREY] if BEFORE in found else [], itertools.cycle(COLOURS))
-    ks = [int(m.name.partition("@")[2]) for m in table.measures[:-1]]
+    ks = [int(m.name.partition("@")[2]) for m in table.measures if m.name.startswith("pass@")]
     with drawing(*paths, size=(6.4, 4.2)) as figure:
         axes = figure.add_subplot()
         for (label, cells), colour in zip(table.rows.items(), colours, strict=False):
-            estimates = [cell for cell in cells[:-1] if isinstance(cell, Estimate)]
+            estimates = [cell for cell in cells[: len(ks)] if isinstance(cell, Estimate)]
             mean, low, high = (np.array(ends) for ends in zip(*estimates, strict=True))
             axes.plot(ks, 100 * mean, color=colour, marker="o", markersize=3, linewidth=1.5, label=label)
             axes.fill_between(ks, 100 * low, 100 * high, color=colour, alpha=0.12, linewidth=0)

@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from diver.core.statistics import Estimate, bounds_of, by_problem, distinct_at_k, interval, pass_at_k
-from diver.core.tables import Measure, clean
+from diver.core.statistics import (
+    Estimate,
+    bounds_of,
+    by_problem,
+    distinct_at_k,
+    effective_number,
+    interval,
+    pair_diversity,
+    pass_at_k,
+)
+from diver.core.tables import Cell, Measure, clean
 from diver.core.types import Group, Problem, Rollout
 from diver.diversity import formulas, textual_dissimilarity
 from diver.diversity.equational import unique_fractions
+from diver.evaluate.results import EFFECTIVE, PAIRS, SUPPORT
 from diver.tasks.verify.base import same_formulas
 
 if TYPE_CHECKING:
@@ -23,6 +33,8 @@ if TYPE_CHECKING:
 TITLES = {
     "textual": "TD", "equational": "ED", "hidden-state": "hidden state", "embedding": "embedding",
     "distinct-n": "Distinct-n", "self-bleu": "1 - Self-BLEU", "words": "length in words",
+    "pair_diversity": PAIRS[True], "pair_diversity:formulas": PAIRS[False],
+    "pair_diversity:textual": "TD of correct pairs",
 }  # fmt: skip
 
 RANGES = {
@@ -32,6 +44,10 @@ RANGES = {
 }
 """Between which a value must lie, of what is no share (`bounds_of`)."""
 
+EFFECTIVE_OF = {"pair_diversity": EFFECTIVE[True], "pair_diversity:formulas": EFFECTIVE[False]}
+PAIR_KINDS = ("pair_diversity", "pair_diversity:formulas", "pair_diversity:textual")
+"""When two correct responses of a group count as different: by the verifier's solutions, where the file has them; else
+by the formulas that they write; where none writes any, as far as their texts differ."""
 RIGHT, WRONG = "correct", "wrong"
 LARGEST = 64  # responses of a group whose diversity is measured; of more, the first
 SINGLE = "single responses, whose diversity is not defined: it is left out"
@@ -58,7 +74,36 @@ def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> d
     known = not np.isnan(group.outcomes).any()
     correct = int((group.outcomes >= threshold).sum())
     row |= {f"pass@{k}": float(pass_at_k(len(group), correct, k)) if known else np.nan for k in ks}
+    row |= pair_values(correct_of(group, threshold))
     return {**row, "words": float(np.mean([len(response.split()) for response in group.responses]))}
+
+
+def correct_of(group: Group, threshold: float) -> list[Rollout]:
+    """The rollouts whose outcome is known and at least `threshold`."""
+    return [r for r, outcome in zip(group.rollouts, group.outcomes, strict=True) if outcome >= threshold]
+
+
+def pair_values(correct: Sequence[Rollout]) -> dict[str, float]:
+    """The chance that two correct responses of a group differ, by the kind of `PAIR_KINDS` that it has.
+
+    The others are NaN, and so are all of them for fewer than two responses. `pair_diversity:textual` is the mean
+    textual dissimilarity of the pairs.
+    """
+    values = dict.fromkeys(PAIR_KINDS, math.nan)
+    if len(correct) < 2:
+        return values
+    solutions = [r.solution for r in correct]
+    texts = [r.until_answer for r in correct]
+    written = [formulas(text) for text in texts]
+    if None not in solutions:
+        values["pair_diversity"] = pair_diversity([*Counter(solutions).values()])
+    elif any(written):
+        counts = Counter(map(same_formulas, texts, written))
+        values["pair_diversity:formulas"] = pair_diversity([*counts.values()])
+    else:
+        n = len(texts[:LARGEST])
+        values["pair_diversity:textual"] = float(textual_dissimilarity(texts[:LARGEST]).sum() / (n * (n - 1)))
+    return values
 
 
 def name_of(problem: Problem) -> str:
@@ -84,13 +129,41 @@ def problem_table(groups: Sequence[Group], ks: Sequence[int] = (), threshold: fl
 
 
 def summary(table: ProblemTable) -> Mapping[str, Estimate]:
-    """The mean of each column over problems with its 95 % interval; columns without any value are left out."""
-    return {name: estimate(name, v) for name, v in table.columns.items() if not np.isnan(v).all()}
+    """The mean of each column over problems with its 95 % interval; columns without any value are left out.
+
+    The diversity of correct pairs is that of the kind that most problems have.
+    """
+    kind = kind_of_pairs([table.columns])
+    known = [name for name, v in table.columns.items() if not np.isnan(v).all()]
+    return {name: estimate(name, table.columns[name]) for name in known if name == kind or name not in PAIR_KINDS}
+
+
+def kind_of_pairs(tables: Sequence[Mapping[str, ArrayLike]]) -> str | None:
+    """The kind of `PAIR_KINDS` that most values in these tables have; None where no two correct responses are known."""
+    found = {kind: sum(support_of(table[kind]) for table in tables if kind in table) for kind in PAIR_KINDS}
+    return max(found, key=lambda kind: found[kind]) if any(found.values()) else None
+
+
+def support_of(values: ArrayLike) -> int:
+    """How many values are known."""
+    return int(np.count_nonzero(~np.isnan(np.asarray(values, dtype=np.float64))))
+
+
+def pair_columns(kind: str) -> list[Measure]:
+    """What a table says of pairs of this kind: their diversity, the problems that have them, the effective number."""
+    effective = [Measure(f"{kind}_effective", EFFECTIVE_OF[kind], digits=2)] if kind in EFFECTIVE_OF else []
+    return [column(kind), Measure(f"{kind}_problems", SUPPORT), *effective]
+
+
+def pair_cells(kind: str, found: Estimate | None, support: int | None) -> list[Cell]:
+    """The cells of `pair_columns`."""
+    effective = [effective_number(found.mean) if found else None] if kind in EFFECTIVE_OF else []
+    return [found, support, *effective]
 
 
 def estimate(name: str, values: ArrayLike) -> Estimate:
     """The mean of values by that name with its 95 % interval, which has no end where none of them can lie."""
-    found = interval(values, bounds_of(name))
+    found = interval(values, bounds_of(name.partition(":")[0]))
     return found.within(*RANGES[name]) if name in RANGES else found
 
 
@@ -100,12 +173,13 @@ def title(name: str) -> str:
 
 
 def is_metric(name: str) -> bool:
-    return name != "words" and not name.startswith("pass@")
+    return name != "words" and not name.startswith("pass@") and name not in EFFECTIVE_OF
 
 
 def column(name: str) -> Measure:
-    """A column as a table shows it: Pass@k in per cent, lengths with one decimal."""
-    return Measure(name, title(name), 100 if name.startswith("pass@") else 1, 3 if is_metric(name) else 1)
+    """A column as a table shows it: Pass@k and shares of pairs in per cent, lengths with one decimal."""
+    percent = name.startswith("pass@") or name in EFFECTIVE_OF
+    return Measure(name, title(name), 100 if percent else 1, 3 if is_metric(name) else 1)
 
 
 # ---- what the page of rollouts says of a group
@@ -148,8 +222,8 @@ def powers(size: int) -> list[int]:
 
 
 def diversity_values(group: Group, threshold: float) -> dict[str, float]:
-    """TD of all responses, of the correct ones and of the wrong ones, ED, and distinct@k, all up to the answer where it
-    is known.
+    """TD of all responses, of the correct ones and of the wrong ones, ED, distinct@k, and the diversity of correct
+    pairs, all up to the answer where it is known.
 
     Correct responses that write other sets of formulas (without any, other words) are different.
     """
@@ -164,6 +238,7 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
         n = int(chosen.sum())
         return float(dissimilarity[np.ix_(chosen, chosen)].sum() / (n * (n - 1))) if n > 1 else math.nan
 
+    correct = [r for r, is_right in zip(rollouts, right, strict=True) if is_right]
     everyone = np.ones(len(texts), dtype=bool)
     values = {"diversity/textual": mean(everyone), "diversity/equational": float(np.mean(unique_fractions(written)))}
     if len(texts) < 2:
@@ -171,6 +246,7 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
     values |= {
         f"diversity/textual:{RIGHT}": mean(right),
         f"diversity/textual:{WRONG}": mean(~right & ~np.isnan(outcomes)),
+        **pair_values(correct),
     }
     if not np.isnan(outcomes).any():
         solutions = [same_formulas(t, f) for t, f, is_right in zip(texts, written, right, strict=True) if is_right]

@@ -10,9 +10,10 @@ from pathlib import Path
 from diver.core.files import table, write_text
 from diver.core.types import DiverError
 from diver.diversity import Until
-from diver.evaluate.comparison import Comparison, legend
+from diver.evaluate.comparison import Comparison, legend, over_k
 from diver.evaluate.evaluate import duration
 from diver.look import page
+from diver.look.band_figure import band_figures
 from diver.look.curves import curves_data
 from diver.look.groups import GROUPS, Shown, browser_data
 from diver.look.over_seeds import by_variant, check_evaluated, compare_variants, settings_of
@@ -114,7 +115,7 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     if not every:
         return ""
     counts = [row for _, row in every if not row.percent]
-    scale = 1.1 * max((e.high for r in counts for e in (r.base, r.trained) if e.high > 0), default=1.0)
+    scale = 1.1 * max((v for r in counts for e in (r.base, r.trained) for v in (e.mean, e.high) if v > 0), default=1.0)
     several = len(runs) > 1
     body = ""
     for label in dict.fromkeys(row.label for _, row in every):
@@ -133,8 +134,17 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
         f'<div class="scroll"><table class="{"many" if several else "one"}"><thead><tr><th></th>'
         f"{'<th>Run</th>' if several else ''}"
         '<th>Before</th><th>After</th><th>Change</th><th class="plot"></th></tr></thead>'
-        f"<tbody>{body}</tbody></table></div></section>"
+        f"<tbody>{body}</tbody></table></div>{_over_k(runs[0]) if not several else ''}</section>"
     )
+
+
+def _over_k(run: RunRecord) -> str:
+    """The change of Pass@k over k; empty where it is not known for several problems and k."""
+    band = over_k([run.base], [run.trained]) if run.base and run.trained else None
+    if band is None:
+        return ""
+    words = f"{band.about}: {band.text('after training', 'before training')}"
+    return band_figures({"After minus before training": band}, {"After minus before training": words})
 
 
 def _cells(row: Comparison, scale: float, run: int) -> str:
@@ -178,15 +188,16 @@ def against_each_other(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
             runs = [dataclasses.replace(run, name=name) for run, name in zip(runs, names, strict=True)]
         compared = compare_variants(by_variant(runs))
     except DiverError as error:
-        note, tables = f"Not compared with each other: {page.text(error)}.", ""
+        note, shown = f"Not compared with each other: {page.text(error)}.", ""
     else:
-        tables = "".join(page.text_table(table.text()) for table in compared.tables.values())
+        shown = "".join(page.text_table(table.text()) for table in compared.tables.values())
+        shown += band_figures(compared.bands, compared.words)
         said = "".join(f"{page.text(note)}. " for note in compared.notes)
         note = (
             "Pass@k in percent, differences in points, after training. In brackets 95 % intervals over seeds and "
             f"problems, paired in differences. {said}"
         )
-    return page.section("Against each other", f'<p class="note">{note}</p>\n{tables}')
+    return page.section("Against each other", f'<p class="note">{note}</p>\n{shown}')
 
 
 def _shown(run: RunRecord, index: int, limit: int) -> list[Shown]:

@@ -136,7 +136,7 @@ def run_alerts(run: RunRecord) -> list[Alert]:
 
 def _narrower(run: RunRecord) -> Alert | None:
     """Pass@1 rose and Pass@k of the largest k fell, both beyond their paired intervals."""
-    rows = [row for row in compare(run) if row.percent]
+    rows = [row for row in compare(run) if row.is_pass]
     if len(rows) < 2 or not (rows[0].change.low > 0 and rows[-1].change.high < 0):
         return None
     first, last = rows[0], rows[-1]
@@ -163,7 +163,7 @@ def conclusion(run: RunRecord) -> str:
         which = {"none": "no response was correct", "all": "every response was correct"}[words]
         why = "" if math.isnan(share) else f": in {share:.0%} of the groups {which}"
         return f"None of the {counted(len(norms), 'step')} had a gradient, so nothing was learned{why}"
-    known = [row for row in compare(run) if row.percent and not math.isnan(row.change.mean)]
+    known = [row for row in compare(run) if row.is_pass and not math.isnan(row.change.mean)]
     if not known:
         return f"A run of {progress(run)}, not evaluated after training yet"
     first = next((row for row in known if row.significant), None)

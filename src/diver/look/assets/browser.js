@@ -138,7 +138,7 @@ const kind = (grade) => (grade === "correct" ? "correct" : grade === "wrong" ? "
 
 function groupDetail(group, formulas, state) {
   const few = group.size > group.responses.length ? `${group.responses.length} of ${group.size} responses shown` : "";
-  const said = [counted(group), few].filter(Boolean).join(", ");
+  const said = [counted(group), group.pairs, few].filter(Boolean).join(", ");
   const pair = mostSimilar(group.matrix);
   const compared = html("div", { class: "pair" });
   const cards = html("div", { class: "cards" });

@@ -14,6 +14,7 @@ from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.look.read import values
 from diver.look.read.columns import DATA, NAMES, OUTCOMES, SESSION, Columns, File, Part, Row
 from diver.look.read.named import named_columns, rank_of_id
+from diver.tasks.verify import GRADERS
 
 NO_OUTCOMES = frozenset({"epoch", "seed", "length"}).union(
     *(names for part, names in NAMES.items() if part != "outcome")
@@ -36,14 +37,16 @@ def diver_eval(file: File) -> Iterator[Part]:
     in_folder, rows = file.path.parent.name == "generations", list(file.rows)
     grades = _stored_grades(file, rows)
     for where, row in rows:
-        stored = row.get("grade") if grades is None else grades.get((row["problem"], row["sample"]))
-        grade = read_grade(stored, where)
+        stored = row if grades is None else grades.get((row["problem"], row["sample"]), {})
+        grade = read_grade(stored.get("grade"), where)
+        by = GRADERS.get(str(stored.get("grader")).partition("@")[0])
         scored = grade not in (None, Grade.TIMEOUT, Grade.ERROR)
         rollout = Rollout(
             values.text(row["response"], where),
             num_tokens=row["tokens"] if isinstance(row.get("tokens"), int) else None,
             truncated=bool(row["truncated"]),
             grade=grade,
+            solution=stored.get("solution") if by is not None and by.exact_solutions else None,
             reward=Reward(float(grade is Grade.CORRECT)) if scored else None,
         )
         source = file.path.stem if in_folder else ""  # outside its folder, a file may have any name
@@ -51,7 +54,7 @@ def diver_eval(file: File) -> Iterator[Part]:
         yield Part(f"{source} {row['key']} {problem.id}", Group(problem, (rollout,)))
 
 
-def _stored_grades(file: File, rows: Sequence[tuple[str, Row]]) -> dict[tuple[Any, Any], Any] | None:
+def _stored_grades(file: File, rows: Sequence[tuple[str, Row]]) -> dict[tuple[Any, Any], Row] | None:
     files = sorted((file.path.parent.parent / "grades").glob(f"{file.path.stem}.*.jsonl"))
     if not files:
         return None
@@ -60,7 +63,7 @@ def _stored_grades(file: File, rows: Sequence[tuple[str, Row]]) -> dict[tuple[An
         return None
     if len(files) > 1:
         file.notes.append(f"{file.path}: grades from {files[0].name}, the first of {len(files)}")
-    return {(row["problem"], row["sample"]): row["grade"] for _, row in read_jsonl(files[0], appended=True)}
+    return {(row["problem"], row["sample"]): row for _, row in read_jsonl(files[0], appended=True)}
 
 
 def trl(file: File) -> Iterator[Part]:
