@@ -61,7 +61,7 @@ def test_a_checkpoint_has_the_pass_at_k_of_training_in_diver_eval_too():
     assert [again[key] for key in settings] == [last[key] for key in settings]
     compared = succeeds("compare", "run/eval/step_0002.json", "out", "run/eval/step_0000.json")
     same, before = compared.split(" against run/eval/step_0002.json (countdown after 2 steps)")[1:]
-    assert len(re.findall(r"\+0\.0 \[-([\d.]+), \1\]", same)) == 4 and "Pass@16" in same and "differs" not in same
+    assert len(re.findall(r"\+0\.0 \[-([\d.]+), \1\]", same)) == 5 and "Pass@16" in same and "differs" not in same
     assert len(re.findall(r"\+0\.0 \[-([\d.]+), \1\]", before)) < 3
     assert read_results(Path("run/eval/step_0002.json"))["model"] == "countdown after 2 steps"
 
@@ -105,7 +105,8 @@ def test_counts_are_samples():
     generations, grades = MemoryLog(), MemoryLog()
     result = evaluate(task, Given, generations, grades, solutions=True, progress=False)
     (row,) = result["per_problem"]
-    assert row == {"id": "p", "digest": row["digest"], "n": 5, "c": 3, "distinct": 1, "solutions": [3]}
+    counted = {"n": 5, "c": 3, "distinct": 1, "pair_diversity": 0.0, "solutions": [3]}
+    assert row == {"id": "p", "digest": row["digest"], **counted}
     assert result["grades"] == {"correct": 3, "wrong": 2} and metrics(result) == {
         "eval/pass@1": 0.6, "eval/pass@2": pytest.approx(0.9)
     }  # fmt: skip
