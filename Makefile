@@ -70,7 +70,7 @@ versions: .venv/ready
 
 conformance: .venv-trainers/ready .venv-engines/ready
 	.venv-trainers/bin/python scripts/conformance.py
-	.venv-engines/bin/python scripts/conformance.py ms-swift
+	.venv-engines/bin/python scripts/conformance.py --trainers ms-swift
 
 real: .venv/ready
 	$(BIN)/python scripts/real.py

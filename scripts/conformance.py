@@ -2,7 +2,7 @@
 
     make conformance                                               # the pinned releases, in their two environments
     .venv-trainers/bin/python scripts/conformance.py               # TRL and verl, in the releases that are installed
-    .venv-engines/bin/python scripts/conformance.py ms-swift
+    .venv-engines/bin/python scripts/conformance.py --trainers ms-swift
 
 A row compares one setting of a trainer with ours: the value of the loss and its gradient with respect to each log-prob,
 or the advantages. It is equal to 1e-6, or it names the term that differs. Such a sentence is tested: our computation
@@ -444,14 +444,14 @@ def stored() -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("trainers", nargs="*", choices=[*TRAINERS, []], help="default: TRL and verl")
+    parser.add_argument("--trainers", nargs="+", choices=TRAINERS, default=["TRL", "verl"])
     data = stored()
     unexplained = []
-    for trainer in parser.parse_args().trainers or ["TRL", "verl"]:
+    for trainer in parser.parse_args().trainers:
         try:
             found = {"version": version(TRAINERS[trainer]), "rows": measured(trainer)}
-        except (PackageNotFoundError, ImportError) as error:
-            sys.exit(f"{trainer} is not installed here ({error}): run this in .venv-trainers or .venv-engines")
+        except PackageNotFoundError:
+            sys.exit(f"{trainer} is not installed here: run this in .venv-trainers, or for ms-swift in .venv-engines")
         before = data["trainers"].get(trainer, {})
         print(f"{trainer} {found['version']}, before {before.get('version', 'not compared')}")
         print(*(f"  changed: {line}" for line in changes(before, found)), sep="\n")

@@ -11,7 +11,6 @@ from datasets import Dataset
 from torch import Tensor
 from transformers import AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
-from trl.experimental.gmpo import GMPOConfig, GMPOTrainer
 
 from diver.integrations.trl import config
 from diver.integrations.trl.objective import LOSS_TYPES
@@ -68,6 +67,12 @@ def advantages(options: dict[str, Any], of: Any = GRPOTrainer, settings: Any = G
     return c.Found(None, made._generate_and_score_completions(inputs)["advantages"].double())
 
 
+def gmpo_loss() -> c.Found:
+    from trl.experimental.gmpo import GMPOConfig, GMPOTrainer
+
+    return loss_of({"beta": 0.0, "epsilon": 0.4}, GMPOTrainer, GMPOConfig)
+
+
 def as_configured(loss: PolicyLoss) -> Callable[[], c.Found]:
     """TRL's loss with the options that the adapter gives it for ours."""
     method = dataclasses.replace(method_named("dr-grpo"), loss=loss)
@@ -108,13 +113,7 @@ def pairs() -> Iterator[c.Pair]:
         as_configured(GspoLoss()),
     )
     yield c.Pair("sapo", "loss_type=sapo", lambda: c.our_loss(SapoLoss()), as_configured(SapoLoss()))
-    gmpo = GmpoLoss()
-    yield c.Pair(
-        "gmpo",
-        "GMPOTrainer, epsilon=0.4",
-        lambda: c.our_loss(gmpo),
-        lambda: loss_of({"beta": 0.0, "epsilon": 0.4}, GMPOTrainer, GMPOConfig),
-    )
+    yield c.Pair("gmpo", "GMPOTrainer, epsilon=0.4", lambda: c.our_loss(GmpoLoss()), gmpo_loss)
     bonus = ClipLoss(entropy_coef=0.01)
     yield c.Pair(
         "entropy-bonus",
