@@ -45,6 +45,7 @@ DATA = ROOT / "src" / "diver" / "integrations" / "conformance.json"
 TRAINERS = {"TRL": "trl", "verl": "verl", "ms-swift": "ms-swift"}
 """Trainer -> its distribution. Its pairs are `pairs()` of conformance_<distribution>.py."""
 TOLERANCE = 1e-6
+UNEXPLAINED = "What differs is not known."
 
 CORRECT, SIZE = (3, 0, 6, 8, 1), 8  # correct responses of each group of 8
 WIDTH = 24
@@ -286,7 +287,7 @@ def row(pair: Pair) -> dict[str, Any]:
     except Exception as error:  # a release without this setting must not hide the other rows
         return shown | {"equal": False, "explained": False, "by": {}, "term": f"{type(error).__name__}: {error!s:.200}"}
     by = {name: float(f"{by:.2g}") for name, by in (("loss", loss), ("numbers", numbers)) if by is not None}
-    return shown | {"equal": False, "explained": explained, "by": by, "term": pair.term if explained else ""}
+    return shown | {"equal": False, "explained": explained, "by": by, "term": pair.term if explained else UNEXPLAINED}
 
 
 def differences(ours: Found, theirs: Found) -> tuple[float | None, float]:
@@ -419,6 +420,8 @@ def differing(row: Mapping[str, Any]) -> list[str]:
     """The cells of the loss, and of its gradient or the advantages."""
     if row["equal"]:
         return ["equal", "equal"]
+    if not row["by"]:
+        return ["failed", "failed"]
     return [f"{100 * row['by'][key]:g} %" if key in row["by"] else "" for key in ("loss", "numbers")]
 
 
@@ -435,7 +438,9 @@ def told(row: Mapping[str, Any] | None) -> str:
         return "no row"
     if row["equal"]:
         return "equal"
-    return f"differs by {row['by']}, {row['term'] or 'not explained'}"
+    if not row["by"]:
+        return f"failed: {row['term']}"
+    return f"differs by {' and '.join(filter(None, differing(row)))}: {row['term']}"
 
 
 def stored() -> dict[str, Any]:

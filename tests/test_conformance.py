@@ -99,7 +99,7 @@ def test_a_sentence_that_does_not_hold_is_no_explanation():
     assert explained["explained"] and explained["term"] == "The clip is wider." and explained["by"]["loss"] > 0.01
     for changed in (None, lambda: conformance.our_loss(ClipLoss(clip_high=0.4))):
         row = conformance.row(pair(wider, changed))
-        assert not row["equal"] and not row["explained"] and not row["term"]
+        assert not row["equal"] and not row["explained"] and row["term"] == "What differs is not known."
 
 
 def test_equal_values_with_another_gradient_are_not_equal():
@@ -125,7 +125,14 @@ def test_the_rows_that_changed_are_printed():
     }
     after = {"rows": [conformance.row(pair(lambda: Found(1.0, torch.ones(2, *BATCH.mask.shape)))), before["rows"][1]]}
     (line,) = conformance.changes(before, after)
-    assert line.startswith("clip x: equal -> differs by") and line.endswith("not explained")
+    assert re.fullmatch(r"clip x: equal -> differs by [\d.e+]+ % and [\d.e+]+ %: What differs is not known\.", line)
+    failed = {
+        "rows": [
+            {"name": "clip", "setting": "x", "equal": False, "explained": False, "by": {}, "term": "KeyError: 'x'"}
+        ]
+    }
+    (line, _) = conformance.changes(before, failed)
+    assert line == "clip x: equal -> failed: KeyError: 'x'"
 
 
 def test_what_diver_methods_says_of_a_method():
