@@ -9,6 +9,7 @@
 #                 these three in one environment, .venv-trainers
 # make test-trl-old   the adapter under the older TRL and transformers that Unsloth had, in an environment of its own
 # make test-engines   the adapters under ms-swift (two steps on a CPU), SkyRL's and tinker-cookbook's classes, likewise
+# make conformance  docs/conformance.md: our losses and advantages beside those of TRL, verl and ms-swift
 # make versions  the page and the pins of src/diver/integrations/versions.toml, which names every release of an engine
 # make package  the sdist and the wheel, installed into an empty environment outside the clone: at work, size, import time
 # make docs     the documentation as a site, in build/site
@@ -21,7 +22,7 @@ export DIVER_DATA
 # Where the shell sets it, every process would compile the tests and the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: versions train test test-elsewhere test-slow test-trl test-trl-old test-engines test-verl test-vllm check package docs bench real clean
+.PHONY: versions conformance train test test-elsewhere test-slow test-trl test-trl-old test-engines test-verl test-vllm check package docs bench real clean
 
 train: .venv/ready
 	$(BIN)/python scripts/quickstart.py
@@ -66,6 +67,10 @@ check: .venv/ready
 
 versions: .venv/ready
 	$(BIN)/python scripts/engine_versions.py
+
+conformance: .venv-trainers/ready .venv-engines/ready
+	.venv-trainers/bin/python scripts/conformance.py
+	.venv-engines/bin/python scripts/conformance.py --trainers ms-swift
 
 real: .venv/ready
 	$(BIN)/python scripts/real.py

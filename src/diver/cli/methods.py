@@ -35,6 +35,7 @@ def command(args: Sequence[str]) -> None:
 
 def description(method: Method) -> str:
     """The formula and the source of a method, what it needs, its options, and which engines run it or why not."""
+    from diver.integrations.conformance import agreement
     from diver.integrations.engines import ENGINES, loss_of, needs_of, refusals, source
 
     reasons = refusals(method)
@@ -44,6 +45,7 @@ def description(method: Method) -> str:
         "needs": needs_of(method),
         "zero mean": "yes" if method.zero_mean else "no",
         "engines": ", ".join(name for name in ENGINES if name not in reasons),
+        "compared with": agreement(method),
     }
     lines = [method.name, "", *docs(method), *rows(((k, v) for k, v in facts.items() if v), COLUMN), ""]
     if reasons:

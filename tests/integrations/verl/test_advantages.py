@@ -10,13 +10,13 @@ TRL's function stands for it.
 
 import numpy as np
 import pytest
-import torch
 
 import diver
 from diver.core.types import Group, Problem, Reward, Rollout
 from diver.methods import method_named
 
 core_algos = pytest.importorskip("verl.trainer.ppo.core_algos")
+from conformance_verl import advantages as verls  # noqa: E402
 
 SIZE = 6
 RANDOM = np.random.default_rng(3)
@@ -24,33 +24,26 @@ GROUPS = RANDOM.permutation(np.repeat([f"problem {i}" for i in range(20)], SIZE)
 OUTCOMES = RANDOM.integers(0, 2, len(GROUPS)).astype(float)
 
 
-def verls(estimator, rewards, groups=GROUPS, **options):
-    """Of rewards [B] at the last of three tokens."""
-    per_token = torch.zeros(len(rewards), 3, dtype=torch.float64)
-    per_token[:, -1] = torch.as_tensor(rewards)
-    advantages, _ = estimator(per_token, torch.ones_like(per_token), groups.astype(object), **options)
-    assert torch.equal(advantages[:, 0], advantages[:, -1])
-    return advantages[:, 0].numpy()
-
-
 def ours(method):
     return diver.advantages([""] * len(GROUPS), OUTCOMES, GROUPS, method)
 
 
 def test_dr_grpo_is_verls_grpo_without_a_standard_deviation():
-    theirs = verls(core_algos.compute_grpo_outcome_advantage, OUTCOMES, norm_adv_by_std_in_grpo=False)
+    theirs = verls(core_algos.compute_grpo_outcome_advantage, OUTCOMES, GROUPS, norm_adv_by_std_in_grpo=False)
     np.testing.assert_allclose(ours("dr-grpo"), theirs, atol=1e-12)
 
 
 def test_leave_one_out_is_a_multiple_of_dr_grpo():
-    theirs = verls(core_algos.compute_rloo_outcome_advantage, OUTCOMES)
+    theirs = verls(core_algos.compute_rloo_outcome_advantage, OUTCOMES, GROUPS)
     np.testing.assert_allclose(ours("dr-grpo") * SIZE / (SIZE - 1), theirs, atol=1e-12)
 
 
 def test_grpo_is_verls_with_the_standard_deviation_of_the_sample():
     """verl adds 1e-6 to it."""
     method = method_named("grpo", divisor="sample-std")
-    np.testing.assert_allclose(ours(method), verls(core_algos.compute_grpo_outcome_advantage, OUTCOMES), rtol=1e-5)
+    np.testing.assert_allclose(
+        ours(method), verls(core_algos.compute_grpo_outcome_advantage, OUTCOMES, GROUPS), rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Our losses beside verl's own functions on the same tensors, values and gradients (`make test-verl`).
 
-verl chooses tokens within the tensor that it is given, so here the tensor is the whole mini-batch. Where the two differ
-it is said: verl's Clip-Cov draws its tokens from the global stream, so all candidates are taken here; its plain loss
-has a third clip, at 3 for A < 0, which the ratios here do not reach.
+Both sides are computed as for docs/conformance.md, here with more settings and on another batch. verl chooses tokens
+within the tensor that it is given, so here the tensor is the whole mini-batch. Where the two differ it is said: verl's
+Clip-Cov draws its tokens from the global stream, so all candidates are taken here; its plain loss has a third clip,
+which is out of reach here.
 """
 
 import dataclasses
@@ -12,9 +13,10 @@ import pytest
 import torch
 
 core_algos = pytest.importorskip("verl.trainer.ppo.core_algos")
-from verl.workers.config import ActorConfig, PolicyLossConfig  # noqa: E402
+from conformance import Batch, our_loss, rows_of  # noqa: E402
+from conformance_verl import loss_of  # noqa: E402
 
-from diver.integrations.verl.config import POLICY_LOSSES  # noqa: E402
+from diver.integrations.verl.config import AGGREGATIONS  # noqa: E402
 from diver.losses import (  # noqa: E402
     CispoLoss,
     ClipCovLoss,
@@ -26,7 +28,6 @@ from diver.losses import (  # noqa: E402
     SapoLoss,
 )
 from diver.losses.base import (  # noqa: E402
-    Tokens,
     kl_to_reference,
     row_weights,
 )
@@ -34,12 +35,6 @@ from diver.methods.grpo import group_advantage  # noqa: E402
 from diver.sample.policy import entropy  # noqa: E402
 
 ROWS, WIDTH = 12, 40
-GEO_MEAN = "geo_mean", {"clip_ratio_low": "clip_low", "clip_ratio_high": "clip_high"}  # not carried
-AGGREGATIONS = {
-    "token-mean": "token-mean",
-    "sequence-mean": "seq-mean-token-mean",
-    "token-sum": "seq-mean-token-sum",
-}
 
 
 @pytest.fixture
@@ -51,49 +46,17 @@ def batch():
     advantage = torch.tensor([1.5, -0.5, 0.0] * 4, dtype=torch.float64)
     lengths = torch.randint(1, WIDTH + 1, (ROWS,), generator=random)
     mask = torch.arange(WIDTH) < lengths[:, None]
-    return logprobs, old, advantage, mask
+    return Batch(logprobs, old, torch.zeros_like(logprobs), mask, advantage, np.zeros(ROWS))
 
 
-def ours(loss, batch, seed=0):
-    logprobs, old, advantage, mask = batch
-    logprobs = logprobs.clone().requires_grad_()
-    selected = torch.zeros_like(mask)
-    if loss.selects_tokens:
-        uniform = torch.rand(int(mask.sum()), generator=torch.Generator().manual_seed(seed))
-        column = advantage[:, None].expand_as(mask)[mask]
-        flat = logprobs.detach()[mask]
-        selected[mask] = loss.select_tokens(Tokens(flat, old[mask], column, torch.zeros_like(flat), uniform=uniform))
-    value, _ = loss.forward(Tokens(logprobs, old, advantage[:, None], mask=mask, selected=selected))
-    weight = row_weights(mask.sum(1), loss.aggregation)[:, None]
-    total = (value * mask * weight).sum()
-    total.backward()
-    return float(total.detach()), logprobs.grad
+def ours(loss, batch):
+    value, (gradient, _) = our_loss(loss, batch)
+    return value, gradient
 
 
 def verls(loss, batch):
-    mode, options = {**POLICY_LOSSES, GmpoLoss: GEO_MEAN}[type(loss)]
-    logprobs, old, advantage, mask = batch
-    logprobs = logprobs.clone().requires_grad_()
-    config = ActorConfig(
-        strategy="fsdp",
-        rollout_n=1,
-        use_dynamic_bsz=True,
-        **{key: getattr(loss, name) for key, name in options.items() if "." not in key},
-        policy_loss=PolicyLossConfig(
-            loss_mode=mode,
-            **{key.removeprefix("policy_loss."): getattr(loss, name) for key, name in options.items() if "." in key},
-        ),
-    )
-    total, _ = core_algos.get_policy_loss_fn(mode)(
-        old_log_prob=old,
-        log_prob=logprobs,
-        advantages=advantage[:, None].expand_as(mask).clone(),
-        response_mask=mask.double(),
-        loss_agg_mode=AGGREGATIONS[loss.aggregation],
-        config=config,
-    )
-    total.backward()
-    return float(total.detach()), logprobs.grad
+    value, (gradient, _) = loss_of(loss, batch)
+    return value, gradient
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
@@ -139,23 +102,22 @@ def test_the_losses_that_are_a_mean_over_responses_are_verls(loss, batch):
 
 def test_geo_mean_of_two_micro_batches_is_twice_that_of_the_mini_batch(batch):
     """verl adds up the gradients of the micro-batches, so `diver` refuses GMPO there."""
-    halves = [tuple(column[rows] for column in batch) for rows in (slice(0, ROWS // 2), slice(ROWS // 2, ROWS))]
+    halves = [rows_of(batch, rows) for rows in (slice(0, ROWS // 2), slice(ROWS // 2, ROWS))]
     summed = torch.cat([verls(GmpoLoss(), half)[1] for half in halves])
     torch.testing.assert_close(summed, 2 * ours(GmpoLoss(), batch)[1], rtol=1e-6, atol=1e-12)
 
 
 def test_clip_cov_leaves_out_as_many_tokens_as_verls(batch):
-    logprobs, old, advantage, mask = batch
-    batch = (logprobs, old, advantage - 0.1, mask)  # no zeros: what is left out is seen by its gradient
+    batch = batch._replace(advantages=batch.advantages - 0.1)  # no zeros: what is left out is seen by its gradient
     loss = ClipCovLoss(clip_low=0.2, clip_high=0.28, fraction=0.03, low=0.3, high=1.2)
     free = ours(ClipLoss(), batch)[1] != 0
     both = (ours(loss, batch)[1], verls(loss, batch)[1])
     left_out = [int((free & (gradient == 0)).sum()) for gradient in both]
-    assert left_out == [int(0.03 * mask.sum())] * 2 and left_out[0] > 1
+    assert left_out == [int(0.03 * batch.mask.sum())] * 2 and left_out[0] > 1
 
 
 def test_the_entropy_bonus_is_verls(batch):
-    mask = batch[3]
+    mask = batch.mask
     logits = torch.randn(ROWS, WIDTH, 17, generator=torch.Generator().manual_seed(1))
     weight = row_weights(mask.sum(1), "token-mean")[:, None]
     assert float((entropy(logits.log_softmax(-1)) * mask * weight).sum()) == pytest.approx(
@@ -164,7 +126,7 @@ def test_the_entropy_bonus_is_verls(batch):
 
 
 def test_the_kl_to_the_reference_is_verls(batch):
-    logprobs, reference, _, _ = batch
+    logprobs, reference = batch.logprobs, batch.old_logprobs
     theirs = core_algos.kl_penalty(logprobs, reference, "low_var_kl")
     assert torch.allclose(kl_to_reference(logprobs, reference), theirs)
 

@@ -1,0 +1,217 @@
+"""verl's side of docs/conformance.md: its policy losses and advantage estimators, and the pairs with ours."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import conformance as c
+import numpy as np
+import torch
+from torch import Tensor
+from verl.trainer.config import AlgoConfig
+from verl.trainer.ppo import core_algos
+from verl.workers.config import ActorConfig, PolicyLossConfig
+
+from diver.integrations.verl.config import AGGREGATIONS, POLICY_LOSSES
+from diver.losses import (
+    CispoLoss,
+    ClipCovLoss,
+    ClipLoss,
+    DppoLoss,
+    GmpoLoss,
+    GspoLoss,
+    KlCovLoss,
+    PolicyLoss,
+    SapoLoss,
+)
+
+GEO_MEAN = "geo_mean", {"clip_ratio_low": "clip_low", "clip_ratio_high": "clip_high"}  # not carried by the plugin
+
+
+def loss_of(
+    loss: PolicyLoss,
+    batch: c.Batch = c.BATCH,
+    parts: Sequence[slice] = c.WHOLE,
+    mode: str = "",
+    aggregation: str = "",
+    **more: Any,
+) -> c.Found:
+    """verl's loss with the settings of ours, and normalisers of the mini-batch, as verl's `ppo_loss` sets them."""
+    named, options = {**POLICY_LOSSES, GmpoLoss: GEO_MEAN}[type(loss)]
+    own = {key.removeprefix("policy_loss."): getattr(loss, name) for key, name in options.items()}
+    in_policy_loss = {key.removeprefix("policy_loss.") for key in options if "." in key}
+    config = ActorConfig(
+        strategy="fsdp",
+        rollout_n=1,
+        use_dynamic_bsz=True,
+        policy_loss=PolicyLossConfig(loss_mode=mode or named, **{k: own[k] for k in in_policy_loss}),
+        **{"clip_ratio_c": 1e6, **{k: v for k, v in own.items() if k not in in_policy_loss}, **more},
+    )
+    sizes = {"dp_size": 1, "batch_num_tokens": int(batch.mask.sum()), "global_batch_size": len(batch.mask)}
+    config.global_batch_info.update(sizes, loss_scale_factor=c.WIDTH)
+    aggregation = aggregation or AGGREGATIONS[loss.aggregation]
+
+    def of_part(part: c.Batch) -> Tensor:
+        total, _ = core_algos.get_policy_loss_fn(mode or named)(
+            old_log_prob=part.old_logprobs,
+            log_prob=part.logprobs,
+            advantages=part.advantages[:, None].expand_as(part.mask).clone(),
+            response_mask=part.mask.double(),
+            loss_agg_mode=aggregation,
+            config=config,
+        )
+        bonus = core_algos.agg_loss(part.entropy, part.mask, aggregation, **config.global_batch_info)
+        return total - loss.entropy_coef * bonus
+
+    return c.summed(of_part, batch, parts)
+
+
+def advantages(
+    estimator: Callable[..., tuple[Tensor, Tensor]], rewards: np.ndarray, groups: np.ndarray, **options: Any
+) -> np.ndarray:
+    """verl's advantages of rewards [n] at the last of three tokens."""
+    per_token = torch.zeros(len(rewards), 3, dtype=torch.float64)
+    per_token[:, -1] = torch.as_tensor(rewards)
+    found, _ = estimator(per_token, torch.ones_like(per_token), groups.astype(object), **options)
+    assert torch.equal(found[:, 0], found[:, -1])
+    return found[:, 0].numpy()
+
+
+def of_batch(name: str, **options: Any) -> Callable[[], c.Found]:
+    groups = np.arange(len(c.BATCH.rewards)) // c.SIZE
+    estimator = core_algos.get_adv_estimator_fn(name)
+    return lambda: c.Found(None, torch.from_numpy(advantages(estimator, c.BATCH.rewards, groups, **options)))
+
+
+def chosen_by_verl(loss: PolicyLoss, batch: c.Batch) -> Tensor:
+    """Clip-Cov's tokens with verl's permutation of the candidates, drawn from torch's global stream."""
+    assert isinstance(loss, ClipCovLoss)
+    candidates = torch.nonzero(c.selection(replace(loss, fraction=1.0), batch))
+    number = max(1, int(loss.fraction * batch.mask.sum()))
+    torch.manual_seed(0)
+    rows = candidates[torch.randperm(len(candidates))[:number]]
+    selected = torch.zeros_like(batch.mask)
+    selected[rows[:, 0], rows[:, 1]] = True
+    return selected
+
+
+def best_of_group() -> c.Found:
+    """The best response of a group has the lead over the second, by the std of the sample; the others have 0."""
+    groups = c.BATCH.rewards.reshape(-1, c.SIZE)
+    ordered = np.sort(groups, axis=1)
+    lead = (ordered[:, -1] - ordered[:, -2]) / (groups.std(axis=1, ddof=1) + 1e-6)
+    found = np.zeros_like(groups)
+    found[np.arange(len(groups)), groups.argmax(axis=1)] = lead
+    return c.Found(None, torch.from_numpy(found.ravel()))
+
+
+def equal(loss: PolicyLoss, name: str, setting: str, **more: Any) -> c.Pair:
+    return c.Pair(name, setting, lambda: c.our_loss(loss), lambda: loss_of(loss, parts=c.BATCH.parts, **more))
+
+
+def pairs() -> Iterator[c.Pair]:
+    """verl's losses and estimators of our names; the first of a name has the settings that `diver train` gives verl."""
+    parts = c.BATCH.parts
+    for ours, theirs in AGGREGATIONS.items():
+        yield equal(ClipLoss(aggregation=ours), "clip", f"loss_mode=vanilla, {theirs}, clip_ratio_c=1e6")
+    yield c.Pair(
+        "clip",
+        "loss_mode=vanilla, seq-mean-token-sum-norm, clip_ratio_c=1e6",
+        lambda: c.our_loss(ClipLoss(aggregation="token-sum")),
+        lambda: loss_of(c.CLIP, parts=parts, aggregation="seq-mean-token-sum-norm"),
+        c.CONSTANT_LENGTH,
+        lambda: c.our_loss(c.CLIP, weights=torch.full((len(c.BATCH.mask),), 1 / len(c.BATCH.mask) / c.WIDTH)),
+    )
+    yield c.dual_clip(
+        "loss_mode=vanilla, token-mean, clip_ratio_c=3",
+        "clip_ratio_c",
+        lambda: loss_of(c.CLIP, parts=parts, clip_ratio_c=c.C),
+    )
+
+    all_candidates, some = ClipCovLoss(fraction=1.0), ClipCovLoss(fraction=0.02)
+    yield c.Pair(
+        "clip-cov",
+        "loss_mode=clip_cov, one micro-batch, clip_cov_ratio=1",
+        lambda: c.our_loss(all_candidates),
+        lambda: loss_of(all_candidates),
+    )
+
+    def seeded() -> c.Found:
+        torch.manual_seed(0)
+        return loss_of(some)
+
+    yield c.Pair(
+        "clip-cov",
+        "loss_mode=clip_cov, one micro-batch, clip_cov_ratio=0.02",
+        lambda: c.our_loss(some),
+        seeded,
+        "The tokens are drawn among the same candidates, by another stream of random numbers.",
+        lambda: c.our_loss(some, select=chosen_by_verl),
+    )
+    yield c.Pair(
+        "clip-cov",
+        "loss_mode=clip_cov, 4 micro-batches, clip_cov_ratio=1",
+        lambda: c.our_loss(all_candidates),
+        lambda: loss_of(all_candidates, parts=parts),
+        c.WITHIN,
+        lambda: c.our_loss(all_candidates, select=c.selection_by_parts),
+    )
+    kl_cov = KlCovLoss(fraction=0.05)
+    yield c.Pair(
+        "kl-cov",
+        "loss_mode=kl_cov, one micro-batch, kl_cov_ratio=0.05",
+        lambda: c.our_loss(kl_cov),
+        lambda: loss_of(kl_cov),
+    )
+    yield c.Pair(
+        "kl-cov",
+        "loss_mode=kl_cov, 4 micro-batches, kl_cov_ratio=0.05",
+        lambda: c.our_loss(kl_cov),
+        lambda: loss_of(kl_cov, parts=parts),
+        c.WITHIN,
+        lambda: c.our_loss(kl_cov, select=c.selection_by_parts),
+    )
+
+    yield equal(CispoLoss(), "cispo", "loss_mode=cispo, clip_ratio_low=1, clip_ratio_high=4")
+    yield equal(
+        CispoLoss(clip_low=0.2, clip_high=0.28), "cispo", "loss_mode=cispo, clip_ratio_low=0.2, clip_ratio_high=0.28"
+    )
+    yield equal(GspoLoss(), "gspo", "loss_mode=gspo, seq-mean-token-mean")
+    yield equal(GspoLoss(aggregation="token-mean"), "gspo", "loss_mode=gspo, token-mean")
+    yield equal(SapoLoss(), "sapo", "loss_mode=sapo, tau_pos=1, tau_neg=1.05")
+    gmpo = GmpoLoss()
+    yield c.Pair("gmpo", "loss_mode=geo_mean, one micro-batch", lambda: c.our_loss(gmpo), lambda: loss_of(gmpo))
+    yield c.Pair(
+        "gmpo",
+        "loss_mode=geo_mean, 4 micro-batches",
+        lambda: c.our_loss(gmpo),
+        lambda: loss_of(gmpo, parts=parts),
+        "The means of the micro-batches are added, so that the loss is multiplied by their number, here 4.",
+        lambda: c.our_loss(gmpo, weights=c.PARTS * c.of_micro_batches("sequence-mean")),
+    )
+    yield equal(DppoLoss(), "dppo", "loss_mode=dppo_tv, clip_ratio=0.15")
+    yield c.Pair(
+        "dppo",
+        "loss_mode=dppo_kl, clip_ratio=0.15",
+        lambda: c.our_loss(DppoLoss()),
+        lambda: loss_of(DppoLoss(), parts=parts, mode="dppo_kl"),
+        "The bound is on the KL divergence of the binary distribution, the token or another, and not on its total "
+        "variation.",
+        lambda: c.our_loss(c.BinaryKl()),
+    )
+    yield equal(ClipLoss(entropy_coef=0.01), "entropy-bonus", "loss_mode=vanilla, token-mean, entropy_coeff=0.01")
+
+    yield c.grpo_pair("adv_estimator=grpo", 1e-6, of_batch("grpo"))
+    yield c.dr_grpo_pair(
+        "adv_estimator=grpo, norm_adv_by_std_in_grpo=False", of_batch("grpo", norm_adv_by_std_in_grpo=False)
+    )
+    yield c.rloo_pair("adv_estimator=rloo", of_batch("rloo"))
+    yield c.Pair(
+        "pass-at-k",
+        "adv_estimator=grpo_passk",
+        lambda: c.our_advantages("pass-at-k", k=4),
+        of_batch("grpo_passk", config=AlgoConfig()),
+        "It is another estimator (arXiv 2503.19595), in which only the best response of a group has an advantage, its "
+        "lead over the second.",
+        best_of_group,
+    )
