@@ -57,7 +57,7 @@ def uniform(seeds: np.ndarray, token: int | np.ndarray) -> np.ndarray:
     return (((words[0] << HALF | words[1]) >> np.uint64(11)) + np.uint64(1)) * 2.0**-53
 
 
-BLOCK, BLOCKS = 1 << 16, 64  # bytes hashed, evenly over a file: some of every layer, and fast for any size
+BLOCK, BLOCKS = 1 << 16, 64  # bytes that are hashed, spread over a file: a part of every layer, and fast
 MODEL_FILES = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")  # .jinja: a chat template; .txt: merges
 ROW_FILES = (".jsonl", ".parquet", ".csv")  # that are read of a folder
 

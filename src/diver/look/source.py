@@ -109,7 +109,7 @@ class Source:
         self.files: list[RolloutFile] = []
         self.contents: dict[RolloutFile, Content] = {}
         self.names: dict[str, str] = {}
-        self._reader = Reader(columns)  # one for all files: TRL writes some twice
+        self._reader = Reader(columns)  # one reader for all files, because TRL writes some rows twice
         self.layouts, self.outcomes = self._reader.layouts, self._reader.outcomes
         self._said: list[str] = []  # by the last look
         self._shares: dict[Path, int] = {}  # how much was read of each file, in bytes

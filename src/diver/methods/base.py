@@ -425,12 +425,12 @@ class Method:
 
 
 def sum_logprobs(group: Group) -> np.ndarray:
-    """log pi(o) under the sampler, the sum over the tokens of each response, float64 [G]; 0 of no token."""
+    """log pi(o) under the sampler, the sum over the tokens of each response, float64 [G]; 0 without tokens."""
     return np.array([np.asarray(rollout.logprobs, np.float64).sum() for rollout in group.rollouts])
 
 
 def mean_logprobs(group: Group) -> np.ndarray:
-    """log pi(o) / T, the mean over the tokens of each response, float64 [G]; 0 of no token."""
+    """log pi(o) / T, the mean over the tokens of each response, float64 [G]; 0 without tokens."""
     lengths = np.array([len(np.asarray(rollout.logprobs)) for rollout in group.rollouts])
     return sum_logprobs(group) / np.maximum(lengths, 1)
 

@@ -41,7 +41,7 @@ class Schedule:
     """The factor of lambda from `end` on."""
 
     def __post_init__(self) -> None:
-        if self.unit == "steps" and self.end <= 1 and self.kind != "constant":  # the default: off after one batch
+        if self.unit == "steps" and self.end <= 1 and self.kind != "constant":  # end = 1 is one batch
             raise ValueError(
                 f'unit = "steps" needs an end above 1, the rollout step from which the factor is final, not {self.end}'
             )

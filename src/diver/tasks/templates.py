@@ -14,8 +14,8 @@ from diver.core.types import DiverError, Problem
 from diver.tasks.verify import get_grader
 
 QUESTION = "{QUESTION}"
-PART = 256  # prompts that are tokenised at a time: all at once, a million of them would take 20 GB
-MANY = 10_000  # take some seconds
+PART = 256  # prompts tokenised at a time; a million at once would take 20 GB
+MANY = 10_000  # so many prompts take some seconds to tokenise
 
 
 @dataclass(frozen=True)

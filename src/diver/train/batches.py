@@ -24,7 +24,7 @@ NAME = "diver_shared_prompts"  # name of the attention while a micro-batch runs
 
 
 class Row(NamedTuple):
-    """The inputs of the loss of one rollout, its advantages [T] or one for all tokens.
+    """The inputs of the loss for one rollout. Its advantages are [T], or one number for all tokens.
 
     `start` is the index of its first token among all tokens of the mini-batch.
     """

@@ -34,7 +34,7 @@ ANCHOR = "loss.anchor"
 def response_logprobs(
     policy: Policy, batch: Batch, temperature: float, *, with_entropy: bool = False, top_p: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """log pi and entropy of each response token, 0 at padding or where no entropy is asked for: [n, R] each."""
+    """log pi and entropy of each response token, [n, R] each; 0 at padding. Without `with_entropy` it is 0, too."""
     model, mask = policy.model, batch.mask
     with torch.autocast(model.device.type, policy.precision, enabled=policy.precision is not None):
         if shares_prompts(model):

@@ -117,7 +117,7 @@ def _found(paths: Iterable[Path], folder: Path) -> Iterator[RolloutFile]:
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
-    """Each file once, by a path without links if it has one; a link may lead nowhere, or in a circle."""
+    """Each file once, by a path without links if it has one. A link may be broken or lead in a circle."""
     waiting, links, seen = [folder], deque[Path](), set[str]()
     while waiting or links:
         path = waiting.pop() if waiting else links.popleft()

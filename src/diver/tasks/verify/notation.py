@@ -152,7 +152,7 @@ _MEANING = SHORTHANDS + compiled(
     (r"\\(?:gcd|lcm|operatorname\{lcm\})\s?\([^()]{0,200}\)", _evaluated),
     (r"(?<![\d.])(\d{1,18}) ?\\frac\{(\d{1,18})\}\{(\d{1,18})\}(?=\\?%)", _improper),
     (r"(?<![\w.,/^_)\]])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?![\w/^.{(])", r"\1\\frac{\2}{\3}"),
-    (r"_\{\s*\\(?:max|min|sup|inf|lim)\s*\}", lambda m: m[0].replace("\\", "")),  # a name, no operator
+    (r"_\{\s*\\(?:max|min|sup|inf|lim)\s*\}", lambda m: m[0].replace("\\", "")),  # part of a name
     (
         rf"^(-?\\?\$?[\d.,/]+) ++((?!{_SCALE})[^\W\d_]{_SMALL}{{2,}}(?: {_SMALL}+)*)$",
         lambda found: rf"{found[1]} \text{{{found[2]}}}" if says_more(found[2]) else found[1],

@@ -39,7 +39,7 @@ def serve(options: dict[str, Any]) -> None:
     except Exception as error:
         _reply(replies, {"fatal": f"{type(error).__name__}: {error}"})
         return
-    gc.freeze()  # what was imported stays: looking for garbage among it is wasted
+    gc.freeze()  # imported modules stay, so the garbage collector need not search them
     gc.enable()
     _reply(replies, {"ready": True})
     process = os.getpid()

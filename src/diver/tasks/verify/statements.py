@@ -94,7 +94,7 @@ def statement(expression: Any) -> Statement | None:
 
 
 def differ(gold: Any, answer: Any) -> bool:
-    """Whether two expressions without decimals surely have different values, at one point for each letter."""
+    """Whether two expressions without decimals certainly differ: their values are compared at one point per letter."""
     if not all(isinstance(e, sp.Expr) and not e.has(sp.Float, sp.UnevaluatedExpr) for e in (gold, answer)):
         return False
     points = {
