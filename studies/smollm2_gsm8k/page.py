@@ -160,7 +160,7 @@ def _training(study: Study) -> str:
     return "\n".join(
         [
             markdown(["over the last quarter of the steps", *variants, "diver-mix − clip-higher"], rows),
-            "A value a seed, with Student's interval over seeds; shares in per cent.\n",
+            "One value per seed, with Student's interval over seeds; shares in per cent.\n",
             signals(study),
             SIGNAL_NOTE,
         ]

@@ -54,7 +54,7 @@ def difference(
 
 
 def values(evaluation: Mapping[str, Any], measure: str, names: Collection[str] | None = None) -> np.ndarray:
-    """pass@k or distinct@n of the problems `names`, by default all, float64 [problems].
+    """pass@k or distinct@n of the problems `names` (default: all), float64 [problems].
 
     NaN where a problem has too few scored samples for it, or, of distinct@n, another number of samples than n.
     """

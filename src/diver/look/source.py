@@ -88,7 +88,7 @@ class Drawn:
 
 @dataclass(eq=False)
 class Content:
-    """What one file has: a row a group, a sample of its groups, notes and the largest outcome, if that is above 0.
+    """The content of one file: one row per group, a sample of its groups, notes, and the largest outcome if above 0.
 
     `whole`: all of it was read.
     """

@@ -32,11 +32,11 @@ class Schedule:
     kind: Literal["constant", "linear", "cosine", "step"] = "cosine"
     """constant: always 1; linear or cosine: from 1 down to `final`; step: 1 until `end`, `final` from there on."""
     start: float = 0.0
-    """Where lambda begins to fall."""
+    """Point of the run at which lambda begins to fall."""
     end: float = 1.0
-    """Where the factor reaches `final`; unit = "steps" needs one of its own."""
+    """Point of the run at which the factor reaches `final`; unit = "steps" needs one of its own."""
     unit: Literal["run", "steps"] = "run"
-    """What `start` and `end` count: fractions of the run's rollout steps, or rollout steps."""
+    """Unit of `start` and `end`: fractions of the run's rollout steps, or rollout steps."""
     final: float = 0.0
     """The factor of lambda from `end` on."""
 

@@ -49,7 +49,7 @@ def template_for(name: str, problems: Sequence[Problem], tokenizer: Any) -> str:
 
 
 def chat_template_for(problems: Sequence[Problem]) -> str:
-    """The template by which a chat model is asked for what the graders of the problems read."""
+    """The template that asks a chat model for the answer format that the graders of the problems read."""
     templates = {get_grader(problem.verifier).template for problem in problems}
     return templates.pop() if len(templates) == 1 else "chat"
 
