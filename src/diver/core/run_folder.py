@@ -333,7 +333,7 @@ class RunFolder(WorkFolder):
         for aside in (self.path / "checkpoints").glob(".step_*.part"):
             shutil.rmtree(
                 aside, ignore_errors=True
-            )  # NFS keeps what another process has open; the next call tries again
+            )  # NFS keeps files that another process has open; the next call tries again
 
 
 def make_readable(folder: Path) -> None:

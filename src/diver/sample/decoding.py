@@ -55,7 +55,7 @@ class RowCache(DynamicCache):
     def __init__(self, model: Any, rows: int, limit: int) -> None:
         super().__init__()
         self.config, self.limit, self.width = model.config.get_text_config(), limit, 0
-        # Under autocast the rotation leaves keys in float32, and a `DynamicCache` all it has.
+        # Under autocast, rotary embeddings leave keys in float32, and a `DynamicCache` stores everything in float32.
         kind = model.device.type
         self.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else model.dtype
         self.rows = torch.arange(rows, device=model.device)

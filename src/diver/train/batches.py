@@ -74,8 +74,8 @@ def rows_of(groups: Sequence[Group], weights: Sequence[float]) -> list[Row]:
 def micro_batches(rows: Sequence[Row], budget: int, *, shared: bool = False) -> list[list[Row]]:
     """Split rows into batches of at most `budget` tokens, padding included; a longer row is a batch of its own.
 
-    Where prompts are `shared`, one counts once in a batch. Longest rows first, so that rows of similar length share a
-    batch and a lack of memory shows at the first batch.
+    If prompts are `shared`, each counts once in a batch. The longest rows come first, so rows of similar length share a
+    batch, and a lack of memory shows at the first batch.
     """
     batches: list[list[Row]] = []
     prompts: set[tuple[int, ...]] = set()  # distinct prompts of the last batch

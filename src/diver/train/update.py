@@ -177,7 +177,7 @@ def update(
         mini_batches = [_recomputed(policy, batch, loss, config, temperature) for batch in mini_batches]
     parameters = [p for p in policy.model.parameters() if p.requires_grad]
     shares = [list((replayed or [])[i :: len(mini_batches)]) for i in range(len(mini_batches))]
-    if replayed:  # KL and entropy terms are of sampled rollouts only
+    if replayed:  # KL and entropy terms apply to sampled rollouts only
         without_terms = dataclasses.replace(loss, kl_coef=0.0, entropy_coef=0.0)
         shares = [_recomputed(policy, share, without_terms, config, temperature) for share in shares]
     for i, (mini_batch, share) in enumerate(zip(mini_batches, shares, strict=True)):

@@ -97,7 +97,7 @@ def check_out(out: Path, names: Iterable[str], read: Iterable[Path]) -> None:
 
 
 def check_written(written: Iterable[Path], paths: Iterable[Path]) -> None:
-    """DiverError where a file that is about to be written is one of the rollouts of `paths`, at any step."""
+    """Raise DiverError if a file of `written` is also a file of rollouts in `paths`, at any step."""
     read = {file.path.resolve() for path in paths for file in rollout_files(path)[0]}
     for path in written:
         if path.resolve() in read:

@@ -240,7 +240,7 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
     for name in IDS["images"]:
         if (images := value_at(row, name)) and isinstance(images, str | bytes | list | Mapping):
             ids[name] = hash(json.dumps(images, default=str))
-            single = not isinstance(images, list) or len(images) == 1  # several may come from tools of the rollout
+            single = not isinstance(images, list) or len(images) == 1  # several may come from tools
             certain = certain or name * single
     if options := options_in(row, value_at):  # in another order they are those of the same problem
         texts = options.values() if isinstance(options, Mapping) else options

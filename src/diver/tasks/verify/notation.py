@@ -135,7 +135,7 @@ _MEANING = SHORTHANDS + compiled(
     ),
     (rf"(?<![\w)\]}}])(\]){_ENDS}([\[\]])|(\[){_ENDS}(\[)(?![\w(])", _interval),
     (r"(?<=[\])])\s?U\s?(?=[\[(])", r" \\cup "),
-    (r"\\vee\s?(?=[A-Za-z]\s?(?:[<>]|\\[lg]eq))", ", "),  # separates two inequalities, not two propositions
+    (r"\\vee\s?(?=[A-Za-z]\s?(?:[<>]|\\[lg]eq))", ", "),  # here \vee joins two inequalities, not two propositions
     (r"^\\text\{\s{0,4}(?:negative|minus)\s{0,4}\}\s{0,4}(?=\d|\\frac|\\sqrt)", "-"),
     (
         rf"^(?:\\text\{{)?\s?(?P<sign>(?:negative|minus)\s)?(?P<word>{'|'.join(_WORDS_OF_NUMBERS)})\s?\}}?$",
