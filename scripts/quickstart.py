@@ -115,7 +115,7 @@ def train(seed: int, seeds_left: int = 1) -> None:
 
 
 def evaluation(path: str, temperature: float) -> list[dict[str, Any]]:
-    """A row a problem of a checkpoint ("": the base policy), sampled at a temperature; kept beside the checkpoints."""
+    """One row per problem of a checkpoint ("": the base policy), sampled at a temperature, beside the checkpoints."""
     from diver.recipe.sections import Model
     from diver.sample.policy import load_policy
     from diver.sample.prefix_tree import PrefixTreeGenerator

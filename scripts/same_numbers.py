@@ -252,7 +252,7 @@ def records(tree: Tree) -> Values:
     """Every record, and what models have measured. A run's name: what is in its recipe, in new names, and not in
     all."""
     loaded = {path: json.loads(path.read_text()) for path in tree.find("*_seed[0-9]*.json")}
-    for file in tree.find("*.jsonl.gz"):  # a line a record; in older trees a file
+    for file in tree.find("*.jsonl.gz"):  # one line per record; older trees have one file per record
         for record in map(json.loads, gzip.decompress(file.read_bytes()).splitlines()):
             loaded[Path(file.name.removesuffix(".jsonl.gz"), record.pop("name"))] = record
     recipes = [set(named("recipe", record.pop("recipe")).items()) for record in loaded.values()]

@@ -3,6 +3,9 @@
 import re
 import shlex
 import sys
+import tomllib
+from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
@@ -21,6 +24,39 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXTENDING = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+RECIPES = sorted((ROOT / "docs" / "recipes").glob("*.md"))
+RUN_BY = {  # (page, language): the number of its snippets, and the file of the tests that run them as they stand
+    ("README.md", "python"): (1, "tests/test_docs.py"),
+    ("README.md", "text"): (1, "tests/test_docs.py"),
+    ("README.md", "toml"): (1, "tests/test_docs.py"),
+    ("docs/api.md", "python"): (1, "tests/test_docs.py"),
+    ("docs/measure.md", "python"): (1, "tests/test_docs.py"),
+    ("docs/measure.md", "toml"): (1, "tests/test_docs.py"),
+    ("docs/testbeds.md", "toml"): (1, "tests/test_docs.py"),
+    ("docs/extending.md", "python"): (6, "tests/test_extending.py"),
+    ("docs/extending.md", "toml"): (1, "tests/test_extending.py"),
+    ("docs/methods.md", "python"): (1, "tests/test_method_docs.py"),
+    ("docs/engines/ms-swift.md", "python"): (1, "tests/integrations/engines/test_swift.py"),
+    ("docs/engines/tinker-cookbook.md", "python"): (1, "tests/integrations/engines/test_pages.py"),
+    ("docs/engines/trl.md", "python"): (10, "tests/integrations/trl/test_trl.py"),
+    ("docs/engines/trl.md", "yaml"): (1, "tests/integrations/trl/test_trl.py"),
+    **{(f"docs/recipes/{p.name}", "python"): (1, "tests/integrations/recipes/test_recipes.py") for p in RECIPES},
+}
+NOT_RUN = {  # printed output, and settings of trainers that no test installs: words by which the page says so
+    ("docs/browse.md", ""): (1, "prints a table with one row per model"),
+    ("docs/measure.md", ""): (1, "It prints a table with one column per path"),
+    ("docs/recipes/areal.md", "yaml"): (1, "AReaL was not run"),
+    ("docs/recipes/roll.md", "yaml"): (1, "ROLL was not run"),
+}
+PROGRAMS = {  # first words of lines of a shell that no test runs, and what each needs
+    "source": "a virtual environment",
+    "zcat": "gzip and jq",
+    "vllm": "vLLM",
+    "swift": "ms-swift, whose test runs it where it is installed",
+    "axolotl": "Axolotl",
+    "--custom-reward-post-process-path": "slime or miles",
+    "--advantage-estimator": "slime or miles",
+}
 
 
 def blocks(language):
@@ -119,6 +155,78 @@ def test_another_release_is_a_change_of_the_file_of_versions_alone(monkeypatch):
     assert '"verl==0.9.2"' in changed["pyproject.toml"] and "| ==0.9.2 " in changed["versions.md"]
 
 
+def snippets():
+    """(page, language, text) of each fenced block; those of docs/results are records."""
+    for page in PAGES:
+        if page.parent.name != "results":
+            for _, language, text in re.findall(
+                r"^( *)```(\w*)\n(.*?)^\1```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+            ):
+                yield str(page.relative_to(ROOT)), language, text
+
+
+def test_every_snippet_is_run_by_a_test_or_its_page_says_that_it_was_not_run():
+    found = Counter((page, language) for page, language, _ in snippets() if language != "sh")
+    assert found == {key: count for key, (count, _) in (RUN_BY | NOT_RUN).items()}
+    for (page, _), (_, file) in RUN_BY.items():
+        tests = (ROOT / file).read_text(encoding="utf-8")
+        assert Path(page).name in tests or "recipes/" in page, f"{file} does not read {page}"
+    for (page, _), (_, words) in NOT_RUN.items():
+        assert words in (ROOT / page).read_text(encoding="utf-8"), f"{page}: {words}"
+
+
+def test_every_line_of_a_shell_is_checked_or_needs_a_program_that_is_named():
+    """`diver` and `make` are checked below and above; pip's extras and folders and Python's modules exist."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for page, language, text in snippets():
+        for line in re.sub(r"\\\n\s*", "", text).splitlines() if language == "sh" else ():
+            words = [w for w in shlex.split(line, comments=True) if not re.match(r"[A-Z_]+=", w)]
+            match words:
+                case [] | ["diver" | "make" | "for", *_]:
+                    pass
+                case ["pip", "install", *names]:
+                    for name in (n for n in names if n.startswith((".", "tests"))):
+                        folder, _, wanted = name.rstrip("]").partition("[")
+                        assert (ROOT / folder).is_dir() and {*wanted.split(",")} <= {"", *extras}, f"{page}: {line}"
+                case ["python", "-m", module, *_] if not module.startswith("verl."):
+                    assert find_spec(module), f"{page}: {line}"
+                case ["python", script, *_]:
+                    assert script in ("-c", "-m") or (ROOT / script).is_file(), f"{page}: {line}"
+                case [program, *_]:
+                    assert program in PROGRAMS, f"{page}: {line}"
+
+
+@pytest.mark.parametrize("page", ["measure.md", "testbeds.md"])
+def test_the_recipe_of_a_page_loads(page, tmp_path):
+    (text,) = (text for name, language, text in snippets() if (name, language) == (f"docs/{page}", "toml"))
+    (tmp_path / "recipe.toml").write_text(text)
+    recipe = load_recipe(tmp_path / "recipe.toml")
+    given = tomllib.loads(text)
+    assert recipe.method.name == given.get("method", {}).get("name", "diver-mix")
+    assert recipe.data.path == given.get("data", {}).get("path", "countdown")
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_quickstart_run(tmp_path, monkeypatch, capsys):
+    """As they stand, but for runs of two steps; then the Python of measure.md, which reads such a run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recipes").symlink_to(ROOT / "recipes")
+    sizes = {"sample.group_size": 4, "train.steps": 2, "train.batch_size": 4, "train.mini_batch_size": 4}
+    sizes |= {"evaluate.problems": 4, "evaluate.num_samples": 4, "data.countdown.problems": 16}
+    small = [str(word) for key, value in sizes.items() for word in (f"--{key}", value)]
+    baseline = ["--method", "clip-higher", "--run.folder", "runs/quickstart-clip-higher"]
+    shown = [words for page, words in shown_commands() if page.name == "quickstart.md"]
+    for words in (["train", "recipes/quickstart.toml"], ["train", "recipes/quickstart.toml", *baseline], *shown):
+        done = diver(*words, *(small if words[0] == "train" else ()))
+        assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr}"
+    assert (tmp_path / "comparison.html").is_file()
+    (code,) = (text for page, language, text in snippets() if (page, language) == ("docs/measure.md", "python"))
+    names = {}
+    exec(code, names)
+    assert len(names["frame"]) == 16 and names["frame"]["step"].eq(2).all()
+    assert capsys.readouterr().out.strip() == names["groups"].notes[0]
+
+
 class Parsed(Exception):
     """The flags of a command are right; it is not carried out."""
 
@@ -130,7 +238,7 @@ def shown_commands():
             known = dict(
                 match.groups() for line in lines if (match := re.match(r"(\w+)=(?:'|\")?(.*?)(?:'|\")?$", line))
             )
-            for line in lines:
+            for line in (re.sub(r"^for .*; do (.*); done$", r"\1", line) for line in lines):
                 plain = re.sub(r"\$\(.*\)", "output", Template(line).safe_substitute(known))
                 words = shlex.split(re.split(r" (?:2?>|\||&)", plain)[0], comments=True)
                 if words[:1] == ["diver"] and "..." not in words:

@@ -56,11 +56,11 @@ def overhead(study: Study, out: Path) -> str:
             "Share of a step by part, mean over runs.\n",
             "## Shares of a step by part\n",
             markdown(["", *(f"{part}, %" for part in PARTS)], rows),
-            "Of the total time of the four parts: medians over steps, means over runs, [lowest, highest run], on one "
-            "thread. TD and ED are measured with every method, so that any two runs can be compared, and a method that "
-            "rewards them measures nothing more. So their share is the cost of diversity; the paper compares the time "
-            "of two trainings, one of which measures nothing.\n",
-            "A policy of 0.9 M parameters makes a step cheap, and so the share of diversity large.\n",
+            "Shares of the total time of the four parts on one thread: the median over steps, then the mean over runs "
+            "with the [lowest, highest run]. TD and ED are measured with every method, so that any two runs can be "
+            "compared; a method that rewards them measures nothing more. Their share is therefore the cost of "
+            "diversity. The paper instead compares the time of two trainings, one of which measures nothing.\n",
+            "The share of diversity is large here because a step of a policy of 0.9 M parameters is cheap.\n",
             "## At the paper's batch size\n",
             _at_scale(),
         ]
@@ -76,17 +76,17 @@ def _fractions(runs: Iterable[Record]) -> np.ndarray:
 def _at_scale() -> str:
     paper = (
         "The paper reports (Table 2) 29.75 h for DIVER, 28.46 h for GRPO with clip-higher, 28.13 h for Entropy-RL and "
-        "30.73 h for Pass@k Training, over 350 steps: DIVER takes 4.5 % more than the first, 5.8 % more than the "
-        "second, 3.2 % less than the third. "
+        "30.73 h for Pass@k Training, over 350 steps. DIVER takes 4.5 % more than GRPO with clip-higher, 5.8 % more "
+        "than Entropy-RL and 3.2 % less than Pass@k Training. "
     )
     if not BENCHMARK.exists():
         return paper + "`python benchmarks/overhead.py` in a clone measures ours on a rollout batch of that size.\n"
     ours = json.loads(BENCHMARK.read_text(encoding="utf-8"))
     return paper + (
-        f"A rollout batch of that size (load A: {ours['groups']} groups x {ours['responses']} responses x "
-        f"{ours['tokens']:,.0f} tokens) takes {ours['cpu_seconds']:.2f} s of one core here for TD and ED together "
-        f"(`python benchmarks/overhead.py`), {100 * ours['cpu_seconds'] / PAPER_STEP_SECONDS:.2f} % of the paper's "
-        f"{PAPER_STEP_SECONDS:.0f} s a step.\n"
+        f"TD and ED of a rollout batch of that size take {ours['cpu_seconds']:.2f} s of one core here "
+        f"(`python benchmarks/overhead.py`). This is {100 * ours['cpu_seconds'] / PAPER_STEP_SECONDS:.2f} % of the "
+        f"paper's {PAPER_STEP_SECONDS:.0f} s per step. The batch has {ours['groups']} groups of {ours['responses']} "
+        f"responses with {ours['tokens']:,.0f} tokens (load A).\n"
     )
 
 
@@ -110,10 +110,8 @@ def equations(study: Study, out: Path) -> str:
         [
             "## Formulas found and written\n",
             markdown(["method, extractor", *COUNTS], rows),
-            (
-                "Of the responses that Countdown's parser can read, nearly all: its formulas are simple, "
-                "so the test is weak.\n"
-            ),
+            "Only responses that Countdown's parser can read are counted, which are nearly all. Their formulas are "
+            "simple, so the test is weak.\n",
             "## On rollouts of mathematics\n",
             "The paper counted by hand in 5 responses: 8 of 95 formulas missed, 8.4 %.\n",
             _on_mathematics(),
@@ -164,10 +162,10 @@ def metric_validity(study: Study, out: Path) -> str:
             "## Do the metrics agree?\n",
             _correlations(names, np.array(of_runs), each),
             "Spearman's correlation. Over problems: within each run, over the problems that all share; the mean of the "
-            f"{len(each)} runs, with a 95 % bootstrap interval over problems. Of the methods' means: a correlation "
-            "near +1 says that the metrics rank the methods in one order, as in the paper's table of four methods; so "
-            "few points have no interval. Which order it is, the claims above say. More on this, with other data, is "
-            "in [metric-validity.md](metric-validity.md).\n",
+            f"{len(each)} runs, with a 95 % bootstrap interval over problems. Over the methods' means: near +1, the "
+            "metrics rank the methods in the same order, as in the paper's table of four methods. There are too few "
+            "methods for an interval. The claims above show the order. [Another page](metric-validity.md) has the "
+            "correlations on other data.\n",
         ]
     )
 
@@ -175,9 +173,9 @@ def metric_validity(study: Study, out: Path) -> str:
 def _models_note(study: Study, out: Path) -> str:
     """Which models measured, and what is missing."""
     note = (
-        "Means over seeds and problems of the 8 responses to each of 32 held-out problems that a record keeps; Pass@k "
-        "in per cent. Every metric is a diversity, mean 1 - similarity for the two by models, "
-        "so that more is more diverse."
+        "Means over seeds and problems, from the 8 responses to each of 32 held-out problems that a record contains; "
+        "Pass@k in per cent. A larger value means more diverse responses: the two metrics by models are the mean of "
+        "1 - similarity."
     )
     stored, runs = (
         saved_responses.read(out / saved_responses.STORED),

@@ -52,16 +52,16 @@ NONE = "–"
 SIGNALS = tuple(name for name in TITLES if name.startswith("signal/"))
 CLAIM_HEAD = "## The paper's claims\n"
 SIGNAL_NOTE = (
-    "Share (per cent) of the sum of |A| by the kind of group, over the last quarter of the training. In a group all "
-    "correct the outcome gives no advantage, so all of it comes from the diversity reward; its size does not depend on "
-    "lambda, since the advantage is divided by the group's standard deviation.\n"
+    "Share (per cent) of the sum of |A| by the kind of group, over the last quarter of the training. In a group that "
+    "is all correct, the outcome gives no advantage, so the advantage comes from the diversity reward alone. Its size "
+    "does not depend on lambda, since it is divided by the group's standard deviation.\n"
 )
 CLAIM_NOTE = (
     "Here: the difference that the claim says is above 0, with its 95 % interval over seeds and problems. Supported: "
-    "the whole interval is above 0; contradicted: the whole interval is below 0; inconclusive: it has both signs. "
-    "There is no correction for multiple tests: of twenty claims without an effect, one may appear settled by chance. "
-    "Paper: the difference between the scores that it prints, where it prints them, for its models on its benchmarks, "
-    "in points of the in-domain averages. Smaller than the paper's: the whole interval is below that difference."
+    "the interval is above 0. Contradicted: it is below 0. Inconclusive: it contains 0. There is no correction for "
+    "multiple tests: of twenty claims without an effect, one may appear settled by chance. Paper: the difference "
+    "between the scores in the paper, in points of its in-domain averages (– where it prints none). Smaller than "
+    "the paper's: the interval is below that difference."
 )
 _PERCENT = re.compile(r"(saved/)?pass@|group/|reward/|signal/")
 
@@ -179,12 +179,12 @@ def claims_section(study: Study) -> str:
     table = markdown(["claim", "measured by", "paper", "here", "status"], rows)
     note = CLAIM_NOTE
     if counts[AT_CEILING]:
-        note += " At ceiling: the variant that is to be surpassed solves every problem."
+        note += " At ceiling: the variant that has to be surpassed solves every problem."
     if any(claim.within for claim in study.experiment.claims):
-        note += " A claim of no difference is supported where the whole interval is within its bounds."
+        note += " A claim of no difference is supported if the interval is within its bounds."
     if any("kl-cov" in (claim.more, claim.less) for claim in study.experiment.claims):
         note += " kl-cov stands for the paper's Entropy-RL."
-    return f"Of {len(decided)} claims: {summary}.\n\n{table}\n{note}\n"
+    return f"{len(decided)} claims: {summary}.\n\n{table}\n{note}\n"
 
 
 def _status(claim: Claim, status: str, gap: Estimate) -> str:
@@ -207,19 +207,21 @@ def levels_note(study: Study) -> str:
     note = "Means over seeds and problems ± the standard deviation over seeds."
     if any(m.startswith(("pass@", "distinct@")) for m in columns):
         note += (
-            " Pass@k (per cent) and distinct, the expected number of different correct solutions among k samples, are "
-            f"of {len(last_evaluation(run)['solutions'])} held-out problems after training."
+            " Pass@k (per cent) and distinct (the expected number of different correct solutions among k samples) are "
+            f"measured on {len(last_evaluation(run)['solutions'])} held-out problems after training."
         )
     if any(m.startswith("held-out/") for m in columns):
         note += (
-            " TD, held out, is of 8 responses of the trained policy to each of them, of whole responses and with the "
-            "metric's default settings, so that it can be compared whatever was varied in training."
+            " TD, held out, is measured on 8 complete responses of the trained policy to each of these problems. It "
+            "has the metric's default settings, so it can be compared between all variants."
         )
     training = [text for beginning, text in MEANINGS.items() if any(m.startswith(beginning) for m in columns)]
     if training:
-        note += f" Of the training, over its last quarter: {'; '.join(training)}."
+        note += f" Columns of the training, over its last quarter: {'; '.join(training)}."
     if INITIAL in study.runs:
-        note += f" The policy before training is evaluated once{', and has no columns of a training' * bool(training)}."
+        note += (
+            f" The policy before training is evaluated once{', and has no columns of the training' * bool(training)}."
+        )
     return f"{note}\n"
 
 

@@ -50,20 +50,20 @@ def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
     head = [
         "# Exploration methods side by side\n",
         f"![Pass@1 against Pass@64]({NAME}.png)\n",
-        f"One curve per method, over the temperature at test time, from {max(drawn):g} (left) to {min(drawn):g} "
-        "(right; greedy sampling gives one response, and so no Pass@64); bars are 95 % intervals over seeds and "
-        "problems. Grey points are the *free baselines*, which need no new method: the untrained policy, clip-higher "
-        "and, where they were run, clip-higher at half and at twice its learning rate and with a KL term, each at "
-        "these temperatures, and their earlier checkpoints at temperatures "
+        f"Each curve is a method over the temperature at test time, from {max(drawn):g} (left) to {min(drawn):g} "
+        "(right). Greedy sampling gives one response, so it has no Pass@64. Bars are 95 % intervals over seeds and "
+        "problems. Grey points are the *free baselines*, which need no new method. These are the untrained policy, "
+        "clip-higher, and, where they were run, clip-higher at half and at twice its learning rate and with a KL term. "
+        "Their earlier checkpoints are evaluated at temperatures "
         f"{' and '.join(f'{t:g}' for t in plan.evaluation.checkpoint_temperatures)}.\n",
         f"Made by `diver reproduce {NAME}`; [study.toml](../../studies/method_comparison/study.toml) has the regimes, "
         "the variants and the stages. Methods are in the common frame ([methods.md](../methods.md)) unless they are "
         "labelled *as published*; the learning rate of each was chosen from "
         f"{', '.join(f'{rate:g}' for rate in plan.rates)} by shorter runs on other problems. All seeds of a testbed "
-        "train on the same problems: an interval is for other seeds and other held-out problems, not for another "
-        "training set. *(1 of 3 seeds)* marks a variant whose runs are not finished; an interval of one seed is over "
-        "problems alone, and so is narrower than one of several; "
-        "one of two seeds holds in about nine cases of ten instead of 95 %.\n",
+        "train on the same problems: an interval covers other seeds and other held-out problems, not another "
+        "training set. *(1 of 3 seeds)* marks a variant with unfinished runs. An interval of one seed is over "
+        "problems alone, so it is narrower than one of several seeds. An interval of two seeds covers the true value "
+        "in about nine cases of ten instead of 95 %.\n",
         summary(plan, known),
     ]
     write_text(out / PAGE, "\n".join(head + _parts(known, appendices)))
@@ -144,10 +144,10 @@ def _smallest(results: Results) -> str:
     if any(map(np.isnan, values.values())):
         return ""
     return (
-        "The true difference from clip-higher that these numbers of problems, samples and seeds detect with a power of "
-        "80 %, if intervals always had the width that they have here (the power is lower with few seeds), at "
-        "temperature 1, in points, the median over the variants: "
-        f"{', '.join(f'Pass@{k} {value:.1f}' for k, value in values.items())}.\n"
+        "These numbers of problems, samples and seeds detect the following true differences from clip-higher with a "
+        "power of 80 % (in points at temperature 1, the median over the variants): "
+        f"{', '.join(f'Pass@{k} {value:.1f}' for k, value in values.items())}. This assumes intervals as wide as those "
+        "here; the power is lower with few seeds.\n"
     )
 
 
@@ -155,12 +155,14 @@ def _start(results: Results) -> str:
     if results.untrained is None:
         return ""
     runs = {0: results.untrained}
-    values = [f"Pass@{k:,} {_points(large(runs, 'pass', k))}" for k in (1, 16, 256, 1024) if k <= _samples(results)]
-    gains = [_points(late_gain(results, name.split()[1]), "+") for name in AT]
+    values = [f"- Pass@{k:,} {_points(large(runs, 'pass', k))}" for k in (1, 16, 256, 1024) if k <= _samples(results)]
+    gains = [f"- at temperature {t} {_points(late_gain(results, t), '+')}" for t in (name.split()[1] for name in AT)]
     return (
-        f"Before training, at temperature 1, on {results.plan.evaluation.large_problems} problems: "
-        f"{', '.join(values)}. In the last quarter of the steps the Pass@1 of {BASELINE} changes by "
-        f"{' and '.join(gains)} points at temperatures 1 and 0.6.\n"
+        f"Before training, at temperature 1, on {results.plan.evaluation.large_problems} problems:\n\n"
+        + "\n".join(values)
+        + f"\n\nIn the last quarter of the steps the Pass@1 of {BASELINE} changes by so many points:\n\n"
+        + "\n".join(gains)
+        + "\n"
     )
 
 
@@ -216,8 +218,8 @@ def front_table(results: Results) -> str:
     free = "; ".join(f"{w:g}: {f[1]}" for w, f in zip(WEIGHTS, best, strict=True) if f)
     note = (
         "w Pass@1 + (1 - w) Pass@64 of each method at its best temperature (in brackets), minus that of the best free "
-        "baseline, in points; both are selected on one half of the problems and compared on the other, and the "
-        "reverse. A method is above the free baselines where the whole interval is above 0. Only seeds count that the "
+        "baseline, in points. Both are selected on one half of the problems and compared on the other, and the "
+        "reverse. A method is above the free baselines if the interval is above 0. Only seeds count that the "
         "method and all free baselines have. The best of many baselines is selected on the seeds on which it is "
         f"compared, which is to the disadvantage of the methods. The best free baseline for each w: {free}.\n"
     )
@@ -291,11 +293,11 @@ def _solutions(results: Results) -> str:
     if not with_first_seed(results):
         return ""
     return (
-        f"![Solutions over training]({_solutions_name(results)})\n\nThe correct solutions among "
-        f"{results.plan.evaluation.samples} samples of a problem over the training, one colour per solution (grey "
-        "beyond the last colour), by the methods that most stages have, before training and at each checkpoint of seed "
-        f"{results.part.seeds[0]}; white is wrong. Of the first {results.plan.evaluation.shown_problems} problems, "
-        "those with the most solutions before training.\n"
+        f"![Solutions over training]({_solutions_name(results)})\n\nThe figure shows the correct solutions among "
+        f"{results.plan.evaluation.samples} samples of a problem, before training and at each checkpoint of seed "
+        f"{results.part.seeds[0]}. Each solution has a colour (grey beyond the last colour); white is wrong. The "
+        "methods are those that most stages have. The problems have the most solutions before training, among the "
+        f"first {results.plan.evaluation.shown_problems}.\n"
     )
 
 

@@ -23,13 +23,13 @@ def summary(plan: Plan, parts: Sequence[Results]) -> str:
     head = ["minus clip-higher, points", *(f"{part.title}: Pass@{k}" for part in parts for k in KS)]
     note = (
         "Pass@k at temperature 0.6, the paper's, minus clip-higher's. **Bold**: all seeds are finished and the "
-        "interval excludes 0. Of many comparisons one in twenty does so by chance: what the problems and seeds show on "
-        "which a method was selected is a hypothesis, which the confirming stages test on other problems."
+        "interval excludes 0. One in twenty comparisons does so by chance. A result on the problems and seeds on which "
+        "a method was selected is therefore a hypothesis, which the confirming stages test on other problems."
     )
     if any(tails(part) for part in parts):
         note += (
-            " †: the responses went on after their answers, so that the number is that of the method together with "
-            "this loophole ([README.md](README.md#text-after-the-answer))."
+            " †: the responses continued after their answers, so the number is that of the method together with "
+            "[this loophole](README.md#text-after-the-answer)."
         )
     return f"## Summary\n\n{note}\n\n{markdown(head, rows)}\n{_recommendation(plan, parts)}\n"
 
@@ -71,9 +71,9 @@ def above_all_free(parts: Sequence[Results], label: str) -> list[str]:
 
 def _recommendation(plan: Plan, parts: Sequence[Results]) -> str:
     rule = (
-        "By the rule of study.toml, fixed before any confirming run, a setting is recommended if on every confirming "
-        "stage it is above clip-higher at both Pass@1 and Pass@64, at temperature 1 or at 0.6, and above the best free "
-        "baseline for one of the weights below, with intervals that exclude 0."
+        "The rule of study.toml was fixed before any confirming run. A setting is recommended if it meets two criteria "
+        "on every confirming stage, with intervals that exclude 0. It is above clip-higher at both Pass@1 and Pass@64, "
+        "at temperature 1 or at 0.6. It is also above the best free baseline for one of the weights below."
     )
     deciding, finished = confirming(plan, parts)
     if not deciding:

@@ -85,17 +85,18 @@ def _preparation(config: Mapping[str, Any], before: Record) -> str:
     solved = 100 * np.mean(released["correct"]) / released["samples"]
     rates = np.array(list(before["selected"].values())) / rule["samples"]
     return (
-        f"GSM8K's training set is dealt out at random into three parts; each keeps the problems of at most "
-        f"{config['split']['longest_prompt']} tokens whose expressions have at most {recipe['sample']['max_tokens']}: "
-        f"{sizes['warm_up']:,} for the warm-up, {sizes['training']:,} for training, {sizes['held_out']:,} held out, of "
-        f"which the first {len(released['correct'])} are evaluated on. The 4-bit copy of the model that the warm-up "
-        f"begins with, asked without its chat template for an answer of at most {recipe['sample']['max_tokens']} "
-        f"tokens, solves {solved:.1f} % of them ({released['samples']} samples each, temperature 1.0): this says "
-        f"nothing of the model's usual score.\n\nThe warm-up is supervised, {len(losses)} steps of "
-        f"{config['warm_up']['batch_size']} solutions of the first part, in which the calculator's formulas are put "
-        f"into each other, one expression that the grader computes; its loss falls from {losses[0]:.2f} to "
-        f"{np.mean(tail):.2f} nats per token. Trained on are the {len(rates)} problems of the second part that the "
-        f"warmed-up model solves in {rule['least']} to {rule['most']} of {rule['samples']} samples"
+        f"GSM8K's training set is divided at random into three parts. Each part contains only problems of at most "
+        f"{config['split']['longest_prompt']} tokens with expressions of at most {recipe['sample']['max_tokens']}. "
+        f"There are {sizes['warm_up']:,} problems for the warm-up, {sizes['training']:,} for training and "
+        f"{sizes['held_out']:,} held out. The evaluation has the first {len(released['correct'])} of these. The "
+        f"warm-up starts from the 4-bit copy of the model. Without its chat template and with at most "
+        f"{recipe['sample']['max_tokens']} tokens per answer, it solves {solved:.1f} % of them "
+        f"({released['samples']} samples each, temperature 1.0). This is not the model's usual score.\n\n"
+        f"The warm-up is supervised: {len(losses)} steps of {config['warm_up']['batch_size']} solutions of the first "
+        f"part. In a solution, the calculator's formulas are substituted into each other, which gives one expression "
+        f"that the grader computes. The loss falls from {losses[0]:.2f} to {np.mean(tail):.2f} nats per token. "
+        f"The runs train on the {len(rates)} problems of the second part that the warmed-up model solves in "
+        f"{rule['least']} to {rule['most']} of {rule['samples']} samples"
         + (f", {100 * rates.mean():.0f} % on average.\n" if len(rates) else ".\n")
     )
 
@@ -112,8 +113,8 @@ def _outcome(study: Study, temperature: str) -> str:
         return f"At temperature {temperature} diver-mix differs from clip-higher at {', '.join(significant)} points."
     least = " and ".join(f"{shown(m, _least(gaps[m]))} at {title(m)}" for m in (measures[0], measures[-1]))
     return (
-        f"At temperature {temperature} no difference of Pass@k between diver-mix and clip-higher can be told from 0; "
-        f"the smallest true difference that such a study detects with 80 % probability is {least}, in points."
+        f"At temperature {temperature} no difference of Pass@k between diver-mix and clip-higher is significant. "
+        f"The smallest true difference that such a study detects with 80 % probability is {least}, in points."
     )
 
 
@@ -137,8 +138,9 @@ def _held_out(study: Study, temperature: str) -> Sequence[str]:
     return [
         f"## Held out, temperature {temperature}\n",
         markdown(["", INITIAL, *METHODS, "diver-mix − clip-higher", "detectable"], rows),
-        f"Of {problems} problems x {samples} samples, means over seeds and problems; Pass@k in per cent, distinct: the "
-        "expected number of different correct solutions among k samples; TD and ED of 8 samples. The difference is "
+        f"Means over seeds and problems, with {problems} problems x {samples} samples. Pass@k is in per cent. Distinct "
+        "is the expected number of different correct solutions among k samples. TD and ED have 8 samples. The "
+        "difference is "
         "paired over seeds and problems, with its 95 % interval over both. Detectable: the true difference that such a "
         f"study detects with 80 % probability, {DETECTABLE:.2f} times half that interval. Every policy has the same "
         "random streams." + (f" {unscored} samples are unscored.\n" if unscored else "\n"),
@@ -158,7 +160,7 @@ def _training(study: Study) -> str:
     return "\n".join(
         [
             markdown(["over the last quarter of the steps", *variants, "diver-mix − clip-higher"], rows),
-            "A value a seed, with Student's interval over seeds; shares in per cent.\n",
+            "One value per seed, with Student's interval over seeds; shares in per cent.\n",
             signals(study),
             SIGNAL_NOTE,
         ]

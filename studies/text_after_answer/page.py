@@ -19,24 +19,24 @@ CONTROL = 0.2
 DASH = "–"
 INTRODUCTION = (
     "# Text after the answer\n\n"
-    "A verifier reads the answer, and a response may go on after it. Diversity that is measured on the whole "
-    "response then pays for\n"
-    "the text after the answer. In the [comparison of methods](method-comparison.md) the responses "
-    "of diver-mix grew in mazes from 17 to more\n"
-    "than 30 tokens of at most 44. This study repeats these runs with each repair, and with the paper's conditions "
-    "of its\n"
-    "reward-hacking figure. Its protocol,\n"
-    "`studies/text_after_answer/study.toml`, was committed before the first run. `python -m text_after_answer` makes "
-    "the runs and this\n"
-    "page.\n\n"
+    "A verifier reads the answer, and a response may continue after it. If diversity is measured on the complete "
+    "response,\n"
+    "text after the answer raises the diversity reward. In mazes, the responses of diver-mix grew from 17 to more "
+    "than 30 tokens of\n"
+    "at most 44 ([comparison of methods](method-comparison.md)). This study repeats these runs with each repair, and "
+    "with the conditions\n"
+    "of the paper's reward-hacking figure. Its protocol, `studies/text_after_answer/study.toml`, was committed before "
+    "the first\n"
+    "run. `python -m text_after_answer` makes the runs and this page.\n\n"
     '- **no repair**: the paper\'s settings, `diversity.until = "end"` and `shaping.condition = "correct"`. Runs '
     "of stage c.\n"
     '- **up to the answer**: `diversity.until = "answer"`. Diversity is measured up to the end of the answer.\n'
     '- **finished**: `shaping.condition = "correct-finished"`. Only correct responses that end before the length '
     "limit are rewarded.\n"
     "- **both**: both settings, the library's defaults.\n"
-    "- **all**, **wrong**, **all, length penalty**: the paper's other conditions, measured on the whole response.\n\n"
-    "Mazes, 600 steps, responses of at most 44 tokens, {seeds}. Intervals are of 95 %.\n"
+    "- **all**, **wrong**, **all, length penalty**: the paper's other conditions, measured on the complete "
+    "response.\n\n"
+    "Mazes, 600 steps, responses of at most 44 tokens, {seeds}. Intervals have a level of 95 %.\n"
 )
 
 

@@ -108,7 +108,7 @@ def test_the_untrained_policy_is_the_same_for_every_seed():
 def test_the_table_of_claims_counts_them_and_shows_each():
     found = study(**{"λ 0.1": 0.6, "λ 0.2": 0.6, "λ 0.5": 0.4})
     page = claims_section(found)
-    assert page.startswith("Of 4 claims: 2 supported, 1 contradicted, 1 not run.")
+    assert page.startswith("4 claims: 2 supported, 1 contradicted, 1 not run.")
     assert page.count("\n| ") == 6 and "within its bounds" in page
 
 

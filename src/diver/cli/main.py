@@ -22,7 +22,7 @@ USER_ERRORS = {
     errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
 }  # fmt: skip
 
-NO_MEMORY = ("failed to map segment", "annot allocate memory")  # a library could not be loaded
+NO_MEMORY = ("failed to map segment", "annot allocate memory")  # messages of the loader when memory is short
 
 
 def main() -> None:

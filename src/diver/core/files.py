@@ -277,7 +277,7 @@ class WorkFolder:
         self._lock: IO[str] | None = None
         if self._file.exists():
             self._take_over()
-            self._lock = lock(path)  # before anything else in it is read
+            self._lock = lock(path)  # lock the folder before any other file in it is read
         else:
             check_folder(path)
             if path.exists() and any(not p.name.startswith(".") for p in path.iterdir()):

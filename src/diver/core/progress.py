@@ -1,4 +1,4 @@
-"""The only place that makes progress bars. In a terminal they move; in a log file they are a line now and then."""
+"""The only place that makes progress bars. A terminal shows a moving bar, a log file a line now and then."""
 
 import os
 import sys

@@ -1,7 +1,7 @@
 """The run folder: the files of a run, and how they survive a kill.
 
     config.json            the resolved recipe, versions, seed, commit, command, notes on the data
-    metrics.jsonl          a row a step, appended
+    metrics.jsonl          one row per step, appended
     metrics.replaced.jsonl rows of steps that were done again, since a run was killed after its last checkpoint
     rollouts/step_NNNN.jsonl, eval/step_NNNN.json, checkpoints/step_NNNN/, report.html
 
@@ -335,7 +335,7 @@ class RunFolder(WorkFolder):
         for aside in (self.path / "checkpoints").glob(".step_*.part"):
             shutil.rmtree(
                 aside, ignore_errors=True
-            )  # NFS keeps what another process has open; the next call tries again
+            )  # NFS keeps files that another process has open; the next call tries again
 
 
 def make_readable(folder: Path) -> None:
@@ -364,7 +364,7 @@ def by_step(folder: Path, suffix: str = "") -> dict[int, Path]:
 
 
 def metrics_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows of metrics.jsonl as float64, a row a step in order, a column a metric; NaN where a value is not a number."""
+    """Rows of metrics.jsonl as float64, one row per step, one column per metric; NaN where a value is not a number."""
     import pandas as pd
 
     by_step = {int(row["step"]): {name: number(v) for name, v in row.items() if name != "step"} for row in rows}

@@ -61,7 +61,7 @@ def uniform(seeds: np.ndarray, token: int | np.ndarray) -> np.ndarray:
 
 
 EVERY = 8  # one generated problem in this many is held out
-PATIENCE = 20_000  # candidates in a row that are none or known, after which there are no more
+PATIENCE = 20_000  # give up after so many candidates in a row without a new problem
 
 
 def is_held_out(key: str) -> bool:

@@ -33,8 +33,8 @@ class Diversity:
     """Settings of the diversity metrics. The defaults are the paper's, but for `until`."""
 
     until: Until = "answer"
-    """How much of a response is measured. With answer, it ends with the first place that states the graded answer: text
-    after it raises the diversity reward and solves nothing. With end, as in the paper, all of it is measured."""
+    """The part of a response that is measured. With answer, it ends with the first place that states the graded answer:
+    text after it raises the diversity reward and solves nothing. With end, as in the paper, all of it is measured."""
     horizon: int | None = None
     """Only the first n policy tokens of a response count. Default: all of them, which is best in the paper."""
     orders: int = 4
@@ -44,9 +44,9 @@ class Diversity:
     symmetric: bool = False
     """Textual dissimilarity as the mean of BLEU in both directions."""
     tokenize: Tokenize = "whitespace"
-    """What n-grams are made of: words between white space, zh or char (sacrebleu's), or the policy's tokens."""
+    """Units of n-grams: words between white space, zh or char (sacrebleu's), or the policy's tokens."""
     extractor: Extractor = "nested"
-    """How formulas are found: nested, or the paper's three regular expressions."""
+    """Extraction of formulas: nested, or the paper's three regular expressions."""
     ignore_space: bool = False
     """Formulas that differ in white space only are equal."""
     embedding: Embedding = Embedding()

@@ -102,7 +102,7 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
     Yields number and response of each occurrence, [occurrences], and how often each number occurs in the whole group,
     [n-grams], those that occur once included. These are dropped at their order: no longer one is seen twice.
     """
-    # Every response is followed by a token of its own, so that an n-gram across a border is seen once and dropped.
+    # A unique token follows every response, so an n-gram across a border occurs once and is dropped.
     size, vocabulary = len(length), int(tokens.max(initial=-1)) + 1
     tokens = np.insert(tokens, np.cumsum(length), vocabulary + np.arange(size))
     doc = np.repeat(np.arange(size), length + 1)

@@ -166,6 +166,6 @@ def _loading(model: str, kind: str, extra: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise DiverError(f"{model}: {error}: {install(extra)}") from None
-    except Exception as error:  # the hub, the files and torch raise some dozens of kinds
+    except Exception as error:  # the hub, the file system and torch raise dozens of exception types
         reason = " ".join(str(error).split())
         raise DiverError(f"{model}: cannot be loaded ({reason:.200}); give the folder or hub name of {kind}") from None

@@ -63,7 +63,7 @@ def difference(
 
 
 def values(evaluation: Mapping[str, Any], measure: str, names: Collection[str] | None = None) -> np.ndarray:
-    """pass@k, distinct@n or pair_diversity of the problems `names`, by default all, float64 [problems].
+    """pass@k, distinct@n or pair_diversity of the problems `names` (default: all), float64 [problems].
 
     NaN where a problem has too few scored samples for it, or, of distinct@n, another number of samples than n. The
     diversity of pairs is NaN for fewer than two correct samples.

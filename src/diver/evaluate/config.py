@@ -135,7 +135,7 @@ class EvalConfig(Export):
 
 
 def parse_ks(text: str) -> list[int]:
-    """1,8,64 as it is; `...` doubles from the number before it to below the number after it: 1,...,1024."""
+    """Read values of k such as 1,8,64. `...` doubles from the number before it up to the one after it: 1,...,1024."""
     ks: list[int] = []
     parts = [part.strip() for part in text.split(",") if part.strip()]
     try:

@@ -37,7 +37,7 @@ from diver.tasks.verify import DEFAULT, Grader, get_grader, in_thought, verdicts
 AUTO = "auto"  # use the verifier that each problem names
 SCORED = frozenset({Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TRUNCATED})
 """Grades that say something about the model; timeout and error do not: such a sample is left out of n."""
-CHUNK = 4096  # rows graded at once: equal answers among them are graded once; bounds the text in memory
+CHUNK = 4096  # rows per call: equal answers are graded once, and the text in memory is bounded
 MAX_ANSWER = 48  # characters of an answer that are kept as they are
 
 

@@ -95,7 +95,7 @@ NOTE = (
 
 
 def table_of(results: Results) -> Table:
-    """A row a benchmark; an estimate that it does not have is unknown."""
+    """One row per benchmark; an estimate that it does not have is unknown."""
     names = ["avg@n", *(f"{kind}@{k}" for kind in ("pass", "maj") for k in _ks(results, kind))]
     largest = [f"distinct@{k}" for k in _ks(results, "distinct")[-1:]]
     exact_of = {r["title"]: r.get("exact_solutions", True) for r in results.values()}
@@ -127,7 +127,7 @@ def table_of(results: Results) -> Table:
 
 
 def benchmark_table(results: Results) -> str:
-    """A column a benchmark, a row an estimate, as Markdown."""
+    """The estimates as Markdown, with one column per benchmark and one row per estimate."""
     header, _, _, *rows = table_of(results).upright()
     sizes = ["problems x samples", *(f"{r['problems']} x {r['samples']}" for r in results.values())]
     return markdown(header, [sizes, *rows]) + f"\n{NOTE}\n"
@@ -144,7 +144,7 @@ def _estimate(result: Mapping[str, Any], name: str) -> Estimate:
 
 
 def write_curves(results: Results, *paths: Path) -> Sequence[Path]:
-    """A line a benchmark over k, its interval as a band; returns the paths, none where no response could be scored."""
+    """One line per benchmark over k, with its interval. Returns the paths; none if no response was scored."""
     estimates = [{k: _estimate(result, f"pass@{k}") for k in result["k"]} for result in results.values()]
     curves = [{k: e for k, e in of.items() if not math.isnan(e.mean)} for of in estimates]
     if not paths or not any(curves):

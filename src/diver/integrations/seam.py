@@ -31,7 +31,7 @@ class Seam:
     """Whether the length limit is known there."""
 
     def usable(self, method: str | Method) -> Method:
-        """The method, or DiverError in one line where this seam cannot carry it."""
+        """The method, if this engine supports it; else a DiverError of one line."""
         method = method_named(method) if isinstance(method, str) else method
         name = f"method {method.name!r}"
         check_needs(method, self.engine, self.carries)

@@ -48,7 +48,7 @@ NO_ALERTS = (
 
 
 class Run(NamedTuple):
-    """Whose responses: those of a path, or of one value of --by in it. `table` has a row a group, step by step."""
+    """Whose responses: those of a path, or of one value of --by in it. `table` has one row per group, by step."""
 
     name: str
     source: Source
@@ -57,7 +57,7 @@ class Run(NamedTuple):
 
     @property
     def metrics(self) -> pd.DataFrame:
-        """float64, a row a step, a column a mean; empty where no step is known."""
+        """float64, one row per step, one column per mean; empty if no step is known."""
         means = self.table.drop(columns="by").groupby("step").mean()
         return means.rename(index=int).dropna(axis=1, how="all")
 
@@ -77,7 +77,7 @@ def runs_of(sources: Sequence[Source]) -> list[Run]:
 
 
 def summary(runs: Sequence[Run]) -> Table:
-    """A row a run."""
+    """One row per run."""
     tables = [run.table for run in runs]
     measures = [
         Measure("groups"),
@@ -100,7 +100,7 @@ def summary(runs: Sequence[Run]) -> Table:
 
 
 def is_upright(table: Table) -> bool:
-    """Whether the summary has a column a run, as one of few runs is read more easily."""
+    """Whether the summary has one column per run, which is easier to read for few runs."""
     return len(table.rows) <= 3
 
 
@@ -202,7 +202,7 @@ def curves(runs: Sequence[Run], metrics: Sequence[pd.DataFrame], found: Sequence
 
 
 def _lines(panel: Panel, metrics: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
-    """A line a run, or one of its correct responses and one of its wrong ones."""
+    """One line per run, or one line for its correct responses and one for its wrong ones."""
     lines = []
     for i, of in enumerate(metrics):
         parts = [(f"{panel.metric}:{RIGHT}", RIGHT), (f"{panel.metric}:{WRONG}", WRONG)]

@@ -285,7 +285,7 @@ def missed_options(responses: Sequence[Response]) -> list[str]:
 
 
 def _row(response: Response) -> dict[str, Any]:
-    """A row of samples.jsonl: `correct` is by its grade, `label` what was there."""
+    """A row of samples.jsonl. `correct` is the new grade, `label` the label of the file."""
     problem, rollout = response.problem, response.rollout
     return {
         **({"by": response.by} if response.by else {}),

@@ -22,7 +22,7 @@ from diver.look.problems import column, pair_values
 GROUPS = 200  # groups on a page
 RESPONSES = 64  # responses shown in a group
 BYTES = 2_050_000  # compressed data of GROUPS groups, so that the page stays below 3 MB; more groups are allowed more
-LENGTHS = (12_000, 6_000, 3_000, 1_500, 800, 400, 200, 100)  # characters of a response, the first that fits
+LENGTHS = (12_000, 6_000, 3_000, 1_500, 800, 400, 200, 100)  # characters of a response; the first that fits BYTES
 # An answer outside of a formula, drawn all the same.
 _BOX = re.compile(r"\\boxed\s{0,4}\{(?:[^{}]|\{[^{}]{0,200}\}){0,200}\}")
 HEAD = 0.7  # this fraction of a text that is too long is its beginning; the rest is its end, where the answer is

@@ -182,7 +182,7 @@ def column(name: str) -> Measure:
     return Measure(name, title(name), 100 if percent else 1, 3 if is_metric(name) else 1)
 
 
-# ---- what the page of rollouts says of a group
+# ---- values of a group, for the page of rollouts
 
 
 def outcome_values(group: Group, threshold: float) -> dict[str, float]:

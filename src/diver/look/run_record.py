@@ -42,7 +42,7 @@ class RunRecord:
     folder: Path
     config: Mapping[str, Any]
     metrics: pd.DataFrame
-    """float64, a row a step, a column a metric; NaN where it is unknown."""
+    """float64, one row per step, one column per metric; NaN where it is unknown."""
     evaluations: dict[int, dict[str, Any]]
     """Each eval/step_NNNN.json by its step."""
     rollout_files: dict[int, Path]

@@ -88,7 +88,7 @@ class Drawn:
 
 @dataclass(eq=False)
 class Content:
-    """What one file has: a row a group, a sample of its groups, notes and the largest outcome, if that is above 0.
+    """The content of one file: one row per group, a sample of its groups, notes, and the largest outcome if above 0.
 
     `whole`: all of it was read.
     """
@@ -109,7 +109,7 @@ class Source:
         self.files: list[RolloutFile] = []
         self.contents: dict[RolloutFile, Content] = {}
         self.names: dict[str, str] = {}
-        self._reader = Reader(columns)  # one for all files: TRL writes some twice
+        self._reader = Reader(columns)  # one reader for all files, because TRL writes some rows twice
         self.layouts, self.outcomes = self._reader.layouts, self._reader.outcomes
         self._said: list[str] = []  # by the last look
         self._shares: dict[Path, int] = {}  # how much was read of each file, in bytes

@@ -63,7 +63,7 @@ class PolicyLoss:
     needs_entropy: ClassVar[bool] = False
     """Whether `select_tokens` and `forward` need the entropy of each token."""
     has_anchor: ClassVar[bool] = False
-    """Whether `measure_anchor` is called, once in a run, for a number that is kept in every checkpoint."""
+    """Whether `measure_anchor` is called once in a run. Every checkpoint stores the number that it returns."""
     recomputes_logprobs: ClassVar[bool] = False
     """Whether the old log-probs are computed anew before the first update: bfloat16 rounds by more than its bounds
     allow."""

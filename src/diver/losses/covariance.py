@@ -26,7 +26,7 @@ class ClipCovLoss(ClipLoss):
     clip_high: float = 1.0
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
     fraction: float = 2e-4
-    """The most that are left out, as a fraction of the tokens of the mini-batch; at least one if any token is a
+    """Maximum number of tokens left out, as a fraction of the tokens of the mini-batch; at least one if any token is a
     candidate."""
     low: float = 1.0
     """Candidates have a covariance above this,"""
@@ -63,9 +63,9 @@ class KlCovLoss(PolicyLoss):
 
     name: str = "kl-cov"
     fraction: float = 2e-3
-    """How many are penalised, as a fraction of the tokens of the mini-batch; at least one."""
+    """Number of tokens that are penalised, as a fraction of the tokens of the mini-batch; at least one."""
     coef: float = 1.0
-    """What |log rho|, the estimate of the KL divergence at a token, is multiplied by."""
+    """Factor of |log rho|, the estimate of the KL divergence at a token."""
 
     metric_names = ("clip_fraction",)
     selects_tokens = True

@@ -15,7 +15,7 @@ class DppoLoss(PolicyLoss):
 
     name: str = "dppo"
     delta: float = 0.15
-    """How far the probability of a token may move; that of verl's script for this loss."""
+    """Largest change of the probability of a token. The default is that of verl's script for this loss."""
     max_ratio: float = 10_000.0
     """Upper bound of the ratio as a weight. That of verl's script is never reached in practice: the source found that a
     low bound hurts."""

@@ -16,7 +16,7 @@ class HighEntropyLoss(ClipLoss):
 
     name: str = "high-entropy"
     top_entropy_fraction: float = 0.2
-    """How many count, those of highest entropy, as a fraction of the tokens of the mini-batch; at least one."""
+    """Number of tokens of highest entropy that count, as a fraction of the tokens of the mini-batch; at least one."""
 
     selects_tokens = True
     needs_entropy = True

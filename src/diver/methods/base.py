@@ -48,7 +48,7 @@ class Selection:
     keep: Literal["all", "most", "least"] = "all"
     """most or least: of more samples, the G of highest or lowest mean of TD and ED (paper, appendix B.1)."""
     samples: int = 2
-    """How many times G rollouts are sampled, where `keep` is not all."""
+    """Number of times G rollouts are sampled, if `keep` is not all."""
     outcomes: Literal["all", "correct", "wrong"] = "all"
     """Leave out wrong rollouts, or correct ones: they then do not count in the mean over tokens either."""
     filter_groups: bool = False
@@ -143,7 +143,7 @@ class Context:
 
 @settings
 class Method:
-    """What a group of graded rollouts becomes before the update. A name and nothing else is the source's setting."""
+    """The exploration method, which turns graded groups into advantages. By default it has its source's settings."""
 
     name: str = ""
     """Name of the method, or `package.module:Class`. Names are those of `diver methods`. On the command line it
@@ -422,12 +422,12 @@ class Method:
 
 
 def sum_logprobs(group: Group) -> np.ndarray:
-    """log pi(o) under the sampler, the sum over the tokens of each response, float64 [G]; 0 of no token."""
+    """log pi(o) under the sampler, the sum over the tokens of each response, float64 [G]; 0 without tokens."""
     return np.array([np.asarray(rollout.logprobs, np.float64).sum() for rollout in group.rollouts])
 
 
 def mean_logprobs(group: Group) -> np.ndarray:
-    """log pi(o) / T, the mean over the tokens of each response, float64 [G]; 0 of no token."""
+    """log pi(o) / T, the mean over the tokens of each response, float64 [G]; 0 without tokens."""
     lengths = np.array([len(np.asarray(rollout.logprobs)) for rollout in group.rollouts])
     return sum_logprobs(group) / np.maximum(lengths, 1)
 

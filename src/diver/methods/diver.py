@@ -32,16 +32,16 @@ class Schedule:
     kind: Literal["constant", "linear", "cosine", "step"] = "cosine"
     """constant: always 1; linear or cosine: from 1 down to `final`; step: 1 until `end`, `final` from there on."""
     start: float = 0.0
-    """Where lambda begins to fall."""
+    """Point of the run at which lambda begins to fall."""
     end: float = 1.0
-    """Where the factor reaches `final`; unit = "steps" needs one of its own."""
+    """Point of the run at which the factor reaches `final`; unit = "steps" needs one of its own."""
     unit: Literal["run", "steps"] = "run"
-    """What `start` and `end` count: fractions of the run's rollout steps, or rollout steps."""
+    """Unit of `start` and `end`: fractions of the run's rollout steps, or rollout steps."""
     final: float = 0.0
     """The factor of lambda from `end` on."""
 
     def __post_init__(self) -> None:
-        if self.unit == "steps" and self.end <= 1 and self.kind != "constant":  # the default: off after one batch
+        if self.unit == "steps" and self.end <= 1 and self.kind != "constant":  # end = 1 is one batch
             raise ValueError(
                 f'unit = "steps" needs an end above 1, the rollout step from which the factor is final, not {self.end}'
             )

@@ -28,7 +28,7 @@ class PassAtK(OfSets):
     form: Literal["analytic", "bootstrap"] = "analytic"
     """analytic: the exact mean over all sets; bootstrap: over random sets."""
     sets: int | None = None
-    """How many random sets `form` bootstrap draws; none: as many as the group has responses."""
+    """Number of random sets that `form` bootstrap draws; none: one per response of the group."""
 
     outcomes_only = True
     counts_correct = True

@@ -43,17 +43,17 @@ class Replay:
     alpha: float = 0.0
     """The weight of the replay term beside the loss of the sampled groups; the source has 0.1. 0 is no replay."""
     capacity: int = 16
-    """The most responses that the bank keeps of one problem."""
+    """Maximum number of responses per problem in the bank."""
     problems: int = 0
     """Replayed problems per step. 0: as many as a batch has, `train.batch_size`."""
     keep: Literal["distinct", "latest"] = "distinct"
     """distinct: the first response of each solution. latest: the newest responses, whether or not they differ."""
     weights: Literal["uniform", "frequency"] = "uniform"
-    """How the solutions of a problem share its weight: equally, or by how often each was sampled."""
+    """Weights of the solutions of a problem: equal, or by how often each was sampled."""
     max_age: int = 0
     """Responses found more than so many steps ago are dropped when their problem's turn comes. 0: never."""
     bank_gb: float = 4.0
-    """The most that the tokens of the bank take up in memory and in each checkpoint, in GB (10^9 bytes). Beyond it the
+    """Maximum size of the tokens of the bank in memory and in each checkpoint, in GB (10^9 bytes). Beyond it the
     responses found first are dropped."""
 
     def __post_init__(self) -> None:

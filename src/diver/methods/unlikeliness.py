@@ -22,7 +22,7 @@ class Unlikeliness(Grpo):
 
     name: str = "unlikeliness"
     beta: float = 0.25
-    """What the likeliest response loses of its reward."""
+    """Fraction of its reward that the most likely response loses."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, kl_coef=0.1)
 
     def __post_init__(self) -> None:

@@ -55,7 +55,7 @@ class RowCache(DynamicCache):
     def __init__(self, model: Any, rows: int, limit: int) -> None:
         super().__init__()
         self.config, self.limit, self.width = model.config.get_text_config(), limit, 0
-        # Under autocast the rotation leaves keys in float32, and a `DynamicCache` all it has.
+        # Under autocast, rotary embeddings leave keys in float32, and a `DynamicCache` stores everything in float32.
         kind = model.device.type
         self.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else model.dtype
         self.rows = torch.arange(rows, device=model.device)
@@ -203,7 +203,7 @@ class Decoding:
                 self.logits = prefill.logits.new_zeros(len(self.job), prefill.logits.shape[1])
             self.logits[row] = prefill.logits[source]
             self.begun += n
-        # If some responses to the last prompt have not begun, its pass serves them too.
+        # Responses to the last prompt that have not begun use the same pass.
         last = self.jobs[end].prompt if end < len(self.jobs) else -1
         if prefill is None or last not in prefill.place:
             self.prefill = None
@@ -216,7 +216,7 @@ class Decoding:
         return True
 
     def _run_prompts(self, prompts: list[int]) -> Prefill:
-        """As many of these as one pass takes, padded on the right: by causality, padding changes nothing before it."""
+        """Run as many of these prompts as one pass takes, padded on the right. Causal attention ignores the padding."""
         widest = max(len(self.prompts[p]) for p in prompts)
         prompts = prompts[: max(1, MAX_PREFILL_TOKENS // widest)]
         ids = [self.prompts[p] + [0] * (widest - len(self.prompts[p])) for p in prompts]
@@ -250,7 +250,7 @@ class Decoding:
         if not len(going):
             return
         if self.begun == len(self.jobs) and len(going) <= (1 - COMPACT_FRACTION) * len(self.job):
-            # Only these rows remain, the last of them in the places of those that ended.
+            # Keep only these rows: the last ones move to the places of rows that have ended.
             rows = np.arange(len(going))
             rows[np.setdiff1d(rows, going)] = going[going >= len(going)]
             index, going = self._on_device(rows), np.arange(len(going))

@@ -50,7 +50,7 @@ class Endpoint:
     first wait is half a second, then twice as long each time up to 8 s, or as long as the server says. After `timeout`
     a request is repeated once only."""
     timeout: float | None = None
-    """Time limit for one response, in seconds. Default: 900, or longer where max_tokens at 10 a second take longer."""
+    """Time limit for one response, in seconds. Default: 900, or max_tokens at 10 per second if that is longer."""
     skip_refused: bool = False
     """Whether a refused request is an empty rollout whose grade is `error`, not a DiverError. It is refused if the
     answer is 400, 413, 422 or no completion while other requests are answered."""

@@ -26,7 +26,7 @@ from diver.sample.decoding import Decoding, Job, check_layers
 from diver.sample.policy import Policy, entropy, positions
 
 BLOCK = 64  # samples of a problem of an evaluation that come before the next samples of any problem
-SEGMENT = {"cuda": 16}  # requests per row that an evaluation runs, and after a kill repeats, as a whole
+SEGMENT = {"cuda": 16}  # requests per row in a segment, which is repeated completely after a kill
 MAX_NUM_SEQS = 512  # more rows hardly raise the throughput
 MAX_NUM_SEQS_GPU = 1024
 MIN_NUM_SEQS = 64
@@ -41,9 +41,9 @@ def end_tokens(model: Any, tokenizer: Any, stop_token_ids: Sequence[int] = ()) -
 
 
 def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
-    """One index of each row [n, V], by inverting the cumulative distribution at its number in (0, 1]: int64 [n].
+    """Draw one index per row [n, V] by inverse transform sampling of `numbers` in (0, 1]: int64 [n].
 
-    Added up in float64: in float32, tokens of a large vocabulary that come after most of the mass would never be drawn.
+    Sums are float64: in float32, tokens of a large vocabulary that come after most of the mass would never be drawn.
     """
     wide = torch.float32 if probabilities.device.type == "mps" else torch.float64  # which Apple's GPUs lack
     cumulative = probabilities.cumsum(-1, dtype=wide)
@@ -67,7 +67,7 @@ class HFGenerator:
 
     An evaluation is run in segments that are cut from all requests, those in `have` included. A segment is always run
     completely. A killed and resumed evaluation is therefore equal to an uninterrupted one to the last bit, on the same
-    machine. `max_num_seqs` is the number of rows; 0 chooses it (`rows_for`), leaving `reserve` bytes of a GPU free.
+    machine. `max_num_seqs` is the number of rows. 0 chooses it (`rows_for`) so that `reserve` bytes of a GPU stay free.
     """
 
     def __init__(self, policy: Policy, name: str = "", max_num_seqs: int = 0, reserve: int = 0) -> None:

@@ -152,7 +152,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
     weights = torch.bfloat16 if low and inference else torch.float32
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    disable_progress_bar()  # the bar for the weights would break ours
+    disable_progress_bar()  # a second progress bar would break ours
     options = {"revision": settings.revision} if settings.revision and not checkpoint else {}
     try:
         tokenizer = _tokenizer(path, settings, options)
@@ -249,7 +249,7 @@ def load_configuration(settings: Model) -> Configuration:
     try:
         tokenizer = _tokenizer(path, settings, options)
         base, adapters = path, Path(path) / ADAPTERS
-        if adapters.exists():  # transformers loads them with the model that they are on
+        if adapters.exists():  # transformers loads adapters together with their base model
             if find_spec("peft") is None:
                 raise DiverError(f"{path}: has LoRA adapters; {missing('peft')}")
             base = str(json.loads(adapters.read_text(encoding="utf-8"))["base_model_name_or_path"])
@@ -330,7 +330,7 @@ class Linear(torch.nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         in_float32 = x.dtype == self.weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
-        if not in_float32 or not x.numel():  # oneDNN has no product without rows
+        if not in_float32 or not x.numel():  # oneDNN does not multiply an empty matrix
             return super().forward(x)
         return (
             _Product.apply(x, self.weight, self.bias)

@@ -37,7 +37,7 @@ class Benchmark:
     samples: int = 1
     """Number of samples per problem; in the paper 32 for Avg@32, 1 for Pass@1."""
     template: str = ""
-    """Empty: that of the model itself, its chat template."""
+    """The prompt template. Empty: the chat template of the model."""
     temperature: float = 0.6
     max_tokens: int = 8192
     domain: Literal["in", "out", "synthetic"] = "synthetic"

@@ -19,9 +19,9 @@ OPTIONS = (
     "options choices extra_info.options extra_info.choices meta.options metadata.options metadata.choices doc.options"
     " doc.choices"
 ).split()
-"""Columns that have all options."""
+"""Names of columns that contain all options."""
 LETTERED = ("{}", "option_{}", "option{}", "choice_{}", "choice{}", "op{}")
-"""Names of columns that have an option each, for the letter A and so on; `op{}` are those of MedMCQA."""
+"""Names of columns that contain one option, such as that of letter A; `op{}` are those of MedMCQA."""
 LONGEST_LIST = 100_000  # characters of a list that a CSV writes into one cell
 
 _GSM8K = re.compile(r"####\s*(\S[^\n]*)\s*$")

@@ -77,7 +77,7 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
         raise DiverError(f"{error}{'' if name else _options(error, prefix)}") from error  # a benchmark has no such keys
     for problem in problems:
         get_grader(problem.verifier, f"{prefix}verifier").check(problem, f"{source.path}: ")
-    prose = [  # three words in a row and no formula, which would be read
+    prose = [  # answers of three or more words without a formula
         p
         for p in problems
         if p.verifier in ("math", "gsm8k") and not {"$", "\\"} & {*p.answer} and THREE_WORDS.search(p.answer)
@@ -253,7 +253,7 @@ def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, 
 
 
 def first_value(row: Mapping[str, Any], paths: Iterable[str]) -> Any:
-    """The value at the first of the dotted paths that the row has; None where it has none."""
+    """The value at the first of the dotted paths that the row has; None if it has none of them."""
     return next((value for path in paths if (value := value_at(row, path)) is not None), None)
 
 

@@ -14,8 +14,8 @@ from diver.core.types import DiverError, Problem
 from diver.tasks.verify import get_grader
 
 QUESTION = "{QUESTION}"
-PART = 256  # prompts that are tokenised at a time: all at once, a million of them would take 20 GB
-MANY = 10_000  # take some seconds
+PART = 256  # prompts tokenised at a time; a million at once would take 20 GB
+MANY = 10_000  # so many prompts take some seconds to tokenise
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def template_for(name: str, problems: Sequence[Problem], tokenizer: Any) -> str:
 
 
 def chat_template_for(problems: Sequence[Problem]) -> str:
-    """The template by which a chat model is asked for what the graders of the problems read."""
+    """The template that asks a chat model for the answer format that the graders of the problems read."""
     templates = {get_grader(problem.verifier).template for problem in problems}
     return templates.pop() if len(templates) == 1 else "chat"
 

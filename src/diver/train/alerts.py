@@ -47,7 +47,7 @@ class AlertLog:
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self._rows.append({"step": step, **metrics})
-        # The first rows, since some levels are relative: step 0 is an evaluation.
+        # The first two rows are needed for levels relative to the start; row 0 is an evaluation.
         recent = metrics_table([*self._rows[:2], *self._rows[-STEPS:]])
         for alert in _held(recent):
             first, last = alert.spans[-1]

@@ -24,7 +24,7 @@ NAME = "diver_shared_prompts"  # name of the attention while a micro-batch runs
 
 
 class Row(NamedTuple):
-    """The inputs of the loss of one rollout, its advantages [T] or one for all tokens.
+    """The inputs of the loss for one rollout. Its advantages are [T], or one number for all tokens.
 
     `start` is the index of its first token among all tokens of the mini-batch.
     """
@@ -74,8 +74,8 @@ def rows_of(groups: Sequence[Group], weights: Sequence[float]) -> list[Row]:
 def micro_batches(rows: Sequence[Row], budget: int, *, shared: bool = False) -> list[list[Row]]:
     """Split rows into batches of at most `budget` tokens, padding included; a longer row is a batch of its own.
 
-    Where prompts are `shared`, one counts once in a batch. Longest rows first, so that rows of similar length share a
-    batch and a lack of memory shows at the first batch.
+    If prompts are `shared`, each counts once in a batch. The longest rows come first, so rows of similar length share a
+    batch, and a lack of memory shows at the first batch.
     """
     batches: list[list[Row]] = []
     prompts: set[tuple[int, ...]] = set()  # distinct prompts of the last batch

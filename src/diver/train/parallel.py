@@ -113,7 +113,7 @@ def _start(run: Run, logs: Path) -> subprocess.Popen:
         )
     assert process.stdin is not None
     process.stdin.write(pickle.dumps(run.call))
-    process.stdin.flush()  # and left open: the run exits when it is closed
+    process.stdin.flush()  # stays open, because the run exits when it is closed
     return process
 
 

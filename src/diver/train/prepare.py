@@ -83,7 +83,7 @@ def prepare(recipe: Recipe) -> Prepared:
     template, chat = prepared.train.template, "a" if policy.tokenizer.chat_template else "no"
     reason = f": the model has {chat} chat template (data.template = 'auto')" if recipe.data.template == "auto" else ""
     evaluated = prepared.eval_problems
-    other = bool(evaluated.problems) and evaluated.template != template  # what is evaluated may have another grader
+    other = bool(evaluated.problems) and evaluated.template != template  # evaluation may have another grader
     notes.append(
         f"prompts by template {template!r}{f', in evaluation {evaluated.template!r}' if other else ''}{reason}"
     )

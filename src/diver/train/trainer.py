@@ -167,7 +167,7 @@ class Trainer:
         trained: list[Group] = []
         for _ in range(selection.max_num_gen_batches if selection.filter_groups else 1):
             number = step
-            if selection.filter_groups:  # the next problems of the epoch, whatever step they are for
+            if selection.filter_groups:  # take the next problems of the epoch; a step may take several batches
                 number = self.batches = self.batches + 1
             with _timed(timings, "sample", bar):
                 index = draw_indices(number, train.batch_size, len(self.train.problems), seed)
@@ -259,7 +259,7 @@ class Trainer:
             tqdm.write(f"first prompt:\n{self.train.texts[0]}\n")
         steps, last = self.recipe.train.steps, self.schedule_steps
         coef, end = (self.method.shaping_coef(Progress(step, last)) for step in (last, steps))
-        if steps > last and coef == end:  # with unit = "steps" lambda may change further
+        if steps > last and coef == end:  # a schedule in steps continues beyond the planned end
             over = f"schedules run over the {counted(last, 'step')} with which this run began"
             tqdm.write(f"{over}; lambda then stays at {coef:g}")
 

@@ -34,7 +34,7 @@ ANCHOR = "loss.anchor"
 def response_logprobs(
     policy: Policy, batch: Batch, temperature: float, *, with_entropy: bool = False, top_p: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """log pi and entropy of each response token, 0 at padding or where no entropy is asked for: [n, R] each."""
+    """log pi and entropy of each response token, [n, R] each; 0 at padding. Without `with_entropy` it is 0, too."""
     model, mask = policy.model, batch.mask
     with torch.autocast(model.device.type, policy.precision, enabled=policy.precision is not None):
         if shares_prompts(model):
@@ -177,7 +177,7 @@ def update(
         mini_batches = [_recomputed(policy, batch, loss, config, temperature) for batch in mini_batches]
     parameters = [p for p in policy.model.parameters() if p.requires_grad]
     shares = [list((replayed or [])[i :: len(mini_batches)]) for i in range(len(mini_batches))]
-    if replayed:  # KL and entropy terms are of sampled rollouts only
+    if replayed:  # KL and entropy terms apply to sampled rollouts only
         without_terms = dataclasses.replace(loss, kl_coef=0.0, entropy_coef=0.0)
         shares = [_recomputed(policy, share, without_terms, config, temperature) for share in shares]
     for i, (mini_batch, share) in enumerate(zip(mini_batches, shares, strict=True)):

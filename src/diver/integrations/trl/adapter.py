@@ -104,7 +104,7 @@ class GroupAdvantage:
         self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
     ) -> list[float]:
         """This process's advantages, in the order of its rows. TRL calls it, on all processes at once."""
-        # The configuration may have changed, and another trainer may call. Nothing may be added to the advantage.
+        # Check again: the configuration may have changed, another trainer may call, and TRL must add nothing.
         trainer = calling_trainer()
         self._use(self.args if trainer is None else trainer.args)
         if trainer is not None:

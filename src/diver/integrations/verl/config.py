@@ -131,7 +131,7 @@ def overrides(method: Method) -> dict[str, Any]:
         "trainer.v1.trainer_mode": NAME,
         "reward.reward_manager.name": NAME,
         "algorithm.adv_estimator": NAME,
-        "algorithm.use_kl_in_reward": False,  # the advantage is taken of the shaped reward
+        "algorithm.use_kl_in_reward": False,  # a KL term in the reward would change the advantage
         **({f"{ROLLOUT}.calculate_log_probs": True} if replays or "logprobs" in method.needs else {}),
         **(FILTER if method.selection.filter_groups else {}),
         **{f"{ACTOR}.{key}": value for key, value in _actor(method.loss).items()},

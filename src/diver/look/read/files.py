@@ -97,7 +97,7 @@ def check_out(out: Path, names: Iterable[str], read: Iterable[Path]) -> None:
 
 
 def check_written(written: Iterable[Path], paths: Iterable[Path]) -> None:
-    """DiverError where a file that is about to be written is one of the rollouts of `paths`, at any step."""
+    """Raise DiverError if a file of `written` is also a file of rollouts in `paths`, at any step."""
     read = {file.path.resolve() for path in paths for file in rollout_files(path)[0]}
     for path in written:
         if path.resolve() in read:
@@ -117,7 +117,7 @@ def _found(paths: Iterable[Path], folder: Path) -> Iterator[RolloutFile]:
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
-    """Each file once, by a path without links if it has one; a link may lead nowhere, or in a circle."""
+    """Each file once, by a path without links if it has one. A link may be broken or lead in a circle."""
     waiting, links, seen = [folder], deque[Path](), set[str]()
     while waiting or links:
         path = waiting.pop() if waiting else links.popleft()

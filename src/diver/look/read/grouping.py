@@ -8,7 +8,7 @@ Rows with the same prompt answer the same problem, unless they say otherwise:
    `ids.certain` in layouts.toml count in any case.
 2. Reference answers that differ tell problems apart, too.
 
-Where the layout has an id of its own for groups, or the user names the column of the problem, that alone decides.
+If the layout has a group id, or the user names the column of the problem, only that column is used.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ def grouped(
     more than `open_chars` characters wait for further parts, the oldest groups are taken for complete.
     """
     waiting: dict[tuple[object, ...], list[Part]] = {}
-    prompts: dict[int, int] = {}  # the prompt of each id; hashes, since a prompt may be long and the ids many
+    prompts: dict[int, int] = {}  # id -> hash of its prompt; hashes save memory for many long prompts
     not_ids: set[str] = set()  # columns of which one value occurs with different prompts
     chars = 0
     for part in found:

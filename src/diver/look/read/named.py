@@ -17,7 +17,7 @@ from diver.tasks.sources import first_value, needed, value_at
 
 IDS = DATA["ids"]
 LONGEST_NAME = 200
-LONGEST_JSON = 100_000  # characters of a column that are parsed
+LONGEST_JSON = 100_000  # maximum characters of a JSON value that is parsed
 _NUMBERED = r"_?(?:ng_)?(?:problem|question|prompt|example|unique|task|item|instance|doc|group|query|puzzle|challenge)"
 PROBLEM_ID = re.compile(_NUMBERED + r"[_ -]?(?:id|idx|index|uid|uuid|hash|number)", re.IGNORECASE)
 ROW_ID = re.compile(
@@ -106,7 +106,7 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
         DiverError: a CSV has several responses in one cell, as pandas writes a list. Where each ends is not certain.
     """
     outcomes = (value_at(row, name) for name in file.names["outcome"])
-    several = any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)  # a list, as a text
+    several = any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)  # a list in text
     for name in file.names["response"]:
         if values.is_missing(given := value_at(row, name)):
             continue
@@ -153,10 +153,10 @@ def _has(value: Any, path: str) -> bool:
 
 
 def _without_text(file: File, where: str, row: Row, outcome: Any) -> list[Any]:
-    """One response without a text, or none: whether an empty value is a response or a list of responses.
+    """One response without text, or no response: an empty value may be a response or an empty list of responses.
 
-    A list of outcomes says how many there are, and one outcome that there is one; else the plural of the column's name
-    says that it is a list.
+    A list of outcomes gives their number, and a single outcome means one response. Without outcomes, a plural column
+    name means a list.
     """
     column = next((name for name in file.names["response"] if _has(row, name)), file.names["response"][0])
     lists = [v for name in file.names["outcome"] if isinstance(v := value_at(row, name), list)]
@@ -240,7 +240,7 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
     for name in IDS["images"]:
         if (images := value_at(row, name)) and isinstance(images, str | bytes | list | Mapping):
             ids[name] = hash(json.dumps(images, default=str))
-            single = not isinstance(images, list) or len(images) == 1  # several may come from tools of the rollout
+            single = not isinstance(images, list) or len(images) == 1  # several may come from tools
             certain = certain or name * single
     if options := options_in(row, value_at):  # in another order they are those of the same problem
         texts = options.values() if isinstance(options, Mapping) else options
@@ -278,7 +278,7 @@ def rank_of_id(name: str) -> int:
 def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
     found = {name: _first(row, file.names[name]) for name in ("answer", "step", "by", "grader", "source", "id")}
     if file.names["source"] is SOURCES:
-        # Only where the problem is a number or an id, which another benchmark may have, too, and not its text.
+        # The source is needed if the problem is a number or an id, because another benchmark may have the same one.
         column = next((name for name in file.names["problem"] if values.known(value_at(row, name)) is not None), "")
         number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
         if not (number or column == "id" or column.endswith(("_id", ".id"))) or not _is_name(found["source"]):

@@ -14,9 +14,9 @@ from diver.core.types import TRUTH, DiverError
 TEXTS = ("text", "input_text", "output_text")
 """Types of the parts of a message that are text: of chats, and of OpenAI's Responses, as NeMo-Gym writes them."""
 SPEAKERS = ("role", "from", "type")
-"""Where a turn says whose it is: also in ShareGPT's chats, and in LangChain's."""
+"""Keys that name the speaker of a turn, also in chats of ShareGPT and LangChain."""
 ASSISTANT = frozenset({"assistant", "message", "model", "ai", "aimessage", "aimessagechunk", "bot", "gpt", "agent"})
-"""Whose turns are the response, in small letters; a message of OpenAI's Responses may have its type alone."""
+"""Speakers whose turns are the response, in small letters. OpenAI's Responses may give only the type "message"."""
 ASKING = frozenset({"user", "human", "system", "developer"})
 TOOLS = frozenset({"tool", "function", "tool_response", "observation", "environment", "env", "ipython"})
 TURN_TEXTS = ("content", "parts", "text", "value")

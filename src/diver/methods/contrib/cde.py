@@ -1,4 +1,4 @@
-"""After the perplexity bonus of CDE, curiosity-driven exploration (arXiv 2509.09675): the unlikely has more reward."""
+"""The perplexity bonus of CDE, curiosity-driven exploration (arXiv 2509.09675): unlikely responses have more reward."""
 
 import numpy as np
 

@@ -21,7 +21,7 @@ BOX = r"\boxed{"
 
 @settings
 class OutcomeBased(Method):
-    """What the three have in common. A subclass says what e is.
+    """The common part of the three methods. A subclass defines e.
 
     Departures: clip 0.20 / 0.28 and no KL term, whose coefficient is not known.
     """

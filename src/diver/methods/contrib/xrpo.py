@@ -22,7 +22,7 @@ class Xrpo(ClipHigher):
     novelty: float = 2.5
     """The coefficient of 1 - eta (lambda)."""
     limit: float = 0.5
-    """What a response may gain at most, as a multiple of its advantage (kappa)."""
+    """Maximum gain of a response, as a multiple of its advantage (kappa)."""
 
     counts_correct = True
 

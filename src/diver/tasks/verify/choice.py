@@ -395,7 +395,7 @@ def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
 
 def _labelled(text: str, options: Mapping[str, str]) -> str | None:
     wanted = _plain(text)
-    if wanted.upper() in options:  # a label, which may be the text of another option: "B) c"
+    if wanted.upper() in options:  # a label that may also be the text of another option: "B) c"
         return None
     named = [label for label, other in options.items() if wanted and _plain(other) == wanted]
     return named[0] if len(named) == 1 else None

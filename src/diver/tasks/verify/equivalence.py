@@ -258,7 +258,7 @@ def _parse(text: str) -> list[Any]:
         return parse(_UNIT_OF_FORMULA.sub(without_unit, text), [formulas, ExprExtractionConfig()], parsing_timeout=None)
     content = content_of(text)
     words = content.find(r"\text{")
-    # As a unit it would leave out all from the first words on, in 3 \text{ if } n = \frac{1}{2} and 42 \text{ (or 43)}.
+    # Not a unit in 3 \text{ if } n = \frac{1}{2} and 42 \text{ (or 43)}: all from the first words on would be dropped.
     more = words > 0 and content.find("}", words) < len(content) - 5
     behind = _WORDS.search(content, 1)
     units = _UNITS.fullmatch(content, behind.start()) if behind else None

@@ -70,7 +70,7 @@ def _compared(answer: str, gold: str) -> Grade | None:
         return Grade.CORRECT
     if x is None or y is None:
         return None
-    # math-verify takes 12% for 12 and for 0.12; that 12.5% may be 12.5 is added, but not that 0.5% may be 0.5. It
+    # math-verify reads 12% as 12 and as 0.12. We also read 12.5% as 12.5, but not 0.5% as 0.5. math-verify
     # rounds to six places: near that it decides, except between numbers that small themselves.
     readings = [(x, y)] if x_percent == y_percent else [(x, y), (x / 100, y) if x_percent else (x, y / 100)]
     (u, v), counted = readings[-1], abs(x) >= 1

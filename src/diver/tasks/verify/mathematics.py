@@ -13,10 +13,10 @@ What counts as the answer, in this order:
 4. "math": what math-verify finds in the last 4,096 characters ("the answer is ...", else the last formula, else the
    last number). "gsm8k": the number of its last line "#### n", before 3; else the last number of the response.
 
-`grade` settles what needs no algebra (`exact`, `prose`); the rest is a `PendingComparison`, which `equivalence` decides
-in a worker process (`workers`). `bounded` keeps from SymPy what would only cost time and memory. An answer beyond the
-bounds is wrong, a reference answer beyond them an error. An answer written exactly as the reference answer is correct
-whatever its size. A formula of the problem that nobody worked out is wrong (`echo`).
+`grade` decides answers that need no algebra (`exact`, `prose`). Any other answer is a `PendingComparison`, which
+`equivalence` decides in a worker process (`workers`). `bounded` keeps from SymPy what would only cost time and memory.
+An answer beyond the bounds is wrong; a reference answer beyond them is an error. An answer that is written exactly as
+the reference answer is correct, whatever its size. A formula of the problem that is not worked out is wrong (`echo`).
 """
 
 import re
@@ -125,7 +125,7 @@ def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:
         return Grade.CORRECT
     if "\n" in tail or len(tail) > 256 or _DELIMITER.search(tail) or len(WORD.findall(tail)) > 2:
         return settled or PendingComparison((tail,), golds)
-    # One short line without delimiters: LaTeX without its dollars, where it has a command; else that or a sentence.
+    # A short line without delimiters. With a command it is LaTeX that lacks its dollars; else LaTeX or a sentence.
     texts = (box(tail),) if "\\" in tail else (tail, box(tail))
     return PendingComparison(texts, golds)
 

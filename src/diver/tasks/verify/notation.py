@@ -136,7 +136,7 @@ _MEANING = SHORTHANDS + compiled(
     ),
     (rf"(?<![\w)\]}}])(\]){_ENDS}([\[\]])|(\[){_ENDS}(\[)(?![\w(])", _interval),
     (r"(?<=[\])])\s?U\s?(?=[\[(])", r" \\cup "),
-    (r"\\vee\s?(?=[A-Za-z]\s?(?:[<>]|\\[lg]eq))", ", "),  # separates two inequalities, not two propositions
+    (r"\\vee\s?(?=[A-Za-z]\s?(?:[<>]|\\[lg]eq))", ", "),  # here \vee joins two inequalities, not two propositions
     (r"^\\text\{\s{0,4}(?:negative|minus)\s{0,4}\}\s{0,4}(?=\d|\\frac|\\sqrt)", "-"),
     (
         rf"^(?:\\text\{{)?\s?(?P<sign>(?:negative|minus)\s)?(?P<word>{'|'.join(_WORDS_OF_NUMBERS)})\s?\}}?$",
@@ -153,7 +153,7 @@ _MEANING = SHORTHANDS + compiled(
     (r"\\(?:gcd|lcm|operatorname\{lcm\})\s?\([^()]{0,200}\)", _evaluated),
     (r"(?<![\d.])(\d{1,18}) ?\\frac\{(\d{1,18})\}\{(\d{1,18})\}(?=\\?%)", _improper),
     (r"(?<![\w.,/^_)\]])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?![\w/^.{(])", r"\1\\frac{\2}{\3}"),
-    (r"_\{\s*\\(?:max|min|sup|inf|lim)\s*\}", lambda m: m[0].replace("\\", "")),  # a name, no operator
+    (r"_\{\s*\\(?:max|min|sup|inf|lim)\s*\}", lambda m: m[0].replace("\\", "")),  # part of a name
     (
         rf"^(-?\\?\$?[\d.,/]+) ++((?!{_SCALE})[^\W\d_]{_SMALL}{{2,}}(?: {_SMALL}+)*)$",
         lambda found: rf"{found[1]} \text{{{found[2]}}}" if says_more(found[2]) else found[1],

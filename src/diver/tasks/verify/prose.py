@@ -19,7 +19,7 @@ from diver.tasks.verify.measures import POWERS_OF_TEN
 from diver.tasks.verify.names import with_backslashes
 from diver.tasks.verify.spelling import MONEY
 
-NEAR_THE_END = 200  # characters in which the last number is looked for
+NEAR_THE_END = 200  # the last number is searched in so many characters
 
 _OPERATORS = r"\-+*×/^()÷"
 _PERCENT = r"(?P<percent>\s*(?:%|[Pp]ercent|[Pp]ct))?+"

@@ -265,7 +265,7 @@ class GraphColoring(ReasoningGymGrader):
 
 
 def final_answer(response: str) -> str | None:
-    """What stands in the last answer tags, else in the last box; None without either."""
+    """The content of the last answer tags, else of the last box; None without either."""
     text = after_thought(response)[-4 * LONGEST :]
     if tags := last_tags(text):
         return text[tags.opened : tags.closed].strip()

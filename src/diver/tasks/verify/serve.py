@@ -1,7 +1,7 @@
-"""The program that a worker runs: a job a line on standard input, a reply a line on what was standard output.
+"""The program that a worker runs: one job per line on standard input, one reply per line on the original standard output.
 
-It is started by its path. For jobs of this package it does not run the package's `__init__`. That would import NumPy, a
-fifth of the time that a worker takes to start, and answers of mathematics are compared without it.
+A worker starts this file by its path, so the package's `__init__` does not run for jobs of this package. It would
+import NumPy, which takes a fifth of the start of a worker and is not needed to compare answers of mathematics.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ def serve(options: dict[str, Any]) -> None:
     except Exception as error:
         _reply(replies, {"fatal": f"{type(error).__name__}: {error}"})
         return
-    gc.freeze()  # what was imported stays: looking for garbage among it is wasted
+    gc.freeze()  # imported modules stay, so the garbage collector need not search them
     gc.enable()
     _reply(replies, {"ready": True})
     process = os.getpid()

@@ -19,7 +19,7 @@ from math_verify import grader
 from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
-MOST_DIGITS = 2000  # digits to which a difference of two exact numbers is evaluated before it counts as 0
+MOST_DIGITS = 2000  # precision in digits; a smaller difference of two exact numbers counts as 0
 NAME = (AppliedUndef, sp.Derivative)
 """A value of an unknown function, f(2), or a derivative: it stands for what it equals."""
 RELATION = (sp.And, Relational)
@@ -94,7 +94,7 @@ def statement(expression: Any) -> Statement | None:
 
 
 def differ(gold: Any, answer: Any) -> bool:
-    """Whether two expressions without decimals surely have different values, at one point for each letter."""
+    """Whether two expressions without decimals certainly differ: their values are compared at one point per letter."""
     if not all(isinstance(e, sp.Expr) and not e.has(sp.Float, sp.UnevaluatedExpr) for e in (gold, answer)):
         return False
     points = {

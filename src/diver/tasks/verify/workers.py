@@ -222,7 +222,7 @@ class Pool:
                     reason = f"exit code {worker.process.returncode}"
                 self._discard(worker)
                 self._failed_starts += 1
-                if self._failed_starts == 3:  # once may be chance (a signal, a full machine); this is the installation
+                if self._failed_starts == 3:  # one may be chance (a signal, a full machine), three are a fault
                     self._failed_starts = 0
                     raise DiverError(
                         f"a verification worker did not start with {self.memory_mb} MiB of memory ({reason}); "
