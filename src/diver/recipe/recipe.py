@@ -81,9 +81,12 @@ def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
 
 
 def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe `table` with the keys of `changes`. A method named there replaces the whole table [method], and a loss
-    [method.loss]: a baseline must not keep the settings of the recipe's method, nor GSPO the clip of GRPO. Another task
-    does not have the sizes of the recipe's."""
+    """The recipe `table` with the keys of `changes`.
+
+    If `changes` names a method, it replaces the complete table [method], so a baseline does not inherit the settings of
+    the recipe's method. A loss replaces [method.loss], so GSPO does not inherit the clip of GRPO. Another task does not
+    inherit the sizes of the recipe's task.
+    """
     method = changes.get("method", {})
     if "name" in method:
         table = {**table, "method": {}}
