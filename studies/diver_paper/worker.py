@@ -68,6 +68,7 @@ def make_record(
     records: Records,
     provenance: Mapping[str, Any],
     evaluations: Callable[[Recipe, Mapping[str, Any]], Mapping[str, Any]],
+    trainer: type[Trainer] = Trainer,
 ) -> None:
     """Train in `folder`, resuming where it was stopped, evaluate after the training, and add the record.
 
@@ -78,7 +79,9 @@ def make_record(
     recipe = study_recipe(settings)
     start = time.process_time()
     resumed = job.trained and (folder / "config.json").exists()
-    metrics, commit = train_run(recipe, job, folder, provenance) if job.trained else ({}, provenance.get("commit"))
+    metrics, commit = (
+        train_run(recipe, job, folder, provenance, trainer) if job.trained else ({}, provenance.get("commit"))
+    )
     trained = time.process_time()
     found = evaluations(recipe, metrics)
     seconds = {"train": None if resumed else trained - start, "evaluate": time.process_time() - trained}
@@ -96,7 +99,7 @@ def make_record(
 
 
 def train_run(
-    recipe: Recipe, job: Job, folder: Path, provenance: Mapping[str, Any]
+    recipe: Recipe, job: Job, folder: Path, provenance: Mapping[str, Any], trainer: type[Trainer] = Trainer
 ) -> tuple[dict[str, list[Any]], str | None]:
     """Train or resume; the columns of its metrics, and the commits of the code that trained."""
     recipe = dataclasses.replace(
@@ -108,7 +111,7 @@ def train_run(
     try:
         saved = run.checkpoints()
         if not saved or _step(saved[-1]) < recipe.train.steps:
-            Trainer(recipe, run).run()
+            trainer(recipe, run).run()
         first, now = run.config.get("commit"), provenance.get("commit")
         return columns(run), now if first == now else f"{first}..{now}"
     finally:

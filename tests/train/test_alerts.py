@@ -9,7 +9,9 @@ import pytest
 from diver_command import succeeds
 
 from diver.core.run_folder import metrics_table
-from diver.train.alerts import STEPS, AlertLog, LiveAlerts, alerts, smooth, window
+from diver.integrations.keys import also_named
+from diver.train import alerts as module
+from diver.train.alerts import STEPS, AlertLog, LiveAlerts, alerts, held, metrics_read, rules, smooth, window
 from diver_paper.records import read
 
 
@@ -226,3 +228,65 @@ def test_a_real_run_prints_its_alerts_and_its_summary_says_what_came_of_it(flags
     assert f"\n{result}" in printed
     page = (tmp_path / "run" / "report.html").read_text()
     assert all(f"<h3>{title} " in page for title in expected) and f"<h1>{result}" in page
+
+
+def test_a_level_holds_from_the_step_at_which_it_is_printed(capsys):
+    """Truncated at steps 3 to 6, which are too few, and from step 9 on: five steps later it has held."""
+    cut = np.isin(np.arange(1, 21), [3, 4, 5, 6, *range(9, 21)]) * 0.9
+    rows = rows_of(response__truncated=cut)
+    ((alert, step),) = held(metrics_table(rows), rules())
+    log = AlertLog()
+    for row in rows:
+        log.log(row["step"], row)
+    assert step == 13 and capsys.readouterr().out.startswith(f"step 13: {alert.title}. ")
+
+
+def test_the_metrics_read_are_those_of_the_limits():
+    assert {name.replace("__", "/") for name, *_ in CROSSED} <= {*metrics_read()}
+    assert {"grade/truncated", "reward/outcome", "diversity/textual", "diversity/equational"} <= {*metrics_read()}
+
+
+@pytest.mark.parametrize(
+    ("engine", "advice"),
+    [
+        ("built-in", "Lower train.learning_rate, raise method.loss.clip_high, or"),
+        ("trl", "Lower train.learning_rate (TRL: learning_rate), raise method.loss.clip_high (TRL: epsilon_high), or"),
+        (
+            "verl",
+            "Lower train.learning_rate (verl: actor_rollout_ref.actor.optim.lr), raise method.loss.clip_high (verl: "
+            "actor_rollout_ref.actor.clip_ratio_high), or",
+        ),
+    ],
+)
+def test_advice_names_the_option_of_the_engine(engine, advice, capsys):
+    columns = {"policy__entropy": np.where(np.arange(1, 101) <= 60, 1.0, 0.2)}
+    (alert,) = alerts(metrics_table(rows_of(**columns)), also_named(engine))
+    assert alert.advice.startswith(advice)
+    log = AlertLog(named=also_named(engine))
+    for row in rows_of(**columns):
+        log.log(row["step"], row)
+    assert advice in capsys.readouterr().out
+
+
+def test_settings_of_the_method_are_keys_of_the_plugin_of_verl():
+    assert also_named("verl")("method.shaping.coef") == (
+        "method.shaping.coef (verl: algorithm.diver.method.shaping.coef)"
+    )
+    assert also_named("verl")("verify.timeout_s") == "verify.timeout_s (verl: algorithm.diver.verify.timeout_s)"
+    assert also_named("trl")("method.shaping.coef") == "method.shaping.coef"
+
+
+def test_a_rate_is_stated_at_the_limit_at_which_it_was_measured_and_at_no_other(monkeypatch):
+    columns = {"grade__timeout": np.full(100, 0.03), "grade__error": np.full(100, 0.03)}
+    measured = {"fired": 3, "runs": 36}
+    rates = {"Verifier timeouts": {"limit": 0.01, **measured}, "Verifier errors": {"limit": 0.02, **measured}}
+    monkeypatch.setattr(module, "_rates", lambda: rates)
+    timeouts, errors = alerts_of(**columns)
+    assert timeouts.text.endswith("It fires on 3 of 36 healthy runs (docs/results/alerts.md).")
+    assert "healthy" not in errors.text
+
+
+def test_without_a_study_no_rate_is_stated(monkeypatch):
+    monkeypatch.setattr(module, "_rates", lambda: {})
+    (alert,) = alerts_of(grade__timeout=np.full(100, 0.03))
+    assert "healthy" not in alert.text

@@ -2,7 +2,7 @@
 made."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -10,6 +10,10 @@ from typing import Any, NamedTuple
 from diver.core.types import DiverError
 from diver.recipe.help import rows
 from diver.recipe.recipe import Recipe
+
+TITLES = {"trl": "TRL", "verl": "verl"}
+CLIP_HIGH = {"trl": "epsilon_high", "verl": "actor_rollout_ref.actor.clip_ratio_high"}
+"""The option of the loss that advice names; the tables leave those of the method to each integration."""
 
 
 class Key(NamedTuple):
@@ -46,3 +50,24 @@ def table(engine: str, *, elsewhere: bool = False) -> str:
     texts = ("; ".join(filter(None, [", ".join(key.to), key.note])) for key in keys.values())
     names = [name + "*" * name.endswith(".") for name in keys]
     return "\n".join(rows(zip(names, texts, strict=True), max(map(len, names)) + 4))
+
+
+def also_named(engine: str) -> Callable[[str], str]:
+    """How advice names a key of a recipe in a run of `engine`: with the engine's own option, where there is one.
+
+    A run by `diver train` takes the key, and one by the engine's own command its option:
+    "train.learning_rate (verl: actor_rollout_ref.actor.optim.lr)".
+    """
+    if engine not in TITLES:  # the built-in trainer, or a run that does not say
+        return str
+    keys = read_keys(engine)
+
+    def named(key: str) -> str:
+        options = keys[key].to if key in keys else ()
+        if key == "method.loss.clip_high":
+            options = (CLIP_HIGH[engine],)
+        elif engine == "verl" and key.startswith(("method.", "verify.")):  # sections that the plugin reads
+            options = (f"algorithm.diver.{key}",)
+        return f"{key} ({TITLES[engine]}: {options[0]})" if options else key
+
+    return named

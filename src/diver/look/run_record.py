@@ -16,12 +16,14 @@ from diver.core.tables import clean, counted, markdown
 from diver.core.types import DiverError, Group
 from diver.evaluate.comparison import Comparison, comparisons, legend
 from diver.evaluate.evaluate import duration
+from diver.integrations.keys import also_named
 from diver.look.page import span_text
-from diver.train.alerts import Alert, alerts
+from diver.train.alerts import Alert, alerts, rate
 
 if TYPE_CHECKING:
     import pandas as pd
 
+NARROWER, LEVEL = "Pass@1 rises while Pass@k falls", 0.95  # the alert of evaluations, and the level of its intervals
 STAGES = ("sample", "verify", "diversity", "update")  # parts of a step whose times are logged
 
 
@@ -131,7 +133,7 @@ def compare(run: RunRecord) -> list[Comparison]:
 
 def run_alerts(run: RunRecord) -> list[Alert]:
     """All alerts of a run, those of its evaluations last; an empty list without any."""
-    return [*alerts(run.metrics), *filter(None, [_narrower(run)])]
+    return [*alerts(run.metrics, also_named(run.engine)), *filter(None, [_narrower(run)])]
 
 
 def _narrower(run: RunRecord) -> Alert | None:
@@ -144,7 +146,7 @@ def _narrower(run: RunRecord) -> Alert | None:
     return Alert(
         f"{first.label} rises while {last.label} falls",
         f"{first.label} rose by {rise:.1f} points while {last.label} fell by {fall:.1f}: given many samples, the "
-        "policy solves fewer problems after training than before.",
+        f"policy solves fewer problems after training than before.{rate(NARROWER, LEVEL)}",
         "Evaluate earlier checkpoints (diver eval), or reward diversity more.",
         f"eval/{last.label.lower()}",
     )

@@ -1,14 +1,16 @@
 """Alerts: what goes wrong in a run, from its metrics, in words, and at which steps.
 
-The page of a run shows all of them with their intervals; `AlertLog` prints each once while the run trains.
+The page of a run shows all of them with their intervals; `AlertLog` prints each once while the run trains. alerts.toml
+has the limits, and alert_rates.toml the rates of false alarms that studies/alerts has measured at them.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +25,14 @@ if TYPE_CHECKING:
 
 NOISE = 2.0  # standard errors by which a mean must move to count as moved
 STEPS = 5  # how long an alert has held when it is printed
+DIVERGING = "Diversity rises while the outcome reward falls"
+DIVERSITIES = ("textual", "equational")
+
+Rule = Mapping[str, Any]
+"""A level of alerts.toml: the arguments of `level`."""
+Naming = Callable[[str], str]
+"""Recipe key -> how the advice names it: for another engine with the engine's option in brackets."""
+_KEY = re.compile(r"\b(?:data|method|model|sample|train|verify)(?:\.[a-z_]+)+")
 
 
 class Alert(NamedTuple):
@@ -39,17 +49,18 @@ class AlertLog:
     """A logger that prints each alert on a level once, in one line, when it holds at each of the last STEPS steps.
 
     `rows` are those of a run that resumes: what held in them has been printed. Each line begins with `prefix`.
+    `named` is that of the engine (`diver.integrations.keys.also_named`).
     """
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]] = (), prefix: str = "") -> None:
-        self._rows, self._prefix = list(rows), prefix
-        self._printed = {alert.title for alert in _held(metrics_table(self._rows))}
+    def __init__(self, rows: Iterable[Mapping[str, Any]] = (), prefix: str = "", named: Naming = str) -> None:
+        self._rows, self._prefix, self._named = list(rows), prefix, named
+        self._printed = {alert.title for alert, _ in held(metrics_table(self._rows), rules(), named)}
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self._rows.append({"step": step, **metrics})
         # The first two rows are needed for levels relative to the start; row 0 is an evaluation.
         recent = metrics_table([*self._rows[:2], *self._rows[-STEPS:]])
-        for alert in _held(recent):
+        for alert, _ in held(recent, rules(), self._named):
             first, last = alert.spans[-1]
             if alert.title not in self._printed and last == step and last - first >= STEPS - 1:
                 self._printed.add(alert.title)
@@ -79,24 +90,58 @@ class LiveAlerts:
         return added
 
 
-def alerts(metrics: pd.DataFrame) -> list[Alert]:
+def alerts(metrics: pd.DataFrame, named: Naming = str) -> list[Alert]:
     """The alerts of the metrics of a run, by step, with their intervals; a level is that of a moving mean."""
-    levels = [_level(metrics, **rule) for rule in _rules()]
-    return [alert for alert in (*levels, _diverging(metrics)) if alert]
+    levels = [level(metrics, **rule, named=named) for rule in rules()]
+    return [alert for alert in (*levels, diverging(metrics, named=named)) if alert]
 
 
-def _held(metrics: pd.DataFrame) -> list[Alert]:
-    """The alerts on a level that hold at each of STEPS steps in a row, without a mean."""
-    levels = [_level(metrics, width=1, **rule) for rule in _rules()]
-    return [alert for alert in levels if alert and any(last - first >= STEPS - 1 for first, last in alert.spans)]
+def held(metrics: pd.DataFrame, rules: Iterable[Rule], named: Naming = str) -> list[tuple[Alert, int]]:
+    """The alerts on a level that hold at each of STEPS steps in a row, without a mean, each with the first such step.
+
+    At that step `AlertLog` prints the alert.
+    """
+    found = []
+    for rule in rules:
+        alert = level(metrics, width=1, **rule, named=named)
+        if alert and (spans := [first for first, last in alert.spans if last - first >= STEPS - 1]):
+            found.append((alert, spans[0] + STEPS - 1))
+    return found
 
 
 @cache
-def _rules() -> list[dict[str, Any]]:
+def rules() -> Sequence[Rule]:
+    """The levels of alerts.toml."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["level"]
 
 
-def _level(
+def limit_of(rule: Rule) -> float:
+    """The limit of a level: its `above` or its `below`."""
+    return float(rule["above"] if "above" in rule else rule["below"])
+
+
+def metrics_read() -> list[str]:
+    """The metrics that the alerts read."""
+    levels = [rule[key] for rule in rules() for key in ("metric", "mostly", "hardly") if key in rule]
+    return [*dict.fromkeys([*levels, "reward/outcome", *(f"diversity/{name}" for name in DIVERSITIES)])]
+
+
+@cache
+def _rates() -> Mapping[str, Mapping[str, Any]]:
+    """alert_rates.toml, empty without the file: title -> its limit, and on how many of how many runs it fired."""
+    file = Path(__file__).with_name("alert_rates.toml")
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def rate(title: str, limit: float) -> str:
+    """The rate of false alarms in words, with a space before it; empty where it is not measured at this limit."""
+    found = _rates().get(title)
+    if found is None or found["limit"] != limit:
+        return ""
+    return f" It fires on {found['fired']} of {found['runs']} healthy runs (docs/results/alerts.md)."
+
+
+def level(
     metrics: pd.DataFrame,
     metric: str,
     title: str,
@@ -109,6 +154,7 @@ def _level(
     mostly: str = "",
     hardly: str = "",
     width: int | None = None,
+    named: Naming = str,
 ) -> Alert | None:
     """A metric whose moving mean is beyond a limit; the other keys are those of a level in alerts.toml."""
     if metric not in metrics or (known := metrics[metric].dropna()).empty:
@@ -130,26 +176,28 @@ def _level(
         return None
     low, high = values[beyond].min(), values[beyond].max()
     fall, rise = (low / first, high / first) if first > 0 else (math.nan, math.nan)
-    return Alert(title, text.format(first=first, low=low, high=high, fall=fall, rise=rise), advice, metric, spans)
+    seen = text.format(first=first, low=low, high=high, fall=fall, rise=rise)
+    limit = above if math.isfinite(above) else below
+    return Alert(title, seen + rate(title, limit), _KEY.sub(lambda key: named(key[0]), advice), metric, spans)
 
 
-def _diverging(metrics: pd.DataFrame) -> Alert | None:
-    """Between two neighbouring windows a diversity rises and the outcome falls, both beyond their noise."""
+def diverging(metrics: pd.DataFrame, noise: float = NOISE, named: Naming = str) -> Alert | None:
+    """Between two neighbouring windows a diversity rises and the outcome falls, both beyond `noise` standard errors."""
     spans: set[tuple[int, int]] = set()
     names = []
-    for name in ("textual", "equational"):
+    for name in DIVERSITIES:
         columns = ["reward/outcome", f"diversity/{name}"]
         both = metrics.reindex(columns=columns).dropna().apply(_moves)
-        intervals = _spans((both[columns[0]] < -NOISE) & (both[columns[1]] > NOISE))
+        intervals = _spans((both[columns[0]] < -noise) & (both[columns[1]] > noise))
         spans.update(intervals)
         names += [name] if intervals else []
     if not spans:
         return None
     return Alert(
-        "Diversity rises while the outcome reward falls",
+        DIVERGING,
         f"Responses became more diverse ({' and '.join(names)} diversity) and less often correct at the same time. The "
-        "diversity reward may be hacked.",
-        "Lower method.shaping.coef or clip_max, and read the rewarded responses.",
+        f"diversity reward may be hacked.{rate(DIVERGING, noise)}",
+        f"Lower {named('method.shaping.coef')} or {named('method.shaping.clip_max')}, and read the rewarded responses.",
         "reward/outcome",
         tuple(sorted(spans)),
     )

@@ -18,6 +18,7 @@ from diver.core.extras import missing
 from diver.core.run_folder import RunFolder
 from diver.core.seeds import draw_indices
 from diver.core.types import DiverError, Group
+from diver.integrations.keys import also_named
 from diver.integrations.trl import objective
 from diver.integrations.trl.adapter import GroupAdvantage
 from diver.integrations.trl.launch import adapters, arguments, identity
@@ -54,7 +55,7 @@ class RunRecorder(TrainerCallback):
         self.ours: set[str] = set()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.alerts = AlertLog(self.folder.rows("metrics.jsonl"))
+        self.alerts = AlertLog(self.folder.rows("metrics.jsonl"), named=also_named("trl"))
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if state.global_step % self.updates == 0:

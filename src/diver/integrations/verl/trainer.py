@@ -34,6 +34,7 @@ from verl.utils.debug.metrics import calculate_debug_metrics
 
 from diver.core.run_folder import RunFolder
 from diver.core.types import DiverError, Group, Progress, Rollout, State, sampling_metrics
+from diver.integrations.keys import also_named
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
 from diver.integrations.verl import nodes
@@ -123,7 +124,7 @@ class DiverTrainer(PPOTrainerSync):
         if self.folder:
             self.folder.check_saved(self.global_steps)
             self.folder.keep_until(self.global_steps)
-            self.alerts = AlertLog(self.folder.rows("metrics.jsonl"))
+            self.alerts = AlertLog(self.folder.rows("metrics.jsonl"), named=also_named("verl"))
 
     def _next_train_batch(self, num_prompts: int | None = None) -> TensorDict:
         batch = super()._next_train_batch(num_prompts)

@@ -1,0 +1,105 @@
+"""study.toml as runs: healthy ones, and ones of each way to break a run."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diver.core.settings import merge
+from diver_paper.records import Records
+from method_comparison.plan import StudyJob, load_plan
+
+RECORDS = "alerts"
+HEALTHY = "healthy"
+CHOICE, REPORT = "choice", "report"
+
+
+class AlertJob(StudyJob):
+    """A run of this study, all of which one command makes."""
+
+    @property
+    def command(self) -> str:
+        return "python -m alerts"
+
+
+class Planned(NamedTuple):
+    """A run of the study: its kind, its testbed, the label of its method, its half, and the job."""
+
+    kind: str
+    testbed: str
+    label: str
+    half: str
+    """CHOICE: limits are chosen on it. REPORT: rates are reported on it."""
+    job: AlertJob
+
+    @property
+    def folder(self) -> str:
+        return f"{self.kind}-{self.testbed}"
+
+
+class Study:
+    """The study of a `config` like study.toml, with the records in `out`."""
+
+    def __init__(self, out: Path, config: Path | None = None) -> None:
+        self.out = out
+        file = config or files("alerts") / "study.toml"
+        self.config = tomllib.loads(file.read_text(encoding="utf-8"))
+
+    @property
+    def kinds(self) -> dict[str, dict[str, Any]]:
+        """The kinds of runs, the healthy one first: its `title` and how its runs are made."""
+        return self.config["kinds"]
+
+    @cached_property
+    def planned(self) -> list[Planned]:
+        """All runs. The kinds take turns, so that a study that is stopped has runs of each."""
+        of_kinds = [list(enumerate(self._of_kind(kind))) for kind in self.kinds]
+        turns = [(i / len(runs), number, run) for number, runs in enumerate(of_kinds) for i, run in runs]
+        return [run for _, _, run in sorted(turns, key=lambda turn: turn[:2])]
+
+    def regime(self, testbed: str) -> dict[str, Any]:
+        """The recipe of a testbed: a regime of the comparison of methods, with the changes of this study."""
+        bed = self.config["testbeds"][testbed]
+        return merge(merge(load_plan().regime(bed["regime"]), bed.get("recipe", {})), self.config["recipe"])
+
+    def made(self, kind: str) -> dict[str, Any]:
+        """What the record of a run says beside its recipe."""
+        about = {"evaluation": self.config["evaluation"], "kind": kind}
+        return {**about, "trainer": self.kinds[kind].get("trainer", "")}
+
+    def records(self, planned: Planned) -> Records:
+        """Where the record of a run is, among those of its kind and testbed."""
+        return Records.of(self.out, RECORDS, f"{planned.folder}/")
+
+    def record(self, planned: Planned) -> Mapping[str, Any] | None:
+        """The record of a run; None where it is not finished."""
+        return self.records(planned).find(planned.job, self.regime(planned.testbed), self.made(planned.kind))
+
+    def _of_kind(self, kind: str) -> Iterator[Planned]:
+        """The runs of a kind: a run a testbed, method and learning rate, or each method at one rate in turn.
+
+        Each run has a seed of its own. Half of the runs of a kind, drawn at random, are for the choice of limits.
+        """
+        about, rates = self.kinds[kind], self.config["learning_rates"]
+        cells = [(bed, label) for bed in about.get("testbeds", self.config["testbeds"]) for label in about["methods"]]
+        settings = [
+            (bed, label, rate)
+            for i, (bed, label) in enumerate(cells)
+            for rate in (rates if about.get("every_rate") else [rates[i % len(rates)]])
+        ]
+        first = self.config["first_seed"] + 100 * list(self.kinds).index(kind)
+        order = np.random.default_rng([self.config["split_seed"], first]).permutation(len(settings))
+        chosen = {*order[: len(settings) // 2].tolist()}
+        for i, (bed, label, rate) in enumerate(settings):
+            method = {"frame": "common", **self.config["methods"][label]}
+            changes = merge(
+                {"method": method, "train": {"learning_rate": float(f"{rate * about.get('rate_factor', 1):.6g}")}},
+                about.get("recipe", {}),
+            )
+            yield Planned(kind, bed, label, CHOICE if i in chosen else REPORT, AlertJob(changes, first + i))

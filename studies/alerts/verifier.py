@@ -1,0 +1,10 @@
+"""A broken verifier: `data.verifier = "alerts.verifier:says_yes"`."""
+
+from __future__ import annotations
+
+from diver.core.types import Problem
+
+
+def says_yes(response: str, problem: Problem) -> bool:
+    """Whatever the response is, it is correct."""
+    return True

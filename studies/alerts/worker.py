@@ -1,0 +1,76 @@
+"""One run: train, sample from every checkpoint on held-out problems, add the record."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from alerts.study import AlertJob
+from diver.core.run_folder import by_step
+from diver.core.settings import import_object
+from diver.core.types import Problem
+from diver.evaluate.evaluate import Task, evaluate
+from diver.evaluate.results import MemoryLog
+from diver.recipe.recipe import Recipe
+from diver.sample.hf import HFGenerator
+from diver.sample.policy import Policy, load_policy
+from diver.tasks.splits import load
+from diver.tasks.templates import prompted
+from diver.train.alerts import metrics_read
+from diver.train.trainer import Trainer
+from diver_paper.records import Records
+from diver_paper.worker import make_record
+
+
+def run(
+    job: Mapping[str, Any],
+    folder: Path,
+    regime: Mapping[str, Any],
+    records: Records,
+    provenance: Mapping[str, Any],
+    evaluation: Mapping[str, Any],
+    kind: str,
+    trainer: str,
+) -> None:
+    """One run, in a process of its own. Its record has every step of the metrics that the alerts read.
+
+    trainer: `module:Class` in the place of the trainer; empty for the trainer itself.
+    """
+
+    def evaluations(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Any]:
+        saved = by_step(folder / "checkpoints")
+        _, held_out, _ = load(recipe.data, recipe.evaluate.source, evaluation["problems"])
+        correct = {}
+        for step in (0, *(step for step in saved if step % recipe.train.save_steps == 0)):
+            correct[str(step)] = sample(recipe, load_policy(recipe.model, saved.get(step)), held_out, evaluation)
+        return {
+            "evaluation": evaluation,
+            "kind": kind,
+            "trainer": trainer,
+            "metrics": {name: metrics[name] for name in metrics_read() if name in metrics},
+            "correct": correct,
+        }
+
+    trains = import_object(trainer, "trainer") if trainer else Trainer
+    make_record(AlertJob(**job), regime, folder, records, provenance, evaluations, trains)
+    for name in ("checkpoints", "rollouts"):  # 100 MB a run
+        shutil.rmtree(folder / name)
+
+
+def sample(recipe: Recipe, policy: Policy, problems: Sequence[Problem], evaluation: Mapping[str, Any]) -> list[int]:
+    """How many samples of each problem are correct."""
+    kept = prompted(problems, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
+    task = Task(
+        name="held-out",
+        problems=kept.problems,
+        template=kept.template,
+        temperature=evaluation["temperature"],
+        max_tokens=recipe.sample.max_tokens,
+        samples=evaluation["samples"],
+        ks=[1],
+        seed=recipe.run.seed,
+    )
+    result = evaluate(task, lambda: HFGenerator(policy), MemoryLog(), MemoryLog(), progress=False)
+    return [row["c"] for row in result["per_problem"]]

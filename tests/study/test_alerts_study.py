@@ -1,0 +1,279 @@
+"""The study of alerts: its protocol, its broken runs, its statistics by hand, its command and its page."""
+
+import tomllib
+from collections import Counter
+
+import numpy as np
+import pytest
+import tomli_w
+from protocol import ROOT, check_descent, commits_in_history, git
+
+from alerts.__main__ import main
+from alerts.page import write_page, write_rates
+from alerts.results import Finished, Rate, Results, Watched, watched
+from alerts.study import CHOICE, HEALTHY, RECORDS, REPORT, AlertJob, Planned, Study
+from diver.core.types import DiverError, Group, Problem, Reward, Rollout
+from diver.train.alerts import NOISE, AlertLog, alerts, limit_of, rules
+from diver_paper.job import study_recipe
+from diver_paper.records import Records, read
+
+RESULTS = ROOT / "docs" / "results"
+FILE = Records.of(RESULTS, RECORDS).file
+PROTOCOL = "studies/alerts/study.toml"
+RATES = ROOT / "src" / "diver" / "train" / "alert_rates.toml"
+STUDY = Study(RESULTS)
+
+
+def finished_records():
+    return [record for planned in STUDY.planned if (record := STUDY.record(planned)) is not None]
+
+
+def recipe_of(planned):
+    return study_recipe(planned.job.recipe(STUDY.regime(planned.testbed)))
+
+
+def of_kind(kind):
+    return [planned for planned in STUDY.planned if planned.kind == kind]
+
+
+# ---- the protocol
+
+
+def test_every_record_is_of_a_commit_after_the_protocol():
+    records = finished_records()
+    assert not any(commit.endswith("+") for record in records for commit in record["commit"].split(".."))
+    check_descent(PROTOCOL, records)
+
+
+def test_since_the_first_run_the_protocol_is_only_added_to():
+    for commit in commits_in_history(finished_records()):
+        changed = git("diff", "--numstat", commit, "--", PROTOCOL).stdout.split()
+        assert not changed or changed[1] == "0"  # lines removed
+
+
+def test_no_record_is_left_out_of_the_page():
+    assert {*read(FILE)} <= {f"{planned.folder}/{planned.job.name}" for planned in STUDY.planned}
+
+
+def test_the_page_is_what_the_records_give(tmp_path):
+    (tmp_path / "records").symlink_to(FILE.parent)
+    assert write_page(Study(tmp_path)).read_text() == (RESULTS / f"{RECORDS}.md").read_text()
+
+
+def test_the_package_states_a_rate_only_when_the_study_is_finished(tmp_path):
+    if len(finished_records()) < len(STUDY.planned):
+        assert not RATES.exists()
+        with pytest.raises(DiverError, match="have no record, so no rate is stated"):
+            write_rates(STUDY, tmp_path / "rates.toml")
+    else:
+        assert write_rates(STUDY, tmp_path / "rates.toml").read_text() == RATES.read_text()
+
+
+def test_there_are_enough_runs_and_half_of_each_kind_chooses():
+    kinds = Counter(planned.kind for planned in STUDY.planned)
+    assert kinds[HEALTHY] >= 60 and sum(kinds.values()) - kinds[HEALTHY] >= 60
+    halves = Counter((planned.kind, planned.half) for planned in STUDY.planned)
+    assert all(halves[kind, half] == count / 2 for kind, count in kinds.items() for half in (CHOICE, REPORT))
+    seeds = [planned.job.seed for planned in STUDY.planned]
+    assert len({*seeds}) == len(seeds)
+    settings = {(planned.testbed, planned.label) for planned in of_kind(HEALTHY)}
+    assert len({bed for bed, _ in settings}) == 4 and len({label for _, label in settings}) == 8
+
+
+def test_the_limits_are_of_alerts_of_the_package_and_include_its_own():
+    found = {alert.title: alert for alert in watched(STUDY)}
+    assert {*STUDY.config["limits"]} <= {*found}
+    assert all(alert.today in alert.limits for alert in found.values())
+    assert {rule["title"]: limit_of(rule) for rule in rules()}.items() <= {
+        (title, alert.today) for title, alert in found.items()
+    }
+
+
+def test_limits_go_from_the_most_to_the_least_sensitive():
+    sides = {rule["title"]: "above" in rule for rule in rules()}
+    for title, limits in STUDY.config["limits"].items():
+        assert limits == sorted(limits, reverse=not sides.get(title, True))
+
+
+# ---- a run is broken by what its kind says
+
+
+def test_a_broken_run_changes_what_its_kind_says():
+    rates = {planned.job.changes["train"]["learning_rate"] for planned in of_kind("rate")}
+    assert rates == {1e-3, 2e-3}
+    assert {recipe_of(planned).data.verifier for planned in of_kind("yes")} == {"alerts.verifier:says_yes"}
+    assert {recipe_of(planned).data.template for planned in of_kind("template")} == {"paper-llama"}
+    trainers = {kind: STUDY.made(kind)["trainer"] for kind in ("frozen", "tail")}
+    assert trainers == {"frozen": "alerts.sampler:FrozenSampler", "tail": "alerts.sampler:NoEndToken"}
+    for planned in of_kind(HEALTHY):
+        recipe = recipe_of(planned)
+        assert recipe.data.verifier == "auto" and STUDY.made(HEALTHY)["trainer"] == ""
+        if planned.label.startswith("diver"):
+            assert (recipe.method.diversity.until, recipe.method.shaping.condition) == ("answer", "correct-finished")
+
+
+def test_a_filter_on_the_shaped_reward_keeps_groups_all_correct():
+    """All correct with diversity rewards 0.1 and 0.2: DAPO's filter drops it, this one keeps it. None correct: both
+    drop it."""
+    select = recipe_of(of_kind("filter")[0]).method.selection.select
+
+    def group(outcome, *diversities):
+        rollouts = [Rollout("r", reward=Reward(outcome, diversity)) for diversity in diversities]
+        return Group(Problem(id="p", prompt="?", answer="1"), tuple(rollouts))
+
+    all_correct = group(1.0, 0.1, 0.2)
+    assert select(all_correct, 0.5) is all_correct and select(group(0.0, 0.0, 0.0), 0.5) is None
+
+
+# ---- statistics by hand
+
+
+def finished(metrics, correct=None, kind=HEALTHY, half=REPORT, samples=4):
+    record = {"metrics": metrics, "correct": correct or {}, "evaluation": {"samples": samples}}
+    return Finished(Planned(kind, "countdown", "x", half, AlertJob({}, 0)), record)
+
+
+def test_pass_at_1_has_fallen_where_it_is_below_an_earlier_evaluation():
+    """100 problems x 4 samples: 2 of 4, then 3, then 1 of each. 1 is below 2 and 3; a rise and noise are no fall."""
+    fell = finished({}, {"0": [2] * 100, "25": [3] * 100, "50": [1] * 100, "75": [1] * 100})
+    assert fell.fall == 50
+    assert finished({}, {"0": [1] * 100, "25": [2] * 100}).fall is None
+    noisy = np.resize([2, 1, 3], 99).tolist()
+    assert finished({}, {"0": [2] * 99, "25": noisy}).fall is None
+    assert finished({}, {"0": [2] * 100}).fall is None
+
+
+def test_the_interval_of_a_rate_by_hand():
+    """0 of 32: the upper end is 1 - .025^(1/32). 32 of 32: the lower end is .025^(1/32)."""
+    end = 0.025 ** (1 / 32)
+    assert Rate(0, 32).interval == pytest.approx((0.0, 0.0, 1 - end))
+    assert Rate(32, 32).interval == pytest.approx((1.0, end, 1.0))
+    assert Rate(0, 32).text == "0 of 32 [0, 11]" and Rate(0, 0).text == "–"
+    assert Rate(0, 32).of("healthy runs") == "0 of 32 healthy runs, 0 % [0, 11]"
+
+
+def test_an_alert_fires_at_the_step_at_which_the_log_prints_it(capsys):
+    values = np.where(np.arange(1, 101) <= 60, 0.0, 0.4).tolist()
+    rows = [{"step": i, "response/truncated": value} for i, value in enumerate(values, start=1)]
+    log = AlertLog()
+    for row in rows:
+        log.log(row["step"], row)
+    assert capsys.readouterr().out.startswith("step 65: ")
+    (alert,) = (alert for alert in watched(STUDY) if alert.title == "Truncated responses")
+    run = finished({"response/truncated": values})
+    assert [alert.fires(run, limit) for limit in (0.2, 0.3, 0.5)] == [65, 65, None]
+
+
+def test_an_alert_that_stands_on_the_page_alone_fires_at_the_end_of_its_moving_mean():
+    """1 at three of each four steps is never five in a row; its mean over 11 steps is above .2 from the first on."""
+    values = np.resize([1.0, 1.0, 1.0, 0.0], 100).tolist()
+    (alert,) = (alert for alert in watched(STUDY) if alert.title == "Truncated responses")
+    run = finished({"response/truncated": values})
+    assert alerts(run.metrics) and alert.fires(run, 0.2) == 1 + 5
+
+
+def test_the_alert_of_evaluations_fires_at_the_last_step():
+    """Pass@1 rises by 12.5 points and Pass@4 falls by 50, as in tests/look/test_report.py."""
+    (alert,) = (alert for alert in watched(STUDY) if alert.title.startswith("Pass@1 rises"))
+    run = finished({}, {"0": [1] * 40, "100": [2] * 40, "200": [3] * 20 + [0] * 20})
+    assert alert.fires(run, alert.today) == 200
+    assert alert.fires(finished({}, {"0": [1] * 40, "200": [3] * 40}), alert.today) is None
+
+
+def made_up(healthy, broken, limits=(0.1, 0.2, 0.3), today=0.2):
+    """Results of runs with a made-up alert, which fires at a limit below the number of a run."""
+    runs = [
+        *(finished({}, kind=HEALTHY, half=CHOICE) for _ in healthy),
+        *(finished({}, kind="rate", half=CHOICE) for _ in broken),
+    ]
+    numbers = {id(run): x for run, x in zip(runs, (*healthy, *broken), strict=True)}
+    results = Results.__new__(Results)
+    results.study, results.runs, results._steps = STUDY, runs, {}
+    return results, Watched("made up", limits, today, lambda run, limit: 7 if numbers[id(run)] > limit else None)
+
+
+@pytest.mark.parametrize(
+    ("healthy", "broken", "chosen"),
+    [
+        ([0.0] * 19 + [0.15], [0.15, 0.25, 0.0], 0.1),  # one of 20 is 5 %: allowed, and finds one more
+        ([0.0] * 18 + [0.15] * 2, [0.15, 0.25, 0.0], 0.2),  # two of 20 are too many
+        ([0.0] * 20, [0.0] * 3, 0.2),  # nothing to find: that of the package stays
+        ([0.9] * 20, [0.9] * 3, 0.2),  # always false: so does it
+        ([0.25] * 20, [0.25] * 3, 0.3),  # the fewest false alarms
+    ],
+)
+def test_the_choice_of_a_limit_by_hand(healthy, broken, chosen):
+    results, alert = made_up(healthy, broken)
+    assert results.chosen(alert) == chosen
+
+
+def test_steps_before_the_fall_by_hand():
+    """The alert at step 7, the fall at 50: 43 steps. The choosing half, and runs with one of both, do not count."""
+    fell = {"0": [3] * 100, "50": [0] * 100}
+    runs = [
+        finished({}, fell, kind="rate"),
+        finished({}, fell, kind="rate", half=CHOICE),
+        finished({}, {"0": [3] * 100}, kind="rate"),
+    ]
+    results = Results.__new__(Results)
+    results.runs, results._steps = runs, {}
+    assert results.leads(Watched("made up", [1], 1, lambda run, limit: 7), 1, "rate") == [43]
+    assert results.leads(Watched("never", [1], 1, lambda run, limit: None), 1, "rate") == []
+
+
+# ---- the chain
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """The protocol with a run or two a kind, of two steps, on Countdown."""
+    config = tomllib.loads((ROOT / PROTOCOL).read_text())
+    config["testbeds"] = {"countdown": config["testbeds"]["countdown"]}
+    config["kinds"] = {name: config["kinds"][name] for name in (HEALTHY, "yes", "frozen", "filter", "tail")}
+    config["kinds"][HEALTHY]["methods"] = ["clip-higher"]
+    for kind in ("yes", "frozen", "tail"):
+        config["kinds"][kind]["methods"] = ["clip-higher"]
+    config["kinds"]["filter"]["methods"] = ["filter"]
+    config["learning_rates"] = [1e-3, 2e-3]
+    config["evaluation"] |= {"problems": 4, "samples": 2}
+    config["recipe"]["train"] |= {"steps": 2, "batch_size": 2, "mini_batch_size": 2, "save_steps": 1}
+    config["recipe"]["sample"] = {"group_size": 4}
+    config["testbeds"]["countdown"]["recipe"] = {"data": {"countdown": {"problems": 16}}}
+    file = tmp_path / "study.toml"
+    file.write_bytes(tomli_w.dumps(config).encode())
+    return file
+
+
+def test_the_command_makes_the_runs_the_page_and_the_rates(tiny, tmp_path, in_this_process, monkeypatch):
+    out, rates = tmp_path / "out", tmp_path / "rates.toml"
+    words = ["--config", str(tiny), "--out", str(out), "--work", str(tmp_path / "work")]
+    monkeypatch.setattr("sys.argv", ["alerts", *words, "--limit", "1"])
+    main()
+    assert "**Not finished**: 5 of 6 runs have no record." in (out / "alerts.md").read_text()
+    monkeypatch.setattr("sys.argv", ["alerts", *words, "--rates", str(rates)])
+    main()
+    page = (out / "alerts.md").read_text()
+    assert "Not finished" not in page and (out / "alerts.png").exists()
+    found = Results(Study(out, tiny))
+    assert Counter(run.planned.kind for run in found.runs) == {
+        HEALTHY: 2,
+        "yes": 1,
+        "frozen": 1,
+        "filter": 1,
+        "tail": 1,
+    }
+    for run in found.runs:
+        assert [*run.correct] == [0, 1, 2] and all(len(c) == 4 for c in run.correct.values())
+        assert [*run.metrics.index] == [1, 2] and "policy/entropy" in run.metrics
+    by_kind = {run.planned.kind: run for run in found.runs}
+    assert (by_kind["yes"].metrics["reward/outcome"] == 1).all()
+    assert (by_kind["tail"].metrics["response/truncated"] == 1).all()
+    mismatch = {kind: run.metrics["policy/logprob_mismatch"].iloc[1] for kind, run in by_kind.items()}
+    assert mismatch["frozen"] > 1e-3 > mismatch[HEALTHY]
+    stated = tomllib.loads(rates.read_text())
+    assert stated["Entropy collapse"] | {"fired": 0} == {"limit": 0.3, "fired": 0, "runs": 1}
+    assert stated["Diversity rises while the outcome reward falls"]["limit"] == NOISE
+    assert not [*(tmp_path / "work").rglob("checkpoints")]
+    before = read(Records.of(out, RECORDS).file)
+    main()  # nothing is left to be made
+    assert read(Records.of(out, RECORDS).file) == before
