@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 TITLES = {
     "textual": "TD", "equational": "ED", "hidden-state": "hidden state", "embedding": "embedding",
     "distinct-n": "Distinct-n", "self-bleu": "1 - Self-BLEU", "words": "length in words",
+    "actions": "actions: 1 - BLEU", "action-edits": "actions: edit distance", "states": "states of its own",
 }  # fmt: skip
 
 RANGES = {
-    **dict.fromkeys(("textual", "equational", "distinct-n", "self-bleu"), (0.0, 1.0)),
+    **dict.fromkeys(
+        ("textual", "equational", "distinct-n", "self-bleu", "actions", "action-edits", "states"), (0.0, 1.0)
+    ),
     **dict.fromkeys(("hidden-state", "embedding"), (0.0, 2.0)),
     **dict.fromkeys(("words", "entropy", "length_mean"), (0.0, math.inf)),
 }
@@ -151,7 +154,8 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
     """TD of all responses, of the correct ones and of the wrong ones, ED, and distinct@k, all up to the answer where it
     is known.
 
-    Correct responses that write other sets of formulas (without any, other words) are different.
+    Correct responses that write other sets of formulas (without any, other words) are different; trajectories are
+    where their actions are.
     """
     rollouts = group.rollouts[:LARGEST]
     texts = [r.until_answer for r in rollouts]
@@ -173,7 +177,11 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
         f"diversity/textual:{WRONG}": mean(~right & ~np.isnan(outcomes)),
     }
     if not np.isnan(outcomes).any():
-        solutions = [same_formulas(t, f) for t, f, is_right in zip(texts, written, right, strict=True) if is_right]
+        solutions = [
+            r.key if r.turns and r.key else same_formulas(t, f)
+            for r, t, f, is_right in zip(rollouts, texts, written, right, strict=True)
+            if is_right
+        ]
         counts = [*Counter(solutions).values()]
         values |= {f"distinct@{k}": distinct_at_k(len(texts), counts, k) for k in powers(len(texts))}
     return values
