@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from diver.core.statistics import Estimate, bounds_of, by_problem, distinct_at_k, interval, pass_at_k
 from diver.core.tables import Measure, clean
 from diver.core.types import Group, Problem, Rollout
-from diver.diversity import formulas, textual_dissimilarity
+from diver.diversity import action_key, formulas, textual_dissimilarity
 from diver.diversity.equational import unique_fractions
 from diver.tasks.verify.base import same_formulas
 
@@ -178,7 +178,7 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
     }
     if not np.isnan(outcomes).any():
         solutions = [
-            r.key if r.turns and r.key else same_formulas(t, f)
+            action_key(r) if r.turns and r.actions else same_formulas(t, f)
             for r, t, f, is_right in zip(rollouts, texts, written, right, strict=True)
             if is_right
         ]
