@@ -63,6 +63,9 @@ def test_equal_calls_are_equal_actions_however_they_are_written():
     assert one == (Action("add", '{"a": [1, {"x": 1, "y": 2}]}'),)
     old = turns_of([{"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}])
     assert old[0].actions == (Action("f", "{}"),)
+    for none in ({}, None, "", "{}", {"a": None}):
+        (turn,) = turns_of([{"role": "assistant", "tool_calls": [{"name": "f", "arguments": none}]}])
+        assert turn.actions == (Action("f", "{}"),)
     item = {"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"}
     responses = turns_of([item, {"type": "function_call_output", "call_id": "c", "output": "o"}])
     assert [(t.by_policy, t.text, t.actions) for t in responses] == [

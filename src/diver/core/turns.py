@@ -161,7 +161,7 @@ def _call(call: Any) -> Action | None:
         call = call["function"]
     if not isinstance(call, Mapping) or not isinstance(call.get("name"), str) or not call["name"]:
         return None
-    return Action(call["name"], normalised(call.get("arguments", {})))
+    return Action(call["name"], normalised(call.get("arguments") or {}))
 
 
 def _parsed(text: str) -> Any:
