@@ -94,6 +94,8 @@ def test_actions_are_the_keys_of_trajectories():
     assert diver.advantages(plain, OUTCOMES, GROUP, KEYED).tolist() == named.tolist()
     with pytest.raises(DiverError, match="keys"):
         diver.advantages([*map(text, PLANS)], OUTCOMES, GROUP, KEYED)
+    with pytest.raises(DiverError, match="keys"):
+        diver.advantages([chat("")] * 4, OUTCOMES, GROUP, KEYED)
 
 
 def test_what_is_no_trajectory_is_named():

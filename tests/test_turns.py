@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from diver.core.files import to_json
+from diver.core.run_folder import groups_from_rows, rollout_row
 from diver.core.turns import LONGEST, Action, Turn, anchors, marked_actions, normalised, turns_of, with_tokens
-from diver.core.types import Rollout
+from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
 
 def call(name, arguments):
@@ -61,6 +63,9 @@ def test_equal_calls_are_equal_actions_however_they_are_written():
     assert one == (Action("add", '{"a": [1, {"x": 1, "y": 2}]}'),)
     old = turns_of([{"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}])
     assert old[0].actions == (Action("f", "{}"),)
+    for none in ({}, None, "", "{}", {"a": None}):
+        (turn,) = turns_of([{"role": "assistant", "tool_calls": [{"name": "f", "arguments": none}]}])
+        assert turn.actions == (Action("f", "{}"),)
     item = {"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"}
     responses = turns_of([item, {"type": "function_call_output", "call_id": "c", "output": "o"}])
     assert [(t.by_policy, t.text, t.actions) for t in responses] == [
@@ -146,3 +151,18 @@ def test_anchors_are_what_the_environment_names_or_else_says():
     assert [*anchors([policy, policy])] == [("start",), None]
     assert [*anchors([told, Turn("assistant", state="s")])] == [("state", "s")]
     assert [*anchors([])] == []
+
+
+def test_a_run_folder_keeps_the_turns(tmp_path):
+    turns = turns_of([*CHAT, {"role": "user", "content": "", "state": {"at": [1, 2]}}])
+    known = {"tokens": [1, 2], "reward": Reward(1.0), "grade": Grade.CORRECT}
+    group = Group(Problem("p", "Q", "7"), (Rollout.of_turns(turns, **known), Rollout("a", index=1, **known)), "Q")
+    rows = [json.loads(to_json(rollout_row(3, 0, group, rollout))) for rollout in group.rollouts]
+    assert "turns" not in rows[1]  # a response of one turn has the row that it had
+    (found,) = groups_from_rows((f"x:{i}", row) for i, row in enumerate(rows))
+    assert [rollout.turns for rollout in found.rollouts] == [turns, ()]
+    assert found.responses == group.responses and found.rollouts[0].actions == (SEARCH,)
+    tool = rows[0]["turns"][1]
+    for broken in ([3], None, [{"role": "tool"}], [{**tool, "reward": "high"}], [{**tool, "actions": [1]}]):
+        with pytest.raises(DiverError, match="x:0: turn 0: must have role, text and actions"):
+            groups_from_rows([("x:0", {**rows[0], "turns": broken})])

@@ -16,6 +16,7 @@ The row of a rollout in rollouts/step_NNNN.jsonl:
     entropy                    of the policy that sampled, nats, mean over the tokens; null where it is unknown
     length, truncated          in policy tokens; whether it was cut off at sample.max_tokens
     answer_end                 characters up to the end of the graded answer; null where that is unknown
+    turns                      of a trajectory: role, text, actions, state and reward of each
 
 Every file but metrics.jsonl is whole or absent. What a killed run left after its last checkpoint, half a row included,
 is dropped when the run resumes. After a loss of power there is no checkpoint without the rows and files behind it.
@@ -47,6 +48,7 @@ from diver.core.files import (
     write_jsonl,
     write_text,
 )
+from diver.core.turns import turn_row, turns_from_rows
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
 if TYPE_CHECKING:
@@ -78,6 +80,7 @@ def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[s
         "truncated": rollout.truncated,
         "answer_end": rollout.answer_end,
         **({"solution": rollout.solution} if rollout.solution is not None else {}),
+        **({"turns": [*map(turn_row, rollout.turns)]} if rollout.turns else {}),
     }
 
 
@@ -123,8 +126,13 @@ def _rollout(row: Mapping[str, Any], where: str) -> Rollout:
     parts = {name: value for name in Reward._fields if not math.isnan(value := number(reward.get(name)))}
     if reward.get("outcome") is not None and "outcome" not in parts:
         raise DiverError(f"{where}: an outcome must be a finite number, not {reward['outcome']!r:.60}")
+    try:
+        turns = turns_from_rows(row.get("turns", []))
+    except ValueError as error:
+        raise DiverError(f"{where}: {error}") from None
     return Rollout(
         row["response"],
+        turns=turns,
         index=row["sample"],
         num_tokens=None if math.isnan(length) else int(length),
         truncated=row.get("truncated") is True,

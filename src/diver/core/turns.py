@@ -61,6 +61,35 @@ class Turn:
         return self.role == POLICY
 
 
+def turn_row(turn: Turn) -> dict[str, Any]:
+    """A turn as JSON, without its tokens; `turns_from_rows` reads it."""
+    about = {"state": turn.state, "reward": turn.reward}
+    return {
+        "role": turn.role,
+        "text": turn.text,
+        "actions": [list(action) for action in turn.actions],
+        **{name: value for name, value in about.items() if value is not None},
+    }
+
+
+def turns_from_rows(rows: Any) -> tuple[Turn, ...]:
+    """The turns that `turn_row` wrote.
+
+    Raises:
+        ValueError: they are no such list; a turn is named by its number, from 0.
+    """
+    found = []
+    for i, row in enumerate(rows if isinstance(rows, list) else [rows]):
+        try:
+            actions = tuple(Action(str(name), str(arguments)) for name, arguments in row["actions"])
+            state, reward = row.get("state"), row.get("reward")
+            named, paid = None if state is None else str(state), None if reward is None else float(reward)
+            found.append(Turn(str(row["role"]), str(row["text"]), actions, named, paid))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise ValueError(f"turn {i}: must have role, text and actions, not {row!r:.60}") from None
+    return tuple(found)
+
+
 def turns_of(messages: Iterable[Mapping[str, Any]]) -> tuple[Turn, ...]:
     """The turns of a response that is given as messages.
 
@@ -132,7 +161,7 @@ def _call(call: Any) -> Action | None:
         call = call["function"]
     if not isinstance(call, Mapping) or not isinstance(call.get("name"), str) or not call["name"]:
         return None
-    return Action(call["name"], normalised(call.get("arguments", {})))
+    return Action(call["name"], normalised(call.get("arguments") or {}))
 
 
 def _parsed(text: str) -> Any:

@@ -54,7 +54,7 @@ def advantages(
             `loss_mask` say. The others are the environment's, and their log-probs and advantages are 0.
         logprobs ([B]): the sampler's log-probs of these tokens.
         keys ([B]): equal for responses that are the same answer or solution; texts or whole numbers if `state` is
-            given. Defaults to the sequence of actions, where every response is a list of messages.
+            given. Defaults to the sequence of actions, where every response is a list of messages and one of them acts.
         answer_ends ([B]): the number of characters of each response up to the end of its answer, None where that is
             unknown. Diversity is measured up to there (`diversity.until`).
         truncated ([B]): whether each response was cut at the length limit. `shaping.condition = "correct-finished"`

@@ -80,7 +80,7 @@ SEAMS = {
     for seam in (
         Seam(
             "TRL",
-            carries=("responses", "tokens", "decode", "grades", "keys"),
+            carries=("responses", "tokens", "decode", "grades", "keys", "turns"),
             subtracts_mean=True,
             losses=(ClipLoss, GspoLoss, HighEntropyLoss, CispoLoss, SapoLoss),
             terms=("kl_coef", "entropy_coef"),

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from diver.core.progress import progress
 from diver.core.tables import clean
+from diver.core.turns import Turn
 from diver.core.types import Grade, Group, Rollout
 from diver.diversity import Diversity, Until, formulas, spaced, textual_dissimilarity
 from diver.diversity.equational import formula_spans
@@ -21,6 +22,8 @@ from diver.look.problems import column, pair_values
 
 GROUPS = 200  # groups on a page
 RESPONSES = 64  # responses shown in a group
+TURNS = 64  # turns of a trajectory that are shown, its first
+ACTIONS, ACTION = 8, 200  # actions in the line of a turn, and characters of each
 BYTES = 2_050_000  # compressed data of GROUPS groups, so that the page stays below 3 MB; more groups are allowed more
 LENGTHS = (12_000, 6_000, 3_000, 1_500, 800, 400, 200, 100)  # characters of a response; the first that fits BYTES
 # An answer outside of a formula, drawn all the same.
@@ -110,12 +113,41 @@ def _response(i: int, rollout: Rollout) -> dict[str, Any]:
         "advantage": short(rollout.advantage),
         "entropy": short(rollout.entropy),
         "length": rollout.known_length,
+        **({"turns": [*map(_turn, rollout.turns[:TURNS])], "all_turns": len(rollout.turns)} if rollout.turns else {}),
     }
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    """A turn of a trajectory; what the policy did stands in the line under which its text is folded."""
+    actions = [f"{name[:ACTION]} {arguments[:ACTION]}".strip() for name, arguments in turn.actions[:ACTIONS]]
+    return {
+        "role": clean(turn.role)[:ACTION],
+        "own": turn.by_policy,
+        "actions": [clean(action)[:ACTION] for action in actions],
+        "text": clean(turn.text),
+    }
+
+
+def _cut_turns(turns: Sequence[Mapping[str, Any]], characters: int) -> list[dict[str, Any]]:
+    """Turns whose texts have together at most `characters`, each at most its part; `cut` is how many are left out."""
+    each = characters // len(turns)
+    return [
+        {
+            **turn,
+            "actions": [action[: max(each, 1)] for action in turn["actions"]],
+            "text": turn["text"][:each],
+            "cut": max(0, len(turn["text"]) - each),
+        }
+        for turn in turns
+    ]
 
 
 def _cut(group: dict[str, Any], characters: int, converted: Formulas) -> dict[str, Any]:
     cut = partial(segments, converted=converted, characters=characters)
     responses = [{**response, "text": cut(*response["text"])} for response in group["responses"]]
+    for response in responses:
+        if turns := response.get("turns"):
+            response["turns"] = _cut_turns(turns, characters)
     return {**group, "prompt": cut(*group["prompt"]), "responses": responses}
 
 

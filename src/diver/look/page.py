@@ -23,7 +23,7 @@ from diver.core.types import DiverError
 from diver.train.alerts import Alert
 
 ASSETS = Path(__file__).with_name("assets")
-SCRIPTS = ("dom.js", "curves.js", "text.js", "matrix.js", "browser.js", "main.js")
+SCRIPTS = ("dom.js", "curves.js", "text.js", "turns.js", "matrix.js", "browser.js", "main.js")
 LEGEND = "Marked formulas are in no other response of the group. Choose a pair in the matrix to compare two responses."
 NOTHING = "<noscript><p class='note'>Curves and groups are drawn by JavaScript, which is disabled.</p></noscript>"
 SPANS = 4  # intervals of an alert that are listed; further ones are counted

@@ -22,7 +22,7 @@ from diver.core.statistics import (
 )
 from diver.core.tables import Cell, Measure, clean
 from diver.core.types import Group, Problem, Rollout
-from diver.diversity import formulas, textual_dissimilarity
+from diver.diversity import action_key, formulas, textual_dissimilarity
 from diver.diversity.equational import unique_fractions
 from diver.evaluate.results import EFFECTIVE, PAIRS, SUPPORT
 from diver.tasks.verify.base import same_formulas
@@ -35,10 +35,13 @@ TITLES = {
     "distinct-n": "Distinct-n", "self-bleu": "1 - Self-BLEU", "words": "length in words",
     "pair_diversity": PAIRS[True], "pair_diversity:formulas": PAIRS[False],
     "pair_diversity:textual": "TD of correct pairs",
+    "actions": "actions: 1 - BLEU", "action-edits": "actions: edit distance", "states": "states of its own",
 }  # fmt: skip
 
 RANGES = {
-    **dict.fromkeys(("textual", "equational", "distinct-n", "self-bleu"), (0.0, 1.0)),
+    **dict.fromkeys(
+        ("textual", "equational", "distinct-n", "self-bleu", "actions", "action-edits", "states"), (0.0, 1.0)
+    ),
     **dict.fromkeys(("hidden-state", "embedding"), (0.0, 2.0)),
     **dict.fromkeys(("words", "entropy", "length_mean"), (0.0, math.inf)),
 }
@@ -225,7 +228,8 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
     """TD of all responses, of the correct ones and of the wrong ones, ED, distinct@k, and the diversity of correct
     pairs, all up to the answer where it is known.
 
-    Correct responses that write other sets of formulas (without any, other words) are different.
+    Correct responses that write other sets of formulas (without any, other words) are different; trajectories are
+    where their actions are.
     """
     rollouts = group.rollouts[:LARGEST]
     texts = [r.until_answer for r in rollouts]
@@ -249,7 +253,11 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
         **pair_values(correct),
     }
     if not np.isnan(outcomes).any():
-        solutions = [same_formulas(t, f) for t, f, is_right in zip(texts, written, right, strict=True) if is_right]
+        solutions = [
+            action_key(r) if r.turns and r.actions else same_formulas(t, f)
+            for r, t, f, is_right in zip(rollouts, texts, written, right, strict=True)
+            if is_right
+        ]
         counts = [*Counter(solutions).values()]
         values |= {f"distinct@{k}": distinct_at_k(len(texts), counts, k) for k in powers(len(texts))}
     return values

@@ -8,7 +8,6 @@ TRL subtracts the mean of a group from its rewards and, with scale_rewards="none
 a group already have mean 0, so they come through unchanged (to float32, in which TRL keeps them).
 """
 
-import json
 import math
 import time
 import warnings
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from diver.core.turns import Turn, turns_of
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
@@ -187,7 +187,8 @@ class GroupAdvantage:
             rewards, ends = self.outcome(**columns), self._ends_given(columns)
         rows = []
         for i, (prompt, ids, end) in enumerate(zip(prompts, tokens, ends, strict=True)):
-            text = self._response(completions[i], ids)
+            turns = _turns(completions[i])
+            text = self._response(completions[i], ids, turns)
             start = text.rfind(written[i])  # what is graded stands behind a parsed thought
             rollout = Rollout(
                 text,
@@ -196,6 +197,7 @@ class GroupAdvantage:
                 grade=grades[i],
                 answer_end=None if end is None or start < 0 else start + end,
                 reward=rewards[i],
+                turns=turns,
             )
             rows.append((problems[i], _text(prompt), rollout))
         return rows
@@ -217,7 +219,7 @@ class GroupAdvantage:
         limit = self.args.max_completion_length or 1  # without a limit, what no end token ends was cut
         return [is_truncated(ids, limit, self.ends) for ids in tokens]
 
-    def _response(self, completion: Any, ids: Sequence[int]) -> str:
+    def _response(self, completion: Any, ids: Sequence[int], turns: Sequence[Turn]) -> str:
         """All that the policy wrote, also the thoughts and calls that TRL has parsed out of a message.
 
         Its tokens are decoded as TRL decodes those that it does not parse. Where tools answered, their tokens are among
@@ -225,8 +227,8 @@ class GroupAdvantage:
         """
         if isinstance(completion, str):
             return completion
-        own = [message for message in completion if message["role"] == "assistant"]
-        return self._decode(ids) if len(own) == len(completion) else "\n".join(map(_unparsed, own))
+        own = [turn.text for turn in turns if turn.by_policy]
+        return self._decode(ids) if len(own) == len(turns) else "\n".join(own)
 
     def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:
         """Whether the prompt opened a thought that the completion did not close.
@@ -309,11 +311,12 @@ def _text(prompt: Any) -> str:
     return prompt if isinstance(prompt, str) else "\n".join(str(m.get("content") or "") for m in prompt)
 
 
-def _unparsed(message: Mapping[str, Any]) -> str:
-    """A message of the assistant with its thought and its calls."""
-    thought = message.get("reasoning_content") or message.get("thinking")  # models' templates have either name
-    calls = [json.dumps(call["function"]) for call in message.get("tool_calls") or ()]
-    return "\n".join(filter(None, (thought and f"<think>\n{thought}\n</think>", message.get("content"), *calls)))
+def _turns(completion: Any) -> tuple[Turn, ...]:
+    """The turns of messages in which a tool was called or answered; empty for a response of one turn."""
+    if isinstance(completion, str):
+        return ()
+    acts = any(message["role"] != "assistant" or message.get("tool_calls") for message in completion)
+    return turns_of(completion) if acts else ()
 
 
 def _written(completion: Any) -> str:

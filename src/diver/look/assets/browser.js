@@ -204,6 +204,7 @@ function card(response, formulas, source) {
     html("header", {}, badge(response), gradeOf(response),
       response.length === null ? null : html("span", { class: "size" }, `${figure(response.length)} tokens`)),
     textBlock(response.text, formulas, source),
+    response.turns ? turnsBlock(response) : null,
     html("dl", {}, ...figures(response).map(([name, value]) => html("div", {}, html("dt", {}, name), html("dd", {}, value)))));
 }
 

@@ -13,6 +13,7 @@ from diver.core.run_folder import groups_from_rows, read_grade
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.look.read import values
 from diver.look.read.columns import DATA, NAMES, OUTCOMES, SESSION, Columns, File, Part, Row
+from diver.look.read.marks import with_special_tokens, without_special_tokens
 from diver.look.read.named import named_columns, rank_of_id
 from diver.tasks.verify import GRADERS
 
@@ -136,7 +137,7 @@ def verl_row(where: str, row: Row) -> Iterator[Row]:
     A `uid` without them tells problems with equal inputs apart, as other ids do.
     """
     found = SESSION.fullmatch(str(row.get("uid")))
-    yield {**row, "session": found and found[1]}
+    yield {**row, "output": without_special_tokens(row["output"]), "session": found and found[1]}
 
 
 def slime_row(where: str, row: Row) -> Iterator[Row]:
@@ -147,7 +148,8 @@ def skyrl_row(where: str, row: Row) -> Iterator[Row]:
     """A score is a number, or one of each token."""
     score = row["score"]
     total = math.fsum(map(number, score)) if isinstance(score, list) else score
-    yield {**row, "score": total, "truncated": row["stop_reason"] == "length"}
+    response = with_special_tokens(row["output_response"])
+    yield {**row, "output_response": response, "score": total, "truncated": row["stop_reason"] == "length"}
 
 
 def nemo_rl_row(where: str, row: Row) -> Iterator[Row]:
@@ -204,12 +206,21 @@ def prime_rl_row(where: str, row: Row) -> Iterator[Row]:
                 for m in (node["message"] for node in nodes[:first])
             ]
             or table(row, "task", "data").get("prompt"),
-            "response": "\n".join(values.content_text(node["message"].get("content")) for node in sampled),
+            "response": [*map(_node_message, nodes[first:])] or "",
             "reward": math.fsum(r["score"] * r.get("weight", 1.0) for r in rewards) if rewards else None,
             "logprobs": [x for node in sampled for x in node.get("logprobs") or ()] or None,
             "advantage": next((x for node in sampled for x in node.get("advantages") or ()), None),
             "truncated": ends[-1:] == ["length"],
         }
+
+
+def _node_message(node: Row) -> Row:
+    """The message of a node: the policy's if it was sampled, else the environment's."""
+    message = node["message"]
+    role = str(message.get("role", "user"))
+    role = "assistant" if node.get("sampled") else "environment" if role == "assistant" else role
+    content = values.content_text(message.get("content"))
+    return {"role": role, "content": content, "tool_calls": message.get("tool_calls")}
 
 
 def inspect_ai_row(where: str, row: Row) -> Iterator[Row]:

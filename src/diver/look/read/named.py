@@ -10,6 +10,7 @@ from typing import Any
 from diver.core.files import InvalidRow
 from diver.core.seeds import digest
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
+from diver.diversity import action_key
 from diver.look.read import values
 from diver.look.read.columns import DATA, OUTCOMES, SESSION, SOURCES, File, Names, Part, Row
 from diver.tasks.references import options_in
@@ -314,8 +315,9 @@ def _rollouts(row: Row, scored: Sequence[tuple[Any, float | None]], names: Names
         for name in ("entropy", "logprobs", "length", "truncated", "advantage")
     }
     for index, (response, outcome) in enumerate(scored):
-        yield Rollout(
-            values.text(response, where),
+        rollout = Rollout(values.text(response, where), turns=values.turns(response))
+        yield rollout.replace(
+            key=action_key(rollout) if rollout.turns and rollout.actions else None,
             index=index,
             reward=None if outcome is None else Reward(outcome),
             entropy=values.mean_of(about["entropy"]),

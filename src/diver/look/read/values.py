@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from diver.core.files import number, table
+from diver.core.turns import POLICY, Turn, turns_of
 from diver.core.types import TRUTH, DiverError
 
 TEXTS = ("text", "input_text", "output_text")
@@ -21,6 +22,8 @@ ASKING = frozenset({"user", "human", "system", "developer"})
 TOOLS = frozenset({"tool", "function", "tool_response", "observation", "environment", "env", "ipython"})
 TURN_TEXTS = ("content", "parts", "text", "value")
 """Where the text of a turn stands, in Gemini's chats and in ShareGPT's, too."""
+CALLS = ("tool_calls", "function_call", "type", "name", "arguments", "state")
+"""What a turn has besides its text that says what was done, and where."""
 SEVERAL = ("choices", "outputs", "candidates")
 OBJECT_TEXTS = ("output", "generated_text", "response", "completion", "generation", "full_model_response")
 """Where other objects have their text, such as OpenAI's Responses, transformers' pipelines, reasoning-gym's results."""
@@ -79,6 +82,24 @@ def text(value: Any, where: str) -> str:
     if not isinstance(found, str):
         raise DiverError(f"{where}: a response must be a text, not {value!r:.60}")
     return found
+
+
+def turns(value: Any) -> tuple[Turn, ...]:
+    """The turns of a chat with an environment or with calls of tools; empty for every other response."""
+    if not is_turns(value) or is_parts(value):
+        return ()
+    own = {id(turn) for turn in response_turns(value)}
+    messages = [
+        {
+            **{name: turn[name] for name in CALLS if name in turn},
+            "role": POLICY if id(turn) in own or speaker(turn) in ASSISTANT | {"function_call"} else speaker(turn),
+            "content": turn_text(turn) or content_text(turn.get("output")),
+            "reward": None if math.isnan(reward := number(turn.get("reward"))) else reward,
+        }
+        for turn in value
+    ]
+    found = turns_of(messages)
+    return found if any(not turn.by_policy or turn.actions for turn in found) else ()
 
 
 def response_turns(chat: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

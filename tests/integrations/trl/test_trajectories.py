@@ -1,0 +1,60 @@
+"""The reward function on completions with calls of tools: the advantages of `diver.advantages` on the same messages."""
+
+import pytest
+
+pytest.importorskip("accelerate")
+
+from test_adapter import ANSWER_ENDS, OUTCOMES, TEXTS, Batch, adapter, arguments
+
+import diver
+from diver.core.types import DiverError
+from diver.methods import method_named
+
+ON_ACTIONS = method_named(
+    "diver-mix",
+    diversity={"orders": 1},
+    diversity_rewards={"textual": {"weight": 0}, "equational": {"weight": 0}, "actions": {}},
+)
+PLANS = ("aa", "aa", "a", "c")
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where the schedule of a run is kept
+
+
+def trajectory(plan, text):
+    """A call for each letter, each answered by a tool, and the answer."""
+    messages = []
+    for letter in plan:
+        call = {"type": "function", "function": {"name": "look", "arguments": {"at": letter, "again": False}}}
+        messages.append({"role": "assistant", "reasoning_content": "hm", "content": "", "tool_calls": [call]})
+        messages.append({"role": "tool", "name": "look", "content": rf"\boxed{{9}} and $x = {letter}$"})
+    return [*messages, {"role": "assistant", "content": text}]
+
+
+@pytest.mark.parametrize("method", ["grpo", "diver-mix", ON_ACTIONS], ids=["grpo", "texts", "actions"])
+def test_the_advantages_are_those_of_the_drop_in(method):
+    batch, seen = Batch(chat=True), []
+    completions = [trajectory(*pair) for pair in zip(PLANS, TEXTS, strict=True)] * 2
+    batch.given["completions"] = completions
+    reward = adapter(method, arguments(method), on_step=lambda *given: seen.extend(given[1]))
+    found = reward(**batch.given)
+    before = [len(rollout.response) - len(text) for rollout, text in zip(seen[0].rollouts, TEXTS, strict=True)]
+    ends = [start + end for start, end in zip(before, ANSWER_ENDS, strict=True)]
+    known = {"truncated": [False] * 8, "answer_ends": ends * 2}
+    assert found == diver.advantages(completions, OUTCOMES * 2, [0] * 4 + [1] * 4, method, **known).tolist()
+    assert "boxed{9}" not in "".join(seen[0].responses) and len(seen[0].rollouts[0].turns) == 5
+    assert batch.extra["outcome"] == OUTCOMES * 2
+    assert len({*found}) > 2 or method == "grpo"
+
+
+def test_turns_are_only_those_of_trajectories():
+    batch, seen = Batch(chat=True), []
+    adapter("grpo", arguments(), on_step=lambda *given: seen.extend(given[1]))(**batch.given)
+    assert [rollout.turns for rollout in seen[0].rollouts] == [()] * 4
+
+
+def test_an_advantage_for_each_turn_is_refused():
+    with pytest.raises(DiverError, match="TRL subtracts their mean"):
+        adapter(method_named("diver.methods.gigpo:Gigpo"), arguments())
