@@ -40,7 +40,7 @@ test-elsewhere: .venv/ready
 
 # A file stays in one process: what its tests share takes long to make.
 test-slow: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:randomly -m "slow or hypothesis" --hypothesis-profile many \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:randomly -m "slow or hypothesis" --hypothesis-profile many --durations 20 \
 		-n auto --maxprocesses 4 --dist loadfile
 
 test-trl: .venv-trainers/ready
@@ -53,7 +53,7 @@ test-engines: .venv-engines/ready
 	.venv-engines/bin/python -m pytest -rs tests/integrations/engines
 
 test-verl: .venv-trainers/ready
-	.venv-trainers/bin/python -m pytest tests/integrations/verl --durations 0
+	.venv-trainers/bin/python -m pytest tests/integrations/verl --durations 20
 
 test-vllm: .venv-trainers/ready
 	.venv-trainers/bin/python -m pytest -s -m "slow or not slow" tests/integrations/vllm tests/sample/test_vllm_generator.py --durations 0

@@ -51,7 +51,11 @@ def page() -> str:
     environments = VERSIONS["environments"]
     targets = [(f"`{target}`", environment["runs"]) for target, environment in environments.items()]
     header = ("package", "allowed", *(target.removeprefix("make ") for target in environments))
-    tables = [markdown(header, rows(), text=len(header)), markdown(("target", "what runs"), targets, text=2)]
+    tables = [
+        markdown(header, rows(), text=len(header)),
+        markdown(("target", "what runs"), targets, text=2),
+        markdown(("Python", "what was run"), VERSIONS["python"].items(), text=2),
+    ]
     return "\n".join([introduction, *tables])
 
 

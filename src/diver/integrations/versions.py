@@ -6,7 +6,8 @@ from importlib.resources import files
 from typing import Any
 
 VERSIONS: dict[str, Any] = tomllib.loads((files("diver.integrations") / "versions.toml").read_text(encoding="utf-8"))
-"""`allowed` and `allowed_by_train`: package -> specifiers; `environments`: `make` target -> what it runs, and pins."""
+"""`allowed` and `allowed_by_train`: package -> specifiers; `environments`: `make` target -> what it runs, and pins;
+`python`: release -> what was run with it."""
 
 
 def oldest(package: str, table: str = "allowed") -> tuple[int, ...]:
