@@ -831,9 +831,9 @@ def test_the_folder_of_several_seeds_is_known_to_every_command(two_seeds):
     shutil.copytree(two_seeds[0], "runs/tiny")
     shutil.rmtree("runs/tiny/seed_1/checkpoints")
     Path("runs/tiny/seed_1/report.html").unlink()
-    told = "runs/tiny: is a folder of several runs; continue them with --seeds 0,1, or choose another run.folder"
+    told = "diver: runs/tiny: is a folder of several runs, such as seed_0; choose another run.folder, or continue them"
     for flags in ((), ("--dry-run",)):
-        assert fails("train", "tiny.toml", *flags) == f"diver: {told}"
+        assert fails("train", "tiny.toml", *flags) == f"{told} with --seeds"
     assert "(2 seeds)" in succeeds("compare", "runs/tiny")
     file = "runs/tiny/seed_0/eval/step_0002.json"
     assert fails("compare", "runs/tiny", file).startswith(f"diver: {file} is an evaluation and runs/tiny is not: ")

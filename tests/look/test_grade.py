@@ -114,7 +114,7 @@ def test_what_cannot_be_graded_is_one_line(tmp_path):
         ({"answer": {"value": "2"}}, (), r"has a dict for its reference answer, .*COLUMN.KEY"),
         ({"answer": "12"}, ("--grader", "choice"), "the answer '12' is neither the label nor the text of one option"),
         ({}, ("--k", "abc"), "--k"),
-        ({}, ("--threshold", "nan"), "--threshold: must be a finite number, not nan"),
+        ({}, ("--threshold", "nan"), "threshold: should be a finite number, not nan"),
     ],
 )
 def test_what_is_no_known_answer_or_setting_is_one_line(tmp_path, changes, flags, told):

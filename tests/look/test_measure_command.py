@@ -104,7 +104,7 @@ def test_two_files_side_by_side_with_settings(tmp_path):
         (["mine.jsonl", "a/mine.jsonl"], "two of the paths have the same name; distinguish them by NAME=PATH"),
         (["mine.jsonl", "--out", "mine.jsonl"], "--out mine.jsonl: is a file"),
         (["mine.jsonl", "--k", "x"], "--k x: must be numbers"),
-        (["mine.jsonl", "--threshold", "nan"], "--threshold: must be a finite number, is nan"),
+        (["mine.jsonl", "--threshold", "nan"], "threshold: should be a finite number, not nan"),
         (
             ["mine.jsonl", "--outcome", "right"],
             "no column 'right', which --outcome names: found problem, response, correct",

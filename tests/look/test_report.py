@@ -541,8 +541,8 @@ def test_the_command_for_one_run_and_for_several(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "command line: name at least one file or folder of rollouts: diver browse runs/quickstart"),
-        (["a", "--groups", "-1"], "command line: --groups: must be at least 0, is -1"),
+        ([], "name at least one file or folder of rollouts: diver browse runs/quickstart"),
+        (["a", "--groups", "-1"], "--groups: must be at least 0, is -1"),
         (["a", "missing"], "missing: no such file or folder"),
         (["a", "--steps", "1"], "--steps: is for rollouts, and a is a run; name its a/rollouts"),
         (["a", "--by", "model"], "--by: is for rollouts, and a is a run; name its a/rollouts"),

@@ -57,7 +57,7 @@ def read(cls: type[T], table: Any, where: str) -> T:
     Args:
         cls: a settings class, or any annotation.
         table: a table, or a value of the annotation.
-        where: the dotted key of the table itself, "" at the top.
+        where: the dotted key of the table itself, "" at the top; or what messages begin with, if it ends with a space.
 
     Raises:
         DiverError: names everything that is wrong.
@@ -75,7 +75,8 @@ def read(cls: type[T], table: Any, where: str) -> T:
         messages: dict[str, str] = {}
         for found in error.errors(include_url=False):
             loc = found["loc"] if found["type"] == "missing" else _given(found["loc"], table)
-            key = ".".join([*filter(None, [where]), *map(str, loc)])
+            inner = ".".join(map(str, loc))
+            key = where + inner if where.endswith(" ") else ".".join(filter(None, [where, inner]))
             given = "" if isinstance(found["input"], Mapping) else f", not {found['input']!r}"
             reason = found["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
             reason = reason.replace("should be an object", "should be a table") + given

@@ -42,7 +42,7 @@ def parse(kind: type[T], command: str, args: Sequence[str], common: Mapping[str,
             table[key] = words.pop(0)
     if words:
         raise DiverError(f"command line: {words[0]!r}: is no value of an option; {command} --help lists them")
-    return checked("command line", lambda: read(kind, table, ""))
+    return read(kind, table, "command line: ")
 
 
 def checked(source: object, make: Callable[[], T]) -> T:

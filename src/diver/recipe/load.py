@@ -69,7 +69,7 @@ def parse_arguments(
         print(f"{path}: {', '.join(unused)} not used: the command line gives others", file=sys.stderr)
     sections = {name: given.pop(name) for name in SECTIONS if name in given}
     recipe = checked("command line" if flags else path, lambda: make_recipe(sections))
-    return dataclasses.replace(checked("command line", lambda: read(kind, given, "")), recipe=recipe)
+    return dataclasses.replace(read(kind, given, "command line: "), recipe=recipe)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

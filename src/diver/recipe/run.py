@@ -31,11 +31,10 @@ def open_run(recipe: Recipe, origin: Mapping[str, Any] | None = None, **identity
     """
     engine = recipe.run.engine_name
     if not (recipe.folder / "config.json").is_file() and (runs := runs_in(recipe.folder)):
-        numbers = [run.name.removeprefix("seed_") for run in runs]
-        seeds = ",".join(sorted(numbers, key=lambda number: (len(number), number)))
-        of_seeds = engine == "built-in" and all(number.isdigit() for number in numbers)
-        way = f"; continue them with --seeds {seeds}, or" if of_seeds else f", such as {runs[0].name};"
-        raise DiverError(f"{recipe.folder}: is a folder of several runs{way} choose another run.folder")
+        raise DiverError(
+            f"{recipe.folder}: is a folder of several runs, such as {runs[0].name}; choose another run.folder, or "
+            "continue them with --seeds"
+        )
     if origin is None:
         origin = {"command": shlex.join(["diver", *sys.argv[1:]]), **provenance()}
     config = {
