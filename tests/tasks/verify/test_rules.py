@@ -135,7 +135,8 @@ def main():
         key, found = f"{name}@{GRADERS[name].rules}", grades(name)
         if mistakes := changed(name, known.get(key, {}), found):
             sys.exit("\n".join([*mistakes, ADVICE]))
-        lines += ["", f'["{key}"]', *(f'"{kind}" = "{letters}"' for kind, letters in found.items())]
+        absent = {kind: letters for kind, letters in known.get(key, {}).items() if kind not in found}
+        lines += ["", f'["{key}"]', *(f'"{kind}" = "{letters}"' for kind, letters in {**found, **absent}.items())]
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
