@@ -1,13 +1,18 @@
 """Repetition beyond chance: constructed files are found, honest files of narrow policies are not."""
 
+import importlib
 import itertools
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from diver_command import diver
 from rows import write_rows
+from synthetic_run import write_run
 
-from diver.look.dependence import _repeated, dependence
+from diver.look.dependence import _repeated, dependence, of_evaluation
+from diver.look.run_record import RunRecord, repeated, run_alerts
 
 PROBLEMS, DRAWS = 20, 32
 
@@ -74,7 +79,70 @@ def test_honest_files_are_not_accused(seed):
     assert dependence(honest(np.random.default_rng(seed))) is None
 
 
-@pytest.mark.parametrize("command", ["measure", "grade"])
+@pytest.mark.slow
+def test_honest_samples_of_a_bundled_policy_are_not_accused(monkeypatch):
+    """At .3 it repeats itself in more than half of its responses; the same responses, shifted, are found."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    benchmark = importlib.import_module("dependence")
+    for seed, temperature in enumerate((0.3, 1.0, 1.6)):
+        groups = benchmark.honest("countdown", temperature, seed)
+        assert [len(texts) for texts in groups.values()] == [DRAWS] * PROBLEMS
+        assert dependence(groups) is None and dependence(benchmark.shifted(groups)) is not None
+
+
+def generations(folder, groups, key="k", **extra):
+    """Rows of `diver eval`, the last samples first."""
+    rows = [
+        {"key": key, "problem": str(p), "sample": i, "response": text, "tokens": 1, "truncated": False, **extra}
+        for p, texts in groups.items()
+        for i, text in enumerate(texts)
+    ]
+    (folder / "generations").mkdir(parents=True, exist_ok=True)
+    with (folder / "generations" / "sums.jsonl").open("a") as out:
+        out.writelines(json.dumps(row) + "\n" for row in reversed(rows))
+
+
+def test_the_responses_of_an_evaluation_are_those_of_its_last_settings(tmp_path):
+    random = np.random.default_rng(0)
+    generations(tmp_path / "last", honest(random, words=40))
+    generations(tmp_path / "last", shifted(random), key="later")
+    ((name, found),) = of_evaluation(tmp_path / "last")
+    assert name == "sums" and found.lag == 7
+    generations(tmp_path / "first", shifted(random))
+    generations(tmp_path / "first", honest(random, words=40), key="later")
+    assert not [*of_evaluation(tmp_path / "first")]
+    generations(tmp_path / "counted", shifted(random), count=2)
+    assert not [*of_evaluation(tmp_path / "counted")] and not [*of_evaluation(tmp_path / "nothing")]
+
+
+def test_compare_says_it_of_evaluations(tmp_path):
+    random = np.random.default_rng(0)
+    counts = [{"id": str(p), "n": DRAWS, "c": p % 3, "distinct": p % 3} for p in range(PROBLEMS)]
+    result = {"title": "Sums", "k": [1], "samples": DRAWS, "per_problem": counts}
+    for name, groups in (("fair", honest(random, words=40)), ("shifted", shifted(random))):
+        generations(tmp_path / name, groups)
+        (tmp_path / name / "results.json").write_text(json.dumps({"model": name, "benchmarks": {"sums": result}}))
+    shown = diver("compare", "fair", "shifted", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    (line,) = (line for line in shown.stdout.splitlines() if "places apart" in line)
+    assert line.startswith("shifted, sums: ") and "overlapping seeds" in line
+
+
+def test_the_rollouts_of_a_run_are_tested_too(tmp_path):
+    folder = write_run(tmp_path / "run", steps=4, rollouts=PROBLEMS, hostile=False)
+    assert repeated(RunRecord.read(folder)) is None
+    for step in (1, 4):
+        file = folder / "rollouts" / f"step_{step:04}.jsonl"
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        file.unlink()
+        write_rows(file, ({**row, "response": f"{row['step']} {row['problem']} {row['sample'] // 2}"} for row in rows))
+    run = RunRecord.read(folder)
+    assert repeated(run).lag == 1
+    (alert,) = (alert for alert in run_alerts(run) if alert.title == "Responses repeat beyond chance")
+    assert "neighbouring responses of a problem are equal" in alert.text
+
+
+@pytest.mark.parametrize("command", ["measure", "grade", "browse"])
 def test_the_commands_say_it_in_one_line(command, tmp_path):
     groups = shifted(np.random.default_rng(0))
     rows = [{"problem": str(p), "response": t, "answer": "1", "correct": True} for p, of in groups.items() for t in of]

@@ -62,6 +62,7 @@ def command(args: Sequence[str]) -> None:
     """Compare runs over seeds and problems, or evaluations over problems."""
     from diver.evaluate.comparison import compare
     from diver.evaluate.results import is_evaluation
+    from diver.look.dependence import of_evaluation
 
     arguments = parse(CompareArguments, "diver compare", args, COMMON)
     paths = [path for _, path in map(given_name, arguments.results)]
@@ -78,6 +79,9 @@ def command(args: Sequence[str]) -> None:
         if getattr(arguments, name) not in (None, "interval"):
             raise DiverError(f"--{name}: is for runs, and {evaluations[0]} is an evaluation")
     compare(arguments.results, arguments, arguments.out)
+    for path in evaluations:
+        for benchmark, found in of_evaluation(path):
+            arguments.notes()(f"{path}, {benchmark}: {found}")
 
 
 def compare_runs(arguments: CompareArguments) -> None:
@@ -85,6 +89,7 @@ def compare_runs(arguments: CompareArguments) -> None:
     folder."""
     from diver.core.figures import write_bands
     from diver.look.over_seeds import by_variant, compare_variants, draw, draw_curves, read_runs
+    from diver.look.run_record import repeated
 
     if arguments.out is None and arguments.format != "markdown":
         raise DiverError(f"--format {arguments.format}: there are two tables; name a folder with --out")
@@ -93,7 +98,9 @@ def compare_runs(arguments: CompareArguments) -> None:
     tables = {name: dataclasses.replace(t, uncertainty=arguments.uncertainty) for name, t in tables.items()}
     print("\n".join(export(table, "markdown") for table in tables.values()))
     print(f"Pass@k in per cent, differences in points{LEGENDS[arguments.uncertainty]}.")
-    for note in [*words.values(), *notes]:
+    runs = [run for of in variants.values() for run in of.values()]
+    repeats = [f"{run.folder}: {repetition}" for run in runs if (repetition := repeated(run))]
+    for note in [*words.values(), *notes, *repeats]:
         print(note)
     if arguments.out:
         written = [write_table(t, arguments.out, arguments.format, name) for name, t in tables.items()]

@@ -8,7 +8,7 @@ import numpy as np
 from diver.core.bands import Band
 from diver.look import page
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 360, 180, 38, 8, 12, 22  # of curves.js
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 360, 180, 38, 8, 12, 22  # as in curves.js
 NOTE = (
     "By k, in points. Pale: the band that holds the expected difference at all k together in 95 % of cases. Dark: the "
     "95 % interval at each k alone, which says nothing of several k."

@@ -17,7 +17,7 @@ from diver.look.page import check_page
 from diver.look.read import Columns
 from diver.look.read.files import check_written
 from diver.look.read.reader import THRESHOLD
-from diver.look.run_record import RunRecord, conclusion, run_folders, summary_table
+from diver.look.run_record import RunRecord, conclusion, repeated, run_folders, summary_table
 from diver.look.serve import watch
 from diver.look.source import MEASURED, Source
 
@@ -112,6 +112,9 @@ def browse_runs(config: Browse, folders: list[tuple[str, Path]], first: Path) ->
     runs = records()
     write_text(out, run_page.render(runs, limit))
     print(summary_table(folders[0][1]) if len(runs) == 1 else "\n".join(f"{r.folder}: {conclusion(r)}" for r in runs))
+    for run in runs:
+        if found := repeated(run):
+            print(f"{run.folder}: {found}")
     print(out)
 
 

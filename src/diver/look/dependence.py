@@ -6,10 +6,13 @@ equal responses stand at a certain distance by chance, however narrow the policy
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from diver.core.files import read_jsonl
 
 FALSE_ALARMS = 1e-4
 """The share of honest files that are accused, at most."""
@@ -50,7 +53,7 @@ class Dependence(NamedTuple):
         )
 
 
-def dependence(groups: Mapping[object, Sequence[str]]) -> Dependence | None:
+def dependence(groups: Mapping[Any, Sequence[Hashable]]) -> Dependence | None:
     """The repetition that stands out most among the responses of each problem, in the order in which they were
     sampled; None where none does.
 
@@ -59,9 +62,9 @@ def dependence(groups: Mapping[object, Sequence[str]]) -> Dependence | None:
     probability of a false alarm, which therefore holds for any policy.
 
     Args:
-        groups: problem -> its responses.
+        groups: problem -> its responses, or numbers that are equal where these are.
     """
-    numbers: dict[str, int] = {}
+    numbers: dict[Hashable, int] = {}
     by_length: dict[int, list[list[int]]] = {}
     total = pairs = 0
     for texts in (texts[:MOST_DRAWS] for texts in groups.values()):
@@ -94,6 +97,27 @@ def dependence(groups: Mapping[object, Sequence[str]]) -> Dependence | None:
             return None
     lag = int(((observed - mean) / std).argmax())
     return Dependence(lag, int(observed[lag]), float(mean[lag]))
+
+
+def of_evaluation(folder: Path) -> Iterator[tuple[str, Dependence]]:
+    """The benchmarks of a folder of `diver eval` whose responses repeat, each with its repetition.
+
+    If a problem has responses of several settings, those that came last are read. Responses with a count have no order,
+    so that they say nothing.
+    """
+    for file in sorted((folder / "generations").glob("*.jsonl")):
+        settings: dict[str, str] = {}
+        found: dict[tuple[str, str], dict[int, int]] = {}
+        rows: Iterator[tuple[str, dict[str, Any]]] = read_jsonl(file, appended=True)
+        for _, row in rows:
+            key = settings[row["problem"]] = row["key"]
+            if row.get("count", 1) == 1:
+                found.setdefault((row["problem"], key), {})[row["sample"]] = hash(row["response"])
+        groups = {
+            name: [of[sample] for sample in sorted(of)] for (name, by), of in found.items() if settings[name] == by
+        }
+        if repeated := dependence(groups):
+            yield file.stem, repeated
 
 
 def _repeated(tables: Sequence[np.ndarray]) -> np.ndarray:

@@ -17,13 +17,15 @@ from diver.core.types import DiverError, Group
 from diver.evaluate.comparison import Comparison, comparisons, legend
 from diver.evaluate.evaluate import duration
 from diver.integrations.keys import also_named
-from diver.look.page import span_text
+from diver.look.dependence import Dependence, dependence
+from diver.look.page import evenly_spaced, span_text
 from diver.train.alerts import Alert, alerts, rate
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NARROWER, LEVEL = "Pass@1 rises while Pass@k falls", 0.95  # the alert of evaluations, and the level of its intervals
+COMPARED_STEPS = 5
 STAGES = ("sample", "verify", "diversity", "update")  # parts of a step whose times are logged
 
 
@@ -132,8 +134,25 @@ def compare(run: RunRecord) -> list[Comparison]:
 
 
 def run_alerts(run: RunRecord) -> list[Alert]:
-    """All alerts of a run, those of its evaluations last; an empty list without any."""
-    return [*alerts(run.metrics, also_named(run.engine)), *filter(None, [_narrower(run)])]
+    """All alerts of a run, those of its evaluations and of its responses last; an empty list without any."""
+    return [*alerts(run.metrics, also_named(run.engine)), *filter(None, [_narrower(run), _repeats(run)])]
+
+
+def repeated(run: RunRecord) -> Dependence | None:
+    """The repetition beyond chance among the rollouts of at most `COMPARED_STEPS` steps, evenly spaced."""
+    steps = list(run.rollout_files)
+    chosen = [steps[i] for i in evenly_spaced(len(steps), COMPARED_STEPS)]
+    return dependence(dict(enumerate(group.responses for step in chosen for group in run.groups(step))))
+
+
+def _repeats(run: RunRecord) -> Alert | None:
+    found = repeated(run)
+    return found and Alert(
+        "Responses repeat beyond chance",
+        f"Among the rollouts {found}.",
+        "Then the effective number of samples is lower than it seems: give each request and each rank another seed.",
+        "",
+    )
 
 
 def _narrower(run: RunRecord) -> Alert | None:

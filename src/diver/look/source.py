@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from diver.core.seeds import stream_seed
 from diver.core.types import DiverError, Group
+from diver.look.dependence import Dependence, dependence
 from diver.look.page import evenly_spaced
 from diver.look.problems import SINGLE, diversity_values, name_of, outcome_values, owner
 from diver.look.read.columns import Columns, Part
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 OPEN_CHARS = 100_000_000  # characters of incomplete groups in memory; beyond it the oldest groups count as complete
 SAMPLE_CHARS = 60_000_000  # characters of the groups that may be shown
 MEASURED = 300  # groups of one reading whose diversity is measured
+COMPARED = 200_000  # pairs of responses of one reading that are compared, for repetition beyond chance
 POINTS = 100  # files of one reading: enough for a curve
 UNDIVIDED = frozenset({".json", ".pt"})  # files that are read whole, or not at all
 
@@ -98,6 +100,8 @@ class Content:
     notes: list[str] = field(default_factory=list)
     largest: float = 0.0
     whole: bool = True
+    responses: list[list[int]] = field(default_factory=list)
+    """A number for each response of the first groups, equal where responses are."""
 
 
 class Source:
@@ -113,6 +117,7 @@ class Source:
         self.layouts, self.outcomes = self._reader.layouts, self._reader.outcomes
         self._said: list[str] = []  # by the last look
         self._shares: dict[Path, int] = {}  # how much was read of each file, in bytes
+        self._repeated: Dependence | None = None
 
     def look(self) -> None:
         """Which files there are now. A file that has changed counts as another one: it is read again."""
@@ -166,6 +171,8 @@ class Source:
             yield f"{self.name}: {single:,} of {groups:,} groups are {SINGLE}"
         largest = max((content.largest for content in self.contents.values()), default=0.0)
         yield from scale_note(self.name, largest, self.threshold)
+        if self._repeated:
+            yield f"{self.name}: {self._repeated}"
 
     @property
     def missing(self) -> list[RolloutFile]:
@@ -197,7 +204,7 @@ class Source:
             limits, said = (-(-self.groups // len(chosen)), SAMPLE_CHARS // len(chosen)), len(notes)
             content = Content(Sample(*limits), pd.DataFrame())
             try:
-                self._fill(content, file, share, max(1, measured))
+                self._fill(content, file, share, max(1, measured), COMPARED // len(chosen))
             except (DiverError, OSError) as error:
                 if not growing and (len(self.files) == 1 or isinstance(error, OSError)):
                     raise
@@ -207,6 +214,9 @@ class Source:
             self.contents[file] = content
         for content in self.contents.values() if chosen else ():
             content.sample.limit(-(-self.groups // len(self.contents)), SAMPLE_CHARS // len(self.contents))
+        if chosen:
+            groups = [of for content in self.read_files for of in content.responses]
+            self._repeated = dependence(dict(enumerate(groups)))
         return bool(chosen)
 
     def _plan(self, size: int | None) -> tuple[list[RolloutFile], int | None]:
@@ -230,7 +240,7 @@ class Source:
         count = min(POINTS, max(1, size // share)) if parts else 0
         return [behind[i] for i in evenly_spaced(len(behind), count)], share
 
-    def _fill(self, content: Content, file: RolloutFile, share: int | None, measured: int) -> None:
+    def _fill(self, content: Content, file: RolloutFile, share: int | None, measured: int, compared: int) -> None:
         import pandas as pd
 
         rows, drawn = [], Drawn(measured, content.sample.chars)
@@ -241,6 +251,9 @@ class Source:
             rows.append(row)
             content.largest = max(content.largest, largest_outcome([group]))
             content.sample.add(group, row)
+            if compared > 0:
+                content.responses.append([*map(hash, group.responses)])
+                compared -= len(group) ** 2
             drawn.add(group, row)
         for group, row in drawn.groups():
             row |= diversity_values(group, self.threshold)
