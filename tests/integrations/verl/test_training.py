@@ -22,9 +22,11 @@ from diver.recipe.data import Countdown
 from diver.tasks.verify import countdown, grade, with_keys
 
 MIX = {
-    "name": "diver-mix", "selection": {"keep": "most"}, "shaping": {"schedule": {"kind": "linear"}},
+    "name": "diver-mix",
+    "selection": {"keep": "most", "filter_groups": True},
+    "shaping": {"schedule": {"kind": "linear"}},
     "loss": {"name": "clip-cov"},
-}  # fmt: skip
+}
 PROBLEMS = {problem.prompt: problem for problem in countdown.problems(Countdown(), 64, held_out=False)}
 
 
@@ -92,7 +94,7 @@ def check_step(folder, step, method, steps, logged):
 
 def test_diver_mix_selects_and_resumes_after_a_kill(folder):
     """4 steps with 2G -> G selection, killed with -9 after the second checkpoint and started again for 5:
-    lambda falls as begun."""
+    lambda falls as begun. Dynamic sampling is verl's own, by the outcome: it replaces groups without a signal."""
     method = method_named(**MIX)
     options = {"trainer.save_freq": 1, "trainer.resume_mode": "auto"}
     arguments = stock.command(folder, method, 4, setting={"method": MIX}, **options)
@@ -107,6 +109,7 @@ def test_diver_mix_selects_and_resumes_after_a_kill(folder):
     for step in sorted({1, *after}):
         row = check_step(folder, step, method, 4, logged[step])
         assert row["diver/shaping/coef"] == pytest.approx(0.1 * (1 - (step - 1) / 4))
+        assert row["diver/group/solve_none"] == row["diver/group/solve_all"] == 0 < row["diver/reward/outcome"] < 1
     for step in after:  # rewards/mean is of the rows that are trained on, reward/outcome of all samples
         assert after[step]["diver/reward/shaped"] == pytest.approx(after[step]["critic/rewards/mean"], abs=1e-6)
     assert any(row["diver/reward/outcome"] != row["critic/score/mean"] for row in logged.values())
@@ -145,30 +148,14 @@ def test_keys_log_probs_state_and_advantages_per_token(tmp_path):
     assert max(n for of_problem in counts.values() for n in of_problem.values()) > 1
 
 
-def test_groups_are_replaced_and_rows_left_out(folder):
-    """Dynamic sampling is verl's own, by the outcome; of what it keeps PSR trains on correct responses,
-    and verl pads them."""
-    psr = {"name": "psr", "selection": {"outcomes": "correct", "filter_groups": True}}
-    stock.run(folder, stock.command(folder, method_named(**psr), 2, setting={"method": psr}))
-    logged = stock.metrics(folder)
-    for step in (1, 2):
-        assert logged[step]["diver/group/solve_none"] == logged[step]["diver/group/solve_all"] == 0
-        rows = stock.dump(folder, step)
-        trained = [row for row in rows if row["advantage"] is not None]
-        assert 0 < len(trained) < stock.PROMPTS * stock.GROUP
-        assert all(row["score"] == 1 and row["advantage"] == 1 for row in trained)
-        assert len(groups(trained)) == stock.PROMPTS  # each has a correct response
-        assert logged[step]["diver/reward/outcome"] < 1 and logged[step]["actor/grad_norm"] > 0
-
-
 def test_the_method_of_the_documentation(tmp_path):
     """docs/extending.md's, which needs log-probs and a state, from a file outside the package, over the loss of KL-Cov;
-    the same 8 problems twice."""
+    the same 8 problems twice. It trains on correct responses, and verl pads the rows that are left out."""
     stock.prepare(tmp_path, problems=stock.PROMPTS)
     page = (Path(__file__).parents[3] / "docs" / "extending.md").read_text()
     (code,) = re.findall(r"^\*\*`my_method.py`\*\*\n\n```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "my_method.py").write_text(code)
-    own = {"name": "my_method:Novelty", "coef": 0.5, "loss": {"name": "kl-cov"}}
+    own = {"name": "my_method:Novelty", "coef": 0.5, "loss": {"name": "kl-cov"}, "selection": {"outcomes": "correct"}}
     sys.path.insert(0, str(tmp_path))
     try:
         arguments = stock.command(tmp_path, method_named(**own), 2, setting={"method": own}, **{"trainer.save_freq": 1})
@@ -179,7 +166,9 @@ def test_the_method_of_the_documentation(tmp_path):
     assert sum(row["actor/grad_norm"] for row in stock.metrics(tmp_path).values()) > 0
     solved = {}
     for step in (1, 2):
-        for group in groups(stock.dump(tmp_path, step)):
+        trained = [row for row in stock.dump(tmp_path, step) if row["advantage"] is not None]
+        assert 0 < len(trained) < stock.PROMPTS * stock.GROUP and all(row["score"] == 1 for row in trained)
+        for group in groups(trained):
             outcome, reward, advantage = (
                 np.array([row[name] for row in group]) for name in ("score", "reward", "advantage")
             )
@@ -188,5 +177,6 @@ def test_the_method_of_the_documentation(tmp_path):
             expected = zscore(reward) if np.ptp(reward) > 1e-8 else np.zeros(len(group))
             np.testing.assert_allclose(advantage, expected / np.sqrt(1 + solved.get(name, 0)), atol=1e-5)
             solved[name] = solved.get(name, 0) + int(outcome.sum())
-        assert json.loads((tmp_path / "checkpoints" / f"global_step_{step}" / "method.json").read_text()) == solved
+        saved = json.loads((tmp_path / "checkpoints" / f"global_step_{step}" / "method.json").read_text())
+        assert saved == {**dict.fromkeys(saved, 0), **solved} and len(saved) == stock.PROMPTS
     assert sum(solved.values()) > 0
