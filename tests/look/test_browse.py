@@ -40,13 +40,17 @@ def write_step(folder, step, rows):
 
 
 def dump(folder, steps=(1, 2, 3)):
-    """Two groups of four a step: P has as many correct as the step says, Q none. Entropy: right 0.1, wrong 0.5."""
+    """Two groups of four a step: P has as many correct as the step says, Q none. Entropy: right 0.1, wrong 0.5.
+
+    Every group has the same four responses, in turned order, so that they stand at one place no more than by chance.
+    """
     for step in steps:
         rows = []
         for prompt, correct in (("P", step), ("Q", 0)):
             for i in range(4):
                 score = float(i < correct)
-                rows.append(verl_row(prompt, rf"so \( {i} + 1 = {i + 1} \)", score, step, entropy=0.5 - 0.4 * score))
+                n = (i + step + 2 * (prompt == "Q")) % 4
+                rows.append(verl_row(prompt, rf"so \( {n} + 1 = {n + 1} \)", score, step, entropy=0.5 - 0.4 * score))
         write_step(folder, step, rows)
     return folder
 
