@@ -70,7 +70,7 @@ def parse_arguments(
     _note_replaced(table, names, path)
     options: dict[str, Any] = {
         "return_unknown_args": True,
-        "use_underscores": True,  # as the keys are written in the file; dashes are accepted, too
+        "use_underscores": True,  # as keys of a recipe are written; dashes are accepted, too
         "config": (tyro.conf.AvoidSubcommands,),
     }
     name = f"{command} {path or 'RECIPE.toml'}"

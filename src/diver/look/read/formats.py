@@ -1,7 +1,7 @@
 """Files of rows in the formats that trainers and evaluations write, each row with its place.
 
-`.jsonl`, `.csv` and `.parquet` are read as files of problems are. `.json` (rows, an inspect_ai log, a tinker-cookbook logtree),
-`.eval` (a zip of inspect_ai) and `.pt` (slime's torch.save) are read here without the packages that wrote them.
+`.jsonl`, `.csv` and `.parquet` are read as files of problems are. `.json` (rows, an inspect_ai log, a tinker-cookbook
+logtree), `.eval` (a zip of inspect_ai) and `.pt` (slime's torch.save) are read without the packages that wrote them.
 """
 
 import html
