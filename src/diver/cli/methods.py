@@ -10,7 +10,7 @@ from diver.methods import Method
 from diver.recipe.flags import parse
 from diver.recipe.help import described, listed, options, rows, tables
 
-COLUMN = 20  # where the facts begin
+COLUMN = 20  # width of the names of facts
 
 
 @dataclasses.dataclass

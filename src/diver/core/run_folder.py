@@ -304,8 +304,8 @@ class RunFolder(WorkFolder):
             make_readable(aside)
             for file in (*aside.rglob("*"), aside):
                 _sync(file)
-            # What a checkpoint has behind it must outlive a loss of power if the checkpoint does;
-            # of files the names are missing.
+            # If a checkpoint survives a loss of power, all files before it must survive, too. Here the names of files
+            # are synced; their contents already are.
             for path in (self.path / "rollouts", self.path / "eval", self.path):
                 _sync(path)
             shutil.rmtree(final, ignore_errors=True)

@@ -274,7 +274,7 @@ def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: fl
 
     The method depends on `bounds`:
 
-    - None: mean +- h, where h is `_half_width`.
+    - None: the interval is mean +- h, with h from `_half_width`.
     - (0, u): the mean over u is treated as a share of n coins. n is chosen such that the normal interval would have the
       half-width h (Korn and Graubard 1998). The share has the mid-p interval of that binomial.
     - (-u, u): gains max(y, 0) and losses max(-y, 0) are each such a share. Up to u = `FEW_COUNTED`, a share has at most

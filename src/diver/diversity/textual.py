@@ -21,7 +21,7 @@ import numpy as np
 
 Response = str | Sequence[int] | np.ndarray
 Tokenize = Literal["whitespace", "zh", "char", "policy"]
-LONG = 20  # a text with more characters than this for each of its words is written without spaces
+LONG = 20  # characters per word; a text with more is taken as written without spaces
 
 # Chinese characters, their radicals, strokes, punctuation and full-width forms, as in sacrebleu's zh; neither kana nor
 # Thai. Departure: its range for the characters of plane 2 in fact selects U+2001 to U+2A6D; here it is plane 2 and 3.

@@ -255,9 +255,7 @@ def _against(
         title = left["title"]
         of_both = [row for row in comparisons(left, right) if not math.isnan(row.change.mean)]
         if not of_both:
-            raise DiverError(
-                f"{name_a} and {name_b} have no problem of {title} in common: none of the same id, text and answer"
-            )
+            raise DiverError(f"{name_a} and {name_b} have no problem of {title} in common (same id, text and answer)")
         rows += [row._replace(label=f"{title} {row.label}") for row in of_both]
         for key in (*SETTINGS, *OF_PROBLEMS):
             one, other = (of.get("source", {}).get("path") if key == "source" else of.get(key) for of in (left, right))

@@ -38,7 +38,7 @@ AUTO = "auto"  # use the verifier that each problem names
 SCORED = frozenset({Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TRUNCATED})
 """Grades that say something about the model; timeout and error do not: such a sample is left out of n."""
 CHUNK = 4096  # rows per call: equal answers are graded once, and the text in memory is bounded
-MAX_ANSWER = 48  # characters of an answer that are kept as they are
+MAX_ANSWER = 48  # a longer answer is stored as a digest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,7 +105,7 @@ def is_upright(table: Table) -> bool:
 
 
 def render(sources: Sequence[Source], groups: int, threshold: float, version: str = "") -> str:
-    """The page of what was read so far; `groups` is how many it shows at most."""
+    """The page of what was read so far; `groups` is the maximum number of groups that it shows."""
     runs = runs_of(sources)
     names = [run.name for run in runs]
     metrics = [run.metrics for run in runs]
@@ -209,7 +209,7 @@ def _lines(panel: Panel, metrics: Sequence[pd.DataFrame]) -> list[dict[str, Any]
         if panel.note != BY_OUTCOME or not any(name in of for name, _ in parts):
             parts = [(panel.metric, "")]
         for name, label in parts:
-            # Files that do not say which responses were truncated would have a curve of zeros, as if none was.
+            # Without truncation flags, the curve would be zeros, as if no response was truncated.
             if name in of and len(values := of[name].dropna()) and (name != "response/truncated" or values.any()):
                 lines.append({"run": i, "of": label, "dashed": label == WRONG, **thinned(values.index, values=values)})
     return lines

@@ -41,7 +41,7 @@ class Sample:
 
     def __init__(self, count: int, chars: int) -> None:
         self.count, self.chars = count, chars
-        # by rank, the largest first; number, characters, group, its row
+        # largest rank first: rank, number, characters, group, row of the group
         self._heap: list[tuple[int, int, int, Group, Row]] = []
         self._added = self._chars = 0
 
@@ -115,7 +115,7 @@ class Source:
         self.names: dict[str, str] = {}
         self._reader = Reader(columns)  # one reader for all files, because TRL writes some rows twice
         self.layouts, self.outcomes = self._reader.layouts, self._reader.outcomes
-        self._said: list[str] = []  # by the last look
+        self._said: list[str] = []  # notes of the last look
         self._shares: dict[Path, int] = {}  # how much was read of each file, in bytes
         self._repeated: Dependence | None = None
 
@@ -220,7 +220,7 @@ class Source:
         return bool(chosen)
 
     def _plan(self, size: int | None) -> tuple[list[RolloutFile], int | None]:
-        """Which files to read next, and how much of each: at most POINTS of them, each of the same share."""
+        """Choose at most POINTS files to read next, and the share of each to read, which is equal."""
         files = self.missing
         if size is None or sum(file.size for file in files) <= size:
             return files, None

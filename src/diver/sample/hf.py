@@ -30,7 +30,7 @@ SEGMENT = {"cuda": 16}  # requests per row in a segment, which is repeated compl
 MAX_NUM_SEQS = 512  # more rows hardly raise the throughput
 MAX_NUM_SEQS_GPU = 1024
 MIN_NUM_SEQS = 64
-CPU_TOKENS_IN_FLIGHT = 1 << 16  # where responses may be long
+CPU_TOKENS_IN_FLIGHT = 1 << 16  # limits the number of rows if responses may be long
 
 
 def end_tokens(model: Any, tokenizer: Any, stop_token_ids: Sequence[int] = ()) -> list[int]:

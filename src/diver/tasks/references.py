@@ -1,6 +1,6 @@
-"""The reference answer in what a row gives as one, the options that it lists, and the verifier for them ("auto").
+"""Find the reference answer and the options in the columns of a row, and the verifier for them ("auto").
 
-A whole solution stands for its final answer: "... #### 72", "... A: 72", "... The answer is 72.", a boxed one.
+A complete solution counts as its final answer: "... #### 72", "... A: 72", "... The answer is 72.", a boxed one.
 """
 
 import ast
@@ -44,7 +44,7 @@ class Reference(NamedTuple):
 
 
 def answer_and_verifier(prompt: str, given: str, origin: str, options: Any = None) -> Reference:
-    """The reference answer in what a row gives as one, and the verifier for it.
+    """Find the reference answer in the answer column of a row, and the verifier for it.
 
     Args:
         prompt: The question, which may list options.

@@ -84,7 +84,9 @@ class LiveAlerts:
 
     def _added(self) -> list[dict[str, Any]]:
         """The rows since the last look. A run that resumes writes the rows after its checkpoint again, unchanged."""
-        lines = self._file.read_bytes().split(b"\n")[:-1] if self._file.exists() else []  # the last may be half a row
+        lines = (
+            self._file.read_bytes().split(b"\n")[:-1] if self._file.exists() else []
+        )  # the last row may be incomplete
         added = [json.loads(line) for line in lines[self._seen :]]
         self._seen += len(added)
         return added

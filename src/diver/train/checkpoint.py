@@ -1,6 +1,6 @@
 """Checkpoints at rollout boundaries: a plain Hugging Face folder, plus the optimizer and the step.
 
-The only other state is that of a method (`State`): JSON, and its arrays in a file beside it. Random streams and the
+The only other state is that of a method (`State`), a JSON file with its arrays in a second file. Random streams and the
 order of problems are keyed by the step (`diver.core.seeds.stream_seed`). So a resumed run gives the same results on the
 same machine with the same number of threads.
 """

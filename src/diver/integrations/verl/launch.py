@@ -98,7 +98,7 @@ def checkpoints(arguments: Sequence[str], parameters: int | None) -> str:
 
 
 def shown(arguments: Sequence[str]) -> str:
-    """The command for a shell, an option a line."""
+    """The command for a shell, with one option per line."""
     return " \\\n  ".join([shlex.join(["python", *arguments[:2]]), *map(shlex.quote, arguments[2:])])
 
 

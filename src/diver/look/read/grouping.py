@@ -25,7 +25,7 @@ def grouped(
 ) -> Iterator[Group]:
     """The groups of the parts of `path`, in the order of their first parts.
 
-    `names` are the ids given so far to problems without one. `notes` receive what was told apart, once of a path. While
+    `names` are the ids given so far to problems without one. `notes` receive what was separated, once per path. While
     more than `open_chars` characters wait for further parts, the oldest groups are taken for complete.
     """
     waiting: dict[tuple[object, ...], list[Part]] = {}

@@ -298,7 +298,7 @@ def lm_eval_row(where: str, row: Row) -> Iterator[Row]:
 
 LAYOUTS: dict[str, dict[str, Any]] = DATA["layouts"]
 TRAIN, EVAL, NAMED = "diver train", "diver eval", "named columns"
-PLAIN = {  # from a row to plain ones
+PLAIN = {  # layouts with nested rows: the function that makes plain rows of one
     "verl": verl_row, "slime": slime_row, "SkyRL": skyrl_row, "NeMo-RL": nemo_rl_row, "prime-rl": prime_rl_row,
     "inspect_ai": inspect_ai_row, "lm-eval": lm_eval_row,
 }  # fmt: skip

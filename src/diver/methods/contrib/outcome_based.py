@@ -31,8 +31,8 @@ class OutcomeBased(Method):
     coef: float = 0.2
     """The coefficient of e (c)."""
     mask_answer: bool = False
-    """The tokens of the final answer have GRPO's advantage only, so that e is earned by another way to it and not by
-    another number. The answer is the last \\boxed{...}; a response without one has no such tokens (ours: which they are
+    """The tokens of the final answer have GRPO's advantage only, so e rewards another solution, not another number.
+    The answer is the last \\boxed{...}; a response without one has no such tokens (ours: which they are
     was not found)."""
 
     counts_correct = True

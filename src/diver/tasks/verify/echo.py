@@ -1,4 +1,4 @@
-r"""Whether an answer is the question again: a formula of the problem that nobody worked out.
+r"""Whether an answer repeats the question: a formula of the problem that is not worked out.
 
 To "What is 17 x 23?" the answer `17 \times 23` has the right value and solves nothing, and a policy that is rewarded
 for it learns to copy. An answer is an echo if it holds an operation, stands in the problem, and the reference answer is
@@ -17,7 +17,7 @@ from diver.tasks.verify.names import with_backslashes
 from diver.tasks.verify.spelling import unify
 
 LONGEST = 512  # characters of an answer that may be an echo
-DEEPEST = 4  # fractions within one another that are written with a slash
+DEEPEST = 4  # maximum depth of nested fractions with a slash
 
 _FUNCTIONS = (
     "binom sqrt log ln exp sin cos tan cot sec csc arcsin arccos arctan gcd lcm max min bmod mod pmod lfloor lceil"

@@ -134,7 +134,7 @@ def _contradicts_itself(text: str) -> bool:
     content = content_of(text)
     sides = content.split("=")
     boxed = text.startswith(r"\boxed{")
-    if boxed and len(sides) > 2 and not _ARITHMETIC.fullmatch(sides[0]):  # what has these values, such as x
+    if boxed and len(sides) > 2 and not _ARITHMETIC.fullmatch(sides[0]):  # a name for these values, such as x
         sides = sides[1:]
     if len(sides) < 2 or not all(_ARITHMETIC.fullmatch(side) for side in sides):
         return boxed and _approximates_another(text)

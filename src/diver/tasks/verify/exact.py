@@ -38,7 +38,7 @@ _SCALED = re.compile(
     re.ASCII,
 )
 _CENTS, _PRICE = re.compile(r"\d{1,9}cents?", re.ASCII), re.compile(r"\d{1,9}\.\d\d", re.ASCII)
-_OPPOSITE = re.compile(  # told apart by their first letters
+_OPPOSITE = re.compile(  # distinguished by their first letters
     r"(?:\\[a-z]+|[^a-z])*[a-z]*?(?:(north|south|east|west)|(increase|decrease)"
     r"|(?:°|degrees?)(celsius|fahrenheit|[cf]))"
 )

@@ -1,4 +1,4 @@
-"""The program that a worker runs: one job per line on standard input, one reply per line on the first standard output.
+"""The program that a worker runs: one job per line on standard input, one reply per line on its first standard output.
 
 A worker starts this file by its path, so the package's `__init__` does not run for jobs of this package. It would
 import NumPy, which takes a fifth of the start of a worker and is not needed to compare answers of mathematics.

@@ -5,7 +5,7 @@ r"""Corrections of math-verify's comparison, which calls these functions at ever
 - Two equations or inequalities without a solution are equal to math-verify: both lists of solutions are empty.
 - Two exact numbers are equal to math-verify if their difference rounds to 0 at 15 digits: 1/2010! and 1/2012!. The
   tolerance is for decimals; a difference of exact numbers is 0, or not, at `MOST_DIGITS` digits.
-- An integral, a derivative, a sum, a product or a limit that nobody carried out is the question, and no answer, unless
+- An integral, a derivative, a sum, a product or a limit that is not carried out is the question, and no answer, unless
   the reference answer holds one, too.
 """
 
