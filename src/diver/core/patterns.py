@@ -4,16 +4,19 @@ import re
 from typing import Any, cast
 
 
-class _Later:
+class Later:
     """Stands for a pattern; its methods are those of the compiled one."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         self._given = pattern, flags
 
+    def compiled(self) -> re.Pattern[str]:
+        pattern, flags = self.__dict__["_given"]
+        return re.compile(pattern, flags)
+
     def __getattr__(self, name: str) -> Any:
         # `re` keeps few patterns, so each method is kept here: Python asks for it once.
-        pattern, flags = self.__dict__["_given"]
-        compiled = re.compile(pattern, flags)
+        compiled = self.compiled()
         for method in ("search", "match", "fullmatch", "finditer", "findall", "sub", "split"):
             setattr(self, method, getattr(compiled, method))
         return getattr(compiled, name)
@@ -21,4 +24,4 @@ class _Later:
 
 def compile_later(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """As `re.compile`, at the first use: a pattern of 30,000 characters takes a second, in each process."""
-    return cast(re.Pattern[str], _Later(pattern, flags))
+    return cast(re.Pattern[str], Later(pattern, flags))

@@ -13,6 +13,8 @@ import sys
 from contextlib import contextmanager
 from re import _compiler, _constants, _parser
 
+from diver.core.patterns import Later
+
 SINGLE = (_constants.LITERAL, _constants.NOT_LITERAL, _constants.ANY, _constants.IN)
 
 
@@ -292,7 +294,8 @@ def counted(modules, steps, monkeypatch):
 
     with monkeypatch.context() as patch:
         for module in modules:
-            for name, value in vars(module).items():
+            for name, given in vars(module).items():
+                value = given.compiled() if isinstance(given, Later) else given
                 if isinstance(value, re.Pattern):
                     patch.setattr(module, name, counting(value))
                 elif isinstance(value, list) and name.isupper():
