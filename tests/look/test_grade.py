@@ -251,7 +251,10 @@ def test_intervals_are_over_problems_and_the_same_as_those_of_measure(tmp_path):
     succeeds("measure", tmp_path / "dump", "--k", "1,2", "--out", tmp_path / "out")
     means = json.loads((tmp_path / "out" / "summary.json").read_text())["rollouts"]["dump"]["means"]
     for name in ("pass@1", "pass@2"):
-        assert [float(record[f"{name}{end}"]) for end in ("", "_low", "_high")] == [*means[name].values()]
+        estimate = dict(
+            zip(("mean", "low", "high"), (float(record[f"{name}{end}"]) for end in ("", "_low", "_high")), strict=False)
+        )
+        assert means[name] == {**estimate, "problems": 2}
     assert record["label_pass@1_high"] == record["pass@1_high"]
 
 

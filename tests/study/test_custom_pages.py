@@ -37,7 +37,7 @@ def test_a_page_of_a_study_that_is_not_finished_says_so(tmp_path):
     page = comparison(study)
     assert "2 one seed, 6 not run" in page
     assert page.count("\n| before training") == 2  # not among the signals, which it has none of
-    assert "are of 3 held-out problems" in page and "TD, held out" in page
+    assert "measured on 3 held-out problems" in page and "TD, held out" in page
     told = commands(study)
     assert "- before training: the bundled policy, only evaluated" in told
     paper = "--method.diversity.until end --method.shaping.condition correct"
