@@ -13,8 +13,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any
 
+from diver.core.settings import options
 from diver.methods import METHODS, Method, method_named
-from diver.recipe.help import options
+from diver.recipe.help import doc
 from diver.recipe.recipe import SECTIONS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "recipe-keys.md"
@@ -56,7 +57,7 @@ def keys(settings: Any, prefix: str) -> Iterator[tuple[str, str, str, str]]:
     """(dotted key, type, default, meaning) of each setting of a class or an instance, those of nested settings behind
     their table."""
     for option in options(settings, f"{prefix}."):
-        yield option.key, kind_of(option.kind), default_of(option.default), option.doc
+        yield option.key, kind_of(option.kind), default_of(option.default), doc(option)
 
 
 def kind_of(annotation: Any) -> str:

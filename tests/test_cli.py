@@ -29,6 +29,7 @@ from diver.cli.compare import CompareArguments
 from diver.cli.main import other_commands, own_commands
 from diver.cli.train import TrainArguments
 from diver.core.files import JsonlLog
+from diver.core.settings import options
 from diver.evaluate.config import EvalConfig
 from diver.integrations.engines import ENGINES, MARKS
 from diver.look.browse import Browse
@@ -38,7 +39,6 @@ from diver.look.judge.run import Judge
 from diver.look.measure import Measure
 from diver.methods import METHODS
 from diver.methods.contrib import CONTRIB
-from diver.recipe.help import options
 from diver.recipe.recipe import flatten
 from diver.tasks.testbeds import policy_folder
 

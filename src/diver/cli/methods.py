@@ -5,10 +5,10 @@ import inspect
 import sys
 from collections.abc import Sequence
 
-from diver.core.settings import Positional
+from diver.core.settings import Positional, options
 from diver.methods import Method
 from diver.recipe.flags import parse
-from diver.recipe.help import described, listed, options, rows, tables
+from diver.recipe.help import described, listed, rows, tables
 
 COLUMN = 20  # width of the names of facts
 

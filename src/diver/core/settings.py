@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, dataclass_transform
+from typing import Annotated, Any, NamedTuple, TypeVar, dataclass_transform
 
 from diver.core.types import DiverError
 
@@ -222,3 +222,45 @@ def plain(kind: Any) -> Any:
         first, *others = (part for part in typing.get_args(kind) if part is not types.NoneType)
         return kind if others else plain(first)
     return kind
+
+
+class Option(NamedTuple):
+    """One setting: its dotted key, the class that has it, its annotation and its default."""
+
+    key: str
+    owner: type
+    kind: Any
+    default: Any
+
+
+def options(settings: Any, prefix: str = "") -> Iterator[Option]:
+    """The settings of a class, or of an instance with its values as defaults; nested settings follow their table, which
+    is one itself where its default is None."""
+    cls = settings if isinstance(settings, type) else type(settings)
+    kinds = typing.get_type_hints(cls, include_extras=True)
+    for field in dataclasses.fields(cls):
+        value = _default(field) if settings is cls else getattr(settings, field.name)
+        key = prefix if field.name == "recipe" else f"{prefix}{field.name}"  # its sections are the outermost keys
+        table = plain(kinds[field.name]) if value is None else value
+        if table is not value or not dataclasses.is_dataclass(table):
+            yield Option(key, cls, kinds[field.name], value)
+        if dataclasses.is_dataclass(table):
+            yield from options(table, f"{key}." if key else "")
+
+
+def _default(field: dataclasses.Field) -> Any:
+    """The default of a field; None where it has none."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default is dataclasses.MISSING else field.default
+
+
+def is_positional(option: Option) -> bool:
+    """Whether it is given without a name."""
+    return POSITIONAL in getattr(option.kind, "__metadata__", ())
+
+
+def is_table(kind: Any) -> bool:
+    """Whether the annotation is that of a table of any keys."""
+    origin = typing.get_origin(plain(kind))
+    return isinstance(origin, type) and issubclass(origin, Mapping)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, NoneType
 from typing import Any, TypeVar
 
-from diver.core.settings import choose, plain, read
+from diver.core.settings import choose, is_positional, is_table, options, plain, read
 from diver.core.tables import FIGURES
 from diver.core.types import DiverError
-from diver.recipe.help import help_text, is_positional, is_table, options
+from diver.recipe.help import help_text
 
 T = TypeVar("T")
 HELP = {"-h", "--help"}

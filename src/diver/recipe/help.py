@@ -7,54 +7,18 @@ import re
 import shutil
 import textwrap
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType, NoneType
-from typing import Any, NamedTuple
+from typing import Any
 
-from diver.core.settings import POSITIONAL, plain
+from diver.core.settings import Option, is_positional, is_table, options, plain
 
 WIDEST = 100
 COLUMN = 34  # where the meanings begin
 SENTENCE = re.compile(r"(?<=[.?!]) +(?=[A-Z`'\"-])")
-
-
-class Option(NamedTuple):
-    """One setting: its dotted key, the class that has it, its annotation and its default."""
-
-    key: str
-    owner: type
-    kind: Any
-    default: Any
-
-    @property
-    def doc(self) -> str:
-        """Its docstring as one paragraph."""
-        return field_docs(self.owner).get(self.key.rpartition(".")[2], "")
-
-
-def options(settings: Any, prefix: str = "") -> Iterator[Option]:
-    """The settings of a class, or of an instance with its values as defaults; nested settings follow their table, which
-    is one itself where its default is None."""
-    cls = settings if isinstance(settings, type) else type(settings)
-    kinds = typing.get_type_hints(cls, include_extras=True)
-    for field in dataclasses.fields(cls):
-        value = _default(field) if settings is cls else getattr(settings, field.name)
-        key = prefix if field.name == "recipe" else f"{prefix}{field.name}"  # its sections are the outermost keys
-        table = plain(kinds[field.name]) if value is None else value
-        if table is not value or not dataclasses.is_dataclass(table):
-            yield Option(key, cls, kinds[field.name], value)
-        if dataclasses.is_dataclass(table):
-            yield from options(table, f"{key}." if key else "")
-
-
-def _default(field: dataclasses.Field) -> Any:
-    """The default of a field; None where it has none."""
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return None if field.default is dataclasses.MISSING else field.default
 
 
 @cache
@@ -71,6 +35,11 @@ def field_docs(cls: type) -> dict[str, str]:
             ):
                 docs[ast.unparse(field.target)] = " ".join(str(after.value.value).split())
     return docs
+
+
+def doc(option: Option) -> str:
+    """The docstring of a setting as one paragraph."""
+    return field_docs(option.owner).get(option.key.rpartition(".")[2], "")
 
 
 def help_text(
@@ -138,11 +107,6 @@ def tables(known: Iterable[Option]) -> dict[str, list[Option]]:
     return found
 
 
-def is_positional(option: Option) -> bool:
-    """Whether it is given without a name."""
-    return POSITIONAL in getattr(option.kind, "__metadata__", ())
-
-
 def _flag(option: Option, names: Mapping[str, str], underscores: bool) -> str:
     if is_positional(option):
         return argument(option)
@@ -161,12 +125,6 @@ def argument(option: Option, usage: bool = False) -> str:
     repeated = f"{name} ..." if typing.get_origin(kind) is tuple else name
     optional = option.default is not None or NoneType in typing.get_args(kind)
     return f"[{repeated}]" if usage and optional else repeated
-
-
-def is_table(kind: Any) -> bool:
-    """Whether the annotation is that of a table of any keys."""
-    origin = typing.get_origin(plain(kind))
-    return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
 def _value(kind: Any) -> str:
@@ -188,13 +146,13 @@ def _value(kind: Any) -> str:
 
 def meaning(option: Option, brief: bool = False) -> str:
     """What an option does, and its default in words; `brief`: its first sentence."""
-    first, *others = SENTENCE.split(option.doc)
+    first, *others = SENTENCE.split(doc(option))
     default = default_in_words(option.default)
     if brief:
         said = [sentence for sentence in others if not default and sentence.startswith("Default")]
         text = " ".join([first, *said])
     else:
-        text = option.doc
+        text = doc(option)
     return f"{text} Default: {default}." if default else text
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from diver.core.settings import Errors, choose, merge, nearest, read
+from diver.core.settings import Errors, choose, merge, nearest, options, read
 from diver.core.types import DiverError
 from diver.recipe.flags import HELP, assigned, checked
-from diver.recipe.help import help_text, options
+from diver.recipe.help import help_text
 from diver.recipe.recipe import SECTIONS, Recipe, flatten, make_recipe, make_sections, override
 
 SHORT = {
