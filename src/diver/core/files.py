@@ -194,7 +194,7 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     write_parts(path, (as_utf8(to_json(row) + "\n") for row in rows))
 
 
-class JsonlLog:
+class JsonlLog(contextlib.AbstractContextManager["JsonlLog", None]):
     """A JSONL file that grows by whole rows; one writer at a time. `before` is called before each row is appended."""
 
     def __init__(self, path: Path, before: Callable[[], None] = lambda: None) -> None:
@@ -239,9 +239,6 @@ class JsonlLog:
                 raise
             finally:
                 os.close(fd)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

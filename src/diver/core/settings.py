@@ -239,20 +239,17 @@ def options(settings: Any, prefix: str = "") -> Iterator[Option]:
     cls = settings if isinstance(settings, type) else type(settings)
     kinds = typing.get_type_hints(cls, include_extras=True)
     for field in dataclasses.fields(cls):
-        value = _default(field) if settings is cls else getattr(settings, field.name)
+        value = None if field.default is dataclasses.MISSING else field.default
+        if settings is not cls:
+            value = getattr(settings, field.name)
+        elif field.default_factory is not dataclasses.MISSING:
+            value = field.default_factory()
         key = prefix if field.name == "recipe" else f"{prefix}{field.name}"  # its sections are the outermost keys
         table = plain(kinds[field.name]) if value is None else value
         if table is not value or not dataclasses.is_dataclass(table):
             yield Option(key, cls, kinds[field.name], value)
         if dataclasses.is_dataclass(table):
             yield from options(table, f"{key}." if key else "")
-
-
-def _default(field: dataclasses.Field) -> Any:
-    """The default of a field; None where it has none."""
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return None if field.default is dataclasses.MISSING else field.default
 
 
 def is_positional(option: Option) -> bool:
