@@ -17,13 +17,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from diver.evaluate.samplers import sampler
-
 from diver.core.progress import progress
 from diver.core.tables import markdown
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import render_prompt
-from diver.evaluate.run import make_tasks
+from diver.evaluate.run import make_tasks, sampler
 from diver.look.dependence import dependence
 from diver.sample.base import Generator, SamplingParams, requests
 
