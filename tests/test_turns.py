@@ -9,6 +9,7 @@ from diver.core.files import to_json
 from diver.core.run_folder import groups_from_rows, rollout_row
 from diver.core.turns import LONGEST, Action, Turn, anchors, marked_actions, normalised, turns_of, with_tokens
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
+from diver.look.problems import pair_values
 
 
 def call(name, arguments):
@@ -166,3 +167,13 @@ def test_a_run_folder_keeps_the_turns(tmp_path):
     for broken in ([3], None, [{"role": "tool"}], [{**tool, "reward": "high"}], [{**tool, "actions": [1]}]):
         with pytest.raises(DiverError, match="x:0: turn 0: must have role, text and actions"):
             groups_from_rows([("x:0", {**rows[0], "turns": broken})])
+
+
+def test_pairs_of_correct_trajectories_differ_by_their_actions():
+    """Two of three act alike, so two of the three pairs differ; their texts, which are all different, do not count."""
+    calls = (("go", "north"), ("go", "north"), ("go", "south"))
+    rollouts = [
+        Rollout.of_turns((Turn("assistant", f"I try ${i} + 1 = {i + 1}$", (Action(*call),)),))
+        for i, call in enumerate(calls)
+    ]
+    assert pair_values(rollouts)["pair_diversity"] == pytest.approx(2 / 3)

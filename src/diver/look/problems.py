@@ -49,8 +49,8 @@ RANGES = {
 
 EFFECTIVE_OF = {"pair_diversity": EFFECTIVE[True], "pair_diversity:formulas": EFFECTIVE[False]}
 PAIR_KINDS = ("pair_diversity", "pair_diversity:formulas", "pair_diversity:textual")
-"""When two correct responses of a group count as different: by the verifier's solutions, where the file has them. Else
-by the formulas that they write. Where none writes any, as far as their texts differ."""
+"""When two correct responses of a group count as different: by the verifier's solutions, where the file has them; by the
+actions of trajectories; else by the formulas that they write. Where none writes any, as far as their texts differ."""
 RIGHT, WRONG = "correct", "wrong"
 LARGEST = 64  # responses of a group whose diversity is measured; of more, the first
 SINGLE = "single responses, whose diversity is not defined: it is left out"
@@ -100,6 +100,8 @@ def pair_values(correct: Sequence[Rollout]) -> dict[str, float]:
     written = [formulas(text) for text in texts]
     if None not in solutions:
         values["pair_diversity"] = pair_diversity([*Counter(solutions).values()])
+    elif all(r.turns and r.actions for r in correct):
+        values["pair_diversity"] = pair_diversity([*Counter(map(action_key, correct)).values()])
     elif any(written):
         counts = Counter(map(same_formulas, texts, written))
         values["pair_diversity:formulas"] = pair_diversity([*counts.values()])
