@@ -49,7 +49,7 @@ RANGES = {
 
 EFFECTIVE_OF = {"pair_diversity": EFFECTIVE[True], "pair_diversity:formulas": EFFECTIVE[False]}
 PAIR_KINDS = ("pair_diversity", "pair_diversity:formulas", "pair_diversity:textual")
-"""When two correct responses of a group count as different: by the verifier's solutions, where the file has them; by the
+"""When two correct responses of a group count as different: by the verifier's solutions, where it has them; by the
 actions of trajectories; else by the formulas that they write. Where none writes any, as far as their texts differ."""
 RIGHT, WRONG = "correct", "wrong"
 LARGEST = 64  # responses of a group whose diversity is measured; of more, the first
