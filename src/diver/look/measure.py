@@ -33,7 +33,6 @@ from diver.look.problems import (
     group_row,
     name_of,
     owner,
-    pair_cells,
     pair_columns,
     problem_table,
     summary,
@@ -224,16 +223,15 @@ def table_of(tables: Mapping[str, ProblemTable]) -> Table:
     """A row a path; its columns are the estimates."""
     summaries = {name: summary(table) for name, table in tables.items()}
     known = dict.fromkeys(name for means in summaries.values() for name in means)
-    kinds = [name for name in known if name in PAIR_KINDS]
-    others = [name for name in known if name not in kinds]
-    measures = [Column("problems"), *map(column, others), *(m for kind in kinds for m in pair_columns(kind))]
-    rows: dict[str, list[Cell]] = {}
-    for name, means in summaries.items():
-        problems, columns = tables[name]
-        support = {kind: support_of(columns[kind]) if kind in means else None for kind in kinds}
-        pairs = [cell for kind in kinds for cell in pair_cells(kind, means.get(kind), support[kind])]
-        rows[name] = [len(problems), *map(means.get, others), *pairs]
-    return Table("rollouts", measures, rows)
+    of_each = {name: [means.get(name) for means in summaries.values()] for name in known}
+    columns: dict[Column, Sequence[Cell]] = {Column("problems"): [len(table.problems) for table in tables.values()]}
+    columns |= {column(name): cells for name, cells in of_each.items() if name not in PAIR_KINDS}
+    for kind in (name for name in known if name in PAIR_KINDS):
+        support = [
+            support_of(tables[name].columns[kind]) if kind in means else None for name, means in summaries.items()
+        ]
+        columns |= pair_columns(kind, of_each[kind], support)
+    return Table.of_columns("rollouts", tables, columns)
 
 
 def write_browser(

@@ -114,18 +114,17 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     every = [(i, row) for i, run in enumerate(runs) for row in compare(run)]
     if not every:
         return ""
-    counts = [row for _, row in every if not row.percent]
-    scale = 1.1 * max((v for r in counts for e in (r.base, r.trained) for v in (e.mean, e.high) if v > 0), default=1.0)
+    counts = [e for _, row in every if not row.percent for e in (row.base, row.trained)]
+    scale = 1.1 * max((end for e in counts for end in (e.mean, e.high) if end > 0), default=1.0)
     several = len(runs) > 1
     body = ""
-    for label in dict.fromkeys(row.label for _, row in every):
-        shown = [(i, row) for i, row in every if row.label == label]
-        for number, (i, row) in enumerate(shown):
-            span = f' rowspan="{len(shown)}"' if len(shown) > 1 else ""
-            first = f'<th scope="rowgroup"{span}>{page.text(label)}</th>' if number == 0 else ""
+    for label, number in Counter(row.label for _, row in every).items():
+        span = f' rowspan="{number}"' if number > 1 else ""
+        start, first = ' class="first"', f'<th scope="rowgroup"{span}>{page.text(label)}</th>'
+        for i, row in ((i, row) for i, row in every if row.label == label):
             run_cell = f'<th scope="row">{page.swatch(i)}{page.text(names[i])}</th>' if several else ""
-            start = ' class="first"' if number == 0 else ""
             body += f"<tr{start}>{first}{run_cell}{_cells(row, 1.0 if row.percent else scale, i)}</tr>"
+            start = first = ""
     basis = "; ".join(dict.fromkeys(filter(None, map(conditions, runs))))
     return (
         f'<section><h2>Before and after training</h2>\n<p class="note">{page.text(basis)}. Pass@k in percent. '
