@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ from diver.core.progress import progress
 from diver.core.run_folder import given_name, run_name
 from diver.core.settings import Positional, settings
 from diver.core.statistics import effective_number
-from diver.core.tables import Cell, Export, Table, clean, markdown
+from diver.core.tables import Cell, Export, Log, Table, clean, markdown
 from diver.core.tables import Measure as Column
 from diver.core.types import DiverError, Grade, Group
 from diver.diversity import Diversity, Until, resolve, unspaced_note, with_diversity
@@ -45,7 +45,6 @@ from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
 
 FILES = ("groups.jsonl", "index.html", "summary.json")  # written to --out
 NOTE = f"Means over problems, with 95 % intervals. {ABOUT_PAIRS}"
-Log = Callable[[str], Any]
 
 
 @settings

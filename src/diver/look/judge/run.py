@@ -4,7 +4,7 @@ import functools
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ import numpy as np
 from diver.core.files import JsonlLog, lock, to_json, write_jsonl, write_text
 from diver.core.progress import progress_bar
 from diver.core.settings import Positional, settings
+from diver.core.tables import Log
 from diver.core.types import DiverError
 from diver.evaluate.config import read_json_flag
 from diver.look.judge.answers import Case, read_cases
@@ -24,7 +25,6 @@ from diver.sample.base import Generation, Request, SamplingParams
 from diver.sample.endpoint import Endpoint, EndpointGenerator
 
 FILES = ("table.md", "table.tex", "ranks.json", "comparisons.jsonl", "replies.jsonl")  # written to --out
-Log = Callable[[str], Any]
 
 
 @settings
