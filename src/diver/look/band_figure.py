@@ -18,6 +18,8 @@ NOTE = (
 
 def band_figures(bands: Mapping[str, Band], words: Mapping[str, str]) -> str:
     """A figure for each band, under its name, with `words` on its ranges below; empty without any."""
+    if not bands:
+        return ""
     figures = "".join(
         f"<figure><figcaption><h3>{page.text(name)}</h3></figcaption>{_drawn(band, i)}"
         f'<p class="note">{page.text(words[name])}</p></figure>'
@@ -26,8 +28,6 @@ def band_figures(bands: Mapping[str, Band], words: Mapping[str, str]) -> str:
     return (
         f'<h3 class="bands">Difference of Pass@k over k</h3>\n<p class="note">{NOTE}</p>\n'
         f'<div class="panels">{figures}</div>'
-        if figures
-        else ""
     )
 
 

@@ -127,10 +127,10 @@ def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
     outcomes = dict.fromkeys(name for source in sources for name in source.outcomes)
     about = {
         "Read as": ", ".join(dict.fromkeys(name for source in sources for name in source.layouts)),
-        **({"Outcome": ", ".join(outcomes)} if outcomes else {}),
+        "Outcome": ", ".join(outcomes),
         "Groups": f"{sum(len(run.table) for run in runs):,}",
         "Responses": f"{sum(run.table['responses'].sum() for run in runs):,}",
-        **({"Steps": f"{steps[0]:,} to {steps[-1]:,}" if len(steps) > 1 else f"{steps[0]:,}"} if steps else {}),
+        "Steps": " to ".join(f"{step:,}" for step in dict.fromkeys(steps[:1] + steps[-1:])),
     }
     notes = "".join(f'<p class="note">{page.text(line)}</p>' for line in map(part_read, sources) if line)
     return page.header("diver browse", " · ".join(source.name for source in sources), page.facts(about) + notes)

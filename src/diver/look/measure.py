@@ -154,7 +154,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
                 "groups": len(shown),
                 "responses": sum(map(len, shown)),
                 "metrics": ", ".join(map(title, config.names)),
-                **({"steps": config.steps} if config.steps else {}),
+                "steps": config.steps,
             },
             table=upright,
             note=NOTE,

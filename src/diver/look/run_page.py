@@ -86,9 +86,9 @@ def head(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     of_runs = [_facts(run) for run in runs]
     if len(runs) == 1:
         return page.header(" · ".join(model_and_method(runs[0])), conclusion(runs[0]), page.facts(of_runs[0]))
-    columns = list(dict.fromkeys(key for row in of_runs for key in row))
+    columns = [key for key in of_runs[0] if any(row[key] != "" for row in of_runs)]
     rows = [
-        [f"{page.swatch(i)}{page.text(name)}", *(page.text(row.get(key, "")) for key in columns)]
+        [f"{page.swatch(i)}{page.text(name)}", *(page.text(row[key]) for key in columns)]
         for i, (name, row) in enumerate(zip(names, of_runs, strict=True))
     ]
     details = page.html_table(["Run", *map(page.text, columns)], rows, "words")
@@ -97,16 +97,15 @@ def head(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
 
 def _facts(run: RunRecord) -> dict[str, object]:
     model, method = model_and_method(run)
-    version = table(run.config, "versions").get("diver-rl")
     return {
         "Model": model,
         "Method": method,
-        **({"Engine": run.engine} if run.engine else {}),
+        "Engine": run.engine,
         "Steps": progress(run).removesuffix("s").removesuffix(" step"),
         "Training time": duration(run.seconds),
         "Started": str(run.config.get("started", "–"))[:16].replace("T", " "),
         "Seed": run.config.get("seed", "–"),
-        **({} if version is None else {"DIVER": version}),
+        "DIVER": table(run.config, "versions").get("diver-rl", ""),
     }
 
 
@@ -218,10 +217,10 @@ def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     parts = []
     for run, name in zip(runs, names, strict=True):
         versions = " · ".join(f"{key} {version}" for key, version in table(run.config, "versions").items())
-        rows = {"Run": name, "Command": run.config.get("command"), "Commit": run.config.get("commit")}
+        about = {"Run": name, "Command": run.config.get("command"), "Commit": run.config.get("commit")}
         recipe = json.dumps(run.config.get("recipe"), indent=2, ensure_ascii=False, default=str)
         parts.append(
-            f"{page.facts({key: value for key, value in {**rows, 'Versions': versions}.items() if value})}\n"
+            f"{page.facts({**about, 'Versions': versions})}\n"
             f'<details><summary>The resolved recipe</summary><pre class="text">{page.text(recipe)}</pre></details>'
         )
     return page.section("Provenance", "".join(parts))
