@@ -105,22 +105,28 @@ def evaluate(
     if missing := total - len(have):
         log(f"{size}; {counted(missing, 'response')} to sample, of up to {counted(task.max_tokens, 'token')}")
         _sample(task, open_generator(), generations, keys, have, log, progress)
-    known, graded = _known(task, grades, graded_keys), 0
-    scored = {key for key, sample in known.items() if sample.grade in SCORED}
+    graded = 0
+    before = {(row["problem"], row["sample"]): row["grade"] for row in _rows(task, grades, graded_keys)}
+    scored = {key for key, grade in before.items() if grade in SCORED}
     if len(scored) < total:
         ungraded = (
             row
             for row in _rows(task, generations, keys)
             # A grade that failed is made again, a response that failed is not.
-            if (row["problem"], row["sample"]) not in (known if row.get("error") else scored)
+            if (row["problem"], row["sample"]) not in (before if row.get("error") else scored)
         )
         with progress_bar(total - len(scored), f"{task.name}: grade", "response", show=progress) as bar:
             for row in grade_rows(ungraded, problems, graded_keys, task.grader, verification):
                 grades.append(row)
                 graded += row.get("count", 1)
                 bar.update(row.get("count", 1))
-        known = _known(task, grades, graded_keys)
     log(f"{size}: {missing} sampled, {len(have)} stored before; {graded} graded")
+    known = {
+        (row["problem"], row["sample"]): Sample(
+            Grade(row["grade"]), row["answer"], row["solution"], row.get("count", 1)
+        )
+        for row in _rows(task, grades, graded_keys)
+    }
     samples: dict[str, list[Sample]] = {name: [] for name in problems}
     for name, index in sorted(known):
         samples[name].append(known[name, index])
@@ -143,13 +149,6 @@ def evaluate(
 def _rows(task: Task, log: Log, keys: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """The rows that belong to the task."""
     return (r for r in log.rows() if keys.get(r["problem"]) == r["key"] and r["sample"] < task.samples)
-
-
-def _known(task: Task, grades: Log, keys: Mapping[str, str]) -> dict[Key, Sample]:
-    return {
-        (r["problem"], r["sample"]): Sample(Grade(r["grade"]), r["answer"], r["solution"], r.get("count", 1))
-        for r in _rows(task, grades, keys)
-    }
 
 
 def _sample(
