@@ -9,14 +9,13 @@ never mistaken for it. A new grader is a subclass of `Grader` in a file of its o
 import logging
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from diver.core.extras import require
 from diver.core.settings import choose
 from diver.core.tables import clean
 from diver.core.types import DiverError, Grade, Group, Problem, Reward
 from diver.recipe.verification import Verification
-from diver.tasks.verify import algebra
 from diver.tasks.verify.base import Grader, PendingCall, Verdict
 from diver.tasks.verify.bounds import PendingComparison, bounded
 from diver.tasks.verify.choice import Choice
@@ -32,8 +31,18 @@ logger = logging.getLogger(__name__)
 
 DEFAULT = Verification()
 Pending = PendingComparison | PendingCall
-Case = tuple[str, int, bool, bool]
-"""A response, the identity of its problem, whether it was cut, and whether its prompt ends inside a thought."""
+# Answers that need algebra are compared in a worker, by name: this process imports neither math-verify nor SymPy.
+EQUIVALENT, WARM = "diver.tasks.verify.equivalence:equivalent", "diver.tasks.verify.equivalence:warm"
+
+
+class Case(NamedTuple):
+    """A response, the identity of its problem, whether it was cut, and whether its prompt ends inside a thought."""
+
+    response: str
+    problem: int
+    cut: bool
+    opened: bool
+
 
 _OURS = (Mathematics, GSM8K, Choice, CountdownGrader, MazeGrader, ReasoningGymGrader, GraphColoring, MathVerify)
 GRADERS: dict[str, Grader] = {grader.name: grader() for grader in _OURS}
@@ -81,18 +90,9 @@ def with_keys(groups: Sequence[Group]) -> list[Group]:
     return keyed
 
 
-def grade(
-    pairs: Sequence[tuple[str, Problem]],
-    settings: Verification = DEFAULT,
-    *,
-    grader: str | None = None,
-    truncated: Sequence[bool] | None = None,
-    thinking: Sequence[bool] | None = None,
-    pool: Pool | None = None,
-) -> list[Grade]:
-    """The grade of every (response, problem). Arguments: see `verdicts`."""
-    found = verdicts(pairs, settings, grader=grader, truncated=truncated, thinking=thinking, pool=pool)
-    return [verdict.grade for verdict in found]
+def grade(pairs: Sequence[tuple[str, Problem]], settings: Verification = DEFAULT, **options: Any) -> list[Grade]:
+    """The grade of every (response, problem). For the options see `verdicts`."""
+    return [verdict.grade for verdict in verdicts(pairs, settings, **options)]
 
 
 def verdicts(
@@ -127,38 +127,35 @@ def verdicts(
         if len(values) != len(pairs):
             raise ValueError(f"{len(pairs)} pairs but {len(values)} values of {name}")
     by_all = get_grader(grader) if grader else None
-    graders: dict[int, Grader] = {}  # id of a problem -> its grader
-    read: dict[Case, Grade | Pending] = {}
-    cases = []
-    for (response, problem), cut, opened in zip(pairs, cuts, opens, strict=True):
-        if id(problem) not in graders:
-            graders[id(problem)] = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier")
-            graders[id(problem)].check(problem)
-        case = response, id(problem), bool(cut), bool(opened)
-        cases.append(case)
-        if case not in read:
-            read[case] = _read(graders[id(problem)], response, problem, cut, opened)
-    pending = list(dict.fromkeys(result for result in read.values() if not isinstance(result, Grade)))
-    decided = _decide(pending, settings, pool) if pending else {}
     problems = {id(problem): problem for _, problem in pairs}
+    graders = {}
+    for key, problem in problems.items():
+        graders[key] = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier")
+        graders[key].check(problem)
+    cases = [
+        Case(response, id(problem), bool(cut), bool(opened))
+        for (response, problem), cut, opened in zip(pairs, cuts, opens, strict=True)
+    ]
+    read = {case: _read(case, graders[case.problem], problems[case.problem]) for case in dict.fromkeys(cases)}
+    pending = dict.fromkeys(result for result in read.values() if not isinstance(result, Grade))
+    decided = _decide(pending, settings, pool)
     found = {}
     for case, result in read.items():
-        response, problem_id, cut, _ = case
-        verdict = Verdict(result) if isinstance(result, Grade) else decided[result]
-        if verdict.grade is Grade.NO_ANSWER and cut:
-            verdict = Verdict(Grade.TRUNCATED)
-        elif verdict.grade not in (Grade.CORRECT, Grade.WRONG):
-            verdict = Verdict(verdict.grade)  # a response without an answer has no end of one
-        elif verdict.answer_end is None:
-            correct = verdict.grade is Grade.CORRECT
-            end = graders[problem_id].answer_end(response, problems[problem_id], correct)
-            verdict = Verdict(verdict.grade, end)
-        found[case] = verdict
+        grade, end = Verdict(result) if isinstance(result, Grade) else decided[result]
+        if grade is Grade.NO_ANSWER and case.cut:
+            grade = Grade.TRUNCATED
+        if grade not in (Grade.CORRECT, Grade.WRONG):
+            end = None  # a response without an answer has no end of one
+        elif end is None:
+            correct = grade is Grade.CORRECT
+            end = graders[case.problem].answer_end(case.response, problems[case.problem], correct)
+        found[case] = Verdict(grade, end)
     return [found[case] for case in cases]
 
 
-def _read(grader: Grader, response: str, problem: Problem, cut: bool, opened: bool) -> Grade | Pending:
+def _read(case: Case, grader: Grader, problem: Problem) -> Grade | Pending:
     """A response that was cut may have been about to write its answer: it is graded by one that it had finished."""
+    response, _, cut, opened = case
     try:
         if in_thought(response, opened) or (cut and not grader.holds_answer(response)):
             return Grade.NO_ANSWER
@@ -181,7 +178,7 @@ def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | Non
             decided[item] = Verdict(comparison)
         else:
             require("math_verify")
-            jobs.setdefault((algebra.equivalent, algebra.warm), {})[item] = comparison
+            jobs.setdefault((EQUIVALENT, WARM), {})[item] = comparison
     for (function, warm), arguments in jobs.items():
         workers = pool or shared_pool(settings.workers, settings.memory_mb, warm)
         values = workers.map(function, list(arguments.values()), settings.timeout_s)
