@@ -16,6 +16,7 @@ from diver.core.settings import choose
 from diver.core.tables import clean
 from diver.core.types import DiverError, Grade, Group, Problem, Reward
 from diver.recipe.verification import Verification
+from diver.tasks.verify import algebra
 from diver.tasks.verify.base import Grader, PendingCall, Verdict
 from diver.tasks.verify.bounds import PendingComparison, bounded
 from diver.tasks.verify.choice import Choice
@@ -31,8 +32,6 @@ logger = logging.getLogger(__name__)
 
 DEFAULT = Verification()
 Pending = PendingComparison | PendingCall
-# Answers that need algebra are compared in a worker, by name: this process imports neither math-verify nor SymPy.
-EQUIVALENT, WARM = "diver.tasks.verify.equivalence:equivalent", "diver.tasks.verify.equivalence:warm"
 
 
 class Case(NamedTuple):
@@ -90,9 +89,18 @@ def with_keys(groups: Sequence[Group]) -> list[Group]:
     return keyed
 
 
-def grade(pairs: Sequence[tuple[str, Problem]], settings: Verification = DEFAULT, **options: Any) -> list[Grade]:
-    """The grade of every (response, problem). For the options see `verdicts`."""
-    return [verdict.grade for verdict in verdicts(pairs, settings, **options)]
+def grade(
+    pairs: Sequence[tuple[str, Problem]],
+    settings: Verification = DEFAULT,
+    *,
+    grader: str | None = None,
+    truncated: Sequence[bool] | None = None,
+    thinking: Sequence[bool] | None = None,
+    pool: Pool | None = None,
+) -> list[Grade]:
+    """The grade of every (response, problem). Arguments: see `verdicts`."""
+    found = verdicts(pairs, settings, grader=grader, truncated=truncated, thinking=thinking, pool=pool)
+    return [verdict.grade for verdict in found]
 
 
 def verdicts(
@@ -178,7 +186,7 @@ def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | Non
             decided[item] = Verdict(comparison)
         else:
             require("math_verify")
-            jobs.setdefault((EQUIVALENT, WARM), {})[item] = comparison
+            jobs.setdefault((algebra.equivalent, algebra.warm), {})[item] = comparison
     for (function, warm), arguments in jobs.items():
         workers = pool or shared_pool(settings.workers, settings.memory_mb, warm)
         values = workers.map(function, list(arguments.values()), settings.timeout_s)
