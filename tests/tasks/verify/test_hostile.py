@@ -8,8 +8,7 @@ import pytest
 
 from diver.core.types import Grade, Problem
 from diver.recipe.verification import Bounds, Verification
-from diver.tasks.verify import grade
-from diver.tasks.verify.grading import WARM
+from diver.tasks.verify import algebra, grade
 from diver.tasks.verify.workers import Pool
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")]
@@ -146,7 +145,7 @@ def test_hostile_answers_without_bounds(tmp_path, monkeypatch):
     settings = Verification(timeout_s=DEADLINE, bounds=bounds)
     responses = [rf"So it is \boxed{{{text}}}" for text in BOXED] + OPEN
     assert len(responses) >= 100
-    with Pool(workers=2, memory_mb=settings.memory_mb, warm=WARM, patience=0) as pool:
+    with Pool(workers=2, memory_mb=settings.memory_mb, warm=algebra.warm, patience=0) as pool:
         pool.map(time.sleep, [(0,), (0,)], 60)
         peak, found = 0, []
         for response in responses:
@@ -164,7 +163,7 @@ def test_hostile_answers_together():
     """In one call, as a benchmark is graded: the pool works in parallel and loses nobody's grade."""
     hostile = [(text, problem()) for text in [*(rf"\boxed{{{text}}}" for text in BOXED), *OPEN]]
     pairs = hostile + [(rf"\boxed{{{i}x}}", problem(f"{2 * i}x/2")) for i in range(1, 31)]
-    with Pool(workers=2, memory_mb=900, warm=WARM) as pool:
+    with Pool(workers=2, memory_mb=900, warm=algebra.warm) as pool:
         found = grade(pairs, Verification(timeout_s=DEADLINE), grader="math", pool=pool)
         assert len(pool.pids) == 2
     assert found[len(hostile) :] == [Grade.CORRECT] * 30

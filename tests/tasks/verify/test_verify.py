@@ -11,9 +11,8 @@ import pytest
 
 from diver.core.types import DiverError, Grade, Group, Problem, Rollout
 from diver.recipe.verification import Bounds, Verification
-from diver.tasks.verify import grade, verify
+from diver.tasks.verify import algebra, grade, verify
 from diver.tasks.verify.equivalence import equivalent
-from diver.tasks.verify.grading import WARM
 from diver.tasks.verify.mathematics import gold_texts
 from diver.tasks.verify.workers import Pool
 
@@ -22,7 +21,7 @@ DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[4] / "shared" / 
 
 @pytest.fixture(scope="module")
 def pool():
-    with Pool(workers=2, warm=WARM) as pool:
+    with Pool(workers=2, warm=algebra.warm) as pool:
         yield pool
 
 
@@ -123,7 +122,7 @@ def test_a_response_that_was_cut_is_graded_by_an_answer_that_it_had_finished(ver
 
 
 def test_equal_answers_to_one_problem_are_graded_once():
-    with Counting(workers=1, warm=WARM) as counting:
+    with Counting(workers=1, warm=algebra.warm) as counting:
         pairs = [(f"way {i}: \\boxed{{x+x}}", problem("2x")) for i in range(50)]
         pairs += [(f"way {i}: \\boxed{{3x}}", problem("2x")) for i in range(50)] + [(r"\boxed{x+x}", problem("3x"))]
         found = grade(pairs, pool=counting)

@@ -16,8 +16,7 @@ import pytest
 from waiting import until
 
 from diver.core.types import DiverError, Grade
-from diver.tasks.verify import serve, workers
-from diver.tasks.verify.grading import WARM
+from diver.tasks.verify import algebra, serve, workers
 from diver.tasks.verify.mathematics import math_verify
 from diver.tasks.verify.workers import Failure, Pool, Worker, shared_pool
 
@@ -247,7 +246,7 @@ def test_workers_import_no_torch(pool):
     assert pool.map(
         exec, [("import sys; assert 'torch' not in sys.modules and 'pandas' not in sys.modules",)], ENOUGH
     ) == [None]
-    with Pool(workers=1, warm=WARM) as warm:
+    with Pool(workers=1, warm=algebra.warm) as warm:
         assert warm.map(exec, [("import sys; assert 'torch' not in sys.modules",)], ENOUGH) == [None]
 
 
