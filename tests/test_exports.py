@@ -176,7 +176,13 @@ def test_figures_of_measure_and_browse(rollouts, tmp_path):
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("backend", ["module://matplotlib_inline.backend_inline", "inline", "no-backend"])
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "module://matplotlib_inline.backend_inline",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("inline", "no-backend")),
+    ],
+)
 def test_figures_are_saved_whatever_the_backend_of_the_notebook(rollouts, tmp_path, backend):
     """A notebook's `!diver` inherits MPLBACKEND, which may name a module of another environment."""
     page = tmp_path / "page.html"

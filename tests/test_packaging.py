@@ -135,7 +135,9 @@ def test_the_starting_policies_beside_countdown_come_with_the_studies(monkeypatc
         assert folder.parents[1] == STUDIES and (folder / "config.json").is_file() and policy_folder(name) == folder
     monkeypatch.setattr("diver.tasks.testbeds.entry_points", lambda **group: ())
     monkeypatch.chdir(tmp_path)
-    for words in (["train", ROOT / "recipes/testbeds/maze.toml"], ["eval", "--model", "maze", "--benchmarks", "maze"]):
+    few = ("--data.maze.problems", 32, "--evaluate.problems", 0)
+    train = ["train", ROOT / "recipes/testbeds/maze.toml", *few]
+    for words in (train, ["eval", "--model", "maze", "--benchmarks", "maze"]):
         monkeypatch.setattr("sys.argv", ["diver", *map(str, words)])
         with pytest.raises(SystemExit) as stop:
             main()

@@ -87,8 +87,12 @@ def test_a_second_ctrl_c_stops_at_once_and_no_row_is_lost(monkeypatch, signals):
     assert [row["step"] for row in metrics("runs/tiny")] == [1, 2]
 
 
-@pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "Ctrl-C")])
-@pytest.mark.parametrize("signalled", ["the parent", "all"])
+TERM, INT = (signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "Ctrl-C")
+USUAL = [("the parent", *TERM), ("all", *INT)]  # `kill`, and a terminal
+OTHERS = [pytest.param(*case, marks=pytest.mark.slow) for case in (("the parent", *INT), ("all", *TERM))]
+
+
+@pytest.mark.parametrize(("signalled", "number", "name"), [*USUAL, *OTHERS])
 def test_a_signal_reaches_the_runs_of_several_seeds(signalled, number, name):
     """Two of three runs have begun: each finishes its step, which takes longer than the parent's next look, and saves.
 

@@ -11,10 +11,16 @@ from diver_command import diver
 from rows import write_rows
 from synthetic_run import write_run
 
-from diver.look.dependence import _repeated, dependence, of_evaluation
+from diver.look.dependence import FALSE_ALARMS, _repeated, dependence, of_evaluation
 from diver.look.run_record import RunRecord, repeated, run_alerts
 
 PROBLEMS, DRAWS = 20, 32
+
+
+@pytest.fixture(autouse=True)
+def a_hundred_permutations(monkeypatch):
+    """A repetition that is found takes all the permutations, 100 times as many at the real rate of false alarms."""
+    monkeypatch.setattr("diver.look.dependence.FALSE_ALARMS", 1e-2)
 
 
 def honest(random, problems=PROBLEMS, draws=DRAWS, words=None):
@@ -53,7 +59,8 @@ def test_pairs_against_brute_force():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_overlapping_seeds_are_found(seed):
+def test_overlapping_seeds_are_found(seed, monkeypatch):
+    monkeypatch.setattr("diver.look.dependence.FALSE_ALARMS", FALSE_ALARMS)
     found = dependence(shifted(np.random.default_rng(seed)))
     assert found.lag == 7 and found.repeated == PROBLEMS * 3 * 7
     assert "overlapping seeds" in str(found)
@@ -75,13 +82,15 @@ def test_one_list_of_responses_under_two_ids_is_found():
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_honest_files_are_not_accused(seed):
+def test_honest_files_are_not_accused(seed, monkeypatch):
+    monkeypatch.setattr("diver.look.dependence.FALSE_ALARMS", FALSE_ALARMS)
     assert dependence(honest(np.random.default_rng(seed))) is None
 
 
 @pytest.mark.slow
 def test_honest_samples_of_a_bundled_policy_are_not_accused(monkeypatch):
     """At .3 it repeats itself in more than half of its responses; the same responses, shifted, are found."""
+    monkeypatch.setattr("diver.look.dependence.FALSE_ALARMS", FALSE_ALARMS)
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     benchmark = importlib.import_module("dependence")
     for seed, temperature in enumerate((0.3, 1.0, 1.6)):

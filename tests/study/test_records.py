@@ -91,17 +91,17 @@ def writer(folder, name, count):
 
 
 def test_processes_that_write_side_by_side_keep_each_others_records(tmp_path):
-    processes = [writer(tmp_path, name, 10) for name in "abc"]
-    assert [process.wait() for process in processes] == [0, 0, 0]
+    processes = [writer(tmp_path, name, 10) for name in "ab"]
+    assert [process.wait() for process in processes] == [0, 0]
     for process in processes:
         process.stdout.close()
-    assert [*read(tmp_path / "x.jsonl.gz")] == [f"{name}{i:03}" for name in "abc" for i in range(10)]
+    assert [*read(tmp_path / "x.jsonl.gz")] == [f"{name}{i:03}" for name in "ab" for i in range(10)]
 
 
 def test_a_writer_that_is_killed_leaves_what_was_written_before_it(tmp_path):
     """Killed after each of some records, at whatever it does then; the others are not kept waiting by its lock."""
     done = set()
-    for name, after in zip("abcdef", (1, 2, 3, 1, 2, 3), strict=True):
+    for name, after in zip("abc", (1, 2, 3), strict=True):
         process = writer(tmp_path, name, 1000)
         done |= {f"{name}{int(process.stdout.readline()):03}" for _ in range(after)}
         process.kill()

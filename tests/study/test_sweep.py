@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import traceback
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,13 +62,27 @@ def told(file):
     return found
 
 
+class Logged(InThisProcess):
+    """A run that fails leaves its error in its log, as the process of a run does (tests/test_stopping.py)."""
+
+    def __init__(self, *_, stderr, **__):
+        super().__init__()
+        self.log = Path(stderr.name)
+
+    def flush(self):
+        try:
+            super().flush()
+        except DiverError:
+            self.log.write_text(traceback.format_exc())
+            self.returncode = 1
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
-    """The folder of a sweep of a run that fails, in a process of its own, and of one that does not, and its error."""
-    folder, starts = tmp_path_factory.mktemp("whole"), iter([subprocess.Popen, InThisProcess])
+    """The folder of a sweep of a run that fails and of one that does not, and its error."""
+    folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch, pytest.raises(DiverError) as failure:
-        popen = SimpleNamespace(Popen=lambda *args, **how: next(starts)(*args, **how), PIPE=subprocess.PIPE)
-        patch.setattr("diver.train.parallel.subprocess", popen)
+        patch.setattr("diver.train.parallel.subprocess", SimpleNamespace(Popen=Logged, PIPE=subprocess.PIPE))
         sweep(
             [WRONG, MIX],
             REGIME,

@@ -22,7 +22,7 @@ def test_answers(name):
     table = CLASSES[name]
     pairs = [*table["right"], *table["wrong"]]
     expected = [True] * len(table["right"]) + [False] * len(table["wrong"])
-    grades = graded(table.get("grader", "math"))[name]
+    grades = graded()[table.get("grader", "math")][name]
     assert [
         (pair, str(g)) for pair, g, e in zip(pairs, grades, expected, strict=True) if (g is Grade.CORRECT) != e
     ] == []

@@ -29,7 +29,7 @@ def test_as_many_right_as_wrong_and_none_twice():
 @pytest.mark.parametrize("name", CLASSES)
 def test_classes(name, kind):
     table, right = pairs(CLASSES[name][kind]), len(pairs(CLASSES[name]["right"]))
-    grades = graded("math")[f"box: {name}"][slice(right) if kind == "right" else slice(right, None)]
+    grades = graded()["math"][f"box: {name}"][slice(right) if kind == "right" else slice(right, None)]
     assert [pair for pair, g in zip(table, grades, strict=True) if (g is Grade.CORRECT) != (kind == "right")] == []
     assert not {Grade.TIMEOUT, Grade.ERROR} & {*grades}
 

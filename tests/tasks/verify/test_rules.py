@@ -92,16 +92,19 @@ CASES = cases()
 
 
 @cache
-def graded(name):
-    """Class of answers -> their grades, which other tests of the same answers share."""
-    every = [case for group in CASES[name].values() for case in group]
+def graded():
+    """Grader -> class of answers -> their grades, which other tests of the same answers share.
+
+    All in one call: two graders that read the same answer compare it once.
+    """
+    every = [case for classes in CASES.values() for group in classes.values() for case in group]
     found = iter(grade([(text, p) for p, text, _ in every], PATIENT, thinking=[opened for *_, opened in every]))
-    return {kind: [next(found) for _ in group] for kind, group in CASES[name].items()}
+    return {name: {kind: [next(found) for _ in group] for kind, group in of.items()} for name, of in CASES.items()}
 
 
 def grades(name):
     """Class of answers -> a letter for each of them."""
-    return {kind: "".join(map(LETTER.get, found)) for kind, found in graded(name).items()}
+    return {kind: "".join(map(LETTER.get, found)) for kind, found in graded()[name].items()}
 
 
 def changed(name, known, found):
