@@ -63,17 +63,31 @@ class Random(Echo):
 
 
 class Killed(Echo):
-    """Kills the process at one step of the third rollout batch, the first time that it is made."""
+    """Pays for a 7 in the last turn. It kills its process within the second rollout batch, where a mark asks for it."""
+
+    lock = threading.Lock()
 
     def step(self, text):
-        mark = Path(os.environ["KILLED_MARK"])
-        with open(mark, "a") as file:
-            file.write(".")
-        if mark.stat().st_size == 40:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().step(text)
+        step = super().step(text)
+        if mark := os.environ.get("KILLED_MARK"):
+            with self.lock, open(mark, "a") as file:
+                file.write(".")
+                file.flush()
+                if Path(mark).stat().st_size == 46:  # 12 calls of the evaluation, 24 of a batch, 10 of the next
+                    os.kill(os.getpid(), signal.SIGKILL)
+        return step._replace(reward=float(step.done and "7" in text.split()))
 
 
 def problems():
     """Questions in the words of the bundled policy."""
     return [Problem(f"p{i}", f"Use {i} and 4 to make 7.", "", verifier="environments:Echo") for i in range(1, 9)]
+
+
+class Broken(Echo):
+    def reset(self, problem):
+        return problem.meta["board"]
+
+
+class Down(Echo):
+    def step(self, text):
+        raise ConnectionError("no server")
