@@ -13,12 +13,12 @@ from diver.core.environment import Step, checked_step
 from diver.core.turns import Action
 from diver.core.types import DiverError, Grade, Group, Rollout
 from diver.recipe.sections import Model
-from diver.sample.base import SamplingParams, requests
+from diver.sample.base import Job, SamplingParams, requests
 from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy
-from diver.sample.trajectories import at_once, playing
+from diver.sample.trajectories import Trajectory, at_once, playing
 from diver.tasks.templates import between_turns, render
-from diver.tasks.verify import verify
+from diver.tasks.verify import get_grader, verify
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +95,18 @@ def test_a_failing_environment_ends_its_trajectory_alone(generator):
         for rollout in group.rollouts:
             if not rollout.truncated:
                 assert len(rollout.turns) == 3 and rollout.reward.outcome == 0.0
+
+
+def test_each_turn_has_a_stream_of_its_own(generator):
+    job = Job(0, 7, 20, "p1")
+    (problem,) = problems_of("Echo", 1)
+    trajectory = Trajectory(job, problem, get_grader(problem.verifier), [1, 2])
+    first = trajectory.next_job(3, 96)
+    trajectory.take(Rollout("x", [5, 1], np.zeros(2), entropy=0.0))
+    second = trajectory.next_job(4, 96)
+    assert (first.prompt, first.limit) == (3, 20) and (second.prompt, second.limit) == (4, 18)
+    assert len({job.seed, first.seed, second.seed}) == 3
+    assert trajectory.next_job(5, 10).limit == 6  # what the context leaves: it has four tokens
 
 
 def test_an_evaluation_resumes_within_and_gives_the_same(generator):
