@@ -147,7 +147,7 @@ COURSES = {
     "countdown-hard": Course(COUNTDOWN_WORDS, COUNTDOWN_WORD, partial(derivation, HARD), 1500, 64),
     "maze": Course(MAZE_WORDS, MAZE_WORD, partial(walk, ["seven", "nine", "nine-dense"]), 1000, 64, until=275),
     "maze-cells": Course(
-        MAZE_CELLS_WORDS, MAZE_WORD, partial(cell_by_cell, ["five", "seven"]), 1000, 32, until=400, positions=256
+        MAZE_CELLS_WORDS, MAZE_WORD, partial(cell_by_cell, ["five", "seven"]), 1000, 32, until=200, positions=256
     ),
     "graph-coloring": Course(GRAPH_WORDS, GRAPH_WORD, coloring, 1000, 64, 325, 192, GRAPH_PHRASES),
 }
